@@ -1,0 +1,278 @@
+//! One entry: who did what to whose data, when, for which purpose, on which basis, how it ended.
+
+use crate::error::EntryError;
+use crate::limits::{
+    ACTION_BYTES_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, SUBJECTS_MAX, TIME_MAX,
+    TIME_MIN,
+};
+
+/// Nanoseconds since 1970-01-01T00:00:00Z, within [`TIME_MIN`]..=[`TIME_MAX`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// The time `nanoseconds` after 1970-01-01T00:00:00Z.
+    ///
+    /// # Errors
+    /// [`EntryError::TimeOutOfRange`] before 1970 or after 2199.
+    pub const fn from_nanoseconds(nanoseconds: i64) -> Result<Self, EntryError> {
+        if nanoseconds < TIME_MIN || nanoseconds > TIME_MAX {
+            return Err(EntryError::TimeOutOfRange);
+        }
+        Ok(Self(nanoseconds))
+    }
+
+    /// Nanoseconds since 1970-01-01T00:00:00Z.
+    pub const fn nanoseconds(self) -> i64 {
+        self.0
+    }
+}
+
+/// How the operation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// It was done.
+    #[default]
+    Ok,
+    /// The policy refused it.
+    Denied,
+    /// It was tried and did not succeed.
+    Failed,
+    /// There was nothing under that key.
+    Absent,
+}
+
+impl Outcome {
+    /// Every outcome, in the order of its code on disk.
+    pub const ALL: [Self; 4] = [Self::Ok, Self::Denied, Self::Failed, Self::Absent];
+
+    /// The word used in JSON, CSV and filters.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Denied => "denied",
+            Self::Failed => "failed",
+            Self::Absent => "absent",
+        }
+    }
+
+    /// The byte that stands for it on disk.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Ok => 0,
+            Self::Denied => 1,
+            Self::Failed => 2,
+            Self::Absent => 3,
+        }
+    }
+
+    /// The outcome that `code` stands for, if any.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|outcome| outcome.code() == code)
+    }
+
+    /// The outcome named `word`, if any.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|outcome| outcome.as_str() == word)
+    }
+}
+
+/// The words for the four common actions; any other word is allowed too.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Action;
+
+impl Action {
+    /// Data came into being.
+    pub const CREATE: &'static str = "create";
+    /// Data was looked at.
+    pub const READ: &'static str = "read";
+    /// Data was changed.
+    pub const UPDATE: &'static str = "update";
+    /// Data was removed.
+    pub const DELETE: &'static str = "delete";
+}
+
+/// The persons an entry is about: none, one or several, separated by line feeds.
+///
+/// A subject is a non-empty text without control characters of at most
+/// [`NAME_BYTES_MAX`] bytes; this type only frames the list, [`Entry::check`] enforces the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Subjects<'a>(&'a str);
+
+impl<'a> Subjects<'a> {
+    /// No subject.
+    pub const NONE: Self = Self("");
+
+    /// The subjects in `joined`, one a line, without a final line feed; one name is a list of one.
+    pub const fn joined(joined: &'a str) -> Self {
+        Self(joined)
+    }
+
+    /// The list as given to [`Subjects::joined`].
+    pub const fn as_joined(self) -> &'a str {
+        self.0
+    }
+
+    /// Whether there is no subject.
+    pub const fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Each subject in order.
+    pub fn iter(self) -> impl Iterator<Item = &'a str> {
+        self.0.split('\n').filter(|_| !self.0.is_empty())
+    }
+}
+
+/// One recorded event. Contents are personal data: the type has no `Debug`.
+///
+/// `key` is where the data lives (the seed's data location); `action` is one of [`Action`]'s
+/// words or another; empty names mean "not said".
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "callers build entries field by field")]
+pub struct Entry<'a> {
+    /// When it happened.
+    pub time: Timestamp,
+    /// What was done; never empty.
+    pub action: &'a str,
+    /// Where the data lives; may be empty and may be binary.
+    pub key: &'a [u8],
+    /// Whose data.
+    pub subjects: Subjects<'a>,
+    /// Who decides over the data (Art. 4(7) GDPR).
+    pub controller: &'a str,
+    /// Who processes it for the controller (Art. 4(8) GDPR).
+    pub processor: &'a str,
+    /// Who did it: the authenticated principal.
+    pub actor: &'a str,
+    /// What for (Art. 5(1)(b) GDPR).
+    pub purpose: &'a str,
+    /// The legal basis (Art. 6 GDPR).
+    pub basis: &'a str,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Anything else, text or binary.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Entry<'a> {
+    /// An entry about `action` on `key` at `time`, everything else empty and the outcome ok.
+    pub const fn new(time: Timestamp, action: &'a str, key: &'a [u8]) -> Self {
+        Self {
+            time,
+            action,
+            key,
+            subjects: Subjects::NONE,
+            controller: "",
+            processor: "",
+            actor: "",
+            purpose: "",
+            basis: "",
+            outcome: Outcome::Ok,
+            payload: &[],
+        }
+    }
+
+    /// Checks every field against its limit.
+    ///
+    /// # Errors
+    /// The first field that breaks a rule, in the order of the struct.
+    pub fn check(&self) -> Result<(), EntryError> {
+        if self.action.is_empty() {
+            return Err(EntryError::Empty { field: "action" });
+        }
+        check_name("action", self.action, ACTION_BYTES_MAX)?;
+        check_length("key", self.key.len(), KEY_BYTES_MAX)?;
+        self.check_subjects()?;
+        check_name("controller", self.controller, NAME_BYTES_MAX)?;
+        check_name("processor", self.processor, NAME_BYTES_MAX)?;
+        check_name("actor", self.actor, NAME_BYTES_MAX)?;
+        check_name("purpose", self.purpose, NAME_BYTES_MAX)?;
+        check_name("basis", self.basis, NAME_BYTES_MAX)?;
+        check_length("payload", self.payload.len(), PAYLOAD_BYTES_MAX)
+    }
+
+    fn check_subjects(&self) -> Result<(), EntryError> {
+        let mut count: usize = 0;
+        for subject in self.subjects.iter() {
+            if subject.is_empty() {
+                return Err(EntryError::Empty { field: "subject" });
+            }
+            check_name("subject", subject, NAME_BYTES_MAX)?;
+            count = count.saturating_add(1);
+        }
+        if count > SUBJECTS_MAX {
+            return Err(EntryError::TooManySubjects { count });
+        }
+        Ok(())
+    }
+}
+
+const fn check_length(
+    field: &'static str,
+    bytes: usize,
+    bytes_max: usize,
+) -> Result<(), EntryError> {
+    if bytes > bytes_max {
+        return Err(EntryError::TooLong { field, bytes, bytes_max });
+    }
+    Ok(())
+}
+
+fn check_name(field: &'static str, name: &str, bytes_max: usize) -> Result<(), EntryError> {
+    check_length(field, name.len(), bytes_max)?;
+    // Bytes below 0x20 and 0x7F are control characters in UTF-8 too and never part of another.
+    if name.bytes().any(|byte| byte < 0x20 || byte == 0x7F) {
+        return Err(EntryError::ControlCharacter { field });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry() -> Entry<'static> {
+        Entry::new(Timestamp::from_nanoseconds(1).unwrap(), Action::READ, b"user:7")
+    }
+
+    #[test]
+    fn one_name_is_a_list_of_one() {
+        let mut names = Subjects::joined("alice").iter();
+        assert_eq!(names.next(), Some("alice"));
+        assert_eq!(names.next(), None);
+        assert_eq!(Subjects::NONE.iter().count(), 0);
+        assert_eq!(Subjects::joined("a\nb").iter().count(), 2);
+    }
+
+    #[test]
+    fn each_rule_names_its_field() {
+        let long = "x".repeat(NAME_BYTES_MAX + 1);
+        let subjects = "s\n".repeat(SUBJECTS_MAX) + "s";
+        let cases: [(Entry<'_>, &str); 6] = [
+            (Entry { action: "", ..entry() }, "field action is empty"),
+            (Entry { actor: &long, ..entry() }, "field actor has 256 bytes, the limit is 255"),
+            (Entry { purpose: "a\tb", ..entry() }, "field purpose holds a control character"),
+            (Entry { subjects: Subjects::joined("a\n\nb"), ..entry() }, "field subject is empty"),
+            (
+                Entry { subjects: Subjects::joined(&subjects), ..entry() },
+                "65 subjects given, the limit is 64",
+            ),
+            (Entry { subjects: Subjects::joined("a\u{7f}"), ..entry() },
+                "field subject holds a control character"),
+        ];
+        for (entry, message) in cases {
+            assert_eq!(std::format!("{}", entry.check().unwrap_err()), message);
+        }
+        assert_eq!(entry().check(), Ok(()));
+    }
+
+    #[test]
+    fn times_outside_the_range_are_refused() {
+        assert!(Timestamp::from_nanoseconds(-1).is_err());
+        assert!(Timestamp::from_nanoseconds(TIME_MAX + 1).is_err());
+        assert_eq!(Timestamp::from_nanoseconds(TIME_MAX).unwrap().nanoseconds(), TIME_MAX);
+    }
+}

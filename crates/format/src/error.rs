@@ -1,0 +1,82 @@
+//! What can be wrong with bytes or values handed to this crate.
+
+use core::fmt;
+
+/// Bytes that are not what they should be: what was read, where, and why it is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DecodeError {
+    /// What was being read, in the words of `docs/format.md`.
+    pub what: &'static str,
+    /// Offset of the offending byte in the input given to the decoder.
+    pub offset: usize,
+    /// Why it is refused, one lower-case clause.
+    pub reason: &'static str,
+}
+
+impl DecodeError {
+    /// An error about `what` at `offset`.
+    pub const fn new(what: &'static str, offset: usize, reason: &'static str) -> Self {
+        Self { what, offset, reason }
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at byte {}: {}", self.what, self.offset, self.reason)
+    }
+}
+
+impl core::error::Error for DecodeError {}
+
+/// An entry that may not be recorded: which field, and which rule it breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EntryError {
+    /// The field is longer than its limit.
+    TooLong {
+        /// Name of the field as in the entry JSON.
+        field: &'static str,
+        /// Length given, in bytes.
+        bytes: usize,
+        /// Limit, in bytes (for `subject` lists: see [`SUBJECTS_MAX`](crate::limits::SUBJECTS_MAX)).
+        bytes_max: usize,
+    },
+    /// The field must not be empty.
+    Empty {
+        /// Name of the field as in the entry JSON.
+        field: &'static str,
+    },
+    /// The field holds a control character, which names may not.
+    ControlCharacter {
+        /// Name of the field as in the entry JSON.
+        field: &'static str,
+    },
+    /// More subjects than one entry may concern.
+    TooManySubjects {
+        /// Number given.
+        count: usize,
+    },
+    /// The time is before 1970 or after 2199.
+    TimeOutOfRange,
+}
+
+impl fmt::Display for EntryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong { field, bytes, bytes_max } => {
+                write!(f, "field {field} has {bytes} bytes, the limit is {bytes_max}")
+            }
+            Self::Empty { field } => write!(f, "field {field} is empty"),
+            Self::ControlCharacter { field } => {
+                write!(f, "field {field} holds a control character")
+            }
+            Self::TooManySubjects { count } => {
+                write!(f, "{count} subjects given, the limit is {}", crate::limits::SUBJECTS_MAX)
+            }
+            Self::TimeOutOfRange => f.write_str("time is before 1970 or after 2199"),
+        }
+    }
+}
+
+impl core::error::Error for EntryError {}

@@ -1,0 +1,27 @@
+//! What a log is, as bytes and mathematics: entries, frames, segments, trees, proofs, checkpoints.
+//!
+//! Everything here is a pure function of its arguments. There are no files, sockets, threads,
+//! clocks or random sources in this crate: a third-party verifier needs nothing else.
+//! `docs/format.md` describes every byte that this crate reads or writes.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![warn(clippy::arithmetic_side_effects, clippy::as_conversions)]
+#![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod checkpoint;
+pub mod entry;
+pub mod error;
+pub mod limits;
+pub mod note;
+pub mod proof;
+pub mod tile;
+pub mod tree;
+pub mod wire;
+
+pub use entry::{Action, Entry, Outcome, Subjects, Timestamp};
+pub use error::{DecodeError, EntryError};

@@ -1,0 +1,50 @@
+//! Every bound of the format, with the relations between them asserted at compile time.
+
+/// The version of every header and record this build writes.
+pub const FORMAT_VERSION: u16 = 1;
+
+/// Longest action word, in bytes.
+pub const ACTION_BYTES_MAX: usize = 64;
+/// Longest key (the location of the data in its store), in bytes.
+pub const KEY_BYTES_MAX: usize = 65_535;
+/// Longest subject, controller, processor, actor, purpose or basis, in bytes.
+pub const NAME_BYTES_MAX: usize = 255;
+/// Most subjects one entry may concern.
+pub const SUBJECTS_MAX: usize = 64;
+/// Longest payload, in bytes.
+pub const PAYLOAD_BYTES_MAX: usize = 524_288;
+/// Longest entry as a row (see `row`), in bytes.
+pub const ENTRY_BYTES_MAX: usize = 1_048_576;
+/// Most entries one frame may hold.
+pub const FRAME_ENTRIES_MAX: u32 = 65_536;
+/// Most bytes of rows that are cut into one frame.
+pub const FRAME_ROWS_BYTES_MAX: usize = 8_388_608;
+/// Longest sealed frame, in bytes; bounds what a reader allocates.
+pub const FRAME_BYTES_MAX: usize = 33_554_432;
+/// Most sections one frame may hold.
+pub const FRAME_SECTIONS_MAX: usize = 65_537;
+/// Longest stream name, in bytes.
+pub const STREAM_NAME_BYTES_MAX: usize = 128;
+/// Longest checkpoint text accepted, in bytes.
+pub const CHECKPOINT_BYTES_MAX: usize = 65_536;
+/// Most signature lines read from one signed note.
+pub const NOTE_SIGNATURES_MAX: usize = 64;
+/// Longest leaf of a stream's tree (tlog-tiles stores its length in two bytes).
+pub const LEAF_BYTES_MAX: usize = 65_535;
+/// Width of a full tile, in hashes.
+pub const TILE_WIDTH: u64 = 256;
+/// Earliest time accepted, in nanoseconds since 1970-01-01T00:00:00Z.
+pub const TIME_MIN: i64 = 0;
+/// Latest time accepted (2200-01-01T00:00:00Z), in nanoseconds since 1970-01-01T00:00:00Z.
+pub const TIME_MAX: i64 = 7_258_118_400_000_000_000;
+
+const _: () = assert!(
+    KEY_BYTES_MAX + PAYLOAD_BYTES_MAX + SUBJECTS_MAX * (NAME_BYTES_MAX + 1) + 8 * NAME_BYTES_MAX
+        < ENTRY_BYTES_MAX,
+    "an entry with every field at its limit fits a row"
+);
+const _: () = assert!(ENTRY_BYTES_MAX <= FRAME_ROWS_BYTES_MAX, "the largest entry fits a frame");
+const _: () = assert!(
+    FRAME_ROWS_BYTES_MAX * 2 < FRAME_BYTES_MAX,
+    "incompressible rows with their columns and tags fit a sealed frame"
+);

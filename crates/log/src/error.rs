@@ -1,0 +1,118 @@
+//! What can go wrong, by who must act.
+
+use std::io;
+use std::sync::Arc;
+
+use probity_format::EntryError;
+
+/// Why an entry was not taken.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum AppendError {
+    /// The entry breaks a rule of the format; nothing was appended.
+    #[error("the entry is refused")]
+    Entry(#[from] EntryError),
+    /// No room became free in time; nothing was appended and trying again may succeed.
+    #[error("the queue is full: the log takes entries slower than they arrive")]
+    Full,
+    /// The log was closed; nothing was appended.
+    #[error("the log is closed")]
+    Closed,
+    /// A storage error ended all writing; what was not durable by then may be lost.
+    #[error("the log is poisoned by an earlier storage error")]
+    Poisoned(#[source] Arc<LogError>),
+    /// The ticket is older than what the appender still remembers.
+    #[error("the ticket is too old to be redeemed")]
+    TicketExpired,
+}
+
+/// Why a log could not be created, opened, extended or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// There is no log, or something else, at that place.
+    #[error("{path} is not a log")]
+    NotALog {
+        /// The place.
+        path: String,
+    },
+    /// A log exists already where one was to be created.
+    #[error("{path} holds a log already")]
+    Exists {
+        /// The place.
+        path: String,
+    },
+    /// The log is of a format this build does not know.
+    #[error("the log has format {found}, this build knows format {known}")]
+    Version {
+        /// As found.
+        found: u64,
+        /// As known.
+        known: u64,
+    },
+    /// Another process writes to this log.
+    #[error("another process is writing to {path}")]
+    Locked {
+        /// The place.
+        path: String,
+    },
+    /// The key given does not open this log.
+    #[error("the key does not belong to this log")]
+    WrongKey,
+    /// The stream does not exist.
+    #[error("there is no stream {name}")]
+    NoStream {
+        /// Its name.
+        name: String,
+    },
+    /// The stream exists with another configuration, or may not be created.
+    #[error("stream {name} cannot be created: {reason}")]
+    Stream {
+        /// Its name.
+        name: String,
+        /// Why, one clause.
+        reason: &'static str,
+    },
+    /// The second copy of the heads is ahead: an older state of the log was put back.
+    #[error(
+        "the log was rolled back: stream {stream} has {found} frames here, but {signed} were signed before"
+    )]
+    RolledBack {
+        /// The stream.
+        stream: String,
+        /// Frames found.
+        found: u64,
+        /// Frames signed for earlier.
+        signed: u64,
+    },
+    /// Stored bytes are not what the log wrote.
+    #[error("{place}: {reason}")]
+    Broken {
+        /// File and offset.
+        place: String,
+        /// What is wrong, one clause.
+        reason: String,
+    },
+    /// The storage failed.
+    #[error("cannot {action} {name}")]
+    Storage {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        name: String,
+        /// The system's error.
+        #[source]
+        source: io::Error,
+    },
+    /// A storage error ended all writing earlier.
+    #[error("the log is poisoned by an earlier storage error")]
+    Poisoned(#[source] Arc<LogError>),
+    /// The options contradict each other or the limits.
+    #[error("option {name}: {reason}")]
+    Option {
+        /// Its name.
+        name: &'static str,
+        /// What is wrong, one clause.
+        reason: String,
+    },
+}

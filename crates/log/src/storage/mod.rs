@@ -1,0 +1,121 @@
+//! The seam to the operating system: everything the log needs of files, and what it may assume.
+
+mod directory;
+mod memory;
+
+#[cfg(feature = "testing")]
+mod faulty;
+
+use std::fmt::Debug;
+use std::io;
+use std::sync::Arc;
+
+pub use directory::Directory;
+#[cfg(feature = "testing")]
+pub use faulty::{Call, Fault, FaultPlan, Faulty};
+pub use memory::Memory;
+
+/// Named files under one root. Names are relative, `/`-separated, and never contain `..`.
+///
+/// Implementers must make every call safe from several threads. Callers may assume about
+/// durability only what each method says; until then a crash may keep any part of what was
+/// written, or none.
+pub trait Storage: Debug + Send + Sync {
+    /// Opens `name` for reading and writing, creating it empty when `create` is set.
+    ///
+    /// The name of a created file is durable only after [`Storage::sync_folder`] of its folder.
+    /// Missing parent folders are created.
+    ///
+    /// # Errors
+    /// `NotFound` when it does not exist and `create` is not set; otherwise the system's error.
+    fn open(&self, name: &str, create: bool) -> io::Result<Arc<dyn File>>;
+
+    /// The whole content of `name`, refused beyond `bytes_max`.
+    ///
+    /// # Errors
+    /// `NotFound`; `InvalidData` when it is longer; otherwise the system's error.
+    fn read(&self, name: &str, bytes_max: u64) -> io::Result<Vec<u8>>;
+
+    /// Replaces `name` by `content` so that a reader sees the old or the new content, never a mixture.
+    ///
+    /// Durable, name included, once it returns. Missing parent folders are created.
+    ///
+    /// # Errors
+    /// The system's error; then either content may be found afterwards.
+    fn replace(&self, name: &str, content: &[u8]) -> io::Result<()>;
+
+    /// As [`Storage::replace`] without the duty of durability: for files another call makes durable
+    /// ([`Storage::sync_folder`]) or that can be derived again.
+    ///
+    /// # Errors
+    /// The system's error.
+    fn place(&self, name: &str, content: &[u8]) -> io::Result<()>;
+
+    /// Removes `name`; durable after [`Storage::sync_folder`].
+    ///
+    /// # Errors
+    /// `NotFound`; otherwise the system's error.
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Names (not paths) of the files and folders in `folder`, sorted; empty when it does not exist.
+    ///
+    /// # Errors
+    /// The system's error.
+    fn list(&self, folder: &str) -> io::Result<Vec<String>>;
+
+    /// Makes creations, replacements and removals in `folder` durable.
+    ///
+    /// # Errors
+    /// The system's error.
+    fn sync_folder(&self, folder: &str) -> io::Result<()>;
+
+    /// Takes the lock `name` for this process, or `None` when another holder has it.
+    ///
+    /// Held until the value is dropped or the process ends in whatever way.
+    ///
+    /// # Errors
+    /// The system's error.
+    fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>>;
+}
+
+/// An open file of a [`Storage`]; positions are absolute, so threads may share it.
+pub trait File: Debug + Send + Sync {
+    /// Its length in bytes.
+    ///
+    /// # Errors
+    /// The system's error.
+    fn length(&self) -> io::Result<u64>;
+
+    /// Fills `buffer` from `offset`.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` when the file ends before; otherwise the system's error.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// Writes all of `bytes` at `offset`, extending the file as needed.
+    ///
+    /// # Errors
+    /// The system's error; then any part may have been written.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Cuts or extends the file to `length`.
+    ///
+    /// # Errors
+    /// The system's error.
+    fn set_length(&self, length: u64) -> io::Result<()>;
+
+    /// Makes everything written before the call durable, the length included.
+    ///
+    /// # Errors
+    /// The system's error; then nothing may be assumed durable, not even after a later success.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// A held lock; dropping it releases it.
+pub trait Lock: Debug + Send + Sync {}
+
+/// Whether trying again can help: interrupted, would block, timed out.
+pub fn is_transient(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, ResourceBusy, TimedOut, WouldBlock};
+    matches!(error.kind(), Interrupted | WouldBlock | TimedOut | ResourceBusy)
+}
