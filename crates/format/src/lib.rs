@@ -6,7 +6,10 @@
 
 #![no_std]
 #![forbid(unsafe_code)]
-#![warn(clippy::arithmetic_side_effects, clippy::as_conversions)]
+#![cfg_attr(
+    not(test),
+    warn(clippy::arithmetic_side_effects, clippy::as_conversions)
+)]
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
 extern crate alloc;
@@ -14,11 +17,15 @@ extern crate alloc;
 extern crate std;
 
 pub mod checkpoint;
+pub mod column;
 pub mod entry;
 pub mod error;
+pub mod keys;
 pub mod limits;
 pub mod note;
 pub mod proof;
+pub mod row;
+pub mod stream;
 pub mod tile;
 pub mod tree;
 pub mod wire;
