@@ -74,7 +74,9 @@ impl Outcome {
 
     /// The outcome named `word`, if any.
     pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|outcome| outcome.as_str() == word)
+        Self::ALL
+            .into_iter()
+            .find(|outcome| outcome.as_str() == word)
     }
 }
 
@@ -131,7 +133,10 @@ impl<'a> Subjects<'a> {
 /// `key` is where the data lives (the seed's data location); `action` is one of [`Action`]'s
 /// words or another; empty names mean "not said".
 #[derive(Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "callers build entries field by field")]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "callers build entries field by field"
+)]
 pub struct Entry<'a> {
     /// When it happened.
     pub time: Timestamp,
@@ -216,7 +221,11 @@ const fn check_length(
     bytes_max: usize,
 ) -> Result<(), EntryError> {
     if bytes > bytes_max {
-        return Err(EntryError::TooLong { field, bytes, bytes_max });
+        return Err(EntryError::TooLong {
+            field,
+            bytes,
+            bytes_max,
+        });
     }
     Ok(())
 }
@@ -235,7 +244,11 @@ mod tests {
     use super::*;
 
     fn entry() -> Entry<'static> {
-        Entry::new(Timestamp::from_nanoseconds(1).unwrap(), Action::READ, b"user:7")
+        Entry::new(
+            Timestamp::from_nanoseconds(1).unwrap(),
+            Action::READ,
+            b"user:7",
+        )
     }
 
     #[test]
@@ -252,16 +265,48 @@ mod tests {
         let long = "x".repeat(NAME_BYTES_MAX + 1);
         let subjects = "s\n".repeat(SUBJECTS_MAX) + "s";
         let cases: [(Entry<'_>, &str); 6] = [
-            (Entry { action: "", ..entry() }, "field action is empty"),
-            (Entry { actor: &long, ..entry() }, "field actor has 256 bytes, the limit is 255"),
-            (Entry { purpose: "a\tb", ..entry() }, "field purpose holds a control character"),
-            (Entry { subjects: Subjects::joined("a\n\nb"), ..entry() }, "field subject is empty"),
             (
-                Entry { subjects: Subjects::joined(&subjects), ..entry() },
+                Entry {
+                    action: "",
+                    ..entry()
+                },
+                "field action is empty",
+            ),
+            (
+                Entry {
+                    actor: &long,
+                    ..entry()
+                },
+                "field actor has 256 bytes, the limit is 255",
+            ),
+            (
+                Entry {
+                    purpose: "a\tb",
+                    ..entry()
+                },
+                "field purpose holds a control character",
+            ),
+            (
+                Entry {
+                    subjects: Subjects::joined("a\n\nb"),
+                    ..entry()
+                },
+                "field subject is empty",
+            ),
+            (
+                Entry {
+                    subjects: Subjects::joined(&subjects),
+                    ..entry()
+                },
                 "65 subjects given, the limit is 64",
             ),
-            (Entry { subjects: Subjects::joined("a\u{7f}"), ..entry() },
-                "field subject holds a control character"),
+            (
+                Entry {
+                    subjects: Subjects::joined("a\u{7f}"),
+                    ..entry()
+                },
+                "field subject holds a control character",
+            ),
         ];
         for (entry, message) in cases {
             assert_eq!(std::format!("{}", entry.check().unwrap_err()), message);
@@ -273,6 +318,9 @@ mod tests {
     fn times_outside_the_range_are_refused() {
         assert!(Timestamp::from_nanoseconds(-1).is_err());
         assert!(Timestamp::from_nanoseconds(TIME_MAX + 1).is_err());
-        assert_eq!(Timestamp::from_nanoseconds(TIME_MAX).unwrap().nanoseconds(), TIME_MAX);
+        assert_eq!(
+            Timestamp::from_nanoseconds(TIME_MAX).unwrap().nanoseconds(),
+            TIME_MAX
+        );
     }
 }

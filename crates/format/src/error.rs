@@ -17,7 +17,11 @@ pub struct DecodeError {
 impl DecodeError {
     /// An error about `what` at `offset`.
     pub const fn new(what: &'static str, offset: usize, reason: &'static str) -> Self {
-        Self { what, offset, reason }
+        Self {
+            what,
+            offset,
+            reason,
+        }
     }
 }
 
@@ -64,15 +68,26 @@ pub enum EntryError {
 impl fmt::Display for EntryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooLong { field, bytes, bytes_max } => {
-                write!(f, "field {field} has {bytes} bytes, the limit is {bytes_max}")
+            Self::TooLong {
+                field,
+                bytes,
+                bytes_max,
+            } => {
+                write!(
+                    f,
+                    "field {field} has {bytes} bytes, the limit is {bytes_max}"
+                )
             }
             Self::Empty { field } => write!(f, "field {field} is empty"),
             Self::ControlCharacter { field } => {
                 write!(f, "field {field} holds a control character")
             }
             Self::TooManySubjects { count } => {
-                write!(f, "{count} subjects given, the limit is {}", crate::limits::SUBJECTS_MAX)
+                write!(
+                    f,
+                    "{count} subjects given, the limit is {}",
+                    crate::limits::SUBJECTS_MAX
+                )
             }
             Self::TimeOutOfRange => f.write_str("time is before 1970 or after 2199"),
         }

@@ -43,7 +43,10 @@ const _: () = assert!(
         < ENTRY_BYTES_MAX,
     "an entry with every field at its limit fits a row"
 );
-const _: () = assert!(ENTRY_BYTES_MAX <= FRAME_ROWS_BYTES_MAX, "the largest entry fits a frame");
+const _: () = assert!(
+    ENTRY_BYTES_MAX <= FRAME_ROWS_BYTES_MAX,
+    "the largest entry fits a frame"
+);
 const _: () = assert!(
     FRAME_ROWS_BYTES_MAX * 2 < FRAME_BYTES_MAX,
     "incompressible rows with their columns and tags fit a sealed frame"

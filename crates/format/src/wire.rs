@@ -15,7 +15,11 @@ pub struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// Reads `bytes`, naming `what` in errors.
     pub const fn new(bytes: &'a [u8], what: &'static str) -> Self {
-        Self { bytes, offset: 0, what }
+        Self {
+            bytes,
+            offset: 0,
+            what,
+        }
     }
 
     /// The next `count` bytes.
@@ -23,8 +27,13 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// When fewer remain.
     pub fn take(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
-        let end = self.offset.checked_add(count).filter(|end| *end <= self.bytes.len());
-        let Some(end) = end else { return Err(self.error("ends too early")) };
+        let end = self
+            .offset
+            .checked_add(count)
+            .filter(|end| *end <= self.bytes.len());
+        let Some(end) = end else {
+            return Err(self.error("ends too early"));
+        };
         let taken = self.bytes.get(self.offset..end).unwrap_or_default();
         self.offset = end;
         Ok(taken)
@@ -121,7 +130,11 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// When bytes remain.
     pub fn finish(&self) -> Result<(), DecodeError> {
-        if self.offset == self.bytes.len() { Ok(()) } else { Err(self.error("has bytes left over")) }
+        if self.offset == self.bytes.len() {
+            Ok(())
+        } else {
+            Err(self.error("has bytes left over"))
+        }
     }
 
     /// Bytes not read yet.

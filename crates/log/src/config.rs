@@ -126,7 +126,10 @@ pub struct StreamNameError(String);
 
 /// What is fixed for a stream when it is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[expect(clippy::exhaustive_structs, reason = "callers choose field by field over the default")]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "callers choose field by field over the default"
+)]
 pub struct StreamConfig {
     /// What can be proved.
     pub proofs: Proofs,
@@ -140,7 +143,10 @@ pub struct StreamConfig {
 
 /// What each start may choose; never changes bytes already written.
 #[derive(Debug, Clone)]
-#[expect(clippy::exhaustive_structs, reason = "callers choose field by field over the default")]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "callers choose field by field over the default"
+)]
 pub struct Options {
     /// When an append counts as done.
     pub durability: Durability,
@@ -213,10 +219,28 @@ mod tests {
 
     #[test]
     fn names_that_could_leave_the_folder_are_refused() {
-        for bad in ["", ".", "..", "../x", "a/b", "A", "-x", "_x", "a b", "a\0", &"x".repeat(129)] {
+        for bad in [
+            "",
+            ".",
+            "..",
+            "../x",
+            "a/b",
+            "A",
+            "-x",
+            "_x",
+            "a b",
+            "a\0",
+            &"x".repeat(129),
+        ] {
             assert!(StreamName::new(bad).is_err(), "{bad:?}");
         }
-        for good in ["default", "acme.crm.365.login", "0", "a-b_c", &"x".repeat(128)] {
+        for good in [
+            "default",
+            "acme.crm.365.login",
+            "0",
+            "a-b_c",
+            &"x".repeat(128),
+        ] {
             assert_eq!(StreamName::new(good).unwrap().as_str(), good);
         }
     }

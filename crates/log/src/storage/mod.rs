@@ -117,5 +117,8 @@ pub trait Lock: Debug + Send + Sync {}
 /// Whether trying again can help: interrupted, would block, timed out.
 pub fn is_transient(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, ResourceBusy, TimedOut, WouldBlock};
-    matches!(error.kind(), Interrupted | WouldBlock | TimedOut | ResourceBusy)
+    matches!(
+        error.kind(),
+        Interrupted | WouldBlock | TimedOut | ResourceBusy
+    )
 }
