@@ -1,1 +1,161 @@
-//! Placeholder.
+//! Checkpoints (C2SP tlog-checkpoint 1.0.0): a log's origin, tree size and root, signed.
+
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+
+use crate::error::DecodeError;
+use crate::note::{NoteError, SignedNote, Signer, VerifierKey};
+use crate::tile::canonical_number;
+use crate::tree::{EMPTY_ROOT, Hash};
+
+/// What a log commits to: the tree it had at one size.
+///
+/// ```
+/// use probity_format::checkpoint::Checkpoint;
+/// use probity_format::note::{Signer as _, SigningKey};
+/// use probity_format::tree::leaf_hash;
+///
+/// let key = SigningKey::from_seed("example.com/log", &[7; 32])?;
+/// let checkpoint = Checkpoint::new("example.com/log", 1, leaf_hash(b"entry"))?;
+/// let note = checkpoint.sign(&[&key])?;
+/// let opened = Checkpoint::open(note.as_bytes(), &[key.verifier_key().clone()])?;
+/// assert_eq!(opened, checkpoint);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoint {
+    origin: String,
+    size: u64,
+    root: Hash,
+    extensions: Vec<String>,
+}
+
+impl Checkpoint {
+    /// The checkpoint of the log `origin` at `size` leaves with `root`, without extension lines.
+    ///
+    /// # Errors
+    /// When `origin` is empty or not one line, or the root of an empty tree is another than [`EMPTY_ROOT`].
+    pub fn new(origin: &str, size: u64, root: Hash) -> Result<Self, DecodeError> {
+        let checkpoint = Self {
+            origin: origin.into(),
+            size,
+            root,
+            extensions: Vec::new(),
+        };
+        // One definition of what is right: the reader's.
+        Self::parse(&checkpoint.encode())
+    }
+
+    /// The checkpoint in the text of a note (tlog-checkpoint, note text).
+    ///
+    /// # Errors
+    /// Where `text` is not what [`Checkpoint::encode`] writes.
+    pub fn parse(text: &str) -> Result<Self, DecodeError> {
+        let error = |offset, reason| DecodeError::new("checkpoint", offset, reason);
+        let body = text
+            .strip_suffix('\n')
+            .ok_or_else(|| error(text.len(), "does not end in a line feed"))?;
+        if let Some(offset) = body.bytes().position(|byte| byte < b' ' && byte != b'\n') {
+            return Err(error(offset, "holds a control character"));
+        }
+        let mut lines = body.split('\n');
+        let origin = lines.next().unwrap_or_default();
+        if origin.is_empty() {
+            return Err(error(0, "has an empty origin"));
+        }
+        let size_at = origin.len().saturating_add(1);
+        let size_line = lines
+            .next()
+            .ok_or_else(|| error(size_at, "has no tree size"))?;
+        let size = canonical_number(size_line)
+            .ok_or_else(|| error(size_at, "has a tree size that is not a canonical number"))?;
+        let root_at = size_at.saturating_add(size_line.len()).saturating_add(1);
+        let root_line = lines.next().ok_or_else(|| error(root_at, "has no root"))?;
+        let root = Hash::from_base64(root_line, "checkpoint")
+            .map_err(|detail| error(root_at, detail.reason))?;
+        if size == 0 && root != EMPTY_ROOT {
+            return Err(error(
+                root_at,
+                "has a root for the empty tree that is not its root",
+            ));
+        }
+        let extensions: Vec<String> = lines.map(String::from).collect();
+        if extensions.iter().any(String::is_empty) {
+            return Err(error(root_at, "has an empty extension line"));
+        }
+        Ok(Self {
+            origin: origin.into(),
+            size,
+            root,
+            extensions,
+        })
+    }
+
+    /// The text to be signed.
+    pub fn encode(&self) -> String {
+        let mut text = format!("{}\n{}\n{}\n", self.origin, self.size, self.root);
+        for line in &self.extensions {
+            text.push_str(line);
+            text.push('\n');
+        }
+        text
+    }
+
+    /// The signed note of this checkpoint: the content of the file `checkpoint`.
+    ///
+    /// # Errors
+    /// When a signer fails.
+    pub fn sign(&self, signers: &[&dyn Signer]) -> Result<String, NoteError> {
+        let mut note = SignedNote::new(self.encode())?;
+        for signer in signers {
+            note.sign(*signer)?;
+        }
+        Ok(note.encode())
+    }
+
+    /// The checkpoint in a signed note, if one of `keys` that bears the name of its origin has signed it.
+    ///
+    /// A key signs for the log of its own name only, so the checkpoint of one log cannot stand
+    /// in for that of another whose key is known too. Signatures of other known keys (witnesses) must be right as well.
+    ///
+    /// # Errors
+    /// See [`NoteError`].
+    pub fn open(note: &[u8], keys: &[VerifierKey]) -> Result<Self, NoteError> {
+        let note = SignedNote::parse(note)?;
+        let signers = note.verify(keys)?;
+        let checkpoint = Self::parse(note.text())?;
+        if signers.iter().all(|key| key.name() != checkpoint.origin) {
+            return Err(NoteError::WrongSigner {
+                origin: checkpoint.origin,
+            });
+        }
+        Ok(checkpoint)
+    }
+
+    /// The identity of the log.
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// Number of leaves.
+    pub const fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The root over the leaves.
+    pub const fn root(&self) -> &Hash {
+        &self.root
+    }
+
+    /// Further lines, which no format of ours uses; they are kept because the signature covers them.
+    pub fn extensions(&self) -> impl Iterator<Item = &str> {
+        self.extensions.iter().map(String::as_str)
+    }
+}
+
+impl core::fmt::Display for Checkpoint {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&self.encode().to_string())
+    }
+}

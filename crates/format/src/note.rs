@@ -1,1 +1,489 @@
-//! Placeholder.
+//! Signed notes (C2SP signed-note 1.0.0): text, signature lines, verifier keys, signing keys.
+
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+use core::fmt;
+
+use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest as _, Sha256};
+
+use crate::error::DecodeError;
+use crate::limits::{CHECKPOINT_BYTES_MAX, NOTE_SIGNATURES_MAX};
+
+/// Signature type Ed25519 (signed-note, signature types).
+const TYPE_ED25519: u8 = 0x01;
+/// What begins a signature line: em dash and space.
+const SIGNATURE_PREFIX: &str = "\u{2014} ";
+/// Length of an Ed25519 public key in bytes.
+pub const PUBLIC_KEY_BYTES: usize = 32;
+/// Length of the seed of an Ed25519 private key in bytes.
+pub const SEED_BYTES: usize = 32;
+
+/// Why a note proves nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoteError {
+    /// The bytes are no signed note.
+    Decode(DecodeError),
+    /// None of the keys given has signed the note.
+    NoKnownSignature,
+    /// A signature under the name and id of a known key does not verify.
+    BadSignature {
+        /// The name of the key.
+        name: String,
+    },
+    /// Two different keys given have the same name and id.
+    AmbiguousKey {
+        /// Their name.
+        name: String,
+    },
+    /// The note is validly signed, but by no key that bears the name of its origin.
+    WrongSigner {
+        /// The origin in the text.
+        origin: String,
+    },
+    /// The key could not sign.
+    SigningFailed {
+        /// The name of the key.
+        name: String,
+    },
+}
+
+impl fmt::Display for NoteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Decode(_) => f.write_str("the note is malformed"),
+            Self::NoKnownSignature => f.write_str("the note is not signed by a known key"),
+            Self::BadSignature { name } => {
+                write!(f, "the signature of {name:?} on the note is wrong")
+            }
+            Self::AmbiguousKey { name } => {
+                write!(f, "two different keys {name:?} have the same id")
+            }
+            Self::WrongSigner { origin } => {
+                write!(
+                    f,
+                    "no known key named {origin:?} has signed the checkpoint of that origin"
+                )
+            }
+            Self::SigningFailed { name } => write!(f, "the key {name:?} could not sign"),
+        }
+    }
+}
+
+impl core::error::Error for NoteError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Decode(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<DecodeError> for NoteError {
+    fn from(error: DecodeError) -> Self {
+        Self::Decode(error)
+    }
+}
+
+/// A public key with its name: what verifies signatures of one signer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerifierKey {
+    name: String,
+    id: u32,
+    key: [u8; PUBLIC_KEY_BYTES],
+}
+
+impl VerifierKey {
+    /// The Ed25519 key `key` of the signer `name`.
+    ///
+    /// # Errors
+    /// When `name` is empty or holds a space, a control character or a plus sign.
+    pub fn new(name: &str, key: [u8; PUBLIC_KEY_BYTES]) -> Result<Self, DecodeError> {
+        check_name(name).map_err(|reason| DecodeError::new("verifier key", 0, reason))?;
+        Ok(Self {
+            name: name.into(),
+            id: key_id(name, &key),
+            key,
+        })
+    }
+
+    /// The key in its text form: name, `+`, id as 8 hexadecimal digits, `+`, base64 of type and key.
+    ///
+    /// # Errors
+    /// When `text` is anything else, is of another type than Ed25519, or its id does not fit the key.
+    pub fn parse(text: &str) -> Result<Self, DecodeError> {
+        let error = |reason| DecodeError::new("verifier key", 0, reason);
+        let mut parts = text.splitn(3, '+');
+        let (Some(name), Some(id), Some(encoded)) = (parts.next(), parts.next(), parts.next())
+        else {
+            return Err(error("has not three parts joined by +"));
+        };
+        let bytes = STANDARD
+            .decode(encoded)
+            .map_err(|_detail| error("is not canonical base64"))?;
+        let (kind, key) = bytes.split_first().ok_or_else(|| error("holds no key"))?;
+        if *kind != TYPE_ED25519 {
+            return Err(error("is of another type than Ed25519"));
+        }
+        let key = <[u8; PUBLIC_KEY_BYTES]>::try_from(key)
+            .map_err(|_wrong_length| error("is not a key of 32 bytes"))?;
+        let parsed = Self::new(name, key)?;
+        if id != format!("{:08x}", parsed.id) {
+            return Err(error("has an id that does not fit its name and key"));
+        }
+        Ok(parsed)
+    }
+
+    /// The text form.
+    pub fn encode(&self) -> String {
+        let typed: Vec<u8> = [TYPE_ED25519].into_iter().chain(self.key).collect();
+        format!("{}+{:08x}+{}", self.name, self.id, STANDARD.encode(typed))
+    }
+
+    /// The signer's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The key id: the first four bytes of a hash over name, type and key.
+    pub const fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// The public key.
+    pub const fn key(&self) -> &[u8; PUBLIC_KEY_BYTES] {
+        &self.key
+    }
+
+    /// Whether `signature` is this key's signature over `message` (RFC 8032).
+    pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
+        UnparsedPublicKey::new(&ED25519, &self.key)
+            .verify(message, signature)
+            .is_ok()
+    }
+}
+
+impl fmt::Display for VerifierKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.encode())
+    }
+}
+
+/// The id of the Ed25519 key `key` of the signer `name` (signed-note, Ed25519 signatures).
+fn key_id(name: &str, key: &[u8; PUBLIC_KEY_BYTES]) -> u32 {
+    let digest = Sha256::new_with_prefix(name)
+        .chain_update([b'\n', TYPE_ED25519])
+        .chain_update(key);
+    let [first, second, third, fourth, ..]: [u8; 32] = digest.finalize().into();
+    u32::from_be_bytes([first, second, third, fourth])
+}
+
+fn check_name(name: &str) -> Result<(), &'static str> {
+    if name.is_empty() {
+        return Err("has an empty key name");
+    }
+    if name
+        .chars()
+        .any(|letter| letter.is_whitespace() || letter < ' ' || letter == '+')
+    {
+        return Err("has a key name with a space, a control character or a plus sign");
+    }
+    Ok(())
+}
+
+/// What can sign notes: a name, the id of its key, and the signature over a text.
+///
+/// An implementer must sign exactly the bytes given and must not keep them. A caller may not
+/// assume that signing succeeds or is fast: the key may be in another machine.
+pub trait Signer {
+    /// The verifier key that belongs to it.
+    fn verifier_key(&self) -> &VerifierKey;
+
+    /// The signature over `text`, without the key id.
+    ///
+    /// # Errors
+    /// [`NoteError::SigningFailed`].
+    fn sign(&self, text: &[u8]) -> Result<Vec<u8>, NoteError>;
+}
+
+/// A private Ed25519 key with its name. It must never be written to the log's directory in clear.
+///
+/// The key lies in memory of the cryptographic library, which overwrites it when it is dropped.
+/// There is no `Debug` and no `Clone`.
+pub struct SigningKey {
+    verifier: VerifierKey,
+    pair: Ed25519KeyPair,
+}
+
+impl SigningKey {
+    /// The key of the signer `name` that comes from `seed` (RFC 8032 section 5.1.5).
+    ///
+    /// The caller keeps `seed` and must zeroize it.
+    ///
+    /// # Errors
+    /// When `name` is no key name.
+    pub fn from_seed(name: &str, seed: &[u8; SEED_BYTES]) -> Result<Self, DecodeError> {
+        let pair = Ed25519KeyPair::from_seed_unchecked(seed)
+            .map_err(|_rejected| DecodeError::new("signing key", 0, "is not a usable seed"))?;
+        let key = <[u8; PUBLIC_KEY_BYTES]>::try_from(pair.public_key().as_ref())
+            .map_err(|_wrong_length| DecodeError::new("signing key", 0, "has no public key"))?;
+        Ok(Self {
+            verifier: VerifierKey::new(name, key)?,
+            pair,
+        })
+    }
+}
+
+impl Signer for SigningKey {
+    fn verifier_key(&self) -> &VerifierKey {
+        &self.verifier
+    }
+
+    fn sign(&self, text: &[u8]) -> Result<Vec<u8>, NoteError> {
+        let signature =
+            self.pair
+                .try_sign(text)
+                .map_err(|_unspecified| NoteError::SigningFailed {
+                    name: self.verifier.name.clone(),
+                })?;
+        Ok(signature.as_ref().to_vec())
+    }
+}
+
+/// One signature line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signature {
+    name: String,
+    id: u32,
+    bytes: Vec<u8>,
+}
+
+impl Signature {
+    /// The name of the key that signed, as the line says.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The id of the key that signed, as the line says.
+    pub const fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// The signature itself; its form depends on the key's type.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn parse(line: &str) -> Result<Self, &'static str> {
+        let rest = line
+            .strip_prefix(SIGNATURE_PREFIX)
+            .ok_or("has a signature line that does not begin with an em dash and a space")?;
+        let (name, encoded) = rest
+            .split_once(' ')
+            .ok_or("has a signature line without a signature")?;
+        check_name(name)?;
+        let bytes = STANDARD
+            .decode(encoded)
+            .map_err(|_detail| "has a signature that is not canonical base64")?;
+        let Some((id, bytes)) = bytes
+            .split_first_chunk::<4>()
+            .filter(|(_, rest)| !rest.is_empty())
+        else {
+            return Err("has a signature too short for a key id");
+        };
+        Ok(Self {
+            name: name.into(),
+            id: u32::from_be_bytes(*id),
+            bytes: bytes.into(),
+        })
+    }
+
+    fn encode(&self) -> String {
+        let bytes: Vec<u8> = self
+            .id
+            .to_be_bytes()
+            .iter()
+            .chain(&self.bytes)
+            .copied()
+            .collect();
+        format!(
+            "{SIGNATURE_PREFIX}{} {}\n",
+            self.name,
+            STANDARD.encode(bytes)
+        )
+    }
+}
+
+/// A text with signatures, which are unverified until [`SignedNote::verify`] says otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignedNote {
+    text: String,
+    signatures: Vec<Signature>,
+}
+
+impl SignedNote {
+    /// The note with `text` and no signature yet.
+    ///
+    /// # Errors
+    /// When `text` does not end in a line feed, holds another control character, or is above the
+    /// size limit.
+    pub fn new(text: String) -> Result<Self, DecodeError> {
+        check_text(&text)?;
+        Ok(Self {
+            text,
+            signatures: Vec::new(),
+        })
+    }
+
+    /// The note in `bytes`, at most [`CHECKPOINT_BYTES_MAX`] long and with 1 to
+    /// [`NOTE_SIGNATURES_MAX`] signature lines (signed-note, format).
+    ///
+    /// # Errors
+    /// Where `bytes` break a rule; what is accepted is exactly what [`SignedNote::encode`] writes.
+    pub fn parse(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let error = |offset, reason| DecodeError::new("signed note", offset, reason);
+        if bytes.len() > CHECKPOINT_BYTES_MAX {
+            return Err(error(CHECKPOINT_BYTES_MAX, "is above the size limit"));
+        }
+        let whole = core::str::from_utf8(bytes)
+            .map_err(|utf8| error(utf8.valid_up_to(), "is not UTF-8"))?;
+        check_text(whole)?;
+        // The last empty line parts the text, which keeps its own final line feed, from the signatures.
+        let (before, after) = whole
+            .rsplit_once("\n\n")
+            .ok_or_else(|| error(0, "has no empty line before its signatures"))?;
+        let mut offset = before.len().saturating_add(2);
+        let mut signatures = Vec::new();
+        let lines = after
+            .strip_suffix('\n')
+            .ok_or_else(|| error(bytes.len(), "ends without a signature line"))?;
+        for line in lines.split('\n') {
+            if signatures.len() == NOTE_SIGNATURES_MAX {
+                return Err(error(offset, "has more signatures than the limit"));
+            }
+            signatures.push(Signature::parse(line).map_err(|reason| error(offset, reason))?);
+            offset = offset.saturating_add(line.len()).saturating_add(1);
+        }
+        Ok(Self {
+            text: format!("{before}\n"),
+            signatures,
+        })
+    }
+
+    /// The note as bytes on disk: text, empty line, signature lines.
+    pub fn encode(&self) -> String {
+        let mut whole = format!("{}\n", self.text);
+        for signature in &self.signatures {
+            whole.push_str(&signature.encode());
+        }
+        whole
+    }
+
+    /// Adds the signature of `signer`, replacing an earlier one of the same key.
+    ///
+    /// # Errors
+    /// When the signer fails or the limits of a note would be passed; then nothing changes.
+    pub fn sign(&mut self, signer: &dyn Signer) -> Result<(), NoteError> {
+        let key = signer.verifier_key();
+        let bytes = signer.sign(self.text.as_bytes())?;
+        let added = Signature {
+            name: key.name.clone(),
+            id: key.id,
+            bytes,
+        };
+        let mut signatures = self.signatures.clone();
+        signatures.retain(|signature| (signature.id, &signature.name) != (key.id, &key.name));
+        signatures.push(added);
+        let signed = Self {
+            text: self.text.clone(),
+            signatures,
+        };
+        // What is written must be what is accepted: the limits are the reader's.
+        *self = Self::parse(signed.encode().as_bytes())?;
+        Ok(())
+    }
+
+    /// The signatures made by `keys`, each verified; those of other keys are ignored
+    /// (signed-note, signatures).
+    ///
+    /// # Errors
+    /// [`NoteError::BadSignature`] when one under a known name and id is wrong,
+    /// [`NoteError::NoKnownSignature`] when there is none, [`NoteError::AmbiguousKey`].
+    pub fn verify<'a>(&self, keys: &'a [VerifierKey]) -> Result<Vec<&'a VerifierKey>, NoteError> {
+        let mut verified: Vec<&VerifierKey> = Vec::new();
+        for signature in &self.signatures {
+            let Some(key) = find_key(keys, signature)? else {
+                continue;
+            };
+            if !key.verifies(self.text.as_bytes(), &signature.bytes) {
+                return Err(NoteError::BadSignature {
+                    name: key.name.clone(),
+                });
+            }
+            if !verified.contains(&key) {
+                verified.push(key);
+            }
+        }
+        if verified.is_empty() {
+            Err(NoteError::NoKnownSignature)
+        } else {
+            Ok(verified)
+        }
+    }
+
+    /// The signed text, its final line feed included.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The signature lines in order, none of them verified.
+    pub fn signatures(&self) -> &[Signature] {
+        &self.signatures
+    }
+}
+
+fn find_key<'a>(
+    keys: &'a [VerifierKey],
+    signature: &Signature,
+) -> Result<Option<&'a VerifierKey>, NoteError> {
+    let mut matching = keys
+        .iter()
+        .filter(|key| key.id == signature.id && key.name == signature.name);
+    let first = matching.next();
+    if let Some(other) = matching.find(|other| Some(*other) != first) {
+        return Err(NoteError::AmbiguousKey {
+            name: other.name.to_string(),
+        });
+    }
+    Ok(first)
+}
+
+fn check_text(text: &str) -> Result<(), DecodeError> {
+    let control = text.bytes().position(|byte| byte < b' ' && byte != b'\n');
+    if let Some(offset) = control {
+        return Err(DecodeError::new(
+            "signed note",
+            offset,
+            "holds a control character",
+        ));
+    }
+    if text.len() > CHECKPOINT_BYTES_MAX {
+        return Err(DecodeError::new(
+            "signed note",
+            text.len(),
+            "is above the size limit",
+        ));
+    }
+    if !text.ends_with('\n') {
+        return Err(DecodeError::new(
+            "signed note",
+            text.len(),
+            "does not end in a line feed",
+        ));
+    }
+    Ok(())
+}

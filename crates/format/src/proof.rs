@@ -1,1 +1,428 @@
-//! Placeholder.
+//! Inclusion and consistency proofs: made from tree nodes, verified, and written as `.tlog-proof`.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::error::DecodeError;
+use crate::limits::CHECKPOINT_BYTES_MAX;
+use crate::tile::canonical_number;
+use crate::tree::{EMPTY_ROOT, Hash, fold_right, node_hash};
+
+/// Most hashes in an inclusion proof: the height of a tree of 2^64 - 1 leaves.
+pub const PROOF_HASHES_MAX: usize = 64;
+/// Longest opaque extra data in a [`TlogProof`], in bytes.
+pub const PROOF_EXTRA_BYTES_MAX: usize = 65_536;
+
+/// Why a proof proves nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProofError {
+    /// The leaf index is not below the tree size, or the sizes are not in order.
+    OutOfRange,
+    /// The proof has not exactly the number of hashes that index and sizes call for.
+    WrongLength,
+    /// The proof leads to another root than the one given.
+    WrongRoot,
+    /// The proof leads to another root of the older tree than the one given.
+    WrongOldRoot,
+}
+
+impl fmt::Display for ProofError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OutOfRange => "the tree is too small for this proof",
+            Self::WrongLength => "the proof has the wrong number of hashes",
+            Self::WrongRoot => "the proof leads to another root",
+            Self::WrongOldRoot => "the proof leads to another root of the older tree",
+        })
+    }
+}
+
+impl core::error::Error for ProofError {}
+
+/// Why a proof could not be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProveError<E> {
+    /// The leaf index is not below the tree size, or the sizes are not in order.
+    OutOfRange,
+    /// A node could not be read.
+    Node(E),
+}
+
+impl<E> fmt::Display for ProveError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OutOfRange => "the tree is too small for this proof",
+            Self::Node(_) => "a node of the tree could not be read",
+        })
+    }
+}
+
+impl<E: core::error::Error + 'static> core::error::Error for ProveError<E> {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::OutOfRange => None,
+            Self::Node(error) => Some(error),
+        }
+    }
+}
+
+/// The inclusion proof of the leaf at `index` in the tree of `size` leaves, the leaf's sibling
+/// first (RFC 9162 section 2.1.3.1).
+///
+/// `node(level, index)` gives the root over the 2^`level` leaves from `index` 2^`level` on; it is
+/// asked only for nodes whose leaves are all within the tree.
+///
+/// # Errors
+/// When `index >= size`, or with the error of `node`.
+pub fn inclusion_proof<E>(
+    index: u64,
+    size: u64,
+    mut node: impl FnMut(u8, u64) -> Result<Hash, E>,
+) -> Result<Vec<Hash>, ProveError<E>> {
+    if index >= size {
+        return Err(ProveError::OutOfRange);
+    }
+    let mut path = Vec::new();
+    let (mut start, mut end) = (0, size);
+    while let Some(middle) = split(start, end) {
+        let (kept, sibling) = if index < middle {
+            ((start, middle), (middle, end))
+        } else {
+            ((middle, end), (start, middle))
+        };
+        path.push(range_root(sibling, &mut node).map_err(ProveError::Node)?);
+        (start, end) = kept;
+    }
+    path.reverse();
+    Ok(path)
+}
+
+/// The proof that the tree of `new` leaves extends the tree of its first `old` leaves
+/// (RFC 9162 section 2.1.4.1). Empty when `old` is 0 or equals `new`.
+///
+/// # Errors
+/// When `old > new`, or with the error of `node` (see [`inclusion_proof`]).
+pub fn consistency_proof<E>(
+    old: u64,
+    new: u64,
+    mut node: impl FnMut(u8, u64) -> Result<Hash, E>,
+) -> Result<Vec<Hash>, ProveError<E>> {
+    if old > new {
+        return Err(ProveError::OutOfRange);
+    }
+    let mut path = Vec::new();
+    if old == 0 || old == new {
+        return Ok(path);
+    }
+    let (mut start, mut end) = (0, new);
+    // Goes down to the subtree whose right end is the end of the old tree.
+    while old < end {
+        let Some(middle) = split(start, end) else {
+            break;
+        };
+        let (kept, sibling) = if old <= middle {
+            ((start, middle), (middle, end))
+        } else {
+            ((middle, end), (start, middle))
+        };
+        path.push(range_root(sibling, &mut node).map_err(ProveError::Node)?);
+        (start, end) = kept;
+    }
+    // That subtree is the whole old tree when nothing lies to its left: then its root is known.
+    if start > 0 {
+        path.push(range_root((start, end), &mut node).map_err(ProveError::Node)?);
+    }
+    path.reverse();
+    Ok(path)
+}
+
+/// Where RFC 9162 section 2.1.1 splits the leaves `start..end`: the largest power of two below their number; `None` for one leaf.
+fn split(start: u64, end: u64) -> Option<u64> {
+    let count = end.checked_sub(start)?;
+    let left = count.checked_sub(1)?.checked_ilog2()?;
+    start.checked_add(1_u64.checked_shl(left)?)
+}
+
+/// The root over the leaves `start..end`, where `start` is a multiple of the largest power of two not above their number.
+fn range_root<E>(
+    (start, end): (u64, u64),
+    node: &mut impl FnMut(u8, u64) -> Result<Hash, E>,
+) -> Result<Hash, E> {
+    let mut hashes = Vec::new();
+    let mut position = start;
+    while let Some(level) = end.saturating_sub(position).checked_ilog2() {
+        let index = position.checked_shr(level).unwrap_or(0);
+        hashes.push(node(u8::try_from(level).unwrap_or(u8::MAX), index)?);
+        position = position.saturating_add(1_u64.checked_shl(level).unwrap_or(0));
+    }
+    Ok(fold_right(&hashes))
+}
+
+/// The root that `path` leads to from the leaf hash `leaf` at `index` in a tree of `size` leaves
+/// (RFC 9162 section 2.1.3.2).
+///
+/// # Errors
+/// [`ProofError::OutOfRange`], [`ProofError::WrongLength`].
+pub fn root_from_inclusion(
+    leaf: Hash,
+    index: u64,
+    size: u64,
+    path: &[Hash],
+) -> Result<Hash, ProofError> {
+    let mut last = size
+        .checked_sub(1)
+        .filter(|last| index <= *last)
+        .ok_or(ProofError::OutOfRange)?;
+    let (mut place, mut root) = (index, leaf);
+    for hash in path {
+        if last == 0 {
+            return Err(ProofError::WrongLength);
+        }
+        if place & 1 == 1 || place == last {
+            root = node_hash(hash, &root);
+            // A lone last node has no sibling until its ancestor is a right child.
+            while place & 1 == 0 && place != 0 {
+                place >>= 1;
+                last >>= 1;
+            }
+        } else {
+            root = node_hash(&root, hash);
+        }
+        place >>= 1;
+        last >>= 1;
+    }
+    if last == 0 {
+        Ok(root)
+    } else {
+        Err(ProofError::WrongLength)
+    }
+}
+
+/// Verifies that the leaf with hash `leaf` is at `index` in the tree of `size` leaves with `root`
+/// (RFC 9162 section 2.1.3.2).
+///
+/// # Errors
+/// See [`ProofError`]; a proof with a hash too many or too few is refused.
+pub fn verify_inclusion(
+    leaf: Hash,
+    index: u64,
+    size: u64,
+    path: &[Hash],
+    root: &Hash,
+) -> Result<(), ProofError> {
+    if root_from_inclusion(leaf, index, size, path)? == *root {
+        Ok(())
+    } else {
+        Err(ProofError::WrongRoot)
+    }
+}
+
+/// Verifies that the tree of `new` leaves with `new_root` extends the tree of `old` leaves with
+/// `old_root` (RFC 9162 section 2.1.4.2).
+///
+/// Everything extends the empty tree, whose root must then be [`EMPTY_ROOT`].
+///
+/// # Errors
+/// See [`ProofError`]; a proof with a hash too many or too few is refused.
+pub fn verify_consistency(
+    old: u64,
+    new: u64,
+    old_root: &Hash,
+    new_root: &Hash,
+    path: &[Hash],
+) -> Result<(), ProofError> {
+    if old > new {
+        return Err(ProofError::OutOfRange);
+    }
+    if old == 0 || old == new {
+        return verify_trivial_consistency(old, new, old_root, new_root, path);
+    }
+    // The path leaves out the old root where the old tree is one perfect subtree.
+    let (seed, rest) = match path {
+        _ if old.is_power_of_two() => (old_root, path),
+        [seed, rest @ ..] => (seed, rest),
+        [] => return Err(ProofError::WrongLength),
+    };
+    let (mut place, mut last) = (old.saturating_sub(1), new.saturating_sub(1));
+    while place & 1 == 1 {
+        place >>= 1;
+        last >>= 1;
+    }
+    let (mut old_found, mut new_found) = (*seed, *seed);
+    for hash in rest {
+        if last == 0 {
+            return Err(ProofError::WrongLength);
+        }
+        if place & 1 == 1 || place == last {
+            old_found = node_hash(hash, &old_found);
+            new_found = node_hash(hash, &new_found);
+            while place & 1 == 0 && place != 0 {
+                place >>= 1;
+                last >>= 1;
+            }
+        } else {
+            new_found = node_hash(&new_found, hash);
+        }
+        place >>= 1;
+        last >>= 1;
+    }
+    match (last == 0, old_found == *old_root, new_found == *new_root) {
+        (false, _, _) => Err(ProofError::WrongLength),
+        (true, false, _) => Err(ProofError::WrongOldRoot),
+        (true, true, false) => Err(ProofError::WrongRoot),
+        (true, true, true) => Ok(()),
+    }
+}
+
+fn verify_trivial_consistency(
+    old: u64,
+    new: u64,
+    old_root: &Hash,
+    new_root: &Hash,
+    path: &[Hash],
+) -> Result<(), ProofError> {
+    if !path.is_empty() {
+        return Err(ProofError::WrongLength);
+    }
+    if old == 0 && *old_root != EMPTY_ROOT {
+        return Err(ProofError::WrongOldRoot);
+    }
+    if old == new && old_root != new_root {
+        return Err(ProofError::WrongRoot);
+    }
+    Ok(())
+}
+
+/// A proof that stands alone: C2SP tlog-proof, `c2sp.org/tlog-proof@v1`.
+///
+/// It has one text form; [`TlogProof::parse`] refuses any other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TlogProof {
+    /// Opaque data that nothing authenticates; at most [`PROOF_EXTRA_BYTES_MAX`].
+    pub extra: Option<Vec<u8>>,
+    /// Index of the leaf in the tree.
+    pub index: u64,
+    /// The inclusion proof, sibling of the leaf first.
+    pub path: Vec<Hash>,
+    /// The signed checkpoint, verbatim; still to be opened with the log's key.
+    pub checkpoint: String,
+}
+
+impl TlogProof {
+    const HEADER: &'static str = "c2sp.org/tlog-proof@v1";
+
+    /// A proof without extra data.
+    pub const fn new(index: u64, path: Vec<Hash>, checkpoint: String) -> Self {
+        Self {
+            extra: None,
+            index,
+            path,
+            checkpoint,
+        }
+    }
+
+    /// The text of a `.tlog-proof` file.
+    pub fn encode(&self) -> String {
+        let mut text = format!("{}\n", Self::HEADER);
+        if let Some(extra) = &self.extra {
+            text.push_str(&format!("extra {}\n", STANDARD.encode(extra)));
+        }
+        text.push_str(&format!("index {}\n", self.index));
+        for hash in &self.path {
+            text.push_str(&format!("{hash}\n"));
+        }
+        text.push('\n');
+        text.push_str(&self.checkpoint);
+        text
+    }
+
+    /// The proof in the text of a `.tlog-proof` file.
+    ///
+    /// # Errors
+    /// Where `text` is not what [`TlogProof::encode`] writes. The checkpoint is taken verbatim.
+    pub fn parse(text: &str) -> Result<Self, DecodeError> {
+        let mut lines = Lines {
+            rest: text,
+            offset: 0,
+        };
+        if lines.next_line()? != Self::HEADER {
+            return Err(DecodeError::new(
+                "tlog-proof",
+                0,
+                "does not begin with its version line",
+            ));
+        }
+        let mut line = lines.next_line()?;
+        let mut extra = None;
+        if let Some(encoded) = line.strip_prefix("extra ") {
+            extra = Some(decode_extra(encoded).map_err(|reason| lines.error(reason))?);
+            line = lines.next_line()?;
+        }
+        let index = line
+            .strip_prefix("index ")
+            .and_then(canonical_number)
+            .ok_or_else(|| lines.error("has no index line with a canonical decimal number"))?;
+        let mut path = Vec::new();
+        loop {
+            let line = lines.next_line()?;
+            if line.is_empty() {
+                break;
+            }
+            if path.len() == PROOF_HASHES_MAX {
+                return Err(lines.error("has more hashes than any tree is high"));
+            }
+            let hash =
+                Hash::from_base64(line, "tlog-proof").map_err(|error| lines.error(error.reason))?;
+            path.push(hash);
+        }
+        if lines.rest.is_empty() || lines.rest.len() > CHECKPOINT_BYTES_MAX {
+            return Err(lines.error("has no checkpoint, or one above the size limit"));
+        }
+        Ok(Self {
+            extra,
+            index,
+            path,
+            checkpoint: lines.rest.into(),
+        })
+    }
+}
+
+fn decode_extra(encoded: &str) -> Result<Vec<u8>, &'static str> {
+    if encoded.len() > PROOF_EXTRA_BYTES_MAX.div_ceil(3).saturating_mul(4) {
+        return Err("has extra data above the limit");
+    }
+    STANDARD
+        .decode(encoded)
+        .map_err(|_detail| "has extra data that is not canonical base64")
+}
+
+/// Takes text apart line by line and knows where each begins.
+struct Lines<'a> {
+    rest: &'a str,
+    offset: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn next_line(&mut self) -> Result<&'a str, DecodeError> {
+        let (line, rest) = self
+            .rest
+            .split_once('\n')
+            .ok_or_else(|| self.error("ends within a line"))?;
+        self.offset = self.offset.saturating_add(line.len()).saturating_add(1);
+        self.rest = rest;
+        Ok(line)
+    }
+
+    /// An error at the end of the line taken last.
+    const fn error(&self, reason: &'static str) -> DecodeError {
+        DecodeError::new("tlog-proof", self.offset, reason)
+    }
+}
