@@ -32,11 +32,6 @@ pub const fn row_bytes(entry: &Entry<'_>) -> usize {
 ///
 /// # Panics
 /// When `out` has another length.
-#[expect(
-    clippy::as_conversions,
-    clippy::cast_possible_truncation,
-    reason = "the limits, checked before, are below each length's width"
-)]
 pub fn encode_row(entry: &Entry<'_>, out: &mut [u8]) {
     assert_eq!(
         out.len(),
@@ -46,14 +41,40 @@ pub fn encode_row(entry: &Entry<'_>, out: &mut [u8]) {
     let Some((header, mut rest)) = out.split_first_chunk_mut::<ROW_HEADER_BYTES>() else {
         return;
     };
-    let subjects = entry.subjects.as_joined();
-    let total = (ROW_HEADER_BYTES.saturating_add(rest.len())) as u32;
-    let [a0, a1, a2, a3] = total.to_le_bytes();
+    *header = row_header(entry, ROW_HEADER_BYTES.saturating_add(rest.len()));
+    let fields: [&[u8]; 9] = [
+        entry.action.as_bytes(),
+        entry.key,
+        entry.subjects.as_joined().as_bytes(),
+        entry.controller.as_bytes(),
+        entry.processor.as_bytes(),
+        entry.actor.as_bytes(),
+        entry.purpose.as_bytes(),
+        entry.basis.as_bytes(),
+        entry.payload,
+    ];
+    for field in fields {
+        let Some((place, after)) = rest.split_at_mut_checked(field.len()) else {
+            return;
+        };
+        place.copy_from_slice(field);
+        rest = after;
+    }
+}
+
+/// The fixed part of a row of `total` bytes.
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    reason = "the limits, checked before, are below each length's width"
+)]
+const fn row_header(entry: &Entry<'_>, total: usize) -> [u8; ROW_HEADER_BYTES] {
+    let [a0, a1, a2, a3] = (total as u32).to_le_bytes();
     let [t0, t1, t2, t3, t4, t5, t6, t7] = entry.time.nanoseconds().to_le_bytes();
     let [k0, k1] = (entry.key.len() as u16).to_le_bytes();
-    let [s0, s1] = (subjects.len() as u16).to_le_bytes();
+    let [s0, s1] = (entry.subjects.as_joined().len() as u16).to_le_bytes();
     let [p0, p1, p2, p3] = (entry.payload.len() as u32).to_le_bytes();
-    let lengths = [
+    let [l0, l1, l2, l3, l4, l5] = [
         entry.action.len() as u8,
         entry.controller.len() as u8,
         entry.processor.len() as u8,
@@ -61,8 +82,7 @@ pub fn encode_row(entry: &Entry<'_>, out: &mut [u8]) {
         entry.purpose.len() as u8,
         entry.basis.len() as u8,
     ];
-    let [l0, l1, l2, l3, l4, l5] = lengths;
-    *header = [
+    [
         a0,
         a1,
         a2,
@@ -91,25 +111,7 @@ pub fn encode_row(entry: &Entry<'_>, out: &mut [u8]) {
         p1,
         p2,
         p3,
-    ];
-    let fields: [&[u8]; 9] = [
-        entry.action.as_bytes(),
-        entry.key,
-        subjects.as_bytes(),
-        entry.controller.as_bytes(),
-        entry.processor.as_bytes(),
-        entry.actor.as_bytes(),
-        entry.purpose.as_bytes(),
-        entry.basis.as_bytes(),
-        entry.payload,
-    ];
-    for field in fields {
-        let Some((place, after)) = rest.split_at_mut_checked(field.len()) else {
-            return;
-        };
-        place.copy_from_slice(field);
-        rest = after;
-    }
+    ]
 }
 
 /// A row taken apart without copying; what [`encode_row`] wrote, and nothing assumed of it.

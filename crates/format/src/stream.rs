@@ -1,6 +1,6 @@
 //! What is fixed for a stream when it is created, and the identity that binds it to its log.
 
-use alloc::borrow::ToOwned;
+use alloc::borrow::ToOwned as _;
 use alloc::format;
 use alloc::string::String;
 use core::fmt;

@@ -6,7 +6,7 @@ use core::ops::Range;
 use super::bits::{blocks, packed, width_of};
 use super::{ColumnSet, ORDER, PARENTS, form};
 use crate::error::DecodeError;
-use crate::limits::{FRAME_ENTRIES_MAX, FRAME_SECTIONS_MAX, KEY_BYTES_MAX, PAYLOAD_BYTES_MAX};
+use crate::limits::{FRAME_ENTRIES_MAX, KEY_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use crate::row::TEXT_COLUMNS;
 use crate::wire::Reader;
 
@@ -20,7 +20,6 @@ pub struct Columns<'a> {
     texts: [Text<'a>; TEXT_COLUMNS],
     payloads: Vec<Range<usize>>,
     plain: &'a [u8],
-    sections: Vec<u32>,
 }
 
 /// One text column: its words, and which entry has which.
@@ -79,7 +78,6 @@ impl<'a> Columns<'a> {
             texts: Default::default(),
             payloads: Vec::new(),
             plain,
-            sections: Vec::new(),
         };
         if set.has(ColumnSet::PAYLOAD) {
             columns.payloads = payloads(&mut reader, &mut words, count)?;
@@ -94,9 +92,6 @@ impl<'a> Columns<'a> {
                     *slot = text;
                 }
             }
-        }
-        if set.has(ColumnSet::SECTION) {
-            columns.decode_sections(&mut reader)?;
         }
         reader.finish()?;
         words.finish()?;
@@ -142,11 +137,6 @@ impl<'a> Columns<'a> {
     pub fn payload(&self, index: usize) -> &'a [u8] {
         let range = self.payloads.get(index).cloned().unwrap_or_default();
         self.plain.get(range).unwrap_or_default()
-    }
-
-    /// The number of the section that holds entry `index`'s subject columns.
-    pub fn section(&self, index: usize) -> u32 {
-        self.sections.get(index).copied().unwrap_or_default()
     }
 
     fn decode_times(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
@@ -232,17 +222,6 @@ impl<'a> Columns<'a> {
         let table = packed(reader, parent.words.len(), width)?;
         let number = |index| table.get(parent.number(index)).copied().unwrap_or_default();
         Ok((0..self.count).map(number).collect())
-    }
-
-    fn decode_sections(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
-        let width = u32::from(reader.u8()?);
-        self.sections = packed(reader, self.count, width)?;
-        let in_range =
-            |section: &u32| usize::try_from(*section).is_ok_and(|s| s < FRAME_SECTIONS_MAX);
-        if self.sections.iter().all(in_range) {
-            return Ok(());
-        }
-        Err(reader.error("has a section number out of range"))
     }
 }
 

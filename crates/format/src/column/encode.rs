@@ -78,8 +78,8 @@ impl Encoder {
         }
     }
 
-    /// Ends the section. `sections` holds each entry's subject section where the set asks for it.
-    pub fn finish(&mut self, sections: &[u32]) -> Parts<'_> {
+    /// Ends the section.
+    pub fn finish(&mut self) -> Parts<'_> {
         let Some(columns) = self.columns.take() else {
             return Parts {
                 packed: &[],
@@ -104,13 +104,6 @@ impl Encoder {
             if columns.has_text(column) {
                 self.finish_text(columns, place, column);
             }
-        }
-        if columns.has(ColumnSet::SECTION) {
-            let width = width_of(u64::from(
-                sections.iter().copied().max().unwrap_or_default(),
-            ));
-            self.packed.push(width as u8);
-            put_packed(&mut self.packed, sections.iter().copied(), width);
         }
         Parts {
             packed: &self.packed,

@@ -24,14 +24,14 @@ pub struct ColumnSet(u16);
 impl ColumnSet {
     /// Every column: what a stream that is not erasable seals together.
     pub const ALL: Self = Self(0x3FF);
-    /// Columns that may outlive a subject, with the number of each entry's subject section.
-    pub const SHARED: Self = Self(0x3FF & !Self::SUBJECT.0 | Self::TIME | Self::SECTION);
+    /// Columns that may outlive a subject; the subjects column then holds pseudonyms, and its word
+    /// numbers say which subject section an entry's other columns are in.
+    pub const SHARED: Self = Self(0x3FF & !(1 << KEY | Self::PAYLOAD));
     /// Columns that identify or describe a subject: key, subjects, payload.
     pub const SUBJECT: Self = Self(1 << KEY | 1 << SUBJECTS | Self::PAYLOAD);
 
     const PAYLOAD: u16 = 1 << TEXT_COLUMNS;
     const TIME: u16 = 1 << 9;
-    const SECTION: u16 = 1 << 10;
 
     const fn has_text(self, column: usize) -> bool {
         self.0 >> column & 1 == 1
@@ -43,9 +43,9 @@ impl ColumnSet {
 }
 
 /// Number of the key column in a row's texts.
-const KEY: usize = 1;
+pub(crate) const KEY: usize = 1;
 /// Number of the subjects column in a row's texts.
-const SUBJECTS: usize = 2;
+pub(crate) const SUBJECTS: usize = 2;
 /// Number of the actor column in a row's texts.
 const ACTOR: usize = 5;
 

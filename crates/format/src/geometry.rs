@@ -1,0 +1,190 @@
+//! The geometry: what is fixed for a whole log when it is created, and the fingerprint that binds everything to it.
+//!
+//! `docs/format.md`, "Geometry". The file `probity.toml` has exactly one form; it is read by
+//! writing what it should be and comparing.
+
+use alloc::borrow::ToOwned as _;
+use alloc::format;
+use alloc::string::String;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::error::DecodeError;
+use crate::limits::FORMAT_VERSION;
+use crate::note::VerifierKey;
+
+/// Longest origin, in bytes.
+pub const ORIGIN_BYTES_MAX: usize = 255;
+/// Longest geometry file, in bytes.
+pub const GEOMETRY_BYTES_MAX: usize = 4096;
+
+const SUITE: &str = "sha-256 ed25519 hkdf-sha256 aes-256-gcm";
+
+/// What is fixed when a log is created.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Geometry {
+    origin: String,
+    id: [u8; 16],
+    anchor: VerifierKey,
+}
+
+impl Geometry {
+    /// The geometry of a new log: its name in checkpoints, 16 random bytes, and its first verifier key.
+    ///
+    /// # Errors
+    /// When `origin` cannot be a checkpoint origin, or the key is of another name.
+    pub fn new(origin: &str, id: [u8; 16], anchor: VerifierKey) -> Result<Self, DecodeError> {
+        check_origin(origin)?;
+        if anchor.name() != origin {
+            return Err(DecodeError::new(
+                "geometry",
+                0,
+                "has an anchor of another name",
+            ));
+        }
+        Ok(Self {
+            origin: origin.to_owned(),
+            id,
+            anchor,
+        })
+    }
+
+    /// Reads the content of `probity.toml`.
+    ///
+    /// # Errors
+    /// When it is of another version (named so), or not in the one form.
+    pub fn parse(text: &str) -> Result<Self, GeometryError> {
+        let mut lines = text.lines();
+        let format = lines.next().and_then(|line| line.strip_prefix("format = "));
+        let found = format.and_then(|digits| digits.parse::<u64>().ok());
+        match found {
+            Some(found) if found == u64::from(FORMAT_VERSION) => {}
+            Some(found) => return Err(GeometryError::Version { found }),
+            None => return Err(GeometryError::Malformed("has no format line")),
+        }
+        let mut value = |name: &str| {
+            let rest = lines.next()?.strip_prefix(name)?.strip_prefix(" = \"")?;
+            rest.strip_suffix('"')
+        };
+        let malformed = GeometryError::Malformed("is not in the form this build writes");
+        let parts = (
+            value("origin"),
+            value("id"),
+            value("suite"),
+            value("anchor"),
+        );
+        let (Some(origin), Some(id), Some(_suite), Some(anchor)) = parts else {
+            return Err(malformed);
+        };
+        let (Some(id), Ok(anchor)) = (parse_hex(id), VerifierKey::parse(anchor)) else {
+            return Err(malformed);
+        };
+        let geometry = Self::new(origin, id, anchor)
+            .map_err(|error| GeometryError::Malformed(error.reason))?;
+        if geometry.encode() == text {
+            Ok(geometry)
+        } else {
+            Err(malformed)
+        }
+    }
+
+    /// The content of `probity.toml`.
+    pub fn encode(&self) -> String {
+        let mut id = String::new();
+        for byte in self.id {
+            id.push_str(&format!("{byte:02x}"));
+        }
+        format!(
+            "format = {FORMAT_VERSION}\norigin = \"{}\"\nid = \"{id}\"\nsuite = \"{SUITE}\"\nanchor = \"{}\"\n",
+            self.origin,
+            self.anchor.encode()
+        )
+    }
+
+    /// What every header and key of the log is bound to.
+    pub fn fingerprint(&self) -> [u8; 32] {
+        Sha256::digest(self.encode()).into()
+    }
+
+    /// The log's name.
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// The origin of stream `name`'s checkpoints.
+    pub fn stream_origin(&self, name: &str) -> String {
+        format!("{}/streams/{name}", self.origin)
+    }
+
+    /// The key that the chain of signing keys starts from.
+    pub const fn anchor(&self) -> &VerifierKey {
+        &self.anchor
+    }
+}
+
+/// Why a geometry file is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GeometryError {
+    /// The log is of another format version.
+    Version {
+        /// As found.
+        found: u64,
+    },
+    /// Anything else; one clause.
+    Malformed(&'static str),
+}
+
+fn check_origin(origin: &str) -> Result<(), DecodeError> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._/:".contains(&byte);
+    if origin.is_empty() || origin.len() > ORIGIN_BYTES_MAX || !origin.bytes().all(allowed) {
+        return Err(DecodeError::new(
+            "origin",
+            0,
+            "must be 1 to 255 ASCII letters, digits, '-', '.', '_', '/' and ':'",
+        ));
+    }
+    Ok(())
+}
+
+fn parse_hex(text: &str) -> Option<[u8; 16]> {
+    let mut out = [0; 16];
+    if text.len() != 32 || !text.is_ascii() {
+        return None;
+    }
+    for (byte, digits) in out.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(core::str::from_utf8(digits).ok()?, 16).ok()?;
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_has_one_form() {
+        let anchor = VerifierKey::new("example.com/log", [7; 32]).unwrap();
+        let geometry = Geometry::new("example.com/log", [0xAB; 16], anchor).unwrap();
+        let text = geometry.encode();
+        assert_eq!(Geometry::parse(&text), Ok(geometry));
+        assert_eq!(
+            Geometry::parse(&text.replace("format = 1", "format = 2")),
+            Err(GeometryError::Version { found: 2 })
+        );
+        for bad in [
+            &text[1..],
+            &text[..text.len() - 1],
+            &text.replace("sha-256", "md5"),
+            "",
+        ] {
+            assert!(matches!(
+                Geometry::parse(bad),
+                Err(GeometryError::Malformed(_))
+            ));
+        }
+        let other = VerifierKey::new("x", [7; 32]).unwrap();
+        assert!(Geometry::new("a b", [0; 16], other.clone()).is_err());
+        assert!(Geometry::new("y", [0; 16], other).is_err());
+    }
+}

@@ -1,0 +1,480 @@
+//! Rows to a sealed frame: columns, compression, encryption and the root over what results.
+//!
+//! `docs/format.md`, "Frame" and "Sealing". The place of a frame is fixed before it is sealed, so
+//! that key, nonce and associated data are; the key of a section is never used for anything else.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use aws_lc_rs::aead::{Aad, Nonce};
+use aws_lc_rs::cipher::{AES_256, EncryptingKey, EncryptionContext, UnboundCipherKey};
+use aws_lc_rs::iv::FixedLength;
+
+use crate::column::{ColumnSet, Encoder, SUBJECTS};
+use crate::compress::Compressor;
+use crate::error::DecodeError;
+use crate::frame::{
+    BODY_HEAD_BYTES, DIRECTORY_ENTRY_BYTES, FRAME_HEADER_BYTES, FRAME_TRAILER_BYTES, FrameHeader,
+    SectionKind, TAG_BYTES, encode_directory_entry, entry_leaf, section_nonce,
+};
+use crate::keys::{EpochKey, Secret, SectionKey};
+use crate::limits::{FRAME_BYTES_MAX, FRAME_ENTRIES_MAX};
+use crate::record::Record;
+use crate::row::{Row, Rows};
+use crate::stream::{Cipher, Proofs, StreamConfig, StreamId};
+use crate::tree::{Hash, leaf_hash, root_of};
+
+/// The keys of subjects, for streams whose subjects can be erased.
+pub trait SubjectKeys {
+    /// The pseudonym of `subjects` and the key of their section.
+    ///
+    /// # Errors
+    /// When a key can neither be found nor made; the frame is then not sealed.
+    fn section_key(
+        &mut self,
+        subjects: &str,
+        epoch_salt: &[u8; 32],
+        frame: u64,
+        section: u32,
+    ) -> Result<([u8; 16], SectionKey), DecodeError>;
+}
+
+/// The place reserved for a frame before it is sealed.
+#[derive(Debug, Clone, Copy)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "the log builds it field by field"
+)]
+pub struct FramePlace {
+    /// The stream.
+    pub stream: StreamId,
+    /// Index of the frame in its stream.
+    pub frame: u64,
+    /// Index of the first entry in its stream.
+    pub first_entry: u64,
+    /// Not predictable to those who choose words; keeps dictionaries fast.
+    pub seed: u64,
+}
+
+/// Seals the frames of streams with one configuration; keeps its memory from frame to frame.
+pub struct FrameSealer {
+    config: StreamConfig,
+    encoder: Encoder,
+    compressor: Compressor,
+    parts: Vec<Part>,
+    leaves: Vec<Hash>,
+}
+
+struct Part {
+    kind: SectionKind,
+    entries: u32,
+    start: usize,
+    length: usize,
+    key: Option<SectionKey>,
+}
+
+impl FrameSealer {
+    /// A sealer for streams with `config`.
+    ///
+    /// # Errors
+    /// When the compressor refuses its level.
+    pub fn new(config: StreamConfig) -> Result<Self, DecodeError> {
+        Ok(Self {
+            config,
+            encoder: Encoder::default(),
+            compressor: Compressor::new(config.compression)?,
+            parts: Vec::new(),
+            leaves: Vec::new(),
+        })
+    }
+
+    /// Seals the rows in `chunks` at `place` into the beginning of `out`, which only ever grows.
+    ///
+    /// The record given back has segment 0 and offset 0; its length says how much of `out` is the frame.
+    ///
+    /// # Errors
+    /// When the rows are malformed, none or too many, or a key is refused; `out` is then undefined.
+    pub fn seal(
+        &mut self,
+        place: &FramePlace,
+        epoch: &EpochKey,
+        chunks: &[&[u8]],
+        subjects: &mut dyn SubjectKeys,
+        out: &mut Vec<u8>,
+    ) -> Result<Record, DecodeError> {
+        self.parts.clear();
+        let span = if self.config.erasable {
+            self.seal_by_subject(place, epoch, chunks, subjects, out)?
+        } else {
+            self.seal_together(place, epoch, chunks, out)?
+        };
+        let end = self
+            .parts
+            .last()
+            .map_or(0, |part| part.start.saturating_add(part.length));
+        let length = end.saturating_add(FRAME_TRAILER_BYTES);
+        if length > FRAME_BYTES_MAX {
+            return Err(DecodeError::new("frame", length, "exceeds its limit"));
+        }
+        let entry_root = self.entry_root(chunks)?;
+        let header = FrameHeader {
+            proofs: self.config.proofs,
+            cipher: self.config.cipher,
+            length: u32::try_from(length).unwrap_or(u32::MAX),
+            sections: u32::try_from(self.parts.len()).unwrap_or(u32::MAX),
+            frame: place.frame,
+            first_entry: place.first_entry,
+            entries: span.entries,
+            epoch: epoch.epoch(),
+            time_min: span.time_min,
+            time_max: span.time_max,
+            stream: place.stream,
+            epoch_salt: *epoch.salt(),
+            key_commitment: *epoch.commitment(),
+            entry_root,
+        };
+        let sealed_root = self.close(&header, out)?;
+        Ok(Record {
+            proofs: header.proofs,
+            cipher: header.cipher,
+            length: header.length,
+            frame: header.frame,
+            first_entry: header.first_entry,
+            entries: header.entries,
+            epoch: header.epoch,
+            time_min: header.time_min,
+            time_max: header.time_max,
+            stream: header.stream,
+            sealed_root,
+            entry_root,
+            key_commitment: header.key_commitment,
+            segment: 0,
+            offset: 0,
+        })
+    }
+
+    /// Every column of every entry in one section.
+    fn seal_together(
+        &mut self,
+        place: &FramePlace,
+        epoch: &EpochKey,
+        chunks: &[&[u8]],
+        out: &mut Vec<u8>,
+    ) -> Result<Span, DecodeError> {
+        let mut span = Span::default();
+        self.encoder.begin(ColumnSet::ALL, place.seed);
+        for chunk in chunks {
+            let mut rows = Rows::new(chunk);
+            for row in rows.by_ref() {
+                span.add(row.time);
+                self.encoder.push(&row);
+            }
+            check_end(&rows)?;
+        }
+        let start = FRAME_HEADER_BYTES.saturating_add(DIRECTORY_ENTRY_BYTES);
+        let key = self.epoch_section_key(epoch, place.frame, 0);
+        self.put_body(SectionKind::Shared, span.entries, start, key, out)?;
+        span.check()
+    }
+
+    /// Columns that may outlive subjects in one section, the others in one for each set of subjects.
+    fn seal_by_subject(
+        &mut self,
+        place: &FramePlace,
+        epoch: &EpochKey,
+        chunks: &[&[u8]],
+        subjects: &mut dyn SubjectKeys,
+        out: &mut Vec<u8>,
+    ) -> Result<Span, DecodeError> {
+        let mut span = Span::default();
+        let groups = group_by_subjects(chunks)?;
+        let directory = groups
+            .in_order
+            .len()
+            .saturating_add(1)
+            .saturating_mul(DIRECTORY_ENTRY_BYTES);
+        let mut start = FRAME_HEADER_BYTES.saturating_add(directory);
+        let mut keys = Vec::with_capacity(groups.in_order.len());
+        let mut number: u32 = 0;
+        for group in &groups.in_order {
+            number = number.saturating_add(1);
+            let name = core::str::from_utf8(group.subjects).map_err(|_not_utf8| {
+                DecodeError::new("row", 0, "has a subject that is not UTF-8")
+            })?;
+            keys.push(if name.is_empty() {
+                (None, self.epoch_section_key(epoch, place.frame, number))
+            } else {
+                let (token, key) = subjects.section_key(name, epoch.salt(), place.frame, number)?;
+                (Some(token), Some(key))
+            });
+        }
+        self.encoder.begin(ColumnSet::SHARED, place.seed);
+        for (row, group) in &groups.rows {
+            span.add(row.time);
+            let token = keys.get(*group).and_then(|(token, _)| token.as_ref());
+            let mut shared = *row;
+            if let Some(place) = shared.texts.get_mut(SUBJECTS) {
+                *place = token.map_or(&[], |token| &token[..]);
+            }
+            self.encoder.push(&shared);
+        }
+        let key = self.epoch_section_key(epoch, place.frame, 0);
+        start = self.put_body(SectionKind::Shared, span.entries, start, key, out)?;
+        for (group, (token, key)) in groups.in_order.iter().zip(keys) {
+            self.encoder.begin(ColumnSet::SUBJECT, place.seed);
+            for index in &group.rows {
+                if let Some((row, _)) = groups.rows.get(*index) {
+                    self.encoder.push(row);
+                }
+            }
+            let kind = if token.is_some() {
+                SectionKind::Subject
+            } else {
+                SectionKind::Nobody
+            };
+            let entries = u32::try_from(group.rows.len()).unwrap_or(u32::MAX);
+            let key = key.filter(|_| self.config.cipher == Cipher::Aes256Gcm);
+            start = self.put_body(kind, entries, start, key, out)?;
+        }
+        span.check()
+    }
+
+    fn epoch_section_key(&self, epoch: &EpochKey, frame: u64, section: u32) -> Option<SectionKey> {
+        (self.config.cipher == Cipher::Aes256Gcm).then(|| epoch.section_key(frame, section))
+    }
+
+    /// Writes the encoder's columns as a section body at `start`; gives the offset after its tag.
+    fn put_body(
+        &mut self,
+        kind: SectionKind,
+        entries: u32,
+        start: usize,
+        key: Option<SectionKey>,
+        out: &mut Vec<u8>,
+    ) -> Result<usize, DecodeError> {
+        let parts = self.encoder.finish();
+        let head_end = start.saturating_add(BODY_HEAD_BYTES);
+        let packed_end = head_end.saturating_add(parts.packed.len());
+        let bound = packed_end
+            .saturating_add(self.compressor.bound(parts.plain.len()))
+            .saturating_add(TAG_BYTES + FRAME_TRAILER_BYTES);
+        if out.len() < bound {
+            out.resize(bound, 0);
+        }
+        let (before, rest) = out.split_at_mut(packed_end);
+        let compressed = self.compressor.compress(parts.plain, rest)?;
+        let length_of = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes();
+        if let Some(head) = before.get_mut(start..head_end) {
+            let (code, lengths) = head.split_at_mut(1);
+            code.fill(self.compressor.code());
+            let (packed_length, plain_length) = lengths.split_at_mut(4);
+            packed_length.copy_from_slice(&length_of(parts.packed));
+            plain_length.copy_from_slice(&length_of(parts.plain));
+        }
+        if let Some(packed) = before.get_mut(head_end..packed_end) {
+            packed.copy_from_slice(parts.packed);
+        }
+        let tag = if key.is_some() { TAG_BYTES } else { 0 };
+        let end = packed_end.saturating_add(compressed).saturating_add(tag);
+        self.parts.push(Part {
+            kind,
+            entries,
+            start,
+            length: end.saturating_sub(start),
+            key,
+        });
+        Ok(end)
+    }
+
+    /// The root over the entries' salted leaves, where the stream has entry proofs.
+    fn entry_root(&mut self, chunks: &[&[u8]]) -> Result<[u8; 32], DecodeError> {
+        if self.config.proofs != Proofs::Entry {
+            return Ok([0; 32]);
+        }
+        let groups = if self.config.erasable {
+            Some(group_by_subjects(chunks)?)
+        } else {
+            None
+        };
+        let rows = chunks.iter().flat_map(|chunk| Rows::new(chunk));
+        self.leaves.clear();
+        if let Some(groups) = groups {
+            for (index, (row, group)) in groups.rows.iter().enumerate() {
+                let part = self.parts.get(group.saturating_add(1));
+                let key = part.and_then(|part| part.key.as_ref());
+                let mut salt = [0; 16];
+                fill_salts(key.map(SectionKey::salt_key), index, &mut salt)?;
+                self.leaves.push(entry_leaf(&salt, row.bytes));
+            }
+        } else {
+            let key = self.parts.first().and_then(|part| part.key.as_ref());
+            let count = rows.clone().count();
+            let mut salts = alloc::vec![0; count.saturating_mul(16)];
+            fill_salts(key.map(SectionKey::salt_key), 0, &mut salts)?;
+            let (salts, _) = salts.as_chunks::<16>();
+            self.leaves.extend(
+                rows.zip(salts)
+                    .map(|(row, salt)| entry_leaf(salt, row.bytes)),
+            );
+        }
+        Ok(*root_of(&self.leaves).as_bytes())
+    }
+
+    /// Writes header and directory, encrypts the sections, and ends the frame with its root.
+    fn close(&mut self, header: &FrameHeader, out: &mut [u8]) -> Result<Hash, DecodeError> {
+        let error = DecodeError::new("frame", 0, "cannot be sealed");
+        let header_bytes = header.encode();
+        let clear = self.parts.first().map_or(0, |part| part.start);
+        let mut associated = Vec::from(header_bytes);
+        self.leaves.clear();
+        let (clear_bytes, mut rest) = out.split_at_mut_checked(clear).ok_or(error)?;
+        let (head, directory) = clear_bytes
+            .split_at_mut_checked(FRAME_HEADER_BYTES)
+            .ok_or(error)?;
+        head.copy_from_slice(&header_bytes);
+        let mut entries = directory.chunks_exact_mut(DIRECTORY_ENTRY_BYTES);
+        let mut number: u32 = 0;
+        for part in &self.parts {
+            let length = u32::try_from(part.length).unwrap_or(u32::MAX);
+            let commitment = part.key.as_ref().map_or(&[0; 32], SectionKey::commitment);
+            let entry = encode_directory_entry(part.kind, length, part.entries, commitment);
+            entries.next().ok_or(error)?.copy_from_slice(&entry);
+            let (sealed, after) = core::mem::take(&mut rest)
+                .split_at_mut_checked(part.length)
+                .ok_or(error)?;
+            rest = after;
+            if let Some(key) = &part.key {
+                associated.truncate(FRAME_HEADER_BYTES);
+                associated.extend_from_slice(&entry);
+                associated.extend_from_slice(&number.to_le_bytes());
+                let body = part.length.saturating_sub(TAG_BYTES);
+                let (body, tag_place) = sealed.split_at_mut_checked(body).ok_or(error)?;
+                let nonce = Nonce::assume_unique_for_key(section_nonce(header.frame, number));
+                let tag = key
+                    .aead()?
+                    .seal_in_place_separate_tag(nonce, Aad::from(associated.as_slice()), body)
+                    .map_err(|_refused| error)?;
+                tag_place.copy_from_slice(tag.as_ref());
+            }
+            if header.proofs != Proofs::Frame {
+                self.leaves.push(leaf_hash(sealed));
+            }
+            number = number.saturating_add(1);
+        }
+        let end = usize::try_from(header.length).unwrap_or_default();
+        let content = end.saturating_sub(FRAME_TRAILER_BYTES);
+        let root = if header.proofs == Proofs::Frame {
+            leaf_hash(out.get(..content).ok_or(error)?)
+        } else {
+            self.leaves
+                .insert(0, leaf_hash(out.get(..clear).ok_or(error)?));
+            root_of(&self.leaves)
+        };
+        out.get_mut(content..end)
+            .ok_or(error)?
+            .copy_from_slice(root.as_bytes());
+        Ok(root)
+    }
+}
+
+/// The salts of entries from `first` on: the keystream of AES-256-CTR under the section's salt key.
+///
+/// Zeros where the stream has no cipher: its entries are no secret.
+///
+/// # Errors
+/// When the provider refuses.
+pub fn fill_salts(key: Option<&Secret>, first: usize, salts: &mut [u8]) -> Result<(), DecodeError> {
+    let Some(key) = key else {
+        salts.fill(0);
+        return Ok(());
+    };
+    let error = DecodeError::new("entry salt", first, "cannot be derived");
+    let counter = u128::try_from(first).unwrap_or_default();
+    let context = EncryptionContext::Iv128(FixedLength::from(counter.to_be_bytes()));
+    salts.fill(0);
+    UnboundCipherKey::new(&AES_256, key.expose())
+        .and_then(EncryptingKey::ctr)
+        .and_then(|key| key.less_safe_encrypt(salts, context))
+        .map(|_context| ())
+        .map_err(|_refused| error)
+}
+
+/// How many entries a frame has and from when they are.
+struct Span {
+    entries: u32,
+    time_min: i64,
+    time_max: i64,
+}
+
+impl Default for Span {
+    fn default() -> Self {
+        Self {
+            entries: 0,
+            time_min: i64::MAX,
+            time_max: i64::MIN,
+        }
+    }
+}
+
+impl Span {
+    #[inline]
+    fn add(&mut self, time: i64) {
+        self.entries = self.entries.saturating_add(1);
+        self.time_min = self.time_min.min(time);
+        self.time_max = self.time_max.max(time);
+    }
+
+    const fn check(self) -> Result<Self, DecodeError> {
+        if self.entries == 0 || self.entries > FRAME_ENTRIES_MAX {
+            return Err(DecodeError::new("frame", 0, "has no entries or too many"));
+        }
+        Ok(self)
+    }
+}
+
+struct Groups<'a> {
+    /// Each row with the number of its group.
+    rows: Vec<(Row<'a>, usize)>,
+    in_order: Vec<Group<'a>>,
+}
+
+struct Group<'a> {
+    subjects: &'a [u8],
+    rows: Vec<usize>,
+}
+
+/// Rows by their set of subjects, sets in order of first appearance.
+fn group_by_subjects<'a>(chunks: &[&'a [u8]]) -> Result<Groups<'a>, DecodeError> {
+    let mut groups = Groups {
+        rows: Vec::new(),
+        in_order: Vec::new(),
+    };
+    let mut known = BTreeMap::new();
+    for chunk in chunks {
+        let mut rows = Rows::new(chunk);
+        for row in rows.by_ref() {
+            let subjects = row.texts.get(SUBJECTS).copied().unwrap_or_default();
+            let group = *known.entry(subjects).or_insert_with(|| {
+                groups.in_order.push(Group {
+                    subjects,
+                    rows: Vec::new(),
+                });
+                groups.in_order.len().saturating_sub(1)
+            });
+            if let Some(members) = groups.in_order.get_mut(group) {
+                members.rows.push(groups.rows.len());
+            }
+            groups.rows.push((row, group));
+        }
+        check_end(&rows)?;
+    }
+    Ok(groups)
+}
+
+fn check_end(rows: &Rows<'_>) -> Result<(), DecodeError> {
+    if rows.rest().is_empty() {
+        Ok(())
+    } else {
+        Err(DecodeError::new("row", 0, "is malformed"))
+    }
+}
