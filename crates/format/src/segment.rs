@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 use crate::error::DecodeError;
 use crate::limits::FORMAT_VERSION;
 use crate::stream::StreamId;
+use crate::wire::Reader;
 
 /// Bytes of a segment header.
 pub const SEGMENT_HEADER_BYTES: usize = 128;
@@ -56,6 +57,24 @@ impl SegmentHeader {
         let mut bytes = [0; SEGMENT_HEADER_BYTES];
         bytes.copy_from_slice(&out);
         bytes
+    }
+
+    /// Reads a header.
+    ///
+    /// # Errors
+    /// When `bytes` is not a header of this version whose digest is right.
+    pub fn decode(bytes: &[u8; SEGMENT_HEADER_BYTES]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes, "segment header");
+        reader.take(12)?;
+        let header = Self {
+            number: reader.u32()?,
+            stream: StreamId::from_bytes(reader.array()?),
+            fingerprint: reader.array()?,
+            first_frame: reader.u64()?,
+            first_entry: reader.u64()?,
+        };
+        header.check(bytes)?;
+        Ok(header)
     }
 
     /// Whether `bytes` is this header; otherwise why not.

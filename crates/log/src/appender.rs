@@ -1,12 +1,25 @@
 //! A producer's handle: one copy into memory it owns, and a ticket that becomes a receipt.
 
-use probity_format::Entry;
+use std::collections::VecDeque;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
+use probity_format::Entry;
+use probity_format::row::{encode_row, row_bytes};
+use probity_queue::ChunkWriter;
+
+use crate::core::{Core, OpenChunk, Slot};
 use crate::error::AppendError;
+use crate::stream::{Run, Stream};
+
+/// Runs an appender remembers: tickets older than this many batches can no longer be redeemed.
+pub const RUNS_REMEMBERED: usize = 65_536;
+/// How long a wait for durability sleeps between looks; it is woken earlier by every commit.
+const COMMIT_WAIT: Duration = Duration::from_millis(100);
 
 /// The promise of an append: redeem it at the appender that gave it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ticket(pub(crate) u64);
+pub struct Ticket(u64);
 
 /// Where an entry is, durably: its index in its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,24 +32,62 @@ pub struct Receipt {
 /// One producer of one stream. Entries of one appender keep their order.
 ///
 /// Cheap to make; give each thread its own. It holds memory of the queue only while entries wait in it.
+/// Dropping it hands over what it still holds; nothing is lost, but errors are not reported then.
 #[derive(Debug)]
-pub struct Appender;
+pub struct Appender {
+    core: Arc<Core>,
+    stream: Arc<Stream>,
+    slot: Arc<Slot>,
+    writer: Option<ChunkWriter>,
+    /// Entries in the open chunk; a chunk never holds more than a frame may.
+    in_chunk: u32,
+    /// Number of the next ticket.
+    next: u64,
+    /// Runs not known to be forgotten: the number of the first ticket, and what became of them.
+    runs: VecDeque<(u64, Arc<Run>)>,
+}
+
+/// Whether an append may wait for room.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    Wait,
+    Refuse,
+}
 
 impl Appender {
+    pub(crate) fn new(core: Arc<Core>, stream: Arc<Stream>) -> Self {
+        let slot = Arc::new(Slot::default());
+        core.slots
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Arc::downgrade(&slot));
+        Self {
+            core,
+            stream,
+            slot,
+            writer: None,
+            in_chunk: 0,
+            next: 0,
+            runs: VecDeque::new(),
+        }
+    }
+
     /// Hands in one entry, waiting for room up to [`Options::append_timeout`](crate::Options).
     ///
     /// # Errors
     /// See [`AppendError`]; the entry was then not appended.
-    pub fn append(&mut self, _entry: &Entry<'_>) -> Result<Ticket, AppendError> {
-        todo!()
+    pub fn append(&mut self, entry: &Entry<'_>) -> Result<Ticket, AppendError> {
+        entry.check()?;
+        self.append_checked(entry, Patience::Wait)
     }
 
     /// As [`Appender::append`], but fails at once when there is no room.
     ///
     /// # Errors
     /// See [`AppendError`]; the entry was then not appended.
-    pub fn try_append(&mut self, _entry: &Entry<'_>) -> Result<Ticket, AppendError> {
-        todo!()
+    pub fn try_append(&mut self, entry: &Entry<'_>) -> Result<Ticket, AppendError> {
+        entry.check()?;
+        self.append_checked(entry, Patience::Refuse)
     }
 
     /// Hands in entries in order; gives the ticket of the last, which covers those before.
@@ -45,38 +96,71 @@ impl Appender {
     /// The number of entries taken and why the next one was not.
     pub fn append_batch(
         &mut self,
-        _entries: &[Entry<'_>],
+        entries: &[Entry<'_>],
     ) -> Result<Option<Ticket>, (usize, AppendError)> {
-        todo!()
+        let mut last = None;
+        for (taken, entry) in entries.iter().enumerate() {
+            last = Some(self.append(entry).map_err(|error| (taken, error))?);
+        }
+        Ok(last)
     }
 
     /// Appends and waits until the entry is durable.
     ///
     /// # Errors
     /// See [`AppendError`].
-    pub fn append_durable(&mut self, _entry: &Entry<'_>) -> Result<Receipt, AppendError> {
-        todo!()
+    pub fn append_durable(&mut self, entry: &Entry<'_>) -> Result<Receipt, AppendError> {
+        let ticket = self.append(entry)?;
+        self.wait(ticket)
     }
 
     /// Hands what was appended so far to the sealers at once instead of waiting for a full batch.
     pub fn push(&mut self) {
-        todo!()
+        self.writer = None;
+        self.in_chunk = 0;
+        let mut open = self
+            .slot
+            .open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        self.core.hand_over(&mut open);
     }
 
     /// The receipt of `ticket`, or `None` while its entry is not durable.
     ///
     /// # Errors
     /// [`AppendError::Poisoned`] when it never will be; [`AppendError::TicketExpired`].
-    pub fn receipt(&mut self, _ticket: Ticket) -> Result<Option<Receipt>, AppendError> {
-        todo!()
+    pub fn receipt(&self, ticket: Ticket) -> Result<Option<Receipt>, AppendError> {
+        let after = self.runs.partition_point(|(first, _)| *first <= ticket.0);
+        let run = after.checked_sub(1).and_then(|place| self.runs.get(place));
+        let Some((first, run)) = run else {
+            return Err(AppendError::TicketExpired);
+        };
+        if let Some(index) = run.first_index() {
+            let index = index.saturating_add(ticket.0.saturating_sub(*first));
+            return Ok(Some(Receipt { index }));
+        }
+        self.check_poison()?;
+        Ok(None)
     }
 
     /// Waits until `ticket`'s entry is durable, hurrying it along.
     ///
     /// # Errors
     /// As [`Appender::receipt`].
-    pub fn wait(&mut self, _ticket: Ticket) -> Result<Receipt, AppendError> {
-        todo!()
+    pub fn wait(&mut self, ticket: Ticket) -> Result<Receipt, AppendError> {
+        if let Some(receipt) = self.receipt(ticket)? {
+            return Ok(receipt);
+        }
+        self.push();
+        loop {
+            let generation = self.core.committed.generation();
+            if let Some(receipt) = self.receipt(ticket)? {
+                return Ok(receipt);
+            }
+            self.core.hurry_up();
+            self.core.committed.wait_after(generation, COMMIT_WAIT);
+        }
     }
 
     /// Waits until everything appended here is durable.
@@ -84,6 +168,105 @@ impl Appender {
     /// # Errors
     /// As [`Appender::receipt`].
     pub fn flush(&mut self) -> Result<(), AppendError> {
-        todo!()
+        match self.next.checked_sub(1) {
+            Some(last) => self.wait(Ticket(last)).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn append_checked(
+        &mut self,
+        entry: &Entry<'_>,
+        patience: Patience,
+    ) -> Result<Ticket, AppendError> {
+        let bytes = row_bytes(entry);
+        loop {
+            if let Some(writer) = &mut self.writer
+                && self.in_chunk < self.core.options.frame_entries_max
+                && writer.append(bytes, |room| encode_row(entry, room)).is_ok()
+            {
+                let ticket = Ticket(self.next);
+                self.next = self.next.saturating_add(1);
+                self.in_chunk = self.in_chunk.saturating_add(1);
+                return Ok(ticket);
+            }
+            self.next_chunk(patience)?;
+        }
+    }
+
+    /// Hands over the chunk in use and takes an empty one.
+    #[cold]
+    fn next_chunk(&mut self, patience: Patience) -> Result<(), AppendError> {
+        self.push();
+        self.check_poison()?;
+        if self.core.is_closing() {
+            return Err(AppendError::Closed);
+        }
+        let writer = match patience {
+            Patience::Wait => self.core.pool.take(self.core.options.append_timeout),
+            Patience::Refuse => self.core.pool.try_take(),
+        };
+        let Some(writer) = writer else {
+            self.check_poison()?;
+            return Err(AppendError::Full);
+        };
+        let run = Arc::new(Run::default());
+        self.remember(Arc::clone(&run));
+        let mut open = self
+            .slot
+            .open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if self.core.is_closing() {
+            return Err(AppendError::Closed);
+        }
+        *open = Some(OpenChunk {
+            chunk: writer.chunk().clone(),
+            run,
+            stream: Arc::clone(&self.stream),
+            since: self.core.clock.elapsed(),
+        });
+        drop(open);
+        self.writer = Some(writer);
+        self.core.ticking.raise();
+        Ok(())
+    }
+
+    /// Runs that follow each other in the stream too are remembered as one.
+    fn remember(&mut self, run: Arc<Run>) {
+        while let [.., (before, earlier), (first, later)] = self.runs.make_contiguous() {
+            let (Some(start), Some(index)) = (earlier.first_index(), later.first_index()) else {
+                break;
+            };
+            if start.checked_add(first.saturating_sub(*before)) != Some(index) {
+                break;
+            }
+            self.runs.pop_back();
+        }
+        if self.runs.len() >= RUNS_REMEMBERED {
+            self.runs.pop_front();
+        }
+        // A run without entries, closed by time before the first append, has nothing to redeem.
+        if self
+            .runs
+            .back()
+            .is_some_and(|(first, _)| *first == self.next)
+        {
+            self.runs.pop_back();
+        }
+        self.runs.push_back((self.next, run));
+    }
+
+    fn check_poison(&self) -> Result<(), AppendError> {
+        self.core.poison().map_or(Ok(()), |error| {
+            Err(AppendError::Poisoned(Arc::clone(error)))
+        })
+    }
+}
+
+impl Drop for Appender {
+    fn drop(&mut self) {
+        self.push();
     }
 }

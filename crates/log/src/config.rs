@@ -1,9 +1,8 @@
-//! What is fixed when a log is created (`Geometry`, `StreamConfig`) and what each start may choose (`Options`).
+//! What each start may choose (`Options`); what is fixed at creation is `format`'s geometry and stream configuration.
 
-use std::fmt;
 use std::time::Duration;
 
-use probity_format::limits::{ENTRY_BYTES_MAX, FRAME_ENTRIES_MAX, STREAM_NAME_BYTES_MAX};
+use probity_format::limits::{ENTRY_BYTES_MAX, FRAME_ENTRIES_MAX};
 
 /// When an append counts as done, and so what a crash can take away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -27,118 +26,6 @@ impl Durability {
             Self::Relaxed => "relaxed",
         }
     }
-}
-
-/// What the leaves of the tree inside a frame are; decides what can be proved and what it costs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Proofs {
-    /// One leaf an entry: a single entry can be proved alone.
-    Entry,
-    /// One leaf a sealed section: a subject's section of a frame can be proved alone.
-    #[default]
-    Section,
-    /// The sealed frame is one leaf.
-    Frame,
-}
-
-/// The cipher of a stream's sections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Cipher {
-    /// AES-256-GCM under a key derived for each section.
-    #[default]
-    Aes256Gcm,
-    /// No encryption: for measurements and for the journal, which holds no personal data.
-    DangerNone,
-}
-
-/// The compressor of a stream's sections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Compression {
-    /// Zstandard at this level, 1..=19.
-    Zstd(u8),
-    /// LZ4, for the lowest latency.
-    Lz4,
-    /// None.
-    None,
-}
-
-impl Compression {
-    /// The default: Zstandard level 1.
-    pub const DEFAULT: Self = Self::Zstd(1);
-}
-
-impl Default for Compression {
-    fn default() -> Self {
-        Self::DEFAULT
-    }
-}
-
-/// The name of a stream: path-safe, and therefore also its folder's name.
-///
-/// 1 to [`STREAM_NAME_BYTES_MAX`] bytes of lower-case ASCII letters, digits, `-`, `_` and `.`,
-/// beginning with a letter or digit; tenant, module, retention and tag are by convention joined with `.`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct StreamName(String);
-
-impl StreamName {
-    /// The stream that entries go to when none is named.
-    pub const DEFAULT: &'static str = "default";
-    /// The log about the log; only the log itself appends to it.
-    pub const JOURNAL: &'static str = "journal";
-
-    /// The name `text`, if it is one.
-    ///
-    /// # Errors
-    /// [`StreamNameError`] when it is empty, too long, or holds anything else than the letters allowed.
-    pub fn new(text: &str) -> Result<Self, StreamNameError> {
-        let error = || StreamNameError(text.chars().take(STREAM_NAME_BYTES_MAX).collect());
-        let allowed =
-            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_.".contains(&byte);
-        let first = text.bytes().next().ok_or_else(error)?;
-        let starts_well = first.is_ascii_lowercase() || first.is_ascii_digit();
-        if !starts_well || text.len() > STREAM_NAME_BYTES_MAX || !text.bytes().all(allowed) {
-            return Err(error());
-        }
-        Ok(Self(text.to_owned()))
-    }
-
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for StreamName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// A text that is no stream name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{0:?} is no stream name: use 1 to {STREAM_NAME_BYTES_MAX} of a-z, 0-9, '-', '_' and '.', beginning with a letter or digit"
-)]
-pub struct StreamNameError(String);
-
-/// What is fixed for a stream when it is created.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[expect(
-    clippy::exhaustive_structs,
-    reason = "callers choose field by field over the default"
-)]
-pub struct StreamConfig {
-    /// What can be proved.
-    pub proofs: Proofs,
-    /// How sections are sealed.
-    pub cipher: Cipher,
-    /// How sections are compressed.
-    pub compression: Compression,
-    /// Whether keys and payloads are sealed under keys of their subjects, so that one can be erased.
-    pub erasable: bool,
 }
 
 /// What each start may choose; never changes bytes already written.
@@ -209,39 +96,6 @@ impl Default for Options {
             retries: 5,
             retry_wait: Duration::from_millis(1),
             heads: None,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_that_could_leave_the_folder_are_refused() {
-        for bad in [
-            "",
-            ".",
-            "..",
-            "../x",
-            "a/b",
-            "A",
-            "-x",
-            "_x",
-            "a b",
-            "a\0",
-            &"x".repeat(129),
-        ] {
-            assert!(StreamName::new(bad).is_err(), "{bad:?}");
-        }
-        for good in [
-            "default",
-            "acme.crm.365.login",
-            "0",
-            "a-b_c",
-            &"x".repeat(128),
-        ] {
-            assert_eq!(StreamName::new(good).unwrap().as_str(), good);
         }
     }
 }

@@ -4,14 +4,31 @@
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
 mod appender;
+mod batcher;
+pub mod clock;
+mod committer;
 mod config;
+mod core;
 mod error;
+mod files;
+mod heads;
+mod journal;
+mod journal_writer;
+mod keystore;
 mod log;
+mod recovery;
+mod scan;
+mod sealer;
 pub mod storage;
+mod stream;
+mod subjects;
+mod ticker;
 
-pub use appender::{Appender, Receipt, Ticket};
-pub use config::{
-    Cipher, Compression, Durability, Options, Proofs, StreamConfig, StreamName, StreamNameError,
-};
+pub use appender::{Appender, RUNS_REMEMBERED, Receipt, Ticket};
+pub use config::{Durability, Options};
 pub use error::{AppendError, LogError};
-pub use log::{Log, RootKey};
+pub use log::Log;
+pub use probity_format::keys::RootKey;
+pub use probity_format::stream::{
+    Cipher, Compression, Proofs, StreamConfig, StreamName, StreamNameError,
+};

@@ -5,9 +5,10 @@ use core::ops::Range;
 
 use super::bits::{blocks, packed, width_of};
 use super::{ColumnSet, ORDER, PARENTS, form};
+use crate::entry::Entry;
 use crate::error::DecodeError;
 use crate::limits::{FRAME_ENTRIES_MAX, KEY_BYTES_MAX, PAYLOAD_BYTES_MAX};
-use crate::row::TEXT_COLUMNS;
+use crate::row::{TEXT_COLUMNS, entry_of};
 use crate::wire::Reader;
 
 /// The columns of one opened section, borrowing its decompressed bytes.
@@ -137,6 +138,19 @@ impl<'a> Columns<'a> {
     pub fn payload(&self, index: usize) -> &'a [u8] {
         let range = self.payloads.get(index).cloned().unwrap_or_default();
         self.plain.get(range).unwrap_or_default()
+    }
+
+    /// Entry `index`, from these columns alone.
+    ///
+    /// # Errors
+    /// When a name is not UTF-8, or time or outcome are out of range.
+    pub fn entry(&self, index: usize) -> Result<Entry<'a>, DecodeError> {
+        entry_of(
+            self.time(index),
+            self.outcome(index),
+            self.texts(index),
+            self.payload(index),
+        )
     }
 
     fn decode_times(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {

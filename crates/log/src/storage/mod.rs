@@ -1,19 +1,12 @@
 //! The seam to the operating system: everything the log needs of files, and what it may assume.
 
 mod directory;
-mod memory;
-
-#[cfg(feature = "testing")]
-mod faulty;
 
 use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
 
 pub use directory::Directory;
-#[cfg(feature = "testing")]
-pub use faulty::{Call, Fault, FaultPlan, Faulty};
-pub use memory::Memory;
 
 /// Named files under one root. Names are relative, `/`-separated, and never contain `..`.
 ///
@@ -29,6 +22,12 @@ pub trait Storage: Debug + Send + Sync {
     /// # Errors
     /// `NotFound` when it does not exist and `create` is not set; otherwise the system's error.
     fn open(&self, name: &str, create: bool) -> io::Result<Arc<dyn File>>;
+
+    /// Opens `name` for reading only; the medium may be read-only.
+    ///
+    /// # Errors
+    /// `NotFound` when it does not exist; otherwise the system's error.
+    fn open_read(&self, name: &str) -> io::Result<Arc<dyn File>>;
 
     /// The whole content of `name`, refused beyond `bytes_max`.
     ///

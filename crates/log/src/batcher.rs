@@ -1,0 +1,166 @@
+//! Cuts batches: which chunks become one frame, in which order, at which place.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use probity_format::keys::EpochKey;
+use probity_format::seal::FramePlace;
+use probity_queue::{RecvError, SealedChunk};
+
+use crate::core::{Core, Handed};
+use crate::error::LogError;
+use crate::stream::{PlacedRun, Stream};
+
+/// Below this many bytes of rows a batch waits for the commit in flight to end.
+const SMALL_BATCH_BYTES: usize = 64 << 10;
+/// Longest that a small batch waits for a commit to end.
+const COMPANY_WAIT: Duration = Duration::from_millis(2);
+/// How often a sealer without work looks whether the log is closing.
+const IDLE_WAIT: Duration = Duration::from_millis(200);
+
+/// Chunks that arrived and are in no batch yet, in order of arrival.
+#[derive(Debug, Default)]
+pub(crate) struct Batcher {
+    pending: VecDeque<Handed>,
+    bytes: usize,
+}
+
+/// Chunks of one stream that become one frame.
+pub(crate) struct Batch {
+    pub(crate) stream: Arc<Stream>,
+    pub(crate) chunks: Vec<SealedChunk>,
+    pub(crate) runs: Vec<PlacedRun>,
+    pub(crate) place: FramePlace,
+    pub(crate) epoch: Arc<EpochKey>,
+}
+
+impl Batcher {
+    /// Whether every chunk that arrived is in a batch.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    fn add(&mut self, handed: Handed) {
+        self.bytes = self.bytes.saturating_add(handed.chunk.bytes().len());
+        self.pending.push_back(handed);
+    }
+
+    /// Takes the chunks of the oldest one's stream, up to the limits of a frame.
+    ///
+    /// A pure step: chunks of one stream keep their order, and what does not fit stays.
+    fn take(&mut self, entries_max: u32, bytes_max: usize) -> Vec<Handed> {
+        let Some(stream) = self
+            .pending
+            .front()
+            .map(|handed| Arc::clone(&handed.stream))
+        else {
+            return Vec::new();
+        };
+        let mut taken: Vec<Handed> = Vec::new();
+        let mut kept = VecDeque::with_capacity(self.pending.len());
+        let (mut entries, mut bytes, mut full) = (0_u32, 0_usize, false);
+        for handed in self.pending.drain(..) {
+            if full || !Arc::ptr_eq(&handed.stream, &stream) {
+                kept.push_back(handed);
+                continue;
+            }
+            let more_entries = entries.saturating_add(handed.chunk.records());
+            let more_bytes = bytes.saturating_add(handed.chunk.bytes().len());
+            if !taken.is_empty() && (more_entries > entries_max || more_bytes > bytes_max) {
+                full = true;
+                kept.push_back(handed);
+                continue;
+            }
+            (entries, bytes) = (more_entries, more_bytes);
+            taken.push(handed);
+        }
+        self.pending = kept;
+        self.bytes = self.bytes.saturating_sub(bytes);
+        taken
+    }
+}
+
+impl Core {
+    /// The next batch, its place reserved; `None` when the log is closed and nothing is left.
+    ///
+    /// One sealer at a time is in here, so that places follow the order of arrival.
+    pub(crate) fn next_batch(&self) -> Result<Option<Batch>, LogError> {
+        let mut batcher = self.batcher.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if self.poison().is_some() {
+                return Ok(None);
+            }
+            let mut ended = false;
+            while batcher.bytes < self.options.frame_rows_bytes {
+                match self.receiver.try_recv() {
+                    Ok(handed) => batcher.add(handed),
+                    Err(RecvError::Closed) => {
+                        ended = true;
+                        break;
+                    }
+                    Err(_) => break,
+                }
+            }
+            if batcher.pending.is_empty() {
+                if ended {
+                    return Ok(None);
+                }
+                match self.receiver.recv_timeout(IDLE_WAIT) {
+                    Ok(handed) => batcher.add(handed),
+                    Err(RecvError::Closed) => return Ok(None),
+                    Err(_) => {}
+                }
+                continue;
+            }
+            let generation = self.committed.generation();
+            // Acquire: pairs with the committing thread's store.
+            if !ended
+                && batcher.bytes < SMALL_BATCH_BYTES
+                && self.committing.load(Ordering::Acquire)
+            {
+                self.committed.wait_after(generation, COMPANY_WAIT);
+                while let Ok(handed) = self.receiver.try_recv() {
+                    batcher.add(handed);
+                }
+            }
+            let taken = batcher.take(
+                self.options.frame_entries_max,
+                self.options.frame_rows_bytes,
+            );
+            // Counted before the lock is released: `flush` must see a batch somewhere.
+            self.sealing.fetch_add(1, Ordering::AcqRel);
+            return self.place(taken);
+        }
+    }
+
+    /// Reserves the place of a batch and the index of each of its chunks.
+    fn place(&self, taken: Vec<Handed>) -> Result<Option<Batch>, LogError> {
+        let Some(stream) = taken.first().map(|handed| Arc::clone(&handed.stream)) else {
+            return Ok(None);
+        };
+        let entries = taken.iter().fold(0_u32, |sum, handed| {
+            sum.saturating_add(handed.chunk.records())
+        });
+        let (place, epoch) = {
+            let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+            stream.reserve(entries, &keys.master, self.options.epoch_frames_max)?
+        };
+        let mut first = place.first_entry;
+        let mut batch = Batch {
+            stream,
+            chunks: Vec::new(),
+            runs: Vec::new(),
+            place,
+            epoch,
+        };
+        for handed in taken {
+            let records = u64::from(handed.chunk.records());
+            batch.runs.push((handed.run, first));
+            batch.chunks.push(handed.chunk);
+            first = first.saturating_add(records);
+        }
+        Ok(Some(batch))
+    }
+}

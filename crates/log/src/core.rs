@@ -1,0 +1,260 @@
+//! What the handles and threads of one open log share.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock, Weak};
+use std::time::Duration;
+
+use probity_format::geometry::Geometry;
+use probity_format::stream::StreamName;
+use probity_queue::{Chunk, Pool, Receiver, SealedChunk, Sender};
+
+use crate::batcher::Batcher;
+use crate::clock::Clock;
+use crate::config::Options;
+use crate::error::LogError;
+use crate::files::Files;
+use crate::heads::Heads;
+use crate::journal_writer::JournalWriter;
+use crate::keystore::KeyStore;
+use crate::storage::Lock;
+use crate::stream::{Run, Stream};
+use crate::subjects::SubjectStore;
+
+/// A closed chunk on its way to the sealers.
+#[derive(Debug)]
+pub(crate) struct Handed {
+    pub(crate) chunk: SealedChunk,
+    pub(crate) run: Arc<Run>,
+    pub(crate) stream: Arc<Stream>,
+}
+
+/// An appender's open chunk as the ticking thread sees it.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    pub(crate) open: Mutex<Option<OpenChunk>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct OpenChunk {
+    pub(crate) chunk: Chunk,
+    pub(crate) run: Arc<Run>,
+    pub(crate) stream: Arc<Stream>,
+    /// [`Clock::elapsed`] when it was opened.
+    pub(crate) since: Duration,
+}
+
+/// The state of one log open for writing.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) options: Options,
+    pub(crate) geometry: Geometry,
+    pub(crate) fingerprint: [u8; 32],
+    pub(crate) files: Files,
+    pub(crate) heads: Heads,
+    pub(crate) keys: Mutex<KeyStore>,
+    pub(crate) subjects: SubjectStore,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) pool: Pool,
+    pub(crate) sender: Sender<Handed>,
+    pub(crate) receiver: Receiver<Handed>,
+    pub(crate) batcher: Mutex<Batcher>,
+    pub(crate) streams: RwLock<BTreeMap<StreamName, Arc<Stream>>>,
+    pub(crate) journal: Mutex<JournalWriter>,
+    pub(crate) slots: Mutex<Vec<Weak<Slot>>>,
+    /// Number of open chunks; the ticking thread sleeps while it is 0.
+    pub(crate) ticking: Signal,
+    pub(crate) commit: Signal,
+    pub(crate) committed: Signal,
+    /// Set by whoever waits for durability; taken by the committing thread.
+    pub(crate) hurry: AtomicBool,
+    /// Frames written and not yet committed.
+    pub(crate) uncommitted: AtomicU64,
+    /// Set while a commit runs: small batches then wait for company.
+    pub(crate) committing: AtomicBool,
+    /// Batches cut and not yet written.
+    pub(crate) sealing: AtomicU64,
+    pub(crate) publish_wanted: AtomicBool,
+    pub(crate) closing: AtomicBool,
+    pub(crate) closed: AtomicBool,
+    poison: OnceLock<Arc<LogError>>,
+    pub(crate) callbacks: RwLock<Vec<Callback>>,
+    /// Held until the log is closed.
+    pub(crate) lock: Mutex<Option<Box<dyn Lock>>>,
+}
+
+/// Called after every commit.
+pub(crate) struct Callback(pub(crate) Box<dyn Fn() + Send + Sync>);
+
+impl std::fmt::Debug for Callback {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Callback")
+    }
+}
+
+/// Wakes threads that wait for something to change; waits may end without a cause.
+#[derive(Debug, Default)]
+pub(crate) struct Signal {
+    generation: Mutex<u64>,
+    condition: Condvar,
+}
+
+impl Signal {
+    /// Wakes every waiter.
+    pub(crate) fn raise(&self) {
+        let mut generation = self
+            .generation
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *generation = generation.wrapping_add(1);
+        drop(generation);
+        self.condition.notify_all();
+    }
+
+    /// The present generation: give it to [`Signal::wait_after`] so that no raise is missed.
+    pub(crate) fn generation(&self) -> u64 {
+        *self
+            .generation
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until raised after `generation` was current, at most for `timeout`.
+    pub(crate) fn wait_after(&self, generation: u64, timeout: Duration) {
+        let current = self
+            .generation
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        drop(
+            self.condition
+                .wait_timeout_while(current, timeout, |current| *current == generation)
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+    }
+}
+
+impl Core {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the one place where a log's parts meet"
+    )]
+    pub(crate) fn new(
+        options: Options,
+        geometry: Geometry,
+        files: Files,
+        heads: Heads,
+        keys: KeyStore,
+        subjects: SubjectStore,
+        clock: Arc<dyn Clock>,
+        queue: (Pool, Sender<Handed>, Receiver<Handed>),
+        streams: BTreeMap<StreamName, Arc<Stream>>,
+        journal: JournalWriter,
+        lock: Box<dyn Lock>,
+    ) -> Self {
+        Self {
+            options,
+            fingerprint: geometry.fingerprint(),
+            geometry,
+            files,
+            heads,
+            keys: Mutex::new(keys),
+            subjects,
+            clock,
+            pool: queue.0,
+            sender: queue.1,
+            receiver: queue.2,
+            batcher: Mutex::default(),
+            streams: RwLock::new(streams),
+            journal: Mutex::new(journal),
+            slots: Mutex::default(),
+            ticking: Signal::default(),
+            commit: Signal::default(),
+            committed: Signal::default(),
+            hurry: AtomicBool::new(false),
+            uncommitted: AtomicU64::new(0),
+            committing: AtomicBool::new(false),
+            sealing: AtomicU64::new(0),
+            publish_wanted: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            poison: OnceLock::new(),
+            callbacks: RwLock::default(),
+            lock: Mutex::new(Some(lock)),
+        }
+    }
+
+    /// The error that ended all writing, if one did.
+    pub(crate) fn poison(&self) -> Option<&Arc<LogError>> {
+        self.poison.get()
+    }
+
+    /// Ends all writing because of `error`; the first one counts. Everybody who waits is told.
+    pub(crate) fn set_poison(&self, error: LogError) {
+        // A second error changes nothing: the first is the cause.
+        drop(self.poison.set(Arc::new(error)));
+        self.sender.close();
+        self.commit.raise();
+        self.committed.raise();
+        self.ticking.raise();
+        for callback in self
+            .callbacks
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+        {
+            (callback.0)();
+        }
+    }
+
+    pub(crate) fn check_poison(&self) -> Result<(), LogError> {
+        self.poison()
+            .map_or(Ok(()), |error| Err(LogError::Poisoned(Arc::clone(error))))
+    }
+
+    /// Whether the log takes no more entries.
+    pub(crate) fn is_closing(&self) -> bool {
+        // Acquire: pairs with the store in `Log::close`.
+        self.closing.load(Ordering::Acquire)
+    }
+
+    /// Asks the committing thread to make everything written durable now.
+    pub(crate) fn hurry_up(&self) {
+        // Release: what the caller did before is visible to the commit that takes the flag.
+        self.hurry.store(true, Ordering::Release);
+        self.commit.raise();
+    }
+
+    pub(crate) fn stream(&self, name: &StreamName) -> Option<Arc<Stream>> {
+        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        streams.get(name).map(Arc::clone)
+    }
+
+    /// Every stream but the journal.
+    pub(crate) fn content_streams(&self) -> Vec<Arc<Stream>> {
+        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        streams
+            .values()
+            .filter(|stream| stream.name.as_str() != StreamName::JOURNAL)
+            .map(Arc::clone)
+            .collect()
+    }
+
+    /// Closes the chunk in `slot` and hands it to the sealers, unless it was closed before.
+    ///
+    /// The slot stays locked meanwhile, so chunks of one appender are handed over in order.
+    pub(crate) fn hand_over(&self, open: &mut Option<OpenChunk>) {
+        let Some(taken) = open.take() else { return };
+        if let Some(chunk) = taken.chunk.close()
+            && !chunk.is_empty()
+        {
+            let handed = Handed {
+                chunk,
+                run: taken.run,
+                stream: taken.stream,
+            };
+            // The channel holds as many as there are chunks, so it is never full; it is closed
+            // only when the log is poisoned or closed, and then everybody learns so.
+            drop(self.sender.try_send(handed));
+        }
+    }
+}

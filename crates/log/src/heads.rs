@@ -1,0 +1,60 @@
+//! The second place where signed heads are kept: what turns a restored backup into a refusal instead of a fork.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use probity_format::limits::CHECKPOINT_BYTES_MAX;
+use probity_format::stream::StreamName;
+
+use crate::error::LogError;
+use crate::files::Files;
+
+/// The last signed checkpoint of each stream, advanced by compare-and-set before it is published.
+#[derive(Debug)]
+pub(crate) struct Heads {
+    files: Files,
+    /// What this process wrote or found last: the value to compare with.
+    known: Mutex<BTreeMap<StreamName, Option<Vec<u8>>>>,
+}
+
+impl Heads {
+    pub(crate) fn new(files: Files) -> Self {
+        Self {
+            files,
+            known: Mutex::default(),
+        }
+    }
+
+    /// The head kept for `stream`, which becomes what the next [`Heads::advance`] compares with.
+    pub(crate) fn load(&self, stream: &StreamName) -> Result<Option<Vec<u8>>, LogError> {
+        let head = self.read(stream)?;
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(stream.clone(), head.clone());
+        Ok(head)
+    }
+
+    /// Replaces the head of `stream` by `note`; durable once it returns.
+    ///
+    /// # Errors
+    /// When somebody else changed it since: then another writer signs for this log.
+    pub(crate) fn advance(&self, stream: &StreamName, note: &[u8]) -> Result<(), LogError> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let expected = known.get(stream).cloned().flatten();
+        if self.read(stream)? != expected {
+            return Err(LogError::Broken {
+                place: format!("second copy of the head of stream {stream}"),
+                reason: "changed under this writer: another writer signs for this log, or the copy was edited".into(),
+            });
+        }
+        self.files.replace(stream.as_str(), note)?;
+        known.insert(stream.clone(), Some(note.to_vec()));
+        Ok(())
+    }
+
+    fn read(&self, stream: &StreamName) -> Result<Option<Vec<u8>>, LogError> {
+        self.files.read(
+            stream.as_str(),
+            u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX),
+        )
+    }
+}

@@ -1,0 +1,220 @@
+//! The words of the journal: what the log records about itself, as entries whose payloads are lines of text.
+//!
+//! `docs/format.md`, "Journal". The journal is in clear, so that everybody can check it; it names
+//! streams and keys but no person.
+
+use probity_format::checkpoint::Checkpoint;
+use probity_format::note::{SignedNote, Signer as _, SigningKey, VerifierKey};
+use probity_format::stream::{StreamConfig, StreamName};
+use probity_format::tree::Hash;
+use probity_format::{DecodeError, Entry, Timestamp};
+
+/// Actions of journal entries.
+pub(crate) mod action {
+    /// The log came into being; the key is its origin.
+    pub(crate) const LOG_CREATE: &str = "log.create";
+    /// A stream came into being; the key is its name, the payload its configuration.
+    pub(crate) const STREAM_CREATE: &str = "stream.create";
+    /// A new signing key; the payload is its certificate.
+    pub(crate) const KEY_CERTIFY: &str = "key.certify";
+    /// Checkpoints of other streams were published; the payload has a line for each.
+    pub(crate) const HEADS: &str = "heads";
+    /// Recovery repaired something; the payload has a line for each repair.
+    pub(crate) const RECOVER: &str = "recover";
+}
+
+/// First line of a key certificate.
+const CERTIFICATE: &str = "probity key certificate v1";
+
+/// One entry the log writes about itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct JournalEntry {
+    pub(crate) action: &'static str,
+    pub(crate) key: String,
+    pub(crate) payload: String,
+}
+
+impl JournalEntry {
+    pub(crate) fn log_create(origin: &str) -> Self {
+        Self {
+            action: action::LOG_CREATE,
+            key: origin.to_owned(),
+            payload: String::new(),
+        }
+    }
+
+    pub(crate) fn stream_create(name: &StreamName, config: &StreamConfig) -> Self {
+        Self {
+            action: action::STREAM_CREATE,
+            key: name.to_string(),
+            payload: config.to_string(),
+        }
+    }
+
+    pub(crate) fn heads(heads: &[Checkpoint]) -> Self {
+        let mut payload = String::new();
+        for head in heads {
+            payload.push_str(&head.encode());
+        }
+        Self {
+            action: action::HEADS,
+            key: String::new(),
+            payload,
+        }
+    }
+
+    pub(crate) fn recover(repairs: &[String]) -> Self {
+        Self {
+            action: action::RECOVER,
+            key: String::new(),
+            payload: repairs.join("\n"),
+        }
+    }
+
+    /// The certificate of `successor` by `signer`, binding the journal as it is: `size` frames with `root`.
+    pub(crate) fn certificate(
+        signer: &SigningKey,
+        successor: &VerifierKey,
+        size: u64,
+        root: &Hash,
+    ) -> Result<Self, probity_format::note::NoteError> {
+        let text = format!("{CERTIFICATE}\n{}\n{size}\n{}\n", successor.encode(), root);
+        let mut note = SignedNote::new(text)?;
+        note.sign(signer)?;
+        Ok(Self {
+            action: action::KEY_CERTIFY,
+            key: signer.verifier_key().encode(),
+            payload: note.encode(),
+        })
+    }
+
+    pub(crate) fn entry(&self, time: Timestamp) -> Entry<'_> {
+        Entry {
+            payload: self.payload.as_bytes(),
+            actor: "probity",
+            ..Entry::new(time, self.action, self.key.as_bytes())
+        }
+    }
+}
+
+/// A key certificate as read from the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Certificate {
+    /// The key certified.
+    pub(crate) successor: VerifierKey,
+    /// Size of the journal that the old key vouched for.
+    pub(crate) size: u64,
+    /// Root of the journal at that size.
+    pub(crate) root: Hash,
+}
+
+impl Certificate {
+    /// Opens the certificate in `payload`, which `signer` must have signed.
+    ///
+    /// # Errors
+    /// When it is malformed or not signed by `signer`.
+    pub(crate) fn open(payload: &[u8], signer: &VerifierKey) -> Result<Self, DecodeError> {
+        let error = |reason| DecodeError::new("key certificate", 0, reason);
+        let note = SignedNote::parse(payload)?;
+        let signed = note
+            .verify(std::slice::from_ref(signer))
+            .map_err(|_bad| error("has a bad signature"))?;
+        if signed.is_empty() {
+            return Err(error("is not signed by the key before"));
+        }
+        let mut lines = note.text().lines();
+        let mut next = || lines.next().ok_or_else(|| error("has too few lines"));
+        if next()? != CERTIFICATE {
+            return Err(error("is of another version"));
+        }
+        let successor = VerifierKey::parse(next()?)?;
+        let size = next()?
+            .parse()
+            .map_err(|_not_decimal| error("has no size"))?;
+        let root = Hash::from_base64(next()?, "key certificate")?;
+        if successor.name() != signer.name() {
+            return Err(error("is for a key of another name"));
+        }
+        Ok(Self {
+            successor,
+            size,
+            root,
+        })
+    }
+}
+
+/// What the journal says, in order.
+#[derive(Debug, Clone)]
+pub(crate) struct History {
+    /// The chain of signing keys, the anchor first, with the journal frame each was certified in.
+    pub(crate) keys: Vec<(VerifierKey, u64)>,
+    /// Each certificate with the journal frame it stands in.
+    pub(crate) certificates: Vec<(Certificate, u64)>,
+    /// Streams in order of creation.
+    pub(crate) streams: Vec<(StreamName, StreamConfig)>,
+    /// Heads of other streams as anchored: origin, size, root and the journal frame.
+    pub(crate) heads: Vec<(Checkpoint, u64)>,
+}
+
+impl History {
+    /// The history that begins with the key `anchor`.
+    pub(crate) fn new(anchor: VerifierKey) -> Self {
+        Self {
+            keys: vec![(anchor, 0)],
+            certificates: Vec::new(),
+            streams: vec![(StreamName::journal(), StreamConfig::JOURNAL)],
+            heads: Vec::new(),
+        }
+    }
+
+    /// Adds one entry of journal frame `frame`.
+    ///
+    /// # Errors
+    /// When the entry is not one the log writes, or a certificate does not follow the chain.
+    pub(crate) fn add(&mut self, entry: &Entry<'_>, frame: u64) -> Result<(), DecodeError> {
+        let error = |reason| DecodeError::new("journal entry", 0, reason);
+        let text = |bytes| std::str::from_utf8(bytes).map_err(|_not_utf8| error("is not text"));
+        match entry.action {
+            action::STREAM_CREATE => {
+                let name = StreamName::new(text(entry.key)?)
+                    .map_err(|_bad_name| error("creates a stream with a bad name"))?;
+                let config = StreamConfig::from_text(text(entry.payload)?)
+                    .ok_or_else(|| error("creates a stream with an unknown configuration"))?;
+                if self.streams.iter().any(|(known, _)| *known == name) {
+                    return Err(error("creates a stream that exists"));
+                }
+                self.streams.push((name, config));
+            }
+            action::KEY_CERTIFY => {
+                let certificate = Certificate::open(entry.payload, self.last_key())?;
+                self.keys.push((certificate.successor.clone(), frame));
+                self.certificates.push((certificate, frame));
+            }
+            action::HEADS => {
+                let lines: Vec<&str> = text(entry.payload)?.lines().collect();
+                for head in lines.chunks(3) {
+                    let head = Checkpoint::parse(&(head.join("\n") + "\n"))?;
+                    self.heads.push((head, frame));
+                }
+            }
+            action::LOG_CREATE | action::RECOVER => {}
+            _ => return Err(error("has an unknown action")),
+        }
+        Ok(())
+    }
+
+    /// The key certified last.
+    #[expect(
+        clippy::expect_used,
+        reason = "the chain begins with the anchor and only grows"
+    )]
+    pub(crate) fn last_key(&self) -> &VerifierKey {
+        &self.keys.last().expect("the chain is never empty").0
+    }
+
+    /// The keys of the chain under the name `origin`, newest first.
+    pub(crate) fn keys_named(&self, origin: &str) -> Vec<VerifierKey> {
+        let renamed = |(key, _): &(VerifierKey, u64)| VerifierKey::new(origin, *key.key()).ok();
+        self.keys.iter().rev().filter_map(renamed).collect()
+    }
+}

@@ -1,0 +1,97 @@
+//! Writes the journal: each append is sealed, durable and integrated before it returns.
+
+use std::sync::{Arc, PoisonError};
+
+use probity_format::row::{encode_row, row_bytes};
+use probity_format::seal::{FrameSealer, SubjectKeys};
+use probity_format::{DecodeError, keys::SectionKey};
+
+use crate::core::Core;
+use crate::error::LogError;
+use crate::journal::JournalEntry;
+use crate::sealer::sealing_failed;
+use crate::stream::Stream;
+
+/// The one writer of the journal.
+pub(crate) struct JournalWriter {
+    stream: Arc<Stream>,
+    sealer: FrameSealer,
+    frame: Vec<u8>,
+}
+
+impl std::fmt::Debug for JournalWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JournalWriter").finish_non_exhaustive()
+    }
+}
+
+impl JournalWriter {
+    pub(crate) fn new(stream: Arc<Stream>) -> Result<Self, LogError> {
+        let sealer = FrameSealer::new(stream.config)
+            .map_err(|error| sealing_failed(&stream.name, &error))?;
+        Ok(Self {
+            stream,
+            sealer,
+            frame: Vec::new(),
+        })
+    }
+
+    pub(crate) const fn stream(&self) -> &Arc<Stream> {
+        &self.stream
+    }
+
+    /// Appends `entries` as one frame; durable once it returns.
+    pub(crate) fn append(&mut self, core: &Core, entries: &[JournalEntry]) -> Result<(), LogError> {
+        let failed = |error: &DecodeError| sealing_failed(&self.stream.name, error);
+        let time = core.clock.now();
+        let mut rows = Vec::new();
+        for entry in entries {
+            let entry = entry.entry(time);
+            entry.check().map_err(|error| LogError::Broken {
+                place: "journal entry".into(),
+                reason: error.to_string(),
+            })?;
+            let start = rows.len();
+            rows.resize(start.saturating_add(row_bytes(&entry)), 0);
+            encode_row(&entry, rows.get_mut(start..).unwrap_or_default());
+        }
+        let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
+        let (place, epoch) = {
+            let keys = core.keys.lock().unwrap_or_else(PoisonError::into_inner);
+            self.stream
+                .reserve(count, &keys.master, core.options.epoch_frames_max)?
+        };
+        let record = self
+            .sealer
+            .seal(&place, &epoch, &[&rows], &mut Nobody, &mut self.frame)
+            .map_err(|error| failed(&error))?;
+        let length = usize::try_from(record.length).unwrap_or_default();
+        let frame = self.frame.get(..length).unwrap_or_default();
+        let never = || false;
+        let segment_bytes_max = core.options.segment_bytes_max;
+        self.stream.write(
+            &core.files,
+            record,
+            frame,
+            Vec::new(),
+            segment_bytes_max,
+            &never,
+        )?;
+        self.stream.commit(&core.files, true).map(drop)
+    }
+}
+
+/// The journal is about nobody.
+struct Nobody;
+
+impl SubjectKeys for Nobody {
+    fn section_key(
+        &mut self,
+        _subjects: &str,
+        _epoch_salt: &[u8; 32],
+        _frame: u64,
+        _section: u32,
+    ) -> Result<([u8; 16], SectionKey), DecodeError> {
+        Err(DecodeError::new("journal", 0, "has no subjects"))
+    }
+}

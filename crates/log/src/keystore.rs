@@ -1,0 +1,218 @@
+//! The folder `keys/`: wrapped secrets, and the forward-moving signing key.
+//!
+//! `docs/format.md`, "Keys on disk". At every open a new signing key is certified by the one before,
+//! in the journal, and the old one is destroyed: a thief can sign for the time after the theft only.
+
+use probity_format::keys::{MasterKey, RootKey, Secret, WrappedKind, WrappingKey};
+use probity_format::note::{Signer as _, SigningKey, VerifierKey};
+
+use crate::error::LogError;
+use crate::files::Files;
+
+const MASTER: &str = "keys/master.key";
+const SIGNING: &str = "keys/signing.key";
+/// A successor that may or may not be certified yet; see [`KeyStore::prepare_successor`].
+const SUCCESSOR: &str = "keys/signing.next";
+const KEY_FILE_BYTES_MAX: u64 = 4096;
+
+/// What the root key opens.
+pub(crate) struct KeyStore {
+    wrapping: WrappingKey,
+    pub(crate) master: MasterKey,
+    signing: Secret,
+}
+
+impl KeyStore {
+    /// Makes and stores the secrets of a new log; the geometry names their public half.
+    pub(crate) fn create(
+        files: &Files,
+        root: &RootKey,
+        fingerprint: &[u8; 32],
+        signing: &Secret,
+    ) -> Result<(), LogError> {
+        let wrapping = root.wrapping_key(fingerprint);
+        let master = Secret::new(random()?);
+        store(files, &wrapping, MASTER, WrappedKind::Master, &master)?;
+        store(files, &wrapping, SIGNING, WrappedKind::Signing, signing)
+    }
+
+    /// Opens the secrets of a log.
+    pub(crate) fn open(
+        files: &Files,
+        root: &RootKey,
+        fingerprint: &[u8; 32],
+    ) -> Result<Self, LogError> {
+        let wrapping = root.wrapping_key(fingerprint);
+        let master = load(files, &wrapping, MASTER, WrappedKind::Master)?;
+        let signing = load(files, &wrapping, SIGNING, WrappedKind::Signing)?;
+        match (master, signing) {
+            (Some(master), Some(signing)) => Ok(Self {
+                wrapping,
+                master: MasterKey::new(master),
+                signing,
+            }),
+            _ => Err(LogError::Broken {
+                place: "keys/".into(),
+                reason: "the log's wrapped keys are missing; restore them from a backup".into(),
+            }),
+        }
+    }
+
+    /// Opens the master key alone, for reading.
+    pub(crate) fn open_master(
+        files: &Files,
+        root: &RootKey,
+        fingerprint: &[u8; 32],
+    ) -> Result<MasterKey, LogError> {
+        let wrapping = root.wrapping_key(fingerprint);
+        let master = load(files, &wrapping, MASTER, WrappedKind::Master)?;
+        master.map(MasterKey::new).ok_or_else(|| LogError::Broken {
+            place: MASTER.into(),
+            reason: "the log's wrapped master key is missing; restore it from a backup".into(),
+        })
+    }
+
+    /// The present signing key under the name `name`.
+    pub(crate) fn signer(&self, name: &str) -> Result<SigningKey, LogError> {
+        signing_key(name, &self.signing)
+    }
+
+    /// `secret` wrapped as the key of the subject with pseudonym `token`.
+    pub(crate) fn wrap_subject(
+        &self,
+        token: &[u8; 16],
+        secret: &Secret,
+    ) -> Result<Vec<u8>, LogError> {
+        self.wrapping
+            .wrap(WrappedKind::Subject, token, secret, random()?)
+            .map_err(|error| LogError::Broken {
+                place: "subject key".into(),
+                reason: error.to_string(),
+            })
+    }
+
+    /// The key wrapped by [`KeyStore::wrap_subject`].
+    pub(crate) fn unwrap_subject(
+        &self,
+        token: &[u8; 16],
+        wrapped: &[u8],
+    ) -> Result<Secret, LogError> {
+        self.wrapping
+            .unwrap(WrappedKind::Subject, token, wrapped)
+            .map_err(|_refused| LogError::WrongKey)
+    }
+
+    /// If a crash left a successor that the journal certifies as `certified`, it becomes the present key.
+    pub(crate) fn resume(
+        &mut self,
+        files: &Files,
+        name: &str,
+        certified: &VerifierKey,
+    ) -> Result<(), LogError> {
+        if self.signer(name)?.verifier_key() == certified {
+            return Ok(());
+        }
+        if let Some(successor) = load(files, &self.wrapping, SUCCESSOR, WrappedKind::Signing)?
+            && signing_key(name, &successor)?.verifier_key() == certified
+        {
+            return self.promote(files, successor);
+        }
+        Err(LogError::Broken {
+            place: SIGNING.into(),
+            reason: "the signing key is not the one the journal certified last; an older copy of keys/ was put back".into(),
+        })
+    }
+
+    /// Makes a successor and stores it beside the present key. After its certificate is durable, [`KeyStore::promote`] it.
+    ///
+    /// A crash before the certificate leaves a successor nobody knows: the next open replaces it.
+    pub(crate) fn prepare_successor(&self, files: &Files) -> Result<Secret, LogError> {
+        let successor = Secret::new(random()?);
+        store(
+            files,
+            &self.wrapping,
+            SUCCESSOR,
+            WrappedKind::Signing,
+            &successor,
+        )?;
+        Ok(successor)
+    }
+
+    /// Replaces the present signing key by `successor`; the old one is gone from storage and memory.
+    pub(crate) fn promote(&mut self, files: &Files, successor: Secret) -> Result<(), LogError> {
+        store(
+            files,
+            &self.wrapping,
+            SIGNING,
+            WrappedKind::Signing,
+            &successor,
+        )?;
+        self.signing = successor;
+        if files.read(SUCCESSOR, KEY_FILE_BYTES_MAX)?.is_some() {
+            files.remove(SUCCESSOR)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for KeyStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeyStore").finish_non_exhaustive()
+    }
+}
+
+/// The signing key called `name` from `seed`.
+pub(crate) fn signing_key(name: &str, seed: &Secret) -> Result<SigningKey, LogError> {
+    SigningKey::from_seed(name, seed.expose()).map_err(|error| LogError::Broken {
+        place: SIGNING.into(),
+        reason: error.to_string(),
+    })
+}
+
+/// Fresh random bytes from the operating system's generator.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], LogError> {
+    let mut bytes = [0; N];
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_refused| LogError::Broken {
+        place: "random generator".into(),
+        reason: "gives no bytes".into(),
+    })?;
+    Ok(bytes)
+}
+
+fn store(
+    files: &Files,
+    wrapping: &WrappingKey,
+    name: &str,
+    kind: WrappedKind,
+    secret: &Secret,
+) -> Result<(), LogError> {
+    let wrapped = wrapping
+        .wrap(kind, name_label(kind), secret, random()?)
+        .map_err(|error| LogError::Broken {
+            place: name.into(),
+            reason: error.to_string(),
+        })?;
+    files.replace(name, &wrapped)
+}
+
+fn load(
+    files: &Files,
+    wrapping: &WrappingKey,
+    name: &str,
+    kind: WrappedKind,
+) -> Result<Option<Secret>, LogError> {
+    let Some(wrapped) = files.read(name, KEY_FILE_BYTES_MAX)? else {
+        return Ok(None);
+    };
+    wrapping
+        .unwrap(kind, name_label(kind), &wrapped)
+        .map(Some)
+        .map_err(|_refused| LogError::WrongKey)
+}
+
+const fn name_label(kind: WrappedKind) -> &'static [u8] {
+    match kind {
+        WrappedKind::Signing => b"signing",
+        _ => b"master",
+    }
+}

@@ -1,0 +1,113 @@
+//! The threads that turn batches into sealed frames and write them in order.
+
+use std::sync::atomic::Ordering;
+
+use probity_format::seal::FrameSealer;
+use probity_format::stream::StreamConfig;
+
+use crate::batcher::Batch;
+use crate::core::Core;
+use crate::error::LogError;
+
+/// One sealer's tools: a frame sealer for each configuration it met, and the memory of the last frame.
+#[derive(Default)]
+struct Bench {
+    sealers: Vec<(StreamConfig, FrameSealer)>,
+    frame: Vec<u8>,
+}
+
+/// Runs until the log is closed and everything is sealed, or the log is poisoned.
+pub(crate) fn run(core: &Core) {
+    let mut bench = Bench::default();
+    loop {
+        match core.next_batch() {
+            Ok(Some(batch)) => {
+                let sealed = bench.seal(core, batch);
+                // AcqRel: whoever sees the count go down sees the frame written.
+                core.sealing.fetch_sub(1, Ordering::AcqRel);
+                if let Err(error) = sealed {
+                    core.set_poison(error);
+                    return;
+                }
+                core.commit.raise();
+            }
+            Ok(None) => return,
+            Err(error) => {
+                core.set_poison(error);
+                return;
+            }
+        }
+    }
+}
+
+impl Bench {
+    fn seal(&mut self, core: &Core, batch: Batch) -> Result<(), LogError> {
+        let Batch {
+            stream,
+            chunks,
+            runs,
+            place,
+            epoch,
+        } = batch;
+        let sealer = sealer_for(&mut self.sealers, stream.config)?;
+        let rows: Vec<&[u8]> = chunks
+            .iter()
+            .map(probity_queue::SealedChunk::bytes)
+            .collect();
+        let mut subjects = core.subjects.for_stream(core, stream.id);
+        let record = sealer
+            .seal(&place, &epoch, &rows, &mut subjects, &mut self.frame)
+            .map_err(|error| sealing_failed(&stream.name, &error))?;
+        // Durable keys before anything sealed under them.
+        subjects.finish()?;
+        // The rows are not needed any more: their memory goes back to the producers before the write.
+        drop(rows);
+        drop(chunks);
+        let length = usize::try_from(record.length).unwrap_or_default();
+        let frame = self.frame.get(..length).unwrap_or_default();
+        core.uncommitted.fetch_add(1, Ordering::AcqRel);
+        let stop = || core.poison().is_some();
+        stream.write(
+            &core.files,
+            record,
+            frame,
+            runs,
+            core.options.segment_bytes_max,
+            &stop,
+        )
+    }
+}
+
+fn sealer_for(
+    sealers: &mut Vec<(StreamConfig, FrameSealer)>,
+    config: StreamConfig,
+) -> Result<&mut FrameSealer, LogError> {
+    let place = match sealers.iter().position(|(known, _)| *known == config) {
+        Some(place) => place,
+        None => {
+            let sealer = FrameSealer::new(config).map_err(|error| LogError::Broken {
+                place: "compressor".into(),
+                reason: error.to_string(),
+            })?;
+            sealers.push((config, sealer));
+            sealers.len().saturating_sub(1)
+        }
+    };
+    sealers
+        .get_mut(place)
+        .map(|(_, sealer)| sealer)
+        .ok_or_else(|| LogError::Broken {
+            place: "sealer".into(),
+            reason: "is missing".into(),
+        })
+}
+
+pub(crate) fn sealing_failed(
+    stream: &probity_format::stream::StreamName,
+    error: &probity_format::DecodeError,
+) -> LogError {
+    LogError::Broken {
+        place: format!("sealing a frame of stream {stream}"),
+        reason: error.to_string(),
+    }
+}

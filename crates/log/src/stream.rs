@@ -1,0 +1,382 @@
+//! One stream open for writing: the place reserved next, the segment written to, the tree that grows.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use probity_format::checkpoint::Checkpoint;
+use probity_format::keys::EpochKey;
+use probity_format::note::{Signer as _, SigningKey};
+use probity_format::record::Record;
+use probity_format::seal::FramePlace;
+use probity_format::segment::{
+    SEGMENT_FOOTER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, encode_footer, segment_file_name,
+};
+use probity_format::stream::{StreamConfig, StreamId, StreamName};
+use probity_format::tile::TreeWriter;
+
+use crate::error::LogError;
+use crate::files::Files;
+use crate::heads::Heads;
+use crate::keystore::random;
+
+/// What a batch of one appender's entries became; shared by the appender and the pipeline.
+#[derive(Debug, Default)]
+pub(crate) struct Run {
+    /// Index of the run's first entry plus one; 0 until durable.
+    first: AtomicU64,
+}
+
+impl Run {
+    /// Index of the first entry, once it is durable.
+    pub(crate) fn first_index(&self) -> Option<u64> {
+        // Acquire: pairs with `complete`; what was made durable before is seen as such.
+        self.first.load(Ordering::Acquire).checked_sub(1)
+    }
+
+    fn complete(&self, first_index: u64) {
+        // Release: whoever sees the index sees everything that made it durable.
+        self.first
+            .store(first_index.saturating_add(1), Ordering::Release);
+    }
+}
+
+/// A run and the index of its first entry.
+pub(crate) type PlacedRun = (Arc<Run>, u64);
+
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) name: StreamName,
+    pub(crate) config: StreamConfig,
+    pub(crate) id: StreamId,
+    pub(crate) origin: String,
+    /// Locked while a batch is cut; nothing else may be locked before it but the batcher.
+    next: Mutex<Next>,
+    /// Locked while a frame is written, in the order of frames; [`Stream::turn`] says when it moved on.
+    writer: Mutex<Writer>,
+    turn: Condvar,
+    /// Locked by the committing thread while it integrates and publishes.
+    tree: Mutex<Tree>,
+}
+
+struct Next {
+    frame: u64,
+    entry: u64,
+    epoch: Option<Arc<EpochKey>>,
+    epoch_number: u32,
+    epoch_end: u64,
+}
+
+impl std::fmt::Debug for Next {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Next")
+            .field("frame", &self.frame)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where the next frame goes.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    pub(crate) header: SegmentHeader,
+    /// Whether the segment's file exists; a new one is begun when the next frame comes.
+    pub(crate) begun: bool,
+    pub(crate) offset: u64,
+    pub(crate) next_frame: u64,
+    pub(crate) next_entry: u64,
+    /// Names of files written to since the last sync.
+    unsynced: BTreeMap<String, ()>,
+    folder_unsynced: bool,
+    written: Vec<(Record, Vec<PlacedRun>)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Tree {
+    pub(crate) writer: TreeWriter,
+    pub(crate) published: u64,
+}
+
+/// What recovery found out about a stream.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    pub(crate) header: SegmentHeader,
+    pub(crate) begun: bool,
+    pub(crate) offset: u64,
+    pub(crate) next_frame: u64,
+    pub(crate) next_entry: u64,
+    pub(crate) last_epoch: u32,
+    pub(crate) tree: TreeWriter,
+    pub(crate) published: u64,
+}
+
+impl Stream {
+    pub(crate) fn new(
+        name: StreamName,
+        config: StreamConfig,
+        id: StreamId,
+        origin: String,
+        found: Recovered,
+    ) -> Self {
+        Self {
+            name,
+            config,
+            id,
+            origin,
+            next: Mutex::new(Next {
+                frame: found.next_frame,
+                entry: found.next_entry,
+                epoch: None,
+                epoch_number: found.last_epoch,
+                epoch_end: 0,
+            }),
+            writer: Mutex::new(Writer {
+                header: found.header,
+                begun: found.begun,
+                offset: found.offset,
+                next_frame: found.next_frame,
+                next_entry: found.next_entry,
+                unsynced: BTreeMap::new(),
+                folder_unsynced: false,
+                written: Vec::new(),
+            }),
+            turn: Condvar::new(),
+            tree: Mutex::new(Tree {
+                writer: found.tree,
+                published: found.published,
+            }),
+        }
+    }
+
+    /// The state of a stream without entries.
+    pub(crate) fn empty(id: StreamId, fingerprint: [u8; 32]) -> Recovered {
+        Recovered {
+            header: SegmentHeader {
+                number: 0,
+                stream: id,
+                fingerprint,
+                first_frame: 0,
+                first_entry: 0,
+            },
+            begun: false,
+            offset: 0,
+            next_frame: 0,
+            next_entry: 0,
+            last_epoch: 0,
+            tree: TreeWriter::new(),
+            published: 0,
+        }
+    }
+
+    /// Reserves the place of a frame with `entries` entries, and the key it is sealed under.
+    ///
+    /// The caller must seal and [`Stream::write`] it, or poison the log: there are no holes.
+    pub(crate) fn reserve(
+        &self,
+        entries: u32,
+        master: &probity_format::keys::MasterKey,
+        epoch_frames_max: u64,
+    ) -> Result<(FramePlace, Arc<EpochKey>), LogError> {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let epoch = match &next.epoch {
+            Some(epoch) if next.frame < next.epoch_end => Arc::clone(epoch),
+            _ => {
+                next.epoch_number = next.epoch_number.saturating_add(1);
+                let epoch = Arc::new(master.epoch_key(&self.id, next.epoch_number, &random()?));
+                next.epoch_end = next.frame.saturating_add(epoch_frames_max);
+                next.epoch = Some(Arc::clone(&epoch));
+                epoch
+            }
+        };
+        let place = FramePlace {
+            stream: self.id,
+            frame: next.frame,
+            first_entry: next.entry,
+            seed: u64::from_le_bytes(random()?),
+        };
+        next.frame = next.frame.saturating_add(1);
+        next.entry = next.entry.saturating_add(u64::from(entries));
+        Ok((place, epoch))
+    }
+
+    /// Writes a sealed frame when its turn comes; `stop` ends the wait when the log is poisoned.
+    pub(crate) fn write(
+        &self,
+        files: &Files,
+        mut record: Record,
+        frame: &[u8],
+        runs: Vec<PlacedRun>,
+        segment_bytes_max: u64,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<(), LogError> {
+        let mut writer = self.lock_writer();
+        while writer.next_frame != record.frame {
+            if stop() {
+                return Ok(());
+            }
+            let wait = std::time::Duration::from_millis(100);
+            writer = self
+                .turn
+                .wait_timeout(writer, wait)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+        let length = u64::from(record.length);
+        if writer.begun && writer.offset.saturating_add(length) > segment_bytes_max {
+            self.end_segment(&mut writer, files)?;
+        }
+        if !writer.begun {
+            self.begin_segment(&mut writer, files)?;
+        }
+        record.segment = writer.header.number;
+        record.offset = writer.offset;
+        let name = self.segment_path(writer.header.number);
+        files.write_at(&name, frame, writer.offset)?;
+        writer.unsynced.insert(name, ());
+        writer.offset = record.end();
+        writer.next_frame = writer.next_frame.saturating_add(1);
+        writer.next_entry = record.next_entry();
+        writer.written.push((record, runs));
+        drop(writer);
+        self.turn.notify_all();
+        Ok(())
+    }
+
+    /// A crash before the header is whole leaves a file that recovery removes.
+    fn begin_segment(&self, writer: &mut Writer, files: &Files) -> Result<(), LogError> {
+        let name = self.segment_path(writer.header.number);
+        writer.header.first_frame = writer.next_frame;
+        writer.header.first_entry = writer.next_entry;
+        files.segment(&name, true)?;
+        files.write_at(&name, &writer.header.encode(), 0)?;
+        writer.offset = u64::try_from(SEGMENT_HEADER_BYTES).unwrap_or_default();
+        writer.begun = true;
+        writer.folder_unsynced = true;
+        Ok(())
+    }
+
+    /// A crash before the footer is whole leaves a torn tail that recovery cuts off.
+    fn end_segment(&self, writer: &mut Writer, files: &Files) -> Result<(), LogError> {
+        let frames = writer.next_frame.saturating_sub(writer.header.first_frame);
+        let footer = encode_footer(&writer.header, frames, writer.next_entry, writer.offset);
+        debug_assert_eq!(
+            footer.len(),
+            SEGMENT_FOOTER_BYTES,
+            "the footer has its fixed size"
+        );
+        let name = self.segment_path(writer.header.number);
+        files.write_at(&name, &footer, writer.offset)?;
+        writer.unsynced.insert(name, ());
+        writer.header.number = writer.header.number.saturating_add(1);
+        writer.begun = false;
+        Ok(())
+    }
+
+    /// Makes what was written durable (if `sync`), integrates it, and completes its runs.
+    ///
+    /// The order matters: a run is complete only when its bytes are durable. Gives whether there was anything.
+    pub(crate) fn commit(&self, files: &Files, sync: bool) -> Result<bool, LogError> {
+        let (unsynced, folder_unsynced, written) = {
+            let mut writer = self.lock_writer();
+            if !sync {
+                let written = std::mem::take(&mut writer.written);
+                (BTreeMap::new(), false, written)
+            } else {
+                (
+                    std::mem::take(&mut writer.unsynced),
+                    std::mem::take(&mut writer.folder_unsynced),
+                    std::mem::take(&mut writer.written),
+                )
+            }
+        };
+        for name in unsynced.keys() {
+            files.sync(name)?;
+        }
+        if folder_unsynced {
+            files.sync_folder(&format!("streams/{}/segments", self.name))?;
+        }
+        let mut tree = self.lock_tree();
+        for (record, _) in &written {
+            let index = tree
+                .writer
+                .append(&record.encode())
+                .map_err(|error| LogError::Broken {
+                    place: format!("tree of stream {}", self.name),
+                    reason: error.to_string(),
+                })?;
+            assert_eq!(
+                index, record.frame,
+                "frames are integrated in order, without holes"
+            );
+        }
+        drop(tree);
+        for (_, runs) in &written {
+            for (run, first) in runs {
+                run.complete(*first);
+            }
+        }
+        Ok(!written.is_empty())
+    }
+
+    /// Whether anything is written that is not yet durable and integrated.
+    pub(crate) fn is_dirty(&self) -> bool {
+        let writer = self.lock_writer();
+        !writer.written.is_empty() || !writer.unsynced.is_empty()
+    }
+
+    /// Signs and publishes the tree as integrated, if it grew. Everything in it must be durable.
+    ///
+    /// Order: tiles, second copy of the head, checkpoint. A crash in between leaves tiles nobody
+    /// refers to, or a second copy one step ahead, which recovery takes for what it is.
+    pub(crate) fn publish(
+        &self,
+        files: &Files,
+        heads: &Heads,
+        signer: &SigningKey,
+    ) -> Result<Option<Checkpoint>, LogError> {
+        let mut tree = self.lock_tree();
+        if tree.writer.size() == tree.published {
+            return Ok(None);
+        }
+        let grown = tree.writer.take_files();
+        for file in &grown.write {
+            files.place(&format!("streams/{}/{}", self.name, file.path), &file.bytes)?;
+        }
+        let broken = |reason: String| LogError::Broken {
+            place: format!("checkpoint of stream {}", self.name),
+            reason,
+        };
+        let head = Checkpoint::new(&self.origin, tree.writer.size(), tree.writer.root())
+            .map_err(|error| broken(error.to_string()))?;
+        let note = head
+            .sign(&[signer])
+            .map_err(|error| broken(error.to_string()))?;
+        let key = signer.verifier_key().encode() + "\n";
+        heads.advance(&self.name, note.as_bytes())?;
+        files.replace(&format!("streams/{}/log.vkey", self.name), key.as_bytes())?;
+        files.replace(
+            &format!("streams/{}/checkpoint", self.name),
+            note.as_bytes(),
+        )?;
+        tree.published = tree.writer.size();
+        drop(tree);
+        Ok(Some(head))
+    }
+
+    /// Size and root of the tree as integrated.
+    pub(crate) fn head(&self) -> (u64, probity_format::tree::Hash) {
+        let tree = self.lock_tree();
+        (tree.writer.size(), tree.writer.root())
+    }
+
+    fn segment_path(&self, number: u32) -> String {
+        format!("streams/{}/{}", self.name, segment_file_name(number))
+    }
+
+    fn lock_writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_tree(&self) -> MutexGuard<'_, Tree> {
+        self.tree.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
