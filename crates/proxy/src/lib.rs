@@ -1,1 +1,4 @@
-//! Placeholder.
+//! How Redis traffic meets the policy and the log.
+#![forbid(unsafe_code)]
+pub mod command;
+pub mod resp;
