@@ -152,6 +152,17 @@ impl CommandScanner {
         matches!(self.state, State::Start)
     }
 
+    /// Whether the name of the command under way is all there, or too long to be one.
+    pub fn name_is_known(&self) -> bool {
+        let spans = &self.arguments.spans;
+        let in_name = spans.len() == 1 && matches!(self.state, State::Body { .. });
+        match self.state {
+            State::Start | State::Inline | State::CountLine => false,
+            _ if in_name => spans.first().is_some_and(|span| span.length > SHORT_BYTES),
+            _ => !spans.is_empty(),
+        }
+    }
+
     /// Takes bytes until one command is complete or the input ends.
     ///
     /// `may_be_key` says of a long argument, by the arguments before it, whether it can be a key.
@@ -347,9 +358,9 @@ impl CommandScanner {
         }
     }
 
-    const fn body_end(&mut self, left: u8, take: usize) -> bool {
-        if take < left as usize {
-            self.state = State::BodyEnd { left: left - 1 };
+    fn body_end(&mut self, left: u8, take: usize) -> bool {
+        if take < usize::from(left) {
+            self.state = State::BodyEnd { left: left.saturating_sub(1) };
             return false;
         }
         self.left = self.left.saturating_sub(1);
