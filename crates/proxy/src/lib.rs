@@ -6,3 +6,10 @@ pub mod audit;
 pub mod command;
 pub mod resp;
 pub mod session;
+pub mod config;
+mod server;
+mod sink;
+
+pub use config::{Listen, OnLogFailure, ProxyConfig, Release, Upstream};
+pub use server::{Proxy, ProxyError, serve};
+pub use sink::{EntrySink, SinkError, SinkSource};
