@@ -39,6 +39,7 @@ pub(super) struct Shared<K> {
     /// Entries that went missing while the log failed and replies were let go.
     pub(super) missed: RefCell<u64>,
     pub(super) stopping: std::cell::Cell<bool>,
+    pub(super) stop: tokio::sync::Notify,
 }
 
 type Answer = Pin<Box<dyn Future<Output = io::Result<Option<Vec<KeyUse>>>>>>;
@@ -112,6 +113,12 @@ impl<K: EntrySink> Connection<K> {
 
     /// Serves the client until either side ends.
     pub(super) async fn run(mut self) {
+        let shared = Rc::clone(&self.shared);
+        tokio::select! {
+            () = poll_fn(|context| self.poll(context)) => return,
+            () = shared.stop.notified() => {}
+        }
+        // Stopping: what is under way may finish until the worker's stop timeout.
         poll_fn(|context| self.poll(context)).await;
     }
 
@@ -431,10 +438,6 @@ impl<K: EntrySink> Connection<K> {
         let config = &self.shared.config;
         let full = self.full_since.map(|since| since + config.log_timeout);
         let idle = config.idle_timeout.map(|timeout| self.idle_since + timeout);
-        if self.shared.stopping.get() {
-            // The worker drops what is left after the stop timeout; until then replies may come.
-            self.wait_for_commit(context);
-        }
         let Some(next) = [full, idle, self.deadline].into_iter().flatten().min() else {
             return Poll::Pending;
         };

@@ -292,6 +292,7 @@ impl<S: SinkSource> Worker<S> {
             waiting: RefCell::new(Vec::new()),
             missed: RefCell::new(0),
             stopping: Cell::new(false),
+            stop: tokio::sync::Notify::new(),
         });
         let mut tasks = tokio::task::JoinSet::new();
         loop {
@@ -309,6 +310,7 @@ impl<S: SinkSource> Worker<S> {
             }
         }
         shared.stopping.set(true);
+        shared.stop.notify_waiters();
         let end = tokio::time::Instant::now() + shared.config.stop_timeout;
         // Connections look again several times: a stop is rare and short.
         while !tasks.is_empty() && tokio::time::Instant::now() < end {
