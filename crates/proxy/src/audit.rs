@@ -150,16 +150,36 @@ impl EntryBatch {
     /// Records a deed that concerns no single key; `place` is what it was done to and may be empty.
     pub fn record_place(&mut self, place: &[u8], db: u64, actor: &Actor, deed: Deed<'_>) {
         let roles = &actor.roles;
-        let texts = ["", &roles.controller, &roles.processor, &actor.name, &roles.purpose, &roles.basis]
-            .map(|text| self.put_text(text));
+        let texts = [
+            "",
+            &roles.controller,
+            &roles.processor,
+            &actor.name,
+            &roles.purpose,
+            &roles.basis,
+        ]
+        .map(|text| self.put_text(text));
         let place = if place.is_empty() {
             0..0
         } else {
-            self.put_location(Key { kept: place, digest: None }, 0)
+            self.put_location(
+                Key {
+                    kept: place,
+                    digest: None,
+                },
+                0,
+            )
         };
         let payload = self.put_payload(db, actor, deed);
         let (action, outcome) = (deed.action, deed.outcome);
-        self.drafts.push(Draft { time: self.time, action, outcome, key: place, payload, texts });
+        self.drafts.push(Draft {
+            time: self.time,
+            action,
+            outcome,
+            key: place,
+            payload,
+            texts,
+        });
     }
 
     fn entry(&self, draft: &Draft) -> Entry<'_> {
@@ -214,7 +234,8 @@ impl EntryBatch {
             Some(digest) => digest,
         };
         let prefix = key.kept.len().min(LONG_KEY_PREFIX_BYTES);
-        self.bytes.extend_from_slice(key.kept.get(..prefix).unwrap_or_default());
+        self.bytes
+            .extend_from_slice(key.kept.get(..prefix).unwrap_or_default());
         self.bytes.extend_from_slice(DIGEST_MARK.as_bytes());
         self.bytes.extend_from_slice(hex(&digest).as_bytes());
         start..self.bytes.len()
@@ -224,12 +245,15 @@ impl EntryBatch {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(b"{\"command\":\"");
         // Names in the table are plain words; a foreign server's could hold anything.
-        self.bytes.extend(deed.command.bytes().filter(|byte| {
-            byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\')
-        }));
+        self.bytes.extend(
+            deed.command
+                .bytes()
+                .filter(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\')),
+        );
         self.bytes.push(b'"');
         if db != 0 {
-            self.bytes.extend_from_slice(format!(",\"db\":{db}").as_bytes());
+            self.bytes
+                .extend_from_slice(format!(",\"db\":{db}").as_bytes());
         }
         if actor.claimed {
             self.bytes.extend_from_slice(b",\"claimed\":true");
@@ -293,7 +317,12 @@ mod tests {
     }
 
     fn deed() -> Deed<'static> {
-        Deed { action: "read", outcome: Outcome::Ok, command: "get", facts: "" }
+        Deed {
+            action: "read",
+            outcome: Outcome::Ok,
+            command: "get",
+            facts: "",
+        }
     }
 
     #[test]
@@ -303,7 +332,15 @@ mod tests {
         let user_long = [b"user:", &long[..300], b":x"].concat();
         for key in [&b""[..], b"user:\xFF\n%:x", &long, &user_long, b"user:7"] {
             for db in [0, 15] {
-                batch.record_key(Key { kept: key, digest: None }, db, &Actor::default(), deed());
+                batch.record_key(
+                    Key {
+                        kept: key,
+                        digest: None,
+                    },
+                    db,
+                    &Actor::default(),
+                    deed(),
+                );
             }
         }
         let entries = batch.entries();
@@ -321,11 +358,26 @@ mod tests {
     #[test]
     fn keys_that_are_not_personal_leave_no_entry() {
         let policy = Policy::parse("[[key]]\npattern = 'cache:*'\npersonal = false").unwrap();
-        let mut batch =
-            EntryBatch::new(Arc::new(policy), Timestamp::from_nanoseconds(1).unwrap());
-        batch.record_key(Key { kept: b"cache:1", digest: None }, 0, &Actor::default(), deed());
+        let mut batch = EntryBatch::new(Arc::new(policy), Timestamp::from_nanoseconds(1).unwrap());
+        batch.record_key(
+            Key {
+                kept: b"cache:1",
+                digest: None,
+            },
+            0,
+            &Actor::default(),
+            deed(),
+        );
         assert!(batch.is_empty());
-        batch.record_key(Key { kept: b"x", digest: None }, 0, &Actor::default(), deed());
+        batch.record_key(
+            Key {
+                kept: b"x",
+                digest: None,
+            },
+            0,
+            &Actor::default(),
+            deed(),
+        );
         assert_eq!(batch.len(), 1);
     }
 }

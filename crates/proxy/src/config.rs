@@ -65,7 +65,10 @@ pub enum OnLogFailure {
 
 /// Everything `serve` needs but the log.
 #[derive(Debug, Clone)]
-#[expect(clippy::exhaustive_structs, reason = "callers choose field by field over the default")]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "callers choose field by field over the default"
+)]
 pub struct ProxyConfig {
     /// Where clients connect.
     pub listen: Vec<Listen>,
@@ -133,7 +136,10 @@ impl Upstream {
     pub fn parse(url: &str) -> Result<Self, UpstreamError> {
         let error = |reason, remedy| Err(UpstreamError { reason, remedy });
         if url.starts_with("rediss://") {
-            return error("TLS (rediss://) is not supported", "use redis:// over a private network");
+            return error(
+                "TLS (rediss://) is not supported",
+                "use redis:// over a private network",
+            );
         }
         let (rest, unix) = if let Some(rest) = url.strip_prefix("redis://") {
             (rest, false)
@@ -142,17 +148,31 @@ impl Upstream {
         } else if let Some(rest) = url.strip_prefix("unix:") {
             (rest.strip_prefix("//").unwrap_or(rest), true)
         } else {
-            return error("its scheme is not known", "write redis://HOST:PORT or unix:/PATH");
+            return error(
+                "its scheme is not known",
+                "write redis://HOST:PORT or unix:/PATH",
+            );
         };
-        let (login, rest) = rest.rsplit_once('@').map_or((None, rest), |(login, rest)| (Some(login), rest));
+        let (login, rest) = rest
+            .rsplit_once('@')
+            .map_or((None, rest), |(login, rest)| (Some(login), rest));
         let (user, password) = match login.map(|login| login.split_once(':')) {
             None => (None, None),
             Some(None) => (None, login.map(decoded)),
             Some(Some(("", password))) => (None, Some(decoded(password))),
             Some(Some((user, password))) => (Some(decoded(user)), Some(decoded(password))),
         };
-        let (place, db) = if unix { unix_place(rest)? } else { tcp_place(rest)? };
-        Ok(Self { place, user, password, db })
+        let (place, db) = if unix {
+            unix_place(rest)?
+        } else {
+            tcp_place(rest)?
+        };
+        Ok(Self {
+            place,
+            user,
+            password,
+            db,
+        })
     }
 }
 
@@ -170,7 +190,10 @@ fn unix_place(rest: &str) -> Result<(Place, u64), UpstreamError> {
     let (path, db) = rest.split_once("?db=").unwrap_or((rest, "0"));
     if !path.starts_with('/') {
         let remedy = "write unix:/PATH";
-        return Err(UpstreamError { reason: "the socket's path is not absolute", remedy });
+        return Err(UpstreamError {
+            reason: "the socket's path is not absolute",
+            remedy,
+        });
     }
     Ok((Place::Unix(path.into()), parse_db(db)?))
 }
@@ -178,23 +201,38 @@ fn unix_place(rest: &str) -> Result<(Place, u64), UpstreamError> {
 fn tcp_place(rest: &str) -> Result<(Place, u64), UpstreamError> {
     let (address, db) = rest.split_once('/').unwrap_or((rest, ""));
     let db = if db.is_empty() { 0 } else { parse_db(db)? };
-    let wrong = UpstreamError { reason: "its port is no number", remedy: "write redis://HOST:PORT" };
-    let bracketed = address.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let wrong = UpstreamError {
+        reason: "its port is no number",
+        remedy: "write redis://HOST:PORT",
+    };
+    let bracketed = address
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once(']'));
     let (host, port) = match bracketed {
         Some((host, rest)) => (host, rest.strip_prefix(':')),
-        None => address.split_once(':').map_or((address, None), |(host, port)| (host, Some(port))),
+        None => address
+            .split_once(':')
+            .map_or((address, None), |(host, port)| (host, Some(port))),
     };
-    let port = port.map_or(Ok(6379), str::parse).map_err(|_not_a_number| wrong)?;
+    let port = port
+        .map_or(Ok(6379), str::parse)
+        .map_err(|_not_a_number| wrong)?;
     if host.is_empty() {
         let remedy = "write redis://HOST:PORT";
-        return Err(UpstreamError { reason: "it names no host", remedy });
+        return Err(UpstreamError {
+            reason: "it names no host",
+            remedy,
+        });
     }
     Ok((Place::Tcp(host.to_owned(), port), db))
 }
 
 fn parse_db(text: &str) -> Result<u64, UpstreamError> {
     let remedy = "write a number like 0";
-    text.parse().map_err(|_not_a_number| UpstreamError { reason: "its database is no number", remedy })
+    text.parse().map_err(|_not_a_number| UpstreamError {
+        reason: "its database is no number",
+        remedy,
+    })
 }
 
 /// Undoes `%XX`.
@@ -226,13 +264,29 @@ mod tests {
     fn urls_say_where_who_and_which_database() {
         let upstream = Upstream::parse("redis://al:p%40ss@[::1]:7000/3").unwrap();
         assert_eq!(upstream.place, Place::Tcp("::1".into(), 7000));
-        assert_eq!((upstream.user.as_deref(), upstream.password.as_deref()), (Some("al"), Some("p@ss")));
+        assert_eq!(
+            (upstream.user.as_deref(), upstream.password.as_deref()),
+            (Some("al"), Some("p@ss"))
+        );
         assert_eq!(upstream.db, 3);
         assert!(!format!("{upstream:?}").contains("p@ss"));
         let upstream = Upstream::parse("redis+unix:///run/redis.sock?db=2").unwrap();
-        assert_eq!((upstream.place, upstream.db), (Place::Unix("/run/redis.sock".into()), 2));
-        assert_eq!(Upstream::parse("redis://h").unwrap().place, Place::Tcp("h".into(), 6379));
-        for bad in ["rediss://h", "http://h", "redis://", "redis://h:x", "redis://h/x", "unix:rel"] {
+        assert_eq!(
+            (upstream.place, upstream.db),
+            (Place::Unix("/run/redis.sock".into()), 2)
+        );
+        assert_eq!(
+            Upstream::parse("redis://h").unwrap().place,
+            Place::Tcp("h".into(), 6379)
+        );
+        for bad in [
+            "rediss://h",
+            "http://h",
+            "redis://",
+            "redis://h:x",
+            "redis://h/x",
+            "unix:rel",
+        ] {
             assert!(Upstream::parse(bad).is_err(), "{bad}");
         }
     }

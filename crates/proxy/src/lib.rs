@@ -4,10 +4,10 @@
 
 pub mod audit;
 pub mod command;
-pub mod resp;
-pub mod session;
 pub mod config;
+pub mod resp;
 mod server;
+pub mod session;
 mod sink;
 
 pub use config::{Listen, OnLogFailure, ProxyConfig, Release, Upstream};

@@ -25,7 +25,8 @@ pub trait EntrySink: 'static {
     ///
     /// # Errors
     /// How many were taken, and why the next was not.
-    fn append(&mut self, entries: &[Entry<'_>]) -> Result<Option<Self::Ticket>, (usize, SinkError)>;
+    fn append(&mut self, entries: &[Entry<'_>])
+    -> Result<Option<Self::Ticket>, (usize, SinkError)>;
 
     /// Whether what `ticket` stands for is durable.
     ///

@@ -360,7 +360,9 @@ impl CommandScanner {
 
     fn body_end(&mut self, left: u8, take: usize) -> bool {
         if take < usize::from(left) {
-            self.state = State::BodyEnd { left: left.saturating_sub(1) };
+            self.state = State::BodyEnd {
+                left: left.saturating_sub(1),
+            };
             return false;
         }
         self.left = self.left.saturating_sub(1);

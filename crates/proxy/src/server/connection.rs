@@ -83,7 +83,10 @@ impl<K: EntrySink> Connection<K> {
         let policy = std::sync::Arc::clone(&shared.config.policy);
         let upstream = &shared.config.upstream;
         let principal = upstream.password.as_ref().map(|_| {
-            upstream.user.clone().unwrap_or_else(|| "default".to_owned())
+            upstream
+                .user
+                .clone()
+                .unwrap_or_else(|| "default".to_owned())
         });
         Self {
             session: Session::new(std::sync::Arc::clone(&policy), principal, upstream.db),
@@ -150,8 +153,12 @@ impl<K: EntrySink> Connection<K> {
     }
 
     fn poll_answer(&mut self, context: &mut Context<'_>) -> Flow {
-        let Some(answer) = self.answer.as_mut() else { return Flow::Stuck };
-        let Poll::Ready(outcome) = answer.as_mut().poll(context) else { return Flow::Stuck };
+        let Some(answer) = self.answer.as_mut() else {
+            return Flow::Stuck;
+        };
+        let Poll::Ready(outcome) = answer.as_mut().poll(context) else {
+            return Flow::Stuck;
+        };
         self.answer = None;
         self.batch.set_time(now());
         match outcome {
@@ -205,7 +212,8 @@ impl<K: EntrySink> Connection<K> {
 
     fn understand(&mut self) {
         let table = self.shared.side.table();
-        while self.answer.is_none() && self.refusal.is_none() && self.understood < self.inbox.len() {
+        while self.answer.is_none() && self.refusal.is_none() && self.understood < self.inbox.len()
+        {
             let rest = self.inbox.get(self.understood..).unwrap_or_default();
             let taken = self.session.take_commands(&table, rest, &mut self.batch);
             self.understood += taken.consumed;
@@ -229,12 +237,16 @@ impl<K: EntrySink> Connection<K> {
             Next::Ask => {
                 let side = Rc::clone(&self.shared.side);
                 let arguments = owned(self.session.arguments());
-                self.answer = Some(Box::pin(async move { side.keys(arguments).await.map(Some) }));
+                self.answer = Some(Box::pin(
+                    async move { side.keys(arguments).await.map(Some) },
+                ));
             }
             Next::Learn => {
                 let side = Rc::clone(&self.shared.side);
                 let name = self.session.arguments().text(0).to_vec();
-                self.answer = Some(Box::pin(async move { side.learn(name).await.map(|()| None) }));
+                self.answer = Some(Box::pin(
+                    async move { side.learn(name).await.map(|()| None) },
+                ));
             }
         }
         false
@@ -244,7 +256,8 @@ impl<K: EntrySink> Connection<K> {
         let ready = self.inbox.get(..self.allowed).unwrap_or_default();
         if ready.is_empty() {
             let ends = self.client_ended && self.answer.is_none() && self.deadline.is_none();
-            if ends && !self.server_closed && self.server.as_mut().poll_shutdown(context).is_ready() {
+            if ends && !self.server_closed && self.server.as_mut().poll_shutdown(context).is_ready()
+            {
                 self.server_closed = true;
                 return Flow::Moved;
             }
@@ -343,7 +356,12 @@ impl<K: EntrySink> Connection<K> {
         if missed > 0 {
             let facts = format!(",\"missed\":{missed}");
             let outcome = probity_format::Outcome::Failed;
-            let deed = Deed { action: "gap", outcome, command: "", facts: &facts };
+            let deed = Deed {
+                action: "gap",
+                outcome,
+                command: "",
+                facts: &facts,
+            };
             self.batch.record_place(b"", 0, &Actor::default(), deed);
         }
     }
@@ -362,7 +380,8 @@ impl<K: EntrySink> Connection<K> {
         self.outbox.truncate(keep);
         self.marks.clear();
         self.server_ended = true;
-        self.refusal = Some("the log does not take entries; the operation is not acknowledged".into());
+        self.refusal =
+            Some("the log does not take entries; the operation is not acknowledged".into());
         Flow::Moved
     }
 
@@ -392,7 +411,10 @@ impl<K: EntrySink> Connection<K> {
 
     fn poll_client_write(&mut self, context: &mut Context<'_>) -> Flow {
         let count = usize::try_from(self.released.saturating_sub(self.base)).unwrap_or(usize::MAX);
-        let ready = self.outbox.get(..count.min(self.outbox.len())).unwrap_or_default();
+        let ready = self
+            .outbox
+            .get(..count.min(self.outbox.len()))
+            .unwrap_or_default();
         if ready.is_empty() {
             return Flow::Stuck;
         }
@@ -424,9 +446,8 @@ impl<K: EntrySink> Connection<K> {
                 return Flow::Ended;
             }
         }
-        let stopped = self.shared.stopping.get()
-            && self.session.awaited() == 0
-            && self.inbox.is_empty();
+        let stopped =
+            self.shared.stopping.get() && self.session.awaited() == 0 && self.inbox.is_empty();
         if quiet && (self.server_ended || stopped) {
             let _best_effort = self.client.as_mut().poll_shutdown(context);
             return Flow::Ended;

@@ -74,16 +74,23 @@ impl Proxy {
     /// # Errors
     /// See [`ProxyError`].
     pub fn start<S: SinkSource>(config: ProxyConfig, source: Arc<S>) -> Result<Self, ProxyError> {
-        let runtime =
-            Builder::new_current_thread().enable_all().build().map_err(ProxyError::Thread)?;
-        let table = runtime.block_on(fetch_table(&config.upstream)).map_err(|source| {
-            ProxyError::Upstream { place: format!("{:?}", config.upstream.place), source }
-        })?;
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(ProxyError::Thread)?;
+        let table = runtime
+            .block_on(fetch_table(&config.upstream))
+            .map_err(|source| ProxyError::Upstream {
+                place: format!("{:?}", config.upstream.place),
+                source,
+            })?;
         let table = Arc::new(table);
         let (stop, stopped) = watch::channel(false);
         let commits = Arc::new(watch::channel(0_u64).0);
         let sender = Arc::clone(&commits);
-        source.on_commit(Box::new(move || sender.send_modify(|count| *count = count.wrapping_add(1))));
+        source.on_commit(Box::new(move || {
+            sender.send_modify(|count| *count = count.wrapping_add(1))
+        }));
         let clients = Arc::new(AtomicUsize::new(0));
         let mut threads = Vec::new();
         let mut workers = Vec::new();
@@ -103,11 +110,20 @@ impl Proxy {
         }
         let listeners = runtime.block_on(async { bind(&config.listen) })?;
         let addresses = listeners.iter().filter_map(Listener::address).collect();
-        let acceptor = Acceptor { workers, clients, clients_max: config.clients_max, stopped };
+        let acceptor = Acceptor {
+            workers,
+            clients,
+            clients_max: config.clients_max,
+            stopped,
+        };
         let accepting = move || runtime.block_on(acceptor.run(listeners));
         let thread = std::thread::Builder::new().name("probity-accept".into());
         threads.push(thread.spawn(accepting).map_err(ProxyError::Thread)?);
-        Ok(Self { addresses, stop, threads })
+        Ok(Self {
+            addresses,
+            stop,
+            threads,
+        })
     }
 
     /// The TCP addresses it listens on, with the ports the system chose.
@@ -168,15 +184,16 @@ impl Listener {
 fn bind(places: &[Listen]) -> Result<Vec<Listener>, ProxyError> {
     let bound = places.iter().map(|place| {
         let listener = match place {
-            Listen::Tcp(address) => {
-                std::net::TcpListener::bind(address).and_then(|listener| {
-                    listener.set_nonblocking(true)?;
-                    TcpListener::from_std(listener).map(Listener::Tcp)
-                })
-            }
+            Listen::Tcp(address) => std::net::TcpListener::bind(address).and_then(|listener| {
+                listener.set_nonblocking(true)?;
+                TcpListener::from_std(listener).map(Listener::Tcp)
+            }),
             Listen::Unix(path) => UnixListener::bind(path).map(Listener::Unix),
         };
-        listener.map_err(|source| ProxyError::Listen { place: format!("{place:?}"), source })
+        listener.map_err(|source| ProxyError::Listen {
+            place: format!("{place:?}"),
+            source,
+        })
     });
     bound.collect()
 }
@@ -222,7 +239,10 @@ impl Acceptor {
 }
 
 async fn accept_any(listeners: &[Listener]) -> io::Result<Client> {
-    let mut accepting: Vec<_> = listeners.iter().map(|listener| Box::pin(listener.accept())).collect();
+    let mut accepting: Vec<_> = listeners
+        .iter()
+        .map(|listener| Box::pin(listener.accept()))
+        .collect();
     std::future::poll_fn(|context| {
         for accept in &mut accepting {
             if let std::task::Poll::Ready(client) = accept.as_mut().poll(context) {
@@ -262,8 +282,10 @@ struct Worker<S: SinkSource> {
 
 impl<S: SinkSource> Worker<S> {
     fn start(self, number: usize) -> Result<JoinHandle<()>, ProxyError> {
-        let runtime =
-            Builder::new_current_thread().enable_all().build().map_err(ProxyError::Thread)?;
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(ProxyError::Thread)?;
         let (opened, outcome) = std::sync::mpsc::channel();
         let thread = std::thread::Builder::new().name(format!("probity-proxy-{number}"));
         let run = move || {

@@ -49,7 +49,9 @@ pub(super) async fn connect(upstream: &Upstream) -> io::Result<BoxSocket> {
 
 fn expect_ok(reply: Frame) -> io::Result<()> {
     match reply {
-        Frame::Error(text) => Err(io::Error::other(String::from_utf8_lossy(&text).into_owned())),
+        Frame::Error(text) => Err(io::Error::other(
+            String::from_utf8_lossy(&text).into_owned(),
+        )),
         _ => Ok(()),
     }
 }
@@ -96,7 +98,11 @@ pub(super) struct Side {
 impl Side {
     pub(super) fn new(upstream: Upstream, table: Arc<Table>) -> Rc<Self> {
         let socket = tokio::sync::Mutex::new(None);
-        Rc::new(Self { upstream, table: RefCell::new(table), socket })
+        Rc::new(Self {
+            upstream,
+            table: RefCell::new(table),
+            socket,
+        })
     }
 
     /// The table as it is known now.
@@ -122,14 +128,20 @@ impl Side {
         let reply = self.ask(&command).await?;
         let mut keys: Vec<KeyUse> = Vec::new();
         for pair in reply.elements().unwrap_or_default() {
-            let Some([key, flags]) = pair.elements() else { continue };
+            let Some([key, flags]) = pair.elements() else {
+                continue;
+            };
             let words = flags.elements().unwrap_or_default().iter();
             let words = words.filter_map(|word| std::str::from_utf8(word.text()?).ok());
             let access = Access::from_words(words).logical();
             let key = key.text().unwrap_or_default();
             let after = keys.last().map_or(1, |last| last.argument + 1);
             let place = |from: usize| {
-                arguments.iter().skip(from).position(|word| word == key).map(|at| at + from)
+                arguments
+                    .iter()
+                    .skip(from)
+                    .position(|word| word == key)
+                    .map(|at| at + from)
             };
             if let Some(argument) = place(after).or_else(|| place(1)) {
                 keys.push(KeyUse { argument, access });
@@ -143,7 +155,10 @@ impl Side {
         // A connection that failed once is not used again.
         let (mut socket, mut reader) = match place.take() {
             Some(open) => open,
-            None => (connect(&self.upstream).await?, FrameReader::new(Limits::SERVER)),
+            None => (
+                connect(&self.upstream).await?,
+                FrameReader::new(Limits::SERVER),
+            ),
         };
         let reply = ask(&mut socket, &mut reader, command).await?;
         *place = Some((socket, reader));
@@ -153,5 +168,7 @@ impl Side {
 
 /// The arguments as kept, for a question.
 pub(super) fn owned(arguments: &Arguments) -> Vec<Vec<u8>> {
-    (0..arguments.len()).map(|index| arguments.text(index).to_vec()).collect()
+    (0..arguments.len())
+        .map(|index| arguments.text(index).to_vec())
+        .collect()
 }

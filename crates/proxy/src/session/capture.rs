@@ -36,7 +36,10 @@ impl Capture {
     pub(super) fn begin(&mut self, wanted: usize) {
         self.head.text.clear();
         let text = std::mem::take(&mut self.head.text);
-        self.head = Value { text, ..Value::default() };
+        self.head = Value {
+            text,
+            ..Value::default()
+        };
         self.elements.clear();
         // Three, for what publish/subscribe sends.
         self.wanted = wanted.clamp(3, ELEMENTS_MAX);
@@ -58,20 +61,39 @@ impl Capture {
             Event::Line(kind, text) => self.value(Value {
                 kind: Some(kind),
                 null: kind == Kind::Null,
-                integer: if kind == Kind::Integer { parse_integer(text) } else { None },
+                integer: if kind == Kind::Integer {
+                    parse_integer(text)
+                } else {
+                    None
+                },
                 length: None,
-                text: text.get(..text.len().min(TEXT_BYTES_KEPT)).unwrap_or_default().to_vec(),
+                text: text
+                    .get(..text.len().min(TEXT_BYTES_KEPT))
+                    .unwrap_or_default()
+                    .to_vec(),
             }),
             Event::NullOf(kind) => {
-                self.value(Value { kind: Some(kind), null: true, ..Value::default() });
+                self.value(Value {
+                    kind: Some(kind),
+                    null: true,
+                    ..Value::default()
+                });
             }
             Event::Bulk(kind, length) => {
-                self.value(Value { kind: Some(kind), length, ..Value::default() });
+                self.value(Value {
+                    kind: Some(kind),
+                    length,
+                    ..Value::default()
+                });
             }
             Event::Part(part) => self.part(part),
             Event::BulkEnd => self.named = true,
             Event::Open(kind, length) => {
-                self.value(Value { kind: Some(kind), length, ..Value::default() });
+                self.value(Value {
+                    kind: Some(kind),
+                    length,
+                    ..Value::default()
+                });
                 self.depth += 1;
             }
             Event::Close => self.depth = self.depth.saturating_sub(1),

@@ -124,7 +124,9 @@ impl Session {
         entries: &mut EntryBatch,
     ) -> Taken {
         let may_be_key = |arguments: &Arguments| {
-            table.find(arguments).is_none_or(|facts| facts.may_be_key(arguments))
+            table
+                .find(arguments)
+                .is_none_or(|facts| facts.may_be_key(arguments))
         };
         let mut at = 0;
         loop {
@@ -133,10 +135,18 @@ impl Session {
             let scan = match self.commands.scan(rest, &may_be_key) {
                 Ok(scan) => scan,
                 Err((_, crate::resp::RespError::TooMuchKept(_))) => {
-                    return Taken { consumed: at, hold: 0, next: Next::Refuse(REFUSE_TOO_LARGE) };
+                    return Taken {
+                        consumed: at,
+                        hold: 0,
+                        next: Next::Refuse(REFUSE_TOO_LARGE),
+                    };
                 }
                 Err((taken, _)) => {
-                    return Taken { consumed: at + taken, hold: 0, next: Next::Broken };
+                    return Taken {
+                        consumed: at + taken,
+                        hold: 0,
+                        next: Next::Broken,
+                    };
                 }
             };
             at += scan.consumed;
@@ -150,7 +160,11 @@ impl Session {
             self.held = 0;
             let next = self.command(table, entries);
             if next != Next::Continue {
-                return Taken { consumed: at, hold: held, next };
+                return Taken {
+                    consumed: at,
+                    hold: held,
+                    next,
+                };
             }
         }
     }
@@ -194,10 +208,22 @@ impl Session {
         let named = self.commands.name_is_known();
         if named && is_replication(self.commands.arguments().text(0)) {
             let hold = self.held + taken;
-            return Taken { consumed: at, hold, next: Next::Refuse(REFUSE_REPLICATION) };
+            return Taken {
+                consumed: at,
+                hold,
+                next: Next::Refuse(REFUSE_REPLICATION),
+            };
         }
-        self.held = if named || self.commands.is_between_commands() { 0 } else { self.held + taken };
-        Taken { consumed: at, hold: self.held, next: Next::Continue }
+        self.held = if named || self.commands.is_between_commands() {
+            0
+        } else {
+            self.held + taken
+        };
+        Taken {
+            consumed: at,
+            hold: self.held,
+            next: Next::Continue,
+        }
     }
 
     fn command(&mut self, table: &Table, entries: &mut EntryBatch) -> Next {
@@ -225,7 +251,11 @@ impl Session {
             self.admit(Some(&facts), &keys, entries);
         }
         self.keys = keys;
-        if extraction == Extraction::Ask { Next::Ask } else { Next::Continue }
+        if extraction == Extraction::Ask {
+            Next::Ask
+        } else {
+            Next::Continue
+        }
     }
 
     fn admit(&mut self, facts: Option<&CommandFacts>, keys: &[KeyUse], entries: &mut EntryBatch) {
@@ -271,7 +301,9 @@ impl Session {
 
     fn refresh_actor(&mut self) {
         let chosen = self.principal.as_deref().or(self.name.as_deref());
-        let found = self.policy.actor(self.principal.as_deref(), self.name.as_deref());
+        let found = self
+            .policy
+            .actor(self.principal.as_deref(), self.name.as_deref());
         self.actor = Actor {
             name: chosen.unwrap_or("default").to_owned(),
             claimed: self.principal.is_none() && self.name.is_some(),
@@ -287,5 +319,7 @@ fn name_of(bytes: &[u8]) -> String {
 }
 
 fn is_replication(name: &[u8]) -> bool {
-    [&b"sync"[..], b"psync", b"replconf"].iter().any(|word| name.eq_ignore_ascii_case(word))
+    [&b"sync"[..], b"psync", b"replconf"]
+        .iter()
+        .any(|word| name.eq_ignore_ascii_case(word))
 }

@@ -21,14 +21,27 @@ pub(super) enum Effect {
     Multi,
     Exec,
     Discard,
-    Auth { user: Vec<u8> },
-    Hello { user: Option<Vec<u8>>, name: Option<Vec<u8>> },
-    SetName { name: Vec<u8> },
-    Select { db: u64 },
+    Auth {
+        user: Vec<u8>,
+    },
+    Hello {
+        user: Option<Vec<u8>>,
+        name: Option<Vec<u8>>,
+    },
+    SetName {
+        name: Vec<u8>,
+    },
+    Select {
+        db: u64,
+    },
     Reset,
     Monitor,
-    Subscribe { channels: usize },
-    Unsubscribe { channels: usize },
+    Subscribe {
+        channels: usize,
+    },
+    Unsubscribe {
+        channels: usize,
+    },
 }
 
 /// What is recorded besides keys.
@@ -68,7 +81,11 @@ impl Pending {
             .filter_map(|key| {
                 let argument = arguments.at(key.argument)?;
                 let access = key.access.logical();
-                Some(PendingKey { kept: argument.kept.into(), digest: argument.digest, access })
+                Some(PendingKey {
+                    kept: argument.kept.into(),
+                    digest: argument.digest,
+                    access,
+                })
             })
             .collect();
         let name: Arc<str> = facts.map_or("unknown", |facts| &facts.name).into();
@@ -95,7 +112,10 @@ impl Pending {
 
 /// Whether the command's arguments may hold a secret.
 pub(super) fn is_secret(name: &str) -> bool {
-    matches!(name, "auth" | "hello" | "acl|setuser" | "config|set" | "migrate")
+    matches!(
+        name,
+        "auth" | "hello" | "acl|setuser" | "config|set" | "migrate"
+    )
 }
 
 fn effect_of(name: &str, arguments: &Arguments) -> Effect {
@@ -105,7 +125,9 @@ fn effect_of(name: &str, arguments: &Arguments) -> Effect {
         "exec" => Effect::Exec,
         "discard" => Effect::Discard,
         "auth" if arguments.len() == 3 => Effect::Auth { user: text(1) },
-        "auth" => Effect::Auth { user: b"default".to_vec() },
+        "auth" => Effect::Auth {
+            user: b"default".to_vec(),
+        },
         "hello" => hello(arguments),
         "client|setname" => Effect::SetName { name: text(2) },
         "select" => std::str::from_utf8(arguments.text(1))
@@ -114,12 +136,12 @@ fn effect_of(name: &str, arguments: &Arguments) -> Effect {
             .map_or(Effect::None, |db| Effect::Select { db }),
         "reset" => Effect::Reset,
         "monitor" => Effect::Monitor,
-        "subscribe" | "psubscribe" | "ssubscribe" if arguments.len() > 1 => {
-            Effect::Subscribe { channels: arguments.len() - 1 }
-        }
-        "unsubscribe" | "punsubscribe" | "sunsubscribe" => {
-            Effect::Unsubscribe { channels: arguments.len() - 1 }
-        }
+        "subscribe" | "psubscribe" | "ssubscribe" if arguments.len() > 1 => Effect::Subscribe {
+            channels: arguments.len() - 1,
+        },
+        "unsubscribe" | "punsubscribe" | "sunsubscribe" => Effect::Unsubscribe {
+            channels: arguments.len() - 1,
+        },
         _ => Effect::None,
     }
 }
@@ -143,7 +165,11 @@ fn hello(arguments: &Arguments) -> Effect {
 
 fn place_of(name: &str, facts: Option<&CommandFacts>, arguments: &Arguments) -> Place {
     let one = |action, index: usize| Place::One(action, arguments.text(index).into());
-    let channels = || (1..arguments.len()).map(|index| arguments.text(index).into()).collect();
+    let channels = || {
+        (1..arguments.len())
+            .map(|index| arguments.text(index).into())
+            .collect()
+    };
     match name {
         "flushall" | "flushdb" => Place::One("delete", Box::from(&b"*"[..])),
         "swapdb" => Place::One("update", Box::from(&b"*"[..])),
@@ -155,7 +181,11 @@ fn place_of(name: &str, facts: Option<&CommandFacts>, arguments: &Arguments) -> 
         "auth" => Place::One("authenticate", Box::default()),
         "hello" if arguments.len() > 2 => Place::One("authenticate", Box::default()),
         "eval" | "evalsha" | "eval_ro" | "evalsha_ro" | "fcall" | "fcall_ro" => {
-            if arguments.text(2) == b"0" { Place::One("run", Box::default()) } else { Place::None }
+            if arguments.text(2) == b"0" {
+                Place::One("run", Box::default())
+            } else {
+                Place::None
+            }
         }
         "unknown" => Place::One("run", Box::default()),
         _ if facts.is_some_and(|facts| facts.flags.contains(crate::command::Flags::ADMIN)) => {

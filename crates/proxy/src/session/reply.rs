@@ -27,15 +27,23 @@ impl Session {
     ///
     /// # Errors
     /// When the server does not speak the protocol; the session must then end.
-    pub fn take_replies(&mut self, input: &[u8], entries: &mut EntryBatch) -> Result<(), RespError> {
+    pub fn take_replies(
+        &mut self,
+        input: &[u8],
+        entries: &mut EntryBatch,
+    ) -> Result<(), RespError> {
         let mut at = 0;
         while at < input.len() {
             if self.replies.is_between_values() {
                 self.settle_silent(entries);
                 let exec = self.exec_left == 0
-                    && self.pending.front().is_some_and(|head| head.effect == Effect::Exec);
+                    && self
+                        .pending
+                        .front()
+                        .is_some_and(|head| head.effect == Effect::Exec);
                 self.replies.flatten_next(exec);
-                self.capture.begin(self.current().map_or(0, Pending::elements_wanted));
+                self.capture
+                    .begin(self.current().map_or(0, Pending::elements_wanted));
             }
             let capture = &mut self.capture;
             let rest = input.get(at..).unwrap_or_default();
@@ -68,7 +76,9 @@ impl Session {
 
     pub(super) fn settle_silent(&mut self, entries: &mut EntryBatch) {
         while self.exec_left == 0 && self.pending.front().is_some_and(|head| !head.answered) {
-            let Some(pending) = self.pending.pop_front() else { return };
+            let Some(pending) = self.pending.pop_front() else {
+                return;
+            };
             if pending.effect == Effect::Exec {
                 for queued in std::mem::take(&mut self.queued) {
                     self.record(&queued, Known::Silent, entries);
@@ -86,7 +96,11 @@ impl Session {
 
     /// The command that the next reply belongs to.
     fn current(&self) -> Option<&Pending> {
-        if self.exec_left > 0 { self.queued.front() } else { self.pending.front() }
+        if self.exec_left > 0 {
+            self.queued.front()
+        } else {
+            self.pending.front()
+        }
     }
 
     fn value_ends(&mut self, entries: &mut EntryBatch) {
@@ -109,7 +123,9 @@ impl Session {
             return;
         }
         // Without a command under way this is the server's own word, like a refusal to connect.
-        let Some(pending) = self.pending.pop_front() else { return };
+        let Some(pending) = self.pending.pop_front() else {
+            return;
+        };
         if pending.effect == Effect::Exec {
             self.exec(&pending, entries);
         } else if self.in_multi && self.capture.head.text == b"QUEUED" {
@@ -123,7 +139,11 @@ impl Session {
         if !early {
             // A login is recorded under the name it is for, whatever comes of it.
             let own = self.actor.clone();
-            if let Effect::Auth { user } | Effect::Hello { user: Some(user), .. } = &pending.effect {
+            if let Effect::Auth { user }
+            | Effect::Hello {
+                user: Some(user), ..
+            } = &pending.effect
+            {
                 self.actor.name = name_of(user);
                 self.actor.claimed = self.is_error();
             }
@@ -182,7 +202,11 @@ impl Session {
             return head.text.first().is_some_and(u8::is_ascii_digit);
         }
         let subscribed = self.channels.iter().any(|channels| !channels.is_empty());
-        let word = self.capture.elements.first().map(|element| element.text.as_slice());
+        let word = self
+            .capture
+            .elements
+            .first()
+            .map(|element| element.text.as_slice());
         subscribed
             && head.kind == Some(Kind::Array)
             && matches!(word, Some(b"message" | b"pmessage" | b"smessage"))
@@ -190,27 +214,46 @@ impl Session {
 
     /// Whether this confirms a channel of the subscription under way.
     fn is_confirmation(&self) -> bool {
-        let Some(pending) = self.current() else { return false };
-        let expected = matches!(pending.effect, Effect::Subscribe { .. } | Effect::Unsubscribe { .. });
+        let Some(pending) = self.current() else {
+            return false;
+        };
+        let expected = matches!(
+            pending.effect,
+            Effect::Subscribe { .. } | Effect::Unsubscribe { .. }
+        );
         let kind = self.capture.head.kind;
         expected
             && matches!(kind, Some(Kind::Array | Kind::Push))
-            && self.capture.elements.first().is_some_and(|word| word.text == pending.name.as_bytes())
+            && self
+                .capture
+                .elements
+                .first()
+                .is_some_and(|word| word.text == pending.name.as_bytes())
     }
 
     fn confirmation(&mut self, entries: &mut EntryBatch) {
         let channel = self.capture.elements.get(1).filter(|channel| !channel.null);
         let channel = channel.map(|channel| hash(&channel.text));
         let exec = self.exec_left > 0;
-        let Some(mut pending) = (if exec { self.queued.pop_front() } else { self.pending.pop_front() })
-        else {
+        let Some(mut pending) = (if exec {
+            self.queued.pop_front()
+        } else {
+            self.pending.pop_front()
+        }) else {
             return;
         };
         let place = channel_kind(&pending.name);
         if let Effect::Unsubscribe { channels } = &mut pending.effect {
             if pending.replies_left == 1 && *channels != 1 {
-                let all = self.channels.get(place).map_or(0, std::collections::HashSet::len);
-                pending.replies_left = if *channels == 0 { all.max(1) } else { *channels };
+                let all = self
+                    .channels
+                    .get(place)
+                    .map_or(0, std::collections::HashSet::len);
+                pending.replies_left = if *channels == 0 {
+                    all.max(1)
+                } else {
+                    *channels
+                };
                 *channels = 1;
             }
         }
@@ -276,7 +319,12 @@ impl Session {
 
     /// Makes the entries of a command, from its reply or from the lack of one.
     fn record(&self, pending: &Pending, known: Known, entries: &mut EntryBatch) {
-        let deed = |action, outcome, facts| Deed { action, outcome, command: &pending.name, facts };
+        let deed = |action, outcome, facts| Deed {
+            action,
+            outcome,
+            command: &pending.name,
+            facts,
+        };
         match &pending.place {
             Place::None => {}
             Place::One(action, place) => {
@@ -286,7 +334,12 @@ impl Session {
             Place::Channels(action, channels) => {
                 let (outcome, facts) = self.overall(known);
                 for channel in channels {
-                    entries.record_place(channel, self.db, &self.actor, deed(action, outcome, facts));
+                    entries.record_place(
+                        channel,
+                        self.db,
+                        &self.actor,
+                        deed(action, outcome, facts),
+                    );
                 }
             }
         }
@@ -294,19 +347,27 @@ impl Session {
         for (index, key) in pending.keys.iter().enumerate() {
             let (overall, mut facts) = self.overall(known);
             let plain = known == Known::Reply && overall == Outcome::Ok;
-            let outcome = if plain { self.outcome_of(pending, index) } else { overall };
+            let outcome = if plain {
+                self.outcome_of(pending, index)
+            } else {
+                overall
+            };
             if let Some(count) = &count {
                 facts = count;
             }
             let action = self.action_of(pending, key.access, plain);
-            let place = Key { kept: &key.kept, digest: key.digest };
+            let place = Key {
+                kept: &key.kept,
+                digest: key.digest,
+            };
             entries.record_key(place, self.db, &self.actor, deed(action, outcome, facts));
         }
     }
 
     fn found_of_count(&self, pending: &Pending, known: Known) -> Option<String> {
         let found = self.capture.head.integer?;
-        let partly = found > 0 && usize::try_from(found).is_ok_and(|found| found < pending.keys.len());
+        let partly =
+            found > 0 && usize::try_from(found).is_ok_and(|found| found < pending.keys.len());
         (known == Known::Reply && pending.rule == Rule::Count && partly)
             .then(|| format!(",\"found\":{found},\"of\":{}", pending.keys.len()))
     }
@@ -321,7 +382,14 @@ impl Session {
                 let text = &self.capture.head.text;
                 let denied = [&b"NOPERM"[..], b"NOAUTH", b"WRONGPASS"];
                 let denied = denied.iter().any(|word| text.starts_with(word));
-                (if denied { Outcome::Denied } else { Outcome::Failed }, "")
+                (
+                    if denied {
+                        Outcome::Denied
+                    } else {
+                        Outcome::Failed
+                    },
+                    "",
+                )
             }
             Known::Reply => (Outcome::Ok, ""),
         }
@@ -331,24 +399,38 @@ impl Session {
         let head = &self.capture.head;
         let when = |absent: bool, outcome| if absent { outcome } else { Outcome::Ok };
         match pending.rule {
-            Rule::ZeroAbsent | Rule::Count => when(head.integer == Some(0) || head.null, Outcome::Absent),
-            Rule::CreatesOrFails | Rule::ZeroFailed => when(head.integer == Some(0), Outcome::Failed),
+            Rule::ZeroAbsent | Rule::Count => {
+                when(head.integer == Some(0) || head.null, Outcome::Absent)
+            }
+            Rule::CreatesOrFails | Rule::ZeroFailed => {
+                when(head.integer == Some(0), Outcome::Failed)
+            }
             Rule::NilFailed => when(head.null, Outcome::Failed),
             Rule::MinusTwoAbsent => when(head.integer == Some(-2), Outcome::Absent),
             Rule::NoneAbsent => when(head.text == b"none", Outcome::Absent),
             Rule::EmptyAbsent => when(head.length == Some(0), Outcome::Absent),
             Rule::PreviousTells => Outcome::Ok,
-            Rule::PerKey => {
-                when(self.capture.elements.get(index).is_some_and(|element| element.null), Outcome::Absent)
-            }
+            Rule::PerKey => when(
+                self.capture
+                    .elements
+                    .get(index)
+                    .is_some_and(|element| element.null),
+                Outcome::Absent,
+            ),
             Rule::Named | Rule::NamedEach => when(!self.is_named(pending, index), Outcome::Absent),
             Rule::Plain | Rule::LengthTells(_) => when(head.null, Outcome::Absent),
         }
     }
 
     fn is_named(&self, pending: &Pending, index: usize) -> bool {
-        let Some(key) = pending.keys.get(index) else { return false };
-        let wanted = if pending.rule == Rule::Named { 1 } else { usize::MAX };
+        let Some(key) = pending.keys.get(index) else {
+            return false;
+        };
+        let wanted = if pending.rule == Rule::Named {
+            1
+        } else {
+            usize::MAX
+        };
         let mut names = self.capture.elements.iter().take(wanted);
         // Of a long name only a prefix is remembered.
         names.any(|name| match name.length {

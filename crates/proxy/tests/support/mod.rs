@@ -1,5 +1,13 @@
 //! A real Redis server on a free port, and a log that remembers.
-#![expect(dead_code, reason = "each test file uses its own part")]
+#![cfg_attr(test, expect(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "each test file uses its own part, and a test may fail loudly"
+))]
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -19,21 +27,39 @@ pub struct Redis {
 
 impl Redis {
     pub fn start(extra: &[&str]) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
         let directory = tempfile::tempdir().unwrap();
         let child = Command::new("redis-server")
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"])
+            .args([
+                "--port",
+                &port.to_string(),
+                "--bind",
+                "127.0.0.1",
+                "--save",
+                "",
+                "--dir",
+            ])
             .arg(directory.path())
             .args(extra)
             .stdout(Stdio::null())
             .spawn()
             .expect("redis-server is installed");
-        let redis = Self { child, port, _directory: directory };
+        let redis = Self {
+            child,
+            port,
+            _directory: directory,
+        };
         for _ in 0..500 {
             if let Ok(mut socket) = TcpStream::connect(redis.address()) {
                 socket.write_all(b"PING\r\n").unwrap();
                 let mut reply = [0; 5];
-                if socket.read_exact(&mut reply).is_ok() && (&reply == b"+PONG" || &reply == b"-NOAU") {
+                if socket.read_exact(&mut reply).is_ok()
+                    && (&reply == b"+PONG" || &reply == b"-NOAU")
+                {
                     return redis;
                 }
             }
@@ -89,7 +115,8 @@ pub struct Recorder {
 
 impl Recorder {
     pub fn commit(&self) {
-        self.durable.store(self.seen.lock().unwrap().len() as u64, Ordering::SeqCst);
+        self.durable
+            .store(self.seen.lock().unwrap().len() as u64, Ordering::SeqCst);
         if let Some(callback) = &*self.callback.lock().unwrap() {
             callback();
         }
@@ -151,7 +178,10 @@ impl EntrySink for Sink {
         Ok(Some(seen.len() as u64))
     }
     fn is_durable(&mut self, ticket: u64) -> Result<bool, SinkError> {
-        Ok(!self.0.manual.load(Ordering::SeqCst) || self.0.durable.load(Ordering::SeqCst) >= ticket)
+        Ok(
+            !self.0.manual.load(Ordering::SeqCst)
+                || self.0.durable.load(Ordering::SeqCst) >= ticket,
+        )
     }
     fn push(&mut self) {}
 }
@@ -172,7 +202,9 @@ pub fn start(config: ProxyConfig) -> (Proxy, SocketAddr, Arc<Recorder>) {
 pub fn talk(address: SocketAddr, bytes: &[u8], piece: usize) -> Vec<u8> {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_nodelay(true).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
     let mut reader = socket.try_clone().unwrap();
     let reading = std::thread::spawn(move || {
         let mut all = Vec::new();
