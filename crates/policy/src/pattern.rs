@@ -283,10 +283,10 @@ fn search(
     let kept = subjects.len();
     for start in from..=key.len() {
         subjects.truncate(kept);
-        if let Some(end) = match_run(run, key, start, subjects) {
-            if !last || end == key.len() {
-                return Some(end);
-            }
+        if let Some(end) = match_run(run, key, start, subjects)
+            && (!last || end == key.len())
+        {
+            return Some(end);
         }
     }
     None
@@ -308,7 +308,7 @@ mod tests {
         matched.then(|| {
             ranges
                 .into_iter()
-                .map(|range| key[range].to_owned())
+                .map(|range| key.get(range).unwrap().to_owned())
                 .collect()
         })
     }

@@ -128,12 +128,11 @@ impl Policy {
             let mut rules = candidates.iter().filter_map(|rank| self.rules.get(*rank));
             rules.find(|rule| rule.pattern.matches(key, subjects))
         });
-        match found {
-            Some(rule) => rule.roles.class(rule.personal),
-            None => {
-                subjects.clear();
-                self.defaults.class(self.default_personal)
-            }
+        if let Some(rule) = found {
+            rule.roles.class(rule.personal)
+        } else {
+            subjects.clear();
+            self.defaults.class(self.default_personal)
         }
     }
 

@@ -242,15 +242,12 @@ fn decoded(text: &str) -> String {
     while let Some((&first, tail)) = rest.split_first() {
         let hex = (first == b'%').then(|| tail.get(..2)).flatten();
         let hex = hex.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
-        match hex {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = tail.get(2..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(first);
-                rest = tail;
-            }
+        if let Some(byte) = hex {
+            bytes.push(byte);
+            rest = tail.get(2..).unwrap_or_default();
+        } else {
+            bytes.push(first);
+            rest = tail;
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()

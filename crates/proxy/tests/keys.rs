@@ -1,9 +1,16 @@
 //! The keys found in a command are those that the server itself finds.
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::disallowed_methods,
+    clippy::too_many_lines,
+    reason = "a test may fail loudly, and takes its seed from the environment"
+)]
 
 mod support;
 
-use std::io::Read as _;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use probity_proxy::command::{Extraction, Table};
@@ -13,8 +20,28 @@ use support::Redis;
 /// Generated commands in the gate; `PROBITY_KEY_COMMANDS` asks for more.
 const COMMANDS: usize = 10_000;
 const WORDS: [&str; 22] = [
-    "a", "b", "c", "0", "1", "2", "3", "-1", "x", "STORE", "STREAMS", "KEYS", "GET", "SET", "BY", "LIMIT",
-    "COUNT", "WEIGHTS", "", "AUTH", "NX", "STOREDIST",
+    "a",
+    "b",
+    "c",
+    "0",
+    "1",
+    "2",
+    "3",
+    "-1",
+    "x",
+    "STORE",
+    "STREAMS",
+    "KEYS",
+    "GET",
+    "SET",
+    "BY",
+    "LIMIT",
+    "COUNT",
+    "WEIGHTS",
+    "",
+    "AUTH",
+    "NX",
+    "STOREDIST",
 ];
 
 struct Random(u64);
@@ -60,15 +87,23 @@ fn the_built_in_table_is_the_servers_own() {
 
 #[test]
 fn generated_commands_have_the_keys_the_server_finds() {
-    let seed = std::env::var("PROBITY_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(42);
-    let count = std::env::var("PROBITY_KEY_COMMANDS").ok().and_then(|count| count.parse().ok());
+    let seed = std::env::var("PROBITY_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or(42);
+    let count = std::env::var("PROBITY_KEY_COMMANDS")
+        .ok()
+        .and_then(|count| count.parse().ok());
     println!("seed {seed}");
     let mut random = Random(seed);
     let redis = Redis::start(&[]);
     let mut socket = TcpStream::connect(redis.address()).unwrap();
     let mut reader = FrameReader::new(Limits::SERVER);
     let table = Table::builtin();
-    let mut with_keys: Vec<_> = table.iter().filter(|facts| !facts.specs.is_empty()).collect();
+    let mut with_keys: Vec<_> = table
+        .iter()
+        .filter(|facts| !facts.specs.is_empty())
+        .collect();
     with_keys.sort_by(|a, b| a.name.cmp(&b.name));
     let (mut compared, mut keys, mut asked) = (0, Vec::new(), 0);
     while compared < count.unwrap_or(COMMANDS) {
@@ -93,20 +128,33 @@ fn generated_commands_have_the_keys_the_server_finds() {
         for (words, reply) in batch.iter().zip(ask(&mut socket, &mut reader, &out, 200)) {
             let Frame::Array(pairs) = reply else { continue };
             let mut arguments = Arguments::default();
-            words.iter().for_each(|word| arguments.push(word.as_bytes()));
+            words
+                .iter()
+                .for_each(|word| arguments.push(word.as_bytes()));
             let facts = table.find(&arguments).unwrap();
             if facts.extract(&arguments, &mut keys) == Extraction::Ask {
                 asked += 1;
                 continue;
             }
-            let mut expected: Vec<&[u8]> =
-                pairs.iter().map(|pair| pair.elements().unwrap()[0].text().unwrap()).collect();
-            let mut found: Vec<&[u8]> = keys.iter().map(|key| arguments.text(key.argument)).collect();
+            let mut expected: Vec<&[u8]> = pairs
+                .iter()
+                .map(|pair| pair.elements().unwrap()[0].text().unwrap())
+                .collect();
+            let mut found: Vec<&[u8]> = keys
+                .iter()
+                .map(|key| arguments.text(key.argument))
+                .collect();
             expected.sort();
             found.sort();
             assert_eq!(
-                found.iter().map(|key| String::from_utf8_lossy(key)).collect::<Vec<_>>(),
-                expected.iter().map(|key| String::from_utf8_lossy(key)).collect::<Vec<_>>(),
+                found
+                    .iter()
+                    .map(|key| String::from_utf8_lossy(key))
+                    .collect::<Vec<_>>(),
+                expected
+                    .iter()
+                    .map(|key| String::from_utf8_lossy(key))
+                    .collect::<Vec<_>>(),
                 "{words:?}"
             );
             compared += 1;

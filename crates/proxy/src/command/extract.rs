@@ -28,8 +28,8 @@ impl CommandFacts {
     pub fn extract(&self, arguments: &Arguments, keys: &mut Vec<KeyUse>) -> Extraction {
         keys.clear();
         match &*self.name {
-            "set" => self.set(arguments, keys),
-            "bitfield" => self.bitfield(arguments, keys),
+            "set" => set(arguments, keys),
+            "bitfield" => bitfield(arguments, keys),
             "sort" => sort(arguments, keys),
             "sort_ro" => push(keys, 1, arguments, Access::ACCESS),
             "migrate" => migrate(arguments, keys),
@@ -59,30 +59,30 @@ impl CommandFacts {
                 _ => true,
             })
     }
+}
 
-    /// `SET` reads its key only with the option `GET`.
-    fn set(&self, arguments: &Arguments, keys: &mut Vec<KeyUse>) {
-        let reads = options_from(arguments, 3).any(|option| option.eq_ignore_ascii_case(b"get"));
-        let access = if reads {
-            Access::ACCESS.with(Access::UPDATE)
-        } else {
-            Access::UPDATE
-        };
-        push(keys, 1, arguments, access);
-    }
+/// `SET` reads its key only with the option `GET`.
+fn set(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
+    let reads = options_from(arguments, 3).any(|option| option.eq_ignore_ascii_case(b"get"));
+    let access = if reads {
+        Access::ACCESS.with(Access::UPDATE)
+    } else {
+        Access::UPDATE
+    };
+    push(keys, 1, arguments, access);
+}
 
-    /// `BITFIELD` writes only with `SET` or `INCRBY`.
-    fn bitfield(&self, arguments: &Arguments, keys: &mut Vec<KeyUse>) {
-        let writes = options_from(arguments, 2).any(|option| {
-            option.eq_ignore_ascii_case(b"set") || option.eq_ignore_ascii_case(b"incrby")
-        });
-        let access = if writes {
-            Access::ACCESS.with(Access::UPDATE)
-        } else {
-            Access::ACCESS
-        };
-        push(keys, 1, arguments, access);
-    }
+/// `BITFIELD` writes only with `SET` or `INCRBY`.
+fn bitfield(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
+    let writes = options_from(arguments, 2).any(|option| {
+        option.eq_ignore_ascii_case(b"set") || option.eq_ignore_ascii_case(b"incrby")
+    });
+    let access = if writes {
+        Access::ACCESS.with(Access::UPDATE)
+    } else {
+        Access::ACCESS
+    };
+    push(keys, 1, arguments, access);
 }
 
 fn options_from(arguments: &Arguments, from: usize) -> impl Iterator<Item = &[u8]> {

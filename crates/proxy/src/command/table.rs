@@ -62,10 +62,12 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
+    #[must_use]
     const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
+    #[must_use]
     fn named(self, name: &str) -> Self {
         let found = Self::NAMES
             .iter()
@@ -109,6 +111,7 @@ impl Access {
     }
 
     /// Both together.
+    #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
@@ -124,6 +127,7 @@ impl Access {
     }
 
     /// Only what is done, without how it was found out.
+    #[must_use]
     pub const fn logical(self) -> Self {
         Self(self.0 & 15)
     }
@@ -233,11 +237,11 @@ impl Table {
     }
 
     fn insert(&mut self, facts: CommandFacts) {
-        if let Some((container, _)) = facts.name.split_once('|') {
-            if let Some(entry) = self.commands.get_mut(container.as_bytes()) {
-                let container = Arc::make_mut(entry);
-                container.flags = container.flags.with(Flags::CONTAINER);
-            }
+        if let Some((container, _)) = facts.name.split_once('|')
+            && let Some(entry) = self.commands.get_mut(container.as_bytes())
+        {
+            let container = Arc::make_mut(entry);
+            container.flags = container.flags.with(Flags::CONTAINER);
         }
         self.commands
             .insert(facts.name.as_bytes().into(), Arc::new(facts));

@@ -129,10 +129,10 @@ impl Builder {
             }
             Event::Open(kind, _) => self.open.push((kind, Vec::new())),
             Event::Close => {
-                if let Some((kind, elements)) = self.open.pop() {
-                    if kind != Kind::Attribute {
-                        self.put(aggregate_frame(kind, elements));
-                    }
+                if let Some((kind, elements)) = self.open.pop()
+                    && kind != Kind::Attribute
+                {
+                    self.put(aggregate_frame(kind, elements));
                 }
             }
         }

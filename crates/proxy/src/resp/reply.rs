@@ -200,9 +200,8 @@ impl ReplyScanner {
         };
         self.keep_line(rest.get(..end).unwrap_or_default())?;
         let line = std::mem::take(&mut self.line);
-        let text = match strip_return(&line)?.split_first() {
-            Some((b';', text)) => text,
-            _ => return Err(RespError::Stream),
+        let Some((b';', text)) = strip_return(&line)?.split_first() else {
+            return Err(RespError::Stream);
         };
         let length = parse_length(text, self.limits.bulk_bytes_max)?;
         self.line = line;
@@ -224,10 +223,10 @@ impl ReplyScanner {
             return Err(RespError::LineTooLong(self.limits.line_bytes_max));
         }
         // Fail on the first byte, not after a whole line of nonsense.
-        if let (true, Some(&byte)) = (self.line.is_empty(), part.first()) {
-            if !b"+-:_#,($!=*%~>|.;".contains(&byte) {
-                return Err(RespError::Type(byte));
-            }
+        if let (true, Some(&byte)) = (self.line.is_empty(), part.first())
+            && !b"+-:_#,($!=*%~>|.;".contains(&byte)
+        {
+            return Err(RespError::Type(byte));
         }
         self.line.extend_from_slice(part);
         Ok(part.len())

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
+use tokio::io::ReadBuf;
 use tokio::time::{Instant, Sleep};
 
 use super::clock::now;
@@ -45,6 +45,10 @@ pub(super) struct Shared<K> {
 type Answer = Pin<Box<dyn Future<Output = io::Result<Option<Vec<KeyUse>>>>>>;
 
 /// One client's connection; a future that ends with it.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each side ends and closes on its own"
+)]
 pub(super) struct Connection<K: EntrySink> {
     shared: Rc<Shared<K>>,
     session: Session,
@@ -107,7 +111,7 @@ impl<K: EntrySink> Connection<K> {
             server_closed: false,
             refusal: None,
             deadline: None,
-            sleep: Box::pin(tokio::time::sleep(Duration::from_secs(3600))),
+            sleep: Box::pin(tokio::time::sleep(Duration::from_hours(1))),
             full_since: None,
             idle_since: Instant::now(),
             scratch: vec![0; READ_BYTES].into(),
@@ -437,14 +441,14 @@ impl<K: EntrySink> Connection<K> {
 
     fn poll_end(&mut self, context: &mut Context<'_>) -> Flow {
         let quiet = self.batch.is_empty() && self.marks.is_empty() && self.released <= self.base;
-        if let (Some(reason), true) = (self.refusal.as_ref(), quiet) {
-            if self.session.awaited() == 0 || self.server_ended {
-                let text = format!("-ERR probity: {reason}\r\n");
-                // One attempt: the buffer of a socket that is being closed has room or nobody reads.
-                let _best_effort = self.client.as_mut().poll_write(context, text.as_bytes());
-                let _best_effort = self.client.as_mut().poll_shutdown(context);
-                return Flow::Ended;
-            }
+        if let (Some(reason), true) = (self.refusal.as_ref(), quiet)
+            && (self.session.awaited() == 0 || self.server_ended)
+        {
+            let text = format!("-ERR probity: {reason}\r\n");
+            // One attempt: the buffer of a socket that is being closed has room or nobody reads.
+            let _best_effort = self.client.as_mut().poll_write(context, text.as_bytes());
+            let _best_effort = self.client.as_mut().poll_shutdown(context);
+            return Flow::Ended;
         }
         let stopped =
             self.shared.stopping.get() && self.session.awaited() == 0 && self.inbox.is_empty();

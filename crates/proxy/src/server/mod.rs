@@ -73,7 +73,7 @@ impl Proxy {
     ///
     /// # Errors
     /// See [`ProxyError`].
-    pub fn start<S: SinkSource>(config: ProxyConfig, source: Arc<S>) -> Result<Self, ProxyError> {
+    pub fn start<S: SinkSource>(config: &ProxyConfig, source: &Arc<S>) -> Result<Self, ProxyError> {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build()
@@ -89,7 +89,7 @@ impl Proxy {
         let commits = Arc::new(watch::channel(0_u64).0);
         let sender = Arc::clone(&commits);
         source.on_commit(Box::new(move || {
-            sender.send_modify(|count| *count = count.wrapping_add(1))
+            sender.send_modify(|count| *count = count.wrapping_add(1));
         }));
         let clients = Arc::new(AtomicUsize::new(0));
         let mut threads = Vec::new();
@@ -100,7 +100,7 @@ impl Proxy {
             let worker = Worker {
                 config: config.clone(),
                 table: Arc::clone(&table),
-                source: Arc::clone(&source),
+                source: Arc::clone(source),
                 clients: Arc::clone(&clients),
                 receiver,
                 stopped: stopped.clone(),
@@ -146,11 +146,11 @@ impl Proxy {
 /// # Errors
 /// See [`ProxyError`].
 pub fn serve<S: SinkSource>(
-    config: ProxyConfig,
-    source: Arc<S>,
+    config: &ProxyConfig,
+    source: &Arc<S>,
     shutdown: impl FnOnce(&Proxy),
 ) -> Result<(), ProxyError> {
-    let proxy = Proxy::start(config, Arc::clone(&source))?;
+    let proxy = Proxy::start(config, source)?;
     shutdown(&proxy);
     proxy.stop();
     source.flush().map_err(ProxyError::Log)
@@ -206,7 +206,7 @@ struct Acceptor {
 }
 
 impl Acceptor {
-    async fn run(mut self, listeners: Vec<Listener>) {
+    async fn run(self, listeners: Vec<Listener>) {
         let mut stopped = self.stopped.clone();
         tokio::select! {
             () = self.accept_all(&listeners) => {}
@@ -214,7 +214,7 @@ impl Acceptor {
         }
     }
 
-    async fn accept_all(&mut self, listeners: &[Listener]) {
+    async fn accept_all(&self, listeners: &[Listener]) {
         let mut next: usize = 0;
         loop {
             let accepted = accept_any(listeners).await;
@@ -229,10 +229,10 @@ impl Acceptor {
                 continue;
             }
             next = (next + 1) % self.workers.len().max(1);
-            if let Some(worker) = self.workers.get(next) {
-                if worker.send(client).await.is_err() {
-                    self.clients.fetch_sub(1, Ordering::Relaxed);
-                }
+            if let Some(worker) = self.workers.get(next)
+                && worker.send(client).await.is_err()
+            {
+                self.clients.fetch_sub(1, Ordering::Relaxed);
             }
         }
     }
@@ -353,13 +353,12 @@ async fn client_task<K: crate::sink::EntrySink>(
     clients: Arc<AtomicUsize>,
 ) {
     if let Ok(mut socket) = client.into_socket() {
-        match connect(&shared.config.upstream).await {
-            Ok(server) => Connection::new(shared, socket, server).run().await,
-            Err(_) => {
-                let text = b"-ERR probity: the server behind the proxy does not answer\r\n";
-                // The client may be gone already.
-                let _best_effort = socket.write_all(text).await;
-            }
+        if let Ok(server) = connect(&shared.config.upstream).await {
+            Connection::new(shared, socket, server).run().await;
+        } else {
+            let text = b"-ERR probity: the server behind the proxy does not answer\r\n";
+            // The client may be gone already.
+            let _best_effort = socket.write_all(text).await;
         }
     }
     clients.fetch_sub(1, Ordering::Relaxed);

@@ -135,11 +135,12 @@ impl Capture {
             }
             // The first text inside an element is its name, as in XREAD's list of streams.
             _ if !self.named => {
-                if let Some(element) = self.elements.last_mut() {
-                    if element.text.is_empty() && !value.text.is_empty() {
-                        element.text = value.text;
-                        self.named = true;
-                    }
+                if let Some(element) = self.elements.last_mut()
+                    && element.text.is_empty()
+                    && !value.text.is_empty()
+                {
+                    element.text = value.text;
+                    self.named = true;
                 }
             }
             _ => {}

@@ -50,13 +50,18 @@ enum ReplyMode {
 
 /// One client's session.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a mode of its own in the protocol"
+)]
 pub struct Session {
     policy: Arc<Policy>,
     commands: CommandScanner,
     replies: ReplyScanner,
     capture: Capture,
     keys: Vec<KeyUse>,
-    waiting: Option<Option<Arc<CommandFacts>>>,
+    /// The command whose keys are asked for.
+    waiting: Option<Arc<CommandFacts>>,
     /// Bytes of the command under way that were seen before its name was known.
     held: usize,
     reply_mode: ReplyMode,
@@ -76,7 +81,6 @@ pub struct Session {
     name: Option<String>,
     actor: Actor,
     default_principal: Option<String>,
-    default_db: u64,
 }
 
 const REFUSE_REPLICATION: &str = "replication does not pass through the proxy";
@@ -110,7 +114,6 @@ impl Session {
             name: None,
             actor: Actor::default(),
             default_principal: principal,
-            default_db: db,
         };
         session.refresh_actor();
         session
@@ -177,19 +180,17 @@ impl Session {
     /// Takes the keys of the command that was asked about; its bytes may then be forwarded.
     pub fn resolve(&mut self, keys: &[KeyUse], entries: &mut EntryBatch) {
         if let Some(facts) = self.waiting.take() {
-            self.admit(facts.as_deref(), keys, entries);
+            self.admit(Some(&*facts), keys, entries);
         }
     }
 
     /// Goes on with a command that was unknown, by a table that may know it now.
     pub fn learn(&mut self, table: &Table, entries: &mut EntryBatch) -> Next {
-        self.waiting = None;
-        match table.find(self.commands.arguments()).map(Arc::clone) {
-            Some(facts) => self.known(facts, entries),
-            None => {
-                self.admit(None, &[], entries);
-                Next::Continue
-            }
+        if let Some(facts) = table.find(self.commands.arguments()).map(Arc::clone) {
+            self.known(facts, entries)
+        } else {
+            self.admit(None, &[], entries);
+            Next::Continue
         }
     }
 
@@ -230,12 +231,10 @@ impl Session {
         if is_replication(self.commands.arguments().text(0)) {
             return Next::Refuse(REFUSE_REPLICATION);
         }
-        match table.find(self.commands.arguments()).map(Arc::clone) {
-            Some(facts) => self.known(facts, entries),
-            None => {
-                self.waiting = Some(None);
-                Next::Learn
-            }
+        if let Some(facts) = table.find(self.commands.arguments()).map(Arc::clone) {
+            self.known(facts, entries)
+        } else {
+            Next::Learn
         }
     }
 
@@ -246,9 +245,9 @@ impl Session {
         let mut keys = std::mem::take(&mut self.keys);
         let extraction = facts.extract(self.commands.arguments(), &mut keys);
         if extraction == Extraction::Ask {
-            self.waiting = Some(Some(facts));
+            self.waiting = Some(facts);
         } else {
-            self.admit(Some(&facts), &keys, entries);
+            self.admit(Some(&*facts), &keys, entries);
         }
         self.keys = keys;
         if extraction == Extraction::Ask {

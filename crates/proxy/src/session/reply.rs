@@ -243,19 +243,20 @@ impl Session {
             return;
         };
         let place = channel_kind(&pending.name);
-        if let Effect::Unsubscribe { channels } = &mut pending.effect {
-            if pending.replies_left == 1 && *channels != 1 {
-                let all = self
-                    .channels
-                    .get(place)
-                    .map_or(0, std::collections::HashSet::len);
-                pending.replies_left = if *channels == 0 {
-                    all.max(1)
-                } else {
-                    *channels
-                };
-                *channels = 1;
-            }
+        if let Effect::Unsubscribe { channels } = &mut pending.effect
+            && pending.replies_left == 1
+            && *channels != 1
+        {
+            let all = self
+                .channels
+                .get(place)
+                .map_or(0, std::collections::HashSet::len);
+            pending.replies_left = if *channels == 0 {
+                all.max(1)
+            } else {
+                *channels
+            };
+            *channels = 1;
         }
         if let (Some(set), Some(channel)) = (self.channels.get_mut(place), channel) {
             if matches!(pending.effect, Effect::Subscribe { .. }) {

@@ -1,13 +1,15 @@
 //! A real Redis server on a free port, and a log that remembers.
-#![cfg_attr(test, expect(
-    dead_code,
-    unreachable_pub,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "each test file uses its own part, and a test may fail loudly"
-))]
+#![cfg_attr(
+    test,
+    expect(
+        unreachable_pub,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        reason = "each test file uses its own part, and a test may fail loudly"
+    )
+)]
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -193,7 +195,7 @@ pub fn config(redis: &Redis) -> ProxyConfig {
 
 pub fn start(config: ProxyConfig) -> (Proxy, SocketAddr, Arc<Recorder>) {
     let recorder = Arc::new(Recorder::default());
-    let proxy = Proxy::start(config, Arc::new(Source(Arc::clone(&recorder)))).unwrap();
+    let proxy = Proxy::start(&config, &Arc::new(Source(Arc::clone(&recorder)))).unwrap();
     let address = proxy.addresses()[0];
     (proxy, address, recorder)
 }
