@@ -189,6 +189,7 @@ fn find(spec: &KeySpec, arguments: &Arguments, keys: &mut Vec<KeyUse>) -> Extrac
         } => {
             let at = usize::try_from(first.saturating_add(index)).unwrap_or(usize::MAX);
             match parse_canonical(arguments.text(at)) {
+                Some(0) => return Extraction::Complete,
                 Some(keys) if keys > 0 => {
                     let first = first.saturating_add(offset);
                     (
@@ -197,14 +198,14 @@ fn find(spec: &KeySpec, arguments: &Arguments, keys: &mut Vec<KeyUse>) -> Extrac
                         step,
                     )
                 }
-                _ => return Extraction::Complete,
+                _ => return Extraction::Ask,
             }
         }
         FindKeys::Unknown => return Extraction::Ask,
     };
-    // The server answers such a command with a syntax error and touches nothing.
+    // Most likely a syntax error, but the server has second ways to find keys: let it say.
     if first < 1 || last < first || last >= count {
-        return Extraction::Complete;
+        return Extraction::Ask;
     }
     let range =
         usize::try_from(first).unwrap_or_default()..=usize::try_from(last).unwrap_or_default();
@@ -268,7 +269,7 @@ mod tests {
             ("georadius a 1 1 1 m store d", "a d"),
             ("object encoding a", "a"),
             ("blpop a b 0", "a b"),
-            ("eval s 5 a", ""),
+            ("eval s 0 a", ""),
             ("ssubscribe c", ""),
         ] {
             assert_eq!(keys(line).join(" "), expected, "{line}");

@@ -1,14 +1,11 @@
 //! A real Redis server on a free port, and a log that remembers.
-#![cfg_attr(
-    test,
-    expect(
-        unreachable_pub,
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        reason = "each test file uses its own part, and a test may fail loudly"
-    )
+#![expect(
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail loudly"
 )]
 
 use std::io::{Read as _, Write as _};
@@ -193,15 +190,21 @@ pub fn config(redis: &Redis) -> ProxyConfig {
     ProxyConfig::new(Listen::Tcp(([127, 0, 0, 1], 0).into()), upstream)
 }
 
-pub fn start(config: ProxyConfig) -> (Proxy, SocketAddr, Arc<Recorder>) {
+pub fn start(config: &ProxyConfig) -> (Proxy, SocketAddr, Arc<Recorder>) {
     let recorder = Arc::new(Recorder::default());
-    let proxy = Proxy::start(&config, &Arc::new(Source(Arc::clone(&recorder)))).unwrap();
+    let proxy = Proxy::start(config, &Arc::new(Source(Arc::clone(&recorder)))).unwrap();
     let address = proxy.addresses()[0];
     (proxy, address, recorder)
 }
 
 /// Sends `bytes` in the given pieces, then a QUIT, and gives all that comes back.
 pub fn talk(address: SocketAddr, bytes: &[u8], piece: usize) -> Vec<u8> {
+    let bytes = [bytes, b"*1\r\n$4\r\nQUIT\r\n"].concat();
+    talk_only(address, &bytes, piece)
+}
+
+/// Sends `bytes` in the given pieces and gives all that comes back until the other side closes.
+pub fn talk_only(address: SocketAddr, bytes: &[u8], piece: usize) -> Vec<u8> {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_nodelay(true).unwrap();
     socket
@@ -217,7 +220,6 @@ pub fn talk(address: SocketAddr, bytes: &[u8], piece: usize) -> Vec<u8> {
             break;
         }
     }
-    let _closed_already = socket.write_all(b"*1\r\n$4\r\nQUIT\r\n");
     reading.join().unwrap().unwrap()
 }
 

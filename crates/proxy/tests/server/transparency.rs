@@ -1,12 +1,12 @@
 //! Through the proxy a client sees the same bytes as without it, and every touched key is in the log.
 
-mod support;
-
-use probity_format::Outcome;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
-use support::{Redis, command, config, script, start, talk, wait};
+
+use probity_format::Outcome;
+
+use crate::support::{Redis, command, config, script, start, talk, talk_only, wait};
 
 const SCRIPTS: [&str; 6] = [
     "FLUSHALL\nSET user:1:a x\nGET user:1:a\nGET user:2:a\nDEL user:1:a nokey\nINCR n\nINCR n x\nNOSUCH a b\nMSET a 1 b 2\nMGET a c b\nSETNX a 1\nSETNX z 1\nLPUSH l 1 2 3\nLRANGE l 0 -1\nHSET h f v\nHGETALL h\nTTL a\nTYPE a\nGET h",
@@ -20,7 +20,7 @@ const SCRIPTS: [&str; 6] = [
 #[test]
 fn every_script_gives_the_same_bytes_however_it_is_cut() {
     let redis = Redis::start(&[]);
-    let (proxy, address, _) = start(config(&redis));
+    let (proxy, address, _) = start(&config(&redis));
     for text in SCRIPTS {
         let bytes = script(text);
         let direct = talk(redis.address(), &bytes, usize::MAX);
@@ -51,7 +51,7 @@ fn without_id(bytes: &[u8]) -> String {
 #[test]
 fn every_touched_key_is_in_the_log_with_its_outcome() {
     let redis = Redis::start(&[]);
-    let (proxy, address, recorder) = start(config(&redis));
+    let (proxy, address, recorder) = start(&config(&redis));
     let lines = "CLIENT SETNAME bob\nSET user:1:a x\nGET user:2:a\nSETNX new 1\nSETNX new 1\nMGET user:1:a none\nMULTI\nSET m 1\nGET h\nEXEC\nSELECT 3\nDEL none\nFLUSHDB";
     talk(address, &script(lines), usize::MAX);
     let entries = recorder.wait_for(10);
@@ -93,7 +93,7 @@ fn every_touched_key_is_in_the_log_with_its_outcome() {
 #[test]
 fn a_principal_counts_only_after_a_login_that_succeeded() {
     let redis = Redis::start(&["--user", "al", "on", ">secret", "~user:*", "+@all"]);
-    let (proxy, address, recorder) = start(config(&redis));
+    let (proxy, address, recorder) = start(&config(&redis));
     let lines =
         "AUTH al wrong\nGET user:1\nAUTH al secret\nGET user:1\nGET other\nRESET\nGET user:1";
     talk(address, &script(lines), usize::MAX);
@@ -128,7 +128,7 @@ fn a_strict_reply_waits_for_the_commit() {
         release: probity_proxy::Release::Durable,
         ..config(&redis)
     };
-    let (proxy, address, recorder) = start(config);
+    let (proxy, address, recorder) = start(&config);
     recorder.manual.store(true, Ordering::SeqCst);
     let mut socket = TcpStream::connect(address).unwrap();
     socket.write_all(&command(&["SET", "a", "1"])).unwrap();
@@ -150,7 +150,7 @@ fn a_strict_reply_waits_for_the_commit() {
 #[test]
 fn when_the_log_fails_the_reply_is_refused_and_the_connection_ends() {
     let redis = Redis::start(&[]);
-    let (proxy, address, recorder) = start(config(&redis));
+    let (proxy, address, recorder) = start(&config(&redis));
     recorder.failed.store(true, Ordering::SeqCst);
     let reply = talk(address, &command(&["SET", "a", "1"]), usize::MAX);
     assert!(
@@ -164,7 +164,7 @@ fn when_the_log_fails_the_reply_is_refused_and_the_connection_ends() {
 #[test]
 fn big_values_stream_through() {
     let redis = Redis::start(&[]);
-    let (proxy, address, recorder) = start(config(&redis));
+    let (proxy, address, recorder) = start(&config(&redis));
     let value = "v".repeat(64 << 20);
     let mut bytes = command(&["SET", "big", &value]);
     bytes.extend(command(&["GET", "big"]));
@@ -177,7 +177,7 @@ fn big_values_stream_through() {
 #[test]
 fn ten_thousand_pipelined_commands_keep_their_order() {
     let redis = Redis::start(&[]);
-    let (proxy, address, recorder) = start(config(&redis));
+    let (proxy, address, recorder) = start(&config(&redis));
     let bytes: Vec<u8> = (0..10_000)
         .flat_map(|number| command(&["ECHO", &number.to_string()]))
         .collect();
@@ -196,7 +196,7 @@ fn ten_thousand_pipelined_commands_keep_their_order() {
 #[test]
 fn commands_under_way_when_the_server_dies_are_recorded_as_lost() {
     let mut redis = Redis::start(&[]);
-    let (proxy, address, recorder) = start(config(&redis));
+    let (proxy, address, recorder) = start(&config(&redis));
     let mut socket = TcpStream::connect(address).unwrap();
     socket
         .write_all(&command(&["BLPOP", "user:7:q", "0"]))
@@ -217,22 +217,25 @@ fn commands_under_way_when_the_server_dies_are_recorded_as_lost() {
 #[test]
 fn nonsense_gets_the_servers_own_answer_and_replication_is_refused() {
     let redis = Redis::start(&[]);
-    let (proxy, address, _) = start(config(&redis));
+    let (proxy, address, _) = start(&config(&redis));
     for bad in [
         &b"*1\r\n:1\r\n"[..],
         b"*99999999999\r\n",
         b"*1\r\n$-5\r\n",
         b"GET \"a\r\n",
-        b"\r\n\r\nPING\r\n",
+        b"\r\n\r\nPING\r\nQUIT\r\n",
     ] {
-        let (through, direct) = (talk(address, bad, 1), talk(redis.address(), bad, 1));
+        let (through, direct) = (
+            talk_only(address, bad, 1),
+            talk_only(redis.address(), bad, 1),
+        );
         assert_eq!(
             String::from_utf8_lossy(&through),
             String::from_utf8_lossy(&direct)
         );
     }
     for replication in ["SYNC", "PSYNC ? -1", "REPLCONF listening-port 1"] {
-        let reply = talk(address, &script(replication), 1);
+        let reply = talk_only(address, &script(replication), 64);
         assert!(
             reply.starts_with(b"-ERR probity: replication"),
             "{}",
