@@ -66,6 +66,8 @@ pub struct Proxy {
     addresses: Vec<SocketAddr>,
     stop: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
+    /// Kept so that workers outlive a log that drops its callback.
+    _commits: Arc<watch::Sender<u64>>,
 }
 
 impl Proxy {
@@ -123,6 +125,7 @@ impl Proxy {
             addresses,
             stop,
             threads,
+            _commits: commits,
         })
     }
 
