@@ -105,10 +105,7 @@ fn sort(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
         match option.as_slice() {
             b"limit" => index += 2,
             b"get" | b"by" => index += 1,
-            b"store" if index + 1 < arguments.len() => {
-                index += 1;
-                destination = Some(index);
-            }
+            b"store" if index + 1 < arguments.len() => destination = Some(index + 1),
             _ => {}
         }
         index += 1;
@@ -143,7 +140,7 @@ fn migrate(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
         Access::ACCESS.with(Access::DELETE)
     };
     match first {
-        Some(first) if arguments.text(3).is_empty() => {
+        Some(first) if first < arguments.len() && arguments.text(3).is_empty() => {
             for argument in first..arguments.len() {
                 push(keys, argument, arguments, access);
             }
