@@ -1,1 +1,15 @@
-//! Placeholder.
+//! How Redis traffic meets the policy and the log.
+
+#![forbid(unsafe_code)]
+
+pub mod audit;
+pub mod command;
+pub mod config;
+pub mod resp;
+mod server;
+pub mod session;
+mod sink;
+
+pub use config::{Listen, OnLogFailure, ProxyConfig, Release, Upstream};
+pub use server::{Proxy, ProxyError, serve};
+pub use sink::{EntrySink, SinkError, SinkSource};

@@ -1,0 +1,73 @@
+//! Finds the patterns that can match a key by the literal bytes they begin with.
+
+use crate::pattern::Pattern;
+
+/// A tree over the literal prefixes of patterns.
+#[derive(Debug, Clone)]
+pub(crate) struct PrefixIndex {
+    nodes: Vec<Node>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Node {
+    /// Sorted by byte.
+    children: Vec<(u8, usize)>,
+    /// Ranks of the patterns whose prefix ends here.
+    ranks: Vec<usize>,
+}
+
+impl PrefixIndex {
+    /// Indexes `patterns`; the rank of a pattern is its place.
+    pub(crate) fn new<'a>(patterns: impl Iterator<Item = &'a Pattern>) -> Self {
+        let mut index = Self {
+            nodes: vec![Node::default()],
+        };
+        for (rank, pattern) in patterns.enumerate() {
+            let mut at = 0;
+            for byte in pattern.prefix() {
+                at = index.child_or_new(at, *byte);
+            }
+            if let Some(node) = index.nodes.get_mut(at) {
+                node.ranks.push(rank);
+            }
+        }
+        index
+    }
+
+    /// The ranks of the patterns whose prefix `key` begins with, lowest first.
+    pub(crate) fn candidates(&self, key: &[u8], ranks: &mut Vec<usize>) {
+        ranks.clear();
+        let mut node = self.nodes.first();
+        let mut bytes = key.iter();
+        while let Some(current) = node {
+            ranks.extend_from_slice(&current.ranks);
+            node = bytes.next().and_then(|byte| self.child(current, *byte));
+        }
+        ranks.sort_unstable();
+    }
+
+    fn child(&self, node: &Node, byte: u8) -> Option<&Node> {
+        let place = node
+            .children
+            .binary_search_by_key(&byte, |child| child.0)
+            .ok()?;
+        node.children
+            .get(place)
+            .and_then(|child| self.nodes.get(child.1))
+    }
+
+    fn child_or_new(&mut self, at: usize, byte: u8) -> usize {
+        let new = self.nodes.len();
+        let Some(node) = self.nodes.get_mut(at) else {
+            return at;
+        };
+        match node.children.binary_search_by_key(&byte, |child| child.0) {
+            Ok(place) => node.children.get(place).map_or(at, |child| child.1),
+            Err(place) => {
+                node.children.insert(place, (byte, new));
+                self.nodes.push(Node::default());
+                new
+            }
+        }
+    }
+}

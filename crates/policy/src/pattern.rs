@@ -1,0 +1,368 @@
+//! A key pattern: literal bytes, `{subject}`, `{any}`, `*`; matched without backtracking into what matched.
+
+use std::ops::Range;
+
+use crate::limits::{PATTERN_BYTES_MAX, STARS_MAX, SUBJECTS_MAX};
+
+/// The byte between the segments of a key.
+const SEPARATOR: u8 = b':';
+
+/// A compiled key pattern.
+///
+/// `{subject}` and `{any}` take one or more bytes, up to the first `:` or the first byte equal to the
+/// one that follows the placeholder in the pattern. `*` takes any bytes, also none, as few as the
+/// rest allows. A backslash makes the next byte literal. A pattern covers the whole key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pattern {
+    /// Runs of steps between the stars; the first is bound to the beginning, the last to the end.
+    runs: Vec<Vec<Step>>,
+    text: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Step {
+    Literal(Vec<u8>),
+    Segment { subject: bool, until: Option<u8> },
+}
+
+/// A text that is no pattern.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+#[non_exhaustive]
+pub struct PatternError {
+    /// What is wrong, one clause.
+    pub reason: String,
+    /// What to do about it, one clause.
+    pub remedy: &'static str,
+}
+
+impl Pattern {
+    /// Compiles `text`.
+    ///
+    /// # Errors
+    /// When it is empty, too long, or uses a brace or backslash wrongly.
+    pub fn parse(text: &str) -> Result<Self, PatternError> {
+        if text.is_empty() {
+            return Err(error(
+                "the pattern is empty".into(),
+                "write `*` for every key",
+            ));
+        }
+        if text.len() > PATTERN_BYTES_MAX {
+            let reason = format!("the pattern has {} bytes", text.len());
+            return Err(error(reason, "keep patterns within 512 bytes"));
+        }
+        let mut runs = vec![Vec::new()];
+        let mut rest = text;
+        while let Some(first) = rest.chars().next() {
+            rest = parse_step(first, rest, &mut runs)?;
+        }
+        let mut pattern = Self {
+            runs,
+            text: text.to_owned(),
+        };
+        pattern.bind_segments();
+        pattern.check()?;
+        Ok(pattern)
+    }
+
+    /// The pattern as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The literal bytes every matching key begins with.
+    pub fn prefix(&self) -> &[u8] {
+        match self.runs.first().and_then(|run| run.first()) {
+            Some(Step::Literal(literal)) => literal,
+            _ => &[],
+        }
+    }
+
+    /// How specific it is: more literal bytes first, then fewer stars, then more placeholders.
+    pub fn specificity(&self) -> (usize, usize, usize) {
+        let steps = self.runs.iter().flatten();
+        let literals = steps.map(|step| match step {
+            Step::Literal(literal) => literal.len(),
+            Step::Segment { .. } => 0,
+        });
+        let segments = self
+            .runs
+            .iter()
+            .flatten()
+            .filter(|step| !matches!(step, Step::Literal(_)));
+        (
+            literals.sum(),
+            STARS_MAX.saturating_sub(self.runs.len()),
+            segments.count(),
+        )
+    }
+
+    /// Whether `key` matches; puts the ranges of its subjects into `subjects`.
+    ///
+    /// The cost is at most the product of both lengths, and linear where the pattern has no star
+    /// before its last byte.
+    pub fn matches(&self, key: &[u8], subjects: &mut Vec<Range<usize>>) -> bool {
+        subjects.clear();
+        let mut runs = self.runs.iter();
+        let Some(first) = runs.next() else {
+            return false;
+        };
+        let Some(mut at) = match_run(first, key, 0, subjects) else {
+            return false;
+        };
+        let Some((last, middle)) = runs.as_slice().split_last() else {
+            return at == key.len();
+        };
+        for run in middle {
+            match search(run, key, at, subjects, false) {
+                Some(end) => at = end,
+                None => return false,
+            }
+        }
+        if last.is_empty() {
+            return true;
+        }
+        search(last, key, at, subjects, true).is_some()
+    }
+
+    /// Tells each placeholder which byte ends it.
+    fn bind_segments(&mut self) {
+        for run in &mut self.runs {
+            let mut next = None;
+            for step in run.iter_mut().rev() {
+                match step {
+                    Step::Literal(literal) => next = literal.first().copied(),
+                    Step::Segment { until, .. } => *until = next.take(),
+                }
+            }
+        }
+    }
+
+    fn check(&self) -> Result<(), PatternError> {
+        if self.runs.len() > STARS_MAX + 1 {
+            return Err(error(
+                "the pattern has too many stars".into(),
+                "use at most 4",
+            ));
+        }
+        let steps = || self.runs.iter().flat_map(|run| run.windows(2));
+        if steps().any(|pair| pair.iter().all(|step| matches!(step, Step::Segment { .. }))) {
+            let reason = "two placeholders stand side by side".into();
+            return Err(error(reason, "put a literal byte like `:` between them"));
+        }
+        let subject = |step: &&Step| matches!(step, Step::Segment { subject: true, .. });
+        if self.runs.iter().flatten().filter(subject).count() > SUBJECTS_MAX {
+            return Err(error(
+                "the pattern has too many subjects".into(),
+                "use at most 8",
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn parse_step<'a>(
+    first: char,
+    rest: &'a str,
+    runs: &mut Vec<Vec<Step>>,
+) -> Result<&'a str, PatternError> {
+    let tail = rest.get(first.len_utf8()..).unwrap_or_default();
+    match first {
+        '*' => {
+            // Two stars in a row mean what one means.
+            if runs.len() == 1 || runs.last().is_some_and(|run| !run.is_empty()) {
+                runs.push(Vec::new());
+            }
+            Ok(tail)
+        }
+        '{' => {
+            let (name, after) = tail.split_once('}').ok_or_else(|| {
+                error(
+                    "a `{` is not closed".into(),
+                    "write `\\{` for the byte itself",
+                )
+            })?;
+            let subject = match name {
+                "subject" => true,
+                "any" => false,
+                _ => {
+                    let reason = format!("there is no placeholder {{{name}}}");
+                    return Err(error(
+                        reason,
+                        "use {subject} or {any}, or `\\{` for the byte itself",
+                    ));
+                }
+            };
+            push(
+                runs,
+                Step::Segment {
+                    subject,
+                    until: None,
+                },
+            );
+            Ok(after)
+        }
+        '}' => Err(error(
+            "a `}` closes nothing".into(),
+            "write `\\}` for the byte itself",
+        )),
+        '\\' => {
+            let Some(escaped) = tail.chars().next() else {
+                return Err(error(
+                    "a backslash ends the pattern".into(),
+                    "write `\\\\` for the byte itself",
+                ));
+            };
+            push_literal(runs, escaped);
+            Ok(tail.get(escaped.len_utf8()..).unwrap_or_default())
+        }
+        literal => {
+            push_literal(runs, literal);
+            Ok(tail)
+        }
+    }
+}
+
+fn push(runs: &mut [Vec<Step>], step: Step) {
+    if let Some(run) = runs.last_mut() {
+        run.push(step);
+    }
+}
+
+fn push_literal(runs: &mut [Vec<Step>], literal: char) {
+    let mut bytes = [0; 4];
+    let bytes = literal.encode_utf8(&mut bytes).as_bytes();
+    if let Some(Step::Literal(run)) = runs.last_mut().and_then(|run| run.last_mut()) {
+        run.extend_from_slice(bytes);
+    } else {
+        push(runs, Step::Literal(bytes.to_vec()));
+    }
+}
+
+/// Matches `run` at exactly `at`; gives where it ends.
+fn match_run(
+    run: &[Step],
+    key: &[u8],
+    mut at: usize,
+    subjects: &mut Vec<Range<usize>>,
+) -> Option<usize> {
+    for step in run {
+        let rest = key.get(at..)?;
+        match step {
+            Step::Literal(literal) => {
+                if !rest.starts_with(literal) {
+                    return None;
+                }
+                at += literal.len();
+            }
+            Step::Segment { subject, until } => {
+                let ends = |byte: &u8| *byte == SEPARATOR || Some(*byte) == *until;
+                let length = rest.iter().position(ends).unwrap_or(rest.len());
+                if length == 0 {
+                    return None;
+                }
+                if *subject {
+                    subjects.push(at..at + length);
+                }
+                at += length;
+            }
+        }
+    }
+    Some(at)
+}
+
+/// The first place from `from` on where `run` matches, ending with the key if `last`; gives where it ends.
+fn search(
+    run: &[Step],
+    key: &[u8],
+    from: usize,
+    subjects: &mut Vec<Range<usize>>,
+    last: bool,
+) -> Option<usize> {
+    let kept = subjects.len();
+    for start in from..=key.len() {
+        subjects.truncate(kept);
+        if let Some(end) = match_run(run, key, start, subjects)
+            && (!last || end == key.len())
+        {
+            return Some(end);
+        }
+    }
+    None
+}
+
+const fn error(reason: String, remedy: &'static str) -> PatternError {
+    PatternError { reason, remedy }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subjects(pattern: &str, key: &str) -> Option<Vec<String>> {
+        let mut ranges = Vec::new();
+        let matched = Pattern::parse(pattern)
+            .unwrap()
+            .matches(key.as_bytes(), &mut ranges);
+        matched.then(|| {
+            ranges
+                .into_iter()
+                .map(|range| key.get(range).unwrap().to_owned())
+                .collect()
+        })
+    }
+
+    #[test]
+    fn subjects_are_taken_from_their_place() {
+        for (pattern, key, expected) in [
+            ("user:{subject}:*", "user:7:cart", Some(vec!["7"])),
+            ("user:{subject}:*", "user:7:", Some(vec!["7"])),
+            ("user:{subject}:*", "user::cart", None),
+            ("user:{subject}:*", "user:7", None),
+            ("user:{subject}", "user:7", Some(vec!["7"])),
+            ("user:{subject}", "user:7:x", None),
+            (
+                "chat:{subject}:{subject}",
+                "chat:ann:bob",
+                Some(vec!["ann", "bob"]),
+            ),
+            ("{any}:{subject}:*", "app:ann:x", Some(vec!["ann"])),
+            ("user:\\{{subject}\\}:*", "user:{7}:x", Some(vec!["7"])),
+            ("*:u{subject}", "a:b:u9", Some(vec!["9"])),
+            ("*.{subject}.json", "a.b.c.json", Some(vec!["c"])),
+            ("*", "", Some(vec![])),
+            ("a*b*c", "axxbyyc", Some(vec![])),
+            ("a*b*c", "axxc", None),
+            ("a\\*", "a*", Some(vec![])),
+            ("a\\*", "ab", None),
+        ] {
+            let expected = expected.map(|list| list.into_iter().map(str::to_owned).collect());
+            assert_eq!(subjects(pattern, key), expected, "{pattern} on {key}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_refused() {
+        let long = "x".repeat(PATTERN_BYTES_MAX + 1);
+        for bad in [
+            "",
+            "a{",
+            "a{}",
+            "{name}",
+            "a}",
+            "a\\",
+            "{subject}{any}",
+            "a*b*c*d*e*f",
+            &long,
+        ] {
+            assert!(Pattern::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_hostile_key_costs_at_most_the_product_of_the_lengths() {
+        let pattern = Pattern::parse("*a{any}a*a{any}b*c").unwrap();
+        assert!(!pattern.matches(&vec![b'a'; 65_535], &mut Vec::new()));
+    }
+}

@@ -1,0 +1,383 @@
+//! From what a session saw to entries of the log: location, subjects, roles, outcome, facts.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::sync::Arc;
+
+use probity_format::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, SUBJECTS_MAX};
+use probity_format::{Entry, Outcome, Subjects, Timestamp};
+use probity_policy::{Policy, Roles};
+
+/// What a key that is too long for an entry ends with: its digest in hexadecimal.
+const DIGEST_MARK: &str = "#sha256:";
+
+/// A key as a command named it.
+#[derive(Debug, Clone, Copy)]
+pub struct Key<'a> {
+    /// All of it, or a prefix.
+    pub kept: &'a [u8],
+    /// The SHA-256 of all of it, where only a prefix was kept.
+    pub digest: Option<[u8; 32]>,
+}
+
+/// What was done and how it ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Deed<'a> {
+    /// The action word.
+    pub action: &'static str,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The command's name, in lower case.
+    pub command: &'a str,
+    /// More facts for the payload, each a JSON member with a leading comma.
+    pub facts: &'a str,
+}
+
+/// Who did it.
+#[derive(Debug, Clone, Default)]
+pub struct Actor {
+    /// The authenticated principal, else the name the client gave itself, else `default`.
+    pub name: String,
+    /// Whether only the client itself says so.
+    pub claimed: bool,
+    /// What the policy says of it.
+    pub roles: Roles,
+}
+
+/// Entries not handed to the log yet, in order, in two reusable buffers.
+#[derive(Debug)]
+pub struct EntryBatch {
+    policy: Arc<Policy>,
+    time: Timestamp,
+    texts: String,
+    bytes: Vec<u8>,
+    drafts: Vec<Draft>,
+    subjects: Vec<Range<usize>>,
+}
+
+#[derive(Debug, Clone)]
+struct Draft {
+    time: Timestamp,
+    action: &'static str,
+    outcome: Outcome,
+    key: Range<usize>,
+    payload: Range<usize>,
+    /// Subjects, controller, processor, actor, purpose, basis.
+    texts: [Range<usize>; 6],
+}
+
+impl EntryBatch {
+    /// An empty batch.
+    pub const fn new(policy: Arc<Policy>, time: Timestamp) -> Self {
+        Self {
+            policy,
+            time,
+            texts: String::new(),
+            bytes: Vec::new(),
+            drafts: Vec::new(),
+            subjects: Vec::new(),
+        }
+    }
+
+    /// Sets the time of the entries that follow.
+    pub const fn set_time(&mut self, time: Timestamp) {
+        self.time = time;
+    }
+
+    /// How many entries wait.
+    pub const fn len(&self) -> usize {
+        self.drafts.len()
+    }
+
+    /// Whether none waits.
+    pub const fn is_empty(&self) -> bool {
+        self.drafts.is_empty()
+    }
+
+    /// Forgets all entries.
+    pub fn clear(&mut self) {
+        self.texts.clear();
+        self.bytes.clear();
+        self.drafts.clear();
+        if self.bytes.capacity() > 1 << 20 {
+            self.bytes.shrink_to(1 << 16);
+        }
+    }
+
+    /// Forgets the first `count` entries, which the log has taken.
+    pub fn drop_first(&mut self, count: usize) {
+        if count >= self.drafts.len() {
+            self.clear();
+        } else {
+            self.drafts.drain(..count);
+        }
+    }
+
+    /// The entries in order.
+    pub fn entries(&self) -> Vec<Entry<'_>> {
+        self.drafts.iter().map(|draft| self.entry(draft)).collect()
+    }
+
+    /// Records a deed on a key, unless the policy says that the key is not personal.
+    pub fn record_key(&mut self, key: Key<'_>, db: u64, actor: &Actor, deed: Deed<'_>) {
+        let policy = Arc::clone(&self.policy);
+        let class = policy.classify(key.kept, &mut self.subjects);
+        if !class.personal {
+            return;
+        }
+        let subjects = self.put_subjects(key.kept);
+        let roles = [
+            (&actor.roles.controller, class.controller),
+            (&actor.roles.processor, class.processor),
+            (&actor.roles.purpose, class.purpose),
+            (&actor.roles.basis, class.basis),
+        ];
+        let [controller, processor, purpose, basis] =
+            roles.map(|(own, default)| self.put_text(if own.is_empty() { default } else { own }));
+        let name = self.put_text(&actor.name);
+        let location = self.put_location(key, db);
+        let payload = self.put_payload(db, actor, deed);
+        self.drafts.push(Draft {
+            time: self.time,
+            action: deed.action,
+            outcome: deed.outcome,
+            key: location,
+            payload,
+            texts: [subjects, controller, processor, name, purpose, basis],
+        });
+    }
+
+    /// Records a deed that concerns no single key; `place` is what it was done to and may be empty.
+    pub fn record_place(&mut self, place: &[u8], db: u64, actor: &Actor, deed: Deed<'_>) {
+        let roles = &actor.roles;
+        let texts = [
+            "",
+            &roles.controller,
+            &roles.processor,
+            &actor.name,
+            &roles.purpose,
+            &roles.basis,
+        ]
+        .map(|text| self.put_text(text));
+        let place = if place.is_empty() {
+            0..0
+        } else {
+            self.put_location(
+                Key {
+                    kept: place,
+                    digest: None,
+                },
+                0,
+            )
+        };
+        let payload = self.put_payload(db, actor, deed);
+        let (action, outcome) = (deed.action, deed.outcome);
+        self.drafts.push(Draft {
+            time: self.time,
+            action,
+            outcome,
+            key: place,
+            payload,
+            texts,
+        });
+    }
+
+    fn entry(&self, draft: &Draft) -> Entry<'_> {
+        let text = |range: &Range<usize>| self.texts.get(range.clone()).unwrap_or_default();
+        let bytes = |range: &Range<usize>| self.bytes.get(range.clone()).unwrap_or_default();
+        let [subjects, controller, processor, actor, purpose, basis] = &draft.texts;
+        Entry {
+            time: draft.time,
+            action: draft.action,
+            key: bytes(&draft.key),
+            subjects: Subjects::joined(text(subjects)),
+            controller: text(controller),
+            processor: text(processor),
+            actor: text(actor),
+            purpose: text(purpose),
+            basis: text(basis),
+            outcome: draft.outcome,
+            payload: bytes(&draft.payload),
+        }
+    }
+
+    fn put_text(&mut self, text: &str) -> Range<usize> {
+        let start = self.texts.len();
+        self.texts.push_str(text);
+        start..self.texts.len()
+    }
+
+    fn put_subjects(&mut self, key: &[u8]) -> Range<usize> {
+        let start = self.texts.len();
+        for range in self.subjects.iter().take(SUBJECTS_MAX) {
+            if self.texts.len() > start {
+                self.texts.push('\n');
+            }
+            put_name(&mut self.texts, key.get(range.clone()).unwrap_or_default());
+        }
+        start..self.texts.len()
+    }
+
+    /// Puts the key as it is; before it `dbN/` where N is not 0; in place of a long end its digest.
+    fn put_location(&mut self, key: Key<'_>, db: u64) -> Range<usize> {
+        let start = self.bytes.len();
+        if db != 0 {
+            self.bytes.extend_from_slice(format!("db{db}/").as_bytes());
+        }
+        let room = KEY_BYTES_MAX - (self.bytes.len() - start);
+        let digest = match key.digest {
+            None if key.kept.len() <= room => {
+                self.bytes.extend_from_slice(key.kept);
+                return start..self.bytes.len();
+            }
+            None => sha256(key.kept),
+            Some(digest) => digest,
+        };
+        let prefix = key.kept.len().min(LONG_KEY_PREFIX_BYTES);
+        self.bytes
+            .extend_from_slice(key.kept.get(..prefix).unwrap_or_default());
+        self.bytes.extend_from_slice(DIGEST_MARK.as_bytes());
+        self.bytes.extend_from_slice(hex(&digest).as_bytes());
+        start..self.bytes.len()
+    }
+
+    fn put_payload(&mut self, db: u64, actor: &Actor, deed: Deed<'_>) -> Range<usize> {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(b"{\"command\":\"");
+        // Names in the table are plain words; a foreign server's could hold anything.
+        self.bytes.extend(
+            deed.command
+                .bytes()
+                .filter(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\')),
+        );
+        self.bytes.push(b'"');
+        if db != 0 {
+            self.bytes
+                .extend_from_slice(format!(",\"db\":{db}").as_bytes());
+        }
+        if actor.claimed {
+            self.bytes.extend_from_slice(b",\"claimed\":true");
+        }
+        self.bytes.extend_from_slice(deed.facts.as_bytes());
+        self.bytes.push(b'}');
+        start..self.bytes.len()
+    }
+}
+
+/// What is kept of a key that is recorded by its digest, in bytes.
+const LONG_KEY_PREFIX_BYTES: usize = 1024;
+
+/// Bytes as a name of an entry: control characters, `%` and what is no UTF-8 become `%XX`; what is
+/// too long becomes its digest.
+pub fn put_name(out: &mut String, bytes: &[u8]) {
+    let start = out.len();
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            if character < ' ' || matches!(character, '\u{7F}' | '%') {
+                put_escaped(out, u32::from(character));
+            } else {
+                out.push(character);
+            }
+        }
+        for byte in chunk.invalid() {
+            put_escaped(out, u32::from(*byte));
+        }
+    }
+    if out.len() - start > NAME_BYTES_MAX {
+        out.truncate(start);
+        out.push_str("sha256:");
+        out.push_str(&hex(&sha256(bytes)));
+    }
+}
+
+fn put_escaped(out: &mut String, code: u32) {
+    // Writing to a string cannot fail.
+    let _infallible = write!(out, "%{code:02X}");
+}
+
+fn sha256(bytes: &[u8]) -> [u8; 32] {
+    use sha2::Digest as _;
+    sha2::Sha256::digest(bytes).into()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _infallible = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch() -> EntryBatch {
+        let time = Timestamp::from_nanoseconds(1).unwrap();
+        EntryBatch::new(Arc::new(Policy::builtin()), time)
+    }
+
+    fn deed() -> Deed<'static> {
+        Deed {
+            action: "read",
+            outcome: Outcome::Ok,
+            command: "get",
+            facts: "",
+        }
+    }
+
+    #[test]
+    fn every_entry_the_batch_makes_is_one_the_log_takes() {
+        let mut batch = batch();
+        let long = vec![b'k'; 70_000];
+        let user_long = [b"user:", &long[..300], b":x"].concat();
+        for key in [&b""[..], b"user:\xFF\n%:x", &long, &user_long, b"user:7"] {
+            for db in [0, 15] {
+                batch.record_key(
+                    Key {
+                        kept: key,
+                        digest: None,
+                    },
+                    db,
+                    &Actor::default(),
+                    deed(),
+                );
+            }
+        }
+        let entries = batch.entries();
+        assert_eq!(entries.len(), 10);
+        for entry in &entries {
+            entry.check().unwrap();
+        }
+        assert_eq!(entries[2].subjects.as_joined(), "%FF%0A%25");
+        assert!(entries[4].key.len() == 1024 + 8 + 64 && entries[5].key.starts_with(b"db15/kkk"));
+        assert!(entries[6].subjects.as_joined().starts_with("sha256:"));
+        assert_eq!(entries[8].payload, b"{\"command\":\"get\"}");
+        assert_eq!(entries[9].payload, b"{\"command\":\"get\",\"db\":15}");
+    }
+
+    #[test]
+    fn keys_that_are_not_personal_leave_no_entry() {
+        let policy = Policy::parse("[[key]]\npattern = 'cache:*'\npersonal = false").unwrap();
+        let mut batch = EntryBatch::new(Arc::new(policy), Timestamp::from_nanoseconds(1).unwrap());
+        batch.record_key(
+            Key {
+                kept: b"cache:1",
+                digest: None,
+            },
+            0,
+            &Actor::default(),
+            deed(),
+        );
+        assert!(batch.is_empty());
+        batch.record_key(
+            Key {
+                kept: b"x",
+                digest: None,
+            },
+            0,
+            &Actor::default(),
+            deed(),
+        );
+        assert_eq!(batch.len(), 1);
+    }
+}

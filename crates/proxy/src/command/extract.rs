@@ -1,0 +1,275 @@
+//! Which arguments of a command are keys, by the key specifications of its table entry.
+
+use super::table::{Access, BeginSearch, CommandFacts, FindKeys, KeySpec};
+use crate::resp::{Arguments, parse_canonical};
+
+/// One key of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a plain pair")]
+pub struct KeyUse {
+    /// Index of the argument.
+    pub argument: usize,
+    /// What is done with it.
+    pub access: Access,
+}
+
+/// Whether the keys are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a yes or no with names")]
+pub enum Extraction {
+    /// All keys were found.
+    Complete,
+    /// Only the server can tell: ask it with `COMMAND GETKEYSANDFLAGS`.
+    Ask,
+}
+
+impl CommandFacts {
+    /// Finds the keys in `arguments`.
+    pub fn extract(&self, arguments: &Arguments, keys: &mut Vec<KeyUse>) -> Extraction {
+        keys.clear();
+        match &*self.name {
+            "set" => set(arguments, keys),
+            "bitfield" => bitfield(arguments, keys),
+            "sort" => sort(arguments, keys),
+            "sort_ro" => push(keys, 1, arguments, Access::ACCESS),
+            "migrate" => migrate(arguments, keys),
+            _ => {
+                for spec in &self.specs {
+                    if find(spec, arguments, keys) == Extraction::Ask {
+                        keys.clear();
+                        return Extraction::Ask;
+                    }
+                }
+            }
+        }
+        Extraction::Complete
+    }
+
+    /// Whether the argument after those in `arguments` may be a key; when in doubt, yes.
+    pub fn may_be_key(&self, arguments: &Arguments) -> bool {
+        let next = i64::try_from(arguments.len()).unwrap_or(i64::MAX);
+        self.specs
+            .iter()
+            .any(|spec| match (&spec.begin, spec.find) {
+                (BeginSearch::Index(first), FindKeys::Range { last, step, .. }) => {
+                    next >= *first
+                        && (last < 0 || next <= first.saturating_add(last))
+                        && (next - first) % step.max(1) == 0
+                }
+                _ => true,
+            })
+    }
+}
+
+/// `SET` reads its key only with the option `GET`.
+fn set(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
+    let reads = options_from(arguments, 3).any(|option| option.eq_ignore_ascii_case(b"get"));
+    let access = if reads {
+        Access::ACCESS.with(Access::UPDATE)
+    } else {
+        Access::UPDATE
+    };
+    push(keys, 1, arguments, access);
+}
+
+/// `BITFIELD` writes only with `SET` or `INCRBY`.
+fn bitfield(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
+    let writes = options_from(arguments, 2).any(|option| {
+        option.eq_ignore_ascii_case(b"set") || option.eq_ignore_ascii_case(b"incrby")
+    });
+    let access = if writes {
+        Access::ACCESS.with(Access::UPDATE)
+    } else {
+        Access::ACCESS
+    };
+    push(keys, 1, arguments, access);
+}
+
+fn options_from(arguments: &Arguments, from: usize) -> impl Iterator<Item = &[u8]> {
+    (from..arguments.len()).map(|index| arguments.text(index))
+}
+
+fn push(keys: &mut Vec<KeyUse>, argument: usize, arguments: &Arguments, access: Access) {
+    if argument < arguments.len() {
+        keys.push(KeyUse { argument, access });
+    }
+}
+
+/// `SORT key ... [STORE destination]`, where the last `STORE` counts.
+fn sort(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
+    push(keys, 1, arguments, Access::ACCESS);
+    let mut destination = None;
+    let mut index = 2;
+    while index < arguments.len() {
+        let option = arguments.text(index).to_ascii_lowercase();
+        match option.as_slice() {
+            b"limit" => index += 2,
+            b"get" | b"by" => index += 1,
+            b"store" if index + 1 < arguments.len() => destination = Some(index + 1),
+            _ => {}
+        }
+        index += 1;
+    }
+    if let Some(argument) = destination {
+        push(keys, argument, arguments, Access::UPDATE);
+    }
+}
+
+/// `MIGRATE host port key|"" db timeout [COPY] ... [KEYS key ...]`.
+fn migrate(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
+    let mut copies = false;
+    let mut first = None;
+    let mut index = 6;
+    while index < arguments.len() {
+        let option = arguments.text(index).to_ascii_lowercase();
+        match option.as_slice() {
+            b"copy" => copies = true,
+            b"auth" => index += 1,
+            b"auth2" => index += 2,
+            b"keys" => {
+                first = Some(index + 1);
+                break;
+            }
+            _ => {}
+        }
+        index += 1;
+    }
+    let access = if copies {
+        Access::ACCESS
+    } else {
+        Access::ACCESS.with(Access::DELETE)
+    };
+    match first {
+        Some(first) if first < arguments.len() && arguments.text(3).is_empty() => {
+            for argument in first..arguments.len() {
+                push(keys, argument, arguments, access);
+            }
+        }
+        _ => push(keys, 3, arguments, access),
+    }
+}
+
+fn find(spec: &KeySpec, arguments: &Arguments, keys: &mut Vec<KeyUse>) -> Extraction {
+    if spec.access.contains(Access::NOT_KEY) {
+        return Extraction::Complete;
+    }
+    if spec.access.contains(Access::INCOMPLETE) || spec.access.contains(Access::VARIABLE) {
+        return Extraction::Ask;
+    }
+    let count = i64::try_from(arguments.len()).unwrap_or(i64::MAX);
+    let first = match &spec.begin {
+        BeginSearch::Index(index) => *index,
+        BeginSearch::Keyword(word, from) => match keyword(word, *from, arguments) {
+            Some(index) => index,
+            None => return Extraction::Complete,
+        },
+        BeginSearch::Unknown => return Extraction::Ask,
+    };
+    let (first, last, step) = match spec.find {
+        FindKeys::Range { last, step, .. } if last >= 0 => {
+            (first, first.saturating_add(last), step)
+        }
+        FindKeys::Range {
+            last,
+            step,
+            limit: 0,
+        } => (first, count.saturating_add(last), step),
+        FindKeys::Range { last, step, limit } => (
+            first,
+            first.saturating_add((count - first) / limit.max(1) + last),
+            step,
+        ),
+        FindKeys::Count {
+            index,
+            first: offset,
+            step,
+        } => {
+            let at = usize::try_from(first.saturating_add(index)).unwrap_or(usize::MAX);
+            match parse_canonical(arguments.text(at)) {
+                Some(0) => return Extraction::Complete,
+                Some(keys) if keys > 0 => {
+                    let first = first.saturating_add(offset);
+                    (
+                        first,
+                        first.saturating_add((keys - 1).saturating_mul(step)),
+                        step,
+                    )
+                }
+                _ => return Extraction::Ask,
+            }
+        }
+        FindKeys::Unknown => return Extraction::Ask,
+    };
+    // Most likely a syntax error, but the server has second ways to find keys: let it say.
+    if first < 1 || last < first || last >= count {
+        return Extraction::Ask;
+    }
+    let range =
+        usize::try_from(first).unwrap_or_default()..=usize::try_from(last).unwrap_or_default();
+    for argument in range.step_by(usize::try_from(step).unwrap_or(1).max(1)) {
+        keys.push(KeyUse {
+            argument,
+            access: spec.access.logical(),
+        });
+    }
+    Extraction::Complete
+}
+
+/// The index after `word`, searched forwards from `from` or backwards from the end.
+fn keyword(word: &str, from: i64, arguments: &Arguments) -> Option<i64> {
+    let is_word = |index: &usize| arguments.text(*index).eq_ignore_ascii_case(word.as_bytes());
+    let found = if from > 0 {
+        (usize::try_from(from).ok()?..arguments.len()).find(is_word)
+    } else {
+        let back = usize::try_from(from.unsigned_abs()).ok()?;
+        let start = arguments.len().checked_sub(back)?;
+        (1..=start).rev().find(is_word)
+    }?;
+    i64::try_from(found + 1).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::Table;
+
+    fn keys(line: &str) -> Vec<String> {
+        let mut arguments = Arguments::default();
+        for word in line.split(' ') {
+            arguments.push(word.as_bytes());
+        }
+        let mut keys = Vec::new();
+        let table = Table::builtin();
+        assert_eq!(
+            table
+                .find(&arguments)
+                .unwrap()
+                .extract(&arguments, &mut keys),
+            Extraction::Complete
+        );
+        keys.iter()
+            .map(|key| String::from_utf8_lossy(arguments.text(key.argument)).into_owned())
+            .collect()
+    }
+
+    #[test]
+    fn keys_are_found_wherever_the_command_puts_them() {
+        for (line, expected) in [
+            ("GET a", "a"),
+            ("mset a 1 b 2", "a b"),
+            ("xread count 1 streams a b 0 0", "a b"),
+            ("eval s 2 a b c", "a b"),
+            ("zunionstore d 2 a b weights 1 1", "d a b"),
+            ("sort a by x get y store d limit 0 1", "a d"),
+            ("migrate h p  0 10 copy keys a b", "a b"),
+            ("migrate h p a 0 10", "a"),
+            ("georadius a 1 1 1 m store d", "a d"),
+            ("object encoding a", "a"),
+            ("blpop a b 0", "a b"),
+            ("eval s 0 a", ""),
+            ("ssubscribe c", ""),
+        ] {
+            assert_eq!(keys(line).join(" "), expected, "{line}");
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! What a command does to which keys: the server's command table, and what a reply says about it.
+
+mod extract;
+mod rule;
+mod table;
+
+pub use extract::{Extraction, KeyUse};
+pub use rule::Rule;
+pub use table::{Access, BeginSearch, CommandFacts, FindKeys, Flags, KeySpec, Table, TableError};

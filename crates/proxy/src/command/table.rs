@@ -1,0 +1,503 @@
+//! The command table: names, flags and key specifications, from the server or from the built-in copy.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::resp::{Arguments, Frame};
+
+/// Facts about the commands of one server.
+#[derive(Debug, Clone, Default)]
+pub struct Table {
+    commands: HashMap<Box<[u8]>, Arc<CommandFacts>>,
+}
+
+/// Facts about one command; a subcommand is a command named `container|subcommand`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "a plain record of what COMMAND says"
+)]
+pub struct CommandFacts {
+    /// Its name, in lower case.
+    pub name: Box<str>,
+    /// Number of arguments with the name; negative: at least so many.
+    pub arity: i64,
+    /// What it is allowed to do.
+    pub flags: Flags,
+    /// Where its keys are.
+    pub specs: Box<[KeySpec]>,
+}
+
+/// The flags of a command that matter here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flags(u8);
+
+impl Flags {
+    const NAMES: [(&'static str, Self); 7] = [
+        ("write", Self::WRITE),
+        ("readonly", Self::READONLY),
+        ("admin", Self::ADMIN),
+        ("blocking", Self::BLOCKING),
+        ("pubsub", Self::PUBSUB),
+        ("movablekeys", Self::MOVABLE_KEYS),
+        ("container", Self::CONTAINER),
+    ];
+    /// It may change data.
+    pub const WRITE: Self = Self(1);
+    /// It never changes data.
+    pub const READONLY: Self = Self(2);
+    /// It administers the server.
+    pub const ADMIN: Self = Self(4);
+    /// It may wait for data.
+    pub const BLOCKING: Self = Self(8);
+    /// It belongs to publish/subscribe.
+    pub const PUBSUB: Self = Self(16);
+    /// Its keys are not at fixed places.
+    pub const MOVABLE_KEYS: Self = Self(32);
+    /// Its second argument names a subcommand.
+    pub const CONTAINER: Self = Self(64);
+
+    /// Whether all of `other` is set.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    #[must_use]
+    const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    #[must_use]
+    fn named(self, name: &str) -> Self {
+        let found = Self::NAMES
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map_or(self, |(_, flag)| self.with(*flag))
+    }
+}
+
+/// What a command does with a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct Access(u8);
+
+impl Access {
+    const NAMES: [(&'static str, Self); 7] = [
+        ("access", Self::ACCESS),
+        ("update", Self::UPDATE),
+        ("insert", Self::INSERT),
+        ("delete", Self::DELETE),
+        ("not_key", Self::NOT_KEY),
+        ("incomplete", Self::INCOMPLETE),
+        ("variable_flags", Self::VARIABLE),
+    ];
+    /// Its content is returned, copied or used.
+    pub const ACCESS: Self = Self(1);
+    /// Its content is changed.
+    pub const UPDATE: Self = Self(2);
+    /// Something is added to its content.
+    pub const INSERT: Self = Self(4);
+    /// Some or all of its content is removed.
+    pub const DELETE: Self = Self(8);
+    /// It looks like a key but is not.
+    pub const NOT_KEY: Self = Self(16);
+    /// The specification does not find all keys.
+    pub const INCOMPLETE: Self = Self(32);
+    /// What is done depends on other arguments.
+    pub const VARIABLE: Self = Self(64);
+
+    /// Whether all of `other` is set.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Both together.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The access meant by the words of COMMAND; words without a meaning here are passed over.
+    pub fn from_words<'a>(words: impl Iterator<Item = &'a str>) -> Self {
+        words.fold(Self::default(), |access, word| {
+            let found = Self::NAMES
+                .iter()
+                .find(|(known, _)| known.eq_ignore_ascii_case(word));
+            found.map_or(access, |(_, flag)| access.with(*flag))
+        })
+    }
+
+    /// Only what is done, without how it was found out.
+    #[must_use]
+    pub const fn logical(self) -> Self {
+        Self(self.0 & 15)
+    }
+}
+
+/// Where the keys of one group are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "a plain record of what COMMAND says"
+)]
+pub struct KeySpec {
+    /// What is done with them.
+    pub access: Access,
+    /// Where the group begins.
+    pub begin: BeginSearch,
+    /// Which arguments from there are keys.
+    pub find: FindKeys,
+}
+
+/// Where a group of keys begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "fixed by the protocol")]
+pub enum BeginSearch {
+    /// At this argument.
+    Index(i64),
+    /// After this word, searched from this argument on, or backwards from the end when negative.
+    Keyword(Box<str>, i64),
+    /// The server does not say.
+    Unknown,
+}
+
+/// Which arguments from the beginning of a group are keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "fixed by the protocol")]
+#[expect(
+    missing_docs,
+    reason = "the names are those of the protocol's own description"
+)]
+pub enum FindKeys {
+    /// A range with a step.
+    Range { last: i64, step: i64, limit: i64 },
+    /// As many as an argument says.
+    Count { index: i64, first: i64, step: i64 },
+    /// The server does not say.
+    Unknown,
+}
+
+/// A reply to COMMAND that is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the server's reply to COMMAND has no {0} where one is expected")]
+pub struct TableError(&'static str);
+
+impl Table {
+    /// The commands of Redis 7.0.15.
+    pub fn builtin() -> Self {
+        let mut table = Self::default();
+        for line in include_str!("../../data/commands-7.0.15.txt").lines() {
+            if let Some(facts) = parse_line(line) {
+                table.insert(facts);
+            }
+        }
+        table
+    }
+
+    /// The commands in a reply to `COMMAND` or `COMMAND INFO`; what the server does not know is left out.
+    ///
+    /// # Errors
+    /// When the reply is not of the documented form.
+    pub fn from_reply(reply: &Frame) -> Result<Self, TableError> {
+        let mut table = Self::default();
+        for command in reply.elements().ok_or(TableError("list"))? {
+            if *command != Frame::Null {
+                table.insert_reply(command)?;
+            }
+        }
+        Ok(table)
+    }
+
+    /// The facts about the command in `arguments`, of its subcommand if it has some.
+    pub fn find(&self, arguments: &Arguments) -> Option<&Arc<CommandFacts>> {
+        let mut name = NameBuffer::default();
+        name.push(arguments.text(0))?;
+        let facts = self.commands.get(name.bytes())?;
+        if facts.flags.contains(Flags::CONTAINER) && arguments.len() > 1 {
+            let whole = name.push(b"|").and_then(|()| name.push(arguments.text(1)));
+            return whole
+                .and_then(|()| self.commands.get(name.bytes()))
+                .or(Some(facts));
+        }
+        Some(facts)
+    }
+
+    /// The facts about the command called `name`, in lower case.
+    pub fn named(&self, name: &str) -> Option<&Arc<CommandFacts>> {
+        self.commands.get(name.as_bytes())
+    }
+
+    /// Adds or replaces facts.
+    pub fn merge(&mut self, other: Self) {
+        self.commands.extend(other.commands);
+    }
+
+    /// All facts, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &CommandFacts> {
+        self.commands.values().map(AsRef::as_ref)
+    }
+
+    fn insert(&mut self, facts: CommandFacts) {
+        if let Some((container, _)) = facts.name.split_once('|')
+            && let Some(entry) = self.commands.get_mut(container.as_bytes())
+        {
+            let container = Arc::make_mut(entry);
+            container.flags = container.flags.with(Flags::CONTAINER);
+        }
+        self.commands
+            .insert(facts.name.as_bytes().into(), Arc::new(facts));
+    }
+
+    fn insert_reply(&mut self, command: &Frame) -> Result<(), TableError> {
+        let fields = command.elements().ok_or(TableError("command"))?;
+        let name = fields
+            .first()
+            .and_then(Frame::text)
+            .ok_or(TableError("name"))?;
+        let name = std::str::from_utf8(name).map_err(|_not_text| TableError("name"))?;
+        let arity = fields
+            .get(1)
+            .and_then(Frame::integer)
+            .ok_or(TableError("arity"))?;
+        let words = fields
+            .get(2)
+            .and_then(Frame::elements)
+            .ok_or(TableError("list of flags"))?;
+        let flags = texts(words).fold(Flags::default(), Flags::named);
+        let specs = match fields.get(8).and_then(Frame::elements) {
+            Some(specs) => specs
+                .iter()
+                .map(spec_from_reply)
+                .collect::<Result<_, _>>()?,
+            // Servers before 7.0 name the first key, the last key and the step.
+            None => old_specs(fields, flags),
+        };
+        self.insert(CommandFacts {
+            name: name.to_ascii_lowercase().into(),
+            arity,
+            flags,
+            specs,
+        });
+        for subcommand in fields.get(9).and_then(Frame::elements).unwrap_or_default() {
+            self.insert_reply(subcommand)?;
+        }
+        Ok(())
+    }
+}
+
+/// A command name in lower case, without an allocation.
+#[derive(Default)]
+struct NameBuffer {
+    bytes: NameBytes,
+    length: usize,
+}
+
+struct NameBytes([u8; 96]);
+
+impl Default for NameBytes {
+    fn default() -> Self {
+        Self([0; 96])
+    }
+}
+
+impl NameBuffer {
+    fn push(&mut self, text: &[u8]) -> Option<()> {
+        let end = self.length + text.len();
+        let place = self.bytes.0.get_mut(self.length..end)?;
+        place.copy_from_slice(text);
+        place.make_ascii_lowercase();
+        self.length = end;
+        Some(())
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.bytes.0.get(..self.length).unwrap_or_default()
+    }
+}
+
+fn texts(words: &[Frame]) -> impl Iterator<Item = &str> {
+    words
+        .iter()
+        .filter_map(|word| std::str::from_utf8(word.text()?).ok())
+}
+
+fn old_specs(fields: &[Frame], flags: Flags) -> Box<[KeySpec]> {
+    let number = |index: usize| {
+        fields
+            .get(index)
+            .and_then(Frame::integer)
+            .unwrap_or_default()
+    };
+    let (first, last, step) = (number(3), number(4), number(5));
+    let write = flags.contains(Flags::WRITE);
+    let access = if write {
+        Access::ACCESS.with(Access::UPDATE)
+    } else {
+        Access::ACCESS
+    };
+    if flags.contains(Flags::MOVABLE_KEYS) {
+        return [KeySpec {
+            access,
+            begin: BeginSearch::Unknown,
+            find: FindKeys::Unknown,
+        }]
+        .into();
+    }
+    if first <= 0 {
+        return [].into();
+    }
+    let last = if last < 0 { last } else { last - first };
+    let find = FindKeys::Range {
+        last,
+        step: step.max(1),
+        limit: 0,
+    };
+    [KeySpec {
+        access,
+        begin: BeginSearch::Index(first),
+        find,
+    }]
+    .into()
+}
+
+fn spec_from_reply(spec: &Frame) -> Result<KeySpec, TableError> {
+    let words = spec
+        .field(b"flags")
+        .and_then(Frame::elements)
+        .unwrap_or_default();
+    let search = spec
+        .field(b"begin_search")
+        .ok_or(TableError("begin_search"))?;
+    let find = spec.field(b"find_keys").ok_or(TableError("find_keys"))?;
+    Ok(KeySpec {
+        access: Access::from_words(texts(words)),
+        begin: begin_from_reply(search)?,
+        find: find_from_reply(find)?,
+    })
+}
+
+fn begin_from_reply(search: &Frame) -> Result<BeginSearch, TableError> {
+    let spec = search.field(b"spec");
+    let number = |name: &[u8]| {
+        spec.and_then(|spec| spec.field(name))
+            .and_then(Frame::integer)
+    };
+    match search.field(b"type").and_then(Frame::text) {
+        Some(b"index") => Ok(BeginSearch::Index(
+            number(b"index").ok_or(TableError("index"))?,
+        )),
+        Some(b"keyword") => {
+            let word = spec
+                .and_then(|spec| spec.field(b"keyword"))
+                .and_then(Frame::text);
+            let word = word.and_then(|word| std::str::from_utf8(word).ok());
+            let from = number(b"startfrom").ok_or(TableError("startfrom"))?;
+            Ok(BeginSearch::Keyword(
+                word.ok_or(TableError("keyword"))?.into(),
+                from,
+            ))
+        }
+        _ => Ok(BeginSearch::Unknown),
+    }
+}
+
+fn find_from_reply(find: &Frame) -> Result<FindKeys, TableError> {
+    let spec = find.field(b"spec");
+    let number = |name: &'static str| {
+        spec.and_then(|spec| spec.field(name.as_bytes()))
+            .and_then(Frame::integer)
+            .ok_or(TableError(name))
+    };
+    match find.field(b"type").and_then(Frame::text) {
+        Some(b"range") => Ok(FindKeys::Range {
+            last: number("lastkey")?,
+            step: number("keystep")?.max(1),
+            limit: number("limit")?,
+        }),
+        Some(b"keynum") => Ok(FindKeys::Count {
+            index: number("keynumidx")?,
+            first: number("firstkey")?,
+            step: number("keystep")?.max(1),
+        }),
+        _ => Ok(FindKeys::Unknown),
+    }
+}
+
+/// One line of the built-in copy: name, arity, flags, specifications.
+fn parse_line(line: &str) -> Option<CommandFacts> {
+    let mut fields = line.split(' ');
+    let (name, arity) = (fields.next()?, fields.next()?.parse().ok()?);
+    let flags = fields
+        .next()?
+        .split('+')
+        .fold(Flags::default(), Flags::named);
+    let specs = match fields.next()? {
+        "-" => Box::default(),
+        specs => specs.split(';').map(parse_spec).collect::<Option<_>>()?,
+    };
+    Some(CommandFacts {
+        name: name.into(),
+        arity,
+        flags,
+        specs,
+    })
+}
+
+fn parse_spec(text: &str) -> Option<KeySpec> {
+    let mut fields = text.split(':');
+    let access = Access::from_words(fields.next()?.split('+'));
+    let (begin, find) = (fields.next()?, fields.next()?);
+    let begin = match begin.split_at_checked(1)? {
+        ("i", index) => BeginSearch::Index(index.parse().ok()?),
+        ("k", rest) => {
+            let (word, from) = rest.split_once(',')?;
+            BeginSearch::Keyword(word.into(), from.parse().ok()?)
+        }
+        _ => BeginSearch::Unknown,
+    };
+    let (kind, numbers) = find.split_at_checked(1)?;
+    let mut numbers = numbers.split(',').map(|number| number.parse::<i64>().ok());
+    let mut next = || numbers.next().flatten();
+    let find = match kind {
+        "r" => FindKeys::Range {
+            last: next()?,
+            step: next()?,
+            limit: next()?,
+        },
+        "n" => FindKeys::Count {
+            index: next()?,
+            first: next()?,
+            step: next()?,
+        },
+        _ => FindKeys::Unknown,
+    };
+    Some(KeySpec {
+        access,
+        begin,
+        find,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_the_built_in_copy_is_read() {
+        let lines = include_str!("../../data/commands-7.0.15.txt")
+            .lines()
+            .count();
+        assert_eq!(Table::builtin().iter().count(), lines);
+    }
+
+    #[test]
+    fn names_are_found_in_any_case_and_with_their_subcommand() {
+        let table = Table::builtin();
+        let mut arguments = Arguments::default();
+        arguments.push(b"CoNfIg");
+        arguments.push(b"GET");
+        assert_eq!(&*table.find(&arguments).unwrap().name, "config|get");
+        let mut arguments = Arguments::default();
+        arguments.push(&[b'x'; 500]);
+        assert!(table.find(&arguments).is_none());
+    }
+}

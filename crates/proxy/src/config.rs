@@ -1,0 +1,290 @@
+//! What the proxy is told: where to listen, what stands behind, what is recorded, and the bounds.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use probity_policy::Policy;
+
+/// Where clients connect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "the kinds of sockets there are")]
+pub enum Listen {
+    /// A TCP address; port 0 lets the system choose.
+    Tcp(SocketAddr),
+    /// A Unix socket; the file must not exist.
+    Unix(PathBuf),
+}
+
+/// The server behind the proxy.
+#[derive(Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a plain record")]
+pub struct Upstream {
+    /// Where it is.
+    pub place: Place,
+    /// The user to log in as, before the client may say anything.
+    pub user: Option<String>,
+    /// Its password. Never shown.
+    pub password: Option<String>,
+    /// The database to begin with.
+    pub db: u64,
+}
+
+/// Where a server is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "the kinds of sockets there are")]
+pub enum Place {
+    /// Host and port.
+    Tcp(String, u16),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+/// When a reply may go to the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(clippy::exhaustive_enums, reason = "there is no third way")]
+pub enum Release {
+    /// Once its entries are durable (strict durability).
+    Durable,
+    /// Once its entries are appended (group and relaxed durability).
+    #[default]
+    Appended,
+}
+
+/// What to do when the log does not take an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(clippy::exhaustive_enums, reason = "there is no third way")]
+pub enum OnLogFailure {
+    /// The client gets an error in place of the reply, and its connection ends.
+    #[default]
+    Refuse,
+    /// The reply goes out; how many entries are missing is recorded when the log recovers.
+    Forward,
+}
+
+/// Everything `serve` needs but the log.
+#[derive(Debug, Clone)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "callers choose field by field over the default"
+)]
+pub struct ProxyConfig {
+    /// Where clients connect.
+    pub listen: Vec<Listen>,
+    /// What stands behind.
+    pub upstream: Upstream,
+    /// What is recorded, and how.
+    pub policy: Arc<Policy>,
+    /// When a reply may go out.
+    pub release: Release,
+    /// What to do when the log fails.
+    pub on_log_failure: OnLogFailure,
+    /// Threads that serve clients.
+    pub workers: usize,
+    /// Most clients at once; more are refused with an error.
+    pub clients_max: usize,
+    /// Silence of both sides after which a client is let go; none by default.
+    pub idle_timeout: Option<Duration>,
+    /// How long a reply waits for room in the log.
+    pub log_timeout: Duration,
+    /// How long stopping waits for replies under way.
+    pub stop_timeout: Duration,
+}
+
+impl ProxyConfig {
+    /// Default most clients at once.
+    pub const CLIENTS_MAX: usize = 10_000;
+    /// Default time a reply waits for room in the log.
+    pub const LOG_TIMEOUT: Duration = Duration::from_secs(10);
+    /// Default time that stopping waits for replies.
+    pub const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+
+    /// A proxy at `listen` before `upstream`, everything else by default.
+    pub fn new(listen: Listen, upstream: Upstream) -> Self {
+        Self {
+            listen: vec![listen],
+            upstream,
+            policy: Arc::new(Policy::builtin()),
+            release: Release::default(),
+            on_log_failure: OnLogFailure::default(),
+            workers: 2,
+            clients_max: Self::CLIENTS_MAX,
+            idle_timeout: None,
+            log_timeout: Self::LOG_TIMEOUT,
+            stop_timeout: Self::STOP_TIMEOUT,
+        }
+    }
+}
+
+/// A text that is no upstream.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the upstream is refused: {reason}; {remedy}")]
+#[non_exhaustive]
+pub struct UpstreamError {
+    /// What is wrong, one clause.
+    pub reason: &'static str,
+    /// What to do, one clause.
+    pub remedy: &'static str,
+}
+
+impl Upstream {
+    /// Reads `redis://[user[:password]@]host[:port][/db]`, `redis+unix://[user:password@]/path[?db=N]` or `unix:/path`.
+    ///
+    /// # Errors
+    /// What is wrong and what to write; the text is never repeated because it may hold a password.
+    pub fn parse(url: &str) -> Result<Self, UpstreamError> {
+        let error = |reason, remedy| Err(UpstreamError { reason, remedy });
+        if url.starts_with("rediss://") {
+            return error(
+                "TLS (rediss://) is not supported",
+                "use redis:// over a private network",
+            );
+        }
+        let (rest, unix) = if let Some(rest) = url.strip_prefix("redis://") {
+            (rest, false)
+        } else if let Some(rest) = url.strip_prefix("redis+unix://") {
+            (rest, true)
+        } else if let Some(rest) = url.strip_prefix("unix:") {
+            (rest.strip_prefix("//").unwrap_or(rest), true)
+        } else {
+            return error(
+                "its scheme is not known",
+                "write redis://HOST:PORT or unix:/PATH",
+            );
+        };
+        let (login, rest) = rest
+            .rsplit_once('@')
+            .map_or((None, rest), |(login, rest)| (Some(login), rest));
+        let (user, password) = match login.map(|login| login.split_once(':')) {
+            None => (None, None),
+            Some(None) => (None, login.map(decoded)),
+            Some(Some(("", password))) => (None, Some(decoded(password))),
+            Some(Some((user, password))) => (Some(decoded(user)), Some(decoded(password))),
+        };
+        let (place, db) = if unix {
+            unix_place(rest)?
+        } else {
+            tcp_place(rest)?
+        };
+        Ok(Self {
+            place,
+            user,
+            password,
+            db,
+        })
+    }
+}
+
+impl std::fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Upstream")
+            .field("place", &self.place)
+            .field("user", &self.user)
+            .field("db", &self.db)
+            .finish_non_exhaustive()
+    }
+}
+
+fn unix_place(rest: &str) -> Result<(Place, u64), UpstreamError> {
+    let (path, db) = rest.split_once("?db=").unwrap_or((rest, "0"));
+    if !path.starts_with('/') {
+        let remedy = "write unix:/PATH";
+        return Err(UpstreamError {
+            reason: "the socket's path is not absolute",
+            remedy,
+        });
+    }
+    Ok((Place::Unix(path.into()), parse_db(db)?))
+}
+
+fn tcp_place(rest: &str) -> Result<(Place, u64), UpstreamError> {
+    let (address, db) = rest.split_once('/').unwrap_or((rest, ""));
+    let db = if db.is_empty() { 0 } else { parse_db(db)? };
+    let wrong = UpstreamError {
+        reason: "its port is no number",
+        remedy: "write redis://HOST:PORT",
+    };
+    let bracketed = address
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once(']'));
+    let (host, port) = match bracketed {
+        Some((host, rest)) => (host, rest.strip_prefix(':')),
+        None => address
+            .split_once(':')
+            .map_or((address, None), |(host, port)| (host, Some(port))),
+    };
+    let port = port
+        .map_or(Ok(6379), str::parse)
+        .map_err(|_not_a_number| wrong)?;
+    if host.is_empty() {
+        let remedy = "write redis://HOST:PORT";
+        return Err(UpstreamError {
+            reason: "it names no host",
+            remedy,
+        });
+    }
+    Ok((Place::Tcp(host.to_owned(), port), db))
+}
+
+fn parse_db(text: &str) -> Result<u64, UpstreamError> {
+    let remedy = "write a number like 0";
+    text.parse().map_err(|_not_a_number| UpstreamError {
+        reason: "its database is no number",
+        remedy,
+    })
+}
+
+/// Undoes `%XX`.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        let hex = (first == b'%').then(|| tail.get(..2)).flatten();
+        let hex = hex.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        if let Some(byte) = hex {
+            bytes.push(byte);
+            rest = tail.get(2..).unwrap_or_default();
+        } else {
+            bytes.push(first);
+            rest = tail;
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_say_where_who_and_which_database() {
+        let upstream = Upstream::parse("redis://al:p%40ss@[::1]:7000/3").unwrap();
+        assert_eq!(upstream.place, Place::Tcp("::1".into(), 7000));
+        assert_eq!(
+            (upstream.user.as_deref(), upstream.password.as_deref()),
+            (Some("al"), Some("p@ss"))
+        );
+        assert_eq!(upstream.db, 3);
+        assert!(!format!("{upstream:?}").contains("p@ss"));
+        let upstream = Upstream::parse("redis+unix:///run/redis.sock?db=2").unwrap();
+        assert_eq!(
+            (upstream.place, upstream.db),
+            (Place::Unix("/run/redis.sock".into()), 2)
+        );
+        assert_eq!(
+            Upstream::parse("redis://h").unwrap().place,
+            Place::Tcp("h".into(), 6379)
+        );
+        for bad in [
+            "rediss://h",
+            "http://h",
+            "redis://",
+            "redis://h:x",
+            "redis://h/x",
+            "unix:rel",
+        ] {
+            assert!(Upstream::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

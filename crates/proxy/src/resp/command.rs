@@ -1,0 +1,569 @@
+//! What a client sends, scanned as it arrives: the arguments that matter are kept, the rest passes by.
+
+use sha2::{Digest as _, Sha256};
+
+use super::{Limits, RespError, Scan, parse_canonical};
+
+/// One argument of the last command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Argument<'a> {
+    /// What was kept of it: all, or a prefix.
+    pub kept: &'a [u8],
+    /// Its whole length, in bytes.
+    pub length: u64,
+    /// The SHA-256 of all of it, where only a prefix was kept of something that may be a key.
+    pub digest: Option<[u8; 32]>,
+}
+
+impl Argument<'_> {
+    /// Whether all of it was kept.
+    pub fn is_whole(&self) -> bool {
+        self.kept.len() as u64 == self.length
+    }
+}
+
+/// The arguments of one command, name first.
+#[derive(Debug, Default)]
+pub struct Arguments {
+    kept: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    start: usize,
+    end: usize,
+    length: u64,
+    digest: Option<[u8; 32]>,
+}
+
+/// Arguments up to this length are always kept whole, in bytes.
+const SHORT_BYTES: u64 = 256;
+/// What is kept of an argument that cannot be a key, in bytes.
+const VALUE_BYTES_KEPT: u64 = 64;
+/// What is kept of a key that is longer than an entry holds, in bytes.
+const LONG_KEY_BYTES_KEPT: u64 = 1024;
+
+impl Arguments {
+    /// How many there are.
+    pub const fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// The argument at `index`.
+    pub fn at(&self, index: usize) -> Option<Argument<'_>> {
+        let span = self.spans.get(index)?;
+        let kept = self.kept.get(span.start..span.end)?;
+        Some(Argument {
+            kept,
+            length: span.length,
+            digest: span.digest,
+        })
+    }
+
+    /// What was kept of the argument at `index`; empty when there is none.
+    pub fn text(&self, index: usize) -> &[u8] {
+        self.at(index).map_or(&[], |argument| argument.kept)
+    }
+
+    /// Adds a whole argument.
+    pub fn push(&mut self, text: &[u8]) {
+        let start = self.kept.len();
+        self.kept.extend_from_slice(text);
+        let length = text.len() as u64;
+        self.spans.push(Span {
+            start,
+            end: self.kept.len(),
+            length,
+            digest: None,
+        });
+    }
+
+    /// Forgets all arguments; overwrites what was kept when it may hold a secret.
+    pub fn clear(&mut self, secret: bool) {
+        if secret {
+            self.kept.fill(0);
+        }
+        self.kept.clear();
+        self.spans.clear();
+        if self.kept.capacity() > 1 << 20 {
+            self.kept.shrink_to(1 << 16);
+        }
+        if self.spans.capacity() > 1 << 14 {
+            self.spans.shrink_to(1 << 10);
+        }
+    }
+}
+
+/// Scans commands: arrays of bulk strings, and inline commands, exactly as Redis reads them.
+///
+/// Where Redis is lenient (it does not look at the bytes after a bulk string or after a carriage
+/// return) so is this: whoever forwards bytes must never understand them differently.
+#[derive(Debug)]
+pub struct CommandScanner {
+    limits: Limits,
+    state: State,
+    line: Vec<u8>,
+    left: u64,
+    arguments: Arguments,
+    digest: Option<Sha256>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Start,
+    Inline,
+    CountLine,
+    BulkLine,
+    Body { left: u64, keep: u64 },
+    BodyEnd { left: u8 },
+}
+
+impl CommandScanner {
+    /// A scanner between two commands.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            state: State::Start,
+            line: Vec::new(),
+            left: 0,
+            arguments: Arguments::default(),
+            digest: None,
+        }
+    }
+
+    /// The arguments of the command that was completed last.
+    pub const fn arguments(&self) -> &Arguments {
+        &self.arguments
+    }
+
+    /// Forgets the last command, overwriting it when it may hold a secret.
+    pub fn forget(&mut self, secret: bool) {
+        self.arguments.clear(secret);
+    }
+
+    /// Whether the scanner stands between two commands.
+    pub const fn is_between_commands(&self) -> bool {
+        matches!(self.state, State::Start)
+    }
+
+    /// Whether the name of the command under way is all there, or too long to be one.
+    pub fn name_is_known(&self) -> bool {
+        let spans = &self.arguments.spans;
+        let in_name = spans.len() == 1 && matches!(self.state, State::Body { .. });
+        match self.state {
+            State::Start | State::Inline | State::CountLine => false,
+            _ if in_name => spans.first().is_some_and(|span| span.length > SHORT_BYTES),
+            _ => !spans.is_empty(),
+        }
+    }
+
+    /// Takes bytes until one command is complete or the input ends.
+    ///
+    /// `may_be_key` says of a long argument, by the arguments before it, whether it can be a key.
+    ///
+    /// # Errors
+    /// The line that Redis would refuse too; nothing after it may be forwarded. The count of bytes
+    /// up to and including it comes with the error.
+    pub fn scan(
+        &mut self,
+        input: &[u8],
+        may_be_key: &impl Fn(&Arguments) -> bool,
+    ) -> Result<Scan, (usize, RespError)> {
+        let mut at = 0;
+        loop {
+            let rest = input.get(at..).unwrap_or_default();
+            let Some(&first) = rest.first() else {
+                return Ok(Scan {
+                    consumed: at,
+                    complete: false,
+                });
+            };
+            let complete = match self.state {
+                State::Start => {
+                    self.state = if first == b'*' {
+                        State::CountLine
+                    } else {
+                        State::Inline
+                    };
+                    false
+                }
+                State::Inline => {
+                    let taken = self
+                        .line_until(rest, b'\n')
+                        .map_err(|error| (input.len(), error))?;
+                    at += taken.0;
+                    taken.1 && self.inline_line().map_err(|error| (at, error))?
+                }
+                State::CountLine | State::BulkLine => {
+                    let taken = self
+                        .line_until(rest, b'\r')
+                        .map_err(|error| (input.len(), error))?;
+                    at += taken.0;
+                    taken.1 && self.header_line(may_be_key).map_err(|error| (at, error))?
+                }
+                State::Body { left, keep } => {
+                    at += self.body(rest, left, keep);
+                    false
+                }
+                State::BodyEnd { left } => {
+                    let take = usize::from(left).min(rest.len());
+                    at += take;
+                    self.body_end(left, take)
+                }
+            };
+            if complete {
+                return Ok(Scan {
+                    consumed: at,
+                    complete: true,
+                });
+            }
+        }
+    }
+
+    /// Moves bytes into the line buffer; true once `end` (and for a carriage return the byte after it) is in.
+    fn line_until(&mut self, rest: &[u8], end: u8) -> Result<(usize, bool), RespError> {
+        let returned = end == b'\r' && self.line.last() == Some(&b'\r');
+        let (take, done) = if returned {
+            (1, true)
+        } else {
+            match memchr::memchr(end, rest) {
+                Some(at) if end == b'\n' => (at + 1, true),
+                Some(at) if at + 1 < rest.len() => (at + 2, true),
+                Some(at) => (at + 1, false),
+                None => (rest.len(), false),
+            }
+        };
+        if self.line.len() + take > self.limits.line_bytes_max {
+            return Err(RespError::LineTooLong(self.limits.line_bytes_max));
+        }
+        self.line
+            .extend_from_slice(rest.get(..take).unwrap_or_default());
+        Ok((take, done))
+    }
+
+    fn header_line(&mut self, may_be_key: &impl Fn(&Arguments) -> bool) -> Result<bool, RespError> {
+        let line = std::mem::take(&mut self.line);
+        let text = line.get(..line.len().saturating_sub(2)).unwrap_or_default();
+        let outcome = if self.state == State::CountLine {
+            self.count_line(text)
+        } else {
+            self.bulk_line(text, may_be_key)
+        };
+        self.line = line;
+        self.line.clear();
+        outcome
+    }
+
+    fn count_line(&mut self, text: &[u8]) -> Result<bool, RespError> {
+        let count = text
+            .get(1..)
+            .and_then(parse_canonical)
+            .ok_or(RespError::Length)?;
+        self.arguments.clear(false);
+        // Redis ignores an empty command without an answer.
+        let Some(count) = u64::try_from(count).ok().filter(|count| *count > 0) else {
+            self.state = State::Start;
+            return Ok(false);
+        };
+        if count > self.limits.elements_max {
+            return Err(RespError::Length);
+        }
+        self.left = count;
+        self.state = State::BulkLine;
+        Ok(false)
+    }
+
+    fn bulk_line(
+        &mut self,
+        text: &[u8],
+        may_be_key: &impl Fn(&Arguments) -> bool,
+    ) -> Result<bool, RespError> {
+        let Some((&first, text)) = text.split_first() else {
+            return Err(RespError::NotBulk(b'\r'));
+        };
+        if first != b'$' {
+            return Err(RespError::NotBulk(first));
+        }
+        let length = parse_canonical(text)
+            .and_then(|length| u64::try_from(length).ok())
+            .filter(|length| *length <= self.limits.bulk_bytes_max)
+            .ok_or(RespError::Length)?;
+        let keep = self.bytes_to_keep(length, may_be_key);
+        let start = self.arguments.kept.len();
+        if start as u64 + keep > self.limits.command_bytes_kept_max as u64 {
+            return Err(RespError::TooMuchKept(self.limits.command_bytes_kept_max));
+        }
+        self.arguments.spans.push(Span {
+            start,
+            end: start,
+            length,
+            digest: None,
+        });
+        self.state = if length == 0 {
+            State::BodyEnd { left: 2 }
+        } else {
+            State::Body { left: length, keep }
+        };
+        Ok(false)
+    }
+
+    fn bytes_to_keep(&mut self, length: u64, may_be_key: &impl Fn(&Arguments) -> bool) -> u64 {
+        if length <= SHORT_BYTES {
+            return length;
+        }
+        if !may_be_key(&self.arguments) {
+            return VALUE_BYTES_KEPT;
+        }
+        if length <= probity_format::limits::KEY_BYTES_MAX as u64 {
+            return length;
+        }
+        self.digest = Some(Sha256::new());
+        LONG_KEY_BYTES_KEPT
+    }
+
+    fn body(&mut self, rest: &[u8], left: u64, keep: u64) -> usize {
+        let take = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
+        let part = rest.get(..take).unwrap_or_default();
+        let kept = usize::try_from(keep).unwrap_or(usize::MAX).min(take);
+        self.arguments
+            .kept
+            .extend_from_slice(part.get(..kept).unwrap_or_default());
+        if let Some(digest) = self.digest.as_mut() {
+            digest.update(part);
+        }
+        let left = left.saturating_sub(take as u64);
+        self.state = if left == 0 {
+            self.argument_ends();
+            State::BodyEnd { left: 2 }
+        } else {
+            State::Body {
+                left,
+                keep: keep.saturating_sub(kept as u64),
+            }
+        };
+        take
+    }
+
+    fn argument_ends(&mut self) {
+        let end = self.arguments.kept.len();
+        if let Some(span) = self.arguments.spans.last_mut() {
+            span.end = end;
+            span.digest = self.digest.take().map(|digest| digest.finalize().into());
+        }
+    }
+
+    fn body_end(&mut self, left: u8, take: usize) -> bool {
+        if take < usize::from(left) {
+            self.state = State::BodyEnd {
+                left: left.saturating_sub(1),
+            };
+            return false;
+        }
+        self.left = self.left.saturating_sub(1);
+        self.state = if self.left == 0 {
+            State::Start
+        } else {
+            State::BulkLine
+        };
+        self.left == 0
+    }
+
+    fn inline_line(&mut self) -> Result<bool, RespError> {
+        let line = std::mem::take(&mut self.line);
+        self.state = State::Start;
+        self.arguments.clear(false);
+        let text = line.strip_suffix(b"\n").unwrap_or(&line);
+        // Redis cuts the line at a NUL because it splits it as a C string.
+        let text = text.strip_suffix(b"\r").unwrap_or(text);
+        let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+        let split = split_inline(text, &mut self.arguments);
+        self.line = line;
+        self.line.clear();
+        if !split {
+            return Err(RespError::Quotes);
+        }
+        Ok(!self.arguments.is_empty())
+    }
+}
+
+/// Splits an inline command at white space, with quotes and escapes as in `redis-cli`; false when they do not balance.
+fn split_inline(text: &[u8], arguments: &mut Arguments) -> bool {
+    let mut rest = text;
+    let mut word = Vec::new();
+    loop {
+        while let Some((first, tail)) = rest.split_first() {
+            if !is_space(*first) {
+                break;
+            }
+            rest = tail;
+        }
+        if rest.is_empty() {
+            return true;
+        }
+        word.clear();
+        match inline_word(rest, &mut word) {
+            Some(tail) => rest = tail,
+            None => return false,
+        }
+        arguments.push(&word);
+    }
+}
+
+fn inline_word<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Option<&'a [u8]> {
+    loop {
+        match rest {
+            [] => return Some(rest),
+            [first, ..] if is_space(*first) => return Some(rest),
+            [quote @ (b'"' | b'\''), tail @ ..] => {
+                rest = quoted(tail, *quote, word)?;
+                // A closing quote must be followed by white space or the end.
+                if rest.first().is_some_and(|next| !is_space(*next)) {
+                    return None;
+                }
+                return Some(rest);
+            }
+            [first, tail @ ..] => {
+                word.push(*first);
+                rest = tail;
+            }
+        }
+    }
+}
+
+fn quoted<'a>(mut rest: &'a [u8], quote: u8, word: &mut Vec<u8>) -> Option<&'a [u8]> {
+    loop {
+        match rest {
+            [] => return None,
+            [first, tail @ ..] if *first == quote => return Some(tail),
+            [b'\\', b'x', high, low, tail @ ..]
+                if quote == b'"' && high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
+            {
+                word.push(hex_digit(*high) * 16 + hex_digit(*low));
+                rest = tail;
+            }
+            [b'\\', escaped, tail @ ..] if quote == b'"' => {
+                word.push(match escaped {
+                    b'n' => b'\n',
+                    b'r' => b'\r',
+                    b't' => b'\t',
+                    b'b' => 8,
+                    b'a' => 7,
+                    other => *other,
+                });
+                rest = tail;
+            }
+            [b'\\', b'\'', tail @ ..] if quote == b'\'' => {
+                word.push(b'\'');
+                rest = tail;
+            }
+            [first, tail @ ..] => {
+                word.push(*first);
+                rest = tail;
+            }
+        }
+    }
+}
+
+const fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0B | 0x0C)
+}
+
+const fn hex_digit(byte: u8) -> u8 {
+    match byte {
+        b'0'..=b'9' => byte - b'0',
+        b'a'..=b'f' => byte - b'a' + 10,
+        _ => byte.wrapping_sub(b'A').wrapping_add(10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(input: &[u8]) -> Result<Vec<Vec<u8>>, RespError> {
+        let mut scanner = CommandScanner::new(Limits::CLIENT);
+        let scan = scanner.scan(input, &|_| true).map_err(|(_, error)| error)?;
+        assert_eq!(
+            scan,
+            Scan {
+                consumed: input.len(),
+                complete: true
+            }
+        );
+        let arguments = scanner.arguments();
+        Ok((0..arguments.len())
+            .map(|index| arguments.text(index).to_vec())
+            .collect())
+    }
+
+    #[test]
+    fn commands_are_read_however_they_are_cut() {
+        let input = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$0\r\n\r\n";
+        for cut in 0..input.len() {
+            let mut scanner = CommandScanner::new(Limits::CLIENT);
+            let (head, tail) = input.split_at(cut);
+            assert!(!scanner.scan(head, &|_| true).unwrap().complete);
+            assert!(scanner.scan(tail, &|_| true).unwrap().complete);
+            assert_eq!(scanner.arguments().text(1), b"k");
+            assert_eq!(scanner.arguments().len(), 3);
+        }
+    }
+
+    #[test]
+    fn inline_commands_follow_the_quoting_of_redis() {
+        assert_eq!(
+            words(b"SET a \"b c\\x41\\n\"\r\n").unwrap(),
+            [&b"SET"[..], b"a", b"b cA\n"]
+        );
+        assert_eq!(words(b"get 'it\\'s'\n").unwrap(), [&b"get"[..], b"it's"]);
+        assert_eq!(words(b"get \"a\"b\r\n"), Err(RespError::Quotes));
+        assert_eq!(words(b"get \"a\r\n"), Err(RespError::Quotes));
+    }
+
+    #[test]
+    fn a_value_is_not_kept_and_a_long_key_is_digested() {
+        let mut input = b"*2\r\n$3\r\nGET\r\n$70000\r\n".to_vec();
+        input.extend_from_slice(&vec![b'k'; 70_000]);
+        input.extend_from_slice(b"\r\n");
+        let mut scanner = CommandScanner::new(Limits::CLIENT);
+        assert!(scanner.scan(&input, &|_| true).unwrap().complete);
+        let key = scanner.arguments().at(1).unwrap();
+        assert_eq!((key.kept.len(), key.length), (1024, 70_000));
+        assert_eq!(key.digest, Some(Sha256::digest(vec![b'k'; 70_000]).into()));
+        let mut scanner = CommandScanner::new(Limits::CLIENT);
+        assert!(scanner.scan(&input, &|_| false).unwrap().complete);
+        assert_eq!(scanner.arguments().at(1).unwrap().kept.len(), 64);
+    }
+
+    #[test]
+    fn what_redis_refuses_is_refused() {
+        for bad in [
+            &b"*1x\r\n"[..],
+            b"*2000000\r\n",
+            b"*1\r\n:1\r\n",
+            b"*1\r\n$-1\r\n",
+            b"*1\r\n$01\r\n",
+            b"*1\r\n$600000000\r\n",
+            b"*1\r\n\r\n",
+        ] {
+            let mut scanner = CommandScanner::new(Limits::CLIENT);
+            let (consumed, _error) = scanner.scan(bad, &|_| true).unwrap_err();
+            assert_eq!(consumed, bad.len(), "{:?}", String::from_utf8_lossy(bad));
+        }
+        let mut scanner = CommandScanner::new(Limits::CLIENT);
+        assert!(scanner.scan(&vec![b'x'; 70_000], &|_| true).is_err());
+        let mut scanner = CommandScanner::new(Limits::CLIENT);
+        assert!(
+            !scanner
+                .scan(b"\r\n*0\r\n*-1\r\n", &|_| true)
+                .unwrap()
+                .complete
+        );
+    }
+}

@@ -1,0 +1,556 @@
+//! What a server sends, scanned as it arrives: events for a visitor, no copy of the contents.
+
+use super::{Limits, RespError, Scan, parse_integer};
+
+/// The type of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(
+    missing_docs,
+    reason = "the names are those of the protocol's own description"
+)]
+pub enum Kind {
+    Simple,
+    Error,
+    Integer,
+    Null,
+    Boolean,
+    Double,
+    BigNumber,
+    Bulk,
+    BlobError,
+    Verbatim,
+    Array,
+    Map,
+    Set,
+    Push,
+    Attribute,
+}
+
+/// One step through a value. Texts borrow the input or the scanner's line buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// A value of one line: simple string, error, integer, null, boolean, double, big number.
+    Line(Kind, &'a [u8]),
+    /// RESP2's null of this kind: `$-1` or `*-1`.
+    NullOf(Kind),
+    /// A bulk string begins; `None` means that its length is not announced.
+    Bulk(Kind, Option<u64>),
+    /// Bytes of the current bulk string.
+    Part(&'a [u8]),
+    /// The current bulk string ends.
+    BulkEnd,
+    /// An aggregate begins; the count is of elements (pairs for maps and attributes).
+    Open(Kind, Option<u64>),
+    /// The innermost aggregate ends.
+    Close,
+}
+
+/// Scans replies, byte range by byte range, without holding more than one line of them.
+#[derive(Debug)]
+pub struct ReplyScanner {
+    limits: Limits,
+    state: State,
+    line: Vec<u8>,
+    open: Vec<OpenAggregate>,
+    flatten: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Header,
+    Body { left: u64, streamed: bool },
+    BodyEnd { seen: u8, streamed: bool },
+    ChunkHeader,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct OpenAggregate {
+    left: Option<u64>,
+    attribute: bool,
+}
+
+impl ReplyScanner {
+    /// A scanner at the beginning of a value.
+    pub const fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            state: State::Header,
+            line: Vec::new(),
+            open: Vec::new(),
+            flatten: false,
+        }
+    }
+
+    /// Lets the next value, if it is an array, end with its header: its elements are then values of their own.
+    pub const fn flatten_next(&mut self, flatten: bool) {
+        self.flatten = flatten;
+    }
+
+    /// Whether the scanner stands between two values.
+    pub const fn is_between_values(&self) -> bool {
+        matches!(self.state, State::Header) && self.line.is_empty() && self.open.is_empty()
+    }
+
+    /// Takes bytes until one value is complete or the input ends.
+    ///
+    /// # Errors
+    /// The first byte range that is not RESP; the scanner must then be dropped.
+    pub fn scan(
+        &mut self,
+        input: &[u8],
+        visit: &mut impl FnMut(Event<'_>),
+    ) -> Result<Scan, RespError> {
+        let mut at = 0;
+        loop {
+            let rest = input.get(at..).unwrap_or_default();
+            if rest.is_empty() {
+                return Ok(Scan {
+                    consumed: at,
+                    complete: false,
+                });
+            }
+            let (taken, complete) = match self.state {
+                State::Header => self.header(rest, visit)?,
+                State::ChunkHeader => self.chunk_header(rest, visit)?,
+                State::Body { left, streamed } => (self.body(rest, left, streamed, visit), false),
+                State::BodyEnd { seen, streamed } => self.body_end(rest, seen, streamed, visit)?,
+            };
+            at += taken;
+            if complete {
+                return Ok(Scan {
+                    consumed: at,
+                    complete: true,
+                });
+            }
+        }
+    }
+
+    fn body(
+        &mut self,
+        rest: &[u8],
+        left: u64,
+        streamed: bool,
+        visit: &mut impl FnMut(Event<'_>),
+    ) -> usize {
+        let take = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
+        visit(Event::Part(rest.get(..take).unwrap_or_default()));
+        let left = left.saturating_sub(take as u64);
+        self.state = if left == 0 {
+            State::BodyEnd { seen: 0, streamed }
+        } else {
+            State::Body { left, streamed }
+        };
+        take
+    }
+
+    fn body_end(
+        &mut self,
+        rest: &[u8],
+        seen: u8,
+        streamed: bool,
+        visit: &mut impl FnMut(Event<'_>),
+    ) -> Result<(usize, bool), RespError> {
+        let expected = if seen == 0 { b'\r' } else { b'\n' };
+        if rest.first() != Some(&expected) {
+            return Err(RespError::BulkEnd);
+        }
+        if seen == 0 {
+            self.state = State::BodyEnd { seen: 1, streamed };
+            return Ok((1, false));
+        }
+        if streamed {
+            self.state = State::ChunkHeader;
+            return Ok((1, false));
+        }
+        self.state = State::Header;
+        visit(Event::BulkEnd);
+        Ok((1, self.value_ends(visit)))
+    }
+
+    /// Takes a line if its end has arrived; else keeps what there is of it.
+    fn header(
+        &mut self,
+        rest: &[u8],
+        visit: &mut impl FnMut(Event<'_>),
+    ) -> Result<(usize, bool), RespError> {
+        let Some(end) = memchr::memchr(b'\n', rest) else {
+            return self.keep_line(rest).map(|taken| (taken, false));
+        };
+        let taken = end + 1;
+        let head = rest.get(..end).unwrap_or_default();
+        if self.line.is_empty() {
+            let complete = self.line_of_value(head, visit)?;
+            return Ok((taken, complete));
+        }
+        self.keep_line(head)?;
+        let line = std::mem::take(&mut self.line);
+        let complete = self.line_of_value(&line, visit)?;
+        self.line = line;
+        self.line.clear();
+        Ok((taken, complete))
+    }
+
+    fn chunk_header(
+        &mut self,
+        rest: &[u8],
+        visit: &mut impl FnMut(Event<'_>),
+    ) -> Result<(usize, bool), RespError> {
+        let Some(end) = memchr::memchr(b'\n', rest) else {
+            return self.keep_line(rest).map(|taken| (taken, false));
+        };
+        self.keep_line(rest.get(..end).unwrap_or_default())?;
+        let line = std::mem::take(&mut self.line);
+        let Some((b';', text)) = strip_return(&line)?.split_first() else {
+            return Err(RespError::Stream);
+        };
+        let length = parse_length(text, self.limits.bulk_bytes_max)?;
+        self.line = line;
+        self.line.clear();
+        if length > 0 {
+            self.state = State::Body {
+                left: length,
+                streamed: true,
+            };
+            return Ok((end + 1, false));
+        }
+        self.state = State::Header;
+        visit(Event::BulkEnd);
+        Ok((end + 1, self.value_ends(visit)))
+    }
+
+    fn keep_line(&mut self, part: &[u8]) -> Result<usize, RespError> {
+        if self.line.len() + part.len() > self.limits.line_bytes_max {
+            return Err(RespError::LineTooLong(self.limits.line_bytes_max));
+        }
+        // Fail on the first byte, not after a whole line of nonsense.
+        if let (true, Some(&byte)) = (self.line.is_empty(), part.first())
+            && !b"+-:_#,($!=*%~>|.;".contains(&byte)
+        {
+            return Err(RespError::Type(byte));
+        }
+        self.line.extend_from_slice(part);
+        Ok(part.len())
+    }
+
+    fn line_of_value(
+        &mut self,
+        line: &[u8],
+        visit: &mut impl FnMut(Event<'_>),
+    ) -> Result<bool, RespError> {
+        let line = match strip_return(line) {
+            Ok(line) => line,
+            Err(error) => {
+                return Err(line
+                    .first()
+                    .map_or(error, |byte| kind_of(*byte).map_or_else(|e| e, |_| error)));
+            }
+        };
+        let Some((&byte, text)) = line.split_first() else {
+            return Err(RespError::Type(b'\r'));
+        };
+        if byte == b'.' {
+            return self.stream_ends(text, visit);
+        }
+        let kind = kind_of(byte)?;
+        match kind {
+            Kind::Bulk | Kind::BlobError | Kind::Verbatim => self.bulk(kind, text, visit),
+            Kind::Array | Kind::Map | Kind::Set | Kind::Push | Kind::Attribute => {
+                self.aggregate(kind, text, visit)
+            }
+            _ => {
+                check_scalar(kind, text)?;
+                visit(Event::Line(kind, text));
+                Ok(self.value_ends(visit))
+            }
+        }
+    }
+
+    fn bulk(
+        &mut self,
+        kind: Kind,
+        text: &[u8],
+        visit: &mut impl FnMut(Event<'_>),
+    ) -> Result<bool, RespError> {
+        if text == b"-1" && kind == Kind::Bulk {
+            visit(Event::NullOf(kind));
+            return Ok(self.value_ends(visit));
+        }
+        if text == b"?" && kind == Kind::Bulk {
+            visit(Event::Bulk(kind, None));
+            self.state = State::ChunkHeader;
+            return Ok(false);
+        }
+        let length = parse_length(text, self.limits.bulk_bytes_max)?;
+        if kind == Kind::Verbatim && length < 4 {
+            return Err(RespError::Scalar("verbatim string"));
+        }
+        visit(Event::Bulk(kind, Some(length)));
+        self.state = if length == 0 {
+            State::BodyEnd {
+                seen: 0,
+                streamed: false,
+            }
+        } else {
+            State::Body {
+                left: length,
+                streamed: false,
+            }
+        };
+        Ok(false)
+    }
+
+    fn aggregate(
+        &mut self,
+        kind: Kind,
+        text: &[u8],
+        visit: &mut impl FnMut(Event<'_>),
+    ) -> Result<bool, RespError> {
+        if text == b"-1" && kind == Kind::Array {
+            visit(Event::NullOf(kind));
+            return Ok(self.value_ends(visit));
+        }
+        let count = if text == b"?" && kind != Kind::Attribute && kind != Kind::Push {
+            None
+        } else {
+            Some(parse_length(text, self.limits.elements_max)?)
+        };
+        visit(Event::Open(kind, count));
+        if self.open.is_empty() && self.flatten && kind == Kind::Array && count.is_some() {
+            return Ok(true);
+        }
+        if count == Some(0) {
+            visit(Event::Close);
+            // An empty attribute is still followed by the value it belongs to.
+            return Ok(kind != Kind::Attribute && self.value_ends(visit));
+        }
+        if self.open.len() >= self.limits.depth_max {
+            return Err(RespError::TooDeep(self.limits.depth_max));
+        }
+        let pairs = matches!(kind, Kind::Map | Kind::Attribute);
+        let left = count.map(|count| {
+            if pairs {
+                count.saturating_mul(2)
+            } else {
+                count
+            }
+        });
+        self.open.push(OpenAggregate {
+            left,
+            attribute: kind == Kind::Attribute,
+        });
+        Ok(false)
+    }
+
+    fn stream_ends(
+        &mut self,
+        text: &[u8],
+        visit: &mut impl FnMut(Event<'_>),
+    ) -> Result<bool, RespError> {
+        if !text.is_empty() || !matches!(self.open.last(), Some(OpenAggregate { left: None, .. })) {
+            return Err(RespError::Stream);
+        }
+        self.open.pop();
+        visit(Event::Close);
+        Ok(self.value_ends(visit))
+    }
+
+    /// Counts one finished value against its aggregates; true when the outermost value ended.
+    fn value_ends(&mut self, visit: &mut impl FnMut(Event<'_>)) -> bool {
+        loop {
+            let Some(last) = self.open.last_mut() else {
+                return true;
+            };
+            let Some(left) = last.left.as_mut() else {
+                return false;
+            };
+            *left = left.saturating_sub(1);
+            if *left > 0 {
+                return false;
+            }
+            let attribute = last.attribute;
+            self.open.pop();
+            visit(Event::Close);
+            if attribute {
+                return false;
+            }
+        }
+    }
+}
+
+const fn kind_of(byte: u8) -> Result<Kind, RespError> {
+    Ok(match byte {
+        b'+' => Kind::Simple,
+        b'-' => Kind::Error,
+        b':' => Kind::Integer,
+        b'_' => Kind::Null,
+        b'#' => Kind::Boolean,
+        b',' => Kind::Double,
+        b'(' => Kind::BigNumber,
+        b'$' => Kind::Bulk,
+        b'!' => Kind::BlobError,
+        b'=' => Kind::Verbatim,
+        b'*' => Kind::Array,
+        b'%' => Kind::Map,
+        b'~' => Kind::Set,
+        b'>' => Kind::Push,
+        b'|' => Kind::Attribute,
+        b';' => return Err(RespError::Stream),
+        other => return Err(RespError::Type(other)),
+    })
+}
+
+fn strip_return(line: &[u8]) -> Result<&[u8], RespError> {
+    line.strip_suffix(b"\r").ok_or(RespError::BulkEnd)
+}
+
+fn parse_length(text: &[u8], max: u64) -> Result<u64, RespError> {
+    parse_integer(text)
+        .and_then(|length| u64::try_from(length).ok())
+        .filter(|length| *length <= max)
+        .ok_or(RespError::Length)
+}
+
+fn check_scalar(kind: Kind, text: &[u8]) -> Result<(), RespError> {
+    let (good, name) = match kind {
+        Kind::Integer => (
+            parse_integer(text.strip_prefix(b"+").unwrap_or(text)).is_some(),
+            "integer",
+        ),
+        Kind::Null => (text.is_empty(), "null"),
+        Kind::Boolean => (matches!(text, b"t" | b"f"), "boolean"),
+        Kind::Double => (is_double(text), "double"),
+        Kind::BigNumber => {
+            let digits = text
+                .strip_prefix(b"-")
+                .or_else(|| text.strip_prefix(b"+"))
+                .unwrap_or(text);
+            (
+                !digits.is_empty() && digits.iter().all(u8::is_ascii_digit),
+                "big number",
+            )
+        }
+        _ => (true, "line"),
+    };
+    if good {
+        Ok(())
+    } else {
+        Err(RespError::Scalar(name))
+    }
+}
+
+fn is_double(text: &[u8]) -> bool {
+    std::str::from_utf8(text).is_ok_and(|text| text.parse::<f64>().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complete(input: &[u8]) -> Result<Scan, RespError> {
+        ReplyScanner::new(Limits::SERVER).scan(input, &mut |_| ())
+    }
+
+    #[test]
+    fn every_type_is_one_value() {
+        for value in [
+            &b"+OK\r\n"[..],
+            b"-ERR no\r\n",
+            b":-12\r\n",
+            b"_\r\n",
+            b"#t\r\n",
+            b",1.5\r\n",
+            b",inf\r\n",
+            b"(123456789012345678901234567890\r\n",
+            b"$0\r\n\r\n",
+            b"$3\r\na\r\n\r\n",
+            b"$-1\r\n",
+            b"!5\r\nERR x\r\n",
+            b"=7\r\ntxt:abc\r\n",
+            b"*0\r\n",
+            b"*-1\r\n",
+            b"*2\r\n:1\r\n*1\r\n+a\r\n",
+            b"%1\r\n+a\r\n:1\r\n",
+            b"~1\r\n:1\r\n",
+            b">2\r\n+a\r\n:1\r\n",
+            b"|1\r\n+ttl\r\n:1\r\n+value\r\n",
+            b"|0\r\n+value\r\n",
+            b"*1\r\n|1\r\n+a\r\n:1\r\n:2\r\n",
+            b"$?\r\n;3\r\nabc\r\n;2\r\nde\r\n;0\r\n",
+            b"*?\r\n:1\r\n:2\r\n.\r\n",
+            b"%?\r\n+a\r\n:1\r\n.\r\n",
+        ] {
+            let text = String::from_utf8_lossy(value).into_owned();
+            assert_eq!(
+                complete(value),
+                Ok(Scan {
+                    consumed: value.len(),
+                    complete: true
+                }),
+                "{text:?}"
+            );
+            for cut in 0..value.len() {
+                let mut scanner = ReplyScanner::new(Limits::SERVER);
+                let (head, tail) = value.split_at(cut);
+                let first = scanner.scan(head, &mut |_| ()).unwrap();
+                assert_eq!(
+                    first,
+                    Scan {
+                        consumed: cut,
+                        complete: false
+                    },
+                    "{text:?} cut at {cut}"
+                );
+                let second = scanner.scan(tail, &mut |_| ()).unwrap();
+                assert_eq!(
+                    second,
+                    Scan {
+                        consumed: tail.len(),
+                        complete: true
+                    }
+                );
+                assert!(scanner.is_between_values());
+            }
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused_where_it_stands() {
+        for (value, error) in [
+            (&b"x"[..], RespError::Type(b'x')),
+            (b"$-2\r\n", RespError::Length),
+            (b"$99999999999999999999\r\n", RespError::Length),
+            (b"*5000000000\r\n", RespError::Length),
+            (b":1x\r\n", RespError::Scalar("integer")),
+            (b"$1\r\nabc", RespError::BulkEnd),
+            (b".\r\n", RespError::Stream),
+            (b"*1\r\n.\r\n", RespError::Stream),
+            (b"+a\n", RespError::BulkEnd),
+            (b"=2\r\nab\r\n", RespError::Scalar("verbatim string")),
+        ] {
+            assert_eq!(
+                complete(value),
+                Err(error),
+                "{:?}",
+                String::from_utf8_lossy(value)
+            );
+        }
+        let deep = b"*1\r\n".repeat(Limits::DEPTH_MAX + 1);
+        assert_eq!(complete(&deep), Err(RespError::TooDeep(Limits::DEPTH_MAX)));
+        let long = vec![b'+'; (1 << 20) + 1];
+        assert_eq!(complete(&long), Err(RespError::LineTooLong(1 << 20)));
+    }
+
+    #[test]
+    fn a_flattened_array_ends_with_its_header() {
+        let mut scanner = ReplyScanner::new(Limits::SERVER);
+        scanner.flatten_next(true);
+        let scan = scanner.scan(b"*2\r\n:1\r\n:2\r\n", &mut |_| ()).unwrap();
+        assert_eq!(
+            scan,
+            Scan {
+                consumed: 4,
+                complete: true
+            }
+        );
+    }
+}

@@ -1,0 +1,368 @@
+//! Accepting clients, spreading them over workers, stopping without losing a reply.
+
+mod clock;
+mod connection;
+mod upstream;
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::runtime::Builder;
+use tokio::sync::{mpsc, watch};
+use tokio::task::LocalSet;
+
+use crate::command::Table;
+use crate::config::{Listen, ProxyConfig};
+use crate::sink::{SinkError, SinkSource};
+use connection::{Connection, Shared};
+use upstream::{BoxSocket, Side, connect, fetch_table};
+
+/// Why the proxy does not start or did not stop cleanly.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProxyError {
+    /// A listening place could not be had.
+    #[error("cannot listen on {place}; choose another or stop what uses it")]
+    Listen {
+        /// The place.
+        place: String,
+        /// The system's error.
+        #[source]
+        source: io::Error,
+    },
+    /// The server behind does not answer.
+    #[error("cannot reach the server at {place}; check its address, user and password")]
+    Upstream {
+        /// The place.
+        place: String,
+        /// What it said, or the system's error.
+        #[source]
+        source: io::Error,
+    },
+    /// The log or the stream is not there.
+    #[error("cannot open the log's stream")]
+    Log(#[source] SinkError),
+    /// A thread could not be started.
+    #[error("cannot start a worker thread")]
+    Thread(#[source] io::Error),
+}
+
+/// A client handed to a worker.
+enum Client {
+    Tcp(std::net::TcpStream),
+    Unix(std::os::unix::net::UnixStream),
+}
+
+/// A proxy that runs until it is stopped.
+#[derive(Debug)]
+pub struct Proxy {
+    addresses: Vec<SocketAddr>,
+    stop: watch::Sender<bool>,
+    threads: Vec<JoinHandle<()>>,
+    /// Kept so that workers outlive a log that drops its callback.
+    _commits: Arc<watch::Sender<u64>>,
+}
+
+impl Proxy {
+    /// Starts the proxy's threads; clients can connect when this returns.
+    ///
+    /// # Errors
+    /// See [`ProxyError`].
+    pub fn start<S: SinkSource>(config: &ProxyConfig, source: &Arc<S>) -> Result<Self, ProxyError> {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(ProxyError::Thread)?;
+        let table = runtime
+            .block_on(fetch_table(&config.upstream))
+            .map_err(|source| ProxyError::Upstream {
+                place: format!("{:?}", config.upstream.place),
+                source,
+            })?;
+        let table = Arc::new(table);
+        let (stop, stopped) = watch::channel(false);
+        let commits = Arc::new(watch::channel(0_u64).0);
+        let sender = Arc::clone(&commits);
+        source.on_commit(Box::new(move || {
+            sender.send_modify(|count| *count = count.wrapping_add(1));
+        }));
+        let clients = Arc::new(AtomicUsize::new(0));
+        let mut threads = Vec::new();
+        let mut workers = Vec::new();
+        for number in 0..config.workers.max(1) {
+            let (sender, receiver) = mpsc::channel(1024);
+            workers.push(sender);
+            let worker = Worker {
+                config: config.clone(),
+                table: Arc::clone(&table),
+                source: Arc::clone(source),
+                clients: Arc::clone(&clients),
+                receiver,
+                stopped: stopped.clone(),
+                commits: commits.subscribe(),
+            };
+            threads.push(worker.start(number)?);
+        }
+        let listeners = runtime.block_on(async { bind(&config.listen) })?;
+        let addresses = listeners.iter().filter_map(Listener::address).collect();
+        let acceptor = Acceptor {
+            workers,
+            clients,
+            clients_max: config.clients_max,
+            stopped,
+        };
+        let accepting = move || runtime.block_on(acceptor.run(listeners));
+        let thread = std::thread::Builder::new().name("probity-accept".into());
+        threads.push(thread.spawn(accepting).map_err(ProxyError::Thread)?);
+        Ok(Self {
+            addresses,
+            stop,
+            threads,
+            _commits: commits,
+        })
+    }
+
+    /// The TCP addresses it listens on, with the ports the system chose.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Stops accepting, lets replies under way finish within the stop timeout, and ends the threads.
+    pub fn stop(self) {
+        self.stop.send_replace(true);
+        for thread in self.threads {
+            // A worker that panicked has nothing left to finish.
+            let _panicked = thread.join();
+        }
+    }
+}
+
+/// Runs the proxy until `shutdown` returns, then stops it and flushes the log.
+///
+/// # Errors
+/// See [`ProxyError`].
+pub fn serve<S: SinkSource>(
+    config: &ProxyConfig,
+    source: &Arc<S>,
+    shutdown: impl FnOnce(&Proxy),
+) -> Result<(), ProxyError> {
+    let proxy = Proxy::start(config, source)?;
+    shutdown(&proxy);
+    proxy.stop();
+    source.flush().map_err(ProxyError::Log)
+}
+
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listener {
+    fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().ok(),
+            Self::Unix(_) => None,
+        }
+    }
+
+    async fn accept(&self) -> io::Result<Client> {
+        match self {
+            Self::Tcp(listener) => {
+                let (socket, _) = listener.accept().await?;
+                socket.set_nodelay(true)?;
+                Ok(Client::Tcp(socket.into_std()?))
+            }
+            Self::Unix(listener) => Ok(Client::Unix(listener.accept().await?.0.into_std()?)),
+        }
+    }
+}
+
+fn bind(places: &[Listen]) -> Result<Vec<Listener>, ProxyError> {
+    let bound = places.iter().map(|place| {
+        let listener = match place {
+            Listen::Tcp(address) => std::net::TcpListener::bind(address).and_then(|listener| {
+                listener.set_nonblocking(true)?;
+                TcpListener::from_std(listener).map(Listener::Tcp)
+            }),
+            Listen::Unix(path) => UnixListener::bind(path).map(Listener::Unix),
+        };
+        listener.map_err(|source| ProxyError::Listen {
+            place: format!("{place:?}"),
+            source,
+        })
+    });
+    bound.collect()
+}
+
+struct Acceptor {
+    workers: Vec<mpsc::Sender<Client>>,
+    clients: Arc<AtomicUsize>,
+    clients_max: usize,
+    stopped: watch::Receiver<bool>,
+}
+
+impl Acceptor {
+    async fn run(self, listeners: Vec<Listener>) {
+        let mut stopped = self.stopped.clone();
+        tokio::select! {
+            () = self.accept_all(&listeners) => {}
+            _ = stopped.wait_for(|stopped| *stopped) => {}
+        }
+    }
+
+    async fn accept_all(&self, listeners: &[Listener]) {
+        let mut next: usize = 0;
+        loop {
+            let accepted = accept_any(listeners).await;
+            let Ok(client) = accepted else {
+                // Out of descriptors, most likely: wait for some to be given back.
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                continue;
+            };
+            if self.clients.fetch_add(1, Ordering::Relaxed) >= self.clients_max {
+                self.clients.fetch_sub(1, Ordering::Relaxed);
+                refuse(client, "-ERR max number of clients reached\r\n").await;
+                continue;
+            }
+            next = (next + 1) % self.workers.len().max(1);
+            if let Some(worker) = self.workers.get(next)
+                && worker.send(client).await.is_err()
+            {
+                self.clients.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+async fn accept_any(listeners: &[Listener]) -> io::Result<Client> {
+    let mut accepting: Vec<_> = listeners
+        .iter()
+        .map(|listener| Box::pin(listener.accept()))
+        .collect();
+    std::future::poll_fn(|context| {
+        for accept in &mut accepting {
+            if let std::task::Poll::Ready(client) = accept.as_mut().poll(context) {
+                return std::task::Poll::Ready(client);
+            }
+        }
+        std::task::Poll::Pending
+    })
+    .await
+}
+
+async fn refuse(client: Client, text: &str) {
+    if let Ok(mut socket) = client.into_socket() {
+        // The client may be gone already.
+        let _best_effort = socket.write_all(text.as_bytes()).await;
+    }
+}
+
+impl Client {
+    fn into_socket(self) -> io::Result<BoxSocket> {
+        Ok(match self {
+            Self::Tcp(socket) => Box::pin(TcpStream::from_std(socket)?),
+            Self::Unix(socket) => Box::pin(UnixStream::from_std(socket)?),
+        })
+    }
+}
+
+struct Worker<S: SinkSource> {
+    config: ProxyConfig,
+    table: Arc<Table>,
+    source: Arc<S>,
+    clients: Arc<AtomicUsize>,
+    receiver: mpsc::Receiver<Client>,
+    stopped: watch::Receiver<bool>,
+    commits: watch::Receiver<u64>,
+}
+
+impl<S: SinkSource> Worker<S> {
+    fn start(self, number: usize) -> Result<JoinHandle<()>, ProxyError> {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(ProxyError::Thread)?;
+        let (opened, outcome) = std::sync::mpsc::channel();
+        let thread = std::thread::Builder::new().name(format!("probity-proxy-{number}"));
+        let run = move || {
+            let sink = match self.source.open() {
+                Ok(sink) => sink,
+                Err(error) => {
+                    let _starter_waits = opened.send(Err(error));
+                    return;
+                }
+            };
+            let _starter_waits = opened.send(Ok(()));
+            LocalSet::new().block_on(&runtime, self.run(sink));
+        };
+        let thread = thread.spawn(run).map_err(ProxyError::Thread)?;
+        match outcome.recv() {
+            Ok(Err(error)) => Err(ProxyError::Log(error)),
+            _ => Ok(thread),
+        }
+    }
+
+    async fn run(mut self, sink: S::Sink) {
+        let shared = Rc::new(Shared {
+            side: Side::new(self.config.upstream.clone(), self.table),
+            config: self.config,
+            sink: RefCell::new(sink),
+            waiting: RefCell::new(Vec::new()),
+            missed: RefCell::new(0),
+            stopping: Cell::new(false),
+            stop: tokio::sync::Notify::new(),
+        });
+        let mut tasks = tokio::task::JoinSet::new();
+        loop {
+            tokio::select! {
+                Some(client) = self.receiver.recv() => {
+                    let task = client_task(Rc::clone(&shared), client, Arc::clone(&self.clients));
+                    tasks.spawn_local(task);
+                }
+                changed = self.commits.changed() => {
+                    if changed.is_err() { break; }
+                    for waker in shared.waiting.take() { waker.wake(); }
+                }
+                Some(_ended) = tasks.join_next() => {}
+                _ = self.stopped.wait_for(|stopped| *stopped) => break,
+            }
+        }
+        shared.stopping.set(true);
+        shared.stop.notify_waiters();
+        let end = tokio::time::Instant::now() + shared.config.stop_timeout;
+        // Connections look again several times: a stop is rare and short.
+        while !tasks.is_empty() && tokio::time::Instant::now() < end {
+            for waker in shared.waiting.take() {
+                waker.wake();
+            }
+            tokio::select! {
+                _ = tasks.join_next() => {}
+                () = tokio::time::sleep(std::time::Duration::from_millis(5)) => {}
+            }
+        }
+    }
+}
+
+async fn client_task<K: crate::sink::EntrySink>(
+    shared: Rc<Shared<K>>,
+    client: Client,
+    clients: Arc<AtomicUsize>,
+) {
+    if let Ok(mut socket) = client.into_socket() {
+        if let Ok(server) = connect(&shared.config.upstream).await {
+            Connection::new(shared, socket, server).run().await;
+        } else {
+            let text = b"-ERR probity: the server behind the proxy does not answer\r\n";
+            // The client may be gone already.
+            let _best_effort = socket.write_all(text).await;
+        }
+    }
+    clients.fetch_sub(1, Ordering::Relaxed);
+}

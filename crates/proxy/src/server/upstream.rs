@@ -1,0 +1,174 @@
+//! Connections to the server behind: one for each client, and one beside them for questions.
+
+use std::cell::RefCell;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::command::{Access, KeyUse, Table};
+use crate::config::{Place, Upstream};
+use crate::resp::{Arguments, Frame, FrameReader, Limits, put_command};
+
+/// A socket of either kind.
+pub(super) trait Socket: AsyncRead + AsyncWrite {}
+
+impl<S: AsyncRead + AsyncWrite> Socket for S {}
+
+/// A socket of either kind, owned.
+pub(super) type BoxSocket = Pin<Box<dyn Socket>>;
+
+/// Connects and logs in as the upstream's configuration says.
+pub(super) async fn connect(upstream: &Upstream) -> io::Result<BoxSocket> {
+    let mut socket: BoxSocket = match &upstream.place {
+        Place::Tcp(host, port) => {
+            let socket = TcpStream::connect((host.as_str(), *port)).await?;
+            socket.set_nodelay(true)?;
+            Box::pin(socket)
+        }
+        Place::Unix(path) => Box::pin(UnixStream::connect(path).await?),
+    };
+    let mut reader = FrameReader::new(Limits::SERVER);
+    if let Some(password) = &upstream.password {
+        let password = password.as_bytes();
+        let login = match &upstream.user {
+            Some(user) => vec![&b"AUTH"[..], user.as_bytes(), password],
+            None => vec![&b"AUTH"[..], password],
+        };
+        expect_ok(ask(&mut socket, &mut reader, &login).await?)?;
+    }
+    if upstream.db != 0 {
+        let db = upstream.db.to_string();
+        expect_ok(ask(&mut socket, &mut reader, &[b"SELECT", db.as_bytes()]).await?)?;
+    }
+    Ok(socket)
+}
+
+fn expect_ok(reply: Frame) -> io::Result<()> {
+    match reply {
+        Frame::Error(text) => Err(io::Error::other(
+            String::from_utf8_lossy(&text).into_owned(),
+        )),
+        _ => Ok(()),
+    }
+}
+
+async fn ask(
+    socket: &mut BoxSocket,
+    reader: &mut FrameReader,
+    command: &[&[u8]],
+) -> io::Result<Frame> {
+    let mut bytes = Vec::new();
+    put_command(&mut bytes, command);
+    socket.write_all(&bytes).await?;
+    let mut buffer = vec![0; 16 << 10];
+    loop {
+        let count = socket.read(&mut buffer).await?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let arrived = buffer.get(..count).unwrap_or_default();
+        if let (_, Some(frame)) = reader.read(arrived).map_err(io::Error::other)? {
+            return Ok(frame);
+        }
+    }
+}
+
+/// The server's command table; the built-in copy where it does not tell.
+pub(super) async fn fetch_table(upstream: &Upstream) -> io::Result<Table> {
+    let mut socket = connect(upstream).await?;
+    let mut reader = FrameReader::new(Limits::SERVER);
+    let reply = ask(&mut socket, &mut reader, &[b"COMMAND"]).await?;
+    match reply {
+        Frame::Error(_) => Ok(Table::builtin()),
+        reply => Table::from_reply(&reply).map_err(io::Error::other),
+    }
+}
+
+/// The connection beside the clients' connections, shared by the clients of one worker.
+pub(super) struct Side {
+    upstream: Upstream,
+    table: RefCell<Arc<Table>>,
+    socket: tokio::sync::Mutex<Option<(BoxSocket, FrameReader)>>,
+}
+
+impl Side {
+    pub(super) fn new(upstream: Upstream, table: Arc<Table>) -> Rc<Self> {
+        let socket = tokio::sync::Mutex::new(None);
+        Rc::new(Self {
+            upstream,
+            table: RefCell::new(table),
+            socket,
+        })
+    }
+
+    /// The table as it is known now.
+    pub(super) fn table(&self) -> Arc<Table> {
+        Arc::clone(&self.table.borrow())
+    }
+
+    /// Asks about a command that the table does not have.
+    pub(super) async fn learn(&self, name: Vec<u8>) -> io::Result<()> {
+        let reply = self.ask(&[b"COMMAND", b"INFO", &name]).await?;
+        let learned = Table::from_reply(&reply).unwrap_or_default();
+        if learned.iter().next().is_some() {
+            let mut table = self.table.borrow_mut();
+            Arc::make_mut(&mut table).merge(learned);
+        }
+        Ok(())
+    }
+
+    /// Asks which of `arguments` are keys.
+    pub(super) async fn keys(&self, arguments: Vec<Vec<u8>>) -> io::Result<Vec<KeyUse>> {
+        let mut command: Vec<&[u8]> = vec![b"COMMAND", b"GETKEYSANDFLAGS"];
+        command.extend(arguments.iter().map(Vec::as_slice));
+        let reply = self.ask(&command).await?;
+        let mut keys: Vec<KeyUse> = Vec::new();
+        for pair in reply.elements().unwrap_or_default() {
+            let Some([key, flags]) = pair.elements() else {
+                continue;
+            };
+            let words = flags.elements().unwrap_or_default().iter();
+            let words = words.filter_map(|word| std::str::from_utf8(word.text()?).ok());
+            let access = Access::from_words(words).logical();
+            let key = key.text().unwrap_or_default();
+            let after = keys.last().map_or(1, |last| last.argument + 1);
+            let place = |from: usize| {
+                arguments
+                    .iter()
+                    .skip(from)
+                    .position(|word| word == key)
+                    .map(|at| at + from)
+            };
+            if let Some(argument) = place(after).or_else(|| place(1)) {
+                keys.push(KeyUse { argument, access });
+            }
+        }
+        Ok(keys)
+    }
+
+    async fn ask(&self, command: &[&[u8]]) -> io::Result<Frame> {
+        let mut place = self.socket.lock().await;
+        // A connection that failed once is not used again.
+        let (mut socket, mut reader) = match place.take() {
+            Some(open) => open,
+            None => (
+                connect(&self.upstream).await?,
+                FrameReader::new(Limits::SERVER),
+            ),
+        };
+        let reply = ask(&mut socket, &mut reader, command).await?;
+        *place = Some((socket, reader));
+        Ok(reply)
+    }
+}
+
+/// The arguments as kept, for a question.
+pub(super) fn owned(arguments: &Arguments) -> Vec<Vec<u8>> {
+    (0..arguments.len())
+        .map(|index| arguments.text(index).to_vec())
+        .collect()
+}

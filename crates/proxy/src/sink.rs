@@ -1,0 +1,60 @@
+//! The seam to the log: where entries go, and how a worker learns that they are durable.
+
+use probity_format::Entry;
+
+/// Why entries were not taken.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SinkError {
+    /// There is no room now; trying again may succeed.
+    #[error("the log has no room")]
+    Full,
+    /// The log takes nothing any more.
+    #[error("the log takes no entries")]
+    Failed(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// One producer of entries, owned by one worker thread.
+///
+/// An implementation must not block: where there is no room it answers [`SinkError::Full`].
+pub trait EntrySink: 'static {
+    /// The promise of an append.
+    type Ticket: Copy + 'static;
+
+    /// Takes entries in order; gives the ticket of the last, which covers those before.
+    ///
+    /// # Errors
+    /// How many were taken, and why the next was not.
+    fn append(&mut self, entries: &[Entry<'_>])
+    -> Result<Option<Self::Ticket>, (usize, SinkError)>;
+
+    /// Whether what `ticket` stands for is durable.
+    ///
+    /// # Errors
+    /// When it never will be.
+    fn is_durable(&mut self, ticket: Self::Ticket) -> Result<bool, SinkError>;
+
+    /// Hurries along what was appended.
+    fn push(&mut self);
+}
+
+/// Where workers get their sinks from; one for the whole proxy.
+pub trait SinkSource: Send + Sync + 'static {
+    /// The sink of one worker.
+    type Sink: EntrySink;
+
+    /// A new sink.
+    ///
+    /// # Errors
+    /// When the log or the stream is not there.
+    fn open(&self) -> Result<Self::Sink, SinkError>;
+
+    /// Calls `callback` after every commit, from any thread.
+    fn on_commit(&self, callback: Box<dyn Fn() + Send + Sync>);
+
+    /// Makes everything appended durable; may block.
+    ///
+    /// # Errors
+    /// When that is not possible any more.
+    fn flush(&self) -> Result<(), SinkError>;
+}

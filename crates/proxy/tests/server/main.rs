@@ -1,0 +1,5 @@
+//! The proxy and a real Redis server.
+
+mod keys;
+mod support;
+mod transparency;

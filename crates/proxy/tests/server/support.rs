@@ -1,0 +1,241 @@
+//! A real Redis server on a free port, and a log that remembers.
+#![expect(
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail loudly"
+)]
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use probity_format::{Entry, Outcome};
+use probity_proxy::{EntrySink, Listen, Proxy, ProxyConfig, SinkError, SinkSource, Upstream};
+
+pub struct Redis {
+    child: Child,
+    pub port: u16,
+    _directory: tempfile::TempDir,
+}
+
+impl Redis {
+    pub fn start(extra: &[&str]) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let directory = tempfile::tempdir().unwrap();
+        let child = Command::new("redis-server")
+            .args([
+                "--port",
+                &port.to_string(),
+                "--bind",
+                "127.0.0.1",
+                "--save",
+                "",
+                "--dir",
+            ])
+            .arg(directory.path())
+            .args(extra)
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("redis-server is installed");
+        let redis = Self {
+            child,
+            port,
+            _directory: directory,
+        };
+        for _ in 0..500 {
+            if let Ok(mut socket) = TcpStream::connect(redis.address()) {
+                socket.write_all(b"PING\r\n").unwrap();
+                let mut reply = [0; 5];
+                if socket.read_exact(&mut reply).is_ok()
+                    && (&reply == b"+PONG" || &reply == b"-NOAU")
+                {
+                    return redis;
+                }
+            }
+            wait(10);
+        }
+        panic!("redis-server does not answer");
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        ([127, 0, 0, 1], self.port).into()
+    }
+
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _gone = self.child.wait();
+    }
+}
+
+pub fn wait(milliseconds: u64) {
+    let (_sender, receiver) = std::sync::mpsc::channel::<()>();
+    let _elapsed = receiver.recv_timeout(Duration::from_millis(milliseconds));
+}
+
+/// An entry as remembered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    pub action: String,
+    pub key: String,
+    pub subjects: String,
+    pub actor: String,
+    pub purpose: String,
+    pub outcome: Outcome,
+    pub payload: String,
+}
+
+/// A log in memory that becomes durable when it is told to.
+#[derive(Default)]
+pub struct Recorder {
+    pub seen: Mutex<Vec<Seen>>,
+    pub durable: AtomicU64,
+    pub manual: AtomicBool,
+    pub full: AtomicBool,
+    pub failed: AtomicBool,
+    callback: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
+}
+
+impl Recorder {
+    pub fn commit(&self) {
+        self.durable
+            .store(self.seen.lock().unwrap().len() as u64, Ordering::SeqCst);
+        if let Some(callback) = &*self.callback.lock().unwrap() {
+            callback();
+        }
+    }
+
+    pub fn entries(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    pub fn wait_for(&self, count: usize) -> Vec<Seen> {
+        for _ in 0..300 {
+            if self.seen.lock().unwrap().len() >= count {
+                break;
+            }
+            wait(5);
+        }
+        self.entries()
+    }
+}
+
+pub struct Source(pub Arc<Recorder>);
+pub struct Sink(Arc<Recorder>);
+
+impl SinkSource for Source {
+    type Sink = Sink;
+    fn open(&self) -> Result<Sink, SinkError> {
+        Ok(Sink(Arc::clone(&self.0)))
+    }
+    fn on_commit(&self, callback: Box<dyn Fn() + Send + Sync>) {
+        *self.0.callback.lock().unwrap() = Some(callback);
+    }
+    fn flush(&self) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+impl EntrySink for Sink {
+    type Ticket = u64;
+    fn append(&mut self, entries: &[Entry<'_>]) -> Result<Option<u64>, (usize, SinkError)> {
+        if self.0.full.load(Ordering::SeqCst) {
+            return Err((0, SinkError::Full));
+        }
+        if self.0.failed.load(Ordering::SeqCst) {
+            return Err((0, SinkError::Failed("broken disk".into())));
+        }
+        let mut seen = self.0.seen.lock().unwrap();
+        for entry in entries {
+            entry.check().unwrap();
+            seen.push(Seen {
+                action: entry.action.into(),
+                key: String::from_utf8_lossy(entry.key).into_owned(),
+                subjects: entry.subjects.as_joined().into(),
+                actor: entry.actor.into(),
+                purpose: entry.purpose.into(),
+                outcome: entry.outcome,
+                payload: String::from_utf8_lossy(entry.payload).into_owned(),
+            });
+        }
+        Ok(Some(seen.len() as u64))
+    }
+    fn is_durable(&mut self, ticket: u64) -> Result<bool, SinkError> {
+        Ok(
+            !self.0.manual.load(Ordering::SeqCst)
+                || self.0.durable.load(Ordering::SeqCst) >= ticket,
+        )
+    }
+    fn push(&mut self) {}
+}
+
+pub fn config(redis: &Redis) -> ProxyConfig {
+    let upstream = Upstream::parse(&format!("redis://127.0.0.1:{}", redis.port)).unwrap();
+    ProxyConfig::new(Listen::Tcp(([127, 0, 0, 1], 0).into()), upstream)
+}
+
+pub fn start(config: &ProxyConfig) -> (Proxy, SocketAddr, Arc<Recorder>) {
+    let recorder = Arc::new(Recorder::default());
+    let proxy = Proxy::start(config, &Arc::new(Source(Arc::clone(&recorder)))).unwrap();
+    let address = proxy.addresses()[0];
+    (proxy, address, recorder)
+}
+
+/// Sends `bytes` in the given pieces, then a QUIT, and gives all that comes back.
+pub fn talk(address: SocketAddr, bytes: &[u8], piece: usize) -> Vec<u8> {
+    let bytes = [bytes, b"*1\r\n$4\r\nQUIT\r\n"].concat();
+    talk_only(address, &bytes, piece)
+}
+
+/// Sends `bytes` in the given pieces and gives all that comes back until the other side closes.
+pub fn talk_only(address: SocketAddr, bytes: &[u8], piece: usize) -> Vec<u8> {
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.set_nodelay(true).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let mut reader = socket.try_clone().unwrap();
+    let reading = std::thread::spawn(move || {
+        let mut all = Vec::new();
+        reader.read_to_end(&mut all).map(|_| all)
+    });
+    for part in bytes.chunks(piece.max(1)) {
+        if socket.write_all(part).is_err() {
+            break;
+        }
+    }
+    reading.join().unwrap().unwrap()
+}
+
+pub fn command(words: &[&str]) -> Vec<u8> {
+    let mut out = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        out.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
+    }
+    out
+}
+
+pub fn script(lines: &str) -> Vec<u8> {
+    lines
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .flat_map(|line| command(&line.split(' ').collect::<Vec<_>>()))
+        .collect()
+}
