@@ -1,5 +1,7 @@
 //! Every check, over this repository.
 
+#![expect(clippy::expect_used, reason = "a check that cannot start has failed")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -23,14 +25,12 @@ fn repository() -> Repository {
 
 fn holds(check: impl Fn(&Repository) -> Vec<Finding>) {
     let findings = check(&repository());
-    let report: String = findings
-        .iter()
-        .map(|finding| format!("{finding}\n"))
-        .collect();
+    let report: Vec<String> = findings.iter().map(Finding::to_string).collect();
     assert!(
-        findings.is_empty(),
-        "{} to put right:\n{report}",
-        findings.len()
+        report.is_empty(),
+        "{} to put right:\n{}\n",
+        report.len(),
+        report.join("\n")
     );
 }
 
