@@ -1,0 +1,253 @@
+//! The documents: one title each, links that lead somewhere, and no word that the code outran.
+
+use crate::rust_text::has_word;
+use crate::{File, Finding, Repository};
+
+/// The document that describes every byte, and the bounds it must state.
+const FORMAT_DOCUMENT: &str = "docs/format.md";
+const LIMITS: &str = "crates/format/src/limits.rs";
+
+/// The document that names places in the repository.
+const CODE_MAP: &str = "ARCHITECTURE.md";
+
+/// Each document has exactly one title, on its first line.
+pub fn one_title(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in repository.with_extension("md") {
+        let titles: Vec<usize> = prose(file)
+            .filter(|(_, line)| line.starts_with("# "))
+            .map(|(line, _)| line)
+            .collect();
+        if titles != [1] {
+            let line = titles.iter().copied().find(|line| *line != 1).unwrap_or(1);
+            let problem = format!("{} titles", titles.len());
+            let remedy = "have one, on the first line, and sections below it";
+            findings.push(Finding::new(&file.path, line, problem, remedy));
+        }
+    }
+    findings
+}
+
+/// Each relative link leads to a file, and each anchor to a heading.
+pub fn links(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in repository.with_extension("md") {
+        for (line, text) in prose(file) {
+            for target in link_targets(text) {
+                if let Some(problem) = broken_link(repository, file, target) {
+                    let remedy = "correct the link or what it points to";
+                    findings.push(Finding::new(&file.path, line, problem, remedy));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// Every place that ARCHITECTURE.md names exists.
+pub fn code_map(repository: &Repository) -> Vec<Finding> {
+    let Some(map) = repository.file(CODE_MAP) else {
+        return vec![Finding::new(CODE_MAP, 0, "is missing", "write it")];
+    };
+    let mut findings = Vec::new();
+    for (line, text) in map.lines() {
+        let words = text.split(|c: char| !(c.is_alphanumeric() || "/._-".contains(c)));
+        for word in words.map(|word| word.trim_end_matches('.')) {
+            let rooted = ["crates/", "docs/", "fuzz/", "tests/", "examples/", ".ci/"];
+            let names_a_place = rooted.iter().any(|folder| word.starts_with(folder))
+                || [".rs", ".md", ".toml"]
+                    .iter()
+                    .any(|end| word.ends_with(end));
+            if names_a_place && !repository.has(word) {
+                let problem = format!("{word} does not exist");
+                findings.push(Finding::new(
+                    CODE_MAP,
+                    line,
+                    problem,
+                    "name the place as it is now",
+                ));
+            }
+        }
+    }
+    findings
+}
+
+/// Every bound of the format is stated, by name, in the document of the format.
+pub fn limits_are_documented(repository: &Repository) -> Vec<Finding> {
+    let Some(document) = repository.file(FORMAT_DOCUMENT).and_then(File::text) else {
+        return vec![Finding::new(FORMAT_DOCUMENT, 0, "is missing", "write it")];
+    };
+    let Some(limits) = repository.file(LIMITS) else {
+        return vec![Finding::new(
+            LIMITS,
+            0,
+            "is missing",
+            "name the new home of the bounds here",
+        )];
+    };
+    let mut findings = Vec::new();
+    for (line, text) in limits.lines() {
+        let Some(rest) = text.strip_prefix("pub const ") else {
+            continue;
+        };
+        let name = rest.split(':').next().unwrap_or_default();
+        if !has_word(document, name) {
+            let problem = format!("{name} is not in {FORMAT_DOCUMENT}");
+            findings.push(Finding::new(
+                LIMITS,
+                line,
+                problem,
+                "state it there by name and value",
+            ));
+        }
+    }
+    findings
+}
+
+/// The lines outside fenced code.
+fn prose(file: &File) -> impl Iterator<Item = (usize, &str)> {
+    let mut fenced = false;
+    file.lines().filter(move |(_, line)| {
+        let fence = line.trim_start().starts_with("```");
+        fenced ^= fence;
+        !fence && !fenced
+    })
+}
+
+/// What stands in the round brackets of `[text](target)`, and after `[text]: `.
+fn link_targets(line: &str) -> Vec<&str> {
+    let mut targets: Vec<&str> = line
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split([')', ' ']).next())
+        .collect();
+    if line.starts_with('[')
+        && let Some((_, target)) = line.split_once("]: ")
+    {
+        targets.extend(target.split(' ').next());
+    }
+    targets
+}
+
+fn broken_link(repository: &Repository, from: &File, target: &str) -> Option<String> {
+    if target.contains("://") || target.starts_with("mailto:") {
+        return None;
+    }
+    let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+    let place = if path.is_empty() {
+        Some(from.path.clone())
+    } else {
+        resolved(&from.path, path)
+    };
+    let Some(place) = place.filter(|place| place.is_empty() || repository.has(place)) else {
+        return Some(format!("the link to {target} leads nowhere"));
+    };
+    let headings = repository.file(&place).filter(|_| !anchor.is_empty())?;
+    let found = prose(headings).any(|(_, line)| line.starts_with('#') && slug(line) == anchor);
+    (!found).then(|| format!("{place} has no heading #{anchor}"))
+}
+
+/// The path from the root of what `relative` means in the file `from`.
+fn resolved(from: &str, relative: &str) -> Option<String> {
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    for part in relative.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            name => parts.push(name),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+/// The anchor that a forge gives to a heading.
+fn slug(heading: &str) -> String {
+    heading
+        .trim_start_matches('#')
+        .trim()
+        .chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+        .map(|c| {
+            if c == ' ' {
+                '-'
+            } else {
+                c.to_ascii_lowercase()
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(findings: &[Finding]) -> Vec<(&str, usize)> {
+        findings
+            .iter()
+            .map(|finding| (finding.path.as_str(), finding.line))
+            .collect()
+    }
+
+    #[test]
+    fn a_document_without_one_title_is_found() {
+        let repository = Repository::of(&[
+            ("a.md", "# A\n\n```\n# comment\n```\n## B\n"),
+            ("b.md", "text\n"),
+            ("c.md", "# A\n# B\n"),
+        ]);
+        assert_eq!(places(&one_title(&repository)), [("b.md", 1), ("c.md", 2)]);
+    }
+
+    #[test]
+    fn links_that_lead_nowhere_are_found() {
+        let repository = Repository::of(&[
+            (
+                "docs/a.md",
+                "# A\n[x](../b.md) [y](b.md)\n[z](#two-words) [w](#gone)\n",
+            ),
+            (
+                "docs/c.md",
+                "# C\n## Two words\n[x](../../b.md)\n[y]: ./a.md\n[z](https://a.b/c)\n",
+            ),
+            (
+                "b.md",
+                "# B\n[x](docs/c.md#two-words) [y](docs/c.md#none) [z](docs/)\n```\n[v](w)\n```\n",
+            ),
+        ]);
+        let expected = [
+            ("docs/a.md", 2),
+            ("docs/a.md", 3),
+            ("docs/a.md", 3),
+            ("docs/c.md", 3),
+            ("b.md", 2),
+        ];
+        assert_eq!(places(&links(&repository)), expected);
+    }
+
+    #[test]
+    fn a_place_that_is_gone_is_found() {
+        let map = "# A\n`crates/log/src/lib.rs` and crates/gone/.\nREADME.md, docs/x.md\n";
+        let repository = Repository::of(&[
+            (CODE_MAP, map),
+            ("crates/log/src/lib.rs", ""),
+            ("README.md", ""),
+        ]);
+        assert_eq!(
+            places(&code_map(&repository)),
+            [(CODE_MAP, 2), (CODE_MAP, 3)]
+        );
+        assert_eq!(places(&code_map(&Repository::of(&[]))), [(CODE_MAP, 0)]);
+    }
+
+    #[test]
+    fn a_bound_that_is_not_documented_is_found() {
+        let limits = "//! L.\npub const KEY_BYTES_MAX: u8 = 1;\npub const KEY: u8 = 1;\n";
+        let repository =
+            Repository::of(&[(FORMAT_DOCUMENT, "# F\nKEY_BYTES_MAX\n"), (LIMITS, limits)]);
+        assert_eq!(places(&limits_are_documented(&repository)), [(LIMITS, 3)]);
+        assert_eq!(limits_are_documented(&Repository::of(&[])).len(), 1);
+    }
+}

@@ -1,0 +1,43 @@
+//! One thing that is not as it should be: where, what, and what to do about it.
+
+use std::fmt;
+
+/// A place in the repository that breaks a rule, with the remedy.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    /// Path from the root of the repository.
+    pub path: String,
+    /// Line, counted from 1; 0 when the file as a whole is meant.
+    pub line: usize,
+    /// What is wrong, one lower-case clause.
+    pub problem: String,
+    /// What to do, one lower-case clause.
+    pub remedy: String,
+}
+
+impl Finding {
+    /// A finding at `line` of `path`.
+    pub fn new(
+        path: &str,
+        line: usize,
+        problem: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self {
+            path: path.into(),
+            line,
+            problem: problem.into(),
+            remedy: remedy.into(),
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}:{}: {}; {}",
+            self.path, self.line, self.problem, self.remedy
+        )
+    }
+}

@@ -1,0 +1,275 @@
+//! The crates' manifests: who may depend on whom, and where versions and lints are said.
+
+use crate::{File, Finding, Repository};
+
+/// Each crate with its rank: it may depend only on crates of lower rank.
+pub const RANKS: [(&str, u8); 12] = [
+    ("probity-format", 0),
+    ("probity-queue", 0),
+    ("probity-pocketdb", 0),
+    ("probity-tidy", 0),
+    ("probity-policy", 1),
+    ("probity-log", 1),
+    ("probity-proxy", 2),
+    ("probity-disguise", 2),
+    ("probity-http", 3),
+    ("probity-capi", 3),
+    ("probity-bench", 3),
+    ("probity-cli", 4),
+];
+
+/// Libraries that have a home: only the crates named may depend on them, for tests too.
+pub const HOMES: [(&str, &[&str]); 9] = [
+    ("tokio", &["probity-proxy", "probity-http"]),
+    ("zstd-safe", &["probity-format", "probity-bench"]),
+    ("lz4_flex", &["probity-format", "probity-bench"]),
+    ("redb", &["probity-proxy", "probity-http"]),
+    ("rusqlite", &["probity-disguise"]),
+    ("mysql", &["probity-disguise"]),
+    ("postgres", &["probity-disguise"]),
+    ("clap", &["probity-cli"]),
+    ("anyhow", &["probity-cli", "probity-bench"]),
+];
+
+/// One line of a dependency table.
+struct Dependency<'a> {
+    line: usize,
+    name: &'a str,
+    value: &'a str,
+}
+
+/// Every crate depends on crates of lower rank only.
+pub fn ranks(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for manifest in members(repository) {
+        let package = package_name(manifest);
+        let Some(rank) = rank_of(package) else {
+            let remedy = "give it a place in RANKS in crates/tidy/src/manifests.rs";
+            findings.push(Finding::new(
+                &manifest.path,
+                0,
+                format!("the crate {package} has no rank"),
+                remedy,
+            ));
+            continue;
+        };
+        for dependency in dependencies(manifest) {
+            if rank_of(dependency.name).is_some_and(|other| other >= rank) {
+                findings.push(Finding::new(
+                    &manifest.path,
+                    dependency.line,
+                    format!(
+                        "{package} depends on {}, which is not below it",
+                        dependency.name
+                    ),
+                    "move what is shared to a lower crate, or turn the dependency round",
+                ));
+            }
+        }
+    }
+    findings
+}
+
+/// Libraries with a home are named nowhere else.
+pub fn homes(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for manifest in members(repository) {
+        let package = package_name(manifest);
+        for dependency in dependencies(manifest) {
+            let home = HOMES
+                .iter()
+                .find(|(library, _)| *library == dependency.name);
+            if home.is_some_and(|(_, crates)| !crates.contains(&package)) {
+                findings.push(Finding::new(
+                    &manifest.path,
+                    dependency.line,
+                    format!("{} does not belong in {package}", dependency.name),
+                    "go through the crate that owns it, see HOMES in crates/tidy/src/manifests.rs",
+                ));
+            }
+        }
+    }
+    findings
+}
+
+/// Versions and lints are said in the root manifest and nowhere else.
+pub fn inherit_from_root(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for manifest in members(repository) {
+        let text = manifest.text().unwrap_or_default();
+        if !text.contains("[lints]\nworkspace = true") {
+            let remedy = "add [lints] with workspace = true";
+            findings.push(Finding::new(
+                &manifest.path,
+                0,
+                "the crate has lints of its own",
+                remedy,
+            ));
+        }
+        for dependency in dependencies(manifest) {
+            if !dependency.value.contains("workspace = true") {
+                findings.push(Finding::new(
+                    &manifest.path,
+                    dependency.line,
+                    format!("{} is not taken from the workspace", dependency.name),
+                    "say its version in the root Cargo.toml and workspace = true here",
+                ));
+            }
+        }
+    }
+    findings
+}
+
+/// Every dependency of a crate is named in its sources.
+pub fn dependencies_are_used(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for manifest in members(repository) {
+        let folder = manifest.path.trim_end_matches("Cargo.toml");
+        let sources: Vec<&str> = repository
+            .with_extension("rs")
+            .filter(|file| file.path.starts_with(folder))
+            .filter_map(File::text)
+            .collect();
+        for dependency in dependencies(manifest) {
+            let word = dependency.name.replace('-', "_");
+            if !sources
+                .iter()
+                .any(|source| crate::rust_text::has_word(source, &word))
+            {
+                findings.push(Finding::new(
+                    &manifest.path,
+                    dependency.line,
+                    format!("{} is not used", dependency.name),
+                    "remove it",
+                ));
+            }
+        }
+    }
+    findings
+}
+
+/// Manifests of the workspace's members.
+fn members(repository: &Repository) -> impl Iterator<Item = &File> {
+    repository
+        .files
+        .iter()
+        .filter(|file| file.path.starts_with("crates/") && file.path.ends_with("/Cargo.toml"))
+}
+
+fn rank_of(package: &str) -> Option<u8> {
+    RANKS
+        .iter()
+        .find(|(name, _)| *name == package)
+        .map(|(_, rank)| *rank)
+}
+
+fn package_name(manifest: &File) -> &str {
+    manifest
+        .lines()
+        .find_map(|(_, line)| line.strip_prefix("name = "))
+        .map(|name| name.trim_matches('"'))
+        .unwrap_or_default()
+}
+
+fn dependencies(manifest: &File) -> Vec<Dependency<'_>> {
+    let mut found = Vec::new();
+    let mut inside = false;
+    let mut open_brackets = 0_usize;
+    for (line, text) in manifest.lines() {
+        if open_brackets == 0
+            && let Some(header) = text.trim().strip_prefix('[')
+        {
+            let header = header.trim_end_matches(']');
+            inside = header.ends_with("dependencies");
+            // The long form: a table for one dependency, which may then spell out a version.
+            if let Some((table, name)) = header.rsplit_once('.')
+                && table.ends_with("dependencies")
+            {
+                found.push(Dependency {
+                    line,
+                    name,
+                    value: "",
+                });
+            }
+            continue;
+        }
+        let code = text.split('#').next().unwrap_or_default();
+        if inside
+            && open_brackets == 0
+            && let Some((key, value)) = code.split_once('=')
+        {
+            let name = key.trim().split('.').next().unwrap_or_default();
+            let inherits = key.trim().ends_with(".workspace") && value.trim() == "true";
+            let value = if inherits { "workspace = true" } else { value };
+            found.push(Dependency { line, name, value });
+        }
+        open_brackets += code.matches(['[', '{']).count();
+        open_brackets = open_brackets.saturating_sub(code.matches([']', '}']).count());
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn repository(package: &str, rest: &str) -> Repository {
+        let manifest = format!("[package]\nname = \"{package}\"\n{rest}");
+        Repository::of(&[
+            ("crates/x/Cargo.toml", &manifest),
+            ("crates/x/src/lib.rs", "use loom;"),
+        ])
+    }
+
+    fn lines(findings: &[Finding]) -> Vec<usize> {
+        findings.iter().map(|finding| finding.line).collect()
+    }
+
+    #[test]
+    fn a_crate_may_not_look_up_or_sideways() {
+        let bad = "[dependencies]\nprobity-log.workspace = true\nprobity-cli = { workspace = true }\n\
+                   probity-format = { workspace = true }\n[target.'cfg(loom)'.dev-dependencies]\n\
+                   probity-policy = { path = \"x\" }\n[dependencies.probity-http]\n";
+        assert_eq!(lines(&ranks(&repository("probity-log", bad))), [4, 5, 8, 9]);
+        assert!(
+            ranks(&repository(
+                "probity-cli",
+                "[dependencies]\nprobity-log = {}\n"
+            ))
+            .is_empty()
+        );
+    }
+
+    #[test]
+    fn a_crate_without_a_rank_is_refused() {
+        assert_eq!(lines(&ranks(&repository("probity-common", ""))), [0]);
+    }
+
+    #[test]
+    fn a_library_stays_at_home() {
+        let bad = "[features]\nx = [\n\"a\",\n]\n[dependencies]\ntokio = { workspace = true }\n";
+        assert_eq!(lines(&homes(&repository("probity-log", bad))), [8]);
+        assert!(homes(&repository("probity-proxy", bad)).is_empty());
+    }
+
+    #[test]
+    fn versions_and_lints_outside_the_root_are_refused() {
+        let bad = "[dependencies]\nserde = \"1\"\ntoml = { workspace = true }\n";
+        assert_eq!(
+            lines(&inherit_from_root(&repository("probity-log", bad))),
+            [0, 4]
+        );
+        let good = "[dependencies]\nserde.workspace = true\n\n[lints]\nworkspace = true\n";
+        assert!(inherit_from_root(&repository("probity-log", good)).is_empty());
+    }
+
+    #[test]
+    fn an_unused_dependency_is_found() {
+        let bad = "[dependencies]\nloom = { workspace = true, features = [\n\"a\",\n] }\n\
+                   loo-m = { workspace = true }\n";
+        assert_eq!(
+            lines(&dependencies_are_used(&repository("probity-log", bad))),
+            [7]
+        );
+    }
+}
