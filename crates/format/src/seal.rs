@@ -26,7 +26,7 @@ use crate::tree::{Hash, leaf_hash, root_of};
 
 /// The keys of subjects, for streams whose subjects can be erased.
 pub trait SubjectKeys {
-    /// The pseudonym of `subjects` and the key of their section.
+    /// The pseudonyms of `subjects`, 16 bytes each in their order, and the key of their section.
     ///
     /// # Errors
     /// When a key can neither be found nor made; the frame is then not sealed.
@@ -36,7 +36,7 @@ pub trait SubjectKeys {
         epoch_salt: &[u8; 32],
         frame: u64,
         section: u32,
-    ) -> Result<([u8; 16], SectionKey), DecodeError>;
+    ) -> Result<(Vec<u8>, SectionKey), DecodeError>;
 }
 
 /// The place reserved for a frame before it is sealed.
@@ -214,7 +214,7 @@ impl FrameSealer {
             let token = keys.get(*group).and_then(|(token, _)| token.as_ref());
             let mut shared = *row;
             if let Some(place) = shared.texts.get_mut(SUBJECTS) {
-                *place = token.map_or(&[], |token| &token[..]);
+                *place = token.map_or(&[], Vec::as_slice);
             }
             self.encoder.push(&shared);
         }

@@ -91,7 +91,7 @@ impl SubjectKeys for Nobody {
         _epoch_salt: &[u8; 32],
         _frame: u64,
         _section: u32,
-    ) -> Result<([u8; 16], SectionKey), DecodeError> {
+    ) -> Result<(Vec<u8>, SectionKey), DecodeError> {
         Err(DecodeError::new("journal", 0, "has no subjects"))
     }
 }

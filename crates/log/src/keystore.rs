@@ -3,11 +3,14 @@
 //! `docs/format.md`, "Keys on disk". At every open a new signing key is certified by the one before,
 //! in the journal, and the old one is destroyed: a thief can sign for the time after the theft only.
 
-use probity_format::keys::{MasterKey, RootKey, Secret, WrappedKind, WrappingKey};
+use std::collections::HashMap;
+
+use probity_format::keys::{MasterKey, RootKey, Secret, SubjectKey, WrappedKind, WrappingKey};
 use probity_format::note::{Signer as _, SigningKey, VerifierKey};
 
 use crate::error::LogError;
 use crate::files::Files;
+use crate::subjects::read_slots;
 
 const MASTER: &str = "keys/master.key";
 const SIGNING: &str = "keys/signing.key";
@@ -58,18 +61,24 @@ impl KeyStore {
         }
     }
 
-    /// Opens the master key alone, for reading.
-    pub(crate) fn open_master(
+    /// Opens what reading needs: the master key and the keys of subjects.
+    pub(crate) fn open_for_reading(
         files: &Files,
         root: &RootKey,
         fingerprint: &[u8; 32],
-    ) -> Result<MasterKey, LogError> {
+    ) -> Result<(MasterKey, HashMap<[u8; 16], SubjectKey>), LogError> {
         let wrapping = root.wrapping_key(fingerprint);
         let master = load(files, &wrapping, MASTER, WrappedKind::Master)?;
-        master.map(MasterKey::new).ok_or_else(|| LogError::Broken {
+        let master = master.map(MasterKey::new).ok_or_else(|| LogError::Broken {
             place: MASTER.into(),
             reason: "the log's wrapped master key is missing; restore it from a backup".into(),
-        })
+        })?;
+        let (subjects, _) = read_slots(files, &|token, wrapped| {
+            wrapping
+                .unwrap(WrappedKind::Subject, token, wrapped)
+                .map_err(|_refused| LogError::WrongKey)
+        })?;
+        Ok((master, subjects))
     }
 
     /// The present signing key under the name `name`.

@@ -16,6 +16,8 @@ mod journal;
 mod journal_writer;
 mod keystore;
 mod log;
+mod opener;
+pub mod reader;
 mod recovery;
 mod scan;
 mod sealer;
@@ -23,6 +25,7 @@ pub mod storage;
 mod stream;
 mod subjects;
 mod ticker;
+pub mod verify;
 
 pub use appender::{Appender, RUNS_REMEMBERED, Receipt, Ticket};
 pub use config::{Durability, Options};

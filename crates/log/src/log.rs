@@ -425,7 +425,7 @@ pub(crate) fn read_geometry(files: &Files, path: &str) -> Result<Geometry, LogEr
 }
 
 /// Reads the whole journal as far as it is whole.
-fn read_history(files: &Files, geometry: &Geometry) -> Result<History, LogError> {
+pub(crate) fn read_history(files: &Files, geometry: &Geometry) -> Result<History, LogError> {
     let fingerprint = geometry.fingerprint();
     let name = StreamName::journal();
     let id = StreamId::new(&fingerprint, &name, &StreamConfig::JOURNAL);

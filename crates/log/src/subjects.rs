@@ -47,36 +47,13 @@ impl SubjectStore {
         files: &Files,
         unwrap: &dyn Fn(&[u8; 16], &[u8]) -> Result<Secret, LogError>,
     ) -> Result<Self, LogError> {
-        let content = files.read(SLOTS, SLOTS_BYTES_MAX)?.unwrap_or_default();
-        let mut state = State::default();
-        let mut slots = content.chunks(SLOT_BYTES).peekable();
-        while let Some(slot) = slots.next() {
-            let last = slots.peek().is_none();
-            let Some((pseudonym, rest)) = slot.split_first_chunk::<16>() else {
-                break;
-            };
-            let wrapped = rest.get(..WRAPPED_BYTES).unwrap_or_default();
-            if slot.iter().all(|byte| *byte == 0) {
-                // Erased: the slot keeps its place and says nothing.
-                state.slots = state.slots.saturating_add(1);
-                continue;
-            }
-            match unwrap(pseudonym, wrapped) {
-                Ok(secret) => {
-                    state.keys.insert(*pseudonym, SubjectKey::new(secret));
-                    state.slots = state.slots.saturating_add(1);
-                }
-                Err(_) if last => break,
-                Err(_) => {
-                    return Err(LogError::Broken {
-                        place: format!("{SLOTS}, slot {}", state.slots),
-                        reason: "the subject key does not open: it was changed or swapped".into(),
-                    });
-                }
-            }
-        }
+        let (keys, slots) = read_slots(files, unwrap)?;
         Ok(Self {
-            state: Mutex::new(state),
+            state: Mutex::new(State {
+                keys,
+                slots,
+                unsynced: false,
+            }),
         })
     }
 
@@ -93,6 +70,42 @@ impl SubjectStore {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Keys by pseudonym, and the number of slots.
+type Slots = (HashMap<[u8; 16], SubjectKey>, u64);
+
+/// Reads the slots; one that a crash tore at the end was never used and is written again.
+pub(crate) fn read_slots(
+    files: &Files,
+    unwrap: &dyn Fn(&[u8; 16], &[u8]) -> Result<Secret, LogError>,
+) -> Result<Slots, LogError> {
+    let content = files.read(SLOTS, SLOTS_BYTES_MAX)?.unwrap_or_default();
+    let mut keys = HashMap::new();
+    let mut count: u64 = 0;
+    let mut slots = content.chunks(SLOT_BYTES).peekable();
+    while let Some(slot) = slots.next() {
+        let last = slots.peek().is_none();
+        let Some((pseudonym, rest)) = slot.split_first_chunk::<16>() else {
+            break;
+        };
+        let wrapped = rest.get(..WRAPPED_BYTES).unwrap_or_default();
+        // An erased slot keeps its place and says nothing.
+        if slot.iter().any(|byte| *byte != 0) {
+            match unwrap(pseudonym, wrapped) {
+                Ok(secret) => drop(keys.insert(*pseudonym, SubjectKey::new(secret))),
+                Err(_) if last => break,
+                Err(_) => {
+                    return Err(LogError::Broken {
+                        place: format!("{SLOTS}, slot {count}"),
+                        reason: "the subject key does not open: it was changed or swapped".into(),
+                    });
+                }
+            }
+        }
+        count = count.saturating_add(1);
+    }
+    Ok((keys, count))
 }
 
 /// Gives and makes subject keys for one batch; [`SealingKeys::finish`] makes new ones durable.
@@ -145,7 +158,7 @@ impl SubjectKeys for SealingKeys<'_> {
         epoch_salt: &[u8; 32],
         frame: u64,
         section: u32,
-    ) -> Result<([u8; 16], SectionKey), DecodeError> {
+    ) -> Result<(Vec<u8>, SectionKey), DecodeError> {
         let error = DecodeError::new("subject key", 0, "cannot be made");
         let keys = self
             .core
@@ -168,6 +181,6 @@ impl SubjectKeys for SealingKeys<'_> {
             .filter_map(|token| state.keys.get(token))
             .collect();
         let key = SubjectKey::section_key(&found, &self.stream, epoch_salt, frame, section);
-        Ok((keys.master.pseudonym(subjects), key))
+        Ok((tokens.concat(), key))
     }
 }

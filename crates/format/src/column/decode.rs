@@ -153,6 +153,19 @@ impl<'a> Columns<'a> {
         )
     }
 
+    /// Entry `index` with time and outcome from these columns and everything else given.
+    ///
+    /// # Errors
+    /// As [`Columns::entry`].
+    pub fn entry_with<'b>(
+        &self,
+        index: usize,
+        texts: [&'b [u8]; TEXT_COLUMNS],
+        payload: &'b [u8],
+    ) -> Result<Entry<'b>, DecodeError> {
+        entry_of(self.time(index), self.outcome(index), texts, payload)
+    }
+
     fn decode_times(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
         let first = reader.i64()?;
         let differences = blocks(reader, self.count.saturating_sub(1))?;

@@ -229,7 +229,7 @@ impl Drop for HeldLock {
     fn drop(&mut self) {
         // Closing alone would leave the lock to a child that was forked and has not yet executed.
         // An error changes nothing: then closing releases it.
-        drop(flock(&self.file, FlockOperation::Unlock));
+        let _closing_releases_it_too = flock(&self.file, FlockOperation::Unlock);
     }
 }
 

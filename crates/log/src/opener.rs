@@ -1,0 +1,301 @@
+//! Opens sealed frames for whoever holds the root key: for reading and for the keyed check.
+
+use std::collections::HashMap;
+
+use probity_format::column::Columns;
+use probity_format::compress::Decompressor;
+use probity_format::frame::{Body, Frame, SectionKind, entry_leaf};
+use probity_format::geometry::Geometry;
+use probity_format::keys::{EpochKey, MasterKey, RootKey, SectionKey, SubjectKey};
+use probity_format::row::{encode_row, row_bytes};
+use probity_format::seal::fill_salts;
+use probity_format::stream::{Cipher, Proofs, StreamId};
+use probity_format::tree::{Hash, root_of};
+use probity_format::{DecodeError, Entry, Subjects};
+
+use crate::error::LogError;
+use crate::files::Files;
+use crate::keystore::KeyStore;
+
+/// Place of the subjects among an entry's texts.
+const SUBJECTS: usize = 2;
+/// Bytes of one pseudonym.
+const TOKEN_BYTES: usize = 16;
+
+/// The keys that open a log's content.
+pub(crate) struct Opener {
+    master: MasterKey,
+    subjects: HashMap<[u8; TOKEN_BYTES], SubjectKey>,
+}
+
+impl Opener {
+    pub(crate) fn new(
+        files: &Files,
+        root: &RootKey,
+        geometry: &Geometry,
+    ) -> Result<Self, LogError> {
+        let (master, subjects) = KeyStore::open_for_reading(files, root, &geometry.fingerprint())?;
+        Ok(Self { master, subjects })
+    }
+
+    /// The key of a subject section, unless one of its subjects was erased.
+    fn subject_key(
+        &self,
+        stream: &StreamId,
+        frame: &Frame<'_>,
+        tokens: &[u8],
+        section: u32,
+    ) -> Option<SectionKey> {
+        let (tokens, _) = tokens.as_chunks::<TOKEN_BYTES>();
+        let keys: Option<Vec<&SubjectKey>> = tokens
+            .iter()
+            .map(|token| self.subjects.get(token))
+            .collect();
+        let header = &frame.header;
+        let salt = &header.epoch_salt;
+        Some(SubjectKey::section_key(
+            &keys?,
+            stream,
+            salt,
+            header.frame,
+            section,
+        ))
+    }
+}
+
+/// One reader's tools: keeps the last epoch's key and the decompressor's memory.
+pub(crate) struct Opening<'a> {
+    opener: &'a Opener,
+    stream: StreamId,
+    decompressor: Decompressor,
+    epoch: Option<EpochKey>,
+    /// Sections that did not open because their subjects were erased.
+    pub(crate) erased: u64,
+}
+
+/// An opened frame: its shared section, and its subject sections as far as their keys exist.
+pub(crate) struct Opened {
+    shared: Body,
+    shared_key: Option<SectionKey>,
+    /// By section number minus one; `None` where erased.
+    subjects: Vec<Option<(Body, Option<SectionKey>)>>,
+}
+
+impl<'a> Opening<'a> {
+    pub(crate) fn new(opener: &'a Opener, stream: StreamId) -> Self {
+        Self {
+            opener,
+            stream,
+            decompressor: Decompressor::default(),
+            epoch: None,
+            erased: 0,
+        }
+    }
+
+    /// The key of section `number` where it is sealed under the epoch's key.
+    pub(crate) fn epoch_section_key(
+        &mut self,
+        frame: &Frame<'_>,
+        number: u32,
+    ) -> Result<Option<SectionKey>, DecodeError> {
+        let header = &frame.header;
+        if header.cipher != Cipher::Aes256Gcm {
+            return Ok(None);
+        }
+        let known =
+            |epoch: &EpochKey| epoch.epoch() == header.epoch && *epoch.salt() == header.epoch_salt;
+        if !self.epoch.as_ref().is_some_and(known) {
+            let key = self
+                .opener
+                .master
+                .epoch_key(&self.stream, header.epoch, &header.epoch_salt);
+            self.epoch = Some(key);
+        }
+        let Some(epoch) = &self.epoch else {
+            return Ok(None);
+        };
+        if *epoch.commitment() != header.key_commitment {
+            return Err(DecodeError::new(
+                "frame",
+                0,
+                "commits to another key than its epoch's",
+            ));
+        }
+        Ok(Some(epoch.section_key(header.frame, number)))
+    }
+
+    /// Opens every section there is a key for.
+    pub(crate) fn open(&mut self, frame: &Frame<'_>) -> Result<Opened, DecodeError> {
+        let shared_key = self.epoch_section_key(frame, 0)?;
+        let shared = frame.open(0, shared_key.as_ref(), &mut self.decompressor)?;
+        let mut opened = Opened {
+            shared,
+            shared_key,
+            subjects: Vec::new(),
+        };
+        if frame.sections.len() <= 1 {
+            return Ok(opened);
+        }
+        let columns = Columns::decode(&opened.shared.packed, &opened.shared.plain)?;
+        let tokens: Vec<Vec<u8>> = columns
+            .text(SUBJECTS)
+            .map(|text| text.words().iter().map(|word| word.to_vec()).collect())
+            .unwrap_or_default();
+        drop(columns);
+        if tokens.len().saturating_add(1) != frame.sections.len() {
+            return Err(DecodeError::new(
+                "frame",
+                0,
+                "has another number of sections than subjects",
+            ));
+        }
+        let mut number: u32 = 0;
+        for (tokens, section) in tokens.iter().zip(frame.sections.iter().skip(1)) {
+            number = number.saturating_add(1);
+            let key = match section.kind {
+                SectionKind::Subject if frame.header.cipher == Cipher::Aes256Gcm => {
+                    match self.opener.subject_key(&self.stream, frame, tokens, number) {
+                        Some(key) => Some(key),
+                        None => {
+                            self.erased = self.erased.saturating_add(1);
+                            opened.subjects.push(None);
+                            continue;
+                        }
+                    }
+                }
+                _ => self.epoch_section_key(frame, number)?,
+            };
+            let body = frame.open(number, key.as_ref(), &mut self.decompressor)?;
+            opened.subjects.push(Some((body, key)));
+        }
+        Ok(opened)
+    }
+
+    /// Checks that the content is what the frame says: counts, times, entry root.
+    pub(crate) fn check(&mut self, frame: &Frame<'_>) -> Result<(), DecodeError> {
+        let opened = self.open(frame)?;
+        let error = |reason| DecodeError::new("frame content", 0, reason);
+        let header = &frame.header;
+        let (mut count, mut min, mut max) = (0_u32, i64::MAX, i64::MIN);
+        let mut leaves = Vec::new();
+        let mut erased = false;
+        let mut row = Vec::new();
+        opened.for_each(&mut |visited| {
+            let time = visited.entry.time.nanoseconds();
+            (min, max) = (min.min(time), max.max(time));
+            if header.proofs == Proofs::Entry {
+                erased |= visited.erased;
+                leaves.push(visited.leaf(&mut row)?);
+            }
+            count = count.saturating_add(1);
+            Ok(())
+        })?;
+        if count != header.entries || min != header.time_min || max != header.time_max {
+            return Err(error(
+                "has another count of entries or other times than the header says",
+            ));
+        }
+        if header.proofs == Proofs::Entry
+            && !erased
+            && root_of(&leaves).as_bytes() != &header.entry_root
+        {
+            return Err(error("does not have the entry root the header says"));
+        }
+        Ok(())
+    }
+}
+
+/// One entry of an opened frame.
+pub(crate) struct Visited<'a> {
+    /// Place in the frame.
+    pub(crate) index: usize,
+    pub(crate) entry: Entry<'a>,
+    /// Whether its subject columns are gone.
+    pub(crate) erased: bool,
+    /// The key of the section that the entry's salt comes from.
+    key: Option<&'a SectionKey>,
+}
+
+impl Visited<'_> {
+    /// The entry's salt and its row.
+    pub(crate) fn salted_row(&self, row: &mut Vec<u8>) -> Result<[u8; 16], DecodeError> {
+        row.clear();
+        row.resize(row_bytes(&self.entry), 0);
+        encode_row(&self.entry, row);
+        let mut salt = [0; 16];
+        fill_salts(self.key.map(SectionKey::salt_key), self.index, &mut salt)?;
+        Ok(salt)
+    }
+
+    /// The entry's leaf in the tree over the frame's entries.
+    pub(crate) fn leaf(&self, row: &mut Vec<u8>) -> Result<Hash, DecodeError> {
+        let salt = self.salted_row(row)?;
+        Ok(entry_leaf(&salt, row))
+    }
+}
+
+impl Opened {
+    /// Calls `visit` for each entry in order.
+    pub(crate) fn for_each(
+        &self,
+        visit: &mut dyn FnMut(&Visited<'_>) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
+        let shared = Columns::decode(&self.shared.packed, &self.shared.plain)?;
+        if self.subjects.is_empty() {
+            for index in 0..shared.len() {
+                let entry = shared.entry(index)?;
+                let key = self.shared_key.as_ref();
+                visit(&Visited {
+                    index,
+                    entry,
+                    erased: false,
+                    key,
+                })?;
+            }
+            return Ok(());
+        }
+        let mut sections = Vec::with_capacity(self.subjects.len());
+        for section in &self.subjects {
+            sections.push(match section {
+                Some((body, key)) => Some((Columns::decode(&body.packed, &body.plain)?, key)),
+                None => None,
+            });
+        }
+        let mut read = vec![0_usize; sections.len()];
+        for index in 0..shared.len() {
+            let number = shared.text(SUBJECTS).map_or(0, |text| text.number(index));
+            let mut texts = shared.texts(index);
+            let at = read.get_mut(number).map_or(0, |at| {
+                let place = *at;
+                *at = at.saturating_add(1);
+                place
+            });
+            let section = sections.get(number).and_then(Option::as_ref);
+            let payload = section.map_or(&[][..], |(columns, _)| columns.payload(at));
+            let own = section.map(|(columns, _)| columns.texts(at));
+            {
+                let [_, key, subjects, ..] = &mut texts;
+                *key = own.map_or(&[], |own| own[1]);
+                *subjects = own.map_or(&[], |own| own[SUBJECTS]);
+            }
+            let entry = shared.entry_with(index, texts, payload)?;
+            let key = section.and_then(|(_, key)| key.as_ref());
+            let erased = section.is_none();
+            let entry = if erased {
+                Entry {
+                    subjects: Subjects::NONE,
+                    ..entry
+                }
+            } else {
+                entry
+            };
+            visit(&Visited {
+                index,
+                entry,
+                erased,
+                key,
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! What a verification found: every stream with its figures, every fault with its class and place.
+
+use std::fmt;
+
+use probity_format::stream::StreamName;
+
+/// What kind of damage a fault is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum FaultClass {
+    /// A file that must be there is not.
+    Missing,
+    /// The checkpoint is malformed, or signed by no key of the chain.
+    Checkpoint,
+    /// The stored tree does not have the root that was signed.
+    Tree,
+    /// A tile or bundle is not what the leaves call for.
+    Tile,
+    /// A frame record is malformed or out of order.
+    Record,
+    /// A frame's bytes are not the ones its record commits to.
+    Frame,
+    /// A segment's header or footer is not what the records call for, or bytes follow its end.
+    Segment,
+    /// The journal says something the log would not write.
+    Journal,
+    /// The chain of signing keys is broken.
+    KeyChain,
+    /// A head that was anchored or kept elsewhere is not part of the stream: it was rewritten.
+    Fork,
+    /// The log is shorter than what was signed: its tail was cut off or an older copy put back.
+    Rollback,
+    /// A folder that belongs to no stream of the journal.
+    Unknown,
+    /// A section does not open under the log's key, or does not hold what its frame says.
+    Content,
+}
+
+impl FaultClass {
+    /// The word used in reports.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Checkpoint => "checkpoint",
+            Self::Tree => "tree",
+            Self::Tile => "tile",
+            Self::Record => "record",
+            Self::Frame => "frame",
+            Self::Segment => "segment",
+            Self::Journal => "journal",
+            Self::KeyChain => "key-chain",
+            Self::Fork => "fork",
+            Self::Rollback => "rollback",
+            Self::Unknown => "unknown",
+            Self::Content => "content",
+        }
+    }
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub struct Fault {
+    /// The stream; `journal` for the log as a whole.
+    pub stream: String,
+    /// File, and offset or index where there is one.
+    pub place: String,
+    /// What kind of damage.
+    pub class: FaultClass,
+    /// What is wrong, one clause.
+    pub detail: String,
+}
+
+impl Fault {
+    pub(super) fn new(
+        class: FaultClass,
+        stream: &StreamName,
+        place: impl Into<String>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self {
+            stream: stream.to_string(),
+            place: place.into(),
+            class,
+            detail: detail.into(),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            stream,
+            place,
+            class,
+            detail,
+        } = self;
+        write!(f, "{}: stream {stream}, {place}: {detail}", class.as_str())
+    }
+}
+
+/// Figures of one stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StreamReport {
+    /// Its name.
+    pub name: String,
+    /// Frames the checkpoint covers.
+    pub frames: u64,
+    /// Entries in them.
+    pub entries: u64,
+    /// Bytes of sealed frames whose hashes were recomputed.
+    pub bytes: u64,
+    /// Root hash of the checkpoint, in base64.
+    pub root: String,
+    /// Whole frames behind the checkpoint: written, not published yet.
+    pub unpublished_frames: u64,
+    /// Sections that no longer open because their subjects' keys were destroyed; keyed only.
+    pub erased_sections: u64,
+}
+
+/// The result of a verification.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// The log's name.
+    pub origin: String,
+    /// The verifier key the chain started from.
+    pub anchor: String,
+    /// Number of signing keys in the chain.
+    pub keys: u64,
+    /// Whether sections were opened too.
+    pub keyed: bool,
+    /// Each stream, the journal first.
+    pub streams: Vec<StreamReport>,
+    /// Everything that is wrong, sorted by stream and place.
+    pub faults: Vec<Fault>,
+}
+
+impl Report {
+    /// Whether nothing is wrong.
+    pub const fn is_intact(&self) -> bool {
+        self.faults.is_empty()
+    }
+}
