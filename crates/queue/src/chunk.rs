@@ -15,6 +15,7 @@
 )]
 
 use std::fmt;
+use std::mem::ManuallyDrop;
 
 use crate::error::AppendRefused;
 use crate::memory::Memory;
@@ -222,7 +223,7 @@ impl<'a> Writing<'a> {
         match committed {
             Ok(_) => {
                 // The exchange has cleared the flag already.
-                std::mem::forget(self);
+                let _ended = ManuallyDrop::new(self);
                 Ok(())
             }
             Err(_closed) => Err(AppendRefused::Closed),

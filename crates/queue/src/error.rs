@@ -7,7 +7,6 @@ use crate::pool::CHUNK_BYTES_MAX;
 
 /// Why a queue takes no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Refusal {
     /// There is no room, or there was none within the timeout.
     Full,
@@ -28,7 +27,6 @@ impl Error for Refusal {}
 
 /// Why a value was not sent, with the value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum SendError<T> {
     /// There is no room, or there was none within the timeout.
     Full(T),
@@ -77,7 +75,6 @@ impl<T> Error for SendError<T> {}
 
 /// Why nothing was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum RecvError {
     /// There is no value, or there was none within the timeout.
     Empty,
@@ -98,7 +95,6 @@ impl Error for RecvError {}
 
 /// Why a record is not in the chunk; append it to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum AppendRefused {
     /// The rest of the chunk is too short, or it holds as many records as it can count.
     NoRoom,

@@ -61,7 +61,7 @@
 //! }
 //!
 //! let pool = Pool::new(2, 64)?;
-//! let (sealers, chunks) = channel(2);
+//! let (sealers, chunks) = channel::<SealedChunk>(2);
 //! let slot = Slot::default();
 //!
 //! let sealed = std::thread::scope(|scope| {

@@ -29,17 +29,12 @@ pub(crate) struct State(pub(crate) u64);
 impl State {
     /// Bytes committed.
     pub(crate) const fn len(self) -> u32 {
-        // Exact: the mask leaves 32 bits.
-        #[expect(clippy::cast_possible_truncation, reason = "masked to 32 bits")]
-        let len = (self.0 & LEN_MASK) as u32;
-        len
+        (self.0 & LEN_MASK) as u32
     }
 
     /// Records committed.
     pub(crate) const fn records(self) -> u32 {
-        #[expect(clippy::cast_possible_truncation, reason = "masked to 29 bits")]
-        let records = (self.0 >> LEN_BITS) as u32 & RECORDS_MAX;
-        records
+        (self.0 >> LEN_BITS) as u32 & RECORDS_MAX
     }
 
     pub(crate) const fn is_closed(self) -> bool {
