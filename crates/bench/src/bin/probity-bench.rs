@@ -1,0 +1,37 @@
+//! The benchmarks as a program of their own; `probity bench` is the same.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser;
+use probity_bench::BenchCommand;
+
+/// Measure the log on this machine.
+#[derive(Debug, Parser)]
+#[command(name = "probity-bench", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: BenchCommand,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let mut out = std::io::stdout().lock();
+    match arguments
+        .command
+        .run(&mut out)
+        .and_then(|()| Ok(out.flush()?))
+    {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let mut cause: Option<&dyn std::error::Error> = Some(&error);
+            let mut err = std::io::stderr().lock();
+            while let Some(error) = cause {
+                // There is nowhere left to report a failure to report.
+                let _unreportable = writeln!(err, "probity-bench: {error}");
+                cause = error.source();
+            }
+            ExitCode::FAILURE
+        }
+    }
+}

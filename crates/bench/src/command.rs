@@ -1,0 +1,269 @@
+//! The command line of the benchmarks: one definition for the parser and its help.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use probity_log::{Compression, Durability, LogError, Proofs};
+
+use crate::ingest::{Setting, run};
+use crate::output::{self, Output};
+use crate::workload::Shape;
+use crate::{latency, presets, verify};
+
+/// Why a benchmark could not be run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// The log refused or failed.
+    #[error("the log failed")]
+    Log(#[from] LogError),
+    /// An append failed.
+    #[error("an append failed")]
+    Append(#[from] probity_log::AppendError),
+    /// A file could not be written or read.
+    #[error("the benchmark's files cannot be written")]
+    Io(#[from] std::io::Error),
+    /// Anything else; one clause.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Measure the log on this machine.
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// Append as fast as possible; example: probity bench ingest --preset table
+    Ingest(IngestArguments),
+    /// Verify a log made for the purpose; example: probity bench verify --entries 10000000
+    Verify(VerifyArguments),
+    /// Measure each append at half the peak rate, and durable appends of many threads
+    Latency(LatencyArguments),
+}
+
+/// Sets of parameters with a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Preset {
+    /// The seed's main benchmark: 16 producers, 4 KiB entries, level 1
+    Main,
+    /// Producers = writers = 1..N
+    Scaling,
+    /// Writers x batch x entry size x encryption x level, repeats averaged
+    Performance,
+    /// Sizes x levels x encryption
+    Compression,
+    /// Main, 256 B, 32 B and no payload, each also with entry proofs, on 2 producers and 2 writers
+    Table,
+}
+
+#[derive(Debug, Args)]
+pub struct IngestArguments {
+    /// A set of parameters; the flags below change single ones
+    #[arg(long, value_enum)]
+    pub(crate) preset: Option<Preset>,
+    /// Threads that append
+    #[arg(long)]
+    producers: Option<usize>,
+    /// Threads that seal and write
+    #[arg(long)]
+    writers: Option<usize>,
+    /// Entries each producer appends
+    #[arg(long)]
+    entries: Option<u64>,
+    /// Bytes of payload
+    #[arg(long)]
+    payload: Option<usize>,
+    /// Most entries in a frame
+    #[arg(long)]
+    writer_batch: Option<u32>,
+    /// Entries appended to one destination before the next
+    #[arg(long)]
+    producer_batch: Option<usize>,
+    /// Bytes of memory for entries that are not sealed yet
+    #[arg(long)]
+    queue_bytes: Option<usize>,
+    /// Size at which a segment is closed
+    #[arg(long)]
+    segment_bytes: Option<u64>,
+    /// zstd:N, lz4, none or a level 0..=19
+    #[arg(long, value_parser = compression)]
+    compression: Option<Compression>,
+    /// on or off
+    #[arg(long, value_parser = on_off)]
+    encryption: Option<bool>,
+    /// entry, section or frame
+    #[arg(long, value_parser = proofs)]
+    proofs: Option<Proofs>,
+    /// Seal keys and payloads under keys of their subjects
+    #[arg(long)]
+    erasable: bool,
+    /// strict, group or relaxed
+    #[arg(long, value_parser = durability)]
+    durability: Option<Durability>,
+    /// Streams to spread entries over
+    #[arg(long)]
+    destinations: Option<usize>,
+    /// Keys by Zipf 0.99 and half-compressible payloads
+    #[arg(long)]
+    mixed: bool,
+    /// Seed of the generator
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Runs of each setting; the median counts
+    #[arg(long)]
+    repeats: Option<usize>,
+    /// Divide the entries of presets by this
+    #[arg(long, default_value_t = 1)]
+    pub(crate) scale: u64,
+    /// Tiny sizes, for tests
+    #[arg(long)]
+    pub(crate) small: bool,
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+/// Where results go.
+#[derive(Debug, Args)]
+pub struct OutputArguments {
+    /// Folder for the logs made; default: a temporary one
+    #[arg(long)]
+    pub(crate) dir: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write a CSV file
+    #[arg(long)]
+    pub(crate) csv: Option<PathBuf>,
+    /// Write an SVG plot
+    #[arg(long)]
+    pub(crate) plot: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct VerifyArguments {
+    /// Entries in the log
+    #[arg(long, default_value_t = 10_000_000)]
+    pub(crate) entries: u64,
+    /// Bytes of payload
+    #[arg(long, default_value_t = 0)]
+    pub(crate) payload: usize,
+    /// Threads; 0: one for each core
+    #[arg(long, default_value_t = 0)]
+    pub(crate) jobs: usize,
+    /// Runs; the median counts
+    #[arg(long, default_value_t = 5)]
+    pub(crate) repeats: usize,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+#[derive(Debug, Args)]
+pub struct LatencyArguments {
+    /// Entries for the peak and for the latency run
+    #[arg(long, default_value_t = 2_000_000)]
+    pub(crate) entries: u64,
+    /// Threads that append durably one by one
+    #[arg(long, default_value_t = 64)]
+    pub(crate) threads: usize,
+    /// Durable appends of each of them
+    #[arg(long, default_value_t = 2_000)]
+    pub(crate) durable: u64,
+    /// Bytes of payload
+    #[arg(long, default_value_t = 32)]
+    pub(crate) payload: usize,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+impl BenchCommand {
+    /// Runs the benchmark and writes its results to `out` and the files asked for.
+    ///
+    /// # Errors
+    /// See [`BenchError`].
+    pub fn run(&self, out: &mut dyn std::io::Write) -> Result<(), BenchError> {
+        match self {
+            Self::Ingest(arguments) => arguments.run(out),
+            Self::Verify(arguments) => verify::run(arguments, out),
+            Self::Latency(arguments) => latency::run(arguments, out),
+        }
+    }
+}
+
+impl IngestArguments {
+    fn run(&self, out: &mut dyn std::io::Write) -> Result<(), BenchError> {
+        let mut settings = presets::settings(self);
+        for setting in &mut settings {
+            self.change(setting);
+        }
+        let folder = self.output.folder()?;
+        let mut results = Vec::new();
+        for setting in &settings {
+            results.push(run(setting, folder.path())?);
+        }
+        output::write(
+            &Output {
+                results: &results,
+                preset: self.preset,
+            },
+            &self.output,
+            out,
+        )
+    }
+
+    /// Applies the flags given to `setting`.
+    fn change(&self, setting: &mut Setting) {
+        fn put<T: Copy>(place: &mut T, value: Option<T>) {
+            *place = value.unwrap_or(*place);
+        }
+        put(&mut setting.producers, self.producers);
+        put(&mut setting.writers, self.writers);
+        put(&mut setting.entries_per_producer, self.entries);
+        put(&mut setting.payload_bytes, self.payload);
+        put(&mut setting.writer_batch, self.writer_batch);
+        put(&mut setting.producer_batch, self.producer_batch);
+        put(&mut setting.queue_bytes, self.queue_bytes);
+        put(&mut setting.segment_bytes, self.segment_bytes);
+        put(&mut setting.compression, self.compression);
+        put(&mut setting.encrypt, self.encryption);
+        put(&mut setting.proofs, self.proofs);
+        put(&mut setting.durability, self.durability);
+        put(&mut setting.streams, self.destinations);
+        put(&mut setting.seed, self.seed);
+        put(&mut setting.repeats, self.repeats);
+        setting.erasable |= self.erasable;
+        if self.mixed {
+            setting.shape = Shape::Mixed;
+        }
+    }
+}
+
+impl OutputArguments {
+    /// The folder logs are made in; gone when the value is dropped.
+    pub(crate) fn folder(&self) -> Result<tempfile::TempDir, BenchError> {
+        Ok(match &self.dir {
+            Some(dir) => tempfile::tempdir_in(dir)?,
+            None => tempfile::tempdir()?,
+        })
+    }
+}
+
+fn compression(word: &str) -> Result<Compression, String> {
+    Compression::from_word(word).ok_or_else(|| "use zstd:1 to zstd:19, lz4 or none".into())
+}
+
+fn on_off(word: &str) -> Result<bool, String> {
+    match word {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("use on or off".into()),
+    }
+}
+
+fn proofs(word: &str) -> Result<Proofs, String> {
+    Proofs::from_word(word).ok_or_else(|| "use entry, section or frame".into())
+}
+
+fn durability(word: &str) -> Result<Durability, String> {
+    [Durability::Strict, Durability::Group, Durability::Relaxed]
+        .into_iter()
+        .find(|durability| durability.as_str() == word)
+        .ok_or_else(|| "use strict, group or relaxed".into())
+}

@@ -1,0 +1,183 @@
+//! Latency: each append at half the peak rate, the time until it is sealed, and durable appends of many threads.
+
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use probity_log::{Durability, Log, Options, StreamConfig, StreamName};
+use serde_json::json;
+
+use crate::command::{BenchError, LatencyArguments};
+use crate::ingest::root_key;
+use crate::workload::{Pool, Shape};
+
+/// Runs the three measurements.
+pub(crate) fn run(arguments: &LatencyArguments, out: &mut dyn Write) -> Result<(), BenchError> {
+    let folder = arguments.output.folder()?;
+    let pool = Pool::new(20_000, arguments.payload, Shape::Words, 1);
+    let peak = peak_rate(&pool, arguments.entries, &folder.path().join("peak"))?;
+    let (appends, durable_after) = half_rate(
+        &pool,
+        arguments.entries,
+        peak / 2.0,
+        &folder.path().join("half"),
+    )?;
+    let durable = durable_rate(&pool, arguments, &folder.path().join("durable"))?;
+    let at = |share: f64| percentile(&appends, share);
+    let value = json!({
+        "peak_entries_per_second": peak,
+        "append_p50_ns": at(0.5),
+        "append_p99_ns": at(0.99),
+        "append_p999_ns": at(0.999),
+        "append_max_ns": at(1.0),
+        "durable_after_p50_ns": percentile(&durable_after, 0.5),
+        "durable_after_max_ns": percentile(&durable_after, 1.0),
+        "durable_threads": arguments.threads,
+        "durable_appends_per_second": durable,
+    });
+    if arguments.output.json {
+        writeln!(out, "{value}")?;
+    } else {
+        writeln!(
+            out,
+            "append at half the peak of {peak:.0}/s: p50 {} ns, p99 {} ns, p99.9 {} ns",
+            at(0.5),
+            at(0.99),
+            at(0.999)
+        )?;
+        writeln!(
+            out,
+            "durable unasked after: p50 {:.2} ms, at most {:.2} ms; {} threads append durably {durable:.0}/s",
+            percentile(&durable_after, 0.5) / 1e6,
+            percentile(&durable_after, 1.0) / 1e6,
+            arguments.threads,
+        )?;
+    }
+    Ok(())
+}
+
+fn open(path: &Path) -> Result<Log, BenchError> {
+    let config = StreamConfig::default();
+    Log::create(
+        path,
+        "bench.example/log",
+        &root_key(),
+        config,
+        Options::default(),
+    )?;
+    Ok(Log::open(path, &root_key(), Options::default())?)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark measures with the system's clock"
+)]
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn peak_rate(pool: &Pool, entries: u64, path: &Path) -> Result<f64, BenchError> {
+    let log = open(path)?;
+    let mut appender = log.appender(&StreamName::default())?;
+    let started = Instant::now();
+    pool.for_each(0, entries, |entry| appender.append(entry).map(drop))?;
+    drop(appender);
+    log.close()?;
+    Ok(entries as f64 / started.elapsed().as_secs_f64())
+}
+
+/// Nanoseconds of each append, and of samples from append to durable.
+type Samples = (Vec<f64>, Vec<f64>);
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark measures with the system's clock"
+)]
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn half_rate(pool: &Pool, entries: u64, rate: f64, path: &Path) -> Result<Samples, BenchError> {
+    let log = open(path)?;
+    let mut appender = log.appender(&StreamName::default())?;
+    let mut appends = Vec::with_capacity(usize::try_from(entries).unwrap_or_default());
+    let mut durable_after = Vec::new();
+    let mut watched = None;
+    let started = Instant::now();
+    let mut number = 0_u64;
+    pool.for_each(0, entries, |entry| {
+        let due = Duration::from_secs_f64(number as f64 / rate);
+        while started.elapsed() < due {
+            std::hint::spin_loop();
+        }
+        let before = Instant::now();
+        let ticket = appender.append(entry)?;
+        appends.push(before.elapsed().as_nanos() as f64);
+        number += 1;
+        match watched {
+            None => watched = Some((ticket, before)),
+            Some((ticket, since)) if number % 64 == 0 && appender.receipt(ticket)?.is_some() => {
+                durable_after.push(since.elapsed().as_nanos() as f64);
+                watched = None;
+            }
+            Some(_) => {}
+        }
+        Ok::<(), BenchError>(())
+    })?;
+    drop(appender);
+    log.close()?;
+    appends.sort_by(f64::total_cmp);
+    durable_after.sort_by(f64::total_cmp);
+    Ok((appends, durable_after))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark measures with the system's clock"
+)]
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn durable_rate(pool: &Pool, arguments: &LatencyArguments, path: &Path) -> Result<f64, BenchError> {
+    let config = StreamConfig::default();
+    let options = Options {
+        durability: Durability::Strict,
+        queue_bytes: Options::QUEUE_BYTES.max((arguments.threads + 8) << 20),
+        ..Options::default()
+    };
+    Log::create(
+        path,
+        "bench.example/log",
+        &root_key(),
+        config,
+        options.clone(),
+    )?;
+    let log = Log::open(path, &root_key(), options)?;
+    let started = Instant::now();
+    std::thread::scope(|scope| {
+        let mut running = Vec::new();
+        for thread in 0..arguments.threads {
+            let log = &log;
+            running.push(scope.spawn(move || -> Result<(), BenchError> {
+                let mut appender = log.appender(&StreamName::default())?;
+                pool.for_each(thread, arguments.durable, |entry| {
+                    appender
+                        .append_durable(entry)
+                        .map(drop)
+                        .map_err(BenchError::from)
+                })
+            }));
+        }
+        running.into_iter().try_for_each(|thread| {
+            thread
+                .join()
+                .map_err(|_panicked| BenchError::Failed("a thread ended".into()))?
+        })
+    })?;
+    let seconds = started.elapsed().as_secs_f64();
+    log.close()?;
+    Ok((arguments.durable * arguments.threads as u64) as f64 / seconds)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a place within the samples"
+)]
+fn percentile(sorted: &[f64], share: f64) -> f64 {
+    let place = (sorted.len().saturating_sub(1) as f64 * share) as usize;
+    sorted.get(place).copied().unwrap_or(f64::NAN)
+}

@@ -1,0 +1,213 @@
+//! What producers append: entries of the seed's generator, made before the clock starts.
+
+use probity_format::row::row_bytes;
+use probity_format::{Action, Entry, Subjects, Timestamp};
+
+/// Which payload and which keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Shape {
+    /// Two words at random, uniform keys: the main and scaling benchmarks.
+    #[default]
+    Words,
+    /// Half compressible, keys by Zipf 0.99: the performance and compression benchmarks.
+    Mixed,
+}
+
+/// One entry's owned fields.
+struct Made {
+    key: Vec<u8>,
+    subject: String,
+    controller: String,
+    processor: String,
+    action: &'static str,
+    payload: Vec<u8>,
+    /// Nanoseconds since the entry before.
+    step: i64,
+}
+
+/// Entries that a producer appends over and over, with advancing times.
+pub(crate) struct Pool {
+    made: Vec<Made>,
+}
+
+/// Entries are stamped from here on; a fixed time makes runs comparable.
+const FIRST_TIME: i64 = 1_767_225_600_000_000_000;
+const ATTRIBUTES: [&str; 10] = [
+    "profile",
+    "settings",
+    "history",
+    "preferences",
+    "contacts",
+    "messages",
+    "photos",
+    "documents",
+    "videos",
+    "audio",
+];
+const ACTIONS: [&str; 4] = [Action::CREATE, Action::READ, Action::UPDATE, Action::DELETE];
+const COMMON: [&str; 16] = [
+    "null", "true", "false", "user", "admin", "value", "name", "email", "address", "status",
+    "active", "pending", "json", "error", "success", "table",
+];
+const USERS: u64 = 1000;
+const ZIPF: f64 = 0.99;
+
+impl Pool {
+    /// `count` entries with payloads of `payload_bytes`, the same for the same `seed`.
+    pub(crate) fn new(count: usize, payload_bytes: usize, shape: Shape, seed: u64) -> Self {
+        let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        let zipf = (shape == Shape::Mixed).then(|| zipf_table(10_000));
+        let made = (0..count)
+            .map(|_| make(&mut random, payload_bytes, zipf.as_deref()))
+            .collect();
+        Self { made }
+    }
+
+    /// Calls `visit` for `count` entries; the clock starts at a moment of its own for each producer.
+    pub(crate) fn for_each<E>(
+        &self,
+        producer: usize,
+        count: u64,
+        mut visit: impl FnMut(&Entry<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let start = FIRST_TIME.saturating_add(i64::try_from(producer).unwrap_or_default());
+        let mut time = start;
+        let mut done = 0;
+        for made in self.made.iter().cycle() {
+            if done == count {
+                break;
+            }
+            done += 1;
+            time += made.step;
+            visit(&made.entry(time))?;
+        }
+        Ok(())
+    }
+
+    /// Bytes of rows of `count` entries.
+    pub(crate) fn input_bytes(&self, count: u64) -> u64 {
+        let each: u64 = self
+            .made
+            .iter()
+            .map(|made| row_bytes(&made.entry(FIRST_TIME)) as u64)
+            .sum();
+        let entries = self.made.len() as u64;
+        each * (count / entries.max(1))
+            + self
+                .made
+                .iter()
+                .take(usize::try_from(count % entries.max(1)).unwrap_or_default())
+                .map(|made| row_bytes(&made.entry(FIRST_TIME)) as u64)
+                .sum::<u64>()
+    }
+}
+
+impl Made {
+    #[expect(clippy::expect_used, reason = "times of a run stay within this decade")]
+    fn entry(&self, time: i64) -> Entry<'_> {
+        let time = Timestamp::from_nanoseconds(time).expect("within the range");
+        Entry {
+            subjects: Subjects::joined(&self.subject),
+            controller: &self.controller,
+            processor: &self.processor,
+            payload: &self.payload,
+            ..Entry::new(time, self.action, &self.key)
+        }
+    }
+}
+
+fn make(random: &mut Random, payload_bytes: usize, zipf: Option<&[f64]>) -> Made {
+    let user = match zipf {
+        Some(table) => {
+            let point = random.fraction();
+            table.partition_point(|sum| *sum < point) as u64
+        }
+        None => random.below(USERS) + 1,
+    };
+    let attribute = pick(random, &ATTRIBUTES);
+    Made {
+        key: format!("user/user_{user}/{attribute}").into_bytes(),
+        subject: format!("user_{user}"),
+        controller: format!("controller_{}", random.below(10) + 1),
+        processor: format!("processor_{}", random.below(20) + 1),
+        action: pick(random, &ACTIONS),
+        payload: match zipf {
+            Some(_) => mixed(random, payload_bytes),
+            None => words(random, payload_bytes),
+        },
+        step: 300 + i64::try_from(random.below(400)).unwrap_or_default(),
+    }
+}
+
+/// "the" twice as often as "data", joined by spaces and cut to size.
+fn words(random: &mut Random, bytes: usize) -> Vec<u8> {
+    let mut text = Vec::with_capacity(bytes + 8);
+    while text.len() < bytes {
+        if !text.is_empty() {
+            text.push(b' ');
+        }
+        text.extend_from_slice(if random.below(3) < 2 { b"the" } else { b"data" });
+    }
+    text.truncate(bytes);
+    text
+}
+
+/// A fifth common words, a quarter numbers, punctuation and blanks, the rest random printable characters.
+fn mixed(random: &mut Random, bytes: usize) -> Vec<u8> {
+    let mut text = Vec::with_capacity(bytes + 16);
+    while text.len() < bytes {
+        match random.below(100) {
+            0..20 => text.extend_from_slice(pick(random, &COMMON).as_bytes()),
+            20..30 => {
+                text.extend_from_slice(pick(random, &["0", "1", "100", "404", "200"]).as_bytes())
+            }
+            30..35 => text.extend_from_slice(pick(random, &["{", "}", ":", ",", "\""]).as_bytes()),
+            35..45 => text.push(b' '),
+            _ => text.push(32 + u8::try_from(random.below(95)).unwrap_or_default()),
+        }
+    }
+    text.truncate(bytes);
+    text
+}
+
+fn pick<T: Copy + Default>(random: &mut Random, from: &[T]) -> T {
+    let place = usize::try_from(random.below(from.len() as u64)).unwrap_or_default();
+    from.get(place).copied().unwrap_or_default()
+}
+
+/// Cumulative probabilities of a Zipf distribution over `count` keys.
+fn zipf_table(count: u32) -> Vec<f64> {
+    let weights: Vec<f64> = (1..=count)
+        .map(|rank| f64::from(rank).powf(-ZIPF))
+        .collect();
+    let total: f64 = weights.iter().sum();
+    let mut sum = 0.0;
+    weights
+        .into_iter()
+        .map(|weight| {
+            sum += weight / total;
+            sum
+        })
+        .collect()
+}
+
+/// A xorshift generator: fast, and the same everywhere.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        (self.next() >> 11) % bound.max(1)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "53 bits fit exactly")]
+    fn fraction(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
