@@ -20,7 +20,7 @@ pub const RANKS: [(&str, u8); 12] = [
 
 /// Libraries that have a home: only the crates named may depend on them, for tests too.
 pub const HOMES: [(&str, &[&str]); 9] = [
-    ("tokio", &["probity-proxy", "probity-http"]),
+    ("tokio", &["probity-proxy", "probity-http", "probity-cli"]),
     ("zstd-safe", &["probity-format", "probity-bench"]),
     ("lz4_flex", &["probity-format", "probity-bench"]),
     ("redb", &["probity-proxy", "probity-http"]),

@@ -1,0 +1,146 @@
+# shellcheck shell=bash
+# What ./run, ./test and ./check share: finding Rust, installing Debian packages, timing stages.
+
+# The oldest Rust that builds this repository; equals rust-version in Cargo.toml.
+rust_minor_min=95
+# The Go release for the foreign verifiers where Debian's own is too old for them.
+go_release=1.26.0
+go_minor_min=24
+
+# One target folder for the workspace and the fuzz targets, the same from wherever cargo is called.
+target=${CARGO_TARGET_DIR:-target}
+mkdir -p "$target"
+target=$(cd "$target" && pwd)
+export CARGO_TARGET_DIR=$target
+
+stop() {
+    printf '%s\n' "$*" >&2
+    exit 1
+}
+
+has() {
+    command -v "$1" > /dev/null 2>&1
+}
+
+# Runs a command as root, without ever asking for a password.
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif has sudo && sudo -n true 2> /dev/null; then
+        sudo -n "$@"
+    else
+        return 1
+    fi
+}
+
+# install PACKAGE...: from Debian, without recommended packages and without starting a service.
+install() {
+    local made_policy='' status=0
+    has apt-get || stop "needed and not installed: $*; install them and run this again"
+    as_root true || stop "needed and not installed: $*; run as root: apt-get install $*"
+    printf 'installing %s\n' "$*"
+    if [ -z "${packages_known:-}" ]; then
+        as_root apt-get update -qq || stop 'apt-get update failed, see above'
+        packages_known=yes
+    fi
+    # Debian starts a service when it installs one, unless this file says no. Tests start their
+    # own servers, on their own sockets.
+    if [ ! -e /usr/sbin/policy-rc.d ]; then
+        printf '#!/bin/sh\nexit 101\n' | as_root tee /usr/sbin/policy-rc.d > /dev/null
+        as_root chmod 755 /usr/sbin/policy-rc.d
+        made_policy=yes
+        trap 'as_root rm -f /usr/sbin/policy-rc.d' EXIT
+    fi
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        -o Dpkg::Use-Pty=0 "$@" > "$target/install.log" 2>&1 || status=$?
+    if [ -n "$made_policy" ]; then
+        as_root rm -f /usr/sbin/policy-rc.d
+        trap - EXIT
+    fi
+    if [ "$status" -ne 0 ]; then
+        cat "$target/install.log" >&2
+        stop "apt-get install $* failed, see above"
+    fi
+}
+
+# no_service NAME: a service that an install above brought along does not start with the machine.
+no_service() {
+    if [ -d /run/systemd/system ]; then as_root systemctl disable --quiet "$1" || true; fi
+}
+
+need_rust() {
+    local version minor
+    if ! has cargo && [ -x "$HOME/.cargo/bin/cargo" ]; then PATH=$HOME/.cargo/bin:$PATH; fi
+    has cargo || stop "Rust is missing: install rustup as https://rustup.rs says, then run this again"
+    version=$(cargo --version) || stop 'cargo does not start, see above'
+    minor=$(printf '%s\n' "$version" | sed -n 's/^cargo 1\.\([0-9]*\)\..*/\1/p')
+    [ "${minor:-0}" -ge "$rust_minor_min" ] \
+        || stop "$version is too old: 1.$rust_minor_min is needed; rustup installs it by itself"
+    has cc || install gcc libc6-dev
+}
+
+need_redis() {
+    if has redis-server && has redis-cli && has redis-benchmark; then return; fi
+    install redis-server redis-tools
+    no_service redis-server
+}
+
+need_databases() {
+    if ! has mariadbd && [ ! -x /usr/sbin/mariadbd ]; then
+        install mariadb-server
+        no_service mariadb
+    fi
+    if has postgres || compgen -G '/usr/lib/postgresql/*/bin/postgres' > /dev/null; then return; fi
+    # The package would create a cluster of its own; tests create theirs.
+    if [ ! -e /etc/postgresql-common/createcluster.conf ]; then
+        as_root mkdir -p /etc/postgresql-common
+        printf 'create_main_cluster = false\n' \
+            | as_root tee /etc/postgresql-common/createcluster.conf > /dev/null
+    fi
+    install postgresql
+    no_service postgresql
+}
+
+go_is_new_enough() {
+    local minor
+    minor=$("$1" env GOVERSION 2> /dev/null | sed -n 's/^go1\.\([0-9]*\).*/\1/p')
+    [ "${minor:-0}" -ge "$go_minor_min" ]
+}
+
+# Debian 12 has Go 1.19. It can fetch a later release as a module, which is how Go itself does it.
+need_go() {
+    local name cache
+    if has go && go_is_new_enough go; then return; fi
+    has go || install golang-go ca-certificates
+    go_is_new_enough go && return
+    name=golang.org/toolchain@v0.0.1-go$go_release.linux-$(go env GOARCH)
+    printf 'fetching Go %s\n' "$go_release"
+    (cd "$target" && go mod download "$name") || stop "Go 1.$go_minor_min or later is needed"
+    cache=$(go env GOMODCACHE)/$name
+    chmod u+x "$cache"/bin/* "$cache"/pkg/tool/*/*
+    PATH=$cache/bin:$PATH
+    go_is_new_enough go || stop "Go 1.$go_minor_min or later is needed"
+}
+
+need_shellcheck() {
+    has shellcheck || install shellcheck
+}
+
+# stage NAME COMMAND...: runs it, shows its output and keeps it in $output for the counts. What
+# came of it is in $stage_status: called in a condition, bash would not stop the command at its
+# first error.
+output=$target/stage.log
+stage() {
+    local name=$1 began=$SECONDS verdict=passed
+    shift
+    printf '\n== %s\n' "$name"
+    set +e
+    (
+        set -e
+        "$@"
+    ) 2>&1 | tee "$output"
+    stage_status=${PIPESTATUS[0]}
+    set -e
+    if [ "$stage_status" -ne 0 ]; then verdict=FAILED; fi
+    printf '== %s: %s after %s s\n' "$name" "$verdict" "$((SECONDS - began))"
+}

@@ -1,0 +1,270 @@
+//! Frames and what is inside them: sections, columns, compressed bytes; and the records of frames.
+
+use probity_format::DecodeError;
+use probity_format::column::{ColumnSet, Columns, Encoder};
+use probity_format::compress::{Compressor, Decompressor};
+use probity_format::frame::{Frame, FrameHeader};
+use probity_format::keys::{MasterKey, Secret, SectionKey};
+use probity_format::record::Record;
+use probity_format::row::{Rows, TEXT_COLUMNS};
+use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys};
+use probity_format::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
+use probity_format::stream::{Cipher, Compression, Proofs, StreamConfig, StreamId};
+
+use crate::Target;
+use crate::targets::entry::{entries, row};
+
+pub(super) const TARGETS: &[Target] = &[
+    Target {
+        name: "frame",
+        seeds: frame_seeds,
+        check: check_frame,
+    },
+    Target {
+        name: "record",
+        seeds: record_seeds,
+        check: check_record,
+    },
+    Target {
+        name: "segment",
+        seeds: segment_seeds,
+        check: check_segment,
+    },
+    Target {
+        name: "columns",
+        seeds: column_seeds,
+        check: check_columns,
+    },
+    Target {
+        name: "compressed",
+        seeds: compressed_seeds,
+        check: check_compressed,
+    },
+];
+
+/// The most a compressed input may say it holds, so that the time goes into parsing.
+const PLAIN_BYTES_MAX: usize = 1 << 16;
+
+const STREAM: StreamId = StreamId::from_bytes([7; 32]);
+
+struct NoSubjects;
+
+impl SubjectKeys for NoSubjects {
+    fn section_key(
+        &mut self,
+        _subjects: &str,
+        _epoch_salt: &[u8; 32],
+        _frame: u64,
+        _section: u32,
+    ) -> Result<([u8; 16], SectionKey), DecodeError> {
+        Ok(([1; 16], SectionKey::from_bytes([2; 32])))
+    }
+}
+
+fn rows() -> Vec<u8> {
+    entries().iter().flat_map(row).collect()
+}
+
+fn sealed(config: StreamConfig) -> (Vec<u8>, Record) {
+    let epoch = MasterKey::new(Secret::new([3; 32])).epoch_key(&STREAM, 4, &[5; 32]);
+    let place = FramePlace {
+        stream: STREAM,
+        frame: 9,
+        first_entry: 27,
+        seed: 1,
+    };
+    let mut bytes = Vec::new();
+    let record = FrameSealer::new(config)
+        .and_then(|mut sealer| sealer.seal(&place, &epoch, &[&rows()], &mut NoSubjects, &mut bytes))
+        .expect("the seed is sealed");
+    bytes.truncate(usize::try_from(record.length).unwrap_or(usize::MAX));
+    (bytes, record)
+}
+
+fn configs() -> Vec<StreamConfig> {
+    let mut configs = Vec::new();
+    for compression in [Compression::None, Compression::Zstd(1), Compression::Lz4] {
+        for cipher in [Cipher::DangerNone, Cipher::Aes256Gcm] {
+            configs.push(StreamConfig {
+                cipher,
+                compression,
+                ..StreamConfig::default()
+            });
+        }
+    }
+    configs.push(StreamConfig {
+        proofs: Proofs::Frame,
+        ..StreamConfig::JOURNAL
+    });
+    configs.push(StreamConfig {
+        erasable: true,
+        ..StreamConfig::JOURNAL
+    });
+    configs
+}
+
+fn frame_seeds() -> Vec<Vec<u8>> {
+    configs()
+        .into_iter()
+        .map(|config| sealed(config).0)
+        .collect()
+}
+
+/// A frame's header has one form, its sections lie inside it, and opening them ends.
+fn check_frame(data: &[u8]) -> bool {
+    if let Ok(header) = FrameHeader::decode(data) {
+        assert!(data.starts_with(&header.encode()));
+    }
+    let Ok(frame) = Frame::parse(data) else {
+        return false;
+    };
+    let covered: usize = frame
+        .sections
+        .iter()
+        .map(|section| frame.sealed(section).len())
+        .sum();
+    assert!(covered < data.len());
+    // A root is a function of the bytes; whether it is the one stored is another question.
+    assert_eq!(
+        frame.is_whole(),
+        frame.trailer() == Some(frame.sealed_root())
+    );
+    assert_eq!(frame.record(1, 2).sealed_root, frame.sealed_root());
+    let mut decompressor = Decompressor::default();
+    let key = SectionKey::from_bytes([2; 32]);
+    for number in 0..=u32::try_from(frame.sections.len()).unwrap_or(u32::MAX) {
+        if let Ok(body) = frame.open(number, Some(&key), &mut decompressor) {
+            walk(&body.packed, &body.plain);
+        }
+    }
+    true
+}
+
+fn record_seeds() -> Vec<Vec<u8>> {
+    configs()
+        .into_iter()
+        .map(|config| sealed(config).1.encode().to_vec())
+        .collect()
+}
+
+/// A record has one form.
+fn check_record(data: &[u8]) -> bool {
+    let Ok(record) = Record::decode(data) else {
+        return false;
+    };
+    assert_eq!(record.encode().as_slice(), data);
+    assert!(record.end() >= record.offset && record.next_entry() >= record.first_entry);
+    true
+}
+
+const SEGMENT: SegmentHeader = SegmentHeader {
+    number: 3,
+    stream: STREAM,
+    fingerprint: [8; 32],
+    first_frame: 9,
+    first_entry: 27,
+};
+
+fn segment_seeds() -> Vec<Vec<u8>> {
+    vec![SEGMENT.encode().to_vec()]
+}
+
+/// A header is accepted in its one form only, and a difference is placed inside it.
+fn check_segment(data: &[u8]) -> bool {
+    let Ok(bytes) = <&[u8; SEGMENT_HEADER_BYTES]>::try_from(data) else {
+        return false;
+    };
+    match SEGMENT.check(bytes) {
+        Ok(()) => assert_eq!(*bytes, SEGMENT.encode()),
+        Err(error) => assert!(error.offset < SEGMENT_HEADER_BYTES),
+    }
+    true
+}
+
+/// The input of the columns: how many bytes are packed, in two bytes, then both parts.
+fn column_seeds() -> Vec<Vec<u8>> {
+    let rows = rows();
+    let mut seeds = Vec::new();
+    for set in [ColumnSet::ALL, ColumnSet::SHARED, ColumnSet::SUBJECT] {
+        let mut encoder = Encoder::default();
+        encoder.begin(set, 1);
+        for row in Rows::new(&rows) {
+            encoder.push(&row);
+        }
+        let parts = encoder.finish();
+        let length = u16::try_from(parts.packed.len()).expect("a seed is short");
+        seeds.push([&length.to_le_bytes(), parts.packed, parts.plain].concat());
+    }
+    seeds
+}
+
+fn check_columns(data: &[u8]) -> bool {
+    let Some((length, rest)) = data.split_first_chunk::<2>() else {
+        return false;
+    };
+    let length = usize::from(u16::from_le_bytes(*length));
+    rest.split_at_checked(length)
+        .is_some_and(|(packed, plain)| walk(packed, plain))
+}
+
+/// Every value of decoded columns can be asked for, and one past the end too.
+fn walk(packed: &[u8], plain: &[u8]) -> bool {
+    let Ok(columns) = Columns::decode(packed, plain) else {
+        return false;
+    };
+    for index in 0..=columns.len() {
+        let _ = (
+            columns.time(index),
+            columns.outcome(index),
+            columns.payload(index),
+        );
+        assert!(
+            columns
+                .texts(index)
+                .iter()
+                .all(|text| text.len() <= plain.len())
+        );
+    }
+    for column in 0..=TEXT_COLUMNS {
+        if let Some(text) = columns.text(column) {
+            assert!((0..columns.len()).all(|index| {
+                text.number(index) < text.words().len() || text.word(index).is_empty()
+            }));
+        }
+    }
+    true
+}
+
+/// The compressor's code, the length it opens to in three bytes, and the compressed bytes.
+fn compressed_seeds() -> Vec<Vec<u8>> {
+    let plain = rows().repeat(4);
+    let length = u32::try_from(plain.len())
+        .expect("a seed is short")
+        .to_le_bytes();
+    let mut seeds = Vec::new();
+    for compression in [Compression::None, Compression::Zstd(3), Compression::Lz4] {
+        let mut compressor = Compressor::new(compression).expect("the level is known");
+        let mut bytes = vec![0; compressor.bound(plain.len())];
+        let used = compressor
+            .compress(&plain, &mut bytes)
+            .expect("the seed is compressed");
+        bytes.truncate(used);
+        seeds.push([&[compressor.code()], &length[..3], &bytes].concat());
+    }
+    seeds
+}
+
+/// What opens has exactly the length it says.
+fn check_compressed(data: &[u8]) -> bool {
+    let Some(([code, length @ ..], bytes)) = data.split_first_chunk::<4>() else {
+        return false;
+    };
+    let [low, middle, high] = *length;
+    let length = usize::try_from(u32::from_le_bytes([low, middle, high, 0])).unwrap_or(usize::MAX);
+    if length > PLAIN_BYTES_MAX {
+        return false;
+    }
+    let opened = Decompressor::default().decompress(*code, bytes, length);
+    assert!(opened.as_ref().is_ok_and(|plain| plain.len() == length) || opened.is_err());
+    opened.is_ok()
+}

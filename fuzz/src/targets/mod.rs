@@ -1,0 +1,23 @@
+//! The targets by the room they feed. A new target is one entry in its room's list.
+
+mod entry;
+mod frame;
+mod geometry;
+mod tlog;
+mod wire;
+
+use crate::Target;
+
+/// Every room's targets.
+pub(crate) const ALL: &[&[Target]] = &[
+    wire::TARGETS,
+    entry::TARGETS,
+    frame::TARGETS,
+    geometry::TARGETS,
+    tlog::TARGETS,
+];
+
+/// The input as text, nothing when it is not UTF-8.
+fn text(data: &[u8]) -> Option<&str> {
+    std::str::from_utf8(data).ok()
+}
