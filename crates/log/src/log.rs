@@ -222,7 +222,7 @@ impl Log {
             }
             return Err(refused("it exists with another configuration"));
         }
-        journal.append(core, &[JournalEntry::stream_create(name, &config)])?;
+        journal.append(core, &[JournalEntry::stream_create(name, config)])?;
         let id = StreamId::new(&core.fingerprint, name, &config);
         let origin = core.geometry.stream_origin(name.as_str());
         let empty = Stream::empty(id, core.fingerprint);

@@ -82,16 +82,15 @@ fn sealer_for(
     sealers: &mut Vec<(StreamConfig, FrameSealer)>,
     config: StreamConfig,
 ) -> Result<&mut FrameSealer, LogError> {
-    let place = match sealers.iter().position(|(known, _)| *known == config) {
-        Some(place) => place,
-        None => {
-            let sealer = FrameSealer::new(config).map_err(|error| LogError::Broken {
-                place: "compressor".into(),
-                reason: error.to_string(),
-            })?;
-            sealers.push((config, sealer));
-            sealers.len().saturating_sub(1)
-        }
+    let place = if let Some(place) = sealers.iter().position(|(known, _)| *known == config) {
+        place
+    } else {
+        let sealer = FrameSealer::new(config).map_err(|error| LogError::Broken {
+            place: "compressor".into(),
+            reason: error.to_string(),
+        })?;
+        sealers.push((config, sealer));
+        sealers.len().saturating_sub(1)
     };
     sealers
         .get_mut(place)

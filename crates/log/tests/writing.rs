@@ -1,5 +1,11 @@
 //! Appending: order, receipts, durability, closing, reopening, refusing.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test that cannot go on has failed, and attacks reach around the storage"
+)]
+
 use std::path::Path;
 use std::time::Duration;
 
