@@ -2,4 +2,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod args;
+pub mod command;
+pub mod config;
 pub mod entry_json;
+pub mod failure;
+mod key_file;
+mod log_sink;
+mod output;

@@ -100,7 +100,7 @@ impl<R: BufRead> Lines<R> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufReader, Read};
+    use std::io::{BufReader, Read as _};
 
     use super::*;
 
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn memory_stays_at_the_limit_for_a_line_of_any_length() {
-        let endless = std::io::repeat(b'x').take(64 << 20).chain(&b"\nend"[..]);
+        let endless = io::repeat(b'x').take(64 << 20).chain(&b"\nend"[..]);
         let mut lines = Lines::new(BufReader::new(endless));
         assert_eq!(lines.next_line().unwrap(), Some(Line::TooLong));
         assert!(lines.line.capacity() <= 4 * LINE_BYTES_MAX);
