@@ -7,8 +7,11 @@
 
 use std::path::PathBuf;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use probity_format::Timestamp;
+use probity_format::{Outcome, Timestamp};
+use probity_log::reader::Filter;
 use probity_log::{Compression, Durability, Proofs, StreamConfig, StreamName};
 
 use crate::entry_json::parse_time;
@@ -43,7 +46,10 @@ pub enum Command {
     Init(Init),
     Append(Append),
     Proxy(Proxy),
+    Verify(Verify),
+    Export(Export),
     Stream(Stream),
+    Keys(Keys),
 }
 
 /// Creates a log, and a root key for it unless there is one.
@@ -179,6 +185,171 @@ pub struct Proxy {
     pub key: Option<PathBuf>,
 }
 
+/// Checks every stored byte against the signatures, without any secret.
+///
+/// Without --key contents stay closed and the log's own first key is believed. With a verifier key
+/// signatures must begin with that key; with the root key contents are opened and checked too.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity verify audit
+  probity verify copy-of-audit --key audit.vkey --json
+  probity verify audit --key audit.key
+  probity verify audit --since yesterday/streams/default/checkpoint")]
+pub struct Verify {
+    /// Folder of the log, or of a copy
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Verifier key or root key
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// Threads [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// A checkpoint kept from before: only the growth since is read
+    #[arg(long, value_name = "CHECKPOINT")]
+    pub since: Option<PathBuf>,
+    /// Read only frames with entries at or after this time
+    #[arg(long, value_name = "T", value_parser = time)]
+    pub from: Option<Timestamp>,
+    /// Read only frames with entries before this time
+    #[arg(long, value_name = "T", value_parser = time)]
+    pub to: Option<Timestamp>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Writes entries out, in order, in the form that append takes, or as CSV.
+///
+/// Subjects of one entry stand on lines of their own within a CSV cell. Cells may begin with = + -
+/// or @, which spreadsheets run as formulas: use --spreadsheet-safe for those.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity export audit --format jsonl -o entries.jsonl
+  probity export audit --subject 7 --from 2026-01-01T00:00:00Z --format csv
+  probity export audit --format jsonl | probity append other-log")]
+pub struct Export {
+    /// Folder of the log
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Form of the output
+    #[arg(long, value_enum, value_name = "FORM")]
+    pub format: ExportFormat,
+    /// File to write; it appears once it is complete, for its owner alone [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Which entries.
+    #[command(flatten)]
+    pub filter: FilterChoice,
+    /// Put an apostrophe before CSV cells that a spreadsheet would run as a formula
+    #[arg(long)]
+    pub spreadsheet_safe: bool,
+    /// Root key file [default: PROBITY_KEY_FILE, else DIR.key]
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+}
+
+/// The forms of an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// One JSON object per line, as append takes them
+    Jsonl,
+    /// Comma-separated values with a heading
+    Csv,
+}
+
+/// Which entries are wanted; everything given must match.
+#[derive(ClapArgs)]
+pub struct FilterChoice {
+    /// Only this stream [default: all but the journal]
+    #[arg(long, value_name = "S", value_parser = StreamName::new)]
+    pub stream: Option<StreamName>,
+    /// Only entries that concern this subject
+    #[arg(long, value_name = "S")]
+    pub subject: Option<String>,
+    /// Only entries with exactly this key
+    #[arg(long, value_name = "K")]
+    pub key: Option<String>,
+    /// The same for a binary key, in base64
+    #[arg(long, value_name = "K", conflicts_with = "key", value_parser = parse_base64)]
+    pub key_base64: Option<Base64Bytes>,
+    /// Only this action
+    #[arg(long, value_name = "A")]
+    pub action: Option<String>,
+    /// Only this actor
+    #[arg(long, value_name = "A")]
+    pub actor: Option<String>,
+    /// Only this purpose
+    #[arg(long, value_name = "P")]
+    pub purpose: Option<String>,
+    /// Only this outcome: ok, denied, failed or absent
+    #[arg(long, value_name = "O", value_parser = parse_outcome)]
+    pub outcome: Option<Outcome>,
+    /// Only at or after this time
+    #[arg(long, value_name = "T", value_parser = time)]
+    pub from: Option<Timestamp>,
+    /// Only before this time
+    #[arg(long, value_name = "T", value_parser = time)]
+    pub to: Option<Timestamp>,
+}
+
+/// Bytes that were written as base64.
+#[derive(Debug, Clone)]
+pub struct Base64Bytes(Vec<u8>);
+
+impl FilterChoice {
+    /// The filter chosen.
+    pub fn filter(&self) -> Filter {
+        let key = self.key.as_ref().map(|key| key.as_bytes().to_vec());
+        Filter {
+            stream: self.stream.clone(),
+            subject: self.subject.clone(),
+            key: key.or_else(|| self.key_base64.as_ref().map(|key| key.0.clone())),
+            action: self.action.clone(),
+            actor: self.actor.clone(),
+            purpose: self.purpose.clone(),
+            outcome: self.outcome,
+            from: self.from.map(Timestamp::nanoseconds),
+            to: self.to.map(Timestamp::nanoseconds),
+        }
+    }
+}
+
+/// Shows the log's keys.
+#[derive(ClapArgs)]
+pub struct Keys {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: KeysCommand,
+}
+
+/// What to do with keys.
+#[derive(Subcommand)]
+#[expect(
+    missing_docs,
+    reason = "each command's description stands at its arguments"
+)]
+pub enum KeysCommand {
+    Status(KeysStatus),
+}
+
+/// Shows which keys a log has and whether the root key at hand opens it.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity keys status audit
+  probity keys status audit --json")]
+pub struct KeysStatus {
+    /// Folder of the log
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Root key file [default: PROBITY_KEY_FILE, else DIR.key]
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Creates or lists streams.
 #[derive(ClapArgs)]
 pub struct Stream {
@@ -259,6 +430,17 @@ impl From<DurabilityChoice> for Durability {
 
 fn parse_proofs(word: &str) -> Result<Proofs, &'static str> {
     Proofs::from_word(word).ok_or("use entry, section or frame")
+}
+
+fn parse_outcome(word: &str) -> Result<Outcome, &'static str> {
+    Outcome::from_word(word).ok_or("use ok, denied, failed or absent")
+}
+
+fn parse_base64(text: &str) -> Result<Base64Bytes, &'static str> {
+    STANDARD
+        .decode(text)
+        .map(Base64Bytes)
+        .map_err(|_where| "use the standard base64 alphabet with padding")
 }
 
 fn parse_compression(word: &str) -> Result<Compression, &'static str> {

@@ -1,18 +1,22 @@
 //! The commands: each takes its arguments and calls the library.
 
 mod append;
+mod export;
 mod init;
+mod keys;
 mod proxy;
 mod stream;
+mod verify;
 
 use std::fs;
 use std::path::Path;
 
 use probity_format::geometry::{Geometry, GeometryError};
 use probity_format::limits::FORMAT_VERSION;
+use probity_log::reader::Reader;
 use probity_log::{Log, LogError, Options};
 
-use crate::args::{Args, Command, StreamCommand};
+use crate::args::{Args, Command, KeysCommand, StreamCommand};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
@@ -27,6 +31,11 @@ pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
         Command::Init(args) => init::run(&args, environment),
         Command::Append(args) => append::run(&args, environment),
         Command::Proxy(args) => proxy::run(&args, environment),
+        Command::Verify(args) => verify::run(&args),
+        Command::Export(args) => export::run(&args, environment),
+        Command::Keys(args) => match args.command {
+            KeysCommand::Status(args) => keys::status(&args, environment),
+        },
         Command::Stream(args) => match args.command {
             StreamCommand::Create(args) => stream::create(&args, environment),
             StreamCommand::List(args) => stream::list(&args, environment),
@@ -56,6 +65,17 @@ fn open_log(
         note(&format!("repaired: {repair}"));
     }
     Ok(log)
+}
+
+/// Opens the log at `dir` for reading, beside whoever writes to it.
+fn open_reader(
+    dir: &Path,
+    key: Option<&Path>,
+    environment: &Environment,
+) -> Result<Reader, Failure> {
+    check_is_log(dir)?;
+    let root = key_file::read_root(&environment.key_path(key, dir))?;
+    Ok(Reader::open(dir, &root)?)
 }
 
 /// Refuses a place without a log in it; whether it is a sound one is for the library to say.

@@ -3,7 +3,7 @@
 use probity_log::Options;
 use serde::Serialize;
 
-use super::open_log;
+use super::{open_log, open_reader};
 use crate::args::{StreamCreate, StreamList};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -35,16 +35,9 @@ pub(crate) fn create(args: &StreamCreate, environment: &Environment) -> Result<S
 }
 
 pub(crate) fn list(args: &StreamList, environment: &Environment) -> Result<Status, Failure> {
-    let log = open_log(
-        &args.dir,
-        args.key.as_deref(),
-        environment,
-        Options::default(),
-    )?;
-    let streams = log.streams();
-    log.close()?;
-    let rows: Vec<Row> = streams
-        .iter()
+    let reader = open_reader(&args.dir, args.key.as_deref(), environment)?;
+    let mut rows: Vec<Row> = reader
+        .streams()
         .map(|(name, config)| Row {
             name: name.to_string(),
             proofs: config.proofs.as_str(),
@@ -53,6 +46,7 @@ pub(crate) fn list(args: &StreamList, environment: &Environment) -> Result<Statu
             erasable: config.erasable,
         })
         .collect();
+    rows.sort_by(|one, other| one.name.cmp(&other.name));
     let mut output = Output::new();
     if args.json {
         output.json(&rows)?;
