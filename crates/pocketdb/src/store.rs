@@ -1,0 +1,762 @@
+//! The store: commit buffer, units of rows, commit, rollback and recovery in bounded memory.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crate::buffer::{self, ChainEnd};
+use crate::bytes::{narrow, part, put, take, u32_at, u64_at};
+use crate::error::{Error, Result};
+use crate::flash::{BLOCK_PAGES, FlashCounters, Nand, PAGE_BYTES, PageState, SECTOR_BYTES};
+use crate::limits::{BUFFER_BLOCKS, TABLES_MAX, UNIT_ROWS};
+use crate::root::{
+    DIRECTORY_AT, DIRECTORY_ENTRY_BYTES, RootRecord, SCHEMA_AT, SecureStore, format_store,
+    read_head, read_newest, write_record,
+};
+use crate::seal::{CipherCounters, PAYLOAD_BYTES, PageIdentity, ROLE_BUFFER, ROLE_DATA, Seal};
+
+/// Rows of one table that may wait in the commit buffer, the open transaction included.
+const WINDOW_ROWS: u32 = 448;
+/// Pages of the commit buffer's ring.
+const RING_PAGES: u64 = BUFFER_BLOCKS as u64 * BLOCK_PAGES as u64;
+/// Pages of the ring in use at which the waiting rows are written again, densely.
+const DENSIFY_PAGES: u64 = RING_PAGES / 2;
+/// Distance between the unit epochs of two openings.
+const EPOCHS_PER_OPENING: u64 = 1 << 20;
+/// Page frames a store keeps at most, and at least.
+const FRAMES: core::ops::RangeInclusive<usize> = 2..=12;
+/// Pages of the ring kept free for writing the waiting rows again.
+const RESERVE_PAGES: u64 = RING_PAGES / 4;
+/// Stack set aside in the plan of the memory.
+const STACK_BYTES: usize = 8 * 1024;
+/// Directory entries that one table takes at a time.
+const CHUNK_ENTRIES: u32 = 64;
+/// Bytes of one chunk of the directory.
+const CHUNK_BYTES: usize = CHUNK_ENTRIES as usize * DIRECTORY_ENTRY_BYTES;
+
+/// Operations since the store was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StoreCounters {
+    /// Operations of the flash device.
+    pub flash: FlashCounters,
+    /// Operations of the cipher.
+    pub cipher: CipherCounters,
+    /// Records written to the secure store.
+    pub root_writes: u64,
+    /// Bytes of memory in use, the same at every size of the database.
+    pub memory_bytes: usize,
+}
+
+struct Frame {
+    page: u32,
+    epoch: u64,
+    used: u64,
+    bytes: Box<[u8]>,
+}
+
+/// Tables of fixed-width rows on flash; a row's id is its rank of insertion, beginning at 1.
+pub struct Store<F: Nand, S: SecureStore> {
+    flash: F,
+    secure: S,
+    seal: Seal,
+    widths: Vec<u16>,
+    committed: RootRecord,
+    /// Rows of every table, those of the open transaction included (the paper's End).
+    rows: [u32; TABLES_MAX],
+    /// Per table, the buffer page of each waiting row, by id modulo [`WINDOW_ROWS`].
+    places: Vec<u64>,
+    /// The buffer page being filled.
+    open_page: Box<[u8]>,
+    open_used: usize,
+    chain: ChainEnd,
+    buffer_next: u64,
+    frames: Vec<Frame>,
+    /// The table that owns each chunk of the directory.
+    chunks: Vec<u8>,
+    clock: u64,
+    root_writes: u64,
+    memory_bytes: usize,
+    poisoned: bool,
+}
+
+impl<F: Nand, S: SecureStore> Store<F, S> {
+    /// Creates an empty store of tables with rows of `widths` bytes.
+    ///
+    /// `secret` is fresh randomness; it never leaves the secure store. `memory` bytes bound what
+    /// the store allocates.
+    ///
+    /// # Errors
+    /// [`Error::Limit`], [`Error::Memory`], or a failure of the device or the secure store.
+    pub fn create(
+        flash: F,
+        mut secure: S,
+        secret: &[u8; 32],
+        widths: &[u16],
+        memory: usize,
+    ) -> Result<Self> {
+        if widths.is_empty() || widths.len() > TABLES_MAX {
+            return Err(Error::Limit("the number of tables"));
+        }
+        let fits = |width: &u16| (1..=buffer::ROW_FIT_BYTES).contains(&usize::from(*width));
+        if !widths.iter().all(fits) {
+            return Err(Error::Limit("the width of a row"));
+        }
+        if flash.blocks() <= BUFFER_BLOCKS {
+            return Err(Error::DeviceFull);
+        }
+        memory_plan(widths.len(), secure.capacity(), memory)?;
+        if waiting_pages(widths) > RESERVE_PAGES - 2 * u64::from(BLOCK_PAGES) {
+            return Err(Error::Limit("the width of all rows together"));
+        }
+        let mut seal = Seal::new(secret);
+        let mut schema = Vec::with_capacity(widths.len() * 2);
+        for width in widths {
+            schema.extend_from_slice(&width.to_le_bytes());
+        }
+        let mut record = RootRecord::empty(BUFFER_BLOCKS * BLOCK_PAGES);
+        record.schema_bytes = narrow(schema.len());
+        record.schema_code = seal.root_code(&schema);
+        secure.write(SCHEMA_AT, &schema)?;
+        write_record(&mut secure, &mut seal, &record)?;
+        // The head comes last: without it nothing opens.
+        format_store(&mut secure, flash.blocks(), secret)?;
+        Self::open(flash, secure, memory)
+    }
+
+    /// Opens a store and restores exactly its committed state.
+    ///
+    /// # Errors
+    /// [`Error::Root`], [`Error::NewerFormat`], [`Error::Tampered`], [`Error::Memory`], or a
+    /// failure of the device or the secure store.
+    pub fn open(flash: F, mut secure: S, memory: usize) -> Result<Self> {
+        let (blocks, secret) = read_head(&mut secure)?;
+        if blocks != flash.blocks() {
+            return Err(Error::Root("belongs to a device of another size"));
+        }
+        let mut seal = Seal::new(&secret);
+        let committed = read_newest(&mut secure, &mut seal)?;
+        let widths = read_widths(&mut secure, &mut seal, &committed)?;
+        let (frames, memory_bytes) = memory_plan(widths.len(), secure.capacity(), memory)?;
+        let chunks = read_chunks(&mut secure, &committed)?;
+        let blank = || vec_of(PAGE_BYTES).into_boxed_slice();
+        let mut store = Self {
+            places: alloc::vec![0; widths.len() * WINDOW_ROWS as usize],
+            rows: committed.tables.map(|table| table.rows),
+            chain: ChainEnd {
+                sequence: committed.buffer_last,
+                code: committed.buffer_code,
+            },
+            buffer_next: committed.buffer_next,
+            frames: (0..frames)
+                .map(|_| Frame {
+                    page: u32::MAX,
+                    epoch: 0,
+                    used: 0,
+                    bytes: blank(),
+                })
+                .collect(),
+            open_page: blank(),
+            open_used: 0,
+            chunks,
+            clock: 0,
+            root_writes: 0,
+            memory_bytes,
+            poisoned: false,
+            flash,
+            secure,
+            seal,
+            widths,
+            committed,
+        };
+        store.recover()?;
+        Ok(store)
+    }
+
+    /// Appends a row in the open transaction and returns its id.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] when the transaction holds too many rows of the table (roll it back or
+    /// commit it), [`Error::Value`] for a row of another width.
+    pub fn insert(&mut self, table: usize, row: &[u8]) -> Result<u32> {
+        self.usable()?;
+        let width = self.width(table)?;
+        if row.len() != usize::from(width) {
+            return Err(Error::Value(alloc::format!(
+                "a row of table {table} has {width} bytes"
+            )));
+        }
+        let id = self
+            .count(table)
+            .checked_add(1)
+            .ok_or(Error::Limit("the number of rows"))?;
+        if id - self.placed(table) > WINDOW_ROWS {
+            return Err(Error::Limit("the number of rows in one transaction"));
+        }
+        if let Err(error) = self.append(table, id, row, RESERVE_PAGES) {
+            self.poisoned = !matches!(error, Error::Limit(_));
+            return Err(error);
+        }
+        if let Some(rows) = self.rows.get_mut(table) {
+            *rows = id;
+        }
+        Ok(id)
+    }
+
+    /// Makes every inserted row final.
+    ///
+    /// # Errors
+    /// A failure of the device or the secure store; the handle is then poisoned, and opening the
+    /// store again shows whether the commit came to be.
+    pub fn commit(&mut self) -> Result<()> {
+        self.usable()?;
+        let result = self.commit_rows();
+        self.poisoned = result.is_err();
+        result
+    }
+
+    /// Forgets every row inserted since the last commit.
+    pub fn rollback(&mut self) {
+        self.rows = self.committed.tables.map(|table| table.rows);
+        self.chain = ChainEnd {
+            sequence: self.committed.buffer_last,
+            code: self.committed.buffer_code,
+        };
+        self.open_used = 0;
+    }
+
+    /// Rows of `table`, those of the open transaction included.
+    pub fn count(&self, table: usize) -> u32 {
+        self.rows.get(table).copied().unwrap_or(0)
+    }
+
+    /// Copies the row `id` of `table` to `out`.
+    ///
+    /// # Errors
+    /// [`Error::Key`] when there is no such row, [`Error::Tampered`] when it is not the one that
+    /// was written.
+    pub fn read(&mut self, table: usize, id: u32, out: &mut [u8]) -> Result<()> {
+        self.usable()?;
+        let width = usize::from(self.width(table)?);
+        if id == 0 || id > self.count(table) {
+            return Err(Error::Key(alloc::format!("table {table} has no row {id}")));
+        }
+        if out.len() != width {
+            return Err(Error::Value(alloc::format!(
+                "a row of table {table} has {width} bytes"
+            )));
+        }
+        if id > self.placed(table) {
+            return self.read_waiting(table, id, out);
+        }
+        let unit = (id - 1) / UNIT_ROWS;
+        let slot = (id - 1) % UNIT_ROWS;
+        let (start, epoch) = self.unit_place(table, unit)?;
+        let per_page = narrow(PAYLOAD_BYTES / width);
+        let page = start + slot / per_page;
+        let frame = self.load(&data_identity(page, epoch, table, unit))?;
+        let at = (slot % per_page) as usize * width;
+        out.copy_from_slice(part(self.frame(frame), at, width));
+        Ok(())
+    }
+
+    /// Reads every page that holds committed rows and checks that it is the one written.
+    ///
+    /// # Errors
+    /// [`Error::Tampered`] with the first page that is not.
+    pub fn verify(&mut self) -> Result<u64> {
+        self.usable()?;
+        self.forget_frames();
+        let mut checked = 0;
+        let mut end = ChainEnd {
+            sequence: self.committed.buffer_last,
+            code: self.committed.buffer_code,
+        };
+        while end.sequence >= self.committed.buffer_start {
+            end = self.read_link(&end)?;
+            checked += 1;
+        }
+        for table in 0..self.widths.len() {
+            let pages = unit_pages(usize::from(self.width(table)?));
+            for unit in 0..self.placed(table) / UNIT_ROWS {
+                let (start, epoch) = self.unit_place(table, unit)?;
+                for page in start..start + pages {
+                    self.load(&data_identity(page, epoch, table, unit))?;
+                    checked += 1;
+                }
+            }
+        }
+        Ok(checked)
+    }
+
+    /// Operations and memory since the store was opened.
+    pub fn counters(&self) -> StoreCounters {
+        StoreCounters {
+            flash: self.flash.counters(),
+            cipher: self.seal.counters,
+            root_writes: self.root_writes,
+            memory_bytes: self.memory_bytes,
+        }
+    }
+
+    /// The device and the secure store, for the next opening; the open transaction is lost.
+    pub fn into_parts(self) -> (F, S) {
+        (self.flash, self.secure)
+    }
+
+    fn usable(&self) -> Result<()> {
+        if self.poisoned {
+            Err(Error::Poisoned)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn width(&self, table: usize) -> Result<u16> {
+        let unknown = || Error::Name(alloc::format!("there is no table {table}"));
+        self.widths.get(table).copied().ok_or_else(unknown)
+    }
+
+    /// Rows of `table` that are in units; the later ones wait in the buffer.
+    fn placed(&self, table: usize) -> u32 {
+        self.committed
+            .tables
+            .get(table)
+            .map_or(0, |state| state.units * UNIT_ROWS)
+    }
+
+    fn place_index(table: usize, id: u32) -> usize {
+        table * WINDOW_ROWS as usize + (id % WINDOW_ROWS) as usize
+    }
+
+    fn place(&self, table: usize, id: u32) -> u64 {
+        self.places
+            .get(Self::place_index(table, id))
+            .copied()
+            .unwrap_or(0)
+    }
+
+    fn set_place(&mut self, table: usize, id: u32, sequence: u64) {
+        if let Some(place) = self.places.get_mut(Self::place_index(table, id)) {
+            *place = sequence;
+        }
+    }
+
+    fn append(&mut self, table: usize, id: u32, row: &[u8], reserve: u64) -> Result<()> {
+        let tag = u8::try_from(table).unwrap_or(u8::MAX);
+        for _ in 0..2 {
+            if self.open_used == 0 {
+                self.open_used = buffer::begin(&mut self.open_page, &self.chain);
+            }
+            if let Some(used) = buffer::append(&mut self.open_page, self.open_used, tag, id, row) {
+                self.open_used = used;
+                self.set_place(table, id, self.buffer_next);
+                return Ok(());
+            }
+            self.program_open_page(reserve)?;
+        }
+        Err(Error::Limit("the width of a row"))
+    }
+
+    /// Programs the page being filled and continues the chain with it, while at least `reserve`
+    /// pages of the ring remain free.
+    fn program_open_page(&mut self, reserve: u64) -> Result<()> {
+        if self.open_used == 0 {
+            return Ok(());
+        }
+        let sequence = self.buffer_next;
+        if sequence - self.committed.buffer_start >= RING_PAGES - reserve {
+            return Err(Error::Limit("the number of rows in one transaction"));
+        }
+        let identity = buffer_identity(sequence);
+        buffer::link(&mut self.open_page, &self.chain);
+        if identity.page.is_multiple_of(BLOCK_PAGES) {
+            self.flash.erase(identity.page / BLOCK_PAGES)?;
+        }
+        let code = self.seal.close(&identity, &mut self.open_page);
+        self.flash.program(identity.page, &self.open_page)?;
+        self.chain = ChainEnd { sequence, code };
+        self.buffer_next += 1;
+        self.open_used = 0;
+        Ok(())
+    }
+
+    fn commit_rows(&mut self) -> Result<()> {
+        if self.rows == self.committed.tables.map(|table| table.rows) {
+            return Ok(());
+        }
+        self.program_open_page(RESERVE_PAGES)?;
+        let mut record = self.next_record();
+        for (state, &rows) in record.tables.iter_mut().zip(&self.rows) {
+            state.rows = rows;
+        }
+        self.finish(record)?;
+        for table in 0..self.widths.len() {
+            while self.count(table) - self.placed(table) >= UNIT_ROWS {
+                self.place_unit(table)?;
+            }
+        }
+        if self.buffer_next - self.committed.buffer_start > DENSIFY_PAGES {
+            self.densify()?;
+        }
+        Ok(())
+    }
+
+    /// The record that keeps everything but follows the buffer's present end.
+    fn next_record(&self) -> RootRecord {
+        RootRecord {
+            sequence: self.committed.sequence + 1,
+            buffer_next: self.buffer_next,
+            buffer_last: self.chain.sequence,
+            buffer_code: self.chain.code,
+            ..self.committed
+        }
+    }
+
+    fn finish(&mut self, record: RootRecord) -> Result<()> {
+        write_record(&mut self.secure, &mut self.seal, &record)?;
+        self.root_writes += 1;
+        self.committed = record;
+        Ok(())
+    }
+
+    /// Moves the oldest waiting rows of `table`, all committed, to a unit of their own.
+    fn place_unit(&mut self, table: usize) -> Result<()> {
+        let width = usize::from(self.width(table)?);
+        let pages = unit_pages(width);
+        let start = self.committed.unit_next;
+        let end = start.checked_add(pages).ok_or(Error::DeviceFull)?;
+        if end > self.flash.blocks() * BLOCK_PAGES {
+            return Err(Error::DeviceFull);
+        }
+        let unit = self.placed(table) / UNIT_ROWS;
+        let epoch = self.committed.epoch;
+        let per_page = PAYLOAD_BYTES / width;
+        let first = self.placed(table) + 1;
+        for page in 0..pages {
+            self.open_page.fill(0);
+            for slot in 0..per_page {
+                let rank = page * narrow(per_page) + narrow(slot);
+                if rank >= UNIT_ROWS {
+                    break;
+                }
+                let mut row = vec_of(width);
+                self.read_waiting(table, first + rank, &mut row)?;
+                put(&mut self.open_page, slot * width, &row);
+            }
+            let identity = data_identity(start + page, epoch, table, unit);
+            if identity.page.is_multiple_of(BLOCK_PAGES) {
+                self.flash.erase(identity.page / BLOCK_PAGES)?;
+            }
+            self.seal.close(&identity, &mut self.open_page);
+            self.flash.program(identity.page, &self.open_page)?;
+        }
+        self.write_directory(table, unit, start, epoch)?;
+        let mut record = self.next_record();
+        record.unit_next = end;
+        record.epoch = epoch + 1;
+        record.directory_chunks = narrow(self.chunks.len());
+        if let Some(state) = record.tables.get_mut(table) {
+            state.units += 1;
+        }
+        record.buffer_start = self.oldest_waiting(&record);
+        self.finish(record)
+    }
+
+    /// The oldest buffer page that a waiting row needs once `record` holds.
+    fn oldest_waiting(&self, record: &RootRecord) -> u64 {
+        let mut oldest = self.buffer_next;
+        for (table, state) in record.tables.iter().enumerate().take(self.widths.len()) {
+            for id in state.units * UNIT_ROWS + 1..=state.rows {
+                oldest = oldest.min(self.place(table, id));
+            }
+        }
+        oldest
+    }
+
+    /// Writes every waiting row again behind the buffer's end and lets the window begin there.
+    fn densify(&mut self) -> Result<()> {
+        let start = self.buffer_next;
+        self.chain = ChainEnd {
+            sequence: 0,
+            code: [0; 16],
+        };
+        for table in 0..self.widths.len() {
+            let mut row = vec_of(usize::from(self.width(table)?));
+            for id in self.placed(table) + 1..=self.count(table) {
+                self.read_waiting(table, id, &mut row)?;
+                self.append(table, id, &row, BLOCK_PAGES.into())?;
+            }
+        }
+        self.program_open_page(BLOCK_PAGES.into())?;
+        let record = RootRecord {
+            buffer_start: start,
+            ..self.next_record()
+        };
+        self.finish(record)
+    }
+
+    fn write_directory(&mut self, table: usize, unit: u32, start: u32, epoch: u64) -> Result<()> {
+        let owner = u8::try_from(table).unwrap_or(u8::MAX);
+        if self.entry_at(owner, unit).is_none() {
+            let end = DIRECTORY_AT + (self.chunks.len() + 1) * CHUNK_BYTES;
+            if end > self.secure.capacity() {
+                return Err(Error::DeviceFull);
+            }
+            self.chunks.push(owner);
+        }
+        let at = self
+            .entry_at(owner, unit)
+            .ok_or(Error::Root("lacks a unit"))?;
+        let mut entry = [0u8; DIRECTORY_ENTRY_BYTES];
+        put(&mut entry, 0, &start.to_le_bytes());
+        put(&mut entry, 4, &epoch.to_le_bytes());
+        put(&mut entry, 12, &[owner]);
+        self.secure.write(at, &entry)
+    }
+
+    /// Where the directory keeps `unit` of the table `owner`, if a chunk covers it.
+    fn entry_at(&self, owner: u8, unit: u32) -> Option<usize> {
+        let mut own = self
+            .chunks
+            .iter()
+            .enumerate()
+            .filter(|(_, table)| **table == owner);
+        let (chunk, _) = own.nth((unit / CHUNK_ENTRIES) as usize)?;
+        let slot = (unit % CHUNK_ENTRIES) as usize;
+        Some(DIRECTORY_AT + chunk * CHUNK_BYTES + slot * DIRECTORY_ENTRY_BYTES)
+    }
+
+    /// Start page and epoch of a unit.
+    fn unit_place(&mut self, table: usize, unit: u32) -> Result<(u32, u64)> {
+        let owner = u8::try_from(table).unwrap_or(u8::MAX);
+        let at = self
+            .entry_at(owner, unit)
+            .ok_or(Error::Root("lacks a unit"))?;
+        let mut entry = [0u8; DIRECTORY_ENTRY_BYTES];
+        self.secure.read(at, &mut entry)?;
+        Ok((u32_at(&entry, 0), u64_at(&entry, 4)))
+    }
+
+    fn read_waiting(&mut self, table: usize, id: u32, out: &mut [u8]) -> Result<()> {
+        let sequence = self.place(table, id);
+        let from_open = sequence == self.buffer_next && self.open_used > 0;
+        let frame = if from_open {
+            None
+        } else {
+            Some(self.load(&buffer_identity(sequence))?)
+        };
+        let page = match frame {
+            Some(index) => self.frames.get(index).map_or(&[][..], |frame| &frame.bytes),
+            None => &self.open_page,
+        };
+        let wanted = |row: &buffer::Located| usize::from(row.table) == table && row.id == id;
+        let found = buffer::rows(page, &self.widths).filter(wanted).last();
+        let missing = Error::Tampered {
+            page: buffer_identity(sequence).page,
+            what: "row",
+        };
+        let at = found.ok_or(missing)?.at;
+        out.copy_from_slice(part(page, at, out.len()));
+        Ok(())
+    }
+
+    fn frame(&self, index: usize) -> &[u8] {
+        self.frames.get(index).map_or(&[], |frame| &frame.bytes)
+    }
+
+    fn forget_frames(&mut self) {
+        for frame in &mut self.frames {
+            frame.page = u32::MAX;
+        }
+    }
+
+    /// Reads, checks and decrypts a page, or finds it in memory; returns its frame.
+    fn load(&mut self, identity: &PageIdentity) -> Result<usize> {
+        self.clock += 1;
+        let held = |frame: &Frame| frame.page == identity.page && frame.epoch == identity.epoch;
+        let index = match self.frames.iter().position(held) {
+            Some(index) => index,
+            None => self.fetch(identity)?.0,
+        };
+        if let Some(frame) = self.frames.get_mut(index) {
+            frame.used = self.clock;
+        }
+        Ok(index)
+    }
+
+    /// Reads a page from flash into the frame used least recently; returns its code as well.
+    fn fetch(&mut self, identity: &PageIdentity) -> Result<(usize, [u8; 16])> {
+        let oldest = self
+            .frames
+            .iter()
+            .enumerate()
+            .min_by_key(|(_, frame)| frame.used);
+        let index = oldest.map_or(0, |(index, _)| index);
+        let frame = self
+            .frames
+            .get_mut(index)
+            .ok_or(Error::Limit("the number of frames"))?;
+        frame.page = u32::MAX;
+        self.flash.read(identity.page, 0, &mut frame.bytes)?;
+        let code = self.seal.open(identity, &mut frame.bytes)?;
+        frame.page = identity.page;
+        frame.epoch = identity.epoch;
+        frame.used = self.clock;
+        Ok((index, code))
+    }
+
+    /// Reads the buffer page `end`, checks that it is the very one, and returns its link.
+    fn read_link(&mut self, end: &ChainEnd) -> Result<ChainEnd> {
+        let identity = buffer_identity(end.sequence);
+        let (frame, code) = self.fetch(&identity)?;
+        if code != end.code {
+            return Err(Error::Tampered {
+                page: identity.page,
+                what: "commit buffer page",
+            });
+        }
+        Ok(buffer::previous(self.frame(frame)))
+    }
+
+    /// Finds the waiting rows and continues behind everything an earlier opening may have left.
+    fn recover(&mut self) -> Result<()> {
+        let mut end = self.chain;
+        while end.sequence >= self.committed.buffer_start {
+            let previous = self.read_link(&end)?;
+            self.note_waiting(end.sequence)?;
+            end = previous;
+        }
+        // No number of a page that an interrupted transaction may have programmed comes again.
+        let pages = u64::from(BLOCK_PAGES);
+        self.buffer_next = (self.buffer_next + RING_PAGES).next_multiple_of(pages);
+        self.committed.epoch += EPOCHS_PER_OPENING;
+        self.committed.unit_next = self.clean_unit_start()?;
+        // One turn of the ring was skipped: the old window lies as many pages behind as before.
+        self.committed.buffer_start += RING_PAGES;
+        self.densify()
+    }
+
+    /// Notes where the waiting rows of one committed buffer page are.
+    fn note_waiting(&mut self, sequence: u64) -> Result<()> {
+        let index = self.load(&buffer_identity(sequence))?;
+        let Self {
+            frames,
+            places,
+            widths,
+            committed,
+            rows,
+            ..
+        } = self;
+        let page = frames.get(index).map_or(&[][..], |frame| &frame.bytes);
+        for row in buffer::rows(page, widths) {
+            let table = usize::from(row.table);
+            let placed = committed
+                .tables
+                .get(table)
+                .map_or(0, |state| state.units * UNIT_ROWS);
+            let known = rows.get(table).copied().unwrap_or(0);
+            if (placed + 1..=known).contains(&row.id)
+                && let Some(place) = places.get_mut(Self::place_index(table, row.id))
+            {
+                *place = sequence;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first page of the unit area that nothing was programmed behind.
+    fn clean_unit_start(&mut self) -> Result<u32> {
+        let next = self.committed.unit_next;
+        if next.is_multiple_of(BLOCK_PAGES) {
+            return Ok(next);
+        }
+        let mut sector = vec_of(SECTOR_BYTES);
+        Ok(match self.flash.read(next, 0, &mut sector)? {
+            PageState::Erased => next,
+            PageState::Programmed => next.next_multiple_of(BLOCK_PAGES),
+        })
+    }
+}
+
+fn buffer_identity(sequence: u64) -> PageIdentity {
+    let page = u32::try_from(sequence % RING_PAGES).unwrap_or(0);
+    PageIdentity {
+        page,
+        epoch: sequence,
+        role: ROLE_BUFFER,
+        table: 0,
+        unit: 0,
+    }
+}
+
+fn data_identity(page: u32, epoch: u64, table: usize, unit: u32) -> PageIdentity {
+    let table = u8::try_from(table).unwrap_or(u8::MAX);
+    PageIdentity {
+        page,
+        epoch,
+        role: ROLE_DATA,
+        table,
+        unit,
+    }
+}
+
+fn unit_pages(width: usize) -> u32 {
+    UNIT_ROWS.div_ceil(narrow(PAYLOAD_BYTES / width.max(1)).max(1))
+}
+
+fn vec_of(bytes: usize) -> Vec<u8> {
+    alloc::vec![0; bytes]
+}
+
+fn read_widths(
+    secure: &mut impl SecureStore,
+    seal: &mut Seal,
+    record: &RootRecord,
+) -> Result<Vec<u16>> {
+    let bytes = record.schema_bytes as usize;
+    if bytes > TABLES_MAX * 2 {
+        return Err(Error::Root("is damaged"));
+    }
+    let mut schema = vec_of(bytes);
+    secure.read(SCHEMA_AT, &mut schema)?;
+    if seal.root_code(&schema) != record.schema_code {
+        return Err(Error::Root("is damaged"));
+    }
+    Ok(schema
+        .chunks_exact(2)
+        .map(|width| u16::from_le_bytes(take(width, 0)))
+        .collect())
+}
+
+fn read_chunks(secure: &mut impl SecureStore, record: &RootRecord) -> Result<Vec<u8>> {
+    let mut chunks = Vec::new();
+    for chunk in 0..record.directory_chunks as usize {
+        let mut entry = [0u8; DIRECTORY_ENTRY_BYTES];
+        secure.read(DIRECTORY_AT + chunk * CHUNK_BYTES, &mut entry)?;
+        chunks.push(take::<1>(&entry, 12)[0]);
+    }
+    Ok(chunks)
+}
+
+/// Buffer pages that the waiting rows of all tables fill at most.
+fn waiting_pages(widths: &[u16]) -> u64 {
+    let pages = |width: &u16| WINDOW_ROWS.div_ceil(buffer::rows_per_page(*width)) + 1;
+    widths.iter().map(|width| u64::from(pages(width))).sum()
+}
+
+/// The number of page frames that `memory` allows, and the sum of everything in bytes.
+fn memory_plan(tables: usize, store_bytes: usize, memory: usize) -> Result<(usize, usize)> {
+    let frame = PAGE_BYTES + size_of::<Frame>();
+    let places = tables * WINDOW_ROWS as usize * size_of::<u64>();
+    // A vector that grows holds its old and its new half-used content for a moment.
+    let chunks = 3 * store_bytes.saturating_sub(DIRECTORY_AT) / CHUNK_BYTES;
+    // The page being filled, one row in flight, keys and state, the stack.
+    let fixed = 2 * PAGE_BYTES + places + chunks + 2048 + STACK_BYTES;
+    let frames = (memory.saturating_sub(fixed) / frame).min(*FRAMES.end());
+    if frames < *FRAMES.start() {
+        return Err(Error::Memory {
+            needed: fixed + FRAMES.start() * frame,
+            given: memory,
+        });
+    }
+    Ok((frames, fixed + frames * frame))
+}

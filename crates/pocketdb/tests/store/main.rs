@@ -1,0 +1,7 @@
+//! The store against its model: crashes, tampering, bounds and lookups.
+
+mod bounds;
+mod crash;
+mod lookup;
+mod script;
+mod tamper;
