@@ -16,6 +16,7 @@ mod buffer;
 mod bytes;
 pub mod error;
 pub mod flash;
+mod index;
 pub mod limits;
 pub mod root;
 mod seal;
@@ -24,6 +25,7 @@ pub mod secure;
 mod store;
 
 pub use error::{Error, Result};
+pub use index::{Cursor, IndexKey};
 pub use root::SecureStore;
 pub use seal::CipherCounters;
 pub use store::{Store, StoreCounters};

@@ -10,3 +10,7 @@ pub const BUFFER_BLOCKS: u32 = 32;
 pub const RECORD_SLOTS: usize = 64;
 /// Bytes of one record of the secure store.
 pub const ROOT_RECORD_BYTES: usize = 256;
+/// Indexes of one store.
+pub const INDEXES_MAX: usize = 64;
+/// Units whose filters and pointers one filter page holds: its own and those before it.
+pub const FILTER_UNITS: u32 = 3;

@@ -7,10 +7,11 @@ use crate::buffer::{self, ChainEnd};
 use crate::bytes::{narrow, part, put, take, u32_at, u64_at};
 use crate::error::{Error, Result};
 use crate::flash::{BLOCK_PAGES, FlashCounters, Nand, PAGE_BYTES, PageState, SECTOR_BYTES};
-use crate::limits::{BUFFER_BLOCKS, TABLES_MAX, UNIT_ROWS};
+use crate::index::{self, IndexKey};
+use crate::limits::{BUFFER_BLOCKS, INDEXES_MAX, TABLES_MAX, UNIT_ROWS};
 use crate::root::{
-    DIRECTORY_AT, DIRECTORY_ENTRY_BYTES, RootRecord, SCHEMA_AT, SecureStore, format_store,
-    read_head, read_newest, write_record,
+    DIRECTORY_AT, DIRECTORY_ENTRY_BYTES, RootRecord, SCHEMA_AT, SCHEMA_BYTES, SecureStore,
+    format_store, read_head, read_newest, write_record,
 };
 use crate::seal::{CipherCounters, PAYLOAD_BYTES, PageIdentity, ROLE_BUFFER, ROLE_DATA, Seal};
 
@@ -28,6 +29,8 @@ const FRAMES: core::ops::RangeInclusive<usize> = 2..=12;
 const RESERVE_PAGES: u64 = RING_PAGES / 4;
 /// Stack set aside in the plan of the memory.
 const STACK_BYTES: usize = 8 * 1024;
+/// Memory for the widths and the indexes.
+const SCHEMA_RAM_BYTES: usize = TABLES_MAX * 2 + INDEXES_MAX * size_of::<IndexKey>();
 /// Directory entries that one table takes at a time.
 const CHUNK_ENTRIES: u32 = 64;
 /// Bytes of one chunk of the directory.
@@ -46,30 +49,39 @@ pub struct StoreCounters {
     pub memory_bytes: usize,
 }
 
-struct Frame {
+pub(crate) struct Frame {
     page: u32,
     epoch: u64,
     used: u64,
     bytes: Box<[u8]>,
 }
 
+impl Frame {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 /// Tables of fixed-width rows on flash; a row's id is its rank of insertion, beginning at 1.
 pub struct Store<F: Nand, S: SecureStore> {
-    flash: F,
-    secure: S,
-    seal: Seal,
-    widths: Vec<u16>,
-    committed: RootRecord,
+    pub(crate) flash: F,
+    pub(crate) secure: S,
+    pub(crate) seal: Seal,
+    pub(crate) widths: Vec<u16>,
+    pub(crate) committed: RootRecord,
     /// Rows of every table, those of the open transaction included (the paper's End).
     rows: [u32; TABLES_MAX],
     /// Per table, the buffer page of each waiting row, by id modulo [`WINDOW_ROWS`].
     places: Vec<u64>,
     /// The buffer page being filled.
-    open_page: Box<[u8]>,
+    pub(crate) open_page: Box<[u8]>,
+    /// The second page of a pair that is built together.
+    pub(crate) work_page: Box<[u8]>,
+    pub(crate) indexes: Vec<IndexKey>,
     open_used: usize,
     chain: ChainEnd,
     buffer_next: u64,
-    frames: Vec<Frame>,
+    pub(crate) frames: Vec<Frame>,
     /// The table that owns each chunk of the directory.
     chunks: Vec<u8>,
     clock: u64,
@@ -79,7 +91,7 @@ pub struct Store<F: Nand, S: SecureStore> {
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Creates an empty store of tables with rows of `widths` bytes.
+    /// Creates an empty store of tables with rows of `widths` bytes, searchable by `indexes`.
     ///
     /// `secret` is fresh randomness; it never leaves the secure store. `memory` bytes bound what
     /// the store allocates.
@@ -91,6 +103,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         mut secure: S,
         secret: &[u8; 32],
         widths: &[u16],
+        indexes: &[IndexKey],
         memory: usize,
     ) -> Result<Self> {
         if widths.is_empty() || widths.len() > TABLES_MAX {
@@ -108,10 +121,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             return Err(Error::Limit("the width of all rows together"));
         }
         let mut seal = Seal::new(secret);
-        let mut schema = Vec::with_capacity(widths.len() * 2);
-        for width in widths {
-            schema.extend_from_slice(&width.to_le_bytes());
-        }
+        let schema = index::encode_schema(widths, indexes)?;
         let mut record = RootRecord::empty(BUFFER_BLOCKS * BLOCK_PAGES);
         record.schema_bytes = narrow(schema.len());
         record.schema_code = seal.root_code(&schema);
@@ -134,7 +144,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         let mut seal = Seal::new(&secret);
         let committed = read_newest(&mut secure, &mut seal)?;
-        let widths = read_widths(&mut secure, &mut seal, &committed)?;
+        let (widths, indexes) = read_schema(&mut secure, &mut seal, &committed)?;
         let (frames, memory_bytes) = memory_plan(widths.len(), secure.capacity(), memory)?;
         let chunks = read_chunks(&mut secure, &committed)?;
         let blank = || vec_of(PAGE_BYTES).into_boxed_slice();
@@ -155,6 +165,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 })
                 .collect(),
             open_page: blank(),
+            work_page: blank(),
+            indexes,
             open_used: 0,
             chunks,
             clock: 0,
@@ -275,11 +287,18 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             checked += 1;
         }
         for table in 0..self.widths.len() {
-            let pages = unit_pages(usize::from(self.width(table)?));
+            let pages = self.unit_pages(table);
+            let data = data_pages(usize::from(self.width(table)?));
             for unit in 0..self.placed(table) / UNIT_ROWS {
                 let (start, epoch) = self.unit_place(table, unit)?;
-                for page in start..start + pages {
-                    self.load(&data_identity(page, epoch, table, unit))?;
+                for page in 0..pages {
+                    let role = if page < data {
+                        ROLE_DATA
+                    } else {
+                        index::role(page - data)
+                    };
+                    let identity = data_identity(start + page, epoch, table, unit);
+                    self.load(&PageIdentity { role, ..identity })?;
                     checked += 1;
                 }
             }
@@ -302,7 +321,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         (self.flash, self.secure)
     }
 
-    fn usable(&self) -> Result<()> {
+    pub(crate) fn usable(&self) -> Result<()> {
         if self.poisoned {
             Err(Error::Poisoned)
         } else {
@@ -310,13 +329,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    fn width(&self, table: usize) -> Result<u16> {
+    pub(crate) fn width(&self, table: usize) -> Result<u16> {
         let unknown = || Error::Name(alloc::format!("there is no table {table}"));
         self.widths.get(table).copied().ok_or_else(unknown)
     }
 
     /// Rows of `table` that are in units; the later ones wait in the buffer.
-    fn placed(&self, table: usize) -> u32 {
+    pub(crate) fn placed(&self, table: usize) -> u32 {
         self.committed
             .tables
             .get(table)
@@ -421,9 +440,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Moves the oldest waiting rows of `table`, all committed, to a unit of their own.
     fn place_unit(&mut self, table: usize) -> Result<()> {
         let width = usize::from(self.width(table)?);
-        let pages = unit_pages(width);
+        let pages = data_pages(width);
         let start = self.committed.unit_next;
-        let end = start.checked_add(pages).ok_or(Error::DeviceFull)?;
+        let end = start
+            .checked_add(self.unit_pages(table))
+            .ok_or(Error::DeviceFull)?;
         if end > self.flash.blocks() * BLOCK_PAGES {
             return Err(Error::DeviceFull);
         }
@@ -442,13 +463,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 self.read_waiting(table, first + rank, &mut row)?;
                 put(&mut self.open_page, slot * width, &row);
             }
-            let identity = data_identity(start + page, epoch, table, unit);
-            if identity.page.is_multiple_of(BLOCK_PAGES) {
-                self.flash.erase(identity.page / BLOCK_PAGES)?;
-            }
-            self.seal.close(&identity, &mut self.open_page);
-            self.flash.program(identity.page, &self.open_page)?;
+            self.program_unit_page(&data_identity(start + page, epoch, table, unit), false)?;
         }
+        self.place_indexes(table, unit, start + pages, epoch)?;
         self.write_directory(table, unit, start, epoch)?;
         let mut record = self.next_record();
         record.unit_next = end;
@@ -459,6 +476,31 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         record.buffer_start = self.oldest_waiting(&record);
         self.finish(record)
+    }
+
+    /// Closes and programs the page being built, or the second one of a pair.
+    pub(crate) fn program_unit_page(
+        &mut self,
+        identity: &PageIdentity,
+        second: bool,
+    ) -> Result<()> {
+        if identity.page.is_multiple_of(BLOCK_PAGES) {
+            self.flash.erase(identity.page / BLOCK_PAGES)?;
+        }
+        let page = if second {
+            &mut self.work_page
+        } else {
+            &mut self.open_page
+        };
+        self.seal.close(identity, page);
+        self.flash.program(identity.page, page)?;
+        Ok(())
+    }
+
+    /// Pages of one unit of `table`: its rows, then a pair for every index.
+    fn unit_pages(&self, table: usize) -> u32 {
+        let width = self.widths.get(table).copied().map_or(1, usize::from);
+        data_pages(width) + 2 * narrow(self.indexes_of(table).count())
     }
 
     /// The oldest buffer page that a waiting row needs once `record` holds.
@@ -526,7 +568,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Start page and epoch of a unit.
-    fn unit_place(&mut self, table: usize, unit: u32) -> Result<(u32, u64)> {
+    pub(crate) fn unit_place(&mut self, table: usize, unit: u32) -> Result<(u32, u64)> {
         let owner = u8::try_from(table).unwrap_or(u8::MAX);
         let at = self
             .entry_at(owner, unit)
@@ -536,7 +578,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok((u32_at(&entry, 0), u64_at(&entry, 4)))
     }
 
-    fn read_waiting(&mut self, table: usize, id: u32, out: &mut [u8]) -> Result<()> {
+    pub(crate) fn read_waiting(&mut self, table: usize, id: u32, out: &mut [u8]) -> Result<()> {
         let sequence = self.place(table, id);
         let from_open = sequence == self.buffer_next && self.open_used > 0;
         let frame = if from_open {
@@ -559,7 +601,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    fn frame(&self, index: usize) -> &[u8] {
+    pub(crate) fn frame(&self, index: usize) -> &[u8] {
         self.frames.get(index).map_or(&[], |frame| &frame.bytes)
     }
 
@@ -570,7 +612,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Reads, checks and decrypts a page, or finds it in memory; returns its frame.
-    fn load(&mut self, identity: &PageIdentity) -> Result<usize> {
+    pub(crate) fn load(&mut self, identity: &PageIdentity) -> Result<usize> {
         self.clock += 1;
         let held = |frame: &Frame| frame.page == identity.page && frame.epoch == identity.epoch;
         let index = match self.frames.iter().position(held) {
@@ -688,7 +730,7 @@ fn buffer_identity(sequence: u64) -> PageIdentity {
     }
 }
 
-fn data_identity(page: u32, epoch: u64, table: usize, unit: u32) -> PageIdentity {
+pub(crate) fn data_identity(page: u32, epoch: u64, table: usize, unit: u32) -> PageIdentity {
     let table = u8::try_from(table).unwrap_or(u8::MAX);
     PageIdentity {
         page,
@@ -699,21 +741,21 @@ fn data_identity(page: u32, epoch: u64, table: usize, unit: u32) -> PageIdentity
     }
 }
 
-fn unit_pages(width: usize) -> u32 {
+pub(crate) fn data_pages(width: usize) -> u32 {
     UNIT_ROWS.div_ceil(narrow(PAYLOAD_BYTES / width.max(1)).max(1))
 }
 
-fn vec_of(bytes: usize) -> Vec<u8> {
+pub(crate) fn vec_of(bytes: usize) -> Vec<u8> {
     alloc::vec![0; bytes]
 }
 
-fn read_widths(
+fn read_schema(
     secure: &mut impl SecureStore,
     seal: &mut Seal,
     record: &RootRecord,
-) -> Result<Vec<u16>> {
+) -> Result<(Vec<u16>, Vec<IndexKey>)> {
     let bytes = record.schema_bytes as usize;
-    if bytes > TABLES_MAX * 2 {
+    if bytes > SCHEMA_BYTES {
         return Err(Error::Root("is damaged"));
     }
     let mut schema = vec_of(bytes);
@@ -721,10 +763,7 @@ fn read_widths(
     if seal.root_code(&schema) != record.schema_code {
         return Err(Error::Root("is damaged"));
     }
-    Ok(schema
-        .chunks_exact(2)
-        .map(|width| u16::from_le_bytes(take(width, 0)))
-        .collect())
+    Ok(index::decode_schema(&schema))
 }
 
 fn read_chunks(secure: &mut impl SecureStore, record: &RootRecord) -> Result<Vec<u8>> {
@@ -749,8 +788,8 @@ fn memory_plan(tables: usize, store_bytes: usize, memory: usize) -> Result<(usiz
     let places = tables * WINDOW_ROWS as usize * size_of::<u64>();
     // A vector that grows holds its old and its new half-used content for a moment.
     let chunks = 3 * store_bytes.saturating_sub(DIRECTORY_AT) / CHUNK_BYTES;
-    // The page being filled, one row in flight, keys and state, the stack.
-    let fixed = 2 * PAGE_BYTES + places + chunks + 2048 + STACK_BYTES;
+    // Two pages being built, the indexes, one row in flight, keys and state, the stack.
+    let fixed = 3 * PAGE_BYTES + SCHEMA_RAM_BYTES + places + chunks + 2048 + STACK_BYTES;
     let frames = (memory.saturating_sub(fixed) / frame).min(*FRAMES.end());
     if frames < *FRAMES.start() {
         return Err(Error::Memory {

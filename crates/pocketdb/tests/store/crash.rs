@@ -4,7 +4,7 @@ use probity_pocketdb::Store;
 use probity_pocketdb::flash::{PowerCut, Simulator, Torn};
 use probity_pocketdb::secure::MemoryStore;
 
-use crate::script::{MEMORY, Model, SECRET, WIDTHS, check, new_store, play};
+use crate::script::{INDEXES, MEMORY, Model, SECRET, WIDTHS, check, new_store, play};
 
 /// Commits of the script; enough for several units and for a rollback between them.
 const STEPS: u32 = 60;
@@ -84,6 +84,7 @@ impl Devices {
             shared_secure.clone(),
             &SECRET,
             &WIDTHS,
+            &INDEXES,
             MEMORY,
         );
         let was_created = created.is_ok();

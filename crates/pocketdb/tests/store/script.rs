@@ -6,12 +6,25 @@ use std::rc::Rc;
 
 use probity_pocketdb::flash::{FlashCounters, FlashError, Nand, PageState, Simulator};
 use probity_pocketdb::secure::MemoryStore;
-use probity_pocketdb::{Result, SecureStore, Store};
+use probity_pocketdb::{IndexKey, Result, SecureStore, Store};
 
 pub const BLOCKS: u32 = 48;
 pub const STORE_BYTES: usize = 128 * 1024;
 pub const MEMORY: usize = 65_536;
 pub const SECRET: [u8; 32] = [0x5A; 32];
+/// An index of each table, so that crashes and attacks meet its pages as well.
+pub const INDEXES: [IndexKey; 2] = [
+    IndexKey {
+        table: 0,
+        at: 10,
+        bytes: 8,
+    },
+    IndexKey {
+        table: 1,
+        at: 0,
+        bytes: 30,
+    },
+];
 pub const WIDTHS: [u16; 2] = [160, 40];
 
 /// A device that survives the store which uses it.
@@ -20,6 +33,10 @@ pub struct Shared<T>(Rc<RefCell<T>>);
 impl<T: Clone> Shared<T> {
     pub fn new(inner: T) -> Self {
         Self(Rc::new(RefCell::new(inner)))
+    }
+
+    pub fn change(&self, change: impl FnOnce(&mut T)) {
+        change(&mut self.0.borrow_mut());
     }
 
     pub fn copy(&self) -> T {
@@ -100,7 +117,15 @@ impl Model {
 
 pub fn new_store() -> Store<Simulator, MemoryStore> {
     let secure = MemoryStore::new(STORE_BYTES);
-    Store::create(Simulator::new(BLOCKS), secure, &SECRET, &WIDTHS, MEMORY).unwrap()
+    Store::create(
+        Simulator::new(BLOCKS),
+        secure,
+        &SECRET,
+        &WIDTHS,
+        &INDEXES,
+        MEMORY,
+    )
+    .unwrap()
 }
 
 /// The bytes of a row: recognisable, so that a leak of them into the image is found.

@@ -4,7 +4,9 @@ use probity_pocketdb::flash::{BLOCK_PAGES, PAGE_BYTES, Simulator};
 use probity_pocketdb::secure::MemoryStore;
 use probity_pocketdb::{Error, Store};
 
-use crate::script::{BLOCKS, MEMORY, Model, STORE_BYTES, WIDTHS, check, new_store, play, row};
+use crate::script::{
+    BLOCKS, INDEXES, MEMORY, Model, STORE_BYTES, WIDTHS, check, new_store, play, row,
+};
 
 fn image() -> (Simulator, MemoryStore, Model) {
     let mut model = Model::default();
@@ -138,6 +140,7 @@ fn a_foreign_newer_or_missing_root_is_refused_by_name() {
         MemoryStore::new(STORE_BYTES),
         &[1; 32],
         &WIDTHS,
+        &INDEXES,
         MEMORY,
     )
     .unwrap();
