@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::flash::Nand;
 use crate::limits::{FILTER_UNITS, INDEXES_MAX, UNIT_ROWS};
 use crate::root::SecureStore;
-use crate::seal::{PageIdentity, ROLE_FILTER, ROLE_KEY};
+use crate::seal::{MAC_BYTES, PAYLOAD_BYTES, PageIdentity, ROLE_FILTER, ROLE_KEY};
 use crate::store::{Store, data_identity, data_pages, vec_of};
 
 /// Bytes of a key tag.
@@ -214,6 +214,15 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.open_page.fill(0);
         self.work_page.fill(0);
         self.carry_filters(unit, index)?;
+        for at in (UNIT_ROWS as usize * TAG_BYTES..PAYLOAD_BYTES).step_by(MAC_BYTES) {
+            // The rest of the page looks like tags: nothing tells where they end.
+            let noise = self.seal.tag(
+                NOISE_DOMAIN | index as u64,
+                epoch,
+                &narrow(at).to_le_bytes(),
+            );
+            put(&mut self.open_page, at, &noise);
+        }
         let unknown = Error::Limit("the number of indexes");
         let layout = self.indexes.get(index).copied().ok_or(unknown)?;
         let mut row = vec_of(usize::from(self.width(table)?));
@@ -224,7 +233,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let tag = self.seal.tag(index as u64, epoch, key);
             let distance = if let Some(before) = find_tag(&self.open_page, &tag, slot) {
                 // Only the last occurrence keeps its tag: no two are ever equal.
-                let noise = self.seal.tag(NOISE_DOMAIN, epoch, &before.to_le_bytes());
+                let noise =
+                    self.seal
+                        .tag(NOISE_DOMAIN | index as u64, epoch, &before.to_le_bytes());
                 put(
                     &mut self.open_page,
                     before as usize * TAG_BYTES,
@@ -258,7 +269,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let Self {
             frames, work_page, ..
         } = self;
-        let page = frames.get(frame).map_or(&[][..], |frame| frame.bytes());
+        let page = frames.get(frame).map_or(&[][..], |frame| &frame.bytes);
         put(work_page, FILTER_BYTES, part(page, 0, kept * FILTER_BYTES));
         let pointers = part(page, POINTERS_AT, kept * POINTER_BYTES);
         put(work_page, POINTERS_AT + POINTER_BYTES, pointers);

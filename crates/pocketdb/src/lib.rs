@@ -18,11 +18,13 @@ pub mod error;
 pub mod flash;
 mod index;
 pub mod limits;
+mod recovery;
 pub mod root;
 mod seal;
 #[cfg(feature = "std")]
 pub mod secure;
 mod store;
+mod unit;
 
 pub use error::{Error, Result};
 pub use index::{Cursor, IndexKey};

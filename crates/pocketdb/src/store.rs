@@ -4,37 +4,28 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::buffer::{self, ChainEnd};
-use crate::bytes::{narrow, part, put, take, u32_at, u64_at};
+use crate::bytes::{narrow, part};
 use crate::error::{Error, Result};
-use crate::flash::{BLOCK_PAGES, FlashCounters, Nand, PAGE_BYTES, PageState, SECTOR_BYTES};
+use crate::flash::{BLOCK_PAGES, FlashCounters, Nand, PAGE_BYTES};
 use crate::index::{self, IndexKey};
-use crate::limits::{BUFFER_BLOCKS, INDEXES_MAX, TABLES_MAX, UNIT_ROWS};
+use crate::limits::{BUFFER_BLOCKS, TABLES_MAX, UNIT_ROWS};
+use crate::recovery::{memory_plan, read_chunks, read_schema, waiting_pages};
 use crate::root::{
-    DIRECTORY_AT, DIRECTORY_ENTRY_BYTES, RootRecord, SCHEMA_AT, SCHEMA_BYTES, SecureStore,
-    format_store, read_head, read_newest, write_record,
+    DIRECTORY_ENTRY_BYTES, RootRecord, SCHEMA_AT, SecureStore, format_store, read_head,
+    read_newest, write_record,
 };
 use crate::seal::{CipherCounters, PAYLOAD_BYTES, PageIdentity, ROLE_BUFFER, ROLE_DATA, Seal};
 
 /// Rows of one table that may wait in the commit buffer, the open transaction included.
-const WINDOW_ROWS: u32 = 448;
+pub(crate) const WINDOW_ROWS: u32 = 448;
 /// Pages of the commit buffer's ring.
-const RING_PAGES: u64 = BUFFER_BLOCKS as u64 * BLOCK_PAGES as u64;
+pub(crate) const RING_PAGES: u64 = BUFFER_BLOCKS as u64 * BLOCK_PAGES as u64;
 /// Pages of the ring in use at which the waiting rows are written again, densely.
 const DENSIFY_PAGES: u64 = RING_PAGES / 2;
-/// Distance between the unit epochs of two openings.
-const EPOCHS_PER_OPENING: u64 = 1 << 20;
-/// Page frames a store keeps at most, and at least.
-const FRAMES: core::ops::RangeInclusive<usize> = 2..=12;
 /// Pages of the ring kept free for writing the waiting rows again.
 const RESERVE_PAGES: u64 = RING_PAGES / 4;
-/// Stack set aside in the plan of the memory.
-const STACK_BYTES: usize = 8 * 1024;
-/// Memory for the widths and the indexes.
-const SCHEMA_RAM_BYTES: usize = TABLES_MAX * 2 + INDEXES_MAX * size_of::<IndexKey>();
-/// Directory entries that one table takes at a time.
-const CHUNK_ENTRIES: u32 = 64;
 /// Bytes of one chunk of the directory.
-const CHUNK_BYTES: usize = CHUNK_ENTRIES as usize * DIRECTORY_ENTRY_BYTES;
+pub(crate) const CHUNK_BYTES: usize = crate::unit::CHUNK_ENTRIES as usize * DIRECTORY_ENTRY_BYTES;
 
 /// Operations since the store was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -53,13 +44,7 @@ pub(crate) struct Frame {
     page: u32,
     epoch: u64,
     used: u64,
-    bytes: Box<[u8]>,
-}
-
-impl Frame {
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
+    pub(crate) bytes: Box<[u8]>,
 }
 
 /// Tables of fixed-width rows on flash; a row's id is its rank of insertion, beginning at 1.
@@ -70,22 +55,22 @@ pub struct Store<F: Nand, S: SecureStore> {
     pub(crate) widths: Vec<u16>,
     pub(crate) committed: RootRecord,
     /// Rows of every table, those of the open transaction included (the paper's End).
-    rows: [u32; TABLES_MAX],
+    pub(crate) rows: [u32; TABLES_MAX],
     /// Per table, the buffer page of each waiting row, by id modulo [`WINDOW_ROWS`].
-    places: Vec<u64>,
+    pub(crate) places: Vec<u64>,
     /// The buffer page being filled.
     pub(crate) open_page: Box<[u8]>,
     /// The second page of a pair that is built together.
     pub(crate) work_page: Box<[u8]>,
     pub(crate) indexes: Vec<IndexKey>,
     open_used: usize,
-    chain: ChainEnd,
-    buffer_next: u64,
+    pub(crate) chain: ChainEnd,
+    pub(crate) buffer_next: u64,
     pub(crate) frames: Vec<Frame>,
     /// The table that owns each chunk of the directory.
-    chunks: Vec<u8>,
+    pub(crate) chunks: Vec<u8>,
     clock: u64,
-    root_writes: u64,
+    pub(crate) root_writes: u64,
     memory_bytes: usize,
     poisoned: bool,
 }
@@ -342,24 +327,24 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             .map_or(0, |state| state.units * UNIT_ROWS)
     }
 
-    fn place_index(table: usize, id: u32) -> usize {
+    pub(crate) fn place_index(table: usize, id: u32) -> usize {
         table * WINDOW_ROWS as usize + (id % WINDOW_ROWS) as usize
     }
 
-    fn place(&self, table: usize, id: u32) -> u64 {
+    pub(crate) fn place(&self, table: usize, id: u32) -> u64 {
         self.places
             .get(Self::place_index(table, id))
             .copied()
             .unwrap_or(0)
     }
 
-    fn set_place(&mut self, table: usize, id: u32, sequence: u64) {
+    pub(crate) fn set_place(&mut self, table: usize, id: u32, sequence: u64) {
         if let Some(place) = self.places.get_mut(Self::place_index(table, id)) {
             *place = sequence;
         }
     }
 
-    fn append(&mut self, table: usize, id: u32, row: &[u8], reserve: u64) -> Result<()> {
+    pub(crate) fn append(&mut self, table: usize, id: u32, row: &[u8], reserve: u64) -> Result<()> {
         let tag = u8::try_from(table).unwrap_or(u8::MAX);
         for _ in 0..2 {
             if self.open_used == 0 {
@@ -377,7 +362,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Programs the page being filled and continues the chain with it, while at least `reserve`
     /// pages of the ring remain free.
-    fn program_open_page(&mut self, reserve: u64) -> Result<()> {
+    pub(crate) fn program_open_page(&mut self, reserve: u64) -> Result<()> {
         if self.open_used == 0 {
             return Ok(());
         }
@@ -420,7 +405,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// The record that keeps everything but follows the buffer's present end.
-    fn next_record(&self) -> RootRecord {
+    pub(crate) fn next_record(&self) -> RootRecord {
         RootRecord {
             sequence: self.committed.sequence + 1,
             buffer_next: self.buffer_next,
@@ -430,152 +415,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    fn finish(&mut self, record: RootRecord) -> Result<()> {
+    pub(crate) fn finish(&mut self, record: RootRecord) -> Result<()> {
         write_record(&mut self.secure, &mut self.seal, &record)?;
         self.root_writes += 1;
         self.committed = record;
         Ok(())
-    }
-
-    /// Moves the oldest waiting rows of `table`, all committed, to a unit of their own.
-    fn place_unit(&mut self, table: usize) -> Result<()> {
-        let width = usize::from(self.width(table)?);
-        let pages = data_pages(width);
-        let start = self.committed.unit_next;
-        let end = start
-            .checked_add(self.unit_pages(table))
-            .ok_or(Error::DeviceFull)?;
-        if end > self.flash.blocks() * BLOCK_PAGES {
-            return Err(Error::DeviceFull);
-        }
-        let unit = self.placed(table) / UNIT_ROWS;
-        let epoch = self.committed.epoch;
-        let per_page = PAYLOAD_BYTES / width;
-        let first = self.placed(table) + 1;
-        for page in 0..pages {
-            self.open_page.fill(0);
-            for slot in 0..per_page {
-                let rank = page * narrow(per_page) + narrow(slot);
-                if rank >= UNIT_ROWS {
-                    break;
-                }
-                let mut row = vec_of(width);
-                self.read_waiting(table, first + rank, &mut row)?;
-                put(&mut self.open_page, slot * width, &row);
-            }
-            self.program_unit_page(&data_identity(start + page, epoch, table, unit), false)?;
-        }
-        self.place_indexes(table, unit, start + pages, epoch)?;
-        self.write_directory(table, unit, start, epoch)?;
-        let mut record = self.next_record();
-        record.unit_next = end;
-        record.epoch = epoch + 1;
-        record.directory_chunks = narrow(self.chunks.len());
-        if let Some(state) = record.tables.get_mut(table) {
-            state.units += 1;
-        }
-        record.buffer_start = self.oldest_waiting(&record);
-        self.finish(record)
-    }
-
-    /// Closes and programs the page being built, or the second one of a pair.
-    pub(crate) fn program_unit_page(
-        &mut self,
-        identity: &PageIdentity,
-        second: bool,
-    ) -> Result<()> {
-        if identity.page.is_multiple_of(BLOCK_PAGES) {
-            self.flash.erase(identity.page / BLOCK_PAGES)?;
-        }
-        let page = if second {
-            &mut self.work_page
-        } else {
-            &mut self.open_page
-        };
-        self.seal.close(identity, page);
-        self.flash.program(identity.page, page)?;
-        Ok(())
-    }
-
-    /// Pages of one unit of `table`: its rows, then a pair for every index.
-    fn unit_pages(&self, table: usize) -> u32 {
-        let width = self.widths.get(table).copied().map_or(1, usize::from);
-        data_pages(width) + 2 * narrow(self.indexes_of(table).count())
-    }
-
-    /// The oldest buffer page that a waiting row needs once `record` holds.
-    fn oldest_waiting(&self, record: &RootRecord) -> u64 {
-        let mut oldest = self.buffer_next;
-        for (table, state) in record.tables.iter().enumerate().take(self.widths.len()) {
-            for id in state.units * UNIT_ROWS + 1..=state.rows {
-                oldest = oldest.min(self.place(table, id));
-            }
-        }
-        oldest
-    }
-
-    /// Writes every waiting row again behind the buffer's end and lets the window begin there.
-    fn densify(&mut self) -> Result<()> {
-        let start = self.buffer_next;
-        self.chain = ChainEnd {
-            sequence: 0,
-            code: [0; 16],
-        };
-        for table in 0..self.widths.len() {
-            let mut row = vec_of(usize::from(self.width(table)?));
-            for id in self.placed(table) + 1..=self.count(table) {
-                self.read_waiting(table, id, &mut row)?;
-                self.append(table, id, &row, BLOCK_PAGES.into())?;
-            }
-        }
-        self.program_open_page(BLOCK_PAGES.into())?;
-        let record = RootRecord {
-            buffer_start: start,
-            ..self.next_record()
-        };
-        self.finish(record)
-    }
-
-    fn write_directory(&mut self, table: usize, unit: u32, start: u32, epoch: u64) -> Result<()> {
-        let owner = u8::try_from(table).unwrap_or(u8::MAX);
-        if self.entry_at(owner, unit).is_none() {
-            let end = DIRECTORY_AT + (self.chunks.len() + 1) * CHUNK_BYTES;
-            if end > self.secure.capacity() {
-                return Err(Error::DeviceFull);
-            }
-            self.chunks.push(owner);
-        }
-        let at = self
-            .entry_at(owner, unit)
-            .ok_or(Error::Root("lacks a unit"))?;
-        let mut entry = [0u8; DIRECTORY_ENTRY_BYTES];
-        put(&mut entry, 0, &start.to_le_bytes());
-        put(&mut entry, 4, &epoch.to_le_bytes());
-        put(&mut entry, 12, &[owner]);
-        self.secure.write(at, &entry)
-    }
-
-    /// Where the directory keeps `unit` of the table `owner`, if a chunk covers it.
-    fn entry_at(&self, owner: u8, unit: u32) -> Option<usize> {
-        let mut own = self
-            .chunks
-            .iter()
-            .enumerate()
-            .filter(|(_, table)| **table == owner);
-        let (chunk, _) = own.nth((unit / CHUNK_ENTRIES) as usize)?;
-        let slot = (unit % CHUNK_ENTRIES) as usize;
-        Some(DIRECTORY_AT + chunk * CHUNK_BYTES + slot * DIRECTORY_ENTRY_BYTES)
-    }
-
-    /// Start page and epoch of a unit.
-    pub(crate) fn unit_place(&mut self, table: usize, unit: u32) -> Result<(u32, u64)> {
-        let owner = u8::try_from(table).unwrap_or(u8::MAX);
-        let at = self
-            .entry_at(owner, unit)
-            .ok_or(Error::Root("lacks a unit"))?;
-        let mut entry = [0u8; DIRECTORY_ENTRY_BYTES];
-        self.secure.read(at, &mut entry)?;
-        Ok((u32_at(&entry, 0), u64_at(&entry, 4)))
     }
 
     pub(crate) fn read_waiting(&mut self, table: usize, id: u32, out: &mut [u8]) -> Result<()> {
@@ -626,7 +470,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Reads a page from flash into the frame used least recently; returns its code as well.
-    fn fetch(&mut self, identity: &PageIdentity) -> Result<(usize, [u8; 16])> {
+    pub(crate) fn fetch(&mut self, identity: &PageIdentity) -> Result<(usize, [u8; 16])> {
         let oldest = self
             .frames
             .iter()
@@ -645,81 +489,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         frame.used = self.clock;
         Ok((index, code))
     }
-
-    /// Reads the buffer page `end`, checks that it is the very one, and returns its link.
-    fn read_link(&mut self, end: &ChainEnd) -> Result<ChainEnd> {
-        let identity = buffer_identity(end.sequence);
-        let (frame, code) = self.fetch(&identity)?;
-        if code != end.code {
-            return Err(Error::Tampered {
-                page: identity.page,
-                what: "commit buffer page",
-            });
-        }
-        Ok(buffer::previous(self.frame(frame)))
-    }
-
-    /// Finds the waiting rows and continues behind everything an earlier opening may have left.
-    fn recover(&mut self) -> Result<()> {
-        let mut end = self.chain;
-        while end.sequence >= self.committed.buffer_start {
-            let previous = self.read_link(&end)?;
-            self.note_waiting(end.sequence)?;
-            end = previous;
-        }
-        // No number of a page that an interrupted transaction may have programmed comes again.
-        let pages = u64::from(BLOCK_PAGES);
-        self.buffer_next = (self.buffer_next + RING_PAGES).next_multiple_of(pages);
-        self.committed.epoch += EPOCHS_PER_OPENING;
-        self.committed.unit_next = self.clean_unit_start()?;
-        // One turn of the ring was skipped: the old window lies as many pages behind as before.
-        self.committed.buffer_start += RING_PAGES;
-        self.densify()
-    }
-
-    /// Notes where the waiting rows of one committed buffer page are.
-    fn note_waiting(&mut self, sequence: u64) -> Result<()> {
-        let index = self.load(&buffer_identity(sequence))?;
-        let Self {
-            frames,
-            places,
-            widths,
-            committed,
-            rows,
-            ..
-        } = self;
-        let page = frames.get(index).map_or(&[][..], |frame| &frame.bytes);
-        for row in buffer::rows(page, widths) {
-            let table = usize::from(row.table);
-            let placed = committed
-                .tables
-                .get(table)
-                .map_or(0, |state| state.units * UNIT_ROWS);
-            let known = rows.get(table).copied().unwrap_or(0);
-            if (placed + 1..=known).contains(&row.id)
-                && let Some(place) = places.get_mut(Self::place_index(table, row.id))
-            {
-                *place = sequence;
-            }
-        }
-        Ok(())
-    }
-
-    /// The first page of the unit area that nothing was programmed behind.
-    fn clean_unit_start(&mut self) -> Result<u32> {
-        let next = self.committed.unit_next;
-        if next.is_multiple_of(BLOCK_PAGES) {
-            return Ok(next);
-        }
-        let mut sector = vec_of(SECTOR_BYTES);
-        Ok(match self.flash.read(next, 0, &mut sector)? {
-            PageState::Erased => next,
-            PageState::Programmed => next.next_multiple_of(BLOCK_PAGES),
-        })
-    }
 }
 
-fn buffer_identity(sequence: u64) -> PageIdentity {
+pub(crate) fn buffer_identity(sequence: u64) -> PageIdentity {
     let page = u32::try_from(sequence % RING_PAGES).unwrap_or(0);
     PageIdentity {
         page,
@@ -747,55 +519,4 @@ pub(crate) fn data_pages(width: usize) -> u32 {
 
 pub(crate) fn vec_of(bytes: usize) -> Vec<u8> {
     alloc::vec![0; bytes]
-}
-
-fn read_schema(
-    secure: &mut impl SecureStore,
-    seal: &mut Seal,
-    record: &RootRecord,
-) -> Result<(Vec<u16>, Vec<IndexKey>)> {
-    let bytes = record.schema_bytes as usize;
-    if bytes > SCHEMA_BYTES {
-        return Err(Error::Root("is damaged"));
-    }
-    let mut schema = vec_of(bytes);
-    secure.read(SCHEMA_AT, &mut schema)?;
-    if seal.root_code(&schema) != record.schema_code {
-        return Err(Error::Root("is damaged"));
-    }
-    Ok(index::decode_schema(&schema))
-}
-
-fn read_chunks(secure: &mut impl SecureStore, record: &RootRecord) -> Result<Vec<u8>> {
-    let mut chunks = Vec::new();
-    for chunk in 0..record.directory_chunks as usize {
-        let mut entry = [0u8; DIRECTORY_ENTRY_BYTES];
-        secure.read(DIRECTORY_AT + chunk * CHUNK_BYTES, &mut entry)?;
-        chunks.push(take::<1>(&entry, 12)[0]);
-    }
-    Ok(chunks)
-}
-
-/// Buffer pages that the waiting rows of all tables fill at most.
-fn waiting_pages(widths: &[u16]) -> u64 {
-    let pages = |width: &u16| WINDOW_ROWS.div_ceil(buffer::rows_per_page(*width)) + 1;
-    widths.iter().map(|width| u64::from(pages(width))).sum()
-}
-
-/// The number of page frames that `memory` allows, and the sum of everything in bytes.
-fn memory_plan(tables: usize, store_bytes: usize, memory: usize) -> Result<(usize, usize)> {
-    let frame = PAGE_BYTES + size_of::<Frame>();
-    let places = tables * WINDOW_ROWS as usize * size_of::<u64>();
-    // A vector that grows holds its old and its new half-used content for a moment.
-    let chunks = 3 * store_bytes.saturating_sub(DIRECTORY_AT) / CHUNK_BYTES;
-    // Two pages being built, the indexes, one row in flight, keys and state, the stack.
-    let fixed = 3 * PAGE_BYTES + SCHEMA_RAM_BYTES + places + chunks + 2048 + STACK_BYTES;
-    let frames = (memory.saturating_sub(fixed) / frame).min(*FRAMES.end());
-    if frames < *FRAMES.start() {
-        return Err(Error::Memory {
-            needed: fixed + FRAMES.start() * frame,
-            given: memory,
-        });
-    }
-    Ok((frames, fixed + frames * frame))
 }

@@ -3,7 +3,6 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
-use std::vec::Vec;
 
 use super::{BLOCK_PAGES, FlashCounters, FlashError, Nand, PAGE_BYTES, PageState, SECTOR_BYTES};
 
@@ -170,10 +169,9 @@ impl Nand for FileFlash {
             .file
             .seek(SeekFrom::End(0))
             .map_err(|cause| self.medium(cause))?;
-        if at < end {
-            let count = usize::try_from(BLOCK_BYTES.min(end - at)).unwrap_or(0);
-            let blank: Vec<u8> = vec![0xFF; count];
-            self.write_at(at, &blank)
+        let blank = [0xFF; PAGE_BYTES];
+        for page in (at..end.min(at + BLOCK_BYTES)).step_by(PAGE_BYTES) {
+            self.write_at(page, &blank)
                 .map_err(|cause| self.medium(cause))?;
         }
         self.counters.erases += 1;

@@ -54,10 +54,13 @@ fn the_row_of_the_benchmark_costs_at_most_one_and_a_half_programs() {
     let after = store.counters().flash;
     let programs = after.programs - before.programs;
     let reads = after.page_reads - before.page_reads;
-    println!("programs per row {:.3}", programs as f64 / f64::from(rows));
     println!(
-        "reads per row and index {:.3}",
-        reads as f64 / f64::from(rows * 29)
+        "programs per 1000 rows {}",
+        programs * 1000 / u64::from(rows)
+    );
+    println!(
+        "reads per 1000 rows and index {}",
+        reads * 1000 / u64::from(rows * 29)
     );
     assert!(programs * 2 <= u64::from(rows) * 3, "{programs}");
     assert!(reads * 10 <= u64::from(rows) * 29 * 14, "{reads}");
@@ -149,12 +152,11 @@ fn a_failed_operation_poisons_the_handle_until_it_is_opened_again() {
     let secure = Shared::new(MemoryStore::new(STORE_BYTES));
     let mut store =
         Store::create(flash.clone(), secure.clone(), &SECRET, &WIDTHS, &[], MEMORY).unwrap();
-    flash.change(|chip| {
-        chip.plan_cut(PowerCut {
-            after: 0,
-            torn: Torn::Nothing,
-        })
-    });
+    let cut = PowerCut {
+        after: 0,
+        torn: Torn::Nothing,
+    };
+    flash.change(|chip| chip.plan_cut(cut));
     store.insert(0, &row(0, 1)).unwrap();
     assert!(matches!(store.commit(), Err(Error::Flash(_))));
     assert_eq!(store.commit(), Err(Error::Poisoned));

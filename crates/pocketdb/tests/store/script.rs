@@ -8,12 +8,12 @@ use probity_pocketdb::flash::{FlashCounters, FlashError, Nand, PageState, Simula
 use probity_pocketdb::secure::MemoryStore;
 use probity_pocketdb::{IndexKey, Result, SecureStore, Store};
 
-pub const BLOCKS: u32 = 48;
-pub const STORE_BYTES: usize = 128 * 1024;
-pub const MEMORY: usize = 65_536;
-pub const SECRET: [u8; 32] = [0x5A; 32];
+pub(crate) const BLOCKS: u32 = 48;
+pub(crate) const STORE_BYTES: usize = 128 * 1024;
+pub(crate) const MEMORY: usize = 65_536;
+pub(crate) const SECRET: [u8; 32] = [0x5A; 32];
 /// An index of each table, so that crashes and attacks meet its pages as well.
-pub const INDEXES: [IndexKey; 2] = [
+pub(crate) const INDEXES: [IndexKey; 2] = [
     IndexKey {
         table: 0,
         at: 10,
@@ -25,21 +25,21 @@ pub const INDEXES: [IndexKey; 2] = [
         bytes: 30,
     },
 ];
-pub const WIDTHS: [u16; 2] = [160, 40];
+pub(crate) const WIDTHS: [u16; 2] = [160, 40];
 
 /// A device that survives the store which uses it.
-pub struct Shared<T>(Rc<RefCell<T>>);
+pub(crate) struct Shared<T>(Rc<RefCell<T>>);
 
 impl<T: Clone> Shared<T> {
-    pub fn new(inner: T) -> Self {
+    pub(crate) fn new(inner: T) -> Self {
         Self(Rc::new(RefCell::new(inner)))
     }
 
-    pub fn change(&self, change: impl FnOnce(&mut T)) {
+    pub(crate) fn change(&self, change: impl FnOnce(&mut T)) {
         change(&mut self.0.borrow_mut());
     }
 
-    pub fn copy(&self) -> T {
+    pub(crate) fn copy(&self) -> T {
         self.0.borrow().clone()
     }
 }
@@ -93,18 +93,18 @@ impl SecureStore for Shared<MemoryStore> {
 
 /// What the store must hold.
 #[derive(Default)]
-pub struct Model {
+pub(crate) struct Model {
     committed: [Vec<Vec<u8>>; 2],
     pending: [Vec<Vec<u8>>; 2],
-    pub steps: u32,
+    pub(crate) steps: u32,
 }
 
 impl Model {
-    pub fn committed_total(&self) -> u32 {
+    pub(crate) fn committed_total(&self) -> u32 {
         u32::try_from(self.committed[0].len() + self.committed[1].len()).unwrap()
     }
 
-    pub fn accept_pending(&mut self) {
+    pub(crate) fn accept_pending(&mut self) {
         for (committed, pending) in self.committed.iter_mut().zip(&mut self.pending) {
             committed.append(pending);
         }
@@ -115,7 +115,7 @@ impl Model {
     }
 }
 
-pub fn new_store() -> Store<Simulator, MemoryStore> {
+pub(crate) fn new_store() -> Store<Simulator, MemoryStore> {
     let secure = MemoryStore::new(STORE_BYTES);
     Store::create(
         Simulator::new(BLOCKS),
@@ -129,7 +129,7 @@ pub fn new_store() -> Store<Simulator, MemoryStore> {
 }
 
 /// The bytes of a row: recognisable, so that a leak of them into the image is found.
-pub fn row(table: usize, number: u32) -> Vec<u8> {
+pub(crate) fn row(table: usize, number: u32) -> Vec<u8> {
     let text = format!("table {table} row {number:08} of the person;");
     text.bytes()
         .cycle()
@@ -138,14 +138,14 @@ pub fn row(table: usize, number: u32) -> Vec<u8> {
 }
 
 /// Plays steps: transactions of 1 to 30 rows; every seventh is rolled back.
-pub fn play<F: Nand, S: SecureStore>(
+pub(crate) fn play<F: Nand, S: SecureStore>(
     store: &mut Store<F, S>,
     model: &mut Model,
     steps: Range<u32>,
 ) -> Result<()> {
     for step in steps {
         model.forget_pending();
-        for number in 0..1 + (step * 13) % 30 {
+        for number in 0..=((step * 13) % 30) {
             let table = usize::from((step + number).is_multiple_of(3));
             let bytes = row(table, step * 1000 + number);
             store.insert(table, &bytes)?;
@@ -164,7 +164,7 @@ pub fn play<F: Nand, S: SecureStore>(
 }
 
 /// Every row of the model is in the store, and no other.
-pub fn check<F: Nand, S: SecureStore>(store: &mut Store<F, S>, model: &Model, place: &str) {
+pub(crate) fn check<F: Nand, S: SecureStore>(store: &mut Store<F, S>, model: &Model, place: &str) {
     for (table, rows) in model.committed.iter().enumerate() {
         assert_eq!(
             store.count(table) as usize,

@@ -105,12 +105,12 @@ fn no_plaintext_reaches_the_image_and_pages_look_random() {
     let texts = ["table 0 ", "of the p", "person;t"];
     for page in pages {
         let cells = flash.peek(page).unwrap();
-        let leaked = |text: &&str| cells.windows(8).any(|part| part == text.as_bytes());
-        assert!(!texts.iter().any(|text| leaked(&text)), "page {page}");
+        let leaked = |text: &&&str| cells.windows(8).any(|part| part == text.as_bytes());
+        assert_eq!(texts.iter().find(leaked), None, "page {page}");
         let mut counts = [0u32; 256];
-        cells
-            .iter()
-            .for_each(|&byte| counts[usize::from(byte)] += 1);
+        for &byte in cells {
+            counts[usize::from(byte)] += 1;
+        }
         let share = |&count: &u32| f64::from(count) / 2048.0;
         let entropy: f64 = counts
             .iter()
