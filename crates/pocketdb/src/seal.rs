@@ -3,6 +3,7 @@
 use aes::Aes128;
 use aes::cipher::{KeyInit as _, KeyIvInit as _, StreamCipher as _};
 use cmac::{Cmac, Mac as _};
+use zeroize::Zeroizing;
 
 use crate::bytes::put;
 use crate::error::{Error, Result};
@@ -63,9 +64,9 @@ impl PageIdentity {
     }
 }
 
-/// The keys of one database image.
+/// The keys of one database image; they leave memory with it.
 pub(crate) struct Seal {
-    cipher_key: [u8; 16],
+    cipher_key: Zeroizing<[u8; 16]>,
     page_mac: Cmac<Aes128>,
     tag_mac: Cmac<Aes128>,
     pub(crate) counters: CipherCounters,
@@ -86,7 +87,7 @@ impl Seal {
             inner.finalize().into_bytes().into()
         };
         Self {
-            cipher_key: derive(1),
+            cipher_key: Zeroizing::new(derive(1)),
             page_mac: Cmac::new(&derive(2).into()),
             tag_mac: Cmac::new(&derive(3).into()),
             counters: CipherCounters::default(),
@@ -161,7 +162,7 @@ impl Seal {
         let mut start = [0u8; 16];
         put(&mut start, 0, &identity.page.to_be_bytes());
         put(&mut start, 4, &identity.epoch.to_be_bytes());
-        let mut cipher = ctr::Ctr32BE::<Aes128>::new(&self.cipher_key.into(), &start.into());
+        let mut cipher = ctr::Ctr32BE::<Aes128>::new(&(*self.cipher_key).into(), &start.into());
         if let Some(payload) = page.get_mut(..PAYLOAD_BYTES) {
             cipher.apply_keystream(payload);
         }
