@@ -252,9 +252,10 @@ pub(crate) fn fold_right(hashes: &[Hash]) -> Hash {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use alloc::format;
     use std::string::ToString as _;
+
+    use super::*;
 
     fn leaves(count: usize) -> Vec<Hash> {
         (0..count)
