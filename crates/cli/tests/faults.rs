@@ -1,6 +1,10 @@
 //! What a person or a machine can do wrong while the program runs, shown on the real program.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may fail loudly"
+)]
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

@@ -1,6 +1,8 @@
 //! The commands: each takes its arguments and calls the library.
 
 mod append;
+mod bench;
+mod demo;
 mod export;
 mod init;
 mod keys;
@@ -28,6 +30,8 @@ use crate::output::note;
 /// When it could not do its work; damage that `verify` finds is a status, not an error.
 pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
     match args.command {
+        Command::Demo(args) => demo::run(&args, environment),
+        Command::Bench(args) => bench::run(&args),
         Command::Init(args) => init::run(&args, environment),
         Command::Append(args) => append::run(&args, environment),
         Command::Proxy(args) => proxy::run(&args, environment),

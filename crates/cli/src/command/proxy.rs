@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use probity_log::{Durability, Log, Options, StreamConfig};
 use probity_policy::Policy;
-use probity_proxy::{Listen, OnLogFailure, ProxyConfig, Release, Upstream, serve};
+use probity_proxy::{Listen, OnLogFailure, Proxy, ProxyConfig, Release, Upstream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::open_log;
-use crate::args::Proxy;
+use crate::args::Proxy as ProxyArgs;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
@@ -20,7 +20,7 @@ use crate::output::{Output, note};
 /// Longest policy or password file read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-pub(crate) fn run(args: &Proxy, environment: &Environment) -> Result<Status, Failure> {
+pub(crate) fn run(args: &ProxyArgs, environment: &Environment) -> Result<Status, Failure> {
     let config = configure(args, environment)?;
     if args.init && !args.log.join("probity.toml").exists() {
         create_log(args, environment)?;
@@ -34,19 +34,18 @@ pub(crate) fn run(args: &Proxy, environment: &Environment) -> Result<Status, Fai
         log: log.clone(),
         stream: args.stream.clone(),
     });
-    let mut told = Ok(());
-    let served = serve(&config, &source, |proxy| {
-        told = wait(args, proxy.addresses());
-    });
-    let closed = log.close().map_err(Failure::from);
-    served.map_err(|error| Failure::new("the proxy did not run").because(error))?;
-    closed?;
+    let proxy = Proxy::start(&config, &source)
+        .map_err(|error| Failure::new("the proxy did not start").because(error))?;
+    let told = wait(args, proxy.addresses());
+    proxy.stop();
+    // Closing makes everything durable that the workers handed in.
+    log.close()?;
     told?;
     note("stopped; everything recorded is durable");
     Ok(Status::Done)
 }
 
-fn create_log(args: &Proxy, environment: &Environment) -> Result<(), Failure> {
+fn create_log(args: &ProxyArgs, environment: &Environment) -> Result<(), Failure> {
     let path = environment.key_path(args.key.as_deref(), &args.log);
     let root = if path.exists() {
         key_file::read_root(&path)?
@@ -73,7 +72,7 @@ fn create_log(args: &Proxy, environment: &Environment) -> Result<(), Failure> {
     Ok(())
 }
 
-fn configure(args: &Proxy, environment: &Environment) -> Result<ProxyConfig, Failure> {
+fn configure(args: &ProxyArgs, environment: &Environment) -> Result<ProxyConfig, Failure> {
     let listen: Vec<Listen> = args
         .listen
         .iter()
@@ -112,28 +111,32 @@ fn parse_listen(place: &str) -> Result<Listen, Failure> {
     })
 }
 
-fn upstream(args: &Proxy, environment: &Environment) -> Result<Upstream, Failure> {
-    let url = args
-        .upstream
-        .as_ref()
-        .or(environment.upstream.as_ref())
-        .ok_or_else(|| {
-            Failure::usage("no server is named")
-                .remedy("write --upstream redis://HOST:PORT, or set PROBITY_UPSTREAM")
-        })?;
-    let refused = |error: probity_proxy::config::UpstreamError| {
-        Failure::usage(format!("the upstream is refused: {}", error.reason)).remedy(error.remedy)
-    };
-    let mut upstream = Upstream::parse(url).map_err(refused)?;
-    if args.upstream.is_some() && upstream.password.is_some() {
-        return Err(Failure::usage(
-            "the upstream's password stands in the arguments, for all to see",
-        )
-        .remedy("write it into a file for --upstream-password-file, or set PROBITY_UPSTREAM"));
-    }
+fn upstream(args: &ProxyArgs, environment: &Environment) -> Result<Upstream, Failure> {
+    let mut upstream = parse_upstream(args.upstream.as_deref(), environment)?;
     if let Some(path) = &args.upstream_password_file {
         let text = read_bounded(path)?;
         upstream.password = Some(text.trim_end_matches(['\r', '\n']).to_owned());
+    }
+    Ok(upstream)
+}
+
+/// The server behind, as an argument says or else the environment.
+pub(super) fn parse_upstream(
+    said: Option<&str>,
+    environment: &Environment,
+) -> Result<Upstream, Failure> {
+    let url = said.or(environment.upstream.as_deref()).ok_or_else(|| {
+        Failure::usage("no server is named")
+            .remedy("write --upstream redis://HOST:PORT, or set PROBITY_UPSTREAM")
+    })?;
+    let upstream = Upstream::parse(url).map_err(|error| {
+        Failure::usage(format!("the upstream is refused: {}", error.reason)).remedy(error.remedy)
+    })?;
+    if said.is_some() && upstream.password.is_some() {
+        return Err(Failure::usage(
+            "the upstream's password stands in the arguments, for all to see",
+        )
+        .remedy("set PROBITY_UPSTREAM, or give the proxy a --upstream-password-file"));
     }
     Ok(upstream)
 }
@@ -164,7 +167,7 @@ fn read_bounded(path: &Path) -> Result<String, Failure> {
 }
 
 /// Says that clients can connect, and returns when the process is asked to stop.
-fn wait(args: &Proxy, addresses: &[std::net::SocketAddr]) -> Result<(), Failure> {
+fn wait(args: &ProxyArgs, addresses: &[std::net::SocketAddr]) -> Result<(), Failure> {
     let fail = |error| Failure::new("cannot wait for signals").because(error);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -186,7 +189,7 @@ async fn received(interrupt: &mut Signal, terminate: &mut Signal) {
     }
 }
 
-fn announce(args: &Proxy, addresses: &[std::net::SocketAddr]) -> Result<(), Failure> {
+fn announce(args: &ProxyArgs, addresses: &[std::net::SocketAddr]) -> Result<(), Failure> {
     let mut places: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     places.extend(
         args.listen

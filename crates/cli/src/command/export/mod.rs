@@ -52,8 +52,8 @@ pub(crate) fn run(args: &Export, environment: &Environment) -> Result<Status, Fa
 }
 
 #[derive(Clone, Copy, Default)]
-struct Counts {
-    entries: u64,
+pub(super) struct Counts {
+    pub(super) entries: u64,
     erased: u64,
 }
 
@@ -62,7 +62,11 @@ struct Counts {
     clippy::disallowed_methods,
     reason = "the export is no part of the log, and must appear whole"
 )]
-fn export_to_file(args: &Export, reader: &Reader, path: &Path) -> Result<Counts, Failure> {
+pub(super) fn export_to_file(
+    args: &Export,
+    reader: &Reader,
+    path: &Path,
+) -> Result<Counts, Failure> {
     let fail = |error| Failure::file("write", path, error);
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".part-{}", std::process::id()));
