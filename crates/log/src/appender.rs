@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::slice;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -261,7 +262,10 @@ impl Appender {
         });
         drop(open);
         self.writer = Some(writer);
-        self.core.ticking.raise();
+        // AcqRel: the chunk was put where the ticking thread looks before; see there.
+        if self.core.ticker_idle.swap(false, Ordering::AcqRel) {
+            self.core.ticking.raise();
+        }
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use probity_format::geometry::Geometry;
@@ -62,8 +62,9 @@ pub(crate) struct Core {
     pub(crate) streams: RwLock<BTreeMap<StreamName, Arc<Stream>>>,
     pub(crate) journal: Mutex<JournalWriter>,
     pub(crate) slots: Mutex<Vec<Weak<Slot>>>,
-    /// Number of open chunks; the ticking thread sleeps while it is 0.
+    /// Raised when the ticking thread, idle until then, has something to watch.
     pub(crate) ticking: Signal,
+    pub(crate) ticker_idle: AtomicBool,
     pub(crate) commit: Signal,
     pub(crate) committed: Signal,
     /// Set by whoever waits for durability; taken by the committing thread.
@@ -95,41 +96,47 @@ impl std::fmt::Debug for Callback {
 /// Wakes threads that wait for something to change; waits may end without a cause.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
-    generation: Mutex<u64>,
+    state: Mutex<SignalState>,
     condition: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct SignalState {
+    generation: u64,
+    /// Threads that wait; waking nobody would still cost a system call.
+    waiting: usize,
 }
 
 impl Signal {
     /// Wakes every waiter.
     pub(crate) fn raise(&self) {
-        let mut generation = self
-            .generation
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *generation = generation.wrapping_add(1);
-        drop(generation);
-        self.condition.notify_all();
+        let mut state = self.lock();
+        state.generation = state.generation.wrapping_add(1);
+        let waiting = state.waiting;
+        drop(state);
+        if waiting > 0 {
+            self.condition.notify_all();
+        }
     }
 
     /// The present generation: give it to [`Signal::wait_after`] so that no raise is missed.
     pub(crate) fn generation(&self) -> u64 {
-        *self
-            .generation
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.lock().generation
     }
 
     /// Waits until raised after `generation` was current, at most for `timeout`.
     pub(crate) fn wait_after(&self, generation: u64, timeout: Duration) {
-        let current = self
-            .generation
-            .lock()
+        let mut state = self.lock();
+        state.waiting = state.waiting.saturating_add(1);
+        let (mut state, _) = self
+            .condition
+            .wait_timeout_while(state, timeout, |state| state.generation == generation)
             .unwrap_or_else(PoisonError::into_inner);
-        drop(
-            self.condition
-                .wait_timeout_while(current, timeout, |current| *current == generation)
-                .unwrap_or_else(PoisonError::into_inner),
-        );
+        state.waiting = state.waiting.saturating_sub(1);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SignalState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -168,6 +175,7 @@ impl Core {
             journal: Mutex::new(journal),
             slots: Mutex::default(),
             ticking: Signal::default(),
+            ticker_idle: AtomicBool::new(false),
             commit: Signal::default(),
             committed: Signal::default(),
             hurry: AtomicBool::new(false),
@@ -219,9 +227,10 @@ impl Core {
 
     /// Asks the committing thread to make everything written durable now.
     pub(crate) fn hurry_up(&self) {
-        // Release: what the caller did before is visible to the commit that takes the flag.
-        self.hurry.store(true, Ordering::Release);
-        self.commit.raise();
+        // AcqRel: what the caller did before is visible to the commit that takes the flag. Whoever set it raised too.
+        if !self.hurry.swap(true, Ordering::AcqRel) {
+            self.commit.raise();
+        }
     }
 
     pub(crate) fn stream(&self, name: &StreamName) -> Option<Arc<Stream>> {

@@ -14,7 +14,10 @@ pub(crate) fn run(core: &Core) {
     // Acquire: pairs with `Log::close`.
     while !core.closed.load(Ordering::Acquire) && core.poison().is_none() {
         let generation = core.ticking.generation();
+        // AcqRel: set before looking, so that whoever opens a chunk that is not seen here finds the flag.
+        core.ticker_idle.swap(true, Ordering::AcqRel);
         let wait = if core.close_old_chunks(core.options.batch_age_max) {
+            core.ticker_idle.store(false, Ordering::Release);
             (core.options.batch_age_max / 2).max(Duration::from_micros(100))
         } else {
             IDLE_WAIT
