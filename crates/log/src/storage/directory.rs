@@ -293,6 +293,8 @@ impl Storage for Directory {
         while let Some(folder) = folders.pop() {
             let opened = match self.folder(&folder) {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                // A folder closed to us, as `lost+found` is, holds nothing of ours.
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => continue,
                 opened => opened?,
             };
             for (name, kind) in entries(&opened)? {

@@ -21,10 +21,25 @@ impl Memory {
     #[must_use]
     pub fn crash(&self, seed: u64) -> Self {
         let image = self.lock_image();
-        let mut fate = Fate::draw(seed, &image);
+        Self::from(image.after(&mut Fate::draw(seed, &image)))
+    }
+
+    /// A storage with what is durable and nothing else: the least that a power loss leaves.
+    #[must_use]
+    pub fn crash_losing_all_unsynced(&self) -> Self {
+        let mut fate = Fate {
+            kind: FateKind::Nothing,
+            random: Random::new(0),
+        };
+        Self::from(self.lock_image().after(&mut fate))
+    }
+}
+
+impl Image {
+    fn after(&self, fate: &mut Fate) -> Self {
         let mut folders = BTreeMap::new();
         // A folder sorts behind the one it stands in, which decides first.
-        for (folder, created) in &image.folders {
+        for (folder, created) in &self.folders {
             let above = folder.rsplit_once('/').map_or("", |(above, _)| above);
             let stands = above.is_empty() || folders.contains_key(above);
             if stands && created.is_none_or(|moment| fate.keeps(moment) == Kept::Whole) {
@@ -32,7 +47,7 @@ impl Memory {
             }
         }
         let mut names = BTreeMap::new();
-        for (name, versions) in &image.names {
+        for (name, versions) in &self.names {
             let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
             let kept = fate.version(versions).map(lock_content);
             let bytes = kept.map(|content| fate.bytes(&content));
@@ -44,11 +59,27 @@ impl Memory {
                 names.insert(name.clone(), Versions { durable, later });
             }
         }
-        Self::from(Image {
+        Self {
             names,
             folders,
-            ..Image::default()
-        })
+            ..Self::default()
+        }
+    }
+
+    /// The moment of the oldest change that a crash may take back.
+    fn first_unsynced(&self) -> u64 {
+        let folders = self.folders.values().filter_map(|created| *created);
+        let names = self.names.values().flat_map(|versions| {
+            let contents = versions
+                .later
+                .iter()
+                .filter_map(|(_, content)| content.as_ref());
+            let first = |content: &Shared| lock_content(content).later.first().map(|(m, _)| *m);
+            let bytes = versions.durable.iter().chain(contents).filter_map(first);
+            let name = versions.later.first().map(|(moment, _)| *moment);
+            name.into_iter().chain(bytes).collect::<Vec<u64>>()
+        });
+        folders.chain(names).min().unwrap_or(self.moment)
     }
 }
 
@@ -128,24 +159,6 @@ impl Fate {
             }
         }
         bytes
-    }
-}
-
-impl Image {
-    /// The moment of the oldest change that a crash may take back.
-    fn first_unsynced(&self) -> u64 {
-        let folders = self.folders.values().filter_map(|created| *created);
-        let names = self.names.values().flat_map(|versions| {
-            let contents = versions
-                .later
-                .iter()
-                .filter_map(|(_, content)| content.as_ref());
-            let first = |content: &Shared| lock_content(content).later.first().map(|(m, _)| *m);
-            let bytes = versions.durable.iter().chain(contents).filter_map(first);
-            let name = versions.later.first().map(|(moment, _)| *moment);
-            name.into_iter().chain(bytes).collect::<Vec<u64>>()
-        });
-        folders.chain(names).min().unwrap_or(self.moment)
     }
 }
 
