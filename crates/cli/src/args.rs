@@ -84,7 +84,7 @@ pub struct Bench {
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity init audit
-  probity init /srv/audit --origin example.com/audit --key /root/audit.key
+  probity init /srv/audit --origin example.com/audit --key /etc/probity/audit.key
   probity init audit --erasable --compression zstd:3")]
 pub struct Init {
     /// Folder of the new log

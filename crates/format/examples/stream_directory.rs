@@ -18,7 +18,9 @@ const ORIGIN: &str = "foreign.example/streams/default";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let folder = arguments.next().ok_or("usage: stream_directory FOLDER SIZE...")?;
+    let folder = arguments
+        .next()
+        .ok_or("usage: stream_directory FOLDER SIZE...")?;
     for size in arguments {
         write(&Path::new(&folder).join(&size), size.parse()?)?;
     }
@@ -34,7 +36,9 @@ fn write(folder: &Path, size: u64) -> Result<(), Box<dyn Error>> {
     for index in 0..size {
         let mut leaf = [0; RECORD_BYTES];
         for byte in &mut leaf {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(index | 1);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(index | 1);
             *byte = state.to_le_bytes()[7];
         }
         tree.append(&leaf)?;

@@ -5,6 +5,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::slice;
 
 use aws_lc_rs::aead::{Aad, Nonce};
 use aws_lc_rs::cipher::{AES_256, EncryptingKey, EncryptionContext, UnboundCipherKey};
@@ -23,6 +24,9 @@ use crate::record::Record;
 use crate::row::{Row, Rows};
 use crate::stream::{Cipher, Proofs, StreamConfig, StreamId};
 use crate::tree::{Hash, leaf_hash, root_of};
+
+/// Rows taken apart at once: they and their bytes stay in the first cache while column after column is encoded.
+const ROWS_TOGETHER: usize = 64;
 
 /// The keys of subjects, for streams whose subjects can be erased.
 pub trait SubjectKeys {
@@ -163,11 +167,17 @@ impl FrameSealer {
     ) -> Result<Span, DecodeError> {
         let mut span = Span::default();
         self.encoder.begin(ColumnSet::ALL, place.seed);
+        let mut together = Vec::with_capacity(ROWS_TOGETHER);
         for chunk in chunks {
             let mut rows = Rows::new(chunk);
-            for row in rows.by_ref() {
-                span.add(row.time);
-                self.encoder.push(&row);
+            loop {
+                together.clear();
+                together.extend(rows.by_ref().take(ROWS_TOGETHER));
+                if together.is_empty() {
+                    break;
+                }
+                together.iter().for_each(|row| span.add(row.time));
+                self.encoder.extend(&together);
             }
             check_end(&rows)?;
         }
@@ -216,7 +226,7 @@ impl FrameSealer {
             if let Some(place) = shared.texts.get_mut(SUBJECTS) {
                 *place = token.map_or(&[], Vec::as_slice);
             }
-            self.encoder.push(&shared);
+            self.encoder.extend(&[shared]);
         }
         let key = self.epoch_section_key(epoch, place.frame, 0);
         start = self.put_body(SectionKind::Shared, span.entries, start, key, out)?;
@@ -224,7 +234,7 @@ impl FrameSealer {
             self.encoder.begin(ColumnSet::SUBJECT, place.seed);
             for index in &group.rows {
                 if let Some((row, _)) = groups.rows.get(*index) {
-                    self.encoder.push(row);
+                    self.encoder.extend(slice::from_ref(row));
                 }
             }
             let kind = if token.is_some() {

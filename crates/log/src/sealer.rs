@@ -22,9 +22,10 @@ pub(crate) fn run(core: &Core) {
     loop {
         match core.next_batch() {
             Ok(Some(batch)) => {
+                let chunks = u64::try_from(batch.chunks.len()).unwrap_or_default();
                 let sealed = bench.seal(core, batch);
                 // AcqRel: whoever sees the count go down sees the frame written.
-                core.sealing.fetch_sub(1, Ordering::AcqRel);
+                core.in_flight.fetch_sub(chunks, Ordering::AcqRel);
                 if let Err(error) = sealed {
                     core.set_poison(error);
                     return;

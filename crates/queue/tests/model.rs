@@ -198,15 +198,7 @@ fn check_channel(capacity: usize, steps: &[QueueStep]) {
                 let sent = check_send(sender, source.next(), closed, oracle.len() == capacity);
                 oracle.extend(sent);
             }
-            QueueStep::Pop => {
-                let received = receiver.try_recv().map(|value| value.number);
-                let nothing = if closed {
-                    RecvError::Closed
-                } else {
-                    RecvError::Empty
-                };
-                assert_eq!(received, oracle.pop_front().ok_or(nothing));
-            }
+            QueueStep::Pop => check_recv(receiver, closed, oracle.pop_front()),
             QueueStep::PushBatch(count) => {
                 let batch = source.several(count);
                 let taken = if closed {

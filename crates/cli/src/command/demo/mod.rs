@@ -15,8 +15,8 @@ use probity_log::verify::{Report, VerifyOptions, verify};
 use probity_log::{Log, Options, StreamConfig, StreamName};
 use probity_policy::Policy;
 use probity_proxy::{Listen, Proxy, ProxyConfig, Upstream};
-use tampering::tamper;
 
+use self::tampering::tamper;
 use super::proxy::parse_upstream;
 use super::{export, open_reader};
 use crate::args::{Demo, Export, ExportFormat, FilterChoice};

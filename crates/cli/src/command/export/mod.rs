@@ -7,11 +7,11 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use csv_rows::CsvRows;
 use indicatif::ProgressBar;
 use probity_log::LogError;
 use probity_log::reader::{Found, Reader};
 
+use self::csv_rows::CsvRows;
 use super::open_reader;
 use crate::args::{Export, ExportFormat};
 use crate::config::Environment;
