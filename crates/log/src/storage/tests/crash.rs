@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use proptest::prelude::{Strategy, any, prop_oneof};
 use proptest::test_runner::Config;
 
-use crate::storage::{Memory, Storage};
+use crate::storage::{Memory, Storage as _};
 
 const READ_MAX: u64 = 1 << 20;
 const SEEDS: u64 = 400;

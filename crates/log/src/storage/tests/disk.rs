@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::storage::directory::OpenFile;
-use crate::storage::{Directory, File, Storage};
+use crate::storage::{Directory, File as _, Storage as _};
 
 const READ_MAX: u64 = 1 << 20;
 

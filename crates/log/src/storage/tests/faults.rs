@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex};
 
-use crate::storage::{Call, Fault, FaultPlan, Faulty, Memory, Storage, is_transient};
+use crate::storage::{Call, Fault, FaultPlan, Faulty, Memory, Storage as _, is_transient};
 
 /// A storage with a few files, and the error of one call of each kind, in the order of [`Call::ALL`].
 fn one_of_each(plan: FaultPlan) -> (Faulty<Memory>, Vec<Option<ErrorKind>>) {

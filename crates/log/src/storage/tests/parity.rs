@@ -156,7 +156,7 @@ impl<'a> Side<'a> {
             Step::Lock => {
                 let taken = storage.lock("lock-file")?;
                 let seen = Seen::Number(u64::from(taken.is_some()));
-                self.held = taken.or(self.held.take());
+                self.held = taken.or_else(|| self.held.take());
                 return Ok(seen);
             }
             Step::Unlock => drop(self.held.take()),
