@@ -154,7 +154,11 @@ mod tests {
                     let mut text = vec![b' '; length];
                     text[place] = byte;
                     let expected = byte < 0x20 || byte == 0x7F;
-                    assert_eq!(has_control(&text), expected, "{byte} at {place} of {length}");
+                    assert_eq!(
+                        has_control(&text),
+                        expected,
+                        "{byte} at {place} of {length}"
+                    );
                 }
             }
         }

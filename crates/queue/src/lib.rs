@@ -102,7 +102,7 @@ mod state;
 mod sync;
 
 pub use channel::{Receiver, Sender, channel};
-pub use chunk::{Chunk, ChunkWriter, SealedChunk};
+pub use chunk::{Burst, Chunk, ChunkWriter, SealedChunk};
 pub use error::{AppendRefused, ChunkSizeError, RecvError, Refusal, SendError};
 pub use pool::{CHUNK_BYTES_MAX, Pool};
 pub use ring::Ring;

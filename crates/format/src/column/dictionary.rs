@@ -21,7 +21,7 @@ pub(super) struct Dictionary {
     words: Vec<u8>,
     /// End of word i in `words`; its start is the end of the one before.
     ends: Vec<u32>,
-    seed: u64,
+    seeds: Seeds,
 }
 
 /// Everything a lookup needs but the word itself, so that it touches one cache line of the table.
@@ -35,19 +35,20 @@ struct Slot {
 }
 
 const SLOTS_MIN: usize = 64;
+/// At least as many: more waste the cache, fewer lead to longer searches.
+const SLOTS_PER_WORD: usize = 2;
 /// An odd constant with well-mixed bits (the fractional part of the golden ratio).
 const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl Dictionary {
+    /// Forgets every word. The next frame will hardly have many more than the last one: the table is as large as that asks for.
     pub(super) fn reset(&mut self, seed: u64) {
+        let slots = (self.ends.len() * SLOTS_PER_WORD).next_power_of_two();
         self.words.clear();
         self.ends.clear();
-        self.seed = seed;
-        if self.slots.is_empty() {
-            self.slots.resize(SLOTS_MIN, Slot::default());
-        } else {
-            self.slots.fill(Slot::default());
-        }
+        self.seeds = Seeds::new(seed);
+        self.slots.clear();
+        self.slots.resize(slots.max(SLOTS_MIN), Slot::default());
     }
 
     /// Appends the number of each of `words` to `numbers`; they become known.
@@ -68,7 +69,7 @@ impl Dictionary {
     /// The number of `word`, which becomes known.
     #[inline]
     pub(super) fn number(&mut self, word: &[u8]) -> u32 {
-        let hash = hash(self.seed, word);
+        let hash = self.seeds.hash(word);
         let tag = (hash >> 32) as u32;
         let mask = self.slots.len() - 1;
         let mut place = hash as usize & mask;
@@ -117,49 +118,81 @@ impl Dictionary {
         };
         self.words.extend_from_slice(word);
         self.ends.push(self.words.len() as u32);
-        if self.ends.len() * 2 > self.slots.len() {
+        if self.ends.len() * SLOTS_PER_WORD > self.slots.len() {
             self.grow();
         }
         number
     }
 
     fn grow(&mut self) {
-        let slots = self.slots.len() * 4;
-        let before = core::mem::replace(&mut self.slots, alloc::vec![Slot::default(); slots]);
+        let slots = self.slots.len() * 2;
+        self.slots.clear();
+        self.slots.resize(slots, Slot::default());
         let mask = slots - 1;
-        for slot in before.into_iter().filter(|slot| slot.number != 0) {
-            let mut place = hash(self.seed, self.word(slot)) as usize & mask;
+        let mut start = 0;
+        for (number, end) in self.ends.iter().enumerate() {
+            let hash = self.seeds.hash(&self.words[start as usize..*end as usize]);
+            let mut place = hash as usize & mask;
             while self.slots[place].number != 0 {
                 place = (place + 1) & mask;
             }
-            self.slots[place] = slot;
+            self.slots[place] = Slot {
+                tag: (hash >> 32) as u32,
+                number: number as u32 + 1,
+                start,
+                length: end - start,
+            };
+            start = *end;
         }
     }
 }
 
-/// A fast keyed hash of short words: folded 64-bit multiplications over sixteen bytes at a time.
-#[inline]
-fn hash(seed: u64, word: &[u8]) -> u64 {
-    let mut state = seed ^ (word.len() as u64).wrapping_mul(MIX);
-    if word.len() <= ENDS_MAX {
-        let (first, last) = ends(word);
-        state = fold(first ^ state, last ^ MIX);
-    } else if let Some((first, last)) = wide_ends(word) {
+/// What hashes are keyed with.
+///
+/// Both halves of every multiplication are keyed: with one known, a word chosen to make that half 0 would hash to 0
+/// whatever the rest of it is.
+#[derive(Clone, Copy, Default)]
+struct Seeds {
+    first: u64,
+    last: u64,
+}
+
+impl Seeds {
+    fn new(seed: u64) -> Self {
+        Self {
+            first: seed,
+            last: fold(seed ^ MIX, seed.rotate_left(32) | 1),
+        }
+    }
+
+    /// A fast hash of short words: folded 64-bit multiplications over sixteen bytes at a time.
+    #[inline]
+    fn hash(self, word: &[u8]) -> u64 {
+        let state = (word.len() as u64).wrapping_mul(MIX);
+        if word.len() <= ENDS_MAX {
+            let (first, last) = ends(word);
+            return fold(first ^ self.first ^ state, last ^ self.last);
+        }
         // The first and last 16 bytes, and whatever is between.
-        state = fold_wide(fold_wide(state, first), last);
+        let (first, last) = wide_ends(word).unwrap_or_default();
+        let mut state = self.fold_wide(self.fold_wide(state, first), last);
         let (chunks, _) = word.as_chunks::<16>();
-        for chunk in chunks.iter().take(word.len().saturating_sub(17) / 16).skip(1) {
-            state = fold_wide(state, u128::from_le_bytes(*chunk));
+        for chunk in chunks.iter().take((word.len() - 1) / 16).skip(1) {
+            state = self.fold_wide(state, u128::from_le_bytes(*chunk));
         }
+        state
     }
-    fold(state, seed | 1)
+
+    #[inline]
+    fn fold_wide(self, state: u64, bytes: u128) -> u64 {
+        fold(
+            bytes as u64 ^ self.first ^ state,
+            (bytes >> 64) as u64 ^ self.last,
+        )
+    }
 }
 
-#[inline]
-fn fold_wide(state: u64, bytes: u128) -> u64 {
-    fold(bytes as u64 ^ state, (bytes >> 64) as u64 ^ MIX)
-}
-
+/// The two halves of the product, one over the other.
 #[inline]
 fn fold(left: u64, right: u64) -> u64 {
     let product = u128::from(left) * u128::from(right);
@@ -190,6 +223,29 @@ mod tests {
             }
             assert_eq!(dictionary.len(), 5000);
             assert!(dictionary.words().ends_with(b"word4998word4999"));
+        }
+    }
+
+    #[test]
+    fn words_that_differ_in_one_byte_spread_over_the_table() {
+        for length in [1, 3, 4, 7, 8, 12, 16, 17, 31, 32, 33, 48, 49, 100] {
+            let mut dictionary = Dictionary::default();
+            dictionary.reset(0x0123_4567_89AB_CDEF);
+            let mut hashes: Vec<u32> = Vec::new();
+            for place in 0..length {
+                for byte in 0..=255_u8 {
+                    let mut word = std::vec![b'x'; length];
+                    word[place] = byte;
+                    hashes.push(dictionary.seeds.hash(&word) as u32);
+                    dictionary.number(&word);
+                }
+            }
+            // One word is the same for every place; the others are distinct, and so are nearly all their hashes.
+            let distinct = length * 255 + 1;
+            assert_eq!(dictionary.len(), distinct);
+            hashes.sort_unstable();
+            hashes.dedup();
+            assert!(hashes.len() + 8 > distinct, "{length}: {}", hashes.len());
         }
     }
 
