@@ -97,6 +97,12 @@ impl Files {
         self.attempt("sync", folder, |storage| storage.sync_folder(folder))
     }
 
+    /// Removes what an earlier process left half done; only while the lock is held.
+    pub(crate) fn sweep(&self) -> Result<(), LogError> {
+        self.attempt("remove leftovers in", "the log", |storage| storage.sweep())
+            .map(drop)
+    }
+
     pub(crate) fn list(&self, folder: &str) -> Result<Vec<String>, LogError> {
         self.attempt("list", folder, |storage| storage.list(folder))
     }

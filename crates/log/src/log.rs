@@ -146,6 +146,7 @@ impl Log {
             .ok_or_else(|| LogError::Locked {
                 path: places.path.clone(),
             })?;
+        files.sweep()?;
         let mut keys = KeyStore::open(&files, root, &geometry.fingerprint())?;
         let heads = Heads::new(Files::new(
             Arc::clone(&places.heads),

@@ -1,29 +1,34 @@
 //! Files of the operating system below one folder; the only place that opens any.
+//!
+//! Every folder on the way to a file is opened from the one above it, and no link is followed below
+//! the root: a link planted in a log redirects neither what is read nor what is written. A file that
+//! is no regular file (a pipe, a device) is refused, because opening or reading it may never end.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this is the one file through which the log reaches the file system"
-)]
-
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, ErrorKind, Read as _};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
+use rustix::io::{Errno, retry_on_intr};
 
+use super::name::{TEMPORARY, components, join, split};
 use super::{File, Lock, Storage};
 
-/// What temporary files begin with; a crash may leave some, and they mean nothing.
-const TEMPORARY: &str = ".tmp-";
 /// Permissions of files.
-const FILE_MODE: u32 = 0o640;
+const FILE_MODE: Mode = Mode::from_raw_mode(0o640);
+/// Permissions of files that hold keys, wrapped or not.
+const KEY_FILE_MODE: Mode = Mode::from_raw_mode(0o600);
 /// Permissions of folders.
-const FOLDER_MODE: u32 = 0o750;
-/// Permissions of files and folders of keys.
-const KEY_FILE_MODE: u32 = 0o600;
+const FOLDER_MODE: Mode = Mode::from_raw_mode(0o750);
+/// Folders whose files get [`KEY_FILE_MODE`].
+const KEY_FOLDERS: [&str; 2] = ["keys", "subjects"];
+/// Names tried for a temporary file before giving up; each one taken is a leftover of a crash.
+const TEMPORARY_NAMES_MAX: u32 = 1 << 16;
 
 /// A [`Storage`] in a folder of the file system.
 #[derive(Debug)]
@@ -31,14 +36,25 @@ pub struct Directory {
     root: PathBuf,
     /// Makes temporary names unique within the process; the process id does so across processes.
     temporary: AtomicU64,
+    /// Folders known to survive a power loss, the root as the empty name. That a folder exists does
+    /// not say so: another thread, or a process that was killed, may just have created it.
+    durable: Mutex<BTreeSet<String>>,
 }
 
 impl Directory {
     /// The storage in the folder `root`, which is created when the first file is.
+    ///
+    /// `root` itself may be reached through links; below it none is followed.
     pub fn new(root: &Path) -> Self {
+        let root = if root.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            root
+        };
         Self {
             root: root.to_owned(),
             temporary: AtomicU64::new(0),
+            durable: Mutex::default(),
         }
     }
 
@@ -47,172 +63,291 @@ impl Directory {
         &self.root
     }
 
-    fn path(&self, name: &str) -> io::Result<PathBuf> {
-        let sound =
-            |part: &str| !part.is_empty() && part != "." && part != ".." && !part.contains('\0');
-        if name.split('/').all(sound) {
-            Ok(self.root.join(name))
-        } else {
-            Err(io::Error::new(
-                ErrorKind::InvalidInput,
-                "the name would leave the log's folder",
-            ))
+    /// Opens a folder that exists.
+    fn folder(&self, folder: &str) -> io::Result<OwnedFd> {
+        let parts = components(folder)?;
+        let mut at = self.open_root()?;
+        for part in parts {
+            at = open_folder(at.as_fd(), part)?;
         }
+        Ok(at)
     }
 
-    fn folder(&self, folder: &str) -> io::Result<PathBuf> {
-        if folder.is_empty() {
-            Ok(self.root.clone())
-        } else {
-            self.path(folder)
-        }
-    }
-
-    /// Creates the folders above `path` and makes each new one durable in its parent.
-    fn create_parents(&self, path: &Path) -> io::Result<()> {
-        let Some(parent) = path.parent() else {
-            return Ok(());
+    /// Opens a folder, creating it and those above it where they are missing.
+    fn folder_created(&self, folder: &str) -> io::Result<OwnedFd> {
+        let parts = components(folder)?;
+        let mut at = match self.open_root() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.create_root()?;
+                self.open_root()?
+            }
+            opened => opened?,
         };
-        let mut missing = Vec::new();
-        let mut at = parent;
-        while !at.exists() {
-            missing.push(at.to_owned());
-            match at.parent() {
-                Some(above) if at != self.root => at = above,
-                above => {
-                    at = above
-                        .filter(|a| !a.as_os_str().is_empty())
-                        .unwrap_or_else(|| Path::new("."));
-                    break;
+        for part in parts {
+            at = match open_folder(at.as_fd(), part) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    match retry_on_intr(|| rustix::fs::mkdirat(&at, part, FOLDER_MODE)) {
+                        // Another thread may have been faster.
+                        Ok(()) | Err(Errno::EXIST) => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                    open_folder(at.as_fd(), part)?
+                }
+                opened => opened?,
+            };
+        }
+        Ok(at)
+    }
+
+    fn open_root(&self) -> io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(retry_on_intr(|| {
+            rustix::fs::open(&self.root, flags, Mode::empty())
+        })?)
+    }
+
+    fn create_root(&self) -> io::Result<()> {
+        let missing: Vec<&Path> = self
+            .root
+            .ancestors()
+            .take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists())
+            .collect();
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(FOLDER_MODE.bits())
+            .create(&self.root)?;
+        missing.into_iter().try_for_each(sync_parent)
+    }
+
+    /// Makes `folder` itself and the folders above it durable, unless they are known to be.
+    fn anchor(&self, folder: &str) -> io::Result<()> {
+        let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
+        if durable.contains(folder) {
+            return Ok(());
+        }
+        if !durable.contains("") {
+            match sync_parent(&self.root) {
+                // A root that somebody made for us may stand in a folder that is closed to us.
+                Err(error) if error.kind() != ErrorKind::PermissionDenied => return Err(error),
+                _ => durable.insert(String::new()),
+            };
+        }
+        let mut at = self.open_root()?;
+        let mut path = String::new();
+        for part in components(folder)? {
+            path = join(&path, part);
+            if !durable.contains(&path) {
+                sync_opened(&at)?;
+                durable.insert(path.clone());
+            }
+            at = open_folder(at.as_fd(), part)?;
+        }
+        Ok(())
+    }
+
+    /// Writes `content` to a new temporary file in `folder`.
+    fn write_temporary<'a>(
+        &self,
+        folder: BorrowedFd<'a>,
+        mode: Mode,
+        content: &[u8],
+    ) -> io::Result<Temporary<'a>> {
+        let flags = file_flags(OFlags::RDWR | OFlags::CREATE | OFlags::EXCL);
+        for _ in 0..TEMPORARY_NAMES_MAX {
+            let number = self.temporary.fetch_add(1, Ordering::Relaxed);
+            let name = format!("{TEMPORARY}{}-{number}", std::process::id());
+            match retry_on_intr(|| rustix::fs::openat(folder, &name, flags, mode)) {
+                // What a crash left of an earlier process with the same id.
+                Err(Errno::EXIST) => {}
+                opened => {
+                    let file = fs::File::from(opened?);
+                    let temporary = Temporary { folder, name, file };
+                    temporary.file.write_all_at(content, 0)?;
+                    return Ok(temporary);
                 }
             }
         }
-        if missing.is_empty() {
-            return Ok(());
-        }
-        DirBuilder::new()
-            .recursive(true)
-            .mode(FOLDER_MODE)
-            .create(parent)?;
-        sync_path(at)?;
-        missing.iter().try_for_each(|folder| sync_path(folder))
+        Err(io::Error::new(
+            ErrorKind::AlreadyExists,
+            "every name for a temporary file is taken",
+        ))
     }
 
-    /// Writes a temporary file beside `path`, syncs it if asked to, and renames it into place.
-    fn put(&self, name: &str, content: &[u8], durable: bool) -> io::Result<PathBuf> {
-        let path = self.path(name)?;
-        self.create_parents(&path)?;
-        let number = self.temporary.fetch_add(1, Ordering::Relaxed);
-        let file_name = format!("{TEMPORARY}{}-{number}", std::process::id());
-        let temporary = path.with_file_name(file_name);
-        let mut options = OpenOptions::new();
-        options
-            .write(true)
-            .create_new(true)
-            .mode(mode_of(name))
-            .custom_flags(no_follow());
-        let written = options.open(&temporary).and_then(|file| {
-            file.write_all_at(content, 0)?;
-            if durable { file.sync_all() } else { Ok(()) }
-        });
-        let placed = written.and_then(|()| fs::rename(&temporary, &path));
-        if placed.is_err() && temporary.exists() {
-            // The first error is the one to report; the leftover means nothing.
-            drop(fs::remove_file(&temporary));
+    fn open_file(&self, name: &str, access: OFlags) -> io::Result<fs::File> {
+        let (folder_name, file_name) = split(name)?;
+        let folder = if access.contains(OFlags::CREATE) {
+            self.folder_created(folder_name)?
+        } else {
+            self.folder(folder_name)?
+        };
+        let (flags, mode) = (file_flags(access), mode_of(folder_name));
+        let opened = retry_on_intr(|| rustix::fs::openat(&folder, file_name, flags, mode));
+        let file = fs::File::from(opened.map_err(not_followed)?);
+        match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
+            FileType::RegularFile => Ok(file),
+            FileType::Directory => Err(Errno::ISDIR.into()),
+            _ => Err(io::Error::new(
+                ErrorKind::InvalidData,
+                "it is no regular file",
+            )),
         }
-        placed.map(|()| path)
     }
 }
 
 impl Storage for Directory {
     fn open(&self, name: &str, create: bool) -> io::Result<Arc<dyn File>> {
-        let path = self.path(name)?;
-        if create {
-            self.create_parents(&path)?;
-        }
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(create)
-            .mode(mode_of(name))
-            .custom_flags(no_follow())
-            .open(path)?;
+        let create = if create {
+            OFlags::CREATE
+        } else {
+            OFlags::empty()
+        };
+        let file = self.open_file(name, OFlags::RDWR | create)?;
         Ok(Arc::new(OpenFile { file }))
     }
 
     fn open_read(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(no_follow())
-            .open(self.path(name)?)?;
+        let file = self.open_file(name, OFlags::RDONLY)?;
         Ok(Arc::new(OpenFile { file }))
     }
 
     fn read(&self, name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
-        let file = self.open_read(name)?;
-        let length = file.length()?;
-        if length > bytes_max {
-            return Err(io::Error::new(
-                ErrorKind::InvalidData,
-                "the file is longer than it may be",
-            ));
+        let file = self.open_file(name, OFlags::RDONLY)?;
+        let length = file.metadata()?.len();
+        let mut content = Vec::new();
+        if length <= bytes_max {
+            // A file may claim a length that no memory holds: that is an error, not the end.
+            let length = usize::try_from(length).unwrap_or(usize::MAX);
+            content.try_reserve_exact(length)?;
+            let read_max = bytes_max.saturating_add(1);
+            (&file).take(read_max).read_to_end(&mut content)?;
         }
-        let mut content = vec![0; usize::try_from(length).unwrap_or_default()];
-        file.read_at(&mut content, 0)?;
+        let read = u64::try_from(content.len()).unwrap_or(u64::MAX);
+        if length.max(read) > bytes_max {
+            return Err(super::too_long());
+        }
         Ok(content)
     }
 
-    /// `openat`, `pwrite`, `fsync`, `rename`, `fsync` of the folder: in that order a crash leaves
-    /// the old content or the new, and after the last call only the new.
+    /// The calls, in this order, when every folder is there and known to be durable:
+    ///
+    /// ```text
+    /// openat(AT_FDCWD, ROOT, O_DIRECTORY)                        = 3, then each folder from the one above
+    /// openat(FOLDER, ".tmp-PID-N", O_RDWR|O_CREAT|O_EXCL|O_NOFOLLOW) = 4
+    /// pwrite64(4, content, ..., 0)      until all of it is written
+    /// fsync(4)                          the content is durable, under a name that means nothing
+    /// renameat(FOLDER, ".tmp-PID-N", FOLDER, NAME)
+    ///                                   readers see the new content; a crash leaves the old or the new
+    /// fsync(FOLDER)                     from here on only the new
+    /// ```
+    ///
+    /// A folder used for the first time is synced into the one above it before. When a call up to
+    /// the renaming fails, the temporary file is removed again.
     fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
-        let path = self.put(name, content, true)?;
-        path.parent().map_or(Ok(()), sync_path)
+        let (folder_name, file_name) = split(name)?;
+        let folder = self.folder_created(folder_name)?;
+        self.anchor(folder_name)?;
+        let temporary = self.write_temporary(folder.as_fd(), mode_of(folder_name), content)?;
+        temporary.file.sync_all()?;
+        temporary.rename(file_name)?;
+        sync_opened(&folder)
     }
 
+    /// As [`Directory::replace`] without its two `fsync`.
     fn place(&self, name: &str, content: &[u8]) -> io::Result<()> {
-        self.put(name, content, false).map(drop)
+        let (folder_name, file_name) = split(name)?;
+        let folder = self.folder_created(folder_name)?;
+        self.write_temporary(folder.as_fd(), mode_of(folder_name), content)?
+            .rename(file_name)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        fs::remove_file(self.path(name)?)
+        let (folder_name, file_name) = split(name)?;
+        let folder = self.folder(folder_name)?;
+        Ok(retry_on_intr(|| {
+            rustix::fs::unlinkat(&folder, file_name, AtFlags::empty())
+        })?)
     }
 
     fn list(&self, folder: &str) -> io::Result<Vec<String>> {
-        let entries = match fs::read_dir(self.folder(folder)?) {
-            Ok(entries) => entries,
+        let mut names: Vec<String> = match self.folder(folder) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
-        let mut names = Vec::new();
-        for entry in entries {
-            let name = entry?.file_name().to_string_lossy().into_owned();
-            if !name.starts_with(TEMPORARY) {
-                names.push(name);
-            }
+            opened => entries(&opened?)?,
         }
+        .into_iter()
+        .map(|(name, _)| name)
+        .filter(|name| !name.starts_with(TEMPORARY))
+        .collect();
         names.sort();
         Ok(names)
     }
 
     fn sync_folder(&self, folder: &str) -> io::Result<()> {
-        sync_path(&self.folder(folder)?)
+        let opened = self.folder(folder)?;
+        self.anchor(folder)?;
+        sync_opened(&opened)
+    }
+
+    fn sweep(&self) -> io::Result<u64> {
+        let mut removed: u64 = 0;
+        let mut folders = vec![String::new()];
+        while let Some(folder) = folders.pop() {
+            let opened = match self.folder(&folder) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                // A folder closed to us, as `lost+found` is, holds nothing of ours.
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => continue,
+                opened => opened?,
+            };
+            for (name, kind) in entries(&opened)? {
+                if kind == FileType::Directory {
+                    // A folder that the log cannot name is none of its own.
+                    folders.extend(Some(join(&folder, &name)).filter(|f| components(f).is_ok()));
+                } else if name.starts_with(TEMPORARY) {
+                    match rustix::fs::unlinkat(&opened, &name, AtFlags::empty()) {
+                        Ok(()) => removed = removed.saturating_add(1),
+                        Err(Errno::NOENT) => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+            }
+        }
+        Ok(removed)
     }
 
     fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
-        let path = self.path(name)?;
-        self.create_parents(&path)?;
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(FILE_MODE)
-            .custom_flags(no_follow())
-            .open(path)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Box::new(HeldLock { file }))),
-            Err(error) if error == rustix::io::Errno::WOULDBLOCK => Ok(None),
-            Err(error) => Err(error.into()),
+        let file = self.open_file(name, OFlags::RDWR | OFlags::CREATE)?;
+        match retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+        // For the message that the next one gets. The lock holds without it, on a full disk too.
+        let _for_the_message_only = file
+            .set_len(0)
+            .and_then(|()| file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0));
+        Ok(Some(Box::new(HeldLock { file })))
+    }
+}
+
+/// A file that has its content and not yet its name; dropping it removes it.
+struct Temporary<'a> {
+    folder: BorrowedFd<'a>,
+    name: String,
+    file: fs::File,
+}
+
+impl Temporary<'_> {
+    fn rename(mut self, file_name: &str) -> io::Result<()> {
+        retry_on_intr(|| rustix::fs::renameat(self.folder, &self.name, self.folder, file_name))?;
+        self.name.clear();
+        Ok(())
+    }
+}
+
+impl Drop for Temporary<'_> {
+    fn drop(&mut self) {
+        if !self.name.is_empty() {
+            // The first error is the one to report; what cannot be removed now is swept later.
+            let _swept_later = rustix::fs::unlinkat(self.folder, &self.name, AtFlags::empty());
         }
     }
 }
@@ -229,13 +364,14 @@ impl Drop for HeldLock {
     fn drop(&mut self) {
         // Closing alone would leave the lock to a child that was forked and has not yet executed.
         // An error changes nothing: then closing releases it.
-        let _closing_releases_it_too = flock(&self.file, FlockOperation::Unlock);
+        let _closing_releases_it_too = rustix::fs::flock(&self.file, FlockOperation::Unlock);
     }
 }
 
+/// The standard library writes and reads on after short counts and interruptions.
 #[derive(Debug)]
-struct OpenFile {
-    file: fs::File,
+pub(super) struct OpenFile {
+    pub(super) file: fs::File,
 }
 
 impl File for OpenFile {
@@ -255,28 +391,84 @@ impl File for OpenFile {
         self.file.set_len(length)
     }
 
+    /// `fdatasync`: it writes the length too, because without it the bytes could not be found.
     fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
 }
 
-fn sync_path(path: &Path) -> io::Result<()> {
-    fs::File::open(path)?.sync_all()
+fn open_folder(at: BorrowedFd<'_>, part: &str) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = retry_on_intr(|| rustix::fs::openat(at, part, flags, Mode::empty()));
+    opened.map_err(not_followed)
 }
 
-fn mode_of(name: &str) -> u32 {
-    if name.starts_with("keys/") || name.starts_with("subjects/") {
+/// Names and kinds of what is in a folder; a name that is not UTF-8 is none of the log's and is
+/// changed until it is.
+fn entries(folder: &OwnedFd) -> io::Result<Vec<(String, FileType)>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name == "." || name == ".." {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            // Some file systems do not say it in the listing.
+            FileType::Unknown => {
+                match rustix::fs::statat(folder, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+                    Err(Errno::NOENT) => continue,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            kind => kind,
+        };
+        names.push((name, kind));
+    }
+    Ok(names)
+}
+
+/// Syncs the folder in which `path` stands.
+fn sync_parent(path: &Path) -> io::Result<()> {
+    let parent = match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        // The root of the file system stands nowhere.
+        None => return Ok(()),
+    };
+    fs::File::open(parent)?.sync_all()
+}
+
+fn sync_opened(folder: &OwnedFd) -> io::Result<()> {
+    Ok(retry_on_intr(|| rustix::fs::fsync(folder))?)
+}
+
+fn mode_of(folder: &str) -> Mode {
+    let first = folder.split('/').next().unwrap_or_default();
+    if KEY_FOLDERS.contains(&first) {
         KEY_FILE_MODE
     } else {
         FILE_MODE
     }
 }
 
-/// A link planted in a log must not redirect what is read or written.
-#[expect(
-    clippy::cast_possible_wrap,
-    reason = "the flag is far below the sign bit"
-)]
-const fn no_follow() -> i32 {
-    rustix::fs::OFlags::NOFOLLOW.bits() as i32
+/// No link is followed, no child inherits it, and a pipe or terminal planted there does not block.
+const fn file_flags(access: OFlags) -> OFlags {
+    access
+        .union(OFlags::NOFOLLOW)
+        .union(OFlags::CLOEXEC)
+        .union(OFlags::NONBLOCK)
+        .union(OFlags::NOCTTY)
+}
+
+/// The system says "too many levels of symbolic links" where one is too many.
+fn not_followed(error: Errno) -> io::Error {
+    match error {
+        Errno::LOOP => io::Error::new(
+            ErrorKind::InvalidData,
+            "it is a symbolic link, and none is followed in a log",
+        ),
+        error => error.into(),
+    }
 }

@@ -1,14 +1,26 @@
 //! The seam to the operating system: everything the log needs of files, and what it may assume.
 
 mod directory;
+mod memory;
+mod name;
+mod random;
+
+#[cfg(any(test, feature = "testing"))]
+mod faulty;
+#[cfg(test)]
+mod tests;
 
 use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
 
 pub use directory::Directory;
+#[cfg(any(test, feature = "testing"))]
+pub use faulty::{Call, Fault, FaultPlan, Faulty, Traced};
+pub use memory::Memory;
 
-/// Named files under one root. Names are relative, `/`-separated, and never contain `..`.
+/// Named files under one root. Names are relative, `/`-separated, and never contain `..`; others,
+/// and components that begin with `.tmp-`, are refused as `InvalidInput`.
 ///
 /// Implementers must make every call safe from several threads. Callers may assume about
 /// durability only what each method says; until then a crash may keep any part of what was
@@ -20,13 +32,15 @@ pub trait Storage: Debug + Send + Sync {
     /// Missing parent folders are created.
     ///
     /// # Errors
-    /// `NotFound` when it does not exist and `create` is not set; otherwise the system's error.
+    /// `NotFound` when it does not exist and `create` is not set; `InvalidData` when it is no regular
+    /// file; otherwise the system's error.
     fn open(&self, name: &str, create: bool) -> io::Result<Arc<dyn File>>;
 
     /// Opens `name` for reading only; the medium may be read-only.
     ///
     /// # Errors
-    /// `NotFound` when it does not exist; otherwise the system's error.
+    /// `NotFound` when it does not exist; `InvalidData` when it is no regular file; otherwise the
+    /// system's error.
     fn open_read(&self, name: &str) -> io::Result<Arc<dyn File>>;
 
     /// The whole content of `name`, refused beyond `bytes_max`.
@@ -43,8 +57,10 @@ pub trait Storage: Debug + Send + Sync {
     /// The system's error; then either content may be found afterwards.
     fn replace(&self, name: &str, content: &[u8]) -> io::Result<()>;
 
-    /// As [`Storage::replace`] without the duty of durability: for files another call makes durable
-    /// ([`Storage::sync_folder`]) or that can be derived again.
+    /// As [`Storage::replace`] without the duty of durability: for files that can be derived again.
+    ///
+    /// A crash may leave the old file, none, or the new one with any part of its content, even
+    /// after [`Storage::sync_folder`], which makes the name durable and not the bytes.
     ///
     /// # Errors
     /// The system's error.
@@ -62,15 +78,25 @@ pub trait Storage: Debug + Send + Sync {
     /// The system's error.
     fn list(&self, folder: &str) -> io::Result<Vec<String>>;
 
-    /// Makes creations, replacements and removals in `folder` durable.
+    /// Makes creations, replacements and removals of names in `folder` durable, and the folder
+    /// itself with those above it. Of the files' bytes it says nothing: see [`File::sync`].
+    ///
+    /// # Errors
+    /// `NotFound` when the folder does not exist; otherwise the system's error.
+    fn sync_folder(&self, folder: &str) -> io::Result<()>;
+
+    /// Removes what calls that a crash cut short left behind, and gives how many files that were.
+    ///
+    /// Only for whoever holds the lock: it would take away what another writer is about to place.
     ///
     /// # Errors
     /// The system's error.
-    fn sync_folder(&self, folder: &str) -> io::Result<()>;
+    fn sweep(&self) -> io::Result<u64>;
 
     /// Takes the lock `name` for this process, or `None` when another holder has it.
     ///
-    /// Held until the value is dropped or the process ends in whatever way.
+    /// Held until the value is dropped or the process ends in whatever way. The file `name` then
+    /// says the holder's process id in decimal digits and a line end, for messages alone.
     ///
     /// # Errors
     /// The system's error.
@@ -119,5 +145,13 @@ pub fn is_transient(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         Interrupted | WouldBlock | TimedOut | ResourceBusy
+    )
+}
+
+/// The error of [`Storage::read`] for a file longer than it may be.
+fn too_long() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        "the file is longer than it may be",
     )
 }

@@ -1,0 +1,561 @@
+//! A storage that fails on command, and writes down every call: for the tests of whatever uses one.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::io::Errno;
+
+use super::random::Random;
+use super::{File, Lock, Storage};
+
+/// The calls of [`Storage`] and [`File`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Call {
+    /// [`Storage::open`].
+    Open,
+    /// [`Storage::open_read`].
+    OpenRead,
+    /// [`Storage::read`].
+    Read,
+    /// [`Storage::replace`].
+    Replace,
+    /// [`Storage::place`].
+    Place,
+    /// [`Storage::remove`].
+    Remove,
+    /// [`Storage::list`].
+    List,
+    /// [`Storage::sync_folder`].
+    SyncFolder,
+    /// [`Storage::sweep`].
+    Sweep,
+    /// [`Storage::lock`].
+    Lock,
+    /// [`File::length`].
+    Length,
+    /// [`File::read_at`].
+    ReadAt,
+    /// [`File::write_at`].
+    WriteAt,
+    /// [`File::set_length`].
+    SetLength,
+    /// [`File::sync`].
+    Sync,
+}
+
+impl Call {
+    /// Every call.
+    pub const ALL: [Self; 15] = [
+        Self::Open,
+        Self::OpenRead,
+        Self::Read,
+        Self::Replace,
+        Self::Place,
+        Self::Remove,
+        Self::List,
+        Self::SyncFolder,
+        Self::Sweep,
+        Self::Lock,
+        Self::Length,
+        Self::ReadAt,
+        Self::WriteAt,
+        Self::SetLength,
+        Self::Sync,
+    ];
+
+    /// Whether it asks the medium to change something, so that a full or read-only one refuses.
+    pub const fn changes(self) -> bool {
+        matches!(
+            self,
+            Self::Open
+                | Self::Replace
+                | Self::Place
+                | Self::Remove
+                | Self::SyncFolder
+                | Self::Sweep
+                | Self::Lock
+                | Self::WriteAt
+                | Self::SetLength
+                | Self::Sync
+        )
+    }
+}
+
+/// The error a call gives, and what was done all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fault {
+    error: FaultError,
+    effect: Effect,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FaultError {
+    Kind(ErrorKind),
+    System(i32),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    Nothing,
+    Half,
+    Everything,
+}
+
+impl Fault {
+    /// No space left on the device.
+    pub const FULL: Self = Self::system(Errno::NOSPC.raw_os_error());
+    /// The device failed.
+    pub const INPUT_OUTPUT: Self = Self::system(Errno::IO.raw_os_error());
+    /// The file system is mounted read-only, or became so after an error.
+    pub const READ_ONLY: Self = Self::system(Errno::ROFS.raw_os_error());
+    /// Permission was denied.
+    pub const DENIED: Self = Self::system(Errno::ACCESS.raw_os_error());
+    /// A signal came in between; trying again helps.
+    pub const INTERRUPTED: Self = Self::system(Errno::INTR.raw_os_error());
+    /// Not now; trying again helps.
+    pub const WOULD_BLOCK: Self = Self::system(Errno::AGAIN.raw_os_error());
+
+    /// The system's error number `errno`; the call is not carried out.
+    pub const fn system(errno: i32) -> Self {
+        Self {
+            error: FaultError::System(errno),
+            effect: Effect::Nothing,
+        }
+    }
+
+    /// An error of `kind`; the call is not carried out.
+    pub const fn kind(kind: ErrorKind) -> Self {
+        Self {
+            error: FaultError::Kind(kind),
+            effect: Effect::Nothing,
+        }
+    }
+
+    /// The same error after the call was carried out in full.
+    #[must_use]
+    pub const fn persisted(self) -> Self {
+        let effect = Effect::Everything;
+        Self { effect, ..self }
+    }
+
+    /// The same error after the first half of the bytes of a [`File::write_at`] was written.
+    ///
+    /// Other calls have no halves and are not carried out.
+    #[must_use]
+    pub const fn half_persisted(self) -> Self {
+        let effect = Effect::Half;
+        Self { effect, ..self }
+    }
+
+    /// The error that the caller gets.
+    pub fn error(self) -> io::Error {
+        match self.error {
+            FaultError::Kind(kind) => kind.into(),
+            FaultError::System(errno) => io::Error::from_raw_os_error(errno),
+        }
+    }
+}
+
+/// Which calls fail, and how: any number of rules, the first that applies to a call decides.
+///
+/// Each rule counts the calls that it is about from the moment the plan is armed, the first as 0.
+#[derive(Debug, Clone, Default)]
+pub struct FaultPlan {
+    rules: Vec<Rule>,
+}
+
+#[derive(Debug, Clone)]
+struct Rule {
+    fault: Fault,
+    when: When,
+    calls: Option<Vec<Call>>,
+    name_part: Option<String>,
+    seen: u64,
+}
+
+#[derive(Debug, Clone)]
+enum When {
+    /// From the first number up to, not including, the second.
+    Between(u64, u64),
+    /// About one in so many.
+    OneIn(usize, Random),
+}
+
+impl FaultPlan {
+    /// Nothing fails.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Call number `number` fails, once.
+    #[must_use]
+    pub fn nth(number: u64, fault: Fault) -> Self {
+        Self::rule(When::Between(number, number.saturating_add(1)), fault)
+    }
+
+    /// Every call from number `number` on fails.
+    #[must_use]
+    pub fn from(number: u64, fault: Fault) -> Self {
+        Self::rule(When::Between(number, u64::MAX), fault)
+    }
+
+    /// Every call fails.
+    #[must_use]
+    pub fn every(fault: Fault) -> Self {
+        Self::from(0, fault)
+    }
+
+    /// About one call in `calls` fails; which ones, says `seed`.
+    #[must_use]
+    pub fn sometimes(seed: u64, calls: usize, fault: Fault) -> Self {
+        Self::rule(When::OneIn(calls, Random::new(seed)), fault)
+    }
+
+    /// The last rule is about calls of these kinds alone, and counts them alone.
+    #[must_use]
+    pub fn of(mut self, calls: &[Call]) -> Self {
+        if let Some(rule) = self.rules.last_mut() {
+            rule.calls = Some(calls.to_vec());
+        }
+        self
+    }
+
+    /// The last rule is about names alone that contain `part`, and counts these calls alone.
+    #[must_use]
+    pub fn on(mut self, part: &str) -> Self {
+        if let Some(rule) = self.rules.last_mut() {
+            rule.name_part = Some(part.to_owned());
+        }
+        self
+    }
+
+    /// The rules of this plan, then those of `other`.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.rules.extend(other.rules);
+        self
+    }
+
+    fn rule(when: When, fault: Fault) -> Self {
+        let rule = Rule {
+            fault,
+            when,
+            calls: None,
+            name_part: None,
+            seen: 0,
+        };
+        Self { rules: vec![rule] }
+    }
+
+    /// Every rule counts the call, whichever decides.
+    fn decide(&mut self, call: Call, name: &str) -> Option<Fault> {
+        let mut decided = None;
+        for rule in &mut self.rules {
+            let fault = rule.decide(call, name);
+            decided = decided.or(fault);
+        }
+        decided
+    }
+}
+
+impl Rule {
+    fn decide(&mut self, call: Call, name: &str) -> Option<Fault> {
+        let about = self
+            .calls
+            .as_ref()
+            .is_none_or(|calls| calls.contains(&call))
+            && self
+                .name_part
+                .as_ref()
+                .is_none_or(|part| name.contains(part));
+        if !about {
+            return None;
+        }
+        let number = self.seen;
+        self.seen = self.seen.saturating_add(1);
+        let fails = match &mut self.when {
+            When::Between(from, to) => *from <= number && number < *to,
+            When::OneIn(calls, random) => random.below(*calls) == 0,
+        };
+        fails.then_some(self.fault)
+    }
+}
+
+/// One call as it came, with the fault it met.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Traced {
+    /// Which call.
+    pub call: Call,
+    /// On which file or folder.
+    pub name: String,
+    /// Offset in the file; 0 where there is none.
+    pub offset: u64,
+    /// Bytes read, written or asked for, or the length set; 0 where there is none.
+    pub length: u64,
+    /// What it met.
+    pub fault: Option<Fault>,
+}
+
+impl fmt::Display for Traced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (call, name) = (self.call, &self.name);
+        write!(
+            f,
+            "{call:?} {name:?} at {} length {}",
+            self.offset, self.length
+        )?;
+        match &self.fault {
+            None => Ok(()),
+            Some(fault) => write!(f, ": {} ({:?} done)", fault.error(), fault.effect),
+        }
+    }
+}
+
+/// A [`Storage`] over another one that fails as a [`FaultPlan`] says.
+///
+/// Calls are numbered from 0 in the order in which they come, over all threads.
+#[derive(Debug)]
+pub struct Faulty<S> {
+    inner: S,
+    watch: Arc<Watch>,
+}
+
+impl<S: Storage> Faulty<S> {
+    /// `inner`, failing as `plan` says.
+    pub fn new(inner: S, plan: FaultPlan) -> Self {
+        let state = State {
+            plan,
+            ..State::default()
+        };
+        Self {
+            inner,
+            watch: Arc::new(Watch(Mutex::new(state))),
+        }
+    }
+
+    /// The storage below, which never fails on command.
+    pub const fn inner(&self) -> &S {
+        &self.inner
+    }
+
+    /// Fails as `plan` says from now on, whose rules count from 0.
+    pub fn arm(&self, plan: FaultPlan) {
+        self.watch.lock().plan = plan;
+    }
+
+    /// Runs `callback` before call number `number` is carried out, on the thread that makes it.
+    ///
+    /// What it copies is then the state in which a crash at that call finds the storage.
+    pub fn before(&self, number: u64, callback: impl FnOnce() + Send + 'static) {
+        let mut state = self.watch.lock();
+        state.callbacks.insert(number, Callback(Box::new(callback)));
+    }
+
+    /// How many calls came.
+    pub fn calls(&self) -> u64 {
+        self.watch.lock().calls
+    }
+
+    /// How many calls of one kind came since the trace was last taken.
+    pub fn count(&self, call: Call) -> usize {
+        let state = self.watch.lock();
+        state.trace.iter().filter(|t| t.call == call).count()
+    }
+
+    /// How many calls met a fault. A test that injects one asserts that it did.
+    pub fn faults(&self) -> u64 {
+        self.watch.lock().faults
+    }
+
+    /// The calls since the trace was last taken.
+    pub fn trace(&self) -> Vec<Traced> {
+        self.watch.lock().trace.clone()
+    }
+
+    /// The calls since the trace was last taken, which begins anew; the numbers of calls go on.
+    pub fn take_trace(&self) -> Vec<Traced> {
+        std::mem::take(&mut self.watch.lock().trace)
+    }
+
+    fn run<T>(
+        &self,
+        call: Call,
+        name: &str,
+        length: usize,
+        carry_out: impl FnOnce(&S) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let length = u64::try_from(length).unwrap_or(u64::MAX);
+        let fault = self.watch.meet(call, name, 0, length);
+        outcome(fault, || carry_out(&self.inner))
+    }
+
+    fn watched(&self, name: &str, inner: Arc<dyn File>) -> Arc<dyn File> {
+        Arc::new(WatchedFile {
+            inner,
+            name: name.to_owned(),
+            watch: Arc::clone(&self.watch),
+        })
+    }
+}
+
+impl<S: Storage> Storage for Faulty<S> {
+    fn open(&self, name: &str, create: bool) -> io::Result<Arc<dyn File>> {
+        let opened = self.run(Call::Open, name, 0, |inner| inner.open(name, create))?;
+        Ok(self.watched(name, opened))
+    }
+
+    fn open_read(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        let opened = self.run(Call::OpenRead, name, 0, |inner| inner.open_read(name))?;
+        Ok(self.watched(name, opened))
+    }
+
+    fn read(&self, name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
+        self.run(Call::Read, name, 0, |inner| inner.read(name, bytes_max))
+    }
+
+    fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        self.run(Call::Replace, name, content.len(), |inner| {
+            inner.replace(name, content)
+        })
+    }
+
+    fn place(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        self.run(Call::Place, name, content.len(), |inner| {
+            inner.place(name, content)
+        })
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.run(Call::Remove, name, 0, |inner| inner.remove(name))
+    }
+
+    fn list(&self, folder: &str) -> io::Result<Vec<String>> {
+        self.run(Call::List, folder, 0, |inner| inner.list(folder))
+    }
+
+    fn sync_folder(&self, folder: &str) -> io::Result<()> {
+        self.run(Call::SyncFolder, folder, 0, |inner| {
+            inner.sync_folder(folder)
+        })
+    }
+
+    fn sweep(&self) -> io::Result<u64> {
+        self.run(Call::Sweep, "", 0, Storage::sweep)
+    }
+
+    fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        self.run(Call::Lock, name, 0, |inner| inner.lock(name))
+    }
+}
+
+#[derive(Debug)]
+struct WatchedFile {
+    inner: Arc<dyn File>,
+    name: String,
+    watch: Arc<Watch>,
+}
+
+impl WatchedFile {
+    fn meet(&self, call: Call, offset: u64, length: usize) -> Option<Fault> {
+        let length = u64::try_from(length).unwrap_or(u64::MAX);
+        self.watch.meet(call, &self.name, offset, length)
+    }
+}
+
+impl File for WatchedFile {
+    fn length(&self) -> io::Result<u64> {
+        outcome(self.meet(Call::Length, 0, 0), || self.inner.length())
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let fault = self.meet(Call::ReadAt, offset, buffer.len());
+        outcome(fault, || self.inner.read_at(buffer, offset))
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let fault = self.meet(Call::WriteAt, offset, bytes.len());
+        if let Some(fault) = fault.filter(|fault| fault.effect == Effect::Half) {
+            let half = bytes.get(..bytes.len() / 2).unwrap_or_default();
+            self.inner.write_at(half, offset)?;
+            return Err(fault.error());
+        }
+        outcome(fault, || self.inner.write_at(bytes, offset))
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        let fault = self.watch.meet(Call::SetLength, &self.name, 0, length);
+        outcome(fault, || self.inner.set_length(length))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        outcome(self.meet(Call::Sync, 0, 0), || self.inner.sync())
+    }
+}
+
+/// What a call gives that met `fault`; an error of its own comes before the fault's.
+fn outcome<T>(fault: Option<Fault>, carry_out: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    match fault {
+        None => carry_out(),
+        Some(fault) if fault.effect == Effect::Everything => {
+            carry_out()?;
+            Err(fault.error())
+        }
+        Some(fault) => Err(fault.error()),
+    }
+}
+
+/// What a storage and its open files share.
+#[derive(Debug)]
+struct Watch(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    plan: FaultPlan,
+    calls: u64,
+    faults: u64,
+    trace: Vec<Traced>,
+    callbacks: BTreeMap<u64, Callback>,
+}
+
+struct Callback(Box<dyn FnOnce() + Send>);
+
+impl fmt::Debug for Callback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Callback")
+    }
+}
+
+impl Watch {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Numbers and writes down a call, runs the callback waiting for it, and gives its fault.
+    fn meet(&self, call: Call, name: &str, offset: u64, length: u64) -> Option<Fault> {
+        let mut state = self.lock();
+        let number = state.calls;
+        state.calls = state.calls.saturating_add(1);
+        let fault = state.plan.decide(call, name);
+        if fault.is_some() {
+            state.faults = state.faults.saturating_add(1);
+        }
+        state.trace.push(Traced {
+            call,
+            name: name.to_owned(),
+            offset,
+            length,
+            fault,
+        });
+        let callback = state.callbacks.remove(&number);
+        drop(state);
+        // Unlocked, so that the callback may ask this storage for its trace.
+        if let Some(Callback(callback)) = callback {
+            callback();
+        }
+        fault
+    }
+}

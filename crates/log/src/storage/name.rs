@@ -1,0 +1,93 @@
+//! Names of files in a storage: which are accepted, and what they are made of.
+
+use std::io;
+
+/// What names of temporary files begin with; a crash may leave such files, and they mean nothing.
+pub(super) const TEMPORARY: &str = ".tmp-";
+/// Longest component of a name in bytes: what the usual file systems allow.
+const COMPONENT_BYTES_MAX: usize = 255;
+
+/// The folder of `name` (empty for the root) and its last component.
+///
+/// Callers promise sound names; a name that would leave the root is refused all the same, because
+/// what it leads to is then somebody else's file.
+pub(super) fn split(name: &str) -> io::Result<(&str, &str)> {
+    check(name)?;
+    Ok(name.rsplit_once('/').unwrap_or(("", name)))
+}
+
+/// The components of `folder`, none for the root.
+pub(super) fn components(folder: &str) -> io::Result<impl Iterator<Item = &str>> {
+    if !folder.is_empty() {
+        check(folder)?;
+    }
+    Ok(folder.split('/').filter(|part| !part.is_empty()))
+}
+
+/// The name of `part` in `folder`.
+pub(super) fn join(folder: &str, part: &str) -> String {
+    if folder.is_empty() {
+        part.to_owned()
+    } else {
+        format!("{folder}/{part}")
+    }
+}
+
+fn check(name: &str) -> io::Result<()> {
+    let refused = |reason| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+    for part in name.split('/') {
+        match part {
+            "" => return refused("the name is absolute or has an empty component"),
+            "." | ".." => return refused("the name would leave the log's folder"),
+            _ if part.contains('\0') => return refused("the name holds a zero byte"),
+            _ if part.len() > COMPONENT_BYTES_MAX => return refused("the name is too long"),
+            _ if part.starts_with(TEMPORARY) => {
+                return refused("the name is one of a temporary file");
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{components, split};
+
+    #[test]
+    fn names_that_could_lead_elsewhere_are_refused() {
+        let long = "x".repeat(256);
+        for name in [
+            "",
+            "/",
+            "/a",
+            "a/",
+            "a//b",
+            ".",
+            "..",
+            "../a",
+            "a/..",
+            "a/../b",
+            "a/./b",
+            "a\0b",
+            ".tmp-1",
+            "a/.tmp-1/b",
+            &long,
+        ] {
+            let error = split(name).unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{name:?}");
+        }
+        for folder in ["/", "/a", "a/", "..", "a\0"] {
+            assert!(components(folder).is_err(), "{folder:?}");
+        }
+    }
+
+    #[test]
+    fn sound_names_fall_into_folder_and_file() {
+        assert_eq!(split("a").unwrap(), ("", "a"));
+        assert_eq!(split("a/b/c").unwrap(), ("a/b", "c"));
+        assert_eq!(split("a/...").unwrap(), ("a", "..."));
+        assert_eq!(components("").unwrap().count(), 0);
+        assert!(components("a/b").unwrap().eq(["a", "b"]));
+    }
+}

@@ -1,0 +1,6 @@
+//! What a storage promises, seen on a real disk, in memory, after crashes and under faults.
+
+mod crash;
+mod disk;
+mod faults;
+mod parity;
