@@ -245,7 +245,7 @@ struct Mutation {
 
 const BOTH: [bool; 2] = [true, true];
 
-const MUTATIONS: [Mutation; 24] = [
+const MUTATIONS: [Mutation; 25] = [
     Mutation {
         name: "bit of a record in a full bundle",
         apply: |s| s.change("tile/entries/000", |c| flip(c, 5_000)),
@@ -345,6 +345,16 @@ const MUTATIONS: [Mutation; 24] = [
             });
         },
         rejected: BOTH,
+    },
+    Mutation {
+        name: "bit of the signature's base64 that carries nothing",
+        apply: |s| {
+            s.change("checkpoint", |c| {
+                let at = c.len() - 3;
+                flip(c, at);
+            });
+        },
+        rejected: [false, false],
     },
     Mutation {
         name: "checkpoint removed",
