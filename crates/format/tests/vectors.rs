@@ -1,7 +1,7 @@
 //! Runs `testdata/`, which other people's code made: every accepted case is, every refused case is not.
 //!
 //! A refused case is a file named after its defect; `testdata/refusals.txt` lists the reason that
-//! must be given for each. `tests/foreign/tlog` writes the cases: `go run . vectors DIR`.
+//! must be given for each. `tests/foreign` writes the cases: `go run . vectors DIR`.
 
 #![expect(
     clippy::expect_used,
