@@ -5,7 +5,7 @@
 rust_minor_min=95
 # The Go release for the foreign verifiers where Debian's own is too old for them.
 go_release=1.26.0
-go_minor_min=24
+go_minor_min=26
 
 # One target folder for the workspace and the fuzz targets, the same from wherever cargo is called.
 target=${CARGO_TARGET_DIR:-target}
