@@ -1,0 +1,67 @@
+//! The entry that every operation leaves in a log, without personal data in clear.
+
+use probity_format::{Entry, Outcome, Timestamp};
+use sha2::{Digest as _, Sha256};
+
+use crate::error::Error;
+use crate::value::Value;
+
+/// Takes entries, durably, before the operation they tell of is committed.
+///
+/// Implementers may not return before the entry is durable; when they fail, the operation is undone.
+pub trait Sink {
+    /// Takes `entry`.
+    ///
+    /// # Errors
+    /// Whatever kept the entry from becoming durable.
+    fn append(&mut self, entry: &Entry<'_>)
+    -> Result<(), Box<dyn std::error::Error + Send + Sync>>;
+}
+
+impl<F> Sink for F
+where
+    F: FnMut(&Entry<'_>) -> Result<(), Box<dyn std::error::Error + Send + Sync>>,
+{
+    fn append(
+        &mut self,
+        entry: &Entry<'_>,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        self(entry)
+    }
+}
+
+/// What one operation did, in numbers.
+pub(crate) struct Event<'a> {
+    pub(crate) action: &'static str,
+    pub(crate) key: String,
+    pub(crate) user: Option<&'a Value>,
+    pub(crate) outcome: Outcome,
+    pub(crate) payload: String,
+}
+
+/// Hands `event` to the sink; the user appears only as a salted hash.
+pub(crate) fn tell(
+    sink: &mut dyn Sink,
+    salt: &[u8],
+    time: Timestamp,
+    event: &Event<'_>,
+) -> Result<(), Error> {
+    let subject = event.user.map(|user| {
+        let mut hash = Sha256::new();
+        hash.update(b"probity disguise subject\0");
+        hash.update(salt);
+        hash.update(user.principal());
+        hash.finalize()
+            .iter()
+            .take(16)
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>()
+    });
+    let mut entry = Entry::new(time, event.action, event.key.as_bytes());
+    if let Some(subject) = &subject {
+        entry.subjects = probity_format::Subjects::joined(subject);
+    }
+    entry.outcome = event.outcome;
+    entry.payload = event.payload.as_bytes();
+    sink.append(&entry).map_err(Error::Audit)
+}

@@ -1,0 +1,656 @@
+//! The forum of Edna's conformance tests, and what every disguise of it must do.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use probity_disguise::database::Sqlite;
+use probity_disguise::{
+    Applied, ApplyRequest, Credential, Database as _, DisguiseId, Engine, Error, Kept, KeptReason,
+    KeyCost, Pseudo, References, RevealRequest, Revealed, Rows, Schema, SecretKey, Spec, Value,
+};
+use probity_format::Timestamp;
+
+const USERS: i64 = 4;
+const PSEUDO: &str = r#"{"table": "users", "id_col": "id", "cols": ["id", "username", "karma"],
+  "val_generation": [{"RandNum": {"lb": 1000000, "ub": 9000000000000}}, {"RandStr": {"len": 30}}, {"ConstNum": 0}]}"#;
+const SCHEMA: &str = r#"{
+ "users": {"table": "users", "id_cols": ["id"], "owner_fks": [], "other_fks": []},
+ "stories": {"table": "stories", "id_cols": ["id"],
+   "owner_fks": [{"to_table": "users", "to_col": "id", "from_table": "stories", "from_col": "user_id"}], "other_fks": []},
+ "moderations": {"table": "moderations", "id_cols": ["id"],
+   "owner_fks": [{"to_table": "users", "to_col": "id", "from_table": "moderations", "from_col": "moderator_user_id"},
+                 {"to_table": "users", "to_col": "id", "from_table": "moderations", "from_col": "user_id"}],
+   "other_fks": [{"to_table": "stories", "to_col": "id", "from_table": "moderations", "from_col": "story_id"}]}}"#;
+const GDPR: &str = r#"{"users": [{"Remove": {"pred": "True", "from": ""}}],
+  "stories": [{"Remove": {"pred": "True", "from": ""}}],
+  "moderations": [{"Decor": {"pred": "True", "from": "", "group_by_cols": [], "user_fk_cols": ["moderator_user_id", "user_id"]}}]}"#;
+const GDPR_REMOVE: &str = r#"{"users": [{"Remove": {"pred": "True", "from": ""}}],
+  "stories": [{"Remove": {"pred": "True", "from": ""}}],
+  "moderations": [{"Remove": {"pred": "True", "from": ""}}]}"#;
+const ANON: &str = r#"{
+  "stories": [{"Decor": {"pred": "True", "from": "", "group_by_cols": [], "user_fk_cols": ["user_id"]}}],
+  "moderations": [{"Decor": {"pred": "True", "from": "", "group_by_cols": [], "user_fk_cols": ["moderator_user_id", "user_id"]}}]}"#;
+const GROUPED: &str = r#"{"stories": [{"Decor": {"pred": "True", "from": "", "group_by_cols": ["url"], "user_fk_cols": ["user_id"]}}]}"#;
+const HOBBY: &str = r#"{"stories": [{"Decor": {"pred": "tags.tag = 'star wars'",
+  "from": "stories JOIN taggings ON taggings.story_id = stories.id JOIN tags ON tags.id = taggings.tag_id",
+  "group_by_cols": [], "user_fk_cols": ["user_id"]}}]}"#;
+const REMOVE_ALL: &str = r#"{"moderations": [{"Remove": {"pred": "True", "from": ""}}]}"#;
+const BLANK: &str = r#"{"stories": [{"Modify": {"pred": "True", "from": "", "col": "url", "gen_value": {"RandStr": {"len": 12}}}}]}"#;
+
+/// A forum of four users with three stories each; everybody moderates the next user's stories.
+struct Forum {
+    engine: Engine<Sqlite>,
+    keys: BTreeMap<i64, SecretKey>,
+    before: Vec<BTreeSet<String>>,
+}
+
+fn time() -> Timestamp {
+    Timestamp::from_nanoseconds(1_800_000_000_000_000_000).unwrap()
+}
+
+fn forum() -> Forum {
+    let mut database = Sqlite::open(std::path::Path::new(":memory:")).unwrap();
+    for sql in [
+        "PRAGMA foreign_keys = ON",
+        "CREATE TABLE users (id INTEGER PRIMARY KEY, username TEXT UNIQUE, karma INTEGER)",
+        "CREATE TABLE stories (id INTEGER PRIMARY KEY, user_id INTEGER REFERENCES users(id), url TEXT, is_moderated INTEGER)",
+        "CREATE TABLE moderations (id INTEGER PRIMARY KEY, moderator_user_id INTEGER REFERENCES users(id), story_id INTEGER, user_id INTEGER REFERENCES users(id), action TEXT)",
+        "CREATE TABLE tags (id INTEGER PRIMARY KEY, tag TEXT)",
+        "CREATE TABLE taggings (id INTEGER PRIMARY KEY, story_id INTEGER, tag_id INTEGER)",
+        "INSERT INTO tags VALUES (1, 'star wars'), (2, 'cooking')",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    for user in 1..=USERS {
+        let name = Value::Text(format!("user{user}"));
+        database
+            .execute(
+                "INSERT INTO users VALUES (?, ?, 7)",
+                &[Value::Int(user), name],
+            )
+            .unwrap();
+    }
+    for user in 1..=USERS {
+        for story in 0..3 {
+            let id = user * 10 + story;
+            let url = Value::Text(format!("url{}", story / 2));
+            database
+                .execute(
+                    "INSERT INTO stories VALUES (?, ?, ?, 0)",
+                    &[Value::Int(id), Value::Int(user), url],
+                )
+                .unwrap();
+            let tag = Value::Int(1 + story % 2);
+            database
+                .execute(
+                    "INSERT INTO taggings (story_id, tag_id) VALUES (?, ?)",
+                    &[Value::Int(id), tag],
+                )
+                .unwrap();
+            let moderator = Value::Int(user % USERS + 1);
+            database
+                .execute(
+                    "INSERT INTO moderations (moderator_user_id, story_id, user_id, action) VALUES (?, ?, ?, 'edit')",
+                    &[moderator, Value::Int(id), Value::Int(user)],
+                )
+                .unwrap();
+        }
+    }
+    let schema = Schema::from_edna_json(SCHEMA).unwrap();
+    let mut engine = Engine::new(database, schema, Pseudo::from_edna_json(PSEUDO).unwrap());
+    engine.set_key_cost(KeyCost::DANGER_LEAST);
+    engine.install().unwrap();
+    let mut keys = BTreeMap::new();
+    for user in 1..=USERS {
+        keys.insert(
+            user,
+            engine
+                .register(&Value::Int(user), Some("secret words"))
+                .unwrap()
+                .key,
+        );
+    }
+    let mut forum = Forum {
+        engine,
+        keys,
+        before: Vec::new(),
+    };
+    forum.before = forum.everything();
+    forum
+}
+
+impl Forum {
+    fn everything(&mut self) -> Vec<BTreeSet<String>> {
+        ["users", "stories", "moderations", "tags", "taggings"]
+            .map(|table| {
+                self.engine
+                    .rows(table)
+                    .unwrap()
+                    .iter()
+                    .map(|row| format!("{row:?}"))
+                    .collect()
+            })
+            .to_vec()
+    }
+
+    fn apply(&mut self, spec: &str, user: Option<i64>, over: bool) -> Result<Applied, Error> {
+        let spec = Spec::from_edna_json(spec).unwrap();
+        let over = user
+            .filter(|_| over)
+            .map(|user| Credential::Key(&self.keys[&user]));
+        let request = ApplyRequest {
+            spec: &spec,
+            user: user.map(Value::Int),
+            over,
+            parameters: BTreeMap::new(),
+            time: time(),
+        };
+        self.engine.apply(&request)
+    }
+
+    fn reveal_as(
+        &mut self,
+        user: i64,
+        id: DisguiseId,
+        references: References,
+    ) -> Result<Revealed, Error> {
+        self.engine.reveal(&RevealRequest {
+            user: Value::Int(user),
+            credential: Credential::Key(&self.keys[&user]),
+            id,
+            references,
+            rows: Rows::PerColumn,
+            time: time(),
+        })
+    }
+
+    fn reveal(&mut self, user: i64, id: DisguiseId) -> Revealed {
+        self.reveal_as(user, id, References::Recorrelate).unwrap()
+    }
+
+    fn sql(&mut self, sql: &str) {
+        self.engine.database().execute(sql, &[]).unwrap();
+    }
+
+    fn numbers(&mut self, sql: &str) -> Vec<i64> {
+        let rows = self.engine.database().query(sql, &[]).unwrap();
+        rows.into_iter()
+            .flatten()
+            .map(|value| match value {
+                Value::Int(number) => number,
+                other => panic!("{other:?} is not a number"),
+            })
+            .collect()
+    }
+
+    /// Every owner has a row, and everything engine-made is gone when nothing is disguised.
+    fn assert_as_before(&mut self) {
+        assert_eq!(self.everything(), self.before);
+        for table in ["probity_bags", "probity_locators"] {
+            assert_eq!(
+                self.numbers(&format!("SELECT COUNT(*) FROM {table}")),
+                [0],
+                "{table}"
+            );
+        }
+        assert_eq!(
+            self.numbers("SELECT COUNT(*) FROM probity_principals"),
+            [USERS]
+        );
+    }
+}
+
+#[test]
+fn removal_takes_user_and_stories_and_keeps_moderations_under_placeholders() {
+    let mut forum = forum();
+    let applied = forum.apply(GDPR, Some(1), false).unwrap();
+    assert_eq!(applied.pseudoprincipals, 6);
+    assert_eq!(
+        forum.numbers("SELECT COUNT(*) FROM users WHERE id = 1"),
+        [0]
+    );
+    assert_eq!(
+        forum.numbers("SELECT COUNT(*) FROM stories WHERE user_id = 1"),
+        [0]
+    );
+    assert_eq!(forum.numbers("SELECT COUNT(*) FROM moderations"), [12]);
+    assert_eq!(
+        forum.numbers("SELECT COUNT(*) FROM users WHERE id >= 1000000 AND length(username) = 30"),
+        [6]
+    );
+    // The person's id and name are in none of the engine's tables.
+    assert_eq!(
+        forum.numbers("SELECT COUNT(*) FROM probity_principals WHERE id = CAST('1' AS BLOB)"),
+        [0]
+    );
+    let revealed = forum.reveal(1, applied.id);
+    // The moderations of the removed stories could not be checked against the stories, which came back first.
+    assert!(revealed.is_complete(), "{revealed:?}");
+    forum.assert_as_before();
+    assert!(matches!(
+        forum.reveal_as(1, applied.id, References::Recorrelate),
+        Err(Error::NoSuchDisguise)
+    ));
+}
+
+#[test]
+fn anonymising_everybody_gives_each_row_and_column_its_own_placeholder() {
+    let mut forum = forum();
+    let applied = forum.apply(ANON, None, false).unwrap();
+    assert_eq!(applied.pseudoprincipals, 12 + 24);
+    assert_eq!(
+        forum.numbers("SELECT COUNT(DISTINCT user_id) FROM stories WHERE user_id >= 1000000"),
+        [12]
+    );
+    assert_eq!(
+        forum.numbers(
+            "SELECT COUNT(DISTINCT it) FROM (SELECT user_id AS it FROM moderations UNION ALL SELECT moderator_user_id FROM moderations)"
+        ),
+        [24]
+    );
+    assert_eq!(
+        forum
+            .engine
+            .speaks_for(&Value::Int(2), &Credential::Key(&forum.keys[&2]))
+            .unwrap()
+            .len(),
+        9
+    );
+    for user in 1..=USERS {
+        let story = forum.numbers(&format!(
+            "SELECT user_id FROM stories WHERE id = {}",
+            user * 10
+        ));
+        forum.sql(&format!(
+            "INSERT INTO stories VALUES ({}, {}, 'new', 0)",
+            500 + user,
+            story[0]
+        ));
+        assert!(forum.reveal(user, applied.id).is_complete());
+        assert_eq!(
+            forum.numbers(&format!(
+                "SELECT user_id FROM stories WHERE id = {}",
+                500 + user
+            )),
+            [user]
+        );
+    }
+    assert_eq!(forum.numbers("SELECT COUNT(*) FROM users"), [USERS]);
+    forum.sql("DELETE FROM stories WHERE id > 500");
+    forum.assert_as_before();
+}
+
+#[test]
+fn rows_of_one_owner_and_group_share_a_placeholder() {
+    let mut forum = forum();
+    let applied = forum.apply(GROUPED, None, false).unwrap();
+    assert_eq!(applied.pseudoprincipals, 8);
+    assert_eq!(
+        forum.numbers("SELECT COUNT(*) FROM (SELECT DISTINCT user_id, url FROM stories)"),
+        [8]
+    );
+    assert_eq!(
+        forum.numbers("SELECT COUNT(*) FROM stories WHERE user_id < 1000000"),
+        [0]
+    );
+}
+
+#[test]
+fn a_join_chooses_rows_and_nothing_else() {
+    let mut forum = forum();
+    let applied = forum.apply(HOBBY, Some(3), false).unwrap();
+    assert_eq!(applied.rows["stories"], 2);
+    assert_eq!(
+        forum.numbers("SELECT COUNT(*) FROM stories WHERE user_id = 3"),
+        [1]
+    );
+    assert!(forum.reveal(3, applied.id).is_complete());
+    forum.assert_as_before();
+}
+
+#[test]
+fn removal_over_an_anonymisation_comes_back_anonymous_and_then_in_full() {
+    let mut forum = forum();
+    let anon = forum.apply(ANON, None, false).unwrap();
+    let anonymous = forum.everything();
+    // Without the credential nothing of the placeholders is found.
+    let bare = forum.apply(GDPR, Some(1), false).unwrap();
+    assert_eq!(bare.rows.get("stories").copied().unwrap_or(0), 0);
+    forum.reveal(1, bare.id);
+    assert_eq!(forum.everything(), anonymous);
+    let gdpr = forum.apply(GDPR, Some(1), true).unwrap();
+    assert_eq!(gdpr.rows["stories"], 3);
+    assert!(forum.reveal(1, gdpr.id).is_complete());
+    assert_eq!(forum.everything(), anonymous);
+    for user in 1..=USERS {
+        assert!(forum.reveal(user, anon.id).is_complete());
+    }
+    forum.assert_as_before();
+}
+
+#[test]
+fn the_older_disguise_may_be_revealed_first() {
+    let mut forum = forum();
+    let anon = forum.apply(ANON, None, false).unwrap();
+    let gdpr = forum.apply(GDPR, Some(1), true).unwrap();
+    for user in 1..=USERS {
+        forum.reveal(user, anon.id);
+    }
+    assert_eq!(
+        forum.numbers("SELECT COUNT(*) FROM users WHERE id = 1"),
+        [0]
+    );
+    forum.reveal(1, gdpr.id);
+    assert_eq!(forum.everything(), forum.before.clone());
+    forum.assert_as_before();
+}
+
+#[test]
+fn chains_of_any_depth_unwind_in_any_order() {
+    for order in [
+        [0, 1, 2],
+        [0, 2, 1],
+        [1, 0, 2],
+        [1, 2, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+    ] {
+        let mut forum = forum();
+        let ids = [ANON, GROUPED, ANON].map(|spec| forum.apply(spec, None, false).unwrap().id);
+        for at in order {
+            for user in 1..=USERS {
+                let revealed = forum.reveal(user, ids[at]);
+                assert!(revealed.is_complete(), "{order:?} {revealed:?}");
+            }
+        }
+        forum.assert_as_before();
+    }
+}
+
+#[test]
+fn values_overwritten_twice_come_back_in_any_order() {
+    for order in [[0, 1], [1, 0]] {
+        let mut forum = forum();
+        let ids = [1, 2].map(|_| forum.apply(BLANK, Some(2), false).unwrap().id);
+        forum.reveal(2, ids[order[0]]);
+        assert!(
+            forum
+                .reveal(2, ids[order[1]])
+                .restored
+                .contains_key("stories")
+        );
+        forum.assert_as_before();
+    }
+}
+
+#[test]
+fn owners_of_shared_rows_leave_and_return_in_any_order() {
+    for order in [[1, 2], [2, 1]] {
+        let mut forum = forum();
+        let mut ids = BTreeMap::new();
+        for user in [1, 2] {
+            ids.insert(
+                user,
+                forum.apply(GDPR_REMOVE, Some(user), false).unwrap().id,
+            );
+        }
+        // Rows about user 1 that user 2 moderates belonged to both, and both are gone.
+        assert_eq!(forum.numbers("SELECT COUNT(*) FROM moderations"), [9]);
+        assert_eq!(forum.numbers("SELECT COUNT(*) FROM moderations WHERE user_id IN (1, 2) OR moderator_user_id IN (1, 2)"), [0]);
+        for user in order {
+            forum.reveal(user, ids[&user]);
+            let own = forum.numbers(&format!(
+                "SELECT COUNT(*) FROM moderations WHERE user_id = {user}"
+            ));
+            assert_eq!(own, [3]);
+        }
+        forum.sql("DELETE FROM probity_shared");
+        forum.assert_as_before();
+    }
+}
+
+#[test]
+fn shared_rows_removed_for_everybody_come_back_owner_by_owner() {
+    let mut forum = forum();
+    let applied = forum.apply(REMOVE_ALL, None, false).unwrap();
+    assert_eq!(forum.numbers("SELECT COUNT(*) FROM moderations"), [0]);
+    forum.reveal(1, applied.id);
+    assert_eq!(forum.numbers("SELECT COUNT(*) FROM moderations"), [6]);
+    assert_eq!(
+        forum
+            .numbers("SELECT COUNT(*) FROM moderations WHERE user_id = 1 OR moderator_user_id = 1"),
+        [6]
+    );
+    for user in 2..=USERS {
+        forum.reveal(user, applied.id);
+    }
+    forum.assert_as_before();
+}
+
+#[test]
+fn the_application_wins_and_a_retry_finds_what_is_left() {
+    let mut forum = forum();
+    let applied = forum.apply(GDPR, Some(1), false).unwrap();
+    forum.sql("INSERT INTO users VALUES (55, 'user1', 1)");
+    let refused = forum.reveal(1, applied.id);
+    let reasons: BTreeSet<&str> = refused
+        .kept
+        .iter()
+        .map(|kept| kept.reason.as_str())
+        .collect();
+    assert!(
+        refused
+            .kept
+            .iter()
+            .any(|it: &Kept| it.reason == KeptReason::Refused)
+    );
+    assert!(
+        refused
+            .kept
+            .iter()
+            .any(|it| it.reason == KeptReason::OwnerMissing),
+        "{reasons:?}"
+    );
+    assert_eq!(
+        forum.numbers("SELECT karma FROM users WHERE username = 'user1'"),
+        [1]
+    );
+    forum.sql("DELETE FROM users WHERE id = 55");
+    let revealed = forum.reveal(1, applied.id);
+    assert!(revealed.is_complete(), "{revealed:?}");
+    forum.assert_as_before();
+}
+
+#[test]
+fn a_changed_value_stays_and_the_rest_of_the_row_follows_the_choice() {
+    let mut forum = forum();
+    let spec = r#"{"stories": [
+      {"Modify": {"pred": "True", "from": "", "col": "url", "gen_value": {"ConstStr": "x"}}},
+      {"Modify": {"pred": "True", "from": "", "col": "is_moderated", "gen_value": {"ConstNum": 1}}}]}"#;
+    let applied = forum.apply(spec, Some(1), false).unwrap();
+    forum.sql("UPDATE stories SET url = 'mine' WHERE id = 10");
+    let request = |forum: &Forum, rows| RevealRequest {
+        user: Value::Int(1),
+        credential: Credential::Key(Box::leak(Box::new(SecretKey::from_bytes(
+            *forum.keys[&1].expose(),
+        )))),
+        id: applied.id,
+        references: References::Recorrelate,
+        rows,
+        time: time(),
+    };
+    let whole = request(&forum, Rows::Whole);
+    let revealed = forum.engine.reveal(&whole).unwrap();
+    assert_eq!(revealed.kept.len(), 2);
+    assert_eq!(
+        forum.numbers("SELECT is_moderated FROM stories WHERE user_id = 1 ORDER BY id"),
+        [1, 0, 0]
+    );
+    let columns = request(&forum, Rows::PerColumn);
+    let revealed = forum.engine.reveal(&columns).unwrap();
+    assert_eq!(revealed.kept.len(), 1);
+    assert_eq!(revealed.kept[0].reason, KeptReason::Changed);
+    assert_eq!(
+        forum.numbers("SELECT is_moderated FROM stories WHERE user_id = 1 ORDER BY id"),
+        [0, 0, 0]
+    );
+}
+
+#[test]
+fn rows_made_meanwhile_follow_the_policy() {
+    for (references, stories, placeholders) in [
+        (References::Recorrelate, 4, 0),
+        (References::Delete, 3, 0),
+        (References::Retain, 3, 1),
+    ] {
+        let mut forum = forum();
+        let applied = forum.apply(ANON, None, false).unwrap();
+        let pseudo = forum.numbers("SELECT user_id FROM stories WHERE id = 10")[0];
+        forum.sql(&format!(
+            "INSERT INTO stories VALUES (99, {pseudo}, 'new', 0)"
+        ));
+        for user in 1..=USERS {
+            forum.reveal_as(user, applied.id, references).unwrap();
+        }
+        assert_eq!(
+            forum.numbers("SELECT COUNT(*) FROM stories WHERE user_id = 1"),
+            [stories]
+        );
+        assert_eq!(
+            forum.numbers("SELECT COUNT(*) FROM users WHERE id > 1000000"),
+            [placeholders]
+        );
+        let spoken = forum
+            .engine
+            .speaks_for(&Value::Int(1), &Credential::Key(&forum.keys[&1]))
+            .unwrap();
+        assert_eq!(spoken.len(), usize::try_from(placeholders).unwrap());
+    }
+}
+
+#[test]
+fn only_the_right_credential_opens_anything() {
+    let mut forum = forum();
+    let applied = forum.apply(GDPR, Some(1), false).unwrap();
+    let disguised = forum.everything();
+    let stranger = SecretKey::generate().unwrap();
+    for credential in [
+        Credential::Key(&stranger),
+        Credential::Password("secret word"),
+        Credential::Password(""),
+    ] {
+        let outcome = forum.engine.reveal(&RevealRequest {
+            user: Value::Int(1),
+            credential,
+            id: applied.id,
+            references: References::Recorrelate,
+            rows: Rows::PerColumn,
+            time: time(),
+        });
+        assert!(matches!(
+            outcome,
+            Err(Error::NoSuchDisguise | Error::WrongCredential)
+        ));
+    }
+    assert!(matches!(
+        forum.reveal_as(2, applied.id, References::Recorrelate),
+        Err(Error::NoSuchDisguise)
+    ));
+    assert_eq!(forum.everything(), disguised);
+    let outcome = forum.engine.reveal(&RevealRequest {
+        user: Value::Int(1),
+        credential: Credential::Password("secret words"),
+        id: applied.id,
+        references: References::Recorrelate,
+        rows: Rows::PerColumn,
+        time: time(),
+    });
+    assert!(outcome.unwrap().is_complete());
+    forum.assert_as_before();
+}
+
+#[test]
+fn what_is_forgotten_never_comes_back() {
+    let mut forum = forum();
+    let applied = forum.apply(GDPR, Some(1), false).unwrap();
+    let key = SecretKey::from_bytes(*forum.keys[&1].expose());
+    assert_eq!(
+        forum
+            .engine
+            .list(&Value::Int(1), &Credential::Key(&key))
+            .unwrap(),
+        [applied.id]
+    );
+    forum
+        .engine
+        .forget(&Value::Int(1), &Credential::Key(&key), applied.id, time())
+        .unwrap();
+    assert_eq!(forum.numbers("SELECT COUNT(*) FROM probity_bags"), [0]);
+    assert!(matches!(
+        forum.reveal_as(1, applied.id, References::Recorrelate),
+        Err(Error::NoSuchDisguise)
+    ));
+}
+
+#[test]
+fn wrong_specifications_change_nothing_and_name_their_place() {
+    let mut forum = forum();
+    let remove = |table: &str, pred: &str| {
+        format!(r#"{{"{table}": [{{"Remove": {{"pred": "{pred}", "from": ""}}}}]}}"#)
+    };
+    let cases = [
+        (
+            remove("nothing", "True"),
+            "table nothing, entry 1: table nothing is not in the database",
+        ),
+        (
+            remove("stories", "missing = 1"),
+            "table stories, entry 1: there is no column missing",
+        ),
+        (
+            remove("stories", "id = 1; DROP TABLE users"),
+            "table stories, entry 1: ; is left over",
+        ),
+        (
+            remove("tags", "True"),
+            "table tags, entry 1: table tags has no owner column, so a user's rows are unknown",
+        ),
+        (
+            remove("users", "True"),
+            "table users, entry 1: removing rows of users would orphan foreign key moderations(moderator_user_id), and moderations is not in the specification",
+        ),
+    ];
+    for (spec, message) in cases {
+        match forum.apply(&spec, Some(1), false) {
+            Err(Error::Spec(error)) => assert_eq!(error.to_string(), message),
+            other => panic!("{spec} gave {other:?}"),
+        }
+    }
+    // However the condition is written, it stays inside its brackets.
+    let applied = forum
+        .apply(&remove("stories", "id = 10 OR 1=1"), Some(1), false)
+        .unwrap();
+    assert_eq!(applied.rows["stories"], 3);
+    assert!(forum.reveal(1, applied.id).is_complete());
+    forum.assert_as_before();
+}
+
+#[test]
+fn users_without_a_key_are_refused_before_anything_changes() {
+    let mut forum = forum();
+    forum.sql("INSERT INTO users VALUES (70, 'late', 0)");
+    forum.sql("INSERT INTO stories VALUES (700, 70, 'u', 0)");
+    let before = forum.everything();
+    assert!(matches!(
+        forum.apply(ANON, None, false),
+        Err(Error::Unregistered { rows: 1, .. })
+    ));
+    assert!(matches!(
+        forum.apply(BLANK, None, false),
+        Err(Error::Unregistered { rows: 1, .. })
+    ));
+    assert!(matches!(
+        forum.apply(GDPR, Some(70), false),
+        Err(Error::Unregistered { .. })
+    ));
+    assert_eq!(forum.everything(), before);
+}
