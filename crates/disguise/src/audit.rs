@@ -51,11 +51,7 @@ pub(crate) fn tell(
         hash.update(b"probity disguise subject\0");
         hash.update(salt);
         hash.update(user.principal());
-        hash.finalize()
-            .iter()
-            .take(16)
-            .map(|byte| format!("{byte:02x}"))
-            .collect::<String>()
+        Value::Bytes(hash.finalize().iter().copied().take(16).collect()).to_string()
     });
     let mut entry = Entry::new(time, event.action, event.key.as_bytes());
     if let Some(subject) = &subject {

@@ -7,8 +7,8 @@ use aws_lc_rs::rand;
 use hpke::aead::AesGcm256;
 use hpke::kdf::HkdfSha256;
 use hpke::kem::X25519HkdfSha256;
-use hpke::{Deserializable, Kem, OpModeR, OpModeS, Serializable};
-use zeroize::{Zeroize, Zeroizing};
+use hpke::{Deserializable as _, Kem, OpModeR, OpModeS, Serializable as _};
+use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::error::Error;
 

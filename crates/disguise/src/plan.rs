@@ -74,9 +74,9 @@ impl Aim<'_> {
         let mut changes: Vec<&Transformation> = Vec::new();
         for it in &spec.transformations {
             if it.kind == Kind::Remove {
-                removals.push(it)
+                removals.push(it);
             } else {
-                changes.push(it)
+                changes.push(it);
             }
         }
         let rank = |it: &Transformation| order.iter().position(|table| *table == it.table);

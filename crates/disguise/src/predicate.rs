@@ -416,7 +416,7 @@ mod tests {
             assert!(
                 outcome.is_err(),
                 "{} was written as {outcome:?}",
-                &bad[..bad.len().min(60)]
+                bad.chars().take(60).collect::<String>()
             );
         }
     }

@@ -104,11 +104,14 @@ pub(crate) fn bytes(bytes: &[u8]) -> Value {
     Value::Bytes(bytes.to_vec())
 }
 
+/// Principal to public key and whether it is a pseudoprincipal.
+pub(crate) type Registered = BTreeMap<Vec<u8>, ([u8; KEY_BYTES], bool)>;
+
 /// Public keys of those among `ids` who are registered, and whether each is a pseudoprincipal.
 pub(crate) fn principals(
     database: &mut dyn Database,
     ids: &[Vec<u8>],
-) -> Result<BTreeMap<Vec<u8>, ([u8; KEY_BYTES], bool)>, Error> {
+) -> Result<Registered, Error> {
     let keys: Vec<Vec<Value>> = ids.iter().map(|id| vec![bytes(id)]).collect();
     let columns = ["id", "public_key", "pseudo"].map(str::to_owned);
     let mut out = BTreeMap::new();
@@ -315,7 +318,9 @@ pub(crate) fn slot(salt: &[u8], table: &str, column: &str, identity: &[Value]) -
     let mut framed = Vec::new();
     Value::from(table).encode(&mut framed);
     Value::from(column).encode(&mut framed);
-    identity.iter().for_each(|value| value.encode(&mut framed));
+    for value in identity {
+        value.encode(&mut framed);
+    }
     hash.update(&framed);
     hash.finalize().iter().copied().take(16).collect()
 }

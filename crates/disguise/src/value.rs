@@ -10,7 +10,7 @@ const VALUE_BYTES_MAX: usize = 1 << 30;
 
 /// One value as a driver hands it over, without loss.
 ///
-/// PostgreSQL's values arrive as their canonical text and go back through the column's own input function.
+/// The values of `PostgreSQL` arrive as their canonical text and go back through the column's own input function.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Value {

@@ -16,7 +16,7 @@ pub(crate) const PARAMETERS_MAX: usize = 8_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Dialect {
-    /// SQLite 3.35 or later.
+    /// `SQLite` 3.35 or later.
     Sqlite,
 }
 

@@ -1,4 +1,4 @@
-//! SQLite, embedded.
+//! `SQLite`, embedded.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const BUSY_WAIT: Duration = Duration::from_secs(10);
 /// Statements kept prepared.
 const STATEMENTS_KEPT: usize = 256;
 
-/// A connection to a SQLite file.
+/// A connection to a `SQLite` file.
 #[derive(Debug)]
 pub struct Sqlite {
     connection: Connection,
@@ -27,7 +27,7 @@ impl Sqlite {
     /// Opens the file at `path`, which must exist unless it is to be created empty.
     ///
     /// # Errors
-    /// When SQLite cannot open it.
+    /// When `SQLite` cannot open it.
     pub fn open(path: &Path) -> Result<Self, DatabaseError> {
         Self::over(Connection::open(path).map_err(refused)?)
     }
@@ -35,7 +35,7 @@ impl Sqlite {
     /// Works on a connection of the application, so that both share transactions and settings.
     ///
     /// # Errors
-    /// When SQLite refuses the settings.
+    /// When `SQLite` refuses the settings.
     pub fn over(connection: Connection) -> Result<Self, DatabaseError> {
         connection.busy_timeout(BUSY_WAIT).map_err(refused)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
@@ -237,6 +237,7 @@ fn read(value: ValueRef<'_>) -> Result<Value, DatabaseError> {
     })
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
 fn refused(error: rusqlite::Error) -> DatabaseError {
     let kind = match &error {
         rusqlite::Error::SqliteFailure(failure, _) => match failure.extended_code {

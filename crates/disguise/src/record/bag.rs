@@ -109,7 +109,7 @@ fn encode_section(section: &Section, out: &mut Vec<u8>) {
             columns,
             rows,
         } => {
-            out.push(if *shared { 1 } else { 0 });
+            out.push(u8::from(*shared));
             put_names(out, columns);
             put_count(out, rows.len());
             rows.iter().flatten().for_each(|value| value.encode(out));
@@ -212,9 +212,9 @@ fn take_values(reader: &mut Reader<'_>, count: usize) -> Result<Vec<Value>, Deco
 
 fn put_names(out: &mut Vec<u8>, names: &[String]) {
     put_count(out, names.len());
-    names
-        .iter()
-        .for_each(|name| put_bytes(out, name.as_bytes()));
+    for name in names {
+        put_bytes(out, name.as_bytes());
+    }
 }
 
 fn take_names(reader: &mut Reader<'_>) -> Result<Vec<String>, DecodeError> {
@@ -237,6 +237,10 @@ fn padded_bytes(bytes: usize) -> usize {
     bytes.div_ceil(step).saturating_mul(step)
 }
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "three independent flags of one byte"
+)]
 /// Where a bag is and how it is opened; sealed to its principal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Locator {
@@ -275,7 +279,7 @@ impl Locator {
         }
         let (disguise, key) = (reader.u64()?, reader.array()?);
         let (parts, updates, flags) = (reader.u32()?, reader.u32()?, reader.u8()?);
-        if flags > 7 || take_padding(&mut reader) {
+        if flags > 7 || has_rest(&reader) {
             return Err(reader.error("has wrong padding"));
         }
         Ok(Self {
@@ -290,7 +294,7 @@ impl Locator {
     }
 }
 
-fn take_padding(reader: &mut Reader<'_>) -> bool {
+fn has_rest(reader: &Reader<'_>) -> bool {
     reader.rest().iter().any(|byte| *byte != 0)
 }
 
