@@ -105,7 +105,8 @@ impl Work<'_> {
         self.count(&table.name, done);
         for (row, reason) in &kept {
             self.keep(&table.name, &row.identity, Some(column), *reason);
-            if owner && !matches!(reason, KeptReason::Absent | KeptReason::Changed) {
+            // An absent row may have been taken by another disguise, whose records name the placeholder.
+            if owner && *reason != KeptReason::Changed {
                 self.needed.insert(row.after.principal());
             }
         }
