@@ -392,8 +392,16 @@ impl<D: Database> Engine<D> {
     }
 
     fn scope(&mut self, owners: &[Value]) -> Result<(), Error> {
+        let pseudo = &self.pseudo;
+        let of = self
+            .described()?
+            .1
+            .table(&pseudo.table)
+            .and_then(|table| table.catalog.column(&pseudo.id))
+            .map(|column| column.declared.clone())
+            .unwrap_or_default();
         let statements = [
-            format!("CREATE TEMPORARY TABLE IF NOT EXISTS {SCOPE} (id)"),
+            format!("CREATE TEMPORARY TABLE IF NOT EXISTS {SCOPE} (id {of})"),
             format!("DELETE FROM {SCOPE}"),
         ];
         for statement in statements {

@@ -202,10 +202,11 @@ impl Aim<'_> {
             .filter(|it| it.kind == Kind::Remove)
         {
             for (child, table) in self.catalog {
-                let key = table
+                let keys = table
                     .foreign_keys
                     .iter()
-                    .find(|key| key.to_table == it.table);
+                    .filter(|key| key.to_table == it.table);
+                let key = keys.min_by_key(|key| &key.columns);
                 if let Some(key) = key
                     && !touched.contains(&child.as_str())
                 {

@@ -51,26 +51,26 @@ impl FromStr for DisguiseId {
 
 /// Creates the tables that are not there yet.
 pub(crate) fn install(database: &mut dyn Database) -> Result<(), Error> {
-    let binary = database.dialect().binary();
+    let (binary, end) = (database.dialect().binary(), database.dialect().table_end());
     let statements = [
         format!(
-            "CREATE TABLE IF NOT EXISTS {PRINCIPALS} (id {binary} NOT NULL PRIMARY KEY, public_key {binary} NOT NULL, pseudo INTEGER NOT NULL) WITHOUT ROWID"
+            "CREATE TABLE IF NOT EXISTS {PRINCIPALS} (id {binary} NOT NULL PRIMARY KEY, public_key {binary} NOT NULL, pseudo INTEGER NOT NULL) {end}"
         ),
         format!(
-            "CREATE TABLE IF NOT EXISTS {LOCATORS} (id {binary} NOT NULL PRIMARY KEY, mailbox {binary} NOT NULL, sealed {binary} NOT NULL) WITHOUT ROWID"
+            "CREATE TABLE IF NOT EXISTS {LOCATORS} (id {binary} NOT NULL PRIMARY KEY, mailbox {binary} NOT NULL, sealed {binary} NOT NULL) {end}"
         ),
         format!("CREATE INDEX IF NOT EXISTS {LOCATORS}_mailbox ON {LOCATORS} (mailbox)"),
         format!(
-            "CREATE TABLE IF NOT EXISTS {BAGS} (id {binary} NOT NULL PRIMARY KEY, body {binary} NOT NULL) WITHOUT ROWID"
+            "CREATE TABLE IF NOT EXISTS {BAGS} (id {binary} NOT NULL PRIMARY KEY, body {binary} NOT NULL) {end}"
         ),
         format!(
-            "CREATE TABLE IF NOT EXISTS {CREDENTIALS} (id {binary} NOT NULL PRIMARY KEY, wrapped {binary} NOT NULL) WITHOUT ROWID"
+            "CREATE TABLE IF NOT EXISTS {CREDENTIALS} (id {binary} NOT NULL PRIMARY KEY, wrapped {binary} NOT NULL) {end}"
         ),
         format!(
-            "CREATE TABLE IF NOT EXISTS {SHARED} (slot {binary} NOT NULL PRIMARY KEY, pseudo {binary} NOT NULL) WITHOUT ROWID"
+            "CREATE TABLE IF NOT EXISTS {SHARED} (slot {binary} NOT NULL PRIMARY KEY, pseudo {binary} NOT NULL) {end}"
         ),
         format!(
-            "CREATE TABLE IF NOT EXISTS {SETTINGS} (name {binary} NOT NULL PRIMARY KEY, value {binary} NOT NULL) WITHOUT ROWID"
+            "CREATE TABLE IF NOT EXISTS {SETTINGS} (name {binary} NOT NULL PRIMARY KEY, value {binary} NOT NULL) {end}"
         ),
     ];
     for statement in statements {
@@ -78,13 +78,17 @@ pub(crate) fn install(database: &mut dyn Database) -> Result<(), Error> {
             .execute(&statement, &[])
             .doing("creating the disguise tables")?;
     }
-    let salt = Value::Bytes(random::<16>()?.to_vec());
-    let sql = format!(
-        "INSERT INTO {SETTINGS} (name, value) SELECT ?, ? WHERE NOT EXISTS (SELECT 1 FROM {SETTINGS})"
-    );
-    database
-        .execute(&sql, &[bytes(b"salt"), salt])
-        .doing("creating the salt")?;
+    let sql = format!("SELECT COUNT(*) FROM {SETTINGS}");
+    let count = database.query(&sql, &[]).doing("reading the settings")?;
+    if count.first().and_then(|row| row.first()) == Some(&Value::Int(0)) {
+        let salt = random::<16>()?;
+        insert_all(
+            database,
+            SETTINGS,
+            &["name", "value"],
+            &[vec![bytes(b"salt"), bytes(&salt)]],
+        )?;
+    }
     Ok(())
 }
 

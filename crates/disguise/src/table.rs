@@ -1,7 +1,7 @@
 //! Set-based statements over one table: select, insert, update and delete many rows at once.
 
 use crate::database::{
-    Catalog, Database, DatabaseErrorKind, Dialect, PARAMETERS_MAX, placeholders, tuples,
+    Catalog, Database, DatabaseErrorKind, Dialect, PARAMETERS_MAX, placeholders, repeated, tuples,
 };
 use crate::error::{Doing as _, Error};
 use crate::predicate::Fragment;
@@ -43,11 +43,15 @@ pub(crate) fn list(dialect: Dialect, columns: &[String]) -> String {
 fn among(dialect: Dialect, columns: &[String], rows: usize) -> String {
     match columns {
         [column] => format!("{} IN ({})", dialect.quote(column), placeholders(rows)),
-        _ => format!(
-            "({}) IN (VALUES {})",
-            list(dialect, columns),
-            tuples(rows, columns.len())
-        ),
+        _ => {
+            let values = if dialect == Dialect::Sqlite {
+                "VALUES "
+            } else {
+                ""
+            };
+            let keys = tuples(rows, columns.len());
+            format!("({}) IN ({values}{keys})", list(dialect, columns))
+        }
     }
 }
 
@@ -223,12 +227,22 @@ pub(crate) fn update_keys(
         equal.push(format!("{target}.{set} = m.g"));
     }
     names.push("v".to_owned());
+    let guards = if guarded { Some(column) } else { None };
+    let typed: Vec<String> = table
+        .identity
+        .iter()
+        .map(String::as_str)
+        .chain(guards)
+        .chain([column])
+        .map(|name| dialect.typed(table.catalog.column(name)))
+        .collect();
+    let typed = typed.join(",");
     let mut changed: u64 = 0;
     for run in runs(writes, width) {
         let sql = format!(
             "WITH m({}) AS (VALUES {}) UPDATE {target} SET {set} = m.v FROM m WHERE {}",
             names.join(","),
-            tuples(run.len(), width),
+            repeated(run.len(), &typed),
             equal.join(" AND ")
         );
         let mut parameters = Vec::with_capacity(run.len().saturating_mul(width));

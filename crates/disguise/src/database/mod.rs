@@ -1,10 +1,14 @@
 //! The seam to a database: what the engine needs of one, and how its dialect differs.
 
+#[cfg(feature = "postgres")]
+mod postgres;
 mod sqlite;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+#[cfg(feature = "postgres")]
+pub use postgres::Postgres;
 pub use sqlite::Sqlite;
 
 use crate::value::Value;
@@ -18,6 +22,8 @@ pub(crate) const PARAMETERS_MAX: usize = 8_000;
 pub enum Dialect {
     /// `SQLite` 3.35 or later.
     Sqlite,
+    /// `PostgreSQL` 12 or later.
+    Postgres,
 }
 
 impl Dialect {
@@ -26,10 +32,28 @@ impl Dialect {
         format!("\"{}\"", name.replace('"', "\"\""))
     }
 
+    /// What follows the columns of the engine's own tables.
+    pub(crate) const fn table_end(self) -> &'static str {
+        match self {
+            // Without a row number nothing tells in which order rows were written.
+            Self::Sqlite => " WITHOUT ROWID",
+            Self::Postgres => "",
+        }
+    }
+
+    /// A parameter of a column's type, where nothing else tells the database.
+    pub(crate) fn typed(self, column: Option<&Column>) -> String {
+        match (self, column) {
+            (Self::Postgres, Some(column)) => format!("?::{}", column.declared),
+            _ => "?".to_owned(),
+        }
+    }
+
     /// The column type of the engine's own binary columns.
     pub(crate) const fn binary(self) -> &'static str {
         match self {
             Self::Sqlite => "BLOB",
+            Self::Postgres => "BYTEA",
         }
     }
 }
@@ -173,6 +197,36 @@ pub trait Database {
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError>;
 }
 
+impl Database for Box<dyn Database> {
+    fn dialect(&self) -> Dialect {
+        (**self).dialect()
+    }
+    fn begin(&mut self) -> Result<(), DatabaseError> {
+        (**self).begin()
+    }
+    fn commit(&mut self) -> Result<(), DatabaseError> {
+        (**self).commit()
+    }
+    fn rollback(&mut self) -> Result<(), DatabaseError> {
+        (**self).rollback()
+    }
+    fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
+        (**self).execute(sql, parameters)
+    }
+    fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>, DatabaseError> {
+        (**self).query(sql, parameters)
+    }
+    fn catalog(&mut self) -> Result<Catalog, DatabaseError> {
+        (**self).catalog()
+    }
+    fn catalog_version(&mut self) -> Result<i64, DatabaseError> {
+        (**self).catalog_version()
+    }
+    fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
+        (**self).defer_foreign_keys()
+    }
+}
+
 /// `?, ?, ...` for `count` parameters.
 pub(crate) fn placeholders(count: usize) -> String {
     let mut out = String::with_capacity(count.saturating_mul(2));
@@ -184,7 +238,11 @@ pub(crate) fn placeholders(count: usize) -> String {
 
 /// `(?,?),(?,?),...` for `rows` rows of `width` parameters.
 pub(crate) fn tuples(rows: usize, width: usize) -> String {
-    let tuple = placeholders(width);
+    repeated(rows, &placeholders(width))
+}
+
+/// `tuple` in brackets, `rows` times.
+pub(crate) fn repeated(rows: usize, tuple: &str) -> String {
     let mut out = String::with_capacity(rows.saturating_mul(tuple.len().saturating_add(3)));
     for index in 0..rows {
         let comma = if index == 0 { "" } else { "," };
