@@ -170,7 +170,18 @@ pub(crate) struct Stored<'a> {
     pub(crate) pseudo: bool,
     pub(crate) disguise: u64,
     pub(crate) updates: u32,
-    pub(crate) pending: bool,
+    pub(crate) stage: Stage,
+}
+
+/// How far a bag is on its way back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// No reveal was asked for.
+    Disguised,
+    /// A reveal left something.
+    Pending,
+    /// A reveal left a placeholder that could not go, so the bag counts even without changes.
+    Waiting,
 }
 
 /// Encrypts and stores bags and their locators.
@@ -198,8 +209,10 @@ pub(crate) fn put_bags(
                 parts: count,
                 updates: it.updates,
                 speaks_for: !it.bag.speaks_for.is_empty(),
-                changes: !it.bag.sections.is_empty() || !it.bag.principals.is_empty(),
-                pending: it.pending,
+                changes: it.stage == Stage::Waiting
+                    || !it.bag.sections.is_empty()
+                    || !it.bag.principals.is_empty(),
+                pending: it.stage != Stage::Disguised,
             };
             let mailbox = mailbox(salt, &it.public, it.pseudo);
             let sealed = seal_to(&it.public, &locator.encode(), &mailbox)?;

@@ -41,18 +41,19 @@ pub(crate) fn list(dialect: Dialect, columns: &[String]) -> String {
 
 /// `(a,b) IN (...)` over `rows` keys.
 fn among(dialect: Dialect, columns: &[String], rows: usize) -> String {
-    match columns {
-        [column] => format!("{} IN ({})", dialect.quote(column), placeholders(rows)),
-        _ => {
-            let values = if dialect == Dialect::Sqlite {
-                "VALUES "
-            } else {
-                ""
-            };
-            let keys = tuples(rows, columns.len());
-            format!("({}) IN ({values}{keys})", list(dialect, columns))
-        }
+    if let [column] = columns {
+        return format!("{} IN ({})", dialect.quote(column), placeholders(rows));
     }
+    let values = if dialect == Dialect::Sqlite {
+        "VALUES "
+    } else {
+        ""
+    };
+    format!(
+        "({}) IN ({values}{})",
+        list(dialect, columns),
+        tuples(rows, columns.len())
+    )
 }
 
 /// The rows that `chosen` selects.

@@ -1,12 +1,7 @@
 //! All claims, on a `PostgreSQL` server of Debian, started on a private socket and stopped at the end.
 
 #![cfg(feature = "postgres")]
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "tests stop at the first surprise"
-)]
-#![expect(clippy::indexing_slicing, reason = "tests stop at the first surprise")]
+#![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;

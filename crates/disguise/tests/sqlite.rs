@@ -1,11 +1,6 @@
 //! All claims, on `SQLite`.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "tests stop at the first surprise"
-)]
-#![expect(clippy::indexing_slicing, reason = "tests stop at the first surprise")]
+#![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
 use std::path::Path;
 

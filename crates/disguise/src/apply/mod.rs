@@ -13,7 +13,7 @@ use crate::plan::Step;
 use crate::record::{Bag, Change, Modified, Section};
 use crate::schema::{Known, Live};
 use crate::spec::Kind;
-use crate::store::{self, DisguiseId, Stored};
+use crate::store::{self, DisguiseId, Stage, Stored};
 use crate::table::{Write, delete, delete_keys, refuse_cascade, select, select_keys, update_keys};
 use crate::value::Value;
 
@@ -101,7 +101,7 @@ impl Work<'_> {
                 pseudo,
                 disguise,
                 updates,
-                pending: false,
+                stage: Stage::Disguised,
             });
         }
         store::put_bags(self.database, self.salt, &stored)?;

@@ -142,6 +142,8 @@ pub(crate) struct Work<'a> {
 struct Open<'a> {
     reached: &'a Reached,
     bag: Bag,
+    /// A placeholder of this bag could not go yet.
+    waiting: bool,
 }
 
 impl Work<'_> {
@@ -166,7 +168,7 @@ impl Work<'_> {
             self.principals(&mut open.bag)?;
         }
         for open in &mut opened {
-            self.clear_placeholders(&mut open.bag)?;
+            open.waiting = self.clear_placeholders(&mut open.bag)?;
         }
         self.put_away(&opened)
     }
@@ -186,7 +188,11 @@ impl Work<'_> {
                 Some(bag) => bag.clone(),
                 None => store::read_bag(self.database, &reached.found.locator)?,
             };
-            opened.push(Open { reached, bag });
+            opened.push(Open {
+                reached,
+                bag,
+                waiting: false,
+            });
         }
         Ok(opened)
     }

@@ -6,7 +6,7 @@ use super::{Open, References, Work};
 use crate::error::Error;
 use crate::record::Bag;
 use crate::schema::Known;
-use crate::store::{self, Found, Stored};
+use crate::store::{self, Found, Stage, Stored};
 use crate::table::{Write, delete_keys, select_keys, update_keys};
 use crate::value::Value;
 
@@ -28,14 +28,16 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Takes the placeholders of a revealed disguise out of the users table, under the reference policy.
-    pub(super) fn clear_placeholders(&mut self, bag: &mut Bag) -> Result<(), Error> {
+    /// Takes the placeholders of a revealed disguise out of the users table, under the reference policy; tells
+    /// whether one of them could not go yet.
+    pub(super) fn clear_placeholders(&mut self, bag: &mut Bag) -> Result<bool, Error> {
         let all: Vec<Value> = bag.speaks_for.iter().map(|link| link.new.clone()).collect();
         let there = self.users(&all)?;
         let nearest = {
             let owners: Vec<Value> = bag.speaks_for.iter().map(|link| link.old.clone()).collect();
             self.nearest(&owners)?
         };
+        let mut waiting = false;
         let mut going: Vec<(Value, Value)> = Vec::new();
         for link in &mut bag.speaks_for {
             let name = link.new.principal();
@@ -45,11 +47,14 @@ impl Work<'_> {
                 Some(target) if !self.needed.contains(&name) => {
                     going.push((link.new.clone(), target.clone()));
                 }
-                _ => link.gone = false,
+                _ => {
+                    link.gone = false;
+                    waiting = true;
+                }
             }
         }
         if going.is_empty() {
-            return Ok(());
+            return Ok(waiting);
         }
         self.move_references(&mut going)?;
         let keys: Vec<Vec<Value>> = going.iter().map(|(id, _)| vec![id.clone()]).collect();
@@ -66,7 +71,7 @@ impl Work<'_> {
         for link in &mut bag.speaks_for {
             link.gone |= gone.contains(&link.new.principal());
         }
-        Ok(())
+        Ok(waiting)
     }
 
     /// Applies the reference policy to the rows that still name a placeholder about to go.
@@ -120,11 +125,16 @@ impl Work<'_> {
             .iter()
             .filter(|it| !rows.contains(it.found.row.as_slice()));
         let holds = |bag: &Bag| !bag.sections.is_empty() || !bag.principals.is_empty();
-        let more = opened.iter().any(|it| holds(&it.bag));
+        let more = opened.iter().any(|it| it.waiting || holds(&it.bag));
         let hanging = more || untouched.clone().any(|it| it.found.locator.changes);
         let mut gone: Vec<&Found> = opened.iter().map(|it| &it.reached.found).collect();
         let mut stored = Vec::new();
-        for Open { reached, bag } in opened {
+        for Open {
+            reached,
+            bag,
+            waiting,
+        } in opened
+        {
             let linked = bag.speaks_for.iter().any(|link| !link.gone);
             if holds(bag) || linked || (hanging && !bag.speaks_for.is_empty()) {
                 stored.push(Stored {
@@ -133,7 +143,11 @@ impl Work<'_> {
                     pseudo: reached.pseudo,
                     disguise: reached.found.locator.disguise,
                     updates: reached.found.locator.updates,
-                    pending: true,
+                    stage: if *waiting {
+                        Stage::Waiting
+                    } else {
+                        Stage::Pending
+                    },
                 });
             }
         }

@@ -106,6 +106,11 @@ fn forum() -> Forum {
                 .unwrap();
         }
     }
+    registered(database)
+}
+
+/// The forum's engine, with everybody registered.
+fn registered(database: Box<dyn Database>) -> Forum {
     let schema = Schema::from_edna_json(SCHEMA).unwrap();
     let mut engine = Engine::new(database, schema, Pseudo::from_edna_json(PSEUDO).unwrap());
     engine.set_key_cost(KeyCost::DANGER_LEAST);
@@ -665,6 +670,7 @@ fn random_schedule(seed: u64, steps: usize) {
     let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let mut forum = forum();
     let mut open: Vec<(Option<i64>, DisguiseId)> = Vec::new();
+    let mut removed_all = false;
     let mut trace = Vec::new();
     for _ in 0..steps {
         let user = i64::try_from(dice.throw(4)).unwrap() + 1;
@@ -676,6 +682,10 @@ fn random_schedule(seed: u64, steps: usize) {
                 // Removing the accounts of all at once would leave nobody to refer to.
                 let whom = if kind < 2 { Some(user) } else { whom };
                 let over = dice.throw(2) == 1;
+                // Shared rows removed for all twice may stay under a placeholder (docs/disguise.md, limits).
+                if kind == 6 && std::mem::replace(&mut removed_all, true) {
+                    continue;
+                }
                 trace.push(format!("apply {kind} {whom:?} over {over}"));
                 match forum.apply(kinds[kind], whom, over) {
                     Ok(applied) => open.push((whom, applied.id)),
