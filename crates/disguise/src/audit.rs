@@ -1,5 +1,8 @@
 //! The entry that every operation leaves in a log, without personal data in clear.
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
 use probity_format::{Entry, Outcome, Timestamp};
 use sha2::{Digest as _, Sha256};
 
@@ -60,4 +63,29 @@ pub(crate) fn tell(
     entry.outcome = event.outcome;
     entry.payload = event.payload.as_bytes();
     sink.append(&entry).map_err(Error::Audit)
+}
+
+/// The time as databases write it: UTC, whole seconds.
+pub(crate) fn written(time: Timestamp) -> String {
+    let seconds = time.nanoseconds().div_euclid(1_000_000_000);
+    jiff::Timestamp::from_second(seconds)
+        .map(|it| it.strftime("%Y-%m-%d %H:%M:%S").to_string())
+        .unwrap_or_default()
+}
+
+/// A JSON object of row counts per table; table names are no personal data.
+pub(crate) fn counts(rows: &BTreeMap<String, u64>, more: &[(&str, u64)]) -> String {
+    let mut out = String::from("{\"rows\":{");
+    for (index, (table, count)) in rows.iter().enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        let name = serde_json::Value::from(table.as_str());
+        // Writing to a String cannot fail.
+        write!(out, "{comma}{name}:{count}").unwrap_or_default();
+    }
+    out.push('}');
+    for (name, count) in more {
+        write!(out, ",\"{name}\":{count}").unwrap_or_default();
+    }
+    out.push('}');
+    out
 }

@@ -1,12 +1,11 @@
 //! The engine: one connection, one description of the application, and the operations on them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 use probity_format::{Outcome, Timestamp};
 
 use crate::apply::{self, Applied, ApplyRequest};
-use crate::audit::{Event, Sink, tell};
+use crate::audit::{Event, Sink, counts, tell, written};
 use crate::credential::{self, Credential, KeyCost};
 use crate::crypto::random;
 use crate::database::{Catalog, Database};
@@ -575,29 +574,4 @@ impl<D: Database> Engine<D> {
         };
         select(&mut self.database, table, &columns, &all)
     }
-}
-
-/// The time as databases write it: UTC, whole seconds.
-fn written(time: Timestamp) -> String {
-    let seconds = time.nanoseconds().div_euclid(1_000_000_000);
-    jiff::Timestamp::from_second(seconds)
-        .map(|it| it.strftime("%Y-%m-%d %H:%M:%S").to_string())
-        .unwrap_or_default()
-}
-
-/// A JSON object of row counts per table; table names are no personal data.
-fn counts(rows: &BTreeMap<String, u64>, more: &[(&str, u64)]) -> String {
-    let mut out = String::from("{\"rows\":{");
-    for (index, (table, count)) in rows.iter().enumerate() {
-        let comma = if index == 0 { "" } else { "," };
-        let name = serde_json::Value::from(table.as_str());
-        // Writing to a String cannot fail.
-        write!(out, "{comma}{name}:{count}").unwrap_or_default();
-    }
-    out.push('}');
-    for (name, count) in more {
-        write!(out, ",\"{name}\":{count}").unwrap_or_default();
-    }
-    out.push('}');
-    out
 }

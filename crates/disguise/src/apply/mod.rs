@@ -1,7 +1,7 @@
 //! Runs a plan in the caller's transaction and writes the records that a reveal needs.
 
+mod leave;
 mod placeholder;
-mod shared;
 
 use std::collections::{BTreeMap, BTreeSet};
 
