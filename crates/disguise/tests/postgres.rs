@@ -98,6 +98,14 @@ fn start() -> Server {
     server
 }
 
+/// A table of awkward values; the key has two columns, one of them a UUID.
+const KINDS: &[&str] = &[
+    "CREATE TABLE kinds (owner BIGINT REFERENCES users(id), code UUID, part SMALLINT, a NUMERIC(40,20), b BYTEA, c DOUBLE PRECISION, d REAL, e TIMESTAMPTZ, f JSON, g JSONB, h BOOLEAN, i TEXT[], j INTERVAL, k CHAR(5), PRIMARY KEY (code, part))",
+    "INSERT INTO kinds VALUES (1, '00000000-0000-0000-0000-000000000001', 1, 0.00000000000000000001, '\\x00ff', '-0', 0.1, '2024-02-29 23:59:59.999999+05', '{\"b\": 1,  \"a\":1.0}', '{\"b\": 1.00}', true, '{a,NULL,\"x y\"}', '1 mon 2 days 00:00:00.000001', 'ab')",
+    "INSERT INTO kinds VALUES (1, '00000000-0000-0000-0000-000000000001', 2, NULL, '', 'NaN', '3.4e38', 'infinity', 'null', NULL, false, '{}', NULL, NULL)",
+    "INSERT INTO kinds VALUES (1, '00000000-0000-0000-0000-000000000002', 1, -99999999999999999999.5, NULL, '5e-324', NULL, '0001-01-01 00:00:00 BC', NULL, '[]', NULL, NULL, '-1 year', '')",
+];
+
 fn connect() -> Box<dyn Database> {
     let socket = SOCKET.get().unwrap();
     let name = format!("forum{}", NEXT.fetch_add(1, Ordering::Relaxed));
@@ -133,4 +141,6 @@ fn every_claim_holds_on_a_server() {
     suite::wrong_specifications_change_nothing_and_name_their_place();
     suite::users_without_a_key_are_refused_before_anything_changes();
     suite::random_schedules_end_where_they_began();
+    suite::a_cut_at_any_statement_changes_nothing();
+    suite::every_kind_of_value_comes_back_bit_by_bit();
 }

@@ -7,11 +7,15 @@
 )]
 #![expect(clippy::indexing_slicing, reason = "tests stop at the first surprise")]
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
+use probity_disguise::database::Catalog;
 use probity_disguise::{
-    Applied, ApplyRequest, Credential, Database, DisguiseId, Engine, Error, Kept, KeptReason,
-    KeyCost, Pseudo, References, RevealRequest, Revealed, Rows, Schema, SecretKey, Spec, Value,
+    Applied, ApplyRequest, Credential, Database, DatabaseError, DatabaseErrorKind, Dialect,
+    DisguiseId, Engine, Error, Kept, KeptReason, KeyCost, Pseudo, References, RevealRequest,
+    Revealed, Rows, Schema, SecretKey, Spec, Value,
 };
 use probity_format::Timestamp;
 
@@ -47,6 +51,7 @@ struct Forum {
     engine: Engine<Box<dyn Database>>,
     keys: BTreeMap<i64, SecretKey>,
     before: Vec<BTreeSet<String>>,
+    left: Rc<Cell<u64>>,
 }
 
 fn time() -> Timestamp {
@@ -54,7 +59,12 @@ fn time() -> Timestamp {
 }
 
 fn forum() -> Forum {
-    let mut database = super::connect();
+    let left = Rc::new(Cell::new(u64::MAX));
+    let inner = super::connect();
+    let mut database: Box<dyn Database> = Box::new(Faulty {
+        inner,
+        left: Rc::clone(&left),
+    });
     for sql in [
         "CREATE TABLE users (id BIGINT PRIMARY KEY, username VARCHAR(100) UNIQUE, karma BIGINT)",
         "CREATE TABLE stories (id BIGINT PRIMARY KEY, user_id BIGINT REFERENCES users(id), url TEXT, is_moderated BIGINT)",
@@ -106,11 +116,72 @@ fn forum() -> Forum {
                 .unwrap();
         }
     }
-    registered(database)
+    registered(database, left)
+}
+
+/// A connection that fails at a statement of one's choice.
+struct Faulty {
+    inner: Box<dyn Database>,
+    left: Rc<Cell<u64>>,
+}
+
+impl Faulty {
+    fn pass(&self) -> Result<(), DatabaseError> {
+        match self.left.get().checked_sub(1) {
+            Some(left) => {
+                self.left.set(left);
+                Ok(())
+            }
+            None => Err(DatabaseError {
+                kind: DatabaseErrorKind::Other,
+                message: "the connection was cut".to_owned(),
+            }),
+        }
+    }
+}
+
+impl Database for Faulty {
+    fn dialect(&self) -> Dialect {
+        self.inner.dialect()
+    }
+    fn begin(&mut self) -> Result<(), DatabaseError> {
+        self.pass()?;
+        self.inner.begin()
+    }
+    fn commit(&mut self) -> Result<(), DatabaseError> {
+        if let Err(cut) = self.pass() {
+            self.inner.rollback()?;
+            return Err(cut);
+        }
+        self.inner.commit()
+    }
+    fn rollback(&mut self) -> Result<(), DatabaseError> {
+        self.inner.rollback()
+    }
+    fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
+        self.pass()?;
+        self.inner.execute(sql, parameters)
+    }
+    fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>, DatabaseError> {
+        self.pass()?;
+        self.inner.query(sql, parameters)
+    }
+    fn catalog(&mut self) -> Result<Catalog, DatabaseError> {
+        self.pass()?;
+        self.inner.catalog()
+    }
+    fn catalog_version(&mut self) -> Result<i64, DatabaseError> {
+        self.pass()?;
+        self.inner.catalog_version()
+    }
+    fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
+        self.pass()?;
+        self.inner.defer_foreign_keys()
+    }
 }
 
 /// The forum's engine, with everybody registered.
-fn registered(database: Box<dyn Database>) -> Forum {
+fn registered(database: Box<dyn Database>, left: Rc<Cell<u64>>) -> Forum {
     let schema = Schema::from_edna_json(SCHEMA).unwrap();
     let mut engine = Engine::new(database, schema, Pseudo::from_edna_json(PSEUDO).unwrap());
     engine.set_key_cost(KeyCost::DANGER_LEAST);
@@ -129,6 +200,7 @@ fn registered(database: Box<dyn Database>) -> Forum {
         engine,
         keys,
         before: Vec::new(),
+        left,
     };
     forum.before = forum.everything();
     forum
@@ -748,4 +820,60 @@ pub(crate) fn random_schedules_end_where_they_began() {
     for seed in 0..super::SCHEDULES {
         random_schedule(seed, 12);
     }
+}
+
+pub(crate) fn a_cut_at_any_statement_changes_nothing() {
+    let mut forum = forum();
+    forum.apply(ANON, None, false).unwrap();
+    let anonymous = forum.everything();
+    let mut cuts: u64 = 0;
+    let applied = loop {
+        forum.left.set(cuts);
+        let outcome = forum.apply(GDPR_REMOVE, Some(1), true);
+        forum.left.set(u64::MAX);
+        match outcome {
+            Ok(applied) => break applied,
+            Err(error) => assert!(
+                matches!(error, Error::Database { .. } | Error::NotInstalled),
+                "{error:?}"
+            ),
+        }
+        assert_eq!(forum.everything(), anonymous, "cut {cuts}");
+        cuts += 1;
+    };
+    let disguised = forum.everything();
+    let mut more: u64 = 0;
+    loop {
+        forum.left.set(more);
+        let outcome = forum.reveal_as(1, applied.id, References::Recorrelate);
+        forum.left.set(u64::MAX);
+        match outcome {
+            Ok(revealed) => break assert!(revealed.is_complete()),
+            Err(error) => assert!(
+                matches!(error, Error::Database { .. } | Error::NotInstalled),
+                "{error:?}"
+            ),
+        }
+        assert_eq!(forum.everything(), disguised, "cut {more}");
+        more += 1;
+    }
+    assert_eq!(forum.everything(), anonymous);
+    assert!(cuts > 20 && more > 20, "{cuts} {more}");
+}
+
+pub(crate) fn every_kind_of_value_comes_back_bit_by_bit() {
+    let mut forum = forum();
+    for sql in super::KINDS {
+        forum.sql(sql);
+    }
+    let before = forum.engine.rows("kinds").unwrap();
+    assert!(before.len() > 2);
+    let spec = r#"{"kinds": [{"Remove": {"pred": "True", "from": ""}}]}"#;
+    let applied = forum.apply(spec, Some(1), false).unwrap();
+    assert!(forum.engine.rows("kinds").unwrap().is_empty());
+    assert!(forum.reveal(1, applied.id).is_complete());
+    let name = |rows: Vec<Vec<Value>>| -> BTreeSet<String> {
+        rows.iter().map(|row| format!("{row:?}")).collect()
+    };
+    assert_eq!(name(forum.engine.rows("kinds").unwrap()), name(before));
 }
