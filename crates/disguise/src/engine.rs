@@ -11,11 +11,11 @@ use crate::crypto::random;
 use crate::database::{Catalog, Database};
 use crate::error::{Doing as _, Error};
 use crate::plan::{Aim, PlannedStep, SCOPE, Step};
-use crate::principal::{self, Registration, reach};
+use crate::principal::{self, Registration, links_of, links_only, reach};
 use crate::reveal::{self, RevealRequest, Revealed};
 use crate::schema::{Live, Pseudo, Schema};
 use crate::spec::Spec;
-use crate::store::{self, DisguiseId};
+use crate::store::{self, DisguiseId, Stored};
 use crate::table::{insert_all, select};
 use crate::value::Value;
 
@@ -273,6 +273,14 @@ impl<D: Database> Engine<D> {
             }
             let gone: Vec<_> = meant.iter().map(|it| &it.found).collect();
             store::remove_bags(database, &gone)?;
+            let others = reach
+                .bags
+                .iter()
+                .any(|it| it.found.locator.disguise != id.0);
+            let links = if others { links_of(&meant) } else { Vec::new() };
+            let stored: Vec<Stored<'_>> =
+                links.iter().map(|(bag, it)| links_only(bag, it)).collect();
+            store::put_bags(database, &salt, &stored)?;
             let bags = u64::try_from(gone.len()).unwrap_or(u64::MAX);
             engine.done(
                 "disguise.forget",

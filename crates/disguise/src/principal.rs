@@ -7,7 +7,7 @@ use crate::crypto::{KEY_BYTES, SecretKey, derive};
 use crate::database::Database;
 use crate::error::Error;
 use crate::record::{Bag, SpeaksFor};
-use crate::store::{self, Found};
+use crate::store::{self, Found, Stage, Stored};
 use crate::value::Value;
 
 /// What a new user gets; the engine keeps none of it.
@@ -155,4 +155,27 @@ pub(crate) fn reach(
         level = next;
     }
     Ok(reach)
+}
+
+/// What other disguises need of bags that are forgotten: the speaks-for records alone.
+pub(crate) fn links_of<'a>(meant: &[&'a Reached]) -> Vec<(Bag, &'a Reached)> {
+    let links = |it: &&'a Reached| {
+        let mut bag = it.bag.clone()?;
+        bag.sections.clear();
+        bag.principals.clear();
+        Some((bag, *it))
+    };
+    meant.iter().filter_map(links).collect()
+}
+
+/// The bag as it is stored for the sake of others.
+pub(crate) const fn links_only<'a>(bag: &'a Bag, it: &Reached) -> Stored<'a> {
+    Stored {
+        bag,
+        public: it.public,
+        pseudo: it.pseudo,
+        disguise: it.found.locator.disguise,
+        updates: it.found.locator.updates,
+        stage: Stage::Pending,
+    }
 }

@@ -140,6 +140,7 @@ fn every_claim_holds_on_a_server() {
     suite::what_is_forgotten_never_comes_back();
     suite::wrong_specifications_change_nothing_and_name_their_place();
     suite::users_without_a_key_are_refused_before_anything_changes();
+    suite::forgetting_one_disguise_leaves_the_way_to_another();
     suite::random_schedules_end_where_they_began();
     suite::a_cut_at_any_statement_changes_nothing();
     suite::every_kind_of_value_comes_back_bit_by_bit();

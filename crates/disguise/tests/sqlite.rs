@@ -126,3 +126,8 @@ fn a_cut_at_any_statement_changes_nothing() {
 fn every_kind_of_value_comes_back_bit_by_bit() {
     suite::every_kind_of_value_comes_back_bit_by_bit();
 }
+
+#[test]
+fn forgetting_one_disguise_leaves_the_way_to_another() {
+    suite::forgetting_one_disguise_leaves_the_way_to_another();
+}

@@ -394,6 +394,23 @@ pub(crate) fn what_is_forgotten_never_comes_back() {
     ));
 }
 
+pub(crate) fn forgetting_one_disguise_leaves_the_way_to_another() {
+    let mut forum = forum();
+    let anon = forum.apply(ANON, None, false).unwrap();
+    let gdpr = forum.apply(GDPR, Some(1), true).unwrap();
+    let key = SecretKey::from_bytes(*forum.keys[&1].expose());
+    forum
+        .engine
+        .forget(&Value::Int(1), &Credential::Key(&key), anon.id, time())
+        .unwrap();
+    assert!(forum.reveal(1, gdpr.id).is_complete());
+    assert_eq!(
+        forum.numbers("SELECT COUNT(*) FROM stories WHERE user_id = 1"),
+        [0]
+    );
+    assert_eq!(forum.numbers("SELECT COUNT(*) FROM stories"), [12]);
+}
+
 pub(crate) fn wrong_specifications_change_nothing_and_name_their_place() {
     let mut forum = forum();
     let remove = |table: &str, pred: &str| {
