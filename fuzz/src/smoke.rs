@@ -86,21 +86,28 @@ fn fed(target: &Target, options: &Options) -> Result<(u64, u64), Box<dyn Error>>
     for input in &pool {
         accepted += u64::from(checked(target, input)?);
     }
+    let originals = pool.len();
     let mut inputs = u64::try_from(pool.len())?;
     let mut random = Random::new(options.seed);
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(options.seconds) {
         for _ in 0..64 {
-            let (one, other) = (random.below(pool.len()), random.below(pool.len()));
+            // Every second input comes from an original, for the pool drifts to what is short.
+            let bases = if random.below(2) == 0 {
+                originals
+            } else {
+                pool.len()
+            };
+            let (one, other) = (random.below(bases), random.below(pool.len()));
             let input = mutated(&pool[one], &pool[other], &mut random);
             inputs += 1;
             if checked(target, &input)? {
                 accepted += 1;
                 // What is accepted leads to more that is: keep some of it as a base.
-                if pool.len() < 256 {
+                if pool.len() < originals + 256 {
                     pool.push(input);
                 } else if random.below(16) == 0 {
-                    let place = random.below(pool.len());
+                    let place = originals + random.below(256);
                     pool[place] = input;
                 }
             }

@@ -54,7 +54,9 @@ pub(crate) enum Preset {
     Table,
 }
 
+/// What `ingest` is told.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub struct IngestArguments {
     /// A set of parameters; the flags below change single ones
     #[arg(long, value_enum)]
@@ -137,6 +139,7 @@ pub struct OutputArguments {
     pub(crate) plot: Option<PathBuf>,
 }
 
+/// What `verify` is told.
 #[derive(Debug, Args)]
 pub struct VerifyArguments {
     /// Entries in the log
@@ -155,6 +158,7 @@ pub struct VerifyArguments {
     pub(crate) output: OutputArguments,
 }
 
+/// What `latency` is told.
 #[derive(Debug, Args)]
 pub struct LatencyArguments {
     /// Entries for the peak and for the latency run

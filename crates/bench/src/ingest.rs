@@ -188,7 +188,7 @@ pub(crate) fn options(setting: &Setting) -> Options {
         frame_entries_max: setting.writer_batch,
         queue_bytes: setting.queue_bytes,
         segment_bytes_max: setting.segment_bytes,
-        append_timeout: std::time::Duration::from_secs(120),
+        append_timeout: std::time::Duration::from_mins(2),
         ..Options::default()
     }
 }

@@ -110,7 +110,9 @@ fn half_rate(pool: &Pool, entries: u64, rate: f64, path: &Path) -> Result<Sample
         number += 1;
         match watched {
             None => watched = Some((ticket, before)),
-            Some((ticket, since)) if number % 64 == 0 && appender.receipt(ticket)?.is_some() => {
+            Some((ticket, since))
+                if number.is_multiple_of(64) && appender.receipt(ticket)?.is_some() =>
+            {
                 durable_after.push(since.elapsed().as_nanos() as f64);
                 watched = None;
             }

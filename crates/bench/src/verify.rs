@@ -1,6 +1,7 @@
 //! Verification: how fast every stored byte is checked, as a share of bare SHA-256 on the same cores.
 
 use std::io::Write;
+use std::path::Path;
 use std::time::Instant;
 
 use probity_log::verify::{VerifyOptions, verify};
@@ -21,26 +22,7 @@ use crate::workload::Pool;
 pub(crate) fn run(arguments: &VerifyArguments, out: &mut dyn Write) -> Result<(), BenchError> {
     let folder = arguments.output.folder()?;
     let path = folder.path().join("log");
-    let setting = Setting {
-        payload_bytes: arguments.payload,
-        ..Setting::default()
-    };
-    let pool = Pool::new(50_000, arguments.payload, setting.shape, 1);
-    Log::create(
-        &path,
-        "bench.example/log",
-        &root_key(),
-        config(&setting),
-        options(&setting),
-    )?;
-    let log = Log::open(&path, &root_key(), options(&setting))?;
-    let mut appender = log.appender(&StreamName::default())?;
-    pool.for_each(0, arguments.entries, |entry| {
-        appender.append(entry).map(drop)
-    })?;
-    drop(appender);
-    log.close()?;
-    drop(log);
+    make(arguments, &path)?;
     let before = peak_bytes();
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = if arguments.jobs == 0 {
@@ -92,4 +74,27 @@ pub(crate) fn run(arguments: &VerifyArguments, out: &mut dyn Write) -> Result<()
         )?;
     }
     Ok(())
+}
+
+/// Writes the log that is verified.
+fn make(arguments: &VerifyArguments, path: &Path) -> Result<(), BenchError> {
+    let setting = Setting {
+        payload_bytes: arguments.payload,
+        ..Setting::default()
+    };
+    let pool = Pool::new(50_000, arguments.payload, setting.shape, 1);
+    Log::create(
+        path,
+        "bench.example/log",
+        &root_key(),
+        config(&setting),
+        options(&setting),
+    )?;
+    let log = Log::open(path, &root_key(), options(&setting))?;
+    let mut appender = log.appender(&StreamName::default())?;
+    pool.for_each(0, arguments.entries, |entry| {
+        appender.append(entry).map(drop)
+    })?;
+    drop(appender);
+    Ok(log.close()?)
 }

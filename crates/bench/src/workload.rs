@@ -72,16 +72,11 @@ impl Pool {
     ) -> Result<(), E> {
         let start = FIRST_TIME.saturating_add(i64::try_from(producer).unwrap_or_default());
         let mut time = start;
-        let mut done = 0;
-        for made in self.made.iter().cycle() {
-            if done == count {
-                break;
-            }
-            done += 1;
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        self.made.iter().cycle().take(count).try_for_each(|made| {
             time += made.step;
-            visit(&made.entry(time))?;
-        }
-        Ok(())
+            visit(&made.entry(time))
+        })
     }
 
     /// Bytes of rows of `count` entries.
@@ -159,7 +154,7 @@ fn mixed(random: &mut Random, bytes: usize) -> Vec<u8> {
         match random.below(100) {
             0..20 => text.extend_from_slice(pick(random, &COMMON).as_bytes()),
             20..30 => {
-                text.extend_from_slice(pick(random, &["0", "1", "100", "404", "200"]).as_bytes())
+                text.extend_from_slice(pick(random, &["0", "1", "100", "404", "200"]).as_bytes());
             }
             30..35 => text.extend_from_slice(pick(random, &["{", "}", ":", ",", "\""]).as_bytes()),
             35..45 => text.push(b' '),

@@ -1,2 +1,61 @@
-//! The command line.
-fn main() {}
+//! The program `probity`: parse, run, map what went wrong to an exit status.
+
+use std::io::{self, Write as _};
+use std::panic::{self, AssertUnwindSafe};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use probity_cli::args::Args;
+use probity_cli::command;
+use probity_cli::config::Environment;
+use probity_cli::failure::{Failure, Status};
+
+fn main() -> ExitCode {
+    panic::set_hook(Box::new(|panic| {
+        // The panic's own text may quote data; its place is enough to find the fault.
+        let place = panic
+            .location()
+            .map_or_else(String::new, |at| format!(" at {at}"));
+        complain(&format!(
+            "error: internal fault{place}\nhelp: entries with receipts are safe; please report this line with the version"
+        ));
+    }));
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(usage) => return explain(&usage),
+    };
+    let environment = Environment::read();
+    let ran = panic::catch_unwind(AssertUnwindSafe(|| command::run(args, &environment)));
+    let status = match ran {
+        Ok(Ok(status)) => status,
+        Ok(Err(failure)) => report(&failure),
+        Err(_panic) => Status::Failed,
+    };
+    ExitCode::from(status.code())
+}
+
+/// Prints help or what is wrong with the usage.
+fn explain(usage: &clap::Error) -> ExitCode {
+    let wrong = usage.use_stderr();
+    // Nobody is left to tell when the terminal is gone.
+    drop(usage.print());
+    ExitCode::from(if wrong {
+        Status::Usage.code()
+    } else {
+        Status::Done.code()
+    })
+}
+
+/// Prints the whole chain of causes once, then the remedy.
+fn report(failure: &Failure) -> Status {
+    if failure.is_closed_pipe() {
+        return Status::Done;
+    }
+    complain(&failure.to_string());
+    failure.status()
+}
+
+fn complain(text: &str) {
+    // Nobody is left to tell when standard error is gone.
+    drop(writeln!(io::stderr(), "{text}"));
+}

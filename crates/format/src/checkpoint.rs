@@ -1,7 +1,7 @@
 //! Checkpoints (C2SP tlog-checkpoint 1.0.0): a log's origin, tree size and root, signed.
 
 use alloc::format;
-use alloc::string::{String, ToString as _};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::error::DecodeError;
@@ -156,6 +156,6 @@ impl Checkpoint {
 
 impl core::fmt::Display for Checkpoint {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(&self.encode().to_string())
+        f.write_str(&self.encode())
     }
 }

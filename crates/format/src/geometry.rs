@@ -6,6 +6,7 @@
 use alloc::borrow::ToOwned as _;
 use alloc::format;
 use alloc::string::String;
+use core::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
@@ -92,7 +93,8 @@ impl Geometry {
     pub fn encode(&self) -> String {
         let mut id = String::new();
         for byte in self.id {
-            id.push_str(&format!("{byte:02x}"));
+            // Writing to a string does not fail.
+            let _infallible = write!(id, "{byte:02x}");
         }
         format!(
             "format = {FORMAT_VERSION}\norigin = \"{}\"\nid = \"{id}\"\nsuite = \"{SUITE}\"\nanchor = \"{}\"\n",

@@ -1,7 +1,7 @@
 //! Signed notes (C2SP signed-note 1.0.0): text, signature lines, verifier keys, signing keys.
 
 use alloc::format;
-use alloc::string::{String, ToString as _};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -456,7 +456,7 @@ fn find_key<'a>(
     let first = matching.next();
     if let Some(other) = matching.find(|other| Some(*other) != first) {
         return Err(NoteError::AmbiguousKey {
-            name: other.name.to_string(),
+            name: other.name.clone(),
         });
     }
     Ok(first)

@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
+use core::fmt::{self, Write as _};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -333,11 +333,11 @@ impl TlogProof {
     pub fn encode(&self) -> String {
         let mut text = format!("{}\n", Self::HEADER);
         if let Some(extra) = &self.extra {
-            text.push_str(&format!("extra {}\n", STANDARD.encode(extra)));
+            let _infallible = writeln!(text, "extra {}", STANDARD.encode(extra));
         }
-        text.push_str(&format!("index {}\n", self.index));
+        let _infallible = writeln!(text, "index {}", self.index);
         for hash in &self.path {
-            text.push_str(&format!("{hash}\n"));
+            let _infallible = writeln!(text, "{hash}");
         }
         text.push('\n');
         text.push_str(&self.checkpoint);

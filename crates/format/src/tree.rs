@@ -47,7 +47,8 @@ impl Hash {
         let bytes = STANDARD
             .decode(text)
             .map_err(|_detail| DecodeError::new(what, 0, "is not canonical base64 with padding"))?;
-        Self::from_slice(&bytes).ok_or(DecodeError::new(what, 0, "is not a hash of 32 bytes"))
+        Self::from_slice(&bytes)
+            .ok_or_else(|| DecodeError::new(what, 0, "is not a hash of 32 bytes"))
     }
 
     /// The bytes.
@@ -146,6 +147,10 @@ pub fn inclusion_path_of(leaves: &[Hash], index: usize) -> Option<Vec<Hash>> {
 }
 
 /// Hashes `level` up to its root, overwriting it.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "places are below the length of a slice of 32-byte hashes, so twice them fits"
+)]
 fn root_in_place(level: &mut [Hash]) -> Hash {
     let mut width = level.len();
     while width > 1 {
@@ -247,9 +252,10 @@ pub(crate) fn fold_right(hashes: &[Hash]) -> Hash {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use alloc::format;
     use std::string::ToString as _;
+
+    use super::*;
 
     fn leaves(count: usize) -> Vec<Hash> {
         (0..count)

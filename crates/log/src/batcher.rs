@@ -37,11 +37,6 @@ pub(crate) struct Batch {
 }
 
 impl Batcher {
-    /// Whether every chunk that arrived is in a batch.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.pending.is_empty()
-    }
-
     fn add(&mut self, handed: Handed) {
         self.bytes = self.bytes.saturating_add(handed.chunk.bytes().len());
         self.pending.push_back(handed);
@@ -129,8 +124,6 @@ impl Core {
                 self.options.frame_entries_max,
                 self.options.frame_rows_bytes,
             );
-            // Counted before the lock is released: `flush` must see a batch somewhere.
-            self.sealing.fetch_add(1, Ordering::AcqRel);
             return self.place(taken);
         }
     }

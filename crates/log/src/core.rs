@@ -72,8 +72,8 @@ pub(crate) struct Core {
     pub(crate) uncommitted: AtomicU64,
     /// Set while a commit runs: small batches then wait for company.
     pub(crate) committing: AtomicBool,
-    /// Batches cut and not yet written.
-    pub(crate) sealing: AtomicU64,
+    /// Chunks handed over and not yet written.
+    pub(crate) in_flight: AtomicU64,
     pub(crate) publish_wanted: AtomicBool,
     pub(crate) closing: AtomicBool,
     pub(crate) closed: AtomicBool,
@@ -173,7 +173,7 @@ impl Core {
             hurry: AtomicBool::new(false),
             uncommitted: AtomicU64::new(0),
             committing: AtomicBool::new(false),
-            sealing: AtomicU64::new(0),
+            in_flight: AtomicU64::new(0),
             publish_wanted: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             closed: AtomicBool::new(false),
@@ -252,6 +252,8 @@ impl Core {
                 run: taken.run,
                 stream: taken.stream,
             };
+            // AcqRel: `flush` must see the chunk from before it is sent until it is written.
+            self.in_flight.fetch_add(1, Ordering::AcqRel);
             // The channel holds as many as there are chunks, so it is never full; it is closed
             // only when the log is poisoned or closed, and then everybody learns so.
             drop(self.sender.try_send(handed));

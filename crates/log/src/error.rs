@@ -106,7 +106,7 @@ pub enum LogError {
     },
     /// A storage error ended all writing earlier.
     #[error("the log is poisoned by an earlier storage error")]
-    Poisoned(#[source] Arc<LogError>),
+    Poisoned(#[source] Arc<Self>),
     /// The options contradict each other or the limits.
     #[error("option {name}: {reason}")]
     Option {

@@ -43,7 +43,7 @@ impl JournalEntry {
         }
     }
 
-    pub(crate) fn stream_create(name: &StreamName, config: &StreamConfig) -> Self {
+    pub(crate) fn stream_create(name: &StreamName, config: StreamConfig) -> Self {
         Self {
             action: action::STREAM_CREATE,
             key: name.to_string(),

@@ -222,7 +222,7 @@ impl Log {
             }
             return Err(refused("it exists with another configuration"));
         }
-        journal.append(core, &[JournalEntry::stream_create(name, &config)])?;
+        journal.append(core, &[JournalEntry::stream_create(name, config)])?;
         let id = StreamId::new(&core.fingerprint, name, &config);
         let origin = core.geometry.stream_origin(name.as_str());
         let empty = Stream::empty(id, core.fingerprint);
@@ -308,10 +308,8 @@ impl Log {
         loop {
             let generation = core.committed.generation();
             core.check_poison()?;
-            let nothing_queued = core.receiver.is_empty()
-                && core.batcher.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-                // Acquire: a batch counted out is written, and so visible as dirty.
-                && core.sealing.load(Ordering::Acquire) == 0;
+            // Acquire: a chunk counted out is written, and so visible as dirty.
+            let nothing_queued = core.in_flight.load(Ordering::Acquire) == 0;
             let dirty = core
                 .content_streams()
                 .iter()

@@ -154,13 +154,13 @@ impl<'a> Opening<'a> {
             number = number.saturating_add(1);
             let key = match section.kind {
                 SectionKind::Subject if frame.header.cipher == Cipher::Aes256Gcm => {
-                    match self.opener.subject_key(&self.stream, frame, tokens, number) {
-                        Some(key) => Some(key),
-                        None => {
-                            self.erased = self.erased.saturating_add(1);
-                            opened.subjects.push(None);
-                            continue;
-                        }
+                    if let Some(key) = self.opener.subject_key(&self.stream, frame, tokens, number)
+                    {
+                        Some(key)
+                    } else {
+                        self.erased = self.erased.saturating_add(1);
+                        opened.subjects.push(None);
+                        continue;
                     }
                 }
                 _ => self.epoch_section_key(frame, number)?,

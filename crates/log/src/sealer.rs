@@ -22,9 +22,10 @@ pub(crate) fn run(core: &Core) {
     loop {
         match core.next_batch() {
             Ok(Some(batch)) => {
+                let chunks = u64::try_from(batch.chunks.len()).unwrap_or_default();
                 let sealed = bench.seal(core, batch);
                 // AcqRel: whoever sees the count go down sees the frame written.
-                core.sealing.fetch_sub(1, Ordering::AcqRel);
+                core.in_flight.fetch_sub(chunks, Ordering::AcqRel);
                 if let Err(error) = sealed {
                     core.set_poison(error);
                     return;
@@ -82,16 +83,15 @@ fn sealer_for(
     sealers: &mut Vec<(StreamConfig, FrameSealer)>,
     config: StreamConfig,
 ) -> Result<&mut FrameSealer, LogError> {
-    let place = match sealers.iter().position(|(known, _)| *known == config) {
-        Some(place) => place,
-        None => {
-            let sealer = FrameSealer::new(config).map_err(|error| LogError::Broken {
-                place: "compressor".into(),
-                reason: error.to_string(),
-            })?;
-            sealers.push((config, sealer));
-            sealers.len().saturating_sub(1)
-        }
+    let place = if let Some(place) = sealers.iter().position(|(known, _)| *known == config) {
+        place
+    } else {
+        let sealer = FrameSealer::new(config).map_err(|error| LogError::Broken {
+            place: "compressor".into(),
+            reason: error.to_string(),
+        })?;
+        sealers.push((config, sealer));
+        sealers.len().saturating_sub(1)
     };
     sealers
         .get_mut(place)

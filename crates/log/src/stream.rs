@@ -1,6 +1,6 @@
 //! One stream open for writing: the place reserved next, the segment written to, the tree that grows.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -85,7 +85,7 @@ pub(crate) struct Writer {
     pub(crate) next_frame: u64,
     pub(crate) next_entry: u64,
     /// Names of files written to since the last sync.
-    unsynced: BTreeMap<String, ()>,
+    unsynced: BTreeSet<String>,
     folder_unsynced: bool,
     written: Vec<(Record, Vec<PlacedRun>)>,
 }
@@ -135,7 +135,7 @@ impl Stream {
                 offset: found.offset,
                 next_frame: found.next_frame,
                 next_entry: found.next_entry,
-                unsynced: BTreeMap::new(),
+                unsynced: BTreeSet::new(),
                 folder_unsynced: false,
                 written: Vec::new(),
             }),
@@ -231,7 +231,7 @@ impl Stream {
         record.offset = writer.offset;
         let name = self.segment_path(writer.header.number);
         files.write_at(&name, frame, writer.offset)?;
-        writer.unsynced.insert(name, ());
+        writer.unsynced.insert(name);
         writer.offset = record.end();
         writer.next_frame = writer.next_frame.saturating_add(1);
         writer.next_entry = record.next_entry();
@@ -265,7 +265,7 @@ impl Stream {
         );
         let name = self.segment_path(writer.header.number);
         files.write_at(&name, &footer, writer.offset)?;
-        writer.unsynced.insert(name, ());
+        writer.unsynced.insert(name);
         writer.header.number = writer.header.number.saturating_add(1);
         writer.begun = false;
         Ok(())
@@ -277,18 +277,19 @@ impl Stream {
     pub(crate) fn commit(&self, files: &Files, sync: bool) -> Result<bool, LogError> {
         let (unsynced, folder_unsynced, written) = {
             let mut writer = self.lock_writer();
-            if !sync {
-                let written = std::mem::take(&mut writer.written);
-                (BTreeMap::new(), false, written)
-            } else {
+            let written = std::mem::take(&mut writer.written);
+            if sync {
+                let unsynced = std::mem::take(&mut writer.unsynced);
                 (
-                    std::mem::take(&mut writer.unsynced),
+                    unsynced,
                     std::mem::take(&mut writer.folder_unsynced),
-                    std::mem::take(&mut writer.written),
+                    written,
                 )
+            } else {
+                (BTreeSet::new(), false, written)
             }
         };
-        for name in unsynced.keys() {
+        for name in &unsynced {
             files.sync(name)?;
         }
         if folder_unsynced {

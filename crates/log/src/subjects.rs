@@ -22,6 +22,9 @@ const SLOT_BYTES: usize = 16 + WRAPPED_BYTES + 12;
 /// Most slots read: the file's bound.
 const SLOTS_BYTES_MAX: u64 = 8 << 30;
 
+/// Opens the wrapped key of the subject with a pseudonym.
+type Unwrap<'a> = &'a dyn Fn(&[u8; 16], &[u8]) -> Result<Secret, LogError>;
+
 /// The keys of subjects. Unwrapped ones are kept only as long as the log is open.
 #[derive(Default)]
 pub(crate) struct SubjectStore {
@@ -43,10 +46,7 @@ impl std::fmt::Debug for SubjectStore {
 
 impl SubjectStore {
     /// Reads the slots; one that a crash tore at the end was never used and is written again.
-    pub(crate) fn open(
-        files: &Files,
-        unwrap: &dyn Fn(&[u8; 16], &[u8]) -> Result<Secret, LogError>,
-    ) -> Result<Self, LogError> {
+    pub(crate) fn open(files: &Files, unwrap: Unwrap<'_>) -> Result<Self, LogError> {
         let (keys, slots) = read_slots(files, unwrap)?;
         Ok(Self {
             state: Mutex::new(State {
@@ -76,10 +76,7 @@ impl SubjectStore {
 type Slots = (HashMap<[u8; 16], SubjectKey>, u64);
 
 /// Reads the slots; one that a crash tore at the end was never used and is written again.
-pub(crate) fn read_slots(
-    files: &Files,
-    unwrap: &dyn Fn(&[u8; 16], &[u8]) -> Result<Secret, LogError>,
-) -> Result<Slots, LogError> {
+pub(crate) fn read_slots(files: &Files, unwrap: Unwrap<'_>) -> Result<Slots, LogError> {
     let content = files.read(SLOTS, SLOTS_BYTES_MAX)?.unwrap_or_default();
     let mut keys = HashMap::new();
     let mut count: u64 = 0;

@@ -1,5 +1,11 @@
 //! Appending: order, receipts, durability, closing, reopening, refusing.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test that cannot go on has failed, and attacks reach around the storage"
+)]
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -167,4 +173,22 @@ fn a_restored_older_copy_is_refused() {
         matches!(refused, LogError::RolledBack { .. }),
         "{refused:?}"
     );
+}
+
+#[test]
+fn flushing_and_publishing_an_idle_log_returns() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    create(&path);
+    let log = Log::open(&path, &root(), Options::default()).unwrap();
+    let mut appender = log.appender(&StreamName::default()).unwrap();
+    for _ in 0..3 {
+        // Sealers sit waiting for work by the second round; they once kept a lock meanwhile.
+        log.flush().unwrap();
+        log.publish().unwrap();
+        let ticket = appender.append(&entry(b"k")).unwrap();
+        log.flush().unwrap();
+        assert!(appender.receipt(ticket).unwrap().is_some());
+    }
+    log.close().unwrap();
 }

@@ -99,18 +99,24 @@ impl<T> Sender<T> {
             Err(SendError::Full(value)) => Some(value),
             settled => return settled,
         };
-        let sent = self.shared.room.wait_for(Deadline::after(timeout), || {
-            match self.try_send(unsent.take()?) {
-                Err(SendError::Full(value)) => {
+        let shared = &*self.shared;
+        let sent = shared.room.wait_for(Deadline::after(timeout), || {
+            match shared.ring.push(unsent.take()?) {
+                Ok(()) => Some(Ok(())),
+                Err((Refusal::Full, value)) => {
                     unsent = Some(value);
                     None
                 }
-                settled => Some(settled),
+                Err((Refusal::Closed, value)) => Some(Err(SendError::Closed(value))),
             }
         });
-        self.shared.pass_room_on();
+        shared.pass_room_on();
         match (sent, unsent) {
-            (Some(settled), _) => settled,
+            (Some(Ok(())), _) => {
+                shared.values.notify(1);
+                Ok(())
+            }
+            (Some(refused), _) => refused,
             (None, Some(value)) => Err(SendError::Full(value)),
             (None, None) => unreachable!("a value that was not sent is kept"),
         }
@@ -123,15 +129,25 @@ impl<T> Sender<T> {
     /// # Errors
     /// Why not all were sent; those that were not are still in `values`.
     pub fn send_batch(&self, values: &mut VecDeque<T>, timeout: Duration) -> Result<(), Refusal> {
-        if let Some(settled) = self.send_some(values) {
-            return settled;
+        let shared = &*self.shared;
+        let mut deadline = None;
+        while !values.is_empty() {
+            let pushed = match shared.ring.push_some(values) {
+                Err(Refusal::Full) => {
+                    // What was sent before was announced before, so receivers make room meanwhile.
+                    let deadline = *deadline.get_or_insert_with(|| Deadline::after(timeout));
+                    let pushed = shared.room.wait_for(deadline, || {
+                        let pushed = shared.ring.push_some(values);
+                        (pushed != Err(Refusal::Full)).then_some(pushed)
+                    });
+                    shared.pass_room_on();
+                    pushed.unwrap_or(Err(Refusal::Full))
+                }
+                settled => settled,
+            };
+            shared.values.notify(pushed?);
         }
-        let sent = self
-            .shared
-            .room
-            .wait_for(Deadline::after(timeout), || self.send_some(values));
-        self.shared.pass_room_on();
-        sent.unwrap_or(Err(Refusal::Full))
+        Ok(())
     }
 
     /// Closes the channel; true for the one call that did it.
@@ -157,18 +173,6 @@ impl<T> Sender<T> {
     /// The most values the channel holds.
     pub fn capacity(&self) -> usize {
         self.shared.ring.capacity()
-    }
-
-    /// Sends from the front of `values` while there is room; gives nothing when some are left for want of it.
-    fn send_some(&self, values: &mut VecDeque<T>) -> Option<Result<(), Refusal>> {
-        while !values.is_empty() {
-            match self.shared.ring.push_some(values) {
-                Ok(count) => self.shared.values.notify(count),
-                Err(Refusal::Full) => return None,
-                Err(Refusal::Closed) => return Some(Err(Refusal::Closed)),
-            }
-        }
-        Some(Ok(()))
     }
 }
 
@@ -201,7 +205,9 @@ impl<T> Receiver<T> {
     /// # Errors
     /// See [`RecvError`].
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvError> {
-        self.wait_for_values(timeout, || self.try_recv())
+        self.wait_for_values(timeout, || {
+            self.shared.ring.try_pop().map(|value| (value, 1))
+        })
     }
 
     /// Receives up to `max` values to the end of `into`, waiting for the first up to `timeout`; gives their number.
@@ -218,11 +224,8 @@ impl<T> Receiver<T> {
             return Ok(0);
         }
         self.wait_for_values(timeout, || match self.shared.ring.pop_batch(into, max) {
-            0 => Err(self.shared.nothing()),
-            count => {
-                self.shared.room.notify(count);
-                Ok(count)
-            }
+            0 => None,
+            count => Some((count, count)),
         })
     }
 
@@ -251,24 +254,31 @@ impl<T> Receiver<T> {
         self.shared.ring.capacity()
     }
 
+    /// Waits until `pop` gives something, with the number of slots it emptied, or the channel is drained.
     fn wait_for_values<R>(
         &self,
         timeout: Duration,
-        mut attempt: impl FnMut() -> Result<R, RecvError>,
+        mut pop: impl FnMut() -> Option<(R, usize)>,
     ) -> Result<R, RecvError> {
-        match attempt() {
-            Err(RecvError::Empty) => {}
-            settled => return settled,
-        }
-        let received = self
-            .shared
-            .values
-            .wait_for(Deadline::after(timeout), || match attempt() {
-                Err(RecvError::Empty) => None,
-                settled => Some(settled),
-            });
-        self.shared.pass_values_on();
-        received.unwrap_or(Err(RecvError::Empty))
+        let shared = &*self.shared;
+        let mut attempt = || match pop() {
+            Some(popped) => Ok(popped),
+            None => Err(shared.nothing()),
+        };
+        let popped = match attempt() {
+            Err(RecvError::Empty) => {
+                let popped = shared.values.wait_for(Deadline::after(timeout), || {
+                    let popped = attempt();
+                    (!matches!(popped, Err(RecvError::Empty))).then_some(popped)
+                });
+                shared.pass_values_on();
+                popped.unwrap_or(Err(RecvError::Empty))
+            }
+            settled => settled,
+        };
+        let (received, emptied) = popped?;
+        shared.room.notify(emptied);
+        Ok(received)
     }
 }
 

@@ -40,7 +40,8 @@ impl Parking {
 
     /// Tries `attempt` until it gives something or the deadline passes; sleeps in between.
     ///
-    /// One attempt is made even when the deadline has passed already.
+    /// One attempt is made even when the deadline has passed already. Attempts are made under the lock, so
+    /// they must not announce anything to another parking place, whose sleepers might be announcing to this one.
     pub(crate) fn wait_for<R>(
         &self,
         deadline: Deadline,

@@ -338,45 +338,45 @@ impl<T> fmt::Debug for Ring<T> {
 #[derive(Debug, Clone, Copy)]
 struct Positions {
     capacity: usize,
-    /// Bits of the index; at least one, so that a filled slot's stamp never equals the next lap's free one.
-    index_bits: u32,
+    /// Positions from one lap to the next: a power of two, at least two, so that a filled slot's stamp never
+    /// equals the next lap's free one.
+    lap: usize,
+    /// Indices of a lap that no slot has.
+    skipped: usize,
 }
 
 impl Positions {
     const fn new(capacity: usize) -> Self {
-        let index_bits = capacity.next_power_of_two().trailing_zeros();
+        let lap = capacity.next_power_of_two();
+        let lap = if lap < 2 { 2 } else { lap };
         Self {
             capacity,
-            index_bits: if index_bits == 0 { 1 } else { index_bits },
+            lap,
+            skipped: lap - capacity,
         }
     }
 
-    const fn lap(self) -> usize {
-        1 << self.index_bits
-    }
-
     const fn index(self, position: usize) -> usize {
-        position & (self.lap() - 1)
+        position & (self.lap - 1)
     }
 
     /// The position `count` slots on; `count` is at most the capacity.
     const fn advance(self, position: usize, count: usize) -> usize {
         debug_assert!(self.index(position) < self.capacity && count <= self.capacity);
-        let skipped = self.lap() - self.capacity;
         let wraps = self.index(position) + count >= self.capacity;
         position
             .wrapping_add(count)
-            .wrapping_add(if wraps { skipped } else { 0 })
+            .wrapping_add(if wraps { self.skipped } else { 0 })
     }
 
     /// The position of the same slot one lap on.
     const fn next_lap(self, position: usize) -> usize {
-        position.wrapping_add(self.lap())
+        position.wrapping_add(self.lap)
     }
 
     /// How many slots `tail` is ahead of `head`; views that do not belong together give a number within bounds.
     fn distance(self, head: usize, tail: usize) -> usize {
-        let laps = (tail >> self.index_bits).saturating_sub(head >> self.index_bits);
+        let laps = (tail / self.lap).saturating_sub(head / self.lap);
         let ahead = laps
             .saturating_mul(self.capacity)
             .saturating_add(self.index(tail));

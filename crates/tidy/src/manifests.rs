@@ -27,7 +27,7 @@ pub const HOMES: [(&str, &[&str]); 9] = [
     ("rusqlite", &["probity-disguise"]),
     ("mysql", &["probity-disguise"]),
     ("postgres", &["probity-disguise"]),
-    ("clap", &["probity-cli"]),
+    ("clap", &["probity-cli", "probity-bench"]),
     ("anyhow", &["probity-cli", "probity-bench"]),
 ];
 

@@ -56,8 +56,8 @@ impl SubjectKeys for NoSubjects {
         _epoch_salt: &[u8; 32],
         _frame: u64,
         _section: u32,
-    ) -> Result<([u8; 16], SectionKey), DecodeError> {
-        Ok(([1; 16], SectionKey::from_bytes([2; 32])))
+    ) -> Result<(Vec<u8>, SectionKey), DecodeError> {
+        Ok((vec![1; 16], SectionKey::from_bytes([2; 32])))
     }
 }
 

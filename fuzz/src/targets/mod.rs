@@ -3,6 +3,8 @@
 mod entry;
 mod frame;
 mod geometry;
+mod policy;
+mod resp;
 mod tlog;
 mod wire;
 
@@ -15,6 +17,8 @@ pub(crate) const ALL: &[&[Target]] = &[
     frame::TARGETS,
     geometry::TARGETS,
     tlog::TARGETS,
+    policy::TARGETS,
+    resp::TARGETS,
 ];
 
 /// The input as text, nothing when it is not UTF-8.

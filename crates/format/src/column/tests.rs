@@ -1,7 +1,6 @@
 //! Columns against rows: whatever goes in comes out, and nothing malformed gets through.
 
 #![expect(
-    clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
     reason = "small numbers chosen by the tests"
 )]

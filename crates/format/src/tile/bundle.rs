@@ -92,11 +92,9 @@ pub fn encode_bundle<'a>(
 ) -> Result<Vec<u8>, DecodeError> {
     let mut bytes = Vec::new();
     for (place, leaf) in leaves.into_iter().enumerate() {
-        put_leaf(&mut bytes, leaf).ok_or(DecodeError::new(
-            "entry bundle",
-            place,
-            "holds a leaf above the limit",
-        ))?;
+        put_leaf(&mut bytes, leaf).ok_or_else(|| {
+            DecodeError::new("entry bundle", place, "holds a leaf above the limit")
+        })?;
     }
     Ok(bytes)
 }

@@ -26,6 +26,11 @@ pub const TILE_LEVEL_MAX: u8 = 63;
 /// Highest tile level at which a tree of less than 2^64 leaves has hashes.
 pub(crate) const TILE_LEVEL_REACHED_MAX: u8 = 7;
 
+#[expect(
+    clippy::as_conversions,
+    clippy::cast_possible_truncation,
+    reason = "small constants, compared when compiled"
+)]
 const _: () = assert!(
     TILE_WIDTH_FULL as u64 == TILE_WIDTH && TILE_WIDTH as usize * HASH_BYTES == TILE_BYTES_FULL,
     "a full tile is 256 hashes"
@@ -46,7 +51,7 @@ impl Tile {
     /// The tile at these coordinates; `None` when the level exceeds [`TILE_LEVEL_MAX`], the width is not within 1..=256, or the
     /// index names leaves beyond 2^64.
     pub fn new(level: u8, index: u64, width: u16) -> Option<Self> {
-        let in_range = level <= TILE_LEVEL_MAX && width >= 1 && width <= TILE_WIDTH_FULL;
+        let in_range = level <= TILE_LEVEL_MAX && (1..=TILE_WIDTH_FULL).contains(&width);
         // The index of the first hash must be a number; higher levels have only index 0.
         let first = index.checked_mul(TILE_WIDTH)?;
         let bits = u32::from(level).saturating_mul(8);
@@ -139,7 +144,7 @@ pub fn decode_tile(bytes: &[u8], width: u16) -> Result<Vec<Hash>, DecodeError> {
         .chunks_exact(HASH_BYTES)
         .filter_map(Hash::from_slice)
         .collect();
-    if hashes.len() != usize::from(width) || bytes.len() % HASH_BYTES != 0 {
+    if hashes.len() != usize::from(width) || !bytes.len().is_multiple_of(HASH_BYTES) {
         return Err(DecodeError::new(
             "tile",
             bytes.len(),
@@ -191,7 +196,7 @@ impl fmt::Display for IndexAndWidth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = format!("{:03}", self.0);
         let padded = digits.len().next_multiple_of(3);
-        let digits = format!("{:0>padded$}", digits);
+        let digits = format!("{digits:0>padded$}");
         let last = digits.len().saturating_sub(3);
         for (place, digit) in digits.chars().enumerate() {
             if place % 3 == 0 {

@@ -85,6 +85,10 @@ where
     ///
     /// # Errors
     /// See [`TileReadError`].
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "divisors are constants, not zero"
+    )]
     pub fn node(&mut self, level: u8, index: u64) -> Result<Hash, TileReadError<E>> {
         let within = level % 8;
         // Node `index` at height `within` above the tile's hashes covers 2^within of them.

@@ -1,10 +1,11 @@
 //! Coordinates, paths, bundles, growth, restoring.
 
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+
 use super::*;
 use crate::proof::{consistency_proof, inclusion_proof, verify_consistency, verify_inclusion};
 use crate::tree::{Frontier, leaf_hash, root_of};
-use std::collections::BTreeMap;
-use std::convert::Infallible;
 
 type Files = BTreeMap<String, Vec<u8>>;
 

@@ -114,7 +114,7 @@ impl TreeWriter {
         let error = |reason| DecodeError::new("leaf", LEAF_BYTES_MAX, reason);
         self.size = index
             .checked_add(1)
-            .ok_or(error("does not fit a full tree"))?;
+            .ok_or_else(|| error("does not fit a full tree"))?;
         if put_leaf(&mut self.bundle, leaf).is_none() {
             self.size = index;
             return Err(error("is longer than the limit"));

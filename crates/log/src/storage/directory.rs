@@ -82,7 +82,7 @@ impl Directory {
                 above => {
                     at = above
                         .filter(|a| !a.as_os_str().is_empty())
-                        .unwrap_or(Path::new("."));
+                        .unwrap_or_else(|| Path::new("."));
                     break;
                 }
             }

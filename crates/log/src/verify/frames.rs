@@ -43,13 +43,13 @@ struct Work<'a> {
 pub(super) fn check(
     verifier: &Verifier<'_>,
     subject: &Subject,
-    checked: CheckedTree,
+    checked: &CheckedTree,
     opener: Option<&Opener>,
     faults: &mut Vec<Fault>,
 ) -> Result<StreamReport, LogError> {
     let records = checked.records.as_slice();
-    check_segments(verifier, subject, &checked, faults)?;
-    let pieces = pieces(verifier, subject, &checked);
+    check_segments(verifier, subject, checked, faults)?;
+    let pieces = pieces(verifier, subject, checked);
     let all = pieces
         .iter()
         .flat_map(|piece| records.get(piece.records.clone()).unwrap_or_default());
@@ -206,7 +206,7 @@ impl Work<'_> {
 
 /// Consecutive frames of a segment in portions of about [`READ_BYTES`], leaving out what need not be read.
 fn pieces(verifier: &Verifier<'_>, subject: &Subject, checked: &CheckedTree) -> Vec<Piece> {
-    let since = verifier.since_size(subject);
+    let since = Verifier::since_size(subject);
     let options = verifier.options;
     let wanted = |record: &Record| {
         record.frame >= since

@@ -10,7 +10,6 @@ mod tree;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use probity_format::checkpoint::Checkpoint;
 use probity_format::compress::Decompressor;
@@ -150,7 +149,7 @@ impl Verifier<'_> {
         }
         for subject in &mut subjects {
             let checked = tree::check(self, subject, &mut faults)?;
-            let stream = frames::check(self, subject, checked, opener.as_ref(), &mut faults)?;
+            let stream = frames::check(self, subject, &checked, opener.as_ref(), &mut faults)?;
             report.streams.push(stream);
         }
         faults.sort();
@@ -185,11 +184,11 @@ impl Verifier<'_> {
             match open_head(&note, &keys, &origin) {
                 Ok(head) => subject.head = Some(head),
                 Err(detail) => {
-                    faults.push(Fault::new(FaultClass::Checkpoint, name, &place, detail))
+                    faults.push(Fault::new(FaultClass::Checkpoint, name, &place, detail));
                 }
             }
         }
-        self.add_known(&mut subject, history, &origin);
+        Self::add_known(&mut subject, history, &origin);
         let mut add = |note: &[u8], source: &str, class| match open_head(note, &keys, &origin) {
             Ok(head) => subject.known.push(KnownHead {
                 size: head.size(),
@@ -221,7 +220,7 @@ impl Verifier<'_> {
     }
 
     /// What the journal says of the stream: anchored heads, and for itself what certificates bind.
-    fn add_known(&self, subject: &mut Subject, history: &History, origin: &str) {
+    fn add_known(subject: &mut Subject, history: &History, origin: &str) {
         for (head, frame) in &history.heads {
             if head.origin() == origin {
                 subject.known.push(KnownHead {
@@ -320,7 +319,7 @@ impl Verifier<'_> {
     }
 
     /// The size below which frames are taken as read, for `subject`.
-    fn since_size(&self, subject: &Subject) -> u64 {
+    fn since_size(subject: &Subject) -> u64 {
         let known = |known: &&KnownHead| known.source == "the checkpoint given with --since";
         subject
             .known
@@ -351,7 +350,7 @@ fn note_origin(note: &[u8]) -> Option<String> {
 
 /// The records of a stream's tree up to its checkpoint, and where frames go on behind.
 pub(crate) struct CheckedTree {
-    pub(crate) records: Arc<Vec<Record>>,
+    pub(crate) records: Vec<Record>,
     pub(crate) by_segment: BTreeMap<u32, std::ops::Range<usize>>,
     pub(crate) unpublished_frames: u64,
 }

@@ -1,7 +1,6 @@
 //! Checks a stream's tree: records, tiles, roots, and heads known from elsewhere.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use probity_format::record::Record;
 use probity_format::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
@@ -50,7 +49,7 @@ pub(super) fn check(
         range.end = place.saturating_add(1);
     }
     Ok(CheckedTree {
-        records: Arc::new(records),
+        records,
         by_segment,
         unpublished_frames,
     })

@@ -179,6 +179,10 @@ impl ReplyScanner {
         let taken = end + 1;
         let head = rest.get(..end).unwrap_or_default();
         if self.line.is_empty() {
+            // The bound holds for a line that arrives whole too, or a cut would change the meaning.
+            if head.len() > self.limits.line_bytes_max {
+                return Err(RespError::LineTooLong(self.limits.line_bytes_max));
+            }
             let complete = self.line_of_value(head, visit)?;
             return Ok((taken, complete));
         }
@@ -538,6 +542,8 @@ mod tests {
         assert_eq!(complete(&deep), Err(RespError::TooDeep(Limits::DEPTH_MAX)));
         let long = vec![b'+'; (1 << 20) + 1];
         assert_eq!(complete(&long), Err(RespError::LineTooLong(1 << 20)));
+        let whole = [&long[..], b"\r\n"].concat();
+        assert_eq!(complete(&whole), Err(RespError::LineTooLong(1 << 20)));
     }
 
     #[test]

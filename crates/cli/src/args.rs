@@ -1,0 +1,514 @@
+//! The arguments: one definition that parser and help are made from.
+
+#![expect(
+    clippy::doc_markdown,
+    reason = "the comments are the help text, which knows no markup"
+)]
+
+use std::path::PathBuf;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use probity_bench::BenchCommand;
+use probity_format::{Outcome, Timestamp};
+use probity_log::reader::Filter;
+use probity_log::{Compression, Durability, Proofs, StreamConfig, StreamName};
+
+use crate::entry_json::parse_time;
+
+const EXIT_STATUS: &str = "Exit status:
+  0  done; for verify: intact
+  1  it could not be done (input, storage, key missing)
+  2  wrong usage
+  3  the evidence is broken; the report names the class, the stream and the place
+  4  intact, but parts are acknowledged damage, erased or pruned with proof
+
+Environment:
+  PROBITY_KEY_FILE  root key file, where no argument names one
+  PROBITY_UPSTREAM  server behind the proxy, where no argument names one; may hold a password";
+
+/// Records who did what to whose data, so that nobody can alter the record unnoticed.
+#[derive(Parser)]
+#[command(name = "probity", version, after_help = EXIT_STATUS, disable_help_subcommand = true)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Subcommand)]
+#[expect(
+    missing_docs,
+    reason = "each command's description stands at its arguments"
+)]
+pub enum Command {
+    Demo(Demo),
+    Init(Init),
+    Append(Append),
+    Proxy(Proxy),
+    Verify(Verify),
+    Export(Export),
+    Stream(Stream),
+    Keys(Keys),
+    Bench(Bench),
+}
+
+/// Shows the main job end to end: records, verifies, tampers with a copy, finds it, exports.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity demo --upstream redis://127.0.0.1:6379
+  probity demo --upstream unix:/run/redis.sock --dir demo")]
+pub struct Demo {
+    /// Folder for everything the demo makes; must not exist or be empty [default: a new temporary one]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Server behind the proxy; the demo writes and removes keys beginning with demo: there [default: PROBITY_UPSTREAM]
+    #[arg(long, value_name = "URL")]
+    pub upstream: Option<String>,
+}
+
+/// Measures the log on this machine, beside what the parts alone can do.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity bench ingest --preset table
+  probity bench verify --json")]
+pub struct Bench {
+    /// What to measure.
+    #[command(subcommand)]
+    pub command: BenchCommand,
+}
+
+/// Creates a log, and a root key for it unless there is one.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity init audit
+  probity init /srv/audit --origin example.com/audit --key /etc/probity/audit.key
+  probity init audit --erasable --compression zstd:3")]
+pub struct Init {
+    /// Folder of the new log
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Name of the log in its checkpoints, like example.com/audit [default: the folder's name]
+    #[arg(long, value_name = "NAME")]
+    pub origin: Option<String>,
+    /// Root key file; made if it does not exist [default: DIR.key]
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// The configuration of the stream `default`.
+    #[command(flatten)]
+    pub config: StreamChoice,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What is fixed for a stream when it is created.
+#[derive(ClapArgs)]
+pub struct StreamChoice {
+    /// Seal keys and payloads under keys of their subjects, so that a subject can be erased
+    #[arg(long)]
+    pub erasable: bool,
+    /// What can be proved alone: an entry, a subject's section of a frame, or a whole frame
+    #[arg(long, value_name = "WHAT", value_parser = parse_proofs, default_value = "section")]
+    pub proofs: Proofs,
+    /// zstd:1 to zstd:19, lz4 or none
+    #[arg(long, value_name = "HOW", value_parser = parse_compression, default_value = "zstd:1")]
+    pub compression: Compression,
+}
+
+impl StreamChoice {
+    /// The configuration chosen.
+    pub fn config(&self) -> StreamConfig {
+        StreamConfig {
+            proofs: self.proofs,
+            compression: self.compression,
+            erasable: self.erasable,
+            ..StreamConfig::default()
+        }
+    }
+}
+
+/// Appends entries: one JSON object per line in, a receipt per line out if wanted.
+///
+/// Fields are time (RFC 3339, default now), action, key or key_base64, subject (string or list),
+/// controller, processor, actor, purpose, basis, outcome (ok, denied, failed, absent), payload or
+/// payload_base64. A line that is no entry ends the command; everything before it is durable then.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  echo '{\"action\":\"read\",\"key\":\"user:7\",\"subject\":\"7\",\"actor\":\"billing\"}' | probity append audit
+  probity append audit entries.jsonl --receipts
+  tail -F app.jsonl | probity append audit - --receipts --skip-invalid")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
+)]
+pub struct Append {
+    /// Folder of the log
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// File of entries, or - for standard input
+    #[arg(value_name = "FILE", default_value = "-")]
+    pub file: PathBuf,
+    /// Stream that takes the entries
+    #[arg(long, value_name = "S", value_parser = StreamName::new, default_value = StreamName::DEFAULT)]
+    pub stream: StreamName,
+    /// Print a receipt for each entry, as JSON on a line, once the entry is durable
+    #[arg(long)]
+    pub receipts: bool,
+    /// Report lines that are no entries and go on; the exit status is then 1
+    #[arg(long)]
+    pub skip_invalid: bool,
+    /// When an entry counts as durable: strict, group or relaxed
+    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
+    pub durability: DurabilityChoice,
+    /// Root key file [default: PROBITY_KEY_FILE, else DIR.key]
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// Print one JSON document instead of the closing line
+    #[arg(long, conflicts_with = "receipts")]
+    pub json: bool,
+}
+
+/// Records every operation of Redis clients on their way to the server.
+///
+/// Clients connect here instead of to the server and notice nothing. SIGINT or SIGTERM stops
+/// gracefully: replies under way are finished and everything is durable.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity proxy --log audit --upstream redis://127.0.0.1:6379
+  probity proxy --log audit --init --listen 0.0.0.0:6380 --upstream unix:/run/redis.sock
+  PROBITY_UPSTREAM=redis://app:secret@cache:6379 probity proxy --log audit --policy policy.toml")]
+pub struct Proxy {
+    /// Folder of the log
+    #[arg(long, value_name = "DIR")]
+    pub log: PathBuf,
+    /// Create the log if there is none
+    #[arg(long)]
+    pub init: bool,
+    /// Where clients connect: ADDRESS:PORT (port 0: any free one) or unix:/PATH; may be repeated
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6380")]
+    pub listen: Vec<String>,
+    /// Server behind: redis://HOST:PORT or unix:/PATH [default: PROBITY_UPSTREAM]
+    #[arg(long, value_name = "URL")]
+    pub upstream: Option<String>,
+    /// File that holds the server's password
+    #[arg(long, value_name = "FILE")]
+    pub upstream_password_file: Option<PathBuf>,
+    /// What is recorded about which keys and actors [default: every key; user:{subject}:* names subjects]
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<PathBuf>,
+    /// When a reply goes out: strict once its entries are durable, group and relaxed before
+    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
+    pub durability: DurabilityChoice,
+    /// Stream that takes the entries
+    #[arg(long, value_name = "S", value_parser = StreamName::new, default_value = StreamName::DEFAULT)]
+    pub stream: StreamName,
+    /// Let replies out when the log fails, and record later how many entries are missing
+    #[arg(long)]
+    pub forward_on_log_failure: bool,
+    /// Root key file [default: PROBITY_KEY_FILE, else DIR.key]
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+}
+
+/// Checks every stored byte against the signatures, without any secret.
+///
+/// Without --key contents stay closed and the log's own first key is believed. With a verifier key
+/// signatures must begin with that key; with the root key contents are opened and checked too.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity verify audit
+  probity verify copy-of-audit --key audit.vkey --json
+  probity verify audit --key audit.key
+  probity verify audit --since yesterday/streams/default/checkpoint")]
+pub struct Verify {
+    /// Folder of the log, or of a copy
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Verifier key or root key
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// Threads [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// A checkpoint kept from before: only the growth since is read
+    #[arg(long, value_name = "CHECKPOINT")]
+    pub since: Option<PathBuf>,
+    /// Read only frames with entries at or after this time
+    #[arg(long, value_name = "T", value_parser = time)]
+    pub from: Option<Timestamp>,
+    /// Read only frames with entries before this time
+    #[arg(long, value_name = "T", value_parser = time)]
+    pub to: Option<Timestamp>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Writes entries out, in order, in the form that append takes, or as CSV.
+///
+/// Subjects of one entry stand on lines of their own within a CSV cell. Cells may begin with = + -
+/// or @, which spreadsheets run as formulas: use --spreadsheet-safe for those.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity export audit --format jsonl -o entries.jsonl
+  probity export audit --subject 7 --from 2026-01-01T00:00:00Z --format csv
+  probity export audit --format jsonl | probity append other-log")]
+pub struct Export {
+    /// Folder of the log
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Form of the output
+    #[arg(long, value_enum, value_name = "FORM")]
+    pub format: ExportFormat,
+    /// File to write; it appears once it is complete, for its owner alone [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Which entries.
+    #[command(flatten)]
+    pub filter: FilterChoice,
+    /// Put an apostrophe before CSV cells that a spreadsheet would run as a formula
+    #[arg(long)]
+    pub spreadsheet_safe: bool,
+    /// Root key file [default: PROBITY_KEY_FILE, else DIR.key]
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
+}
+
+/// The forms of an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormat {
+    /// One JSON object per line, as append takes them
+    Jsonl,
+    /// Comma-separated values with a heading
+    Csv,
+}
+
+/// Which entries are wanted; everything given must match.
+#[derive(Default, ClapArgs)]
+pub struct FilterChoice {
+    /// Only this stream [default: all but the journal]
+    #[arg(long, value_name = "S", value_parser = StreamName::new)]
+    pub stream: Option<StreamName>,
+    /// Only entries that concern this subject
+    #[arg(long, value_name = "S")]
+    pub subject: Option<String>,
+    /// Only entries with exactly this key
+    #[arg(long, value_name = "K")]
+    pub key: Option<String>,
+    /// The same for a binary key, in base64
+    #[arg(long, value_name = "K", conflicts_with = "key", value_parser = parse_base64)]
+    pub key_base64: Option<Base64Bytes>,
+    /// Only this action
+    #[arg(long, value_name = "A")]
+    pub action: Option<String>,
+    /// Only this actor
+    #[arg(long, value_name = "A")]
+    pub actor: Option<String>,
+    /// Only this purpose
+    #[arg(long, value_name = "P")]
+    pub purpose: Option<String>,
+    /// Only this outcome: ok, denied, failed or absent
+    #[arg(long, value_name = "O", value_parser = parse_outcome)]
+    pub outcome: Option<Outcome>,
+    /// Only at or after this time
+    #[arg(long, value_name = "T", value_parser = time)]
+    pub from: Option<Timestamp>,
+    /// Only before this time
+    #[arg(long, value_name = "T", value_parser = time)]
+    pub to: Option<Timestamp>,
+}
+
+/// Bytes that were written as base64.
+#[derive(Debug, Clone)]
+pub struct Base64Bytes(Vec<u8>);
+
+impl FilterChoice {
+    /// The filter chosen.
+    pub fn filter(&self) -> Filter {
+        let key = self.key.as_ref().map(|key| key.as_bytes().to_vec());
+        Filter {
+            stream: self.stream.clone(),
+            subject: self.subject.clone(),
+            key: key.or_else(|| self.key_base64.as_ref().map(|key| key.0.clone())),
+            action: self.action.clone(),
+            actor: self.actor.clone(),
+            purpose: self.purpose.clone(),
+            outcome: self.outcome,
+            from: self.from.map(Timestamp::nanoseconds),
+            to: self.to.map(Timestamp::nanoseconds),
+        }
+    }
+}
+
+/// Shows the log's keys.
+#[derive(ClapArgs)]
+pub struct Keys {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: KeysCommand,
+}
+
+/// What to do with keys.
+#[derive(Subcommand)]
+#[expect(
+    missing_docs,
+    reason = "each command's description stands at its arguments"
+)]
+pub enum KeysCommand {
+    Status(KeysStatus),
+}
+
+/// Shows which keys a log has and whether the root key at hand opens it.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity keys status audit
+  probity keys status audit --json")]
+pub struct KeysStatus {
+    /// Folder of the log
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Root key file [default: PROBITY_KEY_FILE, else DIR.key]
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Creates or lists streams.
+#[derive(ClapArgs)]
+pub struct Stream {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: StreamCommand,
+}
+
+/// What to do with streams.
+#[derive(Subcommand)]
+#[expect(
+    missing_docs,
+    reason = "each command's description stands at its arguments"
+)]
+pub enum StreamCommand {
+    Create(StreamCreate),
+    List(StreamList),
+}
+
+/// Creates a stream; nothing happens when it exists with the same configuration.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity stream create audit acme.crm.365.login
+  probity stream create audit persons --erasable --proofs entry")]
+pub struct StreamCreate {
+    /// Folder of the log
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Name of the stream: a-z, 0-9, -, _ and .; by convention TENANT.MODULE.RETENTION.TAG
+    #[arg(value_name = "NAME", value_parser = StreamName::new)]
+    pub name: StreamName,
+    /// The configuration.
+    #[command(flatten)]
+    pub config: StreamChoice,
+    /// Root key file [default: PROBITY_KEY_FILE, else DIR.key]
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+}
+
+/// Lists the streams and what is fixed for each.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity stream list audit
+  probity stream list audit --json")]
+pub struct StreamList {
+    /// Folder of the log
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Root key file [default: PROBITY_KEY_FILE, else DIR.key]
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// When an append counts as done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum DurabilityChoice {
+    /// Every append is synced at once; nothing acknowledged is lost
+    Strict,
+    /// Syncs are a few milliseconds apart; at most that much is lost
+    #[default]
+    Group,
+    /// The operating system decides; ending syncs
+    Relaxed,
+}
+
+impl From<DurabilityChoice> for Durability {
+    fn from(choice: DurabilityChoice) -> Self {
+        match choice {
+            DurabilityChoice::Strict => Self::Strict,
+            DurabilityChoice::Group => Self::Group,
+            DurabilityChoice::Relaxed => Self::Relaxed,
+        }
+    }
+}
+
+fn parse_proofs(word: &str) -> Result<Proofs, &'static str> {
+    Proofs::from_word(word).ok_or("use entry, section or frame")
+}
+
+fn parse_outcome(word: &str) -> Result<Outcome, &'static str> {
+    Outcome::from_word(word).ok_or("use ok, denied, failed or absent")
+}
+
+fn parse_base64(text: &str) -> Result<Base64Bytes, &'static str> {
+    STANDARD
+        .decode(text)
+        .map(Base64Bytes)
+        .map_err(|_where| "use the standard base64 alphabet with padding")
+}
+
+fn parse_compression(word: &str) -> Result<Compression, &'static str> {
+    Compression::from_word(word).ok_or("use zstd:1 to zstd:19, lz4 or none")
+}
+
+/// A time argument.
+///
+/// # Errors
+/// When it is no RFC 3339 time between 1970 and 2199.
+pub fn time(text: &str) -> Result<Timestamp, String> {
+    parse_time(text).map_err(|reason| format!("{reason}; write it like 2026-01-31T12:00:00Z"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_shows_examples() {
+        fn check(command: &clap::Command) {
+            if command.get_name() == "bench" || command.get_subcommands().next().is_none() {
+                let help = command
+                    .get_after_help()
+                    .map(ToString::to_string)
+                    .unwrap_or_default();
+                assert!(help.contains("Examples:\n  "), "{}", command.get_name());
+            }
+            // What lies below bench is written where the benchmarks are.
+            if command.get_name() != "bench" {
+                command.get_subcommands().for_each(check);
+            }
+        }
+        check(&Args::command());
+    }
+}

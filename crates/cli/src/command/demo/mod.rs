@@ -1,0 +1,235 @@
+//! `probity demo`: the main job end to end, then a report of what was shown.
+
+mod tampering;
+mod traffic;
+
+use std::fs;
+use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use probity_log::clock::{Clock as _, SystemClock};
+use probity_log::verify::{Report, VerifyOptions, verify};
+use probity_log::{Log, Options, StreamConfig, StreamName};
+use probity_policy::Policy;
+use probity_proxy::{Listen, Proxy, ProxyConfig, Upstream};
+
+use self::tampering::tamper;
+use super::proxy::parse_upstream;
+use super::{export, open_reader};
+use crate::args::{Demo, Export, ExportFormat, FilterChoice};
+use crate::config::Environment;
+use crate::failure::{Failure, Status};
+use crate::key_file;
+use crate::log_sink::LogSource;
+use crate::output::Output;
+
+const ORIGIN: &str = "shop.example/audit";
+
+pub(crate) fn run(args: &Demo, environment: &Environment) -> Result<Status, Failure> {
+    let upstream = parse_upstream(args.upstream.as_deref(), environment)?;
+    let places = Places::make(args.dir.as_deref())?;
+    let mut output = Output::new();
+    output.line(&format!(
+        "everything is made in {}",
+        places.folder.display()
+    ))?;
+    record(&places, upstream, &mut output)?;
+    let report = check(&places, &mut output)?;
+    show_tampering(&places, &mut output)?;
+    show_exports(&places, environment, &report, &mut output)?;
+    show_next(&places, &mut output)?;
+    output.flush()?;
+    Ok(Status::Done)
+}
+
+/// Where things are.
+struct Places {
+    folder: PathBuf,
+    log: PathBuf,
+    key: PathBuf,
+    policy: PathBuf,
+    tampered: PathBuf,
+}
+
+impl Places {
+    fn make(said: Option<&Path>) -> Result<Self, Failure> {
+        let folder = match said {
+            Some(folder) => {
+                check_empty(folder)?;
+                folder.to_owned()
+            }
+            None => tempfile::Builder::new()
+                .prefix("probity-demo-")
+                .tempdir()
+                .map_err(|error| Failure::new("cannot make a temporary folder").because(error))?
+                .keep(),
+        };
+        Ok(Self {
+            log: folder.join("audit"),
+            key: folder.join("audit.key"),
+            policy: folder.join("policy.toml"),
+            tampered: folder.join("tampered"),
+            folder,
+        })
+    }
+}
+
+fn check_empty(folder: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(folder).map_err(|error| Failure::file("create", folder, error))?;
+    let mut entries = fs::read_dir(folder).map_err(|error| Failure::file("read", folder, error))?;
+    if entries.next().is_some() {
+        return Err(
+            Failure::new(format!("{} holds files already", folder.display()))
+                .remedy("choose a folder that does not exist yet, or leave --dir out"),
+        );
+    }
+    Ok(())
+}
+
+/// Creates the log and sends the day's traffic through the proxy into it.
+fn record(places: &Places, upstream: Upstream, output: &mut Output) -> Result<(), Failure> {
+    let root = key_file::create_root(&places.key)?;
+    Log::create(
+        &places.log,
+        ORIGIN,
+        &root,
+        StreamConfig::default(),
+        Options::default(),
+    )?;
+    write_new(&places.policy, traffic::POLICY)?;
+    let policy = Policy::parse(traffic::POLICY)
+        .map_err(|error| Failure::new("the demo's policy is refused").because(error))?;
+    let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let config = ProxyConfig {
+        policy: Arc::new(policy),
+        ..ProxyConfig::new(Listen::Tcp(any_port), upstream)
+    };
+    let log = Log::open(&places.log, &root, Options::default())?;
+    let source = Arc::new(LogSource {
+        log: log.clone(),
+        stream: StreamName::default(),
+    });
+    let clock = SystemClock::new();
+    let proxy = Proxy::start(&config, &source)
+        .map_err(|error| Failure::new("the proxy did not start").because(error))?;
+    let began = clock.elapsed();
+    let played = proxy
+        .addresses()
+        .first()
+        .map(|address| traffic::play(*address));
+    let took = clock.elapsed().saturating_sub(began);
+    proxy.stop();
+    log.close()?;
+    let (sent, refused) = played
+        .ok_or_else(|| Failure::new("the proxy listens nowhere"))?
+        .map_err(|error| Failure::new("the proxy did not answer").because(error))?;
+    output.line(&format!(
+        "recorded   {sent} commands of 4 actors through the proxy in {}, {refused} of them answered with an error",
+        seconds(took)
+    ))
+}
+
+fn check(places: &Places, output: &mut Output) -> Result<Report, Failure> {
+    let clock = SystemClock::new();
+    let began = clock.elapsed();
+    let report = verify(&places.log, &VerifyOptions::default())?;
+    let took = clock.elapsed().saturating_sub(began);
+    if let Some(fault) = report.faults.first() {
+        return Err(Failure::new(format!(
+            "the log just written is broken: {fault}"
+        )));
+    }
+    let entries: u64 = report.streams.iter().map(|stream| stream.entries).sum();
+    let bytes: u64 = report.streams.iter().map(|stream| stream.bytes).sum();
+    output.line(&format!(
+        "verified   intact, without any secret: {entries} entries in {bytes} bytes in {}",
+        seconds(took)
+    ))?;
+    Ok(report)
+}
+
+fn show_tampering(places: &Places, output: &mut Output) -> Result<(), Failure> {
+    let tampered = tamper(&places.log, &places.tampered)
+        .map_err(|error| Failure::file("make the copy", &places.tampered, error))?;
+    let report = verify(&places.tampered, &VerifyOptions::default())?;
+    let fault = report
+        .faults
+        .first()
+        .ok_or_else(|| Failure::new("the changed byte was not found"))?;
+    output.line(&format!(
+        "tampered   one bit of byte {} of {} in a copy",
+        tampered.offset,
+        tampered.file.display()
+    ))?;
+    output.line(&format!("found      {fault}"))
+}
+
+fn show_exports(
+    places: &Places,
+    environment: &Environment,
+    report: &Report,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let reader = open_reader(&places.log, Some(&places.key), environment)?;
+    let default = report
+        .streams
+        .iter()
+        .find(|stream| stream.name == StreamName::DEFAULT);
+    for (format, name) in [
+        (ExportFormat::Jsonl, "entries.jsonl"),
+        (ExportFormat::Csv, "entries.csv"),
+    ] {
+        let path = places.folder.join(name);
+        let args = Export {
+            dir: places.log.clone(),
+            format,
+            output: Some(path.clone()),
+            filter: FilterChoice::default(),
+            spreadsheet_safe: false,
+            key_file: Some(places.key.clone()),
+        };
+        let counts = export::export_to_file(&args, &reader, &path)?;
+        if default.is_none_or(|stream| stream.entries != counts.entries) {
+            return Err(Failure::new(
+                "the export and the verification count different entries",
+            ));
+        }
+        output.line(&format!(
+            "exported   {} entries to {}",
+            counts.entries,
+            path.display()
+        ))?;
+    }
+    Ok(())
+}
+
+fn show_next(places: &Places, output: &mut Output) -> Result<(), Failure> {
+    let log = places.log.display();
+    output.line("next, try:")?;
+    output.line(&format!("  probity verify {log}"))?;
+    output.line(&format!("  probity verify {}", places.tampered.display()))?;
+    output.line(&format!(
+        "  probity export {log} --format jsonl --subject 7"
+    ))?;
+    output.line(&format!(
+        "  probity export {log} --format csv --actor support"
+    ))?;
+    output.line(&format!("  probity keys status {log}"))
+}
+
+fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
+    let mut options = fs::OpenOptions::new();
+    options
+        .write(true)
+        .create_new(true)
+        .open(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|error| Failure::file("write", path, error))
+}
+
+fn seconds(took: Duration) -> String {
+    format!("{:.2} s", took.as_secs_f64())
+}

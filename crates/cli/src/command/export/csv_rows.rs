@@ -1,0 +1,97 @@
+//! Entries as rows of comma-separated values (RFC 4180).
+
+use std::io::{self, Write};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use probity_log::reader::Found;
+
+use crate::entry_json::{format_time, needs_base64};
+
+const HEADING: [&str; 16] = [
+    "stream",
+    "index",
+    "time",
+    "action",
+    "key",
+    "key_base64",
+    "subject",
+    "controller",
+    "processor",
+    "actor",
+    "purpose",
+    "basis",
+    "outcome",
+    "payload",
+    "payload_base64",
+    "erased",
+];
+
+/// A CSV file being written.
+pub(super) struct CsvRows<W: Write> {
+    rows: csv::Writer<W>,
+    spreadsheet_safe: bool,
+}
+
+impl<W: Write> CsvRows<W> {
+    /// Begins with the heading.
+    pub(super) fn new(out: W, spreadsheet_safe: bool) -> io::Result<Self> {
+        let mut rows = csv::Writer::from_writer(out);
+        rows.write_record(HEADING)?;
+        Ok(Self {
+            rows,
+            spreadsheet_safe,
+        })
+    }
+
+    pub(super) fn write(&mut self, found: &Found<'_>) -> io::Result<()> {
+        let entry = &found.entry;
+        let (key, key_base64) = split(entry.key);
+        let (payload, payload_base64) = split(entry.payload);
+        let cells = [
+            found.stream.as_str(),
+            &found.index.to_string(),
+            &format_time(entry.time),
+            entry.action,
+            key,
+            &key_base64,
+            entry.subjects.as_joined(),
+            entry.controller,
+            entry.processor,
+            entry.actor,
+            entry.purpose,
+            entry.basis,
+            entry.outcome.as_str(),
+            payload,
+            &payload_base64,
+            if found.erased { "yes" } else { "" },
+        ];
+        for cell in cells {
+            if self.spreadsheet_safe && is_formula(cell) {
+                self.rows.write_field(format!("'{cell}"))?;
+            } else {
+                self.rows.write_field(cell)?;
+            }
+        }
+        Ok(self.rows.write_record(None::<&[u8]>)?)
+    }
+
+    pub(super) fn into_inner(self) -> io::Result<W> {
+        self.rows
+            .into_inner()
+            .map_err(csv::IntoInnerError::into_error)
+    }
+}
+
+/// Bytes as text, or where that cannot be, as base64.
+fn split(bytes: &[u8]) -> (&str, String) {
+    match str::from_utf8(bytes) {
+        Ok(text) if !needs_base64(bytes) => (text, String::new()),
+        _ => ("", STANDARD.encode(bytes)),
+    }
+}
+
+/// Whether a spreadsheet would take the cell for more than text.
+fn is_formula(cell: &str) -> bool {
+    cell.starts_with(['=', '+', '-', '@', '\t', '\r'])
+}

@@ -1,0 +1,163 @@
+//! `probity export`: entries out of a log, streaming.
+
+mod csv_rows;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use indicatif::ProgressBar;
+use probity_log::LogError;
+use probity_log::reader::{Found, Reader};
+
+use self::csv_rows::CsvRows;
+use super::open_reader;
+use crate::args::{Export, ExportFormat};
+use crate::config::Environment;
+use crate::entry_json::write_line;
+use crate::failure::{Failure, Status};
+use crate::output::{counted, note};
+
+const BUFFER_BYTES: usize = 256 * 1024;
+const FILE_MODE: u32 = 0o600;
+/// Entries between two looks of the person at the terminal.
+const PROGRESS_ENTRIES: u64 = 1024;
+
+pub(crate) fn run(args: &Export, environment: &Environment) -> Result<Status, Failure> {
+    if args.spreadsheet_safe && args.format != ExportFormat::Csv {
+        return Err(Failure::usage("--spreadsheet-safe is for --format csv"));
+    }
+    let reader = open_reader(&args.dir, args.key_file.as_deref(), environment)?;
+    let counts = if let Some(path) = &args.output {
+        export_to_file(args, &reader, path)?
+    } else {
+        let out = BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock());
+        export(args, &reader, out, Failure::output)?.0
+    };
+    if counts.erased > 0 {
+        note(&format!(
+            "{} without contents: erased",
+            counted(counts.erased, "entry", "entries")
+        ));
+    }
+    if let Some(path) = &args.output {
+        note(&format!(
+            "{} in {}",
+            counted(counts.entries, "entry", "entries"),
+            path.display()
+        ));
+    }
+    Ok(Status::Done)
+}
+
+#[derive(Clone, Copy, Default)]
+pub(super) struct Counts {
+    pub(super) entries: u64,
+    erased: u64,
+}
+
+/// Writes beside `path` and puts the complete file in its place.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the export is no part of the log, and must appear whole"
+)]
+pub(super) fn export_to_file(
+    args: &Export,
+    reader: &Reader,
+    path: &Path,
+) -> Result<Counts, Failure> {
+    let fail = |error| Failure::file("write", path, error);
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".part-{}", std::process::id()));
+    let part = PathBuf::from(name);
+    let mut options = OpenOptions::new();
+    let file = options
+        .write(true)
+        .create_new(true)
+        .mode(FILE_MODE)
+        .open(&part)
+        .map_err(fail)?;
+    let written = export(
+        args,
+        reader,
+        BufWriter::with_capacity(BUFFER_BYTES, file),
+        fail,
+    )
+    .and_then(|(counts, out)| finish(out).map(|()| counts).map_err(fail))
+    .and_then(|counts| fs::rename(&part, path).map(|()| counts).map_err(fail));
+    if written.is_err() {
+        // The first error is the one to report.
+        drop(fs::remove_file(&part));
+    }
+    written
+}
+
+fn finish(out: BufWriter<File>) -> io::Result<()> {
+    out.into_inner()
+        .map_err(io::IntoInnerError::into_error)?
+        .sync_all()
+}
+
+/// One form of output.
+enum Form<W: Write> {
+    Jsonl(W),
+    Csv(Box<CsvRows<W>>),
+}
+
+impl<W: Write> Form<W> {
+    fn write(&mut self, found: &Found<'_>) -> io::Result<()> {
+        match self {
+            Self::Jsonl(out) => write_line(&found.entry, out),
+            Self::Csv(rows) => rows.write(found),
+        }
+    }
+
+    fn into_inner(self) -> io::Result<W> {
+        let mut out = match self {
+            Self::Jsonl(out) => out,
+            Self::Csv(rows) => rows.into_inner()?,
+        };
+        out.flush()?;
+        Ok(out)
+    }
+}
+
+fn export<W: Write>(
+    args: &Export,
+    reader: &Reader,
+    out: W,
+    fail: impl Fn(io::Error) -> Failure,
+) -> Result<(Counts, W), Failure> {
+    let mut form = match args.format {
+        ExportFormat::Jsonl => Form::Jsonl(out),
+        ExportFormat::Csv => Form::Csv(Box::new(
+            CsvRows::new(out, args.spreadsheet_safe).map_err(&fail)?,
+        )),
+    };
+    let progress = ProgressBar::new_spinner();
+    let mut counts = Counts::default();
+    let mut stopped = None;
+    let read = reader.read(&args.filter.filter(), &mut |found| {
+        counts.entries = counts.entries.saturating_add(1);
+        counts.erased = counts.erased.saturating_add(u64::from(found.erased));
+        if counts.entries.is_multiple_of(PROGRESS_ENTRIES) {
+            progress.set_message(format!("{} entries", counts.entries));
+            progress.tick();
+        }
+        form.write(found).map_err(|error| {
+            stopped = Some(error);
+            // Ends the reading; the error kept is the one that counts.
+            LogError::Option {
+                name: "output",
+                reason: String::new(),
+            }
+        })
+    });
+    progress.finish_and_clear();
+    if let Some(error) = stopped {
+        return Err(fail(error));
+    }
+    read?;
+    Ok((counts, form.into_inner().map_err(fail)?))
+}

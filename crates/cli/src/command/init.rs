@@ -1,0 +1,109 @@
+//! `probity init`: a new log and its root key.
+
+use std::fs;
+use std::path::Path;
+
+use probity_log::{Log, LogError, Options, RootKey};
+use serde::Serialize;
+
+use super::read_geometry;
+use crate::args::Init;
+use crate::config::{Environment, key_path_beside};
+use crate::failure::{Failure, Status};
+use crate::key_file;
+use crate::output::Output;
+
+/// What was created.
+#[derive(Serialize)]
+struct Created {
+    log: String,
+    origin: String,
+    key_file: String,
+    key_made: bool,
+    verifier_key: String,
+}
+
+pub(crate) fn run(args: &Init, environment: &Environment) -> Result<Status, Failure> {
+    let said = args.key.as_deref().or(environment.key_file.as_deref());
+    let key_path = said.map_or_else(|| key_path_beside(&args.dir), Path::to_owned);
+    let created = create(&args.dir, args.origin.as_deref(), &key_path, args)?;
+    let mut output = Output::new();
+    if args.json {
+        output.json(&created)?;
+    } else {
+        print(&created, &mut output)?;
+    }
+    output.flush()?;
+    Ok(Status::Done)
+}
+
+fn create(
+    dir: &Path,
+    origin: Option<&str>,
+    key_path: &Path,
+    args: &Init,
+) -> Result<Created, Failure> {
+    let shown = dir.display().to_string();
+    if dir.join("probity.toml").exists() {
+        return Err(LogError::Exists { path: shown }.into());
+    }
+    let origin = match origin {
+        Some(origin) => origin.to_owned(),
+        None => default_origin(dir)?,
+    };
+    let key_made = !key_path.exists();
+    let root = if key_made {
+        key_file::create_root(key_path)?
+    } else {
+        key_file::read_root(key_path)?
+    };
+    create_log(dir, &origin, &root, args).inspect_err(|_error| {
+        if key_made {
+            // A key of a log that does not exist would only confuse; the first error is the one to report.
+            drop(fs::remove_file(key_path));
+        }
+    })?;
+    Ok(Created {
+        log: shown,
+        origin,
+        key_file: key_path.display().to_string(),
+        key_made,
+        verifier_key: read_geometry(dir)?.anchor().encode(),
+    })
+}
+
+fn create_log(dir: &Path, origin: &str, root: &RootKey, args: &Init) -> Result<(), Failure> {
+    match Log::create(dir, origin, root, args.config.config(), Options::default()) {
+        Ok(()) => Ok(()),
+        Err(LogError::NotALog { path }) => {
+            Err(Failure::new(format!("{path} holds other files already"))
+                .remedy("choose a folder that does not exist yet or is empty"))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn default_origin(dir: &Path) -> Result<String, Failure> {
+    let name = dir.file_name().map(std::ffi::OsStr::to_os_string);
+    let name = name.or_else(|| dir.canonicalize().ok()?.file_name().map(Into::into));
+    name.and_then(|name| name.into_string().ok())
+        .ok_or_else(|| {
+            Failure::new("the folder's name cannot be the log's name")
+                .remedy("give the log a name like example.com/audit with --origin NAME")
+        })
+}
+
+fn print(created: &Created, output: &mut Output) -> Result<(), Failure> {
+    let Created {
+        log,
+        origin,
+        key_file,
+        key_made,
+        verifier_key,
+    } = created;
+    output.line(&format!("log created in {log}, named {origin}"))?;
+    let made = if *key_made { "made" } else { "used" };
+    output.line(&format!("root key {made}: {key_file}"))?;
+    output.line("  back it up apart from the log: without it nothing can be read or appended")?;
+    output.line(&format!("verifier key, for everybody: {verifier_key}"))
+}

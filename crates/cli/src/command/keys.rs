@@ -1,0 +1,101 @@
+//! `probity keys`: which keys a log has.
+
+use std::fmt::Write as _;
+
+use probity_format::limits::TIME_MAX;
+use probity_log::LogError;
+use probity_log::reader::Reader;
+use probity_log::verify::{FaultClass, VerifyOptions, verify};
+use serde::Serialize;
+
+use super::read_geometry;
+use crate::args::KeysStatus;
+use crate::config::Environment;
+use crate::failure::{Failure, Status};
+use crate::key_file;
+use crate::output::Output;
+
+#[derive(Serialize)]
+struct KeysDocument {
+    origin: String,
+    fingerprint: String,
+    verifier_key: String,
+    signing_keys: u64,
+    chain: &'static str,
+    root_key_file: String,
+    root_key: &'static str,
+    root_key_open_to_others: bool,
+}
+
+pub(crate) fn status(args: &KeysStatus, environment: &Environment) -> Result<Status, Failure> {
+    let geometry = read_geometry(&args.dir)?;
+    // The chain of keys stands in the journal; no frame of another stream is as late as this.
+    let options = VerifyOptions {
+        from: Some(TIME_MAX),
+        ..VerifyOptions::default()
+    };
+    let report = verify(&args.dir, &options)?;
+    let broken = report
+        .faults
+        .iter()
+        .any(|fault| fault.class == FaultClass::KeyChain);
+    let path = environment.key_path(args.key.as_deref(), &args.dir);
+    let mut fingerprint = String::new();
+    for byte in geometry.fingerprint() {
+        write!(fingerprint, "{byte:02x}")
+            .map_err(|error| Failure::new("cannot write").because(error))?;
+    }
+    let document = KeysDocument {
+        origin: geometry.origin().to_owned(),
+        fingerprint,
+        verifier_key: geometry.anchor().encode(),
+        signing_keys: report.keys,
+        chain: if broken { "broken" } else { "unbroken" },
+        root_key: root_key(args, &path)?,
+        root_key_open_to_others: key_file::is_open_to_others(&path),
+        root_key_file: path.display().to_string(),
+    };
+    let mut output = Output::new();
+    if args.json {
+        output.json(&document)?;
+    } else {
+        print(&document, &mut output)?;
+    }
+    output.flush()?;
+    Ok(if broken { Status::Broken } else { Status::Done })
+}
+
+/// What the root key at `path` is to this log.
+fn root_key(args: &KeysStatus, path: &std::path::Path) -> Result<&'static str, Failure> {
+    if args.key.is_none() && !path.exists() {
+        return Ok("not here");
+    }
+    match Reader::open(&args.dir, &key_file::read_root(path)?) {
+        Ok(_) => Ok("opens the log"),
+        Err(LogError::WrongKey) => Ok("does not open the log"),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn print(document: &KeysDocument, output: &mut Output) -> Result<(), Failure> {
+    let others = if document.root_key_open_to_others {
+        "; others can read it"
+    } else {
+        ""
+    };
+    let rows = [
+        ("log", document.origin.clone()),
+        ("fingerprint", document.fingerprint.clone()),
+        ("verifier key", document.verifier_key.clone()),
+        (
+            "signing keys",
+            format!("{}, chain {}", document.signing_keys, document.chain),
+        ),
+        (
+            "root key",
+            format!("{}: {}{others}", document.root_key_file, document.root_key),
+        ),
+    ];
+    rows.iter()
+        .try_for_each(|(name, value)| output.line(&format!("{name:<13} {value}")))
+}

@@ -1,0 +1,115 @@
+//! The commands: each takes its arguments and calls the library.
+
+mod append;
+mod bench;
+mod demo;
+mod export;
+mod init;
+mod keys;
+mod proxy;
+mod stream;
+mod verify;
+
+use std::fs;
+use std::path::Path;
+
+use probity_format::geometry::{Geometry, GeometryError};
+use probity_format::limits::FORMAT_VERSION;
+use probity_log::reader::Reader;
+use probity_log::{Log, LogError, Options};
+
+use crate::args::{Args, Command, KeysCommand, StreamCommand};
+use crate::config::Environment;
+use crate::failure::{Failure, Status};
+use crate::key_file;
+use crate::output::note;
+
+/// Runs the command that `args` name.
+///
+/// # Errors
+/// When it could not do its work; damage that `verify` finds is a status, not an error.
+pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
+    match args.command {
+        Command::Demo(args) => demo::run(&args, environment),
+        Command::Bench(args) => bench::run(&args),
+        Command::Init(args) => init::run(&args, environment),
+        Command::Append(args) => append::run(&args, environment),
+        Command::Proxy(args) => proxy::run(&args, environment),
+        Command::Verify(args) => verify::run(&args),
+        Command::Export(args) => export::run(&args, environment),
+        Command::Keys(args) => match args.command {
+            KeysCommand::Status(args) => keys::status(&args, environment),
+        },
+        Command::Stream(args) => match args.command {
+            StreamCommand::Create(args) => stream::create(&args, environment),
+            StreamCommand::List(args) => stream::list(&args, environment),
+        },
+    }
+}
+
+/// Opens the log at `dir` for writing with the key that is said, or found.
+fn open_log(
+    dir: &Path,
+    key: Option<&Path>,
+    environment: &Environment,
+    options: Options,
+) -> Result<Log, Failure> {
+    // Without a log the missing key beside it would be the lesser news.
+    check_is_log(dir)?;
+    let path = environment.key_path(key, dir);
+    let root = key_file::read_root(&path)?;
+    if key_file::is_open_to_others(&path) {
+        note(&format!(
+            "warning: others can read the root key {0}; restrict it with: chmod 600 {0}",
+            path.display()
+        ));
+    }
+    let log = Log::open(dir, &root, options)?;
+    for repair in log.repairs() {
+        note(&format!("repaired: {repair}"));
+    }
+    Ok(log)
+}
+
+/// Opens the log at `dir` for reading, beside whoever writes to it.
+fn open_reader(
+    dir: &Path,
+    key: Option<&Path>,
+    environment: &Environment,
+) -> Result<Reader, Failure> {
+    check_is_log(dir)?;
+    let root = key_file::read_root(&environment.key_path(key, dir))?;
+    Ok(Reader::open(dir, &root)?)
+}
+
+/// Refuses a place without a log in it; whether it is a sound one is for the library to say.
+fn check_is_log(dir: &Path) -> Result<(), Failure> {
+    match dir.join("probity.toml").try_exists() {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(LogError::NotALog {
+            path: dir.display().to_string(),
+        }
+        .into()),
+        Err(error) => Err(Failure::file("look into", dir, error)),
+    }
+}
+
+/// What is fixed for the log at `dir`.
+fn read_geometry(dir: &Path) -> Result<Geometry, Failure> {
+    check_is_log(dir)?;
+    let path = dir.join("probity.toml");
+    let text = fs::read_to_string(&path).map_err(|error| Failure::file("read", &path, error))?;
+    Geometry::parse(&text).map_err(|error| match error {
+        GeometryError::Version { found } => LogError::Version {
+            found,
+            known: u64::from(FORMAT_VERSION),
+        }
+        .into(),
+        GeometryError::Malformed(reason) => LogError::Broken {
+            place: path.display().to_string(),
+            reason: reason.to_owned(),
+        }
+        .into(),
+        _ => Failure::new(format!("cannot read {}", path.display())),
+    })
+}

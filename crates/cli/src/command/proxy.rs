@@ -1,0 +1,207 @@
+//! `probity proxy`: records the operations of Redis clients on their way to the server.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use probity_log::{Durability, Log, Options, StreamConfig};
+use probity_policy::Policy;
+use probity_proxy::{Listen, OnLogFailure, Proxy, ProxyConfig, Release, Upstream};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::open_log;
+use crate::args::Proxy as ProxyArgs;
+use crate::config::Environment;
+use crate::failure::{Failure, Status};
+use crate::key_file;
+use crate::log_sink::LogSource;
+use crate::output::{Output, note};
+
+/// Longest policy or password file read, in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+pub(crate) fn run(args: &ProxyArgs, environment: &Environment) -> Result<Status, Failure> {
+    let config = configure(args, environment)?;
+    if args.init && !args.log.join("probity.toml").exists() {
+        create_log(args, environment)?;
+    }
+    let options = Options {
+        durability: args.durability.into(),
+        ..Options::default()
+    };
+    let log = open_log(&args.log, args.key.as_deref(), environment, options)?;
+    let source = Arc::new(LogSource {
+        log: log.clone(),
+        stream: args.stream.clone(),
+    });
+    let proxy = Proxy::start(&config, &source)
+        .map_err(|error| Failure::new("the proxy did not start").because(error))?;
+    let told = wait(args, proxy.addresses());
+    proxy.stop();
+    // Closing makes everything durable that the workers handed in.
+    log.close()?;
+    told?;
+    note("stopped; everything recorded is durable");
+    Ok(Status::Done)
+}
+
+fn create_log(args: &ProxyArgs, environment: &Environment) -> Result<(), Failure> {
+    let path = environment.key_path(args.key.as_deref(), &args.log);
+    let root = if path.exists() {
+        key_file::read_root(&path)?
+    } else {
+        key_file::create_root(&path)?
+    };
+    let name = args
+        .log
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or("probity");
+    Log::create(
+        &args.log,
+        name,
+        &root,
+        StreamConfig::default(),
+        Options::default(),
+    )?;
+    note(&format!(
+        "log created in {}; back up its root key {}",
+        args.log.display(),
+        path.display()
+    ));
+    Ok(())
+}
+
+fn configure(args: &ProxyArgs, environment: &Environment) -> Result<ProxyConfig, Failure> {
+    let listen: Vec<Listen> = args
+        .listen
+        .iter()
+        .map(|place| parse_listen(place))
+        .collect::<Result<_, _>>()?;
+    let first = listen
+        .first()
+        .cloned()
+        .ok_or_else(|| Failure::usage("no place to listen on"))?;
+    let strict = Durability::from(args.durability) == Durability::Strict;
+    let forward = args.forward_on_log_failure;
+    Ok(ProxyConfig {
+        listen,
+        policy: Arc::new(read_policy(args.policy.as_deref())?),
+        release: if strict {
+            Release::Durable
+        } else {
+            Release::Appended
+        },
+        on_log_failure: if forward {
+            OnLogFailure::Forward
+        } else {
+            OnLogFailure::Refuse
+        },
+        ..ProxyConfig::new(first, upstream(args, environment)?)
+    })
+}
+
+fn parse_listen(place: &str) -> Result<Listen, Failure> {
+    if let Some(path) = place.strip_prefix("unix:") {
+        return Ok(Listen::Unix(path.into()));
+    }
+    place.parse().map(Listen::Tcp).map_err(|_reason| {
+        Failure::usage(format!("{place:?} is no place to listen on"))
+            .remedy("write --listen 127.0.0.1:6380 or --listen unix:/PATH")
+    })
+}
+
+fn upstream(args: &ProxyArgs, environment: &Environment) -> Result<Upstream, Failure> {
+    let mut upstream = parse_upstream(args.upstream.as_deref(), environment)?;
+    if let Some(path) = &args.upstream_password_file {
+        let text = read_bounded(path)?;
+        upstream.password = Some(text.trim_end_matches(['\r', '\n']).to_owned());
+    }
+    Ok(upstream)
+}
+
+/// The server behind, as an argument says or else the environment.
+pub(super) fn parse_upstream(
+    said: Option<&str>,
+    environment: &Environment,
+) -> Result<Upstream, Failure> {
+    let url = said.or(environment.upstream.as_deref()).ok_or_else(|| {
+        Failure::usage("no server is named")
+            .remedy("write --upstream redis://HOST:PORT, or set PROBITY_UPSTREAM")
+    })?;
+    let upstream = Upstream::parse(url).map_err(|error| {
+        Failure::usage(format!("the upstream is refused: {}", error.reason)).remedy(error.remedy)
+    })?;
+    if said.is_some() && upstream.password.is_some() {
+        return Err(Failure::usage(
+            "the upstream's password stands in the arguments, for all to see",
+        )
+        .remedy("set PROBITY_UPSTREAM, or give the proxy a --upstream-password-file"));
+    }
+    Ok(upstream)
+}
+
+fn read_policy(path: Option<&Path>) -> Result<Policy, Failure> {
+    let Some(path) = path else {
+        return Ok(Policy::builtin());
+    };
+    Policy::parse(&read_bounded(path)?).map_err(|error| {
+        let remedy = error.remedy.clone();
+        Failure::new(format!("{} is refused", path.display()))
+            .because(error)
+            .remedy(remedy)
+    })
+}
+
+fn read_bounded(path: &Path) -> Result<String, Failure> {
+    let length = fs::metadata(path)
+        .map_err(|error| Failure::file("read", path, error))?
+        .len();
+    if length > FILE_BYTES_MAX {
+        return Err(Failure::new(format!(
+            "{} is longer than {FILE_BYTES_MAX} bytes",
+            path.display()
+        )));
+    }
+    fs::read_to_string(path).map_err(|error| Failure::file("read", path, error))
+}
+
+/// Says that clients can connect, and returns when the process is asked to stop.
+fn wait(args: &ProxyArgs, addresses: &[std::net::SocketAddr]) -> Result<(), Failure> {
+    let fail = |error| Failure::new("cannot wait for signals").because(error);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(fail)?;
+    runtime.block_on(async {
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(fail)?;
+        let mut terminate = signal(SignalKind::terminate()).map_err(fail)?;
+        announce(args, addresses)?;
+        received(&mut interrupt, &mut terminate).await;
+        Ok(())
+    })
+}
+
+async fn received(interrupt: &mut Signal, terminate: &mut Signal) {
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+fn announce(args: &ProxyArgs, addresses: &[std::net::SocketAddr]) -> Result<(), Failure> {
+    let mut places: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    places.extend(
+        args.listen
+            .iter()
+            .filter(|place| place.starts_with("unix:"))
+            .cloned(),
+    );
+    let mut output = Output::new();
+    output.line(&format!(
+        "listening on {}; recording to {}",
+        places.join(", "),
+        args.log.display()
+    ))?;
+    output.flush()
+}

@@ -1,0 +1,73 @@
+//! `probity stream`: creating and listing streams.
+
+use probity_log::Options;
+use serde::Serialize;
+
+use super::{open_log, open_reader};
+use crate::args::{StreamCreate, StreamList};
+use crate::config::Environment;
+use crate::failure::{Failure, Status};
+use crate::output::Output;
+
+/// One stream as listed.
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    proofs: &'static str,
+    cipher: &'static str,
+    compression: String,
+    erasable: bool,
+}
+
+pub(crate) fn create(args: &StreamCreate, environment: &Environment) -> Result<Status, Failure> {
+    let log = open_log(
+        &args.dir,
+        args.key.as_deref(),
+        environment,
+        Options::default(),
+    )?;
+    log.create_stream(&args.name, args.config.config())?;
+    log.close()?;
+    let mut output = Output::new();
+    output.line(&format!("stream {}: {}", args.name, args.config.config()))?;
+    output.flush()?;
+    Ok(Status::Done)
+}
+
+pub(crate) fn list(args: &StreamList, environment: &Environment) -> Result<Status, Failure> {
+    let reader = open_reader(&args.dir, args.key.as_deref(), environment)?;
+    let mut rows: Vec<Row> = reader
+        .streams()
+        .map(|(name, config)| Row {
+            name: name.to_string(),
+            proofs: config.proofs.as_str(),
+            cipher: config.cipher.as_str(),
+            compression: config.compression.to_string(),
+            erasable: config.erasable,
+        })
+        .collect();
+    rows.sort_by(|one, other| one.name.cmp(&other.name));
+    let mut output = Output::new();
+    if args.json {
+        output.json(&rows)?;
+    } else {
+        let cells = rows.iter().map(|row| {
+            let erasable = if row.erasable { "yes" } else { "no" };
+            [
+                &row.name,
+                row.proofs,
+                row.cipher,
+                &row.compression,
+                erasable,
+            ]
+            .map(str::to_owned)
+        });
+        let cells: Vec<[String; 5]> = cells.collect();
+        output.table(
+            ["stream", "proofs", "cipher", "compression", "erasable"],
+            &cells,
+        )?;
+    }
+    output.flush()?;
+    Ok(Status::Done)
+}

@@ -1,0 +1,58 @@
+//! What the environment says; the only file that reads it.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+/// The settings that may come from the environment, read once.
+#[derive(Clone, Default)]
+pub struct Environment {
+    /// `PROBITY_KEY_FILE`: the root key file, where no argument names one.
+    pub key_file: Option<PathBuf>,
+    /// `PROBITY_UPSTREAM`: the server behind the proxy; unlike an argument it may hold a password.
+    pub upstream: Option<String>,
+}
+
+impl Environment {
+    /// Reads the settings.
+    pub fn read() -> Self {
+        Self {
+            key_file: env::var_os("PROBITY_KEY_FILE")
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from),
+            upstream: env::var_os("PROBITY_UPSTREAM").and_then(|value| value.into_string().ok()),
+        }
+    }
+
+    /// Where the root key of the log at `log` is: as said, as the environment says, or beside it.
+    pub fn key_path(&self, said: Option<&Path>, log: &Path) -> PathBuf {
+        said.map(Path::to_owned)
+            .or_else(|| self.key_file.clone())
+            .unwrap_or_else(|| key_path_beside(log))
+    }
+}
+
+/// The root key file that `init` makes: the log's path with `.key` behind it.
+pub fn key_path_beside(log: &Path) -> PathBuf {
+    // `audit/` and `audit` are the same log and have the same key.
+    let mut name = log.components().as_path().as_os_str().to_owned();
+    name.push(".key");
+    PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_is_looked_for_where_said_then_in_the_environment_then_beside_the_log() {
+        let log = Path::new("a/audit/");
+        let mut environment = Environment::default();
+        assert_eq!(environment.key_path(None, log), Path::new("a/audit.key"));
+        environment.key_file = Some("env.key".into());
+        assert_eq!(environment.key_path(None, log), Path::new("env.key"));
+        assert_eq!(
+            environment.key_path(Some(Path::new("arg.key")), log),
+            Path::new("arg.key")
+        );
+    }
+}

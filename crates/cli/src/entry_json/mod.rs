@@ -1,0 +1,69 @@
+//! Entries as JSON: one object a line in, the same form out.
+//!
+//! The fields are those of the command line's reference: `time`, `action`, `key` or `key_base64`,
+//! `subject`, `controller`, `processor`, `actor`, `purpose`, `basis`, `outcome`, `payload` or
+//! `payload_base64`. Nothing else is taken, nothing is taken twice, and what [`write_line`] writes
+//! [`parse_line`] reads back as the same entry.
+
+mod error;
+mod lines;
+mod parse;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use probity_format::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, SUBJECTS_MAX};
+use probity_format::{Entry, Outcome, Subjects, Timestamp};
+
+pub use error::LineError;
+pub use lines::{Line, Lines};
+pub use parse::{parse_line, parse_time};
+pub use write::{format_time, needs_base64, write_line};
+
+/// Longest line taken, in bytes without its line end.
+pub const LINE_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+// A byte of text takes at most two in the lines written here, because text with control characters
+// that need longer escapes is written as base64; names take at most four (`"name",` around each).
+const _: () = assert!(
+    2 * (KEY_BYTES_MAX + PAYLOAD_BYTES_MAX) + 4 * (SUBJECTS_MAX + 8) * NAME_BYTES_MAX
+        < LINE_BYTES_MAX,
+    "every entry that may be recorded fits a line"
+);
+
+/// An entry read from JSON, owning its fields. Contents are personal data: the type has no `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ParsedEntry {
+    /// When it happened, if the line said so.
+    pub time: Option<Timestamp>,
+    action: String,
+    key: Vec<u8>,
+    subjects: String,
+    controller: String,
+    processor: String,
+    actor: String,
+    purpose: String,
+    basis: String,
+    outcome: Outcome,
+    payload: Vec<u8>,
+}
+
+impl ParsedEntry {
+    /// The entry, at `now` if the line gave no time.
+    pub fn entry(&self, now: Timestamp) -> Entry<'_> {
+        Entry {
+            time: self.time.unwrap_or(now),
+            action: &self.action,
+            key: &self.key,
+            subjects: Subjects::joined(&self.subjects),
+            controller: &self.controller,
+            processor: &self.processor,
+            actor: &self.actor,
+            purpose: &self.purpose,
+            basis: &self.basis,
+            outcome: self.outcome,
+            payload: &self.payload,
+        }
+    }
+}

@@ -1,0 +1,469 @@
+//! One line of JSON into an entry: every field checked, every fault placed.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use probity_format::limits::SUBJECTS_MAX;
+use probity_format::{Entry, EntryError, Outcome, Subjects, Timestamp};
+use serde::Deserializer as _;
+use serde::de::{self, MapAccess, SeqAccess, Visitor};
+use serde_json::error::Category;
+
+use super::{LineError, ParsedEntry};
+
+const FIELDS: &str = "time, action, key, key_base64, subject, controller, processor, actor, \
+                      purpose, basis, outcome, payload, payload_base64";
+const REMEDY_SYNTAX: &str = "write one complete JSON object on each line";
+const REMEDY_FIELD: &str = "fields are time, action, key or key_base64, subject, controller, \
+                            processor, actor, purpose, basis, outcome, payload or payload_base64";
+const REMEDY_TIME: &str = "write times like 2026-01-31T12:00:00Z, from 1970 to 2199";
+const REMEDY_TEXT: &str = "write the value as a JSON string";
+const REMEDY_SUBJECT: &str = "write one subject as a string or several as a list of strings";
+const REMEDY_OUTCOME: &str = "use ok, denied, failed or absent";
+const REMEDY_BASE64: &str = "use the standard base64 alphabet with padding";
+const REMEDY_LONG: &str = "shorten the value, or keep it elsewhere and record where";
+const REMEDY_CONTROL: &str = "take tabs, line ends and other control characters out of names";
+const REMEDY_EMPTY: &str = "say what was done in action, and leave out subjects that are empty";
+const REMEDY_ONCE: &str = "give each field once, and keys and payloads in one form only";
+const REMEDY_UTF8: &str = "write text as UTF-8, and bytes in key_base64 and payload_base64";
+const FIELD_NAME_CHARS_MAX: usize = 64;
+
+/// Reads one line, without its line end, as an entry.
+///
+/// # Errors
+/// The first fault, with its column, field and remedy.
+pub fn parse_line(line: &[u8]) -> Result<ParsedEntry, LineError> {
+    let text = str::from_utf8(line).map_err(|error| LineError {
+        column: error.valid_up_to().saturating_add(1),
+        field: None,
+        reason: "the text is not valid UTF-8".to_owned(),
+        remedy: REMEDY_UTF8,
+    })?;
+    let mut draft = Draft::default();
+    let mut json = serde_json::Deserializer::from_str(text);
+    let read = json
+        .deserialize_map(ObjectVisitor(&mut draft))
+        .and_then(|()| json.end());
+    match read {
+        Ok(()) => draft.finish(text.len()),
+        Err(error) => Err(draft.explain(&error)),
+    }
+}
+
+/// Reads an RFC 3339 time.
+///
+/// # Errors
+/// One clause saying what is wrong with it.
+pub fn parse_time(text: &str) -> Result<Timestamp, &'static str> {
+    // RFC 3339 section 5.6 wants the date, one `T` or blank, the time and an offset; the
+    // library also takes forms beyond it, such as a zone in brackets.
+    if text
+        .as_bytes()
+        .get(10)
+        .is_none_or(|byte| !b"Tt ".contains(byte))
+        || text.contains('[')
+    {
+        return Err("is not a time as of RFC 3339");
+    }
+    let time: jiff::Timestamp = text
+        .parse()
+        .map_err(|_why| "is not a time as of RFC 3339")?;
+    i64::try_from(time.as_nanosecond())
+        .ok()
+        .and_then(|nanoseconds| Timestamp::from_nanoseconds(nanoseconds).ok())
+        .ok_or("is before 1970 or after 2199")
+}
+
+/// The fields of an entry, by the names they have in JSON.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Field {
+    Time,
+    Action,
+    Key,
+    KeyBase64,
+    Subject,
+    Controller,
+    Processor,
+    Actor,
+    Purpose,
+    Basis,
+    Outcome,
+    Payload,
+    PayloadBase64,
+}
+
+impl Field {
+    const ALL: [Self; 13] = [
+        Self::Time,
+        Self::Action,
+        Self::Key,
+        Self::KeyBase64,
+        Self::Subject,
+        Self::Controller,
+        Self::Processor,
+        Self::Actor,
+        Self::Purpose,
+        Self::Basis,
+        Self::Outcome,
+        Self::Payload,
+        Self::PayloadBase64,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Time => "time",
+            Self::Action => "action",
+            Self::Key => "key",
+            Self::KeyBase64 => "key_base64",
+            Self::Subject => "subject",
+            Self::Controller => "controller",
+            Self::Processor => "processor",
+            Self::Actor => "actor",
+            Self::Purpose => "purpose",
+            Self::Basis => "basis",
+            Self::Outcome => "outcome",
+            Self::Payload => "payload",
+            Self::PayloadBase64 => "payload_base64",
+        }
+    }
+
+    /// The other form of the same value, if the field has one.
+    const fn other_form(self) -> Option<Self> {
+        match self {
+            Self::Key => Some(Self::KeyBase64),
+            Self::KeyBase64 => Some(Self::Key),
+            Self::Payload => Some(Self::PayloadBase64),
+            Self::PayloadBase64 => Some(Self::Payload),
+            _ => None,
+        }
+    }
+
+    const fn type_fault(self) -> Fault {
+        match self {
+            Self::Subject => {
+                Fault::new("is neither a string nor a list of strings", REMEDY_SUBJECT)
+            }
+            _ => Fault::new("is not a string", REMEDY_TEXT),
+        }
+    }
+}
+
+/// Why a value is refused.
+struct Fault {
+    reason: FaultReason,
+    remedy: &'static str,
+}
+
+enum FaultReason {
+    Fixed(&'static str),
+    Rule(EntryError),
+    Unknown,
+    OtherForm(Field),
+}
+
+impl Fault {
+    const fn new(reason: &'static str, remedy: &'static str) -> Self {
+        Self {
+            reason: FaultReason::Fixed(reason),
+            remedy,
+        }
+    }
+
+    fn text(&self) -> String {
+        match &self.reason {
+            FaultReason::Fixed(text) => (*text).to_owned(),
+            FaultReason::Rule(error) => rule_text(*error),
+            FaultReason::Unknown => format!("is unknown; the fields are {FIELDS}"),
+            FaultReason::OtherForm(field) => {
+                format!("is given although {} is given too", field.name())
+            }
+        }
+    }
+}
+
+impl From<EntryError> for Fault {
+    fn from(error: EntryError) -> Self {
+        let remedy = match error {
+            EntryError::TooLong { .. } | EntryError::TooManySubjects { .. } => REMEDY_LONG,
+            EntryError::Empty { .. } => REMEDY_EMPTY,
+            EntryError::ControlCharacter { .. } => REMEDY_CONTROL,
+            EntryError::TimeOutOfRange => REMEDY_TIME,
+            _ => REMEDY_FIELD,
+        };
+        Self {
+            reason: FaultReason::Rule(error),
+            remedy,
+        }
+    }
+}
+
+/// The rule broken, without the field's name, which stands in front of it already.
+fn rule_text(error: EntryError) -> String {
+    match error {
+        EntryError::TooLong {
+            bytes, bytes_max, ..
+        } => {
+            format!("has {bytes} bytes, the limit is {bytes_max}")
+        }
+        EntryError::Empty { .. } => "is empty".to_owned(),
+        EntryError::ControlCharacter { .. } => "holds a control character".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Draft {
+    time: Option<Timestamp>,
+    action: String,
+    key: Vec<u8>,
+    subjects: String,
+    controller: String,
+    processor: String,
+    actor: String,
+    purpose: String,
+    basis: String,
+    outcome: Outcome,
+    payload: Vec<u8>,
+    seen: Vec<Field>,
+    /// The field being read; a fault concerns it.
+    field: Option<String>,
+    fault: Option<Fault>,
+}
+
+impl Draft {
+    fn begin(&mut self, name: &str) -> Result<Field, Fault> {
+        let shown: String = name.chars().take(FIELD_NAME_CHARS_MAX).collect();
+        self.field = Some(shown.escape_debug().to_string());
+        let known = Field::ALL.into_iter().find(|field| field.name() == name);
+        let field = known.ok_or(Fault {
+            reason: FaultReason::Unknown,
+            remedy: REMEDY_FIELD,
+        })?;
+        if self.seen.contains(&field) {
+            return Err(Fault::new("is given twice", REMEDY_ONCE));
+        }
+        if let Some(other) = field.other_form().filter(|other| self.seen.contains(other)) {
+            return Err(Fault {
+                reason: FaultReason::OtherForm(other),
+                remedy: REMEDY_ONCE,
+            });
+        }
+        self.seen.push(field);
+        Ok(field)
+    }
+
+    /// Takes the value of a field that is written as one string.
+    fn take(&mut self, field: Field, text: String) -> Result<(), Fault> {
+        match field {
+            Field::Time => {
+                let time = parse_time(&text).map_err(|reason| Fault::new(reason, REMEDY_TIME))?;
+                self.time = Some(time);
+            }
+            Field::Outcome => {
+                let fault = Fault::new("is no outcome", REMEDY_OUTCOME);
+                self.outcome = Outcome::from_word(&text).ok_or(fault)?;
+            }
+            Field::Subject => self.subjects = text,
+            Field::Action => self.action = text,
+            Field::Controller => self.controller = text,
+            Field::Processor => self.processor = text,
+            Field::Actor => self.actor = text,
+            Field::Purpose => self.purpose = text,
+            Field::Basis => self.basis = text,
+            Field::Key => self.key = text.into_bytes(),
+            Field::Payload => self.payload = text.into_bytes(),
+            Field::KeyBase64 => self.key = decode(&text)?,
+            Field::PayloadBase64 => self.payload = decode(&text)?,
+        }
+        self.check_limits(field)
+    }
+
+    /// Checks the rules at once, so that the place of a fault is the place of its field.
+    fn check_limits(&self, field: Field) -> Result<(), Fault> {
+        let epoch = Timestamp::from_nanoseconds(0)?;
+        let entry = self.entry(epoch);
+        let only = match field {
+            Field::Action => Entry {
+                action: entry.action,
+                ..Entry::new(epoch, "", &[])
+            },
+            _ => Entry {
+                action: "x",
+                ..entry
+            },
+        };
+        Ok(only.check()?)
+    }
+
+    fn entry(&self, time: Timestamp) -> Entry<'_> {
+        Entry {
+            time,
+            action: &self.action,
+            key: &self.key,
+            subjects: Subjects::joined(&self.subjects),
+            controller: &self.controller,
+            processor: &self.processor,
+            actor: &self.actor,
+            purpose: &self.purpose,
+            basis: &self.basis,
+            outcome: self.outcome,
+            payload: &self.payload,
+        }
+    }
+
+    fn finish(self, column: usize) -> Result<ParsedEntry, LineError> {
+        if !self.seen.contains(&Field::Action) {
+            return Err(LineError {
+                column,
+                field: Some(Field::Action.name().to_owned()),
+                reason: "is missing".to_owned(),
+                remedy: REMEDY_EMPTY,
+            });
+        }
+        Ok(ParsedEntry {
+            time: self.time,
+            action: self.action,
+            key: self.key,
+            subjects: self.subjects,
+            controller: self.controller,
+            processor: self.processor,
+            actor: self.actor,
+            purpose: self.purpose,
+            basis: self.basis,
+            outcome: self.outcome,
+            payload: self.payload,
+        })
+    }
+
+    /// The fault behind `error`, which itself may quote contents and is therefore not shown.
+    fn explain(self, error: &serde_json::Error) -> LineError {
+        let column = error.column().max(1);
+        if let Some(fault) = self.fault {
+            let (reason, remedy) = (fault.text(), fault.remedy);
+            return LineError {
+                column,
+                field: self.field,
+                reason,
+                remedy,
+            };
+        }
+        if error.classify() == Category::Data {
+            let fault = match self.seen.last() {
+                Some(field) => field.type_fault(),
+                None => Fault::new("the line is not a JSON object", REMEDY_SYNTAX),
+            };
+            let (reason, remedy) = (fault.text(), fault.remedy);
+            return LineError {
+                column,
+                field: self.field,
+                reason,
+                remedy,
+            };
+        }
+        let message = error.to_string();
+        let reason = message.split(" at line ").next().unwrap_or_default();
+        LineError {
+            column,
+            field: None,
+            reason: format!("not JSON: {}", reason.to_ascii_lowercase()),
+            remedy: REMEDY_SYNTAX,
+        }
+    }
+
+    /// Keeps `fault` and gives the error that makes the deserializer stop.
+    fn stop<E: de::Error>(&mut self, fault: Fault) -> E {
+        self.fault = Some(fault);
+        E::custom("refused")
+    }
+}
+
+fn decode(text: &str) -> Result<Vec<u8>, Fault> {
+    STANDARD
+        .decode(text)
+        .map_err(|_where| Fault::new("is not base64", REMEDY_BASE64))
+}
+
+struct ObjectVisitor<'d>(&'d mut Draft);
+
+impl<'de> Visitor<'de> for ObjectVisitor<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let draft = self.0;
+        while let Some(name) = map.next_key::<String>()? {
+            let field = draft.begin(&name).map_err(|fault| draft.stop(fault))?;
+            if field == Field::Subject {
+                map.next_value_seed(SubjectSeed(draft))?;
+            } else {
+                let text = map.next_value::<String>()?;
+                draft.take(field, text).map_err(|fault| draft.stop(fault))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads `subject`: a string, or a list of them.
+struct SubjectSeed<'d>(&'d mut Draft);
+
+impl<'de> de::DeserializeSeed<'de> for SubjectSeed<'_> {
+    type Value = ();
+
+    fn deserialize<D: de::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for SubjectSeed<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string or a list of strings")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<(), E> {
+        let draft = self.0;
+        // A line feed would make two subjects of one.
+        if text.contains('\n') {
+            let fault = EntryError::ControlCharacter { field: "subject" };
+            return Err(draft.stop(fault.into()));
+        }
+        draft
+            .take(Field::Subject, text.to_owned())
+            .map_err(|fault| draft.stop(fault))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        let draft = self.0;
+        let mut joined = String::new();
+        let mut count: usize = 0;
+        while let Some(subject) = list.next_element::<String>()? {
+            count = count.saturating_add(1);
+            let rule = if subject.is_empty() {
+                Some(EntryError::Empty { field: "subject" })
+            } else if subject.contains('\n') {
+                Some(EntryError::ControlCharacter { field: "subject" })
+            } else if count > SUBJECTS_MAX {
+                Some(EntryError::TooManySubjects { count })
+            } else {
+                None
+            };
+            if let Some(rule) = rule {
+                return Err(draft.stop(rule.into()));
+            }
+            if count > 1 {
+                joined.push('\n');
+            }
+            joined.push_str(&subject);
+        }
+        draft
+            .take(Field::Subject, joined)
+            .map_err(|fault| draft.stop(fault))
+    }
+}

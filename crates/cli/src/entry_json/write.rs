@@ -1,0 +1,79 @@
+//! An entry as one line of JSON, in the form that is read back as the same entry.
+
+use std::io::{self, Write};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use probity_format::{Entry, Timestamp};
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
+
+/// Writes `entry` as one line, its line end included. Empty fields are left out.
+///
+/// # Errors
+/// The writer's.
+pub fn write_line(entry: &Entry<'_>, out: &mut impl Write) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, &EntryForm(entry)).map_err(io::Error::from)?;
+    out.write_all(b"\n")
+}
+
+/// The time as RFC 3339 in UTC, with as many digits of the second as it needs.
+pub fn format_time(time: Timestamp) -> String {
+    let nanoseconds = i128::from(time.nanoseconds());
+    // Every time of the format is within what the library can express.
+    jiff::Timestamp::from_nanosecond(nanoseconds)
+        .unwrap_or_default()
+        .to_string()
+}
+
+/// Whether `bytes` are written as base64 because they are not text a reader could take in.
+///
+/// Text with control characters counts as such too: it would need long escapes.
+pub fn needs_base64(bytes: &[u8]) -> bool {
+    str::from_utf8(bytes).is_err()
+        || bytes
+            .iter()
+            .any(|byte| *byte < 0x20 && !b"\t\n\r".contains(byte))
+}
+
+struct EntryForm<'a, 'e>(&'a Entry<'e>);
+
+impl Serialize for EntryForm<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let entry = self.0;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("time", &format_time(entry.time))?;
+        map.serialize_entry("action", entry.action)?;
+        serialize_bytes(&mut map, ["key", "key_base64"], entry.key)?;
+        let subjects: Vec<&str> = entry.subjects.iter().collect();
+        match subjects.as_slice() {
+            [] => {}
+            [one] => map.serialize_entry("subject", one)?,
+            several => map.serialize_entry("subject", several)?,
+        }
+        let names = [
+            ("controller", entry.controller),
+            ("processor", entry.processor),
+            ("actor", entry.actor),
+            ("purpose", entry.purpose),
+            ("basis", entry.basis),
+        ];
+        for (name, value) in names.into_iter().filter(|(_, value)| !value.is_empty()) {
+            map.serialize_entry(name, value)?;
+        }
+        map.serialize_entry("outcome", entry.outcome.as_str())?;
+        serialize_bytes(&mut map, ["payload", "payload_base64"], entry.payload)?;
+        map.end()
+    }
+}
+
+fn serialize_bytes<M: serde::ser::SerializeMap>(
+    map: &mut M,
+    [text_name, base64_name]: [&'static str; 2],
+    bytes: &[u8],
+) -> Result<(), M::Error> {
+    match str::from_utf8(bytes) {
+        Ok("") => Ok(()),
+        Ok(text) if !needs_base64(bytes) => map.serialize_entry(text_name, text),
+        _ => map.serialize_entry(base64_name, &STANDARD.encode(bytes)),
+    }
+}

@@ -1,0 +1,263 @@
+//! What a command ends with: an exit status, or a failure with its causes and a remedy.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use probity_log::{AppendError, LogError};
+
+/// How the program ends; scripts rely on the numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// Done; for `verify`, intact.
+    Done,
+    /// It could not be done.
+    Failed,
+    /// Wrong usage.
+    Usage,
+    /// The evidence is broken.
+    Broken,
+    /// Intact, but parts are acknowledged damage, erased or pruned.
+    Partial,
+}
+
+impl Status {
+    /// The number that stands for it.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Broken => 3,
+            Self::Partial => 4,
+        }
+    }
+}
+
+/// Why a command could not do its work: what, because of what, and what to do.
+#[derive(Debug)]
+pub struct Failure {
+    message: String,
+    source: Option<Box<dyn Error + Send + Sync>>,
+    remedy: Option<String>,
+    status: Status,
+    closed_pipe: bool,
+}
+
+impl Failure {
+    /// A failure in the words of one lower-case clause.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            source: None,
+            remedy: None,
+            status: Status::Failed,
+            closed_pipe: false,
+        }
+    }
+
+    /// The arguments contradict each other.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self {
+            status: Status::Usage,
+            ..Self::new(message)
+        }
+    }
+
+    /// A failure to do `what` with the file at `path`.
+    pub fn file(what: &str, path: &Path, source: io::Error) -> Self {
+        Self::new(format!("cannot {what} {}", path.display())).because(source)
+    }
+
+    /// A failure to write to standard output.
+    pub fn output(source: io::Error) -> Self {
+        let closed_pipe = source.kind() == io::ErrorKind::BrokenPipe;
+        Self {
+            closed_pipe,
+            ..Self::new("cannot write to standard output").because(source)
+        }
+    }
+
+    /// The same, caused by `source`.
+    #[must_use]
+    pub fn because(self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self {
+            source: Some(source.into()),
+            ..self
+        }
+    }
+
+    /// The same with what to do about it: a sentence without a full stop.
+    #[must_use]
+    pub fn remedy(self, remedy: impl Into<String>) -> Self {
+        Self {
+            remedy: Some(remedy.into()),
+            ..self
+        }
+    }
+
+    /// The same with `before` in front of its message: what was achieved until then.
+    #[must_use]
+    pub fn after(self, before: &str) -> Self {
+        Self {
+            message: format!("{before}, then {}", self.message),
+            ..self
+        }
+    }
+
+    /// Whether the reader of standard output went away, which is its right.
+    pub const fn is_closed_pipe(&self) -> bool {
+        self.closed_pipe
+    }
+
+    /// How the program is to end.
+    pub const fn status(&self) -> Status {
+        self.status
+    }
+}
+
+impl fmt::Display for Failure {
+    /// The message, every cause once, and the remedy on a line of its own.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.message)?;
+        let mut cause: Option<&dyn Error> = self.source.as_deref().map(|source| source as _);
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        match &self.remedy {
+            Some(remedy) => write!(f, "\nhelp: {remedy}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl From<LogError> for Failure {
+    fn from(error: LogError) -> Self {
+        let remedy = remedy_of(&error);
+        let status = match &error {
+            LogError::Broken { .. } | LogError::RolledBack { .. } => Status::Broken,
+            _ => Status::Failed,
+        };
+        let mut failure = Self {
+            status,
+            ..Self::new(error.to_string())
+        };
+        if let Some(source) = error.source() {
+            failure = failure.because(chain_text(source));
+        }
+        Self { remedy, ..failure }
+    }
+}
+
+impl From<AppendError> for Failure {
+    fn from(error: AppendError) -> Self {
+        match error {
+            AppendError::Poisoned(cause) => {
+                let failure =
+                    Self::new("the log stopped taking entries").because(chain_text(&*cause));
+                Self {
+                    remedy: remedy_of(&cause),
+                    ..failure
+                }
+            }
+            AppendError::Full => Self::new("the log takes entries slower than they arrive")
+                .remedy("try again; if it goes on, look for a slow disk"),
+            other => Self::new(other.to_string()),
+        }
+    }
+}
+
+/// An error and its causes as one text, for errors that cannot be taken along.
+fn chain_text(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+fn remedy_of(error: &LogError) -> Option<String> {
+    let remedy = match error {
+        LogError::NotALog { path } => {
+            format!("name the folder of a log, or create one with: probity init {path}")
+        }
+        LogError::Exists { path } => {
+            format!("append to it with: probity append {path}, or choose another folder")
+        }
+        LogError::Version { .. } => "use the version of probity that wrote it, or a later one".into(),
+        LogError::Locked { .. } => {
+            "stop the other writer, or send entries through it; verify and export need no lock".into()
+        }
+        LogError::WrongKey => {
+            "give this log's own root key with --key FILE or PROBITY_KEY_FILE".into()
+        }
+        LogError::NoStream { .. } => {
+            "see the streams with: probity stream list DIR; make one with: probity stream create DIR NAME".into()
+        }
+        LogError::RolledBack { .. } => {
+            "put the newer copy of the log back; do not write to this one".into()
+        }
+        LogError::Broken { .. } => "see all faults with: probity verify DIR".into(),
+        LogError::Storage { source, .. } => storage_remedy(source)?.into(),
+        LogError::Poisoned(cause) => return remedy_of(cause),
+        LogError::Option { name: "origin", .. } => {
+            "give the log a name like example.com/audit with --origin NAME".into()
+        }
+        _ => return None,
+    };
+    Some(remedy)
+}
+
+fn storage_remedy(error: &io::Error) -> Option<&'static str> {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Some("make room on the disk and run the command again; the log is repaired when opened")
+        }
+        io::ErrorKind::PermissionDenied => Some("check who owns the folder and its permissions"),
+        io::ErrorKind::ReadOnlyFilesystem => Some("mount the file system for writing"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chain_of_causes_is_printed_once_and_then_the_remedy() {
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let error = LogError::Storage {
+            action: "write",
+            name: "streams/x".into(),
+            source: full,
+        };
+        let failure = Failure::from(error);
+        assert_eq!(
+            failure.to_string(),
+            "error: cannot write streams/x: no storage space\nhelp: make room on the disk and run \
+             the command again; the log is repaired when opened"
+        );
+        assert_eq!(failure.status().code(), 1);
+    }
+
+    #[test]
+    fn only_standard_output_may_close_quietly() {
+        let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
+        assert!(Failure::output(gone()).is_closed_pipe());
+        assert!(!Failure::file("write", Path::new("x"), gone()).is_closed_pipe());
+    }
+
+    #[test]
+    fn broken_evidence_has_its_own_status() {
+        let error = LogError::Broken {
+            place: "p".into(),
+            reason: "r".into(),
+        };
+        assert_eq!(Failure::from(error).status(), Status::Broken);
+    }
+}

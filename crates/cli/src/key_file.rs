@@ -1,0 +1,141 @@
+//! Files that hold keys: the root key, which stays secret, and verifier keys, which do not.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use probity_format::keys::{SECRET_BYTES, Secret};
+use probity_format::note::VerifierKey;
+use probity_log::RootKey;
+use rustix::rand::{GetRandomFlags, getrandom};
+use zeroize::Zeroizing;
+
+use crate::failure::Failure;
+
+const FILE_BYTES_MAX: u64 = 4096;
+/// Enough for the longest file, so that no copy of a secret is left behind by growing.
+const FILE_BYTES_CAPACITY: usize = 8192;
+const ROOT_KEY_MODE: u32 = 0o600;
+const OTHERS: u32 = 0o077;
+
+/// Either kind of key `verify` can be given.
+pub(crate) enum Key {
+    /// Opens the log's contents.
+    Root(RootKey),
+    /// Checks its signatures.
+    Verifier(VerifierKey),
+}
+
+/// Makes a new root key and stores it at `path`, which must not exist. Durable when it returns.
+pub(crate) fn create_root(path: &Path) -> Result<RootKey, Failure> {
+    let fail = |source| Failure::file("create the key file", path, source);
+    let mut bytes = Zeroizing::new([0; SECRET_BYTES]);
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        filled += getrandom(rest, GetRandomFlags::empty()).map_err(|error| fail(error.into()))?;
+    }
+    let root = RootKey::new(Secret::new(*bytes));
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(ROOT_KEY_MODE)
+        .open(path)
+        .map_err(fail)?;
+    let stored = file.write_all(root.to_text().as_bytes()).and_then(|()| {
+        file.sync_all()?;
+        sync_folder_of(path)
+    });
+    stored.map(|()| root).map_err(|error| {
+        // The first error is the one to report.
+        drop(fs::remove_file(path));
+        fail(error)
+    })
+}
+
+/// Reads the root key at `path`.
+pub(crate) fn read_root(path: &Path) -> Result<RootKey, Failure> {
+    match read(path)? {
+        Key::Root(root) => Ok(root),
+        Key::Verifier(_) => Err(Failure::new(format!(
+            "{} holds a verifier key, which opens nothing",
+            path.display()
+        ))
+        .remedy("give the root key file that `probity init` made")),
+    }
+}
+
+/// Reads the key at `path`, of whichever kind it is.
+pub(crate) fn read(path: &Path) -> Result<Key, Failure> {
+    let text = read_text(path).map_err(|error| {
+        Failure::file("read the key file", path, error)
+            .remedy("name the key file with --key FILE or PROBITY_KEY_FILE")
+    })?;
+    if let Ok(root) = RootKey::from_text(&text) {
+        return Ok(Key::Root(root));
+    }
+    // The reason could quote the file, which may be a damaged root key.
+    VerifierKey::parse(text.trim_end()).map(Key::Verifier).map_err(|_reason| {
+        Failure::new(format!("{} is no key file", path.display()))
+            .remedy("take an undamaged copy; a root key file is one line beginning with probity-root-key-v1")
+    })
+}
+
+/// Whether others than its owner may read or write the file at `path`.
+pub(crate) fn is_open_to_others(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.permissions().mode() & OTHERS != 0)
+}
+
+fn read_text(path: &Path) -> io::Result<Zeroizing<String>> {
+    let file = File::open(path)?;
+    let mut text = Zeroizing::new(String::with_capacity(FILE_BYTES_CAPACITY));
+    let length = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if length as u64 > FILE_BYTES_MAX {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "it is too long for a key",
+        ));
+    }
+    Ok(text)
+}
+
+fn sync_folder_of(path: &Path) -> io::Result<()> {
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    File::open(parent.unwrap_or_else(|| Path::new(".")))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_key_is_stored_for_its_owner_alone_and_never_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.key");
+        let made = create_root(&path).unwrap();
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        assert!(!is_open_to_others(&path));
+        assert_eq!(*read_root(&path).unwrap().to_text(), *made.to_text());
+        assert!(create_root(&path).is_err());
+        assert_eq!(*read_root(&path).unwrap().to_text(), *made.to_text());
+    }
+
+    #[test]
+    fn a_damaged_key_file_is_not_quoted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.key");
+        let made = create_root(&path).unwrap().to_text();
+        let (_, secret) = made.split_once(' ').unwrap();
+        let secret: String = secret.chars().take(8).collect();
+        #[expect(clippy::disallowed_methods, reason = "the test damages the file")]
+        fs::write(&path, made.trim_end().trim_end_matches('=')).unwrap();
+        let message = read_root(&path).err().unwrap().to_string();
+        assert!(!message.contains(&secret), "{message}");
+    }
+}

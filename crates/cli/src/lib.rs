@@ -1,0 +1,12 @@
+//! The command line: translates arguments and JSON into calls of the library, and results into text.
+
+#![forbid(unsafe_code)]
+
+pub mod args;
+pub mod command;
+pub mod config;
+pub mod entry_json;
+pub mod failure;
+mod key_file;
+mod log_sink;
+mod output;

@@ -1,0 +1,309 @@
+//! What a person or a machine can do wrong while the program runs, shown on the real program.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may fail loudly"
+)]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+const LINE: &[u8] = b"{\"action\":\"read\",\"key\":\"user:7\",\"subject\":\"7\"}\n";
+
+fn probity(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_probity"));
+    command
+        .args(args)
+        .current_dir(folder)
+        .env_remove("PROBITY_KEY_FILE");
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn run(folder: &Path, args: &[&str], input: &[u8]) -> Output {
+    let mut child = probity(folder, args).spawn().unwrap();
+    // A program that refuses does not read to the end.
+    drop(child.stdin.take().unwrap().write_all(input));
+    child.wait_with_output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn new_log() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let made = run(folder.path(), &["init", "audit"], b"");
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    folder
+}
+
+fn assert_intact(folder: &Path, entries: u64) {
+    let verified = run(
+        folder,
+        &["verify", "audit", "--key", "audit.key", "--json"],
+        b"",
+    );
+    assert_eq!(
+        verified.status.code(),
+        Some(0),
+        "{}",
+        text(&verified.stdout)
+    );
+    let document: serde_json::Value = serde_json::from_slice(&verified.stdout).unwrap();
+    let streams = document["streams"].as_array().unwrap();
+    let default = streams
+        .iter()
+        .find(|stream| stream["name"] == "default")
+        .unwrap();
+    assert_eq!(default["entries"].as_u64(), Some(entries), "{document}");
+}
+
+/// The most memory a process has had, from the kernel's account of it.
+fn memory_peak_kib(child: &Child) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().trim_end_matches(" kB").parse().ok()
+}
+
+#[test]
+fn a_gigabyte_line_is_refused_in_little_memory() {
+    let folder = new_log();
+    let mut child = probity(folder.path(), &["append", "audit", "--skip-invalid"])
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(LINE).unwrap();
+    stdin
+        .write_all(b"{\"action\":\"read\",\"payload\":\"")
+        .unwrap();
+    let piece = vec![b'x'; 1 << 20];
+    for _ in 0..1024 {
+        stdin.write_all(&piece).unwrap();
+    }
+    let peak = memory_peak_kib(&child).unwrap();
+    stdin.write_all(b"\"}\n").unwrap();
+    stdin.write_all(LINE).unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    assert!(peak <= 64 * 1024, "{peak} KiB");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("line 2: longer than 2097152 bytes\nhelp: "));
+    assert_eq!(
+        text(&output.stdout),
+        "2 entries appended to stream default\n"
+    );
+    assert_intact(folder.path(), 2);
+}
+
+#[test]
+fn a_gigabyte_line_ends_the_command_with_what_came_before_durable() {
+    let folder = new_log();
+    let mut child = probity(folder.path(), &["append", "audit"])
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(LINE).unwrap();
+    let piece = vec![b'x'; 1 << 20];
+    for _ in 0..1024 {
+        stdin.write_all(&piece).unwrap();
+    }
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let message = text(&output.stderr);
+    assert!(
+        message.starts_with("error: 1 entry appended, then line 2: longer than"),
+        "{message}"
+    );
+    assert_intact(folder.path(), 1);
+}
+
+#[test]
+fn a_second_writer_is_refused_and_disturbs_nothing() {
+    let folder = new_log();
+    let mut first = probity(folder.path(), &["append", "audit", "--receipts"])
+        .spawn()
+        .unwrap();
+    let mut stdin = first.stdin.take().unwrap();
+    let mut receipts = BufReader::new(first.stdout.take().unwrap()).lines();
+    stdin.write_all(LINE).unwrap();
+    // A receipt comes while the input is still open: the other end may wait for it.
+    assert_eq!(
+        receipts.next().unwrap().unwrap(),
+        r#"{"line":1,"stream":"default","index":0}"#
+    );
+    let second = run(folder.path(), &["append", "audit"], LINE);
+    assert_eq!(second.status.code(), Some(1));
+    assert_eq!(
+        text(&second.stderr),
+        "error: another process is writing to audit\nhelp: stop the other writer, or send entries \
+         through it; verify and export need no lock\n"
+    );
+    // Readers need no lock.
+    let export = run(
+        folder.path(),
+        &["export", "audit", "--format", "jsonl"],
+        b"",
+    );
+    assert_eq!(text(&export.stdout).lines().count(), 1);
+    let verified = run(folder.path(), &["verify", "audit"], b"");
+    assert_eq!(
+        verified.status.code(),
+        Some(0),
+        "{}",
+        text(&verified.stdout)
+    );
+    stdin.write_all(LINE).unwrap();
+    drop(stdin);
+    assert_eq!(
+        receipts.next().unwrap().unwrap(),
+        r#"{"line":2,"stream":"default","index":1}"#
+    );
+    assert!(first.wait().unwrap().success());
+    assert_intact(folder.path(), 2);
+}
+
+#[test]
+fn receipts_given_before_a_kill_are_there_afterwards() {
+    let folder = new_log();
+    let mut child = probity(folder.path(), &["append", "audit", "--receipts"])
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut receipts = BufReader::new(child.stdout.take().unwrap()).lines();
+    for _ in 0..100 {
+        stdin.write_all(LINE).unwrap();
+    }
+    for _ in 0..100 {
+        receipts.next().unwrap().unwrap();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let verified = run(folder.path(), &["verify", "audit"], b"");
+    assert_eq!(
+        verified.status.code(),
+        Some(0),
+        "{}",
+        text(&verified.stdout)
+    );
+    let after = run(folder.path(), &["append", "audit", "--receipts"], LINE);
+    assert_eq!(
+        text(&after.stdout),
+        "{\"line\":1,\"stream\":\"default\",\"index\":100}\n"
+    );
+    assert_intact(folder.path(), 101);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let folder = new_log();
+    let entries = LINE.repeat(50_000);
+    assert!(
+        run(folder.path(), &["append", "audit"], &entries)
+            .status
+            .success()
+    );
+    let mut child = probity(folder.path(), &["export", "audit", "--format", "jsonl"])
+        .spawn()
+        .unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    stdout.read_exact(&mut [0; 100]).unwrap();
+    drop(stdout);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(text(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn a_full_disk_under_standard_output_is_said() {
+    let folder = new_log();
+    assert!(
+        run(folder.path(), &["append", "audit"], LINE)
+            .status
+            .success()
+    );
+    let full = fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let mut command = probity(folder.path(), &["export", "audit", "--format", "csv"]);
+    let output = command
+        .stdout(full)
+        .spawn()
+        .unwrap()
+        .wait_with_output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let message = text(&output.stderr);
+    assert!(
+        message.starts_with("error: cannot write to standard output: No space left"),
+        "{message}"
+    );
+}
+
+#[test]
+fn one_changed_byte_is_found_with_class_and_place() {
+    let folder = new_log();
+    assert!(
+        run(folder.path(), &["append", "audit"], &LINE.repeat(1000))
+            .status
+            .success()
+    );
+    let segments = folder.path().join("audit/streams/default/segments");
+    let segment = fs::read_dir(&segments)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    let mut bytes = fs::read(&segment).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    let mut file = fs::OpenOptions::new().write(true).open(&segment).unwrap();
+    file.write_all(&bytes).unwrap();
+    let verified = run(folder.path(), &["verify", "audit", "--json"], b"");
+    assert_eq!(verified.status.code(), Some(3));
+    let document: serde_json::Value = serde_json::from_slice(&verified.stdout).unwrap();
+    let fault = &document["faults"][0];
+    assert_eq!(
+        (&fault["class"], &fault["stream"]),
+        (&"frame".into(), &"default".into())
+    );
+    assert!(
+        fault["place"].as_str().unwrap().contains(".seg"),
+        "{document}"
+    );
+}
+
+#[test]
+fn the_root_key_is_never_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = run(folder.path(), &["init", "audit"], b"");
+    let key = fs::read_to_string(folder.path().join("audit.key")).unwrap();
+    let secret = key.trim().rsplit(' ').next().unwrap();
+    let status = run(folder.path(), &["keys", "status", "audit", "--json"], b"");
+    let verified = run(
+        folder.path(),
+        &["verify", "audit", "--key", "audit.key"],
+        b"",
+    );
+    for output in [made, status, verified] {
+        assert!(output.status.success());
+        assert!(!text(&output.stdout).contains(secret) && !text(&output.stderr).contains(secret));
+    }
+    for entry in fs::read_dir(folder.path().join("audit/keys")).unwrap() {
+        let stored = fs::read(entry.unwrap().path()).unwrap();
+        assert!(!String::from_utf8_lossy(&stored).contains(secret));
+    }
+}

@@ -1,0 +1,33 @@
+//! How a person carries a database in 64 KB of memory: the storage engine of the pocket database.
+//!
+//! Rows are written to flash strictly in order, encrypted and authenticated page by page, and
+//! become final by one small record in a secure store. `docs/pocketdb.md` describes every byte
+//! and lists what the engine does not have yet.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg_attr(any(feature = "std", test), macro_use)]
+extern crate alloc;
+#[cfg(any(feature = "std", test))]
+extern crate std;
+
+mod buffer;
+mod bytes;
+pub mod error;
+pub mod flash;
+mod index;
+pub mod limits;
+mod recovery;
+pub mod root;
+mod seal;
+#[cfg(feature = "std")]
+pub mod secure;
+mod store;
+mod unit;
+
+pub use error::{Error, Result};
+pub use index::{Cursor, IndexKey};
+pub use root::SecureStore;
+pub use seal::CipherCounters;
+pub use store::{Store, StoreCounters};

@@ -1,0 +1,247 @@
+//! Encryption and authentication of flash pages; the layout is section 4 of `docs/pocketdb.md`.
+
+use aes::Aes128;
+use aes::cipher::{KeyInit as _, KeyIvInit as _, StreamCipher as _};
+use cmac::{Cmac, Mac as _};
+use zeroize::Zeroizing;
+
+use crate::bytes::put;
+use crate::error::{Error, Result};
+use crate::flash::PAGE_BYTES;
+
+/// Bytes of a page that its owner may fill.
+pub(crate) const PAYLOAD_BYTES: usize = PAGE_BYTES - MAC_BYTES;
+/// Bytes of the authentication code that closes every page.
+pub(crate) const MAC_BYTES: usize = 16;
+
+/// Cipher operations by type, counted in blocks of 16 bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CipherCounters {
+    /// Blocks encrypted or decrypted.
+    pub cipher_blocks: u64,
+    /// Blocks authenticated.
+    pub mac_blocks: u64,
+    /// Blocks spent on key tags and filter positions.
+    pub tag_blocks: u64,
+}
+
+/// What a page is; the code binds it, so a page is worth nothing in another role or place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PageIdentity {
+    /// Physical page number.
+    pub(crate) page: u32,
+    /// Never used twice for one physical page: sequence of the buffer page or number of the unit
+    /// attempt.
+    pub(crate) epoch: u64,
+    /// Role of the page, such as [`ROLE_BUFFER`].
+    pub(crate) role: u8,
+    /// Table of the page, zero for the buffer.
+    pub(crate) table: u8,
+    /// Unit of the table, zero for the buffer.
+    pub(crate) unit: u32,
+}
+
+/// A page of the commit buffer.
+pub(crate) const ROLE_BUFFER: u8 = 1;
+/// A page of rows.
+pub(crate) const ROLE_DATA: u8 = 2;
+/// A page of referenced ids.
+pub(crate) const ROLE_JOIN: u8 = 3;
+/// A page of key tags; the tags are not encrypted again.
+pub(crate) const ROLE_KEY: u8 = 4;
+/// A page of filters and pointers.
+pub(crate) const ROLE_FILTER: u8 = 5;
+
+impl PageIdentity {
+    fn description(&self) -> &'static str {
+        match self.role {
+            ROLE_BUFFER => "commit buffer page",
+            ROLE_DATA => "row page",
+            ROLE_JOIN => "join page",
+            ROLE_KEY => "key page",
+            _ => "filter page",
+        }
+    }
+}
+
+/// The keys of one database image; they leave memory with it.
+pub(crate) struct Seal {
+    cipher_key: Zeroizing<[u8; 16]>,
+    page_mac: Cmac<Aes128>,
+    tag_mac: Cmac<Aes128>,
+    pub(crate) counters: CipherCounters,
+}
+
+impl Seal {
+    /// Derives the keys from the image's secret.
+    pub(crate) fn new(secret: &[u8; 32]) -> Self {
+        // NIST SP 800-108 in counter mode with CMAC as its function, over both halves.
+        let derive = |label: u8| -> [u8; 16] {
+            let (first, second) = secret.split_at(16);
+            let mut outer = Cmac::<Aes128>::new(&to_key(first));
+            outer.update(second);
+            let root: [u8; 16] = outer.finalize().into_bytes().into();
+            let mut inner = Cmac::<Aes128>::new(&root.into());
+            inner.update(&[label]);
+            inner.update(b"probity-pocketdb");
+            inner.finalize().into_bytes().into()
+        };
+        Self {
+            cipher_key: Zeroizing::new(derive(1)),
+            page_mac: Cmac::new(&derive(2).into()),
+            tag_mac: Cmac::new(&derive(3).into()),
+            counters: CipherCounters::default(),
+        }
+    }
+
+    /// Encrypts the payload in `page` in place and closes it with its code, which is returned.
+    pub(crate) fn close(&mut self, identity: &PageIdentity, page: &mut [u8]) -> [u8; MAC_BYTES] {
+        self.apply_cipher(identity, page);
+        let code = self.code(identity, page);
+        put(page, PAYLOAD_BYTES, &code);
+        code
+    }
+
+    /// Checks the code of `page` and decrypts its payload in place; returns the code.
+    pub(crate) fn open(
+        &mut self,
+        identity: &PageIdentity,
+        page: &mut [u8],
+    ) -> Result<[u8; MAC_BYTES]> {
+        let code = self.code(identity, page);
+        let found = page.get(PAYLOAD_BYTES..).unwrap_or(&[]);
+        let difference = code
+            .iter()
+            .zip(found)
+            .fold(0u8, |all, (a, b)| all | (a ^ b));
+        if difference != 0 || found.len() != MAC_BYTES {
+            return Err(Error::Tampered {
+                page: identity.page,
+                what: identity.description(),
+            });
+        }
+        self.apply_cipher(identity, page);
+        Ok(code)
+    }
+
+    /// The tag under which equal keys meet inside one page, and nowhere else.
+    pub(crate) fn tag(&mut self, domain: u64, place: u64, key: &[u8]) -> [u8; 16] {
+        let mut mac = self.tag_mac.clone();
+        mac.update(&domain.to_le_bytes());
+        mac.update(&place.to_le_bytes());
+        mac.update(key);
+        self.counters.tag_blocks += 1 + key.len().div_ceil(16) as u64;
+        mac.finalize().into_bytes().into()
+    }
+
+    /// The code of arbitrary bytes of the secure store.
+    pub(crate) fn root_code(&mut self, bytes: &[u8]) -> [u8; MAC_BYTES] {
+        let mut mac = self.page_mac.clone();
+        mac.update(b"root");
+        mac.update(bytes);
+        self.counters.mac_blocks += bytes.len().div_ceil(16) as u64;
+        mac.finalize().into_bytes().into()
+    }
+
+    fn code(&mut self, identity: &PageIdentity, page: &[u8]) -> [u8; MAC_BYTES] {
+        let mut mac = self.page_mac.clone();
+        mac.update(page.get(..PAYLOAD_BYTES).unwrap_or(&[]));
+        mac.update(&identity.page.to_le_bytes());
+        mac.update(&identity.epoch.to_le_bytes());
+        mac.update(&[identity.role, identity.table]);
+        mac.update(&identity.unit.to_le_bytes());
+        self.counters.mac_blocks += (PAGE_BYTES / 16) as u64 + 1;
+        mac.finalize().into_bytes().into()
+    }
+
+    fn apply_cipher(&mut self, identity: &PageIdentity, page: &mut [u8]) {
+        if identity.role == ROLE_KEY {
+            return;
+        }
+        // Physical page and epoch never repeat together, so no counter block does.
+        let mut start = [0u8; 16];
+        put(&mut start, 0, &identity.page.to_be_bytes());
+        put(&mut start, 4, &identity.epoch.to_be_bytes());
+        let mut cipher = ctr::Ctr32BE::<Aes128>::new(&(*self.cipher_key).into(), &start.into());
+        if let Some(payload) = page.get_mut(..PAYLOAD_BYTES) {
+            cipher.apply_keystream(payload);
+        }
+        self.counters.cipher_blocks += (PAYLOAD_BYTES / 16) as u64;
+    }
+}
+
+fn to_key(half: &[u8]) -> aes::cipher::Key<Aes128> {
+    crate::bytes::take::<16>(half, 0).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity() -> PageIdentity {
+        PageIdentity {
+            page: 3,
+            epoch: 9,
+            role: ROLE_DATA,
+            table: 1,
+            unit: 2,
+        }
+    }
+
+    #[test]
+    fn a_page_opens_only_under_its_own_identity() {
+        let mut seal = Seal::new(&[5; 32]);
+        let mut page = [0x41u8; PAGE_BYTES];
+        let code = seal.close(&identity(), &mut page);
+        assert!(page.windows(8).all(|part| part != [0x41; 8]));
+        let sealed = page;
+        assert_eq!(seal.open(&identity(), &mut page), Ok(code));
+        assert!(page[..PAYLOAD_BYTES].iter().all(|&byte| byte == 0x41));
+        let others = [
+            PageIdentity {
+                page: 4,
+                ..identity()
+            },
+            PageIdentity {
+                epoch: 8,
+                ..identity()
+            },
+            PageIdentity {
+                role: ROLE_JOIN,
+                ..identity()
+            },
+            PageIdentity {
+                table: 0,
+                ..identity()
+            },
+            PageIdentity {
+                unit: 3,
+                ..identity()
+            },
+        ];
+        for other in others {
+            let mut copy = sealed;
+            assert!(matches!(
+                seal.open(&other, &mut copy),
+                Err(Error::Tampered { .. })
+            ));
+        }
+        assert!(
+            Seal::new(&[6; 32])
+                .open(&identity(), &mut sealed.clone())
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_page_is_detected() {
+        let mut seal = Seal::new(&[5; 32]);
+        let mut page = [0u8; PAGE_BYTES];
+        seal.close(&identity(), &mut page);
+        for bit in 0..PAGE_BYTES * 8 {
+            let mut copy = page;
+            copy[bit / 8] ^= 1 << (bit % 8);
+            assert!(seal.open(&identity(), &mut copy).is_err(), "bit {bit}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! After a loss of power the store is exactly what was committed, wherever the power went.
+
+use probity_pocketdb::Store;
+use probity_pocketdb::flash::{PowerCut, Simulator, Torn};
+use probity_pocketdb::secure::MemoryStore;
+
+use crate::script::{INDEXES, MEMORY, Model, SECRET, WIDTHS, check, new_store, play};
+
+/// Commits of the script; enough for several units and for a rollback between them.
+const STEPS: u32 = 60;
+
+#[test]
+fn a_cut_at_every_program_and_erase_leaves_a_committed_state() {
+    let mut model = Model::default();
+    let mut store = new_store();
+    play(&mut store, &mut model, 0..STEPS).unwrap();
+    let (flash, _) = store.into_parts();
+    let counters = probity_pocketdb::flash::Nand::counters(&flash);
+    let operations = counters.programs + counters.erases;
+    assert!(operations > 100, "{operations}");
+    for torn in [Torn::Nothing, Torn::Prefix(700), Torn::Everything] {
+        for after in 0..operations {
+            let mut flash = Simulator::new(crate::script::BLOCKS);
+            flash.plan_cut(PowerCut { after, torn });
+            cut_once(
+                flash,
+                MemoryStore::new(crate::script::STORE_BYTES),
+                &format!("{torn:?} {after}"),
+            );
+        }
+    }
+}
+
+#[test]
+fn a_cut_at_every_write_of_the_secure_store_leaves_a_committed_state() {
+    let mut model = Model::default();
+    let mut store = new_store();
+    play(&mut store, &mut model, 0..STEPS).unwrap();
+    let writes = store.into_parts().1.writes();
+    for kept in [0, 100, 1000] {
+        for after in 0..writes {
+            let mut secure = MemoryStore::new(crate::script::STORE_BYTES);
+            secure.plan_cut(after, kept);
+            cut_once(
+                Simulator::new(crate::script::BLOCKS),
+                secure,
+                &format!("root {kept} {after}"),
+            );
+        }
+    }
+}
+
+/// Plays the script into the cut, opens again, compares, and goes on to the end.
+fn cut_once(flash: Simulator, secure: MemoryStore, place: &str) {
+    let devices = Devices { flash, secure };
+    let Some((store, mut model)) = devices.play_into_cut(place) else {
+        return;
+    };
+    let mut store = store;
+    // The commit in progress came to be or it did not; nothing in between.
+    if store.count(0) + store.count(1) != model.committed_total() {
+        model.accept_pending();
+    }
+    check(&mut store, &model, place);
+    store.verify().unwrap();
+    let next = model.steps;
+    play(&mut store, &mut model, next..next + 8).unwrap();
+    check(&mut store, &model, place);
+}
+
+struct Devices {
+    flash: Simulator,
+    secure: MemoryStore,
+}
+
+impl Devices {
+    /// The store as reopened after the cut with the model of it; nothing when creation was cut.
+    fn play_into_cut(self, place: &str) -> Option<(Store<Simulator, MemoryStore>, Model)> {
+        let mut model = Model::default();
+        let shared_flash = crate::script::Shared::new(self.flash);
+        let shared_secure = crate::script::Shared::new(self.secure);
+        let created = Store::create(
+            shared_flash.clone(),
+            shared_secure.clone(),
+            &SECRET,
+            &WIDTHS,
+            &INDEXES,
+            MEMORY,
+        );
+        let was_created = created.is_ok();
+        if let Ok(mut store) = created {
+            assert!(
+                play(&mut store, &mut model, 0..STEPS).is_err(),
+                "{place}: no cut"
+            );
+        }
+        let mut flash = shared_flash.copy();
+        let mut secure = shared_secure.copy();
+        flash.restore_power();
+        secure.restore_power();
+        match Store::open(flash, secure, MEMORY) {
+            Ok(store) => Some((store, model)),
+            Err(error) if was_created => panic!("{place}: {error}"),
+            // A store whose creation was interrupted does not open; nothing was committed to it.
+            Err(_) => None,
+        }
+    }
+}

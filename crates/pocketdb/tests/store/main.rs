@@ -1,0 +1,12 @@
+//! The store against its model: crashes, tampering, bounds and lookups.
+
+#[cfg(test)]
+mod bounds;
+#[cfg(test)]
+mod crash;
+#[cfg(test)]
+mod lookup;
+#[cfg(test)]
+mod script;
+#[cfg(test)]
+mod tamper;

@@ -1,0 +1,182 @@
+//! A deterministic script of transactions and the model its result is compared with.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::rc::Rc;
+
+use probity_pocketdb::flash::{FlashCounters, FlashError, Nand, PageState, Simulator};
+use probity_pocketdb::secure::MemoryStore;
+use probity_pocketdb::{IndexKey, Result, SecureStore, Store};
+
+pub(crate) const BLOCKS: u32 = 48;
+pub(crate) const STORE_BYTES: usize = 128 * 1024;
+pub(crate) const MEMORY: usize = 65_536;
+pub(crate) const SECRET: [u8; 32] = [0x5A; 32];
+/// An index of each table, so that crashes and attacks meet its pages as well.
+pub(crate) const INDEXES: [IndexKey; 2] = [
+    IndexKey {
+        table: 0,
+        at: 10,
+        bytes: 8,
+    },
+    IndexKey {
+        table: 1,
+        at: 0,
+        bytes: 30,
+    },
+];
+pub(crate) const WIDTHS: [u16; 2] = [160, 40];
+
+/// A device that survives the store which uses it.
+pub(crate) struct Shared<T>(Rc<RefCell<T>>);
+
+impl<T: Clone> Shared<T> {
+    pub(crate) fn new(inner: T) -> Self {
+        Self(Rc::new(RefCell::new(inner)))
+    }
+
+    pub(crate) fn change(&self, change: impl FnOnce(&mut T)) {
+        change(&mut self.0.borrow_mut());
+    }
+
+    pub(crate) fn copy(&self) -> T {
+        self.0.borrow().clone()
+    }
+}
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        Self(Rc::clone(&self.0))
+    }
+}
+
+impl Nand for Shared<Simulator> {
+    fn blocks(&self) -> u32 {
+        self.0.borrow().blocks()
+    }
+
+    fn read(
+        &mut self,
+        page: u32,
+        at: usize,
+        out: &mut [u8],
+    ) -> core::result::Result<PageState, FlashError> {
+        self.0.borrow_mut().read(page, at, out)
+    }
+
+    fn program(&mut self, page: u32, bytes: &[u8]) -> core::result::Result<(), FlashError> {
+        self.0.borrow_mut().program(page, bytes)
+    }
+
+    fn erase(&mut self, block: u32) -> core::result::Result<(), FlashError> {
+        self.0.borrow_mut().erase(block)
+    }
+
+    fn counters(&self) -> FlashCounters {
+        self.0.borrow().counters()
+    }
+}
+
+impl SecureStore for Shared<MemoryStore> {
+    fn capacity(&self) -> usize {
+        self.0.borrow().capacity()
+    }
+
+    fn read(&mut self, offset: usize, out: &mut [u8]) -> Result<()> {
+        self.0.borrow_mut().read(offset, out)
+    }
+
+    fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<()> {
+        self.0.borrow_mut().write(offset, bytes)
+    }
+}
+
+/// What the store must hold.
+#[derive(Default)]
+pub(crate) struct Model {
+    committed: [Vec<Vec<u8>>; 2],
+    pending: [Vec<Vec<u8>>; 2],
+    pub(crate) steps: u32,
+}
+
+impl Model {
+    pub(crate) fn committed_total(&self) -> u32 {
+        u32::try_from(self.committed[0].len() + self.committed[1].len()).unwrap()
+    }
+
+    pub(crate) fn accept_pending(&mut self) {
+        for (committed, pending) in self.committed.iter_mut().zip(&mut self.pending) {
+            committed.append(pending);
+        }
+    }
+
+    fn forget_pending(&mut self) {
+        self.pending.iter_mut().for_each(Vec::clear);
+    }
+}
+
+pub(crate) fn new_store() -> Store<Simulator, MemoryStore> {
+    let secure = MemoryStore::new(STORE_BYTES);
+    Store::create(
+        Simulator::new(BLOCKS),
+        secure,
+        &SECRET,
+        &WIDTHS,
+        &INDEXES,
+        MEMORY,
+    )
+    .unwrap()
+}
+
+/// The bytes of a row: recognisable, so that a leak of them into the image is found.
+pub(crate) fn row(table: usize, number: u32) -> Vec<u8> {
+    let text = format!("table {table} row {number:08} of the person;");
+    text.bytes()
+        .cycle()
+        .take(usize::from(WIDTHS[table]))
+        .collect()
+}
+
+/// Plays steps: transactions of 1 to 30 rows; every seventh is rolled back.
+pub(crate) fn play<F: Nand, S: SecureStore>(
+    store: &mut Store<F, S>,
+    model: &mut Model,
+    steps: Range<u32>,
+) -> Result<()> {
+    for step in steps {
+        model.forget_pending();
+        for number in 0..=((step * 13) % 30) {
+            let table = usize::from((step + number).is_multiple_of(3));
+            let bytes = row(table, step * 1000 + number);
+            store.insert(table, &bytes)?;
+            model.pending[table].push(bytes);
+        }
+        if step % 7 == 6 {
+            store.rollback();
+            model.forget_pending();
+        } else {
+            store.commit()?;
+            model.accept_pending();
+        }
+        model.steps = step + 1;
+    }
+    Ok(())
+}
+
+/// Every row of the model is in the store, and no other.
+pub(crate) fn check<F: Nand, S: SecureStore>(store: &mut Store<F, S>, model: &Model, place: &str) {
+    for (table, rows) in model.committed.iter().enumerate() {
+        assert_eq!(
+            store.count(table) as usize,
+            rows.len(),
+            "{place}: table {table}"
+        );
+        let mut found = vec![0; usize::from(WIDTHS[table])];
+        for (id, expected) in (1..).zip(rows) {
+            store
+                .read(table, id, &mut found)
+                .unwrap_or_else(|error| panic!("{place}: {error}"));
+            assert_eq!(&found, expected, "{place}: table {table} row {id}");
+        }
+    }
+}

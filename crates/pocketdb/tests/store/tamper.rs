@@ -1,0 +1,154 @@
+//! Whoever holds the flash can destroy the data, but not change, swap, remove or restore it.
+
+use probity_pocketdb::flash::{BLOCK_PAGES, PAGE_BYTES, Simulator};
+use probity_pocketdb::secure::MemoryStore;
+use probity_pocketdb::{Error, Store};
+
+use crate::script::{
+    BLOCKS, INDEXES, MEMORY, Model, STORE_BYTES, WIDTHS, check, new_store, play, row,
+};
+
+fn image() -> (Simulator, MemoryStore, Model) {
+    let mut model = Model::default();
+    let mut store = new_store();
+    play(&mut store, &mut model, 0..60).unwrap();
+    let (flash, secure) = store.into_parts();
+    (flash, secure, model)
+}
+
+/// Opens and reads everything; the rows are right or there is an error.
+fn survives(flash: &Simulator, secure: &MemoryStore, model: &Model, place: &str) -> bool {
+    match Store::open(flash.clone(), secure.clone(), MEMORY) {
+        Err(Error::Tampered { .. }) => false,
+        Err(error) => panic!("{place}: {error}"),
+        Ok(mut store) => match store.verify() {
+            Err(Error::Tampered { .. }) => false,
+            Err(error) => panic!("{place}: {error}"),
+            Ok(_) => {
+                check(&mut store, model, place);
+                true
+            }
+        },
+    }
+}
+
+/// Pages whose loss the store notices: those that hold committed rows.
+fn live_pages(flash: &Simulator, secure: &MemoryStore, model: &Model) -> Vec<u32> {
+    let programmed = (0..BLOCKS * BLOCK_PAGES).filter(|&page| flash.is_programmed(page));
+    let noticed = |&page: &u32| {
+        let mut copy = flash.clone();
+        copy.overwrite(page, &[0; PAGE_BYTES]);
+        !survives(&copy, secure, model, &format!("zeroed {page}"))
+    };
+    programmed.filter(noticed).collect()
+}
+
+#[test]
+fn flips_swaps_and_removals_never_change_an_answer() {
+    let (flash, secure, model) = image();
+    assert!(survives(&flash, &secure, &model, "untouched"));
+    let live = live_pages(&flash, &secure, &model);
+    // Two tables of at least two units, and the window.
+    assert!(live.len() > 40, "{}", live.len());
+    for (index, &page) in live.iter().enumerate() {
+        let place = format!("page {page}");
+        for bit in [0, 1_000 + index, PAGE_BYTES * 8 - 1] {
+            let mut copy = flash.clone();
+            copy.flip_bit(page, bit);
+            assert!(
+                !survives(&copy, &secure, &model, &place),
+                "{place} bit {bit}"
+            );
+        }
+        let other = live[(index + 1) % live.len()];
+        let mut swapped = flash.clone();
+        swapped.overwrite(page, flash.peek(other).unwrap());
+        swapped.overwrite(other, flash.peek(page).unwrap());
+        assert!(
+            !survives(&swapped, &secure, &model, &place),
+            "{place} and {other} swapped"
+        );
+        let mut erased = flash.clone();
+        erased.overwrite(page, &[0xFF; PAGE_BYTES]);
+        assert!(
+            !survives(&erased, &secure, &model, &place),
+            "{place} erased"
+        );
+    }
+}
+
+#[test]
+fn every_older_image_is_refused_under_the_present_root() {
+    let mut store = new_store();
+    let mut images = Vec::new();
+    for number in 0..250 {
+        store.insert(0, &row(0, number)).unwrap();
+        store.commit().unwrap();
+        let (flash, secure) = store.into_parts();
+        images.push(flash.clone());
+        store = Store::open(flash, secure, MEMORY).unwrap();
+    }
+    let (_, secure) = store.into_parts();
+    for (number, flash) in images.into_iter().enumerate() {
+        let opened = Store::open(flash, secure.clone(), MEMORY);
+        assert!(
+            matches!(opened.err(), Some(Error::Tampered { .. })),
+            "image {number}"
+        );
+    }
+}
+
+#[test]
+fn no_plaintext_reaches_the_image_and_pages_look_random() {
+    let (flash, _, _) = image();
+    let pages = (0..BLOCKS * BLOCK_PAGES).filter(|&page| flash.is_programmed(page));
+    let texts = ["table 0 ", "of the p", "person;t"];
+    for page in pages {
+        let cells = flash.peek(page).unwrap();
+        let leaked = |text: &&&str| cells.windows(8).any(|part| part == text.as_bytes());
+        assert_eq!(texts.iter().find(leaked), None, "page {page}");
+        let mut counts = [0u32; 256];
+        for &byte in cells {
+            counts[usize::from(byte)] += 1;
+        }
+        let share = |&count: &u32| f64::from(count) / 2048.0;
+        let entropy: f64 = counts
+            .iter()
+            .filter(|&&count| count > 0)
+            .map(|c| -share(c) * share(c).log2())
+            .sum();
+        assert!(entropy > 7.85, "page {page}: {entropy}");
+    }
+}
+
+#[test]
+fn a_foreign_newer_or_missing_root_is_refused_by_name() {
+    let (flash, secure, _) = image();
+    let open = |secure: MemoryStore| Store::open(flash.clone(), secure, MEMORY).err().unwrap();
+    assert!(matches!(
+        open(MemoryStore::new(STORE_BYTES)),
+        Error::Root(_)
+    ));
+    let mut newer = secure.clone();
+    newer.bytes_mut()[8] = 2;
+    assert_eq!(open(newer), Error::NewerFormat(2));
+    let mut secret = secure.clone();
+    secret.bytes_mut()[20] ^= 1;
+    assert!(matches!(open(secret), Error::Root(_)));
+    let mut other = Store::create(
+        Simulator::new(BLOCKS),
+        MemoryStore::new(STORE_BYTES),
+        &[1; 32],
+        &WIDTHS,
+        &INDEXES,
+        MEMORY,
+    )
+    .unwrap();
+    other.insert(0, &row(0, 1)).unwrap();
+    other.commit().unwrap();
+    assert!(matches!(open(other.into_parts().1), Error::Tampered { .. }));
+    assert!(matches!(
+        Store::open(Simulator::new(BLOCKS + 1), secure, MEMORY).err(),
+        Some(Error::Root(_))
+    ));
+}
