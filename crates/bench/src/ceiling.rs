@@ -130,9 +130,7 @@ fn columns(
     })?;
     let mut encoder = Encoder::default();
     encoder.begin(ColumnSet::ALL, 1);
-    for row in Rows::new(&rows) {
-        encoder.push(&row);
-    }
+    encoder.extend(&Rows::new(&rows).collect::<Vec<_>>());
     let parts = encoder.finish();
     Ok((parts.packed.to_vec(), parts.plain.to_vec(), entries))
 }

@@ -228,6 +228,9 @@ fn once(setting: &Setting, pools: &[Pool], path: &Path) -> Result<f64, BenchErro
     Ok(started.elapsed().as_secs_f64())
 }
 
+/// Entries given to one call of `append_batch`.
+const ENTRIES_AT_ONCE: usize = 64;
+
 /// Appends in batches, each batch to the next destination, as the seed's producers do.
 fn produce(
     setting: &Setting,
@@ -241,14 +244,17 @@ fn produce(
         .map(|name| log.appender(name))
         .collect::<Result<Vec<_>, LogError>>()?;
     let count = appenders.len();
+    // A producer hands over what it has at hand, not its whole batch at once: entries stay in the cache.
+    let at_once = setting.producer_batch.clamp(1, ENTRIES_AT_ONCE);
     let mut number: usize = 0;
-    pool.for_each(producer, setting.entries_per_producer, |entry| {
+    pool.for_each_batch(producer, setting.entries_per_producer, at_once, |entries| {
         let place = number / setting.producer_batch.max(1) % count;
-        number += 1;
-        match appenders.get_mut(place) {
-            Some(appender) => appender.append(entry).map(drop).map_err(BenchError::from),
-            None => Ok(()),
-        }
+        number += entries.len();
+        appenders
+            .get_mut(place)
+            .map_or(Ok(None), |appender| appender.append_batch(entries))
+            .map(drop)
+            .map_err(|(_, error)| BenchError::from(error))
     })
 }
 

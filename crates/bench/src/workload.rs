@@ -13,20 +13,24 @@ pub(crate) enum Shape {
     Mixed,
 }
 
-/// One entry's owned fields.
+/// Where one entry's fields are in the text of its pool, each behind the one before.
 struct Made {
-    key: Vec<u8>,
-    subject: String,
-    controller: String,
-    processor: String,
+    start: usize,
+    key: usize,
+    subject: usize,
+    controller: usize,
+    processor: usize,
+    payload: usize,
     action: &'static str,
-    payload: Vec<u8>,
     /// Nanoseconds since the entry before.
     step: i64,
 }
 
 /// Entries that a producer appends over and over, with advancing times.
+///
+/// Their fields lie side by side, as in the buffer of a request: a producer has what it appends at hand.
 pub(crate) struct Pool {
+    text: String,
     made: Vec<Made>,
 }
 
@@ -57,10 +61,11 @@ impl Pool {
     pub(crate) fn new(count: usize, payload_bytes: usize, shape: Shape, seed: u64) -> Self {
         let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         let zipf = (shape == Shape::Mixed).then(|| zipf_table(10_000));
+        let mut text = String::with_capacity(count * (payload_bytes + 80));
         let made = (0..count)
-            .map(|_| make(&mut random, payload_bytes, zipf.as_deref()))
+            .map(|_| make(&mut text, &mut random, payload_bytes, zipf.as_deref()))
             .collect();
-        Self { made }
+        Self { text, made }
     }
 
     /// Calls `visit` for `count` entries; the clock starts at a moment of its own for each producer.
@@ -70,12 +75,36 @@ impl Pool {
         count: u64,
         mut visit: impl FnMut(&Entry<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let start = FIRST_TIME.saturating_add(i64::try_from(producer).unwrap_or_default());
-        let mut time = start;
+        self.entries(producer, count)
+            .try_for_each(|entry| visit(&entry))
+    }
+
+    /// Calls `visit` for batches of up to `batch` of the `count` entries.
+    pub(crate) fn for_each_batch<E>(
+        &self,
+        producer: usize,
+        count: u64,
+        batch: usize,
+        mut visit: impl FnMut(&[Entry<'_>]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut entries = self.entries(producer, count);
+        let mut together = Vec::with_capacity(batch);
+        loop {
+            together.clear();
+            together.extend(entries.by_ref().take(batch.max(1)));
+            if together.is_empty() {
+                return Ok(());
+            }
+            visit(&together)?;
+        }
+    }
+
+    fn entries(&self, producer: usize, count: u64) -> impl Iterator<Item = Entry<'_>> {
+        let mut time = FIRST_TIME.saturating_add(i64::try_from(producer).unwrap_or_default());
         let count = usize::try_from(count).unwrap_or(usize::MAX);
-        self.made.iter().cycle().take(count).try_for_each(|made| {
+        self.made.iter().cycle().take(count).map(move |made| {
             time += made.step;
-            visit(&made.entry(time))
+            self.entry(made, time)
         })
     }
 
@@ -84,7 +113,7 @@ impl Pool {
         let each: u64 = self
             .made
             .iter()
-            .map(|made| row_bytes(&made.entry(FIRST_TIME)) as u64)
+            .map(|made| row_bytes(&self.entry(made, FIRST_TIME)) as u64)
             .sum();
         let entries = self.made.len() as u64;
         each * (count / entries.max(1))
@@ -92,26 +121,33 @@ impl Pool {
                 .made
                 .iter()
                 .take(usize::try_from(count % entries.max(1)).unwrap_or_default())
-                .map(|made| row_bytes(&made.entry(FIRST_TIME)) as u64)
+                .map(|made| row_bytes(&self.entry(made, FIRST_TIME)) as u64)
                 .sum::<u64>()
     }
 }
 
-impl Made {
+impl Pool {
     #[expect(clippy::expect_used, reason = "times of a run stay within this decade")]
-    fn entry(&self, time: i64) -> Entry<'_> {
+    #[inline]
+    fn entry<'a>(&'a self, made: &Made, time: i64) -> Entry<'a> {
         let time = Timestamp::from_nanoseconds(time).expect("within the range");
+        let field = |start, end| self.text.get(start..end).unwrap_or_default();
         Entry {
-            subjects: Subjects::joined(&self.subject),
-            controller: &self.controller,
-            processor: &self.processor,
-            payload: &self.payload,
-            ..Entry::new(time, self.action, &self.key)
+            subjects: Subjects::joined(field(made.key, made.subject)),
+            controller: field(made.subject, made.controller),
+            processor: field(made.controller, made.processor),
+            payload: field(made.processor, made.payload).as_bytes(),
+            ..Entry::new(time, made.action, field(made.start, made.key).as_bytes())
         }
     }
 }
 
-fn make(random: &mut Random, payload_bytes: usize, zipf: Option<&[f64]>) -> Made {
+fn make(
+    text: &mut String,
+    random: &mut Random,
+    payload_bytes: usize,
+    zipf: Option<&[f64]>,
+) -> Made {
     let user = match zipf {
         Some(table) => {
             let point = random.fraction();
@@ -119,46 +155,52 @@ fn make(random: &mut Random, payload_bytes: usize, zipf: Option<&[f64]>) -> Made
         }
         None => random.below(USERS) + 1,
     };
+    let start = text.len();
+    let mut field = |value: &str| {
+        text.push_str(value);
+        text.len()
+    };
     let attribute = pick(random, &ATTRIBUTES);
     Made {
-        key: format!("user/user_{user}/{attribute}").into_bytes(),
-        subject: format!("user_{user}"),
-        controller: format!("controller_{}", random.below(10) + 1),
-        processor: format!("processor_{}", random.below(20) + 1),
+        start,
+        key: field(&format!("user/user_{user}/{attribute}")),
+        subject: field(&format!("user_{user}")),
+        controller: field(&format!("controller_{}", random.below(10) + 1)),
+        processor: field(&format!("processor_{}", random.below(20) + 1)),
         action: pick(random, &ACTIONS),
-        payload: match zipf {
+        payload: field(&match zipf {
             Some(_) => mixed(random, payload_bytes),
             None => words(random, payload_bytes),
-        },
+        }),
         step: 300 + i64::try_from(random.below(400)).unwrap_or_default(),
     }
 }
 
 /// "the" twice as often as "data", joined by spaces and cut to size.
-fn words(random: &mut Random, bytes: usize) -> Vec<u8> {
-    let mut text = Vec::with_capacity(bytes + 8);
+fn words(random: &mut Random, bytes: usize) -> String {
+    let mut text = String::with_capacity(bytes + 8);
     while text.len() < bytes {
         if !text.is_empty() {
-            text.push(b' ');
+            text.push(' ');
         }
-        text.extend_from_slice(if random.below(3) < 2 { b"the" } else { b"data" });
+        text.push_str(if random.below(3) < 2 { "the" } else { "data" });
     }
     text.truncate(bytes);
     text
 }
 
 /// A fifth common words, a quarter numbers, punctuation and blanks, the rest random printable characters.
-fn mixed(random: &mut Random, bytes: usize) -> Vec<u8> {
-    let mut text = Vec::with_capacity(bytes + 16);
+fn mixed(random: &mut Random, bytes: usize) -> String {
+    let mut text = String::with_capacity(bytes + 16);
     while text.len() < bytes {
         match random.below(100) {
-            0..20 => text.extend_from_slice(pick(random, &COMMON).as_bytes()),
-            20..30 => {
-                text.extend_from_slice(pick(random, &["0", "1", "100", "404", "200"]).as_bytes());
-            }
-            30..35 => text.extend_from_slice(pick(random, &["{", "}", ":", ",", "\""]).as_bytes()),
-            35..45 => text.push(b' '),
-            _ => text.push(32 + u8::try_from(random.below(95)).unwrap_or_default()),
+            0..20 => text.push_str(pick(random, &COMMON)),
+            20..30 => text.push_str(pick(random, &["0", "1", "100", "404", "200"])),
+            30..35 => text.push_str(pick(random, &["{", "}", ":", ",", "\""])),
+            35..45 => text.push(' '),
+            _ => text.push(char::from(
+                32 + u8::try_from(random.below(95)).unwrap_or_default(),
+            )),
         }
     }
     text.truncate(bytes);

@@ -47,7 +47,7 @@ impl Server {
                 break;
             }
             let (_sender, receiver) = std::sync::mpsc::channel::<()>();
-            let _timeout = receiver.recv_timeout(Duration::from_millis(10));
+            let _elapsed = receiver.recv_timeout(Duration::from_millis(10));
         }
         Self {
             child,

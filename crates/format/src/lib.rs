@@ -40,6 +40,7 @@ pub mod record;
 pub mod row;
 pub mod seal;
 pub mod segment;
+mod short;
 pub mod stream;
 pub mod tile;
 pub mod tree;

@@ -5,6 +5,7 @@
 use crate::entry::{Entry, Outcome, Subjects, Timestamp};
 use crate::error::DecodeError;
 use crate::limits::ENTRY_BYTES_MAX;
+use crate::short::copy;
 use crate::wire::Reader;
 
 /// Bytes before the variable part of a row.
@@ -57,7 +58,7 @@ pub fn encode_row(entry: &Entry<'_>, out: &mut [u8]) {
         let Some((place, after)) = rest.split_at_mut_checked(field.len()) else {
             return;
         };
-        place.copy_from_slice(field);
+        copy(place, field);
         rest = after;
     }
 }

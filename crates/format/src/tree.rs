@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::DecodeError;
 
-/// Length of a [`Hash`] in bytes.
+/// Length of a [struct@Hash] in bytes.
 pub const HASH_BYTES: usize = 32;
 
 /// The root of the tree without leaves: SHA-256 of nothing (RFC 6962 section 2.1).

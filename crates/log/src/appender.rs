@@ -1,6 +1,7 @@
 //! A producer's handle: one copy into memory it owns, and a ticket that becomes a receipt.
 
 use std::collections::VecDeque;
+use std::slice;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ use crate::stream::{Run, Stream};
 
 /// Runs an appender remembers: tickets older than this many batches can no longer be redeemed.
 pub const RUNS_REMEMBERED: usize = 65_536;
+/// Entries of a batch that become visible together; what the sealers see is behind by no more.
+const BURST_ENTRIES: usize = 64;
 /// How long a wait for durability sleeps between looks; it is woken earlier by every commit.
 const COMMIT_WAIT: Duration = Duration::from_millis(100);
 
@@ -76,21 +79,23 @@ impl Appender {
     ///
     /// # Errors
     /// See [`AppendError`]; the entry was then not appended.
+    #[inline]
     pub fn append(&mut self, entry: &Entry<'_>) -> Result<Ticket, AppendError> {
-        entry.check()?;
-        self.append_checked(entry, Patience::Wait)
+        self.append_one(entry, Patience::Wait)
     }
 
     /// As [`Appender::append`], but fails at once when there is no room.
     ///
     /// # Errors
     /// See [`AppendError`]; the entry was then not appended.
+    #[inline]
     pub fn try_append(&mut self, entry: &Entry<'_>) -> Result<Ticket, AppendError> {
-        entry.check()?;
-        self.append_checked(entry, Patience::Refuse)
+        self.append_one(entry, Patience::Refuse)
     }
 
     /// Hands in entries in order; gives the ticket of the last, which covers those before.
+    ///
+    /// Cheaper for each entry than [`Appender::append`].
     ///
     /// # Errors
     /// The number of entries taken and why the next one was not.
@@ -98,11 +103,14 @@ impl Appender {
         &mut self,
         entries: &[Entry<'_>],
     ) -> Result<Option<Ticket>, (usize, AppendError)> {
-        let mut last = None;
-        for (taken, entry) in entries.iter().enumerate() {
-            last = Some(self.append(entry).map_err(|error| (taken, error))?);
+        let mut taken: usize = 0;
+        while let Some(rest) = entries.get(taken..).filter(|rest| !rest.is_empty()) {
+            let more = self
+                .append_some(rest, Patience::Wait)
+                .map_err(|error| (taken, error))?;
+            taken = taken.saturating_add(more);
         }
-        Ok(last)
+        Ok((taken > 0).then(|| Ticket(self.next.saturating_sub(1))))
     }
 
     /// Appends and waits until the entry is durable.
@@ -175,24 +183,48 @@ impl Appender {
     }
 
     #[inline]
-    fn append_checked(
+    fn append_one(&mut self, entry: &Entry<'_>, patience: Patience) -> Result<Ticket, AppendError> {
+        while self.append_some(slice::from_ref(entry), patience)? == 0 {}
+        Ok(Ticket(self.next.saturating_sub(1)))
+    }
+
+    /// Appends the first few of `entries`, which become visible together; none, but room for them, when the chunk was full.
+    #[inline]
+    fn append_some(
         &mut self,
-        entry: &Entry<'_>,
+        entries: &[Entry<'_>],
         patience: Patience,
-    ) -> Result<Ticket, AppendError> {
-        let bytes = row_bytes(entry);
-        loop {
-            if let Some(writer) = &mut self.writer
-                && self.in_chunk < self.core.options.frame_entries_max
-                && writer.append(bytes, |room| encode_row(entry, room)).is_ok()
-            {
-                let ticket = Ticket(self.next);
-                self.next = self.next.saturating_add(1);
-                self.in_chunk = self.in_chunk.saturating_add(1);
-                return Ok(ticket);
+    ) -> Result<usize, AppendError> {
+        let room = self
+            .core
+            .options
+            .frame_entries_max
+            .saturating_sub(self.in_chunk);
+        if let Some(writer) = &mut self.writer
+            && room > 0
+            && let Ok(mut burst) = writer.burst()
+        {
+            for entry in entries.iter().take(BURST_ENTRIES) {
+                let fits = burst.records() < room
+                    && entry.check().is_ok()
+                    && burst
+                        .push(row_bytes(entry), |room| encode_row(entry, room))
+                        .is_ok();
+                if !fits {
+                    break;
+                }
             }
-            self.next_chunk(patience)?;
+            let taken = burst.records();
+            if taken > 0 && burst.commit().is_ok() {
+                self.next = self.next.saturating_add(u64::from(taken));
+                self.in_chunk = self.in_chunk.saturating_add(taken);
+                return Ok(usize::try_from(taken).unwrap_or_default());
+            }
         }
+        // Not even the first was taken: because of itself, or because the chunk is full or closed.
+        entries.first().map_or(Ok(()), Entry::check)?;
+        self.next_chunk(patience)?;
+        Ok(0)
     }
 
     /// Hands over the chunk in use and takes an empty one.

@@ -44,12 +44,12 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     )
 }
 
-/// The end of a [`channel`] that values go in at. Clones share it.
+/// The end of a [`channel()`] that values go in at. Clones share it.
 pub struct Sender<T> {
     shared: Arc<Shared<T>>,
 }
 
-/// The end of a [`channel`] that values come out at. Clones share it; each value goes to one of them.
+/// The end of a [`channel()`] that values come out at. Clones share it; each value goes to one of them.
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
 }

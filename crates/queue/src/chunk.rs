@@ -30,6 +30,15 @@ pub struct ChunkWriter {
     chunk: Chunk,
 }
 
+/// Records on their way into a chunk; made by [`ChunkWriter::burst`]. Dropped without [`Burst::commit`] they are forgotten.
+pub struct Burst<'a> {
+    writing: Writing<'a>,
+    /// The chunk as it was found.
+    before: State,
+    /// As it will be.
+    after: State,
+}
+
 /// A handle that watches a chunk and may close it. Clones share it.
 ///
 /// When every handle, the writer and the reader are gone the chunk is too; a chunk never closed then loses its records.
@@ -78,9 +87,7 @@ impl ChunkWriter {
 
     /// Appends a record of `len` bytes that `write` fills in; gives its number in the chunk, from 0.
     ///
-    /// The slice given to `write` holds bytes of earlier uses; what is not overwritten becomes part of the record.
-    /// If `write` panics the record is not appended. Neither locks nor allocates nor calls the system, except
-    /// when the reader of a chunk closed meanwhile was done first: then it gives the memory back in its stead.
+    /// As a [`Burst`] of one.
     ///
     /// # Errors
     /// See [`AppendRefused`]. After [`AppendRefused::Closed`] `write` may have run in vain.
@@ -90,30 +97,81 @@ impl ChunkWriter {
         len: usize,
         write: impl FnOnce(&mut [u8]),
     ) -> Result<u32, AppendRefused> {
+        let mut burst = self.burst()?;
+        burst.push(len, write)?;
+        burst.commit()
+    }
+
+    /// Begins records that become visible together, which costs as much as one of them does alone.
+    ///
+    /// Whoever closes the chunk meanwhile does not wait: the burst is then refused as a whole when it commits.
+    ///
+    /// # Errors
+    /// [`AppendRefused::Closed`].
+    #[inline]
+    pub fn burst(&mut self) -> Result<Burst<'_>, AppendRefused> {
         let shared = &*self.chunk.shared;
         // Relaxed: of what can have changed only `CLOSED` and `READ` are another's, and the exchange checks them.
         let before = State(shared.word.load(Ordering::Relaxed));
         if before.is_closed() {
             return Err(AppendRefused::Closed);
         }
-        let after = before
-            .with_record(len, shared.bytes)
-            .ok_or(AppendRefused::NoRoom)?;
-        let writing = Writing::begin(shared, before)?;
-        // Exact: a length is at most the chunk's size.
-        let from = before.len() as usize;
-        // SAFETY: the flag `WRITING`, which `writing` holds, keeps the memory from being given back.
-        let memory = unsafe { shared.memory() };
-        // SAFETY: in bounds: `with_record` checked the end. Alone: there is one writer, borrowed exclusively here,
-        // and readers see only the committed prefix, which ends at `from`.
-        unsafe { memory.write(from, len, write) };
-        writing.commit(before, after)?;
-        Ok(before.records())
+        Ok(Burst {
+            writing: Writing::begin(shared, before)?,
+            before,
+            after: before,
+        })
     }
 
     /// The handle through which others watch and close this chunk.
     pub const fn chunk(&self) -> &Chunk {
         &self.chunk
+    }
+}
+
+impl Burst<'_> {
+    /// Adds a record of `len` bytes that `write` fills in.
+    ///
+    /// The slice given to `write` holds bytes of earlier uses; what is not overwritten becomes part of the record.
+    /// If `write` panics nothing of the burst is appended. Neither locks nor allocates nor calls the system.
+    ///
+    /// # Errors
+    /// [`AppendRefused::NoRoom`]; the records before it are still part of the burst.
+    #[inline]
+    pub fn push(&mut self, len: usize, write: impl FnOnce(&mut [u8])) -> Result<(), AppendRefused> {
+        let shared = self.writing.shared;
+        let after = self
+            .after
+            .with_record(len, shared.bytes)
+            .ok_or(AppendRefused::NoRoom)?;
+        // Exact: a length is at most the chunk's size.
+        let from = self.after.len() as usize;
+        // SAFETY: the flag `WRITING`, which `writing` holds, keeps the memory from being given back.
+        let memory = unsafe { shared.memory() };
+        // SAFETY: in bounds: `with_record` checked the end. Alone: there is one writer, borrowed exclusively by the
+        // burst, and readers see only the committed prefix, which ends at `before` and so not behind `from`.
+        unsafe { memory.write(from, len, write) };
+        self.after = after;
+        Ok(())
+    }
+
+    /// Records in the burst so far.
+    #[inline]
+    pub const fn records(&self) -> u32 {
+        self.after.records().saturating_sub(self.before.records())
+    }
+
+    /// Makes the records visible to whoever closes the chunk from now on; gives the number of the first in the chunk.
+    ///
+    /// Neither locks nor allocates nor calls the system, except when the reader of a chunk closed meanwhile
+    /// was done first: then it gives the memory back in its stead.
+    ///
+    /// # Errors
+    /// [`AppendRefused::Closed`]: the chunk was closed, and none of them is in it.
+    #[inline]
+    pub fn commit(self) -> Result<u32, AppendRefused> {
+        self.writing.commit(self.before, self.after)?;
+        Ok(self.before.records())
     }
 }
 
@@ -306,6 +364,15 @@ impl fmt::Debug for Shared {
         f.debug_struct("Shared")
             .field("state", &state)
             .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Burst<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Burst")
+            .field("before", &self.before)
+            .field("after", &self.after)
             .finish_non_exhaustive()
     }
 }

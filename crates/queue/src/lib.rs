@@ -3,7 +3,7 @@
 //! Three parts, each usable alone:
 //!
 //! - [`Ring`]: a bounded queue of values for many producers and many consumers; never blocks.
-//! - [`channel`]: the same with waiting, timeouts, batches and closing.
+//! - [`channel()`]: the same with waiting, timeouts, batches and closing.
 //! - [`Pool`], [`ChunkWriter`], [`Chunk`], [`SealedChunk`]: memory in which one producer lays down records of
 //!   any length with one copy each, that anyone may close, and that whoever closed it reads and gives back.
 //!
@@ -102,7 +102,7 @@ mod state;
 mod sync;
 
 pub use channel::{Receiver, Sender, channel};
-pub use chunk::{Chunk, ChunkWriter, SealedChunk};
+pub use chunk::{Burst, Chunk, ChunkWriter, SealedChunk};
 pub use error::{AppendRefused, ChunkSizeError, RecvError, Refusal, SendError};
 pub use pool::{CHUNK_BYTES_MAX, Pool};
 pub use ring::Ring;

@@ -106,7 +106,7 @@ impl<T> Ring<T> {
         // Room first: once slots are claimed nothing may fail.
         into.reserve(max.min(self.len()));
         let room = into.capacity().saturating_sub(into.len());
-        let Some(claim) = self.claim_full(max.min(room)) else {
+        let Some(claim) = self.claim_full(max.min(room).min(self.capacity())) else {
             return 0;
         };
         let mut position = claim.start;
@@ -150,7 +150,7 @@ impl<T> Ring<T> {
     /// As [`Ring::push_batch`], with the reason when nothing was taken. Takes nothing of nothing.
     #[inline]
     pub(crate) fn push_some(&self, values: &mut VecDeque<T>) -> Result<usize, Refusal> {
-        let claim = self.claim_free(values.len())?;
+        let claim = self.claim_free(values.len().min(self.capacity()))?;
         let mut position = claim.start;
         // The claim is no longer than `values`, and draining it runs no code of `T`.
         for value in values.drain(..claim.count) {
@@ -181,7 +181,7 @@ impl<T> Ring<T> {
         tail & CLOSED != 0 && self.head.load(Ordering::Relaxed) == tail >> 1
     }
 
-    /// Claims the next free positions, up to `max` in a row and at least one unless `max` is 0.
+    /// Claims the next free positions, up to `max` (at most the capacity) in a row and at least one unless `max` is 0.
     #[inline]
     fn claim_free(&self, max: usize) -> Result<Claim, Refusal> {
         // Relaxed: a guess; the compare-exchange checks it.
@@ -222,7 +222,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Claims the next filled positions, up to `max` in a row.
+    /// Claims the next filled positions, up to `max` (at most the capacity) in a row.
     #[inline]
     fn claim_full(&self, max: usize) -> Option<Claim> {
         // Relaxed: a guess; the compare-exchange checks it.
@@ -255,6 +255,8 @@ impl<T> Ring<T> {
     }
 
     /// How many slots in a row from `start` on, at most `max`, carry their position plus `turn` as their stamp.
+    ///
+    /// `max` is at most the capacity: seen from a `start` that others have left behind, a full lap could match again.
     #[inline]
     fn run(&self, start: usize, turn: usize, max: usize) -> usize {
         let mut position = start;
@@ -268,10 +270,6 @@ impl<T> Ring<T> {
             position = self.positions.advance(position, 1);
             count += 1;
         }
-        debug_assert!(
-            count <= self.positions.capacity,
-            "a slot matches one position at a time"
-        );
         count
     }
 

@@ -143,6 +143,18 @@ fn check_send(sender: &Sender<Counted>, value: Counted, closed: bool, full: bool
     (!closed && !full).then_some(number)
 }
 
+fn check_recv(receiver: &Receiver<Counted>, closed: bool, expected: Option<u32>) {
+    let nothing = if closed {
+        RecvError::Closed
+    } else {
+        RecvError::Empty
+    };
+    assert_eq!(
+        receiver.try_recv().map(|value| value.number),
+        expected.ok_or(nothing)
+    );
+}
+
 fn check_send_batch(
     sender: &Sender<Counted>,
     mut batch: VecDeque<Counted>,
@@ -170,7 +182,6 @@ fn check_recv_batch(receiver: &Receiver<Counted>, max: usize, closed: bool, expe
     }
 }
 
-#[expect(clippy::too_many_lines, reason = "one arm for each kind of step")]
 fn check_channel(capacity: usize, steps: &[QueueStep]) {
     let mut source = Source::default();
     let (sender, receiver) = channel(capacity);
@@ -187,15 +198,7 @@ fn check_channel(capacity: usize, steps: &[QueueStep]) {
                 let sent = check_send(sender, source.next(), closed, oracle.len() == capacity);
                 oracle.extend(sent);
             }
-            QueueStep::Pop => {
-                let received = receiver.try_recv().map(|value| value.number);
-                let nothing = if closed {
-                    RecvError::Closed
-                } else {
-                    RecvError::Empty
-                };
-                assert_eq!(received, oracle.pop_front().ok_or(nothing));
-            }
+            QueueStep::Pop => check_recv(receiver, closed, oracle.pop_front()),
             QueueStep::PushBatch(count) => {
                 let batch = source.several(count);
                 let taken = if closed {

@@ -188,9 +188,7 @@ fn column_seeds() -> Vec<Vec<u8>> {
     for set in [ColumnSet::ALL, ColumnSet::SHARED, ColumnSet::SUBJECT] {
         let mut encoder = Encoder::default();
         encoder.begin(set, 1);
-        for row in Rows::new(&rows) {
-            encoder.push(&row);
-        }
+        encoder.extend(&Rows::new(&rows).collect::<Vec<_>>());
         let parts = encoder.finish();
         let length = u16::try_from(parts.packed.len()).expect("a seed is short");
         seeds.push([&length.to_le_bytes(), parts.packed, parts.plain].concat());

@@ -10,6 +10,8 @@
 
 use alloc::vec::Vec;
 
+use crate::short::{ENDS_MAX, ends, same, wide_ends};
+
 /// Numbers words: the first distinct word is 0, the next 1, and so on. Reused from frame to frame.
 ///
 /// The hash is seeded for each frame, so that nobody who chooses words can make them collide.
@@ -19,43 +21,55 @@ pub(super) struct Dictionary {
     words: Vec<u8>,
     /// End of word i in `words`; its start is the end of the one before.
     ends: Vec<u32>,
-    counts: Vec<u32>,
-    seed: u64,
+    seeds: Seeds,
 }
 
+/// Everything a lookup needs but the word itself, so that it touches one cache line of the table.
 #[derive(Clone, Copy, Default)]
 struct Slot {
     tag: u32,
     /// The word's number plus one; 0 marks a free slot.
     number: u32,
+    start: u32,
+    length: u32,
 }
 
 const SLOTS_MIN: usize = 64;
+/// At least as many: more waste the cache, fewer lead to longer searches.
+const SLOTS_PER_WORD: usize = 2;
 /// An odd constant with well-mixed bits (the fractional part of the golden ratio).
 const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl Dictionary {
+    /// Forgets every word. The next frame will hardly have many more than the last one: the table is as large as that asks for.
     pub(super) fn reset(&mut self, seed: u64) {
+        let slots = (self.ends.len() * SLOTS_PER_WORD).next_power_of_two();
         self.words.clear();
         self.ends.clear();
-        self.counts.clear();
-        self.seed = seed;
-        if self.slots.is_empty() {
-            self.slots.resize(SLOTS_MIN, Slot::default());
+        self.seeds = Seeds::new(seed);
+        self.slots.clear();
+        self.slots.resize(slots.max(SLOTS_MIN), Slot::default());
+    }
+
+    /// Appends the number of each of `words` to `numbers`; they become known.
+    #[inline]
+    pub(super) fn number_all<'a>(
+        &mut self,
+        words: impl Iterator<Item = &'a [u8]> + Clone,
+        numbers: &mut Vec<u32>,
+    ) {
+        // Columns with one value are common (and empty ones more so): no hash for them.
+        if self.ends.len() == 1 && words.clone().all(|word| same(word, &self.words)) {
+            numbers.extend(words.map(|_| 0));
         } else {
-            self.slots.fill(Slot::default());
+            numbers.extend(words.map(|word| self.number(word)));
         }
     }
 
     /// The number of `word`, which becomes known.
     #[inline]
     pub(super) fn number(&mut self, word: &[u8]) -> u32 {
-        // Columns with one value are common (and empty ones more so): no hash for them.
-        if self.ends.len() == 1 && word == self.words.as_slice() {
-            self.counts[0] += 1;
-            return 0;
-        }
-        let hash = hash(self.seed, word);
+        let hash = self.seeds.hash(word);
         let tag = (hash >> 32) as u32;
         let mask = self.slots.len() - 1;
         let mut place = hash as usize & mask;
@@ -64,24 +78,17 @@ impl Dictionary {
             if slot.number == 0 {
                 return self.insert(word, tag, place);
             }
-            let number = slot.number - 1;
-            if slot.tag == tag && self.word(number) == word {
-                self.counts[number as usize] += 1;
-                return number;
+            if slot.tag == tag && same(self.word(slot), word) {
+                return slot.number - 1;
             }
             place = (place + 1) & mask;
         }
     }
 
     #[inline]
-    pub(super) fn word(&self, number: u32) -> &[u8] {
-        let number = number as usize;
-        let start = if number == 0 {
-            0
-        } else {
-            self.ends[number - 1] as usize
-        };
-        &self.words[start..self.ends[number] as usize]
+    fn word(&self, slot: Slot) -> &[u8] {
+        let start = slot.start as usize;
+        &self.words[start..start + slot.length as usize]
     }
 
     /// Number of distinct words.
@@ -100,68 +107,92 @@ impl Dictionary {
         self.ends.iter().zip(starts).map(|(end, start)| end - start)
     }
 
-    /// How often each word was asked for.
-    pub(super) fn counts(&self) -> &[u32] {
-        &self.counts
-    }
-
     #[cold]
     fn insert(&mut self, word: &[u8], tag: u32, place: usize) -> u32 {
         let number = self.ends.len() as u32;
-        self.words.extend_from_slice(word);
-        self.ends.push(self.words.len() as u32);
-        self.counts.push(1);
         self.slots[place] = Slot {
             tag,
             number: number + 1,
+            start: self.words.len() as u32,
+            length: word.len() as u32,
         };
-        if self.ends.len() * 2 > self.slots.len() {
+        self.words.extend_from_slice(word);
+        self.ends.push(self.words.len() as u32);
+        if self.ends.len() * SLOTS_PER_WORD > self.slots.len() {
             self.grow();
         }
         number
     }
 
     fn grow(&mut self) {
-        let slots = self.slots.len() * 4;
+        let slots = self.slots.len() * 2;
         self.slots.clear();
         self.slots.resize(slots, Slot::default());
         let mask = slots - 1;
-        for number in 0..self.ends.len() as u32 {
-            let hash = hash(self.seed, self.word(number));
+        let mut start = 0;
+        for (number, end) in self.ends.iter().enumerate() {
+            let hash = self.seeds.hash(&self.words[start as usize..*end as usize]);
             let mut place = hash as usize & mask;
             while self.slots[place].number != 0 {
                 place = (place + 1) & mask;
             }
             self.slots[place] = Slot {
                 tag: (hash >> 32) as u32,
-                number: number + 1,
+                number: number as u32 + 1,
+                start,
+                length: end - start,
             };
+            start = *end;
         }
     }
 }
 
-/// A fast keyed hash of short words: folded 64-bit multiplications over eight bytes at a time.
-#[inline]
-fn hash(seed: u64, word: &[u8]) -> u64 {
-    let (chunks, tail) = word.as_chunks::<8>();
-    let mut state = seed ^ (word.len() as u64).wrapping_mul(MIX);
-    for chunk in chunks {
-        state = fold(state ^ u64::from_le_bytes(*chunk), MIX);
-    }
-    if !tail.is_empty() {
-        let last = if let Some(end) = word.last_chunk::<8>() {
-            u64::from_le_bytes(*end)
-        } else if let (Some(first), Some(end)) = (tail.first_chunk::<4>(), tail.last_chunk::<4>()) {
-            u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*end))
-        } else {
-            let middle = tail[tail.len() / 2];
-            u64::from(tail[0]) << 16 | u64::from(middle) << 8 | u64::from(tail[tail.len() - 1])
-        };
-        state = fold(state ^ last, MIX);
-    }
-    fold(state, seed | 1)
+/// What hashes are keyed with.
+///
+/// Both halves of every multiplication are keyed: with one known, a word chosen to make that half 0 would hash to 0
+/// whatever the rest of it is.
+#[derive(Clone, Copy, Default)]
+struct Seeds {
+    first: u64,
+    last: u64,
 }
 
+impl Seeds {
+    fn new(seed: u64) -> Self {
+        Self {
+            first: seed,
+            last: fold(seed ^ MIX, seed.rotate_left(32) | 1),
+        }
+    }
+
+    /// A fast hash of short words: folded 64-bit multiplications over sixteen bytes at a time.
+    #[inline]
+    fn hash(self, word: &[u8]) -> u64 {
+        let state = (word.len() as u64).wrapping_mul(MIX);
+        if word.len() <= ENDS_MAX {
+            let (first, last) = ends(word);
+            return fold(first ^ self.first ^ state, last ^ self.last);
+        }
+        // The first and last 16 bytes, and whatever is between.
+        let (first, last) = wide_ends(word).unwrap_or_default();
+        let mut state = self.fold_wide(self.fold_wide(state, first), last);
+        let (chunks, _) = word.as_chunks::<16>();
+        for chunk in chunks.iter().take((word.len() - 1) / 16).skip(1) {
+            state = self.fold_wide(state, u128::from_le_bytes(*chunk));
+        }
+        state
+    }
+
+    #[inline]
+    fn fold_wide(self, state: u64, bytes: u128) -> u64 {
+        fold(
+            bytes as u64 ^ self.first ^ state,
+            (bytes >> 64) as u64 ^ self.last,
+        )
+    }
+}
+
+/// The two halves of the product, one over the other.
 #[inline]
 fn fold(left: u64, right: u64) -> u64 {
     let product = u128::from(left) * u128::from(right);
@@ -191,8 +222,30 @@ mod tests {
                 }
             }
             assert_eq!(dictionary.len(), 5000);
-            assert!(dictionary.counts().iter().all(|count| *count == 3));
-            assert_eq!(dictionary.word(4999), b"word4999");
+            assert!(dictionary.words().ends_with(b"word4998word4999"));
+        }
+    }
+
+    #[test]
+    fn words_that_differ_in_one_byte_spread_over_the_table() {
+        for length in [1, 3, 4, 7, 8, 12, 16, 17, 31, 32, 33, 48, 49, 100] {
+            let mut dictionary = Dictionary::default();
+            dictionary.reset(0x0123_4567_89AB_CDEF);
+            let mut hashes: Vec<u32> = Vec::new();
+            for place in 0..length {
+                for byte in 0..=255_u8 {
+                    let mut word = std::vec![b'x'; length];
+                    word[place] = byte;
+                    hashes.push(dictionary.seeds.hash(&word) as u32);
+                    dictionary.number(&word);
+                }
+            }
+            // One word is the same for every place; the others are distinct, and so are nearly all their hashes.
+            let distinct = length * 255 + 1;
+            assert_eq!(dictionary.len(), distinct);
+            hashes.sort_unstable();
+            hashes.dedup();
+            assert!(hashes.len() + 8 > distinct, "{length}: {}", hashes.len());
         }
     }
 

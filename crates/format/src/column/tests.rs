@@ -46,9 +46,7 @@ fn rows(count: usize, field: impl Fn(usize, usize) -> String) -> Vec<u8> {
 
 fn encode(encoder: &mut Encoder, rows: &[u8], set: ColumnSet) -> (Vec<u8>, Vec<u8>) {
     encoder.begin(set, 42);
-    for row in Rows::new(rows) {
-        encoder.push(&row);
-    }
+    encoder.extend(&Rows::new(rows).collect::<Vec<_>>());
     let parts = encoder.finish();
     (parts.packed.to_vec(), parts.plain.to_vec())
 }
