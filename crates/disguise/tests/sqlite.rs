@@ -7,6 +7,7 @@ use std::path::Path;
 use probity_disguise::Database;
 use probity_disguise::database::Sqlite;
 
+#[macro_use]
 mod suite;
 
 /// Random schedules tried in the gate.
@@ -27,107 +28,13 @@ fn connect() -> Box<dyn Database> {
     Box::new(database)
 }
 
-#[test]
-fn removal_takes_user_and_stories_and_keeps_moderations_under_placeholders() {
-    suite::removal_takes_user_and_stories_and_keeps_moderations_under_placeholders();
+macro_rules! tests {
+    ($($claim:ident)*) => {
+        $(#[test]
+        fn $claim() {
+            suite::$claim();
+        })*
+    };
 }
 
-#[test]
-fn anonymising_everybody_gives_each_row_and_column_its_own_placeholder() {
-    suite::anonymising_everybody_gives_each_row_and_column_its_own_placeholder();
-}
-
-#[test]
-fn rows_of_one_owner_and_group_share_a_placeholder() {
-    suite::rows_of_one_owner_and_group_share_a_placeholder();
-}
-
-#[test]
-fn a_join_chooses_rows_and_nothing_else() {
-    suite::a_join_chooses_rows_and_nothing_else();
-}
-
-#[test]
-fn removal_over_an_anonymisation_comes_back_anonymous_and_then_in_full() {
-    suite::removal_over_an_anonymisation_comes_back_anonymous_and_then_in_full();
-}
-
-#[test]
-fn the_older_disguise_may_be_revealed_first() {
-    suite::the_older_disguise_may_be_revealed_first();
-}
-
-#[test]
-fn chains_of_any_depth_unwind_in_any_order() {
-    suite::chains_of_any_depth_unwind_in_any_order();
-}
-
-#[test]
-fn values_overwritten_twice_come_back_in_any_order() {
-    suite::values_overwritten_twice_come_back_in_any_order();
-}
-
-#[test]
-fn owners_of_shared_rows_leave_and_return_in_any_order() {
-    suite::owners_of_shared_rows_leave_and_return_in_any_order();
-}
-
-#[test]
-fn shared_rows_removed_for_everybody_come_back_owner_by_owner() {
-    suite::shared_rows_removed_for_everybody_come_back_owner_by_owner();
-}
-
-#[test]
-fn the_application_wins_and_a_retry_finds_what_is_left() {
-    suite::the_application_wins_and_a_retry_finds_what_is_left();
-}
-
-#[test]
-fn a_changed_value_stays_and_the_rest_of_the_row_follows_the_choice() {
-    suite::a_changed_value_stays_and_the_rest_of_the_row_follows_the_choice();
-}
-
-#[test]
-fn rows_made_meanwhile_follow_the_policy() {
-    suite::rows_made_meanwhile_follow_the_policy();
-}
-
-#[test]
-fn only_the_right_credential_opens_anything() {
-    suite::only_the_right_credential_opens_anything();
-}
-
-#[test]
-fn what_is_forgotten_never_comes_back() {
-    suite::what_is_forgotten_never_comes_back();
-}
-
-#[test]
-fn wrong_specifications_change_nothing_and_name_their_place() {
-    suite::wrong_specifications_change_nothing_and_name_their_place();
-}
-
-#[test]
-fn users_without_a_key_are_refused_before_anything_changes() {
-    suite::users_without_a_key_are_refused_before_anything_changes();
-}
-
-#[test]
-fn random_schedules_end_where_they_began() {
-    suite::random_schedules_end_where_they_began();
-}
-
-#[test]
-fn a_cut_at_any_statement_changes_nothing() {
-    suite::a_cut_at_any_statement_changes_nothing();
-}
-
-#[test]
-fn every_kind_of_value_comes_back_bit_by_bit() {
-    suite::every_kind_of_value_comes_back_bit_by_bit();
-}
-
-#[test]
-fn forgetting_one_disguise_leaves_the_way_to_another() {
-    suite::forgetting_one_disguise_leaves_the_way_to_another();
-}
+for_every_claim!(tests);

@@ -6,6 +6,35 @@
     reason = "tests stop at the first surprise"
 )]
 
+/// Hands every claim to the macro called `$each`, so that all databases are held to the same list.
+macro_rules! for_every_claim {
+    ($each:ident) => {
+        $each! {
+            removal_takes_user_and_stories_and_keeps_moderations_under_placeholders
+            anonymising_everybody_gives_each_row_and_column_its_own_placeholder
+            rows_of_one_owner_and_group_share_a_placeholder
+            a_join_chooses_rows_and_nothing_else
+            removal_over_an_anonymisation_comes_back_anonymous_and_then_in_full
+            the_older_disguise_may_be_revealed_first
+            chains_of_any_depth_unwind_in_any_order
+            values_overwritten_twice_come_back_in_any_order
+            owners_of_shared_rows_leave_and_return_in_any_order
+            shared_rows_removed_for_everybody_come_back_owner_by_owner
+            the_application_wins_and_a_retry_finds_what_is_left
+            a_changed_value_stays_and_the_rest_of_the_row_follows_the_choice
+            rows_made_meanwhile_follow_the_policy
+            only_the_right_credential_opens_anything
+            what_is_forgotten_never_comes_back
+            forgetting_one_disguise_leaves_the_way_to_another
+            wrong_specifications_change_nothing_and_name_their_place
+            users_without_a_key_are_refused_before_anything_changes
+            random_schedules_end_where_they_began
+            a_cut_at_any_statement_changes_nothing
+            every_kind_of_value_comes_back_bit_by_bit
+        }
+    };
+}
+
 mod forum;
 mod schedule;
 
