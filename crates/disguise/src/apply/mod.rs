@@ -1,0 +1,427 @@
+//! Runs a plan in the caller's transaction and writes the records that a reveal needs.
+
+mod leave;
+mod placeholder;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::crypto::{KEY_BYTES, random};
+use crate::database::{Catalog, Database};
+use crate::error::Error;
+use crate::generate::Generator;
+use crate::plan::Step;
+use crate::record::{Bag, Change, Modified, Section};
+use crate::schema::{Known, Live};
+use crate::spec::Kind;
+use crate::store::{self, DisguiseId, Stage, Stored};
+use crate::table::{Write, delete, delete_keys, refuse_cascade, select, select_keys, update_keys};
+use crate::value::Value;
+
+/// How often ids are drawn anew when they are in use already.
+const TRIES_MAX: u32 = 16;
+
+/// How many of the last sections may belong to the step that is being written.
+const SECTIONS_A_STEP_MAX: usize = 16;
+
+/// What is asked of [`Engine::apply`](crate::Engine::apply).
+pub struct ApplyRequest<'a> {
+    /// The specification.
+    pub spec: &'a crate::Spec,
+    /// Whose rows; everybody's when absent.
+    pub user: Option<Value>,
+    /// Reaches also the rows of the user's pseudoprincipals; needs a user.
+    pub over: Option<crate::Credential<'a>>,
+    /// Values of the specification's parameters.
+    pub parameters: BTreeMap<String, Value>,
+    /// The time of the entry and of generated timestamps.
+    pub time: probity_format::Timestamp,
+}
+
+/// What a disguise did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Applied {
+    /// Its handle, needed to reveal it.
+    pub id: DisguiseId,
+    /// Rows touched in each table.
+    pub rows: BTreeMap<String, u64>,
+    /// Placeholder users made.
+    pub pseudoprincipals: u64,
+}
+
+/// One disguise in progress.
+pub(crate) struct Work<'a> {
+    pub(crate) database: &'a mut dyn Database,
+    pub(crate) live: &'a Live,
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) salt: &'a [u8],
+    pub(crate) now: &'a str,
+    /// The user and the pseudoprincipals reached, when a user is meant.
+    pub(crate) user: Option<&'a Value>,
+    pub(crate) own: BTreeSet<Vec<u8>>,
+    pub(crate) bags: BTreeMap<Vec<u8>, Bag>,
+    /// Registered principals met so far.
+    pub(crate) known: BTreeMap<Vec<u8>, ([u8; KEY_BYTES], bool)>,
+    /// Placeholders made by this disguise, which it must not touch again.
+    pub(crate) made: BTreeSet<Vec<u8>>,
+    pub(crate) applied: Applied,
+}
+
+impl Work<'_> {
+    pub(crate) fn run(&mut self, number: u32, step: &Step) -> Result<(), Error> {
+        let Some(table) = self.live.table(&step.table) else {
+            return Ok(());
+        };
+        let number = number.saturating_mul(2);
+        match &step.kind {
+            Kind::Remove => self.remove(number, table, step),
+            Kind::Modify { column, generator } => {
+                self.modify(number, table, step, column, generator)
+            }
+            Kind::Decorrelate { group_by, owners } => {
+                self.decorrelate(number, table, step, group_by, owners)
+            }
+        }
+    }
+
+    /// Stores all bags and gives the report.
+    pub(crate) fn finish(self, updates: u32) -> Result<Applied, Error> {
+        let mut stored = Vec::new();
+        for (owner, bag) in &self.bags {
+            let Some((public, pseudo)) = self.known.get(owner).copied() else {
+                return Err(Error::Unregistered {
+                    table: self.live.pseudo.table.clone(),
+                    rows: 1,
+                });
+            };
+            let disguise = self.applied.id.0;
+            stored.push(Stored {
+                bag,
+                public,
+                pseudo,
+                disguise,
+                updates,
+                stage: Stage::Disguised,
+            });
+        }
+        store::put_bags(self.database, self.salt, &stored)?;
+        Ok(self.applied)
+    }
+
+    fn count(&mut self, table: &Known, rows: usize) {
+        let count = self.applied.rows.entry(table.name.clone()).or_default();
+        *count = count.saturating_add(u64::try_from(rows).unwrap_or(u64::MAX));
+    }
+
+    /// Looks up the registrations of `ids` that were not met yet.
+    fn meet(&mut self, ids: &[&Value]) -> Result<(), Error> {
+        let unmet: BTreeSet<Vec<u8>> = ids
+            .iter()
+            .map(|id| id.principal())
+            .filter(|id| !self.known.contains_key(id))
+            .collect();
+        let unmet: Vec<Vec<u8>> = unmet.into_iter().collect();
+        self.known
+            .append(&mut store::principals(self.database, &unmet)?);
+        Ok(())
+    }
+
+    /// The bag for rows of `owner`: the user's own when there is one, else the owner's.
+    fn bag(&mut self, owner: &Value) -> Result<&mut Bag, Error> {
+        let owner = self.user.unwrap_or(owner).principal();
+        if !self.bags.contains_key(&owner) {
+            let seed = random()?;
+            let bag = Bag {
+                seed,
+                principals: Vec::new(),
+                speaks_for: Vec::new(),
+                sections: Vec::new(),
+            };
+            self.bags.insert(owner.clone(), bag);
+        }
+        self.bags.get_mut(&owner).ok_or(Error::Forged)
+    }
+
+    fn note(
+        &mut self,
+        owner: &Value,
+        number: u32,
+        table: &Known,
+        change: Change,
+    ) -> Result<(), Error> {
+        let table = table.name.clone();
+        let bag = self.bag(owner)?;
+        let same = |section: &&mut Section| section.step == number && section.table == table;
+        // A step writes at most a few kinds of sections: for each column and for whole rows.
+        let mut candidates = bag
+            .sections
+            .iter_mut()
+            .rev()
+            .take(SECTIONS_A_STEP_MAX)
+            .filter(same);
+        if !candidates.any(|section| joins(&mut section.change, &change)) {
+            bag.sections.push(Section {
+                step: number,
+                table,
+                change,
+            });
+        }
+        Ok(())
+    }
+
+    /// The owner whose bag a row's record goes to when no user is meant: the first one registered.
+    fn keeper<'r>(&self, table: &Known, columns: &[String], row: &'r [Value]) -> Option<&'r Value> {
+        table.owners.iter().find_map(|owner| {
+            let value = at(columns, row, owner)?;
+            self.known.contains_key(&value.principal()).then_some(value)
+        })
+    }
+
+    fn remove(&mut self, number: u32, table: &Known, step: &Step) -> Result<(), Error> {
+        refuse_cascade(self.database, self.catalog, table, &step.chosen)?;
+        let columns: Vec<String> = table
+            .catalog
+            .columns
+            .iter()
+            .map(|it| it.name.clone())
+            .collect();
+        let mut rows = select(self.database, &table.name, &columns, &step.chosen)?;
+        let selected = rows.len();
+        let users = table.name == self.live.pseudo.table;
+        if users {
+            rows.retain(|row| !self.is_made(&columns, row, &self.live.pseudo.id));
+        }
+        let owners: Vec<&Value> = rows
+            .iter()
+            .flat_map(|row| table.owners.iter().filter_map(|it| at(&columns, row, it)))
+            .collect();
+        if self.user.is_none() || users || table.owners.len() > 1 {
+            self.meet(&owners)?;
+        }
+        let (shared, plain) = self.split(table, &columns, rows);
+        let whole = shared.is_empty() && plain.len() == selected;
+        self.count(table, plain.len());
+        let mut keys = Vec::new();
+        let mut lost: u64 = 0;
+        for row in plain {
+            if !whole {
+                keys.push(picked(&columns, &row, &table.identity));
+            }
+            let keeper = self
+                .user
+                .or_else(|| self.keeper(table, &columns, &row))
+                .cloned();
+            let Some(keeper) = keeper else {
+                lost = lost.saturating_add(1);
+                continue;
+            };
+            if users && let Some(id) = at(&columns, &row, &self.live.pseudo.id).cloned() {
+                self.unregister(&keeper, id)?;
+            }
+            let change = Change::Removed {
+                shared: false,
+                columns: columns.clone(),
+                rows: vec![row],
+            };
+            self.note(&keeper, number, table, change)?;
+        }
+        if lost > 0 {
+            return Err(Error::Unregistered {
+                table: table.name.clone(),
+                rows: lost,
+            });
+        }
+        if whole {
+            delete(self.database, &table.name, &step.chosen)?;
+        } else {
+            delete_keys(self.database, &table.name, &table.identity, &keys)?;
+        }
+        self.remove_shared(number, table, &columns, shared)
+    }
+
+    fn unregister(&mut self, keeper: &Value, id: Value) -> Result<(), Error> {
+        if let Some((public, pseudo)) = self.known.get(&id.principal()).copied() {
+            store::unregister(self.database, &[id.principal()])?;
+            self.bag(keeper)?.principals.push((id, public, pseudo));
+        }
+        Ok(())
+    }
+
+    fn is_made(&self, columns: &[String], row: &[Value], column: &str) -> bool {
+        at(columns, row, column).is_some_and(|id| self.made.contains(&id.principal()))
+    }
+
+    fn modify(
+        &mut self,
+        number: u32,
+        table: &Known,
+        step: &Step,
+        column: &str,
+        generator: &Generator,
+    ) -> Result<(), Error> {
+        let mut columns = table.identity.clone();
+        for extra in table.owners.iter().map(String::as_str).chain([column]) {
+            if !columns.iter().any(|known| known == extra) {
+                columns.push(extra.to_owned());
+            }
+        }
+        let rows = select(self.database, &table.name, &columns, &step.chosen)?;
+        if self.user.is_none() {
+            let owners: Vec<&Value> = rows
+                .iter()
+                .flat_map(|row| table.owners.iter().filter_map(|it| at(&columns, row, it)))
+                .collect();
+            self.meet(&owners)?;
+        }
+        self.count(table, rows.len());
+        let mut lost: u64 = 0;
+        let mut changes = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let Some(keeper) = self
+                .user
+                .or_else(|| self.keeper(table, &columns, row))
+                .cloned()
+            else {
+                lost = lost.saturating_add(1);
+                continue;
+            };
+            let before = at(&columns, row, column).cloned().unwrap_or(Value::Null);
+            let after = generator.draw(&before, self.now)?;
+            let old = picked(&columns, row, &table.identity);
+            changes.push((keeper, old, before, after));
+        }
+        if lost > 0 {
+            return Err(Error::Unregistered {
+                table: table.name.clone(),
+                rows: lost,
+            });
+        }
+        let writes: Vec<Write<'_>> = changes
+            .iter()
+            .map(|(_, identity, _, after)| Write {
+                identity,
+                guard: None,
+                value: after,
+            })
+            .collect();
+        update_keys(self.database, table, column, &writes)?;
+        self.note_modified(number, table, column, changes)
+    }
+
+    fn note_modified(
+        &mut self,
+        number: u32,
+        table: &Known,
+        column: &str,
+        changes: Vec<(Value, Vec<Value>, Value, Value)>,
+    ) -> Result<(), Error> {
+        // What is stored may differ from what was drawn (a text column given a number): read it back.
+        let keys: Vec<Vec<Value>> = changes
+            .iter()
+            .map(|(_, old, _, after)| moved(table, old, column, after))
+            .collect();
+        let mut columns = table.identity.clone();
+        columns.push(column.to_owned());
+        let now = select_keys(self.database, &table.name, &columns, &table.identity, &keys)?;
+        let mut stored: BTreeMap<Vec<u8>, Value> = BTreeMap::new();
+        for mut row in now {
+            if let Some(value) = row.pop() {
+                stored.insert(encoded(&row), value);
+            }
+        }
+        for ((keeper, _, before, after), identity) in changes.into_iter().zip(keys) {
+            let after = stored.get(&encoded(&identity)).cloned().unwrap_or(after);
+            let change = Change::Modified {
+                identity: table.identity.clone(),
+                column: column.to_owned(),
+                rows: vec![Modified {
+                    identity,
+                    before,
+                    after,
+                }],
+            };
+            self.note(&keeper, number, table, change)?;
+        }
+        Ok(())
+    }
+}
+
+/// Moves the rows of `more` into `last` when both are of one kind and about the same columns.
+fn joins(last: &mut Change, more: &Change) -> bool {
+    match (last, more) {
+        (
+            Change::Removed { shared, rows, .. },
+            Change::Removed {
+                shared: also,
+                rows: more,
+                ..
+            },
+        ) if shared == also => {
+            rows.extend_from_slice(more);
+            true
+        }
+        (
+            Change::Modified { column, rows, .. },
+            Change::Modified {
+                column: also,
+                rows: more,
+                ..
+            },
+        )
+        | (
+            Change::Decorrelated { column, rows, .. },
+            Change::Decorrelated {
+                column: also,
+                rows: more,
+                ..
+            },
+        ) if column == also => {
+            rows.extend_from_slice(more);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// The value of `column` in `row`.
+pub(crate) fn at<'r>(columns: &[String], row: &'r [Value], column: &str) -> Option<&'r Value> {
+    columns
+        .iter()
+        .position(|known| known == column)
+        .and_then(|index| row.get(index))
+}
+
+/// Replaces the value of `column` in `row`.
+pub(crate) fn put(columns: &[String], row: &mut [Value], column: &str, value: Value) {
+    if let Some(place) = columns
+        .iter()
+        .position(|known| known == column)
+        .and_then(|index| row.get_mut(index))
+    {
+        *place = value;
+    }
+}
+
+/// The values of `wanted` in `row`.
+pub(crate) fn picked(columns: &[String], row: &[Value], wanted: &[String]) -> Vec<Value> {
+    wanted
+        .iter()
+        .filter_map(|column| at(columns, row, column).cloned())
+        .collect()
+}
+
+/// The identity that a row has after `column` got `value`.
+fn moved(table: &Known, identity: &[Value], column: &str, value: &Value) -> Vec<Value> {
+    let mut identity = identity.to_vec();
+    put(&table.identity, &mut identity, column, value.clone());
+    identity
+}
+
+/// Values as bytes, to compare and sort them.
+pub(crate) fn encoded(values: &[Value]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for value in values {
+        value.encode(&mut out);
+    }
+    out
+}

@@ -1,0 +1,264 @@
+//! Placeholder users: made here, and rows re-pointed to them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{TRIES_MAX, Work, at, encoded, moved, picked};
+use crate::error::Error;
+use crate::plan::Step;
+use crate::principal::pseudo_key;
+use crate::record::{Change, Modified, SpeaksFor};
+use crate::schema::Known;
+use crate::store;
+use crate::table::{Inserted, Write, existing, insert, runs, select, update_keys};
+use crate::value::Value;
+
+/// An owner to replace, and the id of the placeholder when it is given.
+type Wanted = Vec<(Value, Option<Value>)>;
+
+impl Work<'_> {
+    /// Draws ids that no user has.
+    pub(super) fn free_ids(&mut self, count: usize) -> Result<Vec<Value>, Error> {
+        let pseudo = &self.live.pseudo;
+        let generator = pseudo
+            .columns
+            .iter()
+            .find(|(column, _)| *column == pseudo.id);
+        let Some((_, generator)) = generator else {
+            return Err(Error::Forged);
+        };
+        let mut ids: Vec<Value> = Vec::with_capacity(count);
+        let mut drawn: BTreeSet<Vec<u8>> = BTreeSet::new();
+        for _ in 0..TRIES_MAX {
+            let mut fresh = Vec::new();
+            while ids.len().saturating_add(fresh.len()) < count {
+                let id = generator.draw(&Value::Null, self.now)?;
+                if drawn.insert(id.principal()) {
+                    fresh.push(id);
+                } else if drawn.len() < count {
+                    // A small range: what is drawn twice is left for the next try.
+                    break;
+                }
+            }
+            let taken = existing(self.database, &pseudo.table, &pseudo.id, &fresh)?;
+            ids.extend(fresh.into_iter().filter(|id| {
+                !taken.contains(&id.principal()) && !self.known.contains_key(&id.principal())
+            }));
+            if ids.len() >= count {
+                return Ok(ids);
+            }
+        }
+        Err(Error::NoFreeId {
+            table: pseudo.table.clone(),
+            tries: TRIES_MAX,
+        })
+    }
+
+    /// Makes a placeholder user for each owner, with a given id or a new one, and notes who speaks for it.
+    pub(super) fn make(&mut self, wanted: &[(Value, Option<Value>)]) -> Result<Vec<Value>, Error> {
+        let missing = wanted.iter().filter(|(_, id)| id.is_none()).count();
+        let mut fresh = self.free_ids(missing)?.into_iter();
+        let pseudo = &self.live.pseudo;
+        let columns: Vec<String> = pseudo
+            .columns
+            .iter()
+            .map(|(column, _)| column.clone())
+            .collect();
+        let mut ids = Vec::with_capacity(wanted.len());
+        let mut rows = Vec::with_capacity(wanted.len());
+        let mut principals = Vec::with_capacity(wanted.len());
+        for (owner, id) in wanted {
+            let id = id.clone().or_else(|| fresh.next()).ok_or(Error::Forged)?;
+            let mut row = Vec::with_capacity(columns.len());
+            for (column, generator) in &pseudo.columns {
+                let own = *column == pseudo.id;
+                row.push(if own {
+                    id.clone()
+                } else {
+                    generator.draw(&Value::Null, self.now)?
+                });
+            }
+            let bag = self.bag(owner)?;
+            let index = u32::try_from(bag.speaks_for.len()).unwrap_or(u32::MAX);
+            bag.speaks_for.push(SpeaksFor {
+                old: owner.clone(),
+                new: id.clone(),
+                index,
+                gone: false,
+            });
+            let public = pseudo_key(&bag.seed, index)?.public()?;
+            principals.push((id.principal(), public));
+            self.made.insert(id.principal());
+            rows.push(row);
+            ids.push(id);
+        }
+        for run in runs(&rows, columns.len()) {
+            if insert(self.database, &pseudo.table, &columns, run)? == Inserted::Refused {
+                let what = format!("a placeholder row breaks a constraint of {}", pseudo.table);
+                return Err(Error::Value { what });
+            }
+        }
+        store::register(self.database, &principals, true)?;
+        let count = u64::try_from(ids.len()).unwrap_or(u64::MAX);
+        self.applied.pseudoprincipals = self.applied.pseudoprincipals.saturating_add(count);
+        Ok(ids)
+    }
+
+    pub(super) fn decorrelate(
+        &mut self,
+        number: u32,
+        table: &Known,
+        step: &Step,
+        group_by: &[String],
+        owners: &[String],
+    ) -> Result<(), Error> {
+        let mut columns = table.identity.clone();
+        for extra in owners.iter().chain(group_by) {
+            if !columns.contains(extra) {
+                columns.push(extra.clone());
+            }
+        }
+        let rows = select(self.database, &table.name, &columns, &step.chosen)?;
+        let all: Vec<&Value> = rows
+            .iter()
+            .flat_map(|row| owners.iter().filter_map(|it| at(&columns, row, it)))
+            .collect();
+        if self.user.is_none() {
+            self.meet(&all)?;
+        }
+        self.count(table, rows.len());
+        let mut identities: Vec<Vec<Value>> = rows
+            .iter()
+            .map(|row| picked(&columns, row, &table.identity))
+            .collect();
+        for column in owners {
+            self.decorrelate_column(
+                number,
+                table,
+                &columns,
+                &rows,
+                &mut identities,
+                (column, group_by),
+            )?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn decorrelate_column(
+        &mut self,
+        number: u32,
+        table: &Known,
+        columns: &[String],
+        rows: &[Vec<Value>],
+        identities: &mut [Vec<Value>],
+        (column, group_by): (&String, &[String]),
+    ) -> Result<(), Error> {
+        let (wanted, chosen) = self.grouped(table, columns, rows, column, group_by)?;
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let ids = self.make(&wanted)?;
+        let mut writes = Vec::with_capacity(chosen.len());
+        for (index, group) in &chosen {
+            if let (Some(identity), Some(id)) = (identities.get(*index), ids.get(*group)) {
+                writes.push(Write {
+                    identity,
+                    guard: None,
+                    value: id,
+                });
+            }
+        }
+        update_keys(self.database, table, column, &writes)?;
+        for (index, group) in chosen {
+            let (Some(identity), Some(id), Some((owner, _))) =
+                (identities.get_mut(index), ids.get(group), wanted.get(group))
+            else {
+                continue;
+            };
+            *identity = moved(table, identity, column, id);
+            let record = Modified {
+                identity: identity.clone(),
+                before: owner.clone(),
+                after: id.clone(),
+            };
+            let change = Change::Decorrelated {
+                identity: table.identity.clone(),
+                column: column.clone(),
+                rows: vec![record],
+            };
+            self.note(owner, number, table, change)?;
+        }
+        Ok(())
+    }
+
+    /// The placeholders needed for a column, one a group, and for each row chosen the number of its group.
+    pub(super) fn grouped(
+        &mut self,
+        table: &Known,
+        columns: &[String],
+        rows: &[Vec<Value>],
+        column: &str,
+        group_by: &[String],
+    ) -> Result<(Wanted, Vec<(usize, usize)>), Error> {
+        let mut groups: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
+        let mut wanted = Wanted::new();
+        let mut chosen: Vec<(usize, usize)> = Vec::new();
+        let mut unregistered = Vec::new();
+        for (index, row) in rows.iter().enumerate() {
+            let Some(owner) = at(columns, row, column).filter(|it| !it.is_nobody()) else {
+                continue;
+            };
+            let id = owner.principal();
+            let meant = if self.user.is_some() {
+                self.own.contains(&id)
+            } else {
+                !self.made.contains(&id)
+            };
+            if !meant {
+                continue;
+            }
+            if self.user.is_none() && !self.known.contains_key(&id) {
+                unregistered.push(owner.clone());
+                continue;
+            }
+            let mut key = vec![owner.clone()];
+            key.extend(
+                group_by
+                    .iter()
+                    .filter_map(|it| at(columns, row, it).cloned()),
+            );
+            if group_by.is_empty() {
+                key.push(Value::UInt(u64::try_from(index).unwrap_or(u64::MAX)));
+            }
+            let next = wanted.len();
+            let group = *groups.entry(encoded(&key)).or_insert(next);
+            if group == next {
+                wanted.push((owner.clone(), None));
+            }
+            chosen.push((index, group));
+        }
+        self.refuse_unregistered(table, &unregistered)?;
+        Ok((wanted, chosen))
+    }
+
+    /// Owners that have an account but no key can never come back; owners without account are nobody.
+    pub(super) fn refuse_unregistered(
+        &mut self,
+        table: &Known,
+        owners: &[Value],
+    ) -> Result<(), Error> {
+        let pseudo = &self.live.pseudo;
+        let there = existing(self.database, &pseudo.table, &pseudo.id, owners)?;
+        let rows = owners
+            .iter()
+            .filter(|owner| there.contains(&owner.principal()))
+            .count();
+        if rows > 0 {
+            let rows = u64::try_from(rows).unwrap_or(u64::MAX);
+            return Err(Error::Unregistered {
+                table: table.name.clone(),
+                rows,
+            });
+        }
+        Ok(())
+    }
+}

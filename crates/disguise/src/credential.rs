@@ -1,0 +1,187 @@
+//! What a person proves their right with: the private key, a password or a recovery token.
+//!
+//! Password and token each wrap the private key. The wrapped key lies under a name that only the right password
+//! or token gives, so that a stolen database tells neither who has one nor whether a guess was right short of
+//! one full key derivation a guess.
+
+use argon2::{Algorithm, Argon2, Params, Version};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha2::{Digest as _, Sha256};
+use zeroize::{Zeroize as _, Zeroizing};
+
+use crate::crypto::{KEY_BYTES, SecretKey, derive, open_part, random, seal_part};
+use crate::database::Database;
+use crate::error::Error;
+use crate::store::{CREDENTIALS, bytes};
+use crate::table::{delete_keys, insert_all, select_keys};
+use crate::value::Value;
+
+/// Bytes of a recovery token.
+const TOKEN_BYTES: usize = 20;
+
+/// How much work a password costs, for the person and for whoever guesses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyCost {
+    /// Memory in KiB.
+    pub memory_kib: u32,
+    /// Passes over it.
+    pub passes: u32,
+}
+
+impl KeyCost {
+    /// What OWASP recommends for Argon2id: 19 MiB, two passes.
+    pub const DEFAULT: Self = Self {
+        memory_kib: 19 * 1024,
+        passes: 2,
+    };
+    /// The least that Argon2id accepts; for tests only, never for people.
+    pub const DANGER_LEAST: Self = Self {
+        memory_kib: 8,
+        passes: 1,
+    };
+}
+
+/// 160 random bits that open what the private key opens.
+pub struct RecoveryToken([u8; TOKEN_BYTES]);
+
+impl Drop for RecoveryToken {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl RecoveryToken {
+    pub(crate) fn generate() -> Result<Self, Error> {
+        Ok(Self(random()?))
+    }
+
+    /// The token as its owner keeps it.
+    pub fn expose(&self) -> String {
+        URL_SAFE_NO_PAD.encode(self.0)
+    }
+
+    /// The token from what its owner kept.
+    ///
+    /// # Errors
+    /// [`Error::WrongCredential`] when it has another form.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let bytes = URL_SAFE_NO_PAD
+            .decode(text.trim())
+            .map_err(|_form| Error::WrongCredential)?;
+        <[u8; TOKEN_BYTES]>::try_from(bytes)
+            .map(Self)
+            .map_err(|_length| Error::WrongCredential)
+    }
+}
+
+/// What a caller presents; it has no `Debug` and is never stored.
+#[non_exhaustive]
+pub enum Credential<'a> {
+    /// The private key itself.
+    Key(&'a SecretKey),
+    /// The password given at registration.
+    Password(&'a str),
+    /// The recovery token given out at registration.
+    Token(&'a RecoveryToken),
+}
+
+/// The name and the wrapping key of a credential of `user`; the same work whether it is right or not.
+fn stretched(
+    salt: &[u8],
+    user: &Value,
+    credential: &Credential<'_>,
+    cost: KeyCost,
+) -> Result<([u8; 16], Zeroizing<[u8; KEY_BYTES]>), Error> {
+    let mut hash = Sha256::new();
+    hash.update(b"probity disguise credential\0");
+    hash.update(salt);
+    hash.update(user.principal());
+    let own_salt = hash.finalize();
+    let mut stretched = Zeroizing::new([0; KEY_BYTES]);
+    match credential {
+        Credential::Key(_) => return Err(Error::WrongCredential),
+        Credential::Password(password) => {
+            let failed = |_library| Error::Crypto {
+                doing: "deriving a key from a password",
+            };
+            let params =
+                Params::new(cost.memory_kib, cost.passes, 1, Some(KEY_BYTES)).map_err(failed)?;
+            Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+                .hash_password_into(password.as_bytes(), &own_salt, stretched.as_mut_slice())
+                .map_err(failed)?;
+        }
+        Credential::Token(token) => {
+            let mut hash = Sha256::new();
+            hash.update(own_salt);
+            hash.update(token.0);
+            stretched.copy_from_slice(&hash.finalize());
+        }
+    }
+    let name = derive(&stretched, b"credential name", b"")?;
+    let key = Zeroizing::new(derive(&stretched, b"credential key", b"")?);
+    Ok((name, key))
+}
+
+/// Stores the private key of `user` wrapped under a password or a token.
+pub(crate) fn put(
+    database: &mut dyn Database,
+    salt: &[u8],
+    user: &Value,
+    key: &SecretKey,
+    credential: &Credential<'_>,
+    cost: KeyCost,
+) -> Result<(), Error> {
+    let (name, wrapping) = stretched(salt, user, credential, cost)?;
+    let mut wrapped = key.expose().to_vec();
+    seal_part(&wrapping, 0, &mut wrapped)?;
+    insert_all(
+        database,
+        CREDENTIALS,
+        &["id", "wrapped"],
+        &[vec![bytes(&name), Value::Bytes(wrapped)]],
+    )
+}
+
+/// Removes what [`put`] stored; the credential opens nothing afterwards.
+pub(crate) fn remove(
+    database: &mut dyn Database,
+    salt: &[u8],
+    user: &Value,
+    credential: &Credential<'_>,
+    cost: KeyCost,
+) -> Result<(), Error> {
+    let (name, _) = stretched(salt, user, credential, cost)?;
+    delete_keys(
+        database,
+        CREDENTIALS,
+        &["id".to_owned()],
+        &[vec![bytes(&name)]],
+    )?;
+    Ok(())
+}
+
+/// The private key that `credential` stands for.
+pub(crate) fn recover(
+    database: &mut dyn Database,
+    salt: &[u8],
+    user: &Value,
+    credential: &Credential<'_>,
+    cost: KeyCost,
+) -> Result<SecretKey, Error> {
+    if let Credential::Key(key) = credential {
+        return Ok(SecretKey::from_bytes(*key.expose()));
+    }
+    let (name, wrapping) = stretched(salt, user, credential, cost)?;
+    let (columns, by) = (["wrapped".to_owned()], ["id".to_owned()]);
+    let rows = select_keys(database, CREDENTIALS, &columns, &by, &[vec![bytes(&name)]])?;
+    let Some(Value::Bytes(wrapped)) = rows.into_iter().flatten().next() else {
+        return Err(Error::WrongCredential);
+    };
+    let mut wrapped = Zeroizing::new(wrapped);
+    open_part(&wrapping, 0, &mut wrapped).map_err(|_forged| Error::WrongCredential)?;
+    <[u8; KEY_BYTES]>::try_from(wrapped.as_slice())
+        .map(SecretKey::from_bytes)
+        .map_err(|_length| Error::WrongCredential)
+}

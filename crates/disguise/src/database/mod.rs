@@ -1,0 +1,253 @@
+//! The seam to a database: what the engine needs of one, and how its dialect differs.
+
+#[cfg(feature = "postgres")]
+mod postgres;
+mod sqlite;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+#[cfg(feature = "postgres")]
+pub use postgres::Postgres;
+pub use sqlite::Sqlite;
+
+use crate::value::Value;
+
+/// The most parameters that one statement may carry, below every engine's own limit.
+pub(crate) const PARAMETERS_MAX: usize = 8_000;
+
+/// Which SQL a database speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Dialect {
+    /// `SQLite` 3.35 or later.
+    Sqlite,
+    /// `PostgreSQL` 12 or later.
+    Postgres,
+}
+
+impl Dialect {
+    /// `name` as a quoted identifier.
+    pub fn quote(self, name: &str) -> String {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    }
+
+    /// What follows the columns of the engine's own tables.
+    pub(crate) const fn table_end(self) -> &'static str {
+        match self {
+            // Without a row number nothing tells in which order rows were written.
+            Self::Sqlite => " WITHOUT ROWID",
+            Self::Postgres => "",
+        }
+    }
+
+    /// A parameter of a column's type, where nothing else tells the database.
+    pub(crate) fn typed(self, column: Option<&Column>) -> String {
+        match (self, column) {
+            (Self::Postgres, Some(column)) => format!("?::{}", column.declared),
+            _ => "?".to_owned(),
+        }
+    }
+
+    /// The column type of the engine's own binary columns.
+    pub(crate) const fn binary(self) -> &'static str {
+        match self {
+            Self::Sqlite => "BLOB",
+            Self::Postgres => "BYTEA",
+        }
+    }
+}
+
+/// What went wrong, as far as the engine must know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DatabaseErrorKind {
+    /// A primary key or unique constraint.
+    Unique,
+    /// Any other constraint.
+    Constraint,
+    /// Another transaction is in the way; the whole operation may be tried again.
+    Busy,
+    /// Anything else.
+    Other,
+}
+
+/// An error of the database.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct DatabaseError {
+    /// What went wrong.
+    pub kind: DatabaseErrorKind,
+    /// The database's words, which may quote the statement but never a bound value.
+    pub message: String,
+}
+
+/// One column as the catalog describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// Its declared type in the database's words.
+    pub declared: String,
+    /// Whether it may be NULL.
+    pub nullable: bool,
+}
+
+impl Column {
+    /// Whether values are integers.
+    pub fn is_integer(&self) -> bool {
+        self.declared.to_ascii_uppercase().contains("INT")
+    }
+}
+
+/// What the database does to referring rows when a row is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnDelete {
+    /// It refuses.
+    Refuse,
+    /// It removes them or empties their columns, unseen by the engine.
+    Change,
+}
+
+/// A declared foreign key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ForeignKey {
+    /// The referring columns.
+    pub columns: Vec<String>,
+    /// The table referred to.
+    pub to_table: String,
+    /// The columns referred to.
+    pub to_columns: Vec<String>,
+    /// What happens on removal.
+    pub on_delete: OnDelete,
+}
+
+/// One table as the catalog describes it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CatalogTable {
+    /// Its columns in order, generated ones left out.
+    pub columns: Vec<Column>,
+    /// The columns of its primary key.
+    pub primary_key: Vec<String>,
+    /// Its declared foreign keys.
+    pub foreign_keys: Vec<ForeignKey>,
+}
+
+impl CatalogTable {
+    /// The column called `name`.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+}
+
+/// All tables by name.
+pub type Catalog = BTreeMap<String, CatalogTable>;
+
+/// One connection to a database.
+///
+/// Statements carry `?` for each parameter. Implementers must give back every value without loss, must run all
+/// statements between `begin` and `commit` in one serialisable transaction, and must leave a transaction usable
+/// after a statement that broke a constraint. Callers may not assume that a failed `commit` changed nothing.
+pub trait Database {
+    /// Which SQL it speaks.
+    fn dialect(&self) -> Dialect;
+    /// Starts a serialisable transaction that may write.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    fn begin(&mut self) -> Result<(), DatabaseError>;
+    /// Makes the transaction durable.
+    ///
+    /// # Errors
+    /// When the database refuses; the transaction is then open or gone.
+    fn commit(&mut self) -> Result<(), DatabaseError>;
+    /// Undoes the transaction.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    fn rollback(&mut self) -> Result<(), DatabaseError>;
+    /// Runs a statement and gives the number of rows it changed.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError>;
+    /// Runs a query and gives its rows.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>, DatabaseError>;
+    /// Reads all tables, keys and foreign keys.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    fn catalog(&mut self) -> Result<Catalog, DatabaseError>;
+    /// A number that changes whenever a table changes, so that the catalog need not be read every time.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    fn catalog_version(&mut self) -> Result<i64, DatabaseError>;
+    /// Lets foreign keys be checked at commit, when the database can, for rows that refer to each other.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError>;
+}
+
+impl Database for Box<dyn Database> {
+    fn dialect(&self) -> Dialect {
+        (**self).dialect()
+    }
+    fn begin(&mut self) -> Result<(), DatabaseError> {
+        (**self).begin()
+    }
+    fn commit(&mut self) -> Result<(), DatabaseError> {
+        (**self).commit()
+    }
+    fn rollback(&mut self) -> Result<(), DatabaseError> {
+        (**self).rollback()
+    }
+    fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
+        (**self).execute(sql, parameters)
+    }
+    fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>, DatabaseError> {
+        (**self).query(sql, parameters)
+    }
+    fn catalog(&mut self) -> Result<Catalog, DatabaseError> {
+        (**self).catalog()
+    }
+    fn catalog_version(&mut self) -> Result<i64, DatabaseError> {
+        (**self).catalog_version()
+    }
+    fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
+        (**self).defer_foreign_keys()
+    }
+}
+
+/// `?, ?, ...` for `count` parameters.
+pub(crate) fn placeholders(count: usize) -> String {
+    let mut out = String::with_capacity(count.saturating_mul(2));
+    for index in 0..count {
+        out.push_str(if index == 0 { "?" } else { ",?" });
+    }
+    out
+}
+
+/// `(?,?),(?,?),...` for `rows` rows of `width` parameters.
+pub(crate) fn tuples(rows: usize, width: usize) -> String {
+    repeated(rows, &placeholders(width))
+}
+
+/// `tuple` in brackets, `rows` times.
+pub(crate) fn repeated(rows: usize, tuple: &str) -> String {
+    let mut out = String::with_capacity(rows.saturating_mul(tuple.len().saturating_add(3)));
+    for index in 0..rows {
+        let comma = if index == 0 { "" } else { "," };
+        // Writing to a String cannot fail.
+        write!(out, "{comma}({tuple})").unwrap_or_default();
+    }
+    out
+}

@@ -1,0 +1,388 @@
+//! `PostgreSQL`, through its synchronous client; the client's runtime stays inside it.
+
+use std::collections::HashMap;
+use std::error::Error as StdError;
+
+use postgres::types::{Format, IsNull, ToSql, Type, private::BytesMut};
+use postgres::{Client, NoTls, Row, Statement};
+
+use super::{
+    Catalog, Column, Database, DatabaseError, DatabaseErrorKind, Dialect, ForeignKey, OnDelete,
+};
+use crate::value::Value;
+
+/// Prepared statements kept.
+const STATEMENTS_MAX: usize = 512;
+
+/// A connection to a `PostgreSQL` server.
+pub struct Postgres {
+    client: Client,
+    statements: HashMap<String, Statement>,
+    version: i64,
+}
+
+impl Postgres {
+    /// Connects to `url`, like `postgres://user:password@host:port/database`, without TLS.
+    ///
+    /// # Errors
+    /// When the server refuses or cannot be reached.
+    pub fn connect(url: &str) -> Result<Self, DatabaseError> {
+        let mut client = Client::connect(url, NoTls).map_err(refused)?;
+        // Values travel as text, so its form must not depend on the server's settings.
+        let settings = "SET datestyle = 'ISO, YMD'; SET intervalstyle = 'postgres'; SET timezone = 'UTC';
+             SET extra_float_digits = 3; SET bytea_output = 'hex'; SET client_min_messages = 'warning'";
+        client.batch_execute(settings).map_err(refused)?;
+        Ok(Self {
+            client,
+            statements: HashMap::new(),
+            version: 0,
+        })
+    }
+
+    fn prepared(&mut self, sql: &str) -> Result<Statement, DatabaseError> {
+        if let Some(statement) = self.statements.get(sql) {
+            return Ok(statement.clone());
+        }
+        let statement = self.client.prepare(&numbered(sql)).map_err(refused)?;
+        if self.statements.len() >= STATEMENTS_MAX {
+            self.statements.clear();
+        }
+        self.statements.insert(sql.to_owned(), statement.clone());
+        Ok(statement)
+    }
+
+    /// The query with every column of a type that is not read directly turned into text.
+    fn readable(&mut self, sql: &str) -> Result<Statement, DatabaseError> {
+        let key = format!("\u{1}{sql}");
+        if let Some(statement) = self.statements.get(&key) {
+            return Ok(statement.clone());
+        }
+        let plain = self.client.prepare(&numbered(sql)).map_err(refused)?;
+        let statement = if plain
+            .columns()
+            .iter()
+            .all(|column| is_direct(column.type_()))
+        {
+            plain
+        } else {
+            let width = plain.columns().len();
+            let names: Vec<String> = (0..width).map(|index| format!("c{index}")).collect();
+            let read: Vec<String> = plain
+                .columns()
+                .iter()
+                .zip(&names)
+                .map(|(column, name)| {
+                    if is_direct(column.type_()) {
+                        name.clone()
+                    } else {
+                        format!("{name}::text")
+                    }
+                })
+                .collect();
+            let wrapped = format!(
+                "SELECT {} FROM ({sql}) AS q({})",
+                read.join(","),
+                names.join(",")
+            );
+            self.client.prepare(&numbered(&wrapped)).map_err(refused)?
+        };
+        self.statements.insert(key, statement.clone());
+        Ok(statement)
+    }
+
+    fn forget_statements(&mut self) {
+        self.statements.clear();
+    }
+}
+
+impl Database for Postgres {
+    fn dialect(&self) -> Dialect {
+        Dialect::Postgres
+    }
+
+    fn begin(&mut self) -> Result<(), DatabaseError> {
+        self.client
+            .batch_execute("BEGIN ISOLATION LEVEL SERIALIZABLE")
+            .map_err(refused)
+    }
+
+    fn commit(&mut self) -> Result<(), DatabaseError> {
+        self.client.batch_execute("COMMIT").map_err(refused)
+    }
+
+    fn rollback(&mut self) -> Result<(), DatabaseError> {
+        self.client.batch_execute("ROLLBACK").map_err(refused)
+    }
+
+    fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
+        let defines = ["CREATE", "DROP", "ALTER"]
+            .iter()
+            .any(|word| sql.starts_with(word));
+        if parameters.is_empty() {
+            let done = self.client.execute(&numbered(sql), &[]).map_err(refused);
+            if defines {
+                self.forget_statements();
+            }
+            return done;
+        }
+        let statement = self.prepared(sql)?;
+        let bound: Vec<Bound<'_>> = parameters.iter().map(Bound).collect();
+        let bound: Vec<&(dyn ToSql + Sync)> =
+            bound.iter().map(|it| it as &(dyn ToSql + Sync)).collect();
+        // An error would end the whole transaction; the savepoint confines it to the statement.
+        let guarded = sql.starts_with("INSERT") || sql.starts_with("WITH");
+        if !guarded {
+            return self.client.execute(&statement, &bound).map_err(refused);
+        }
+        let inside = self
+            .client
+            .batch_execute("SAVEPOINT probity_statement")
+            .is_ok();
+        match self.client.execute(&statement, &bound) {
+            Ok(changed) => {
+                if inside {
+                    self.client
+                        .batch_execute("RELEASE probity_statement")
+                        .map_err(refused)?;
+                }
+                Ok(changed)
+            }
+            Err(error) => {
+                if inside {
+                    self.client
+                        .batch_execute("ROLLBACK TO probity_statement")
+                        .map_err(refused)?;
+                }
+                Err(refused(error))
+            }
+        }
+    }
+
+    fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>, DatabaseError> {
+        let statement = self.readable(sql)?;
+        let bound: Vec<Bound<'_>> = parameters.iter().map(Bound).collect();
+        let bound: Vec<&(dyn ToSql + Sync)> =
+            bound.iter().map(|it| it as &(dyn ToSql + Sync)).collect();
+        let rows = self.client.query(&statement, &bound).map_err(refused)?;
+        rows.iter()
+            .map(|row| (0..row.len()).map(|index| read(row, index)).collect())
+            .collect()
+    }
+
+    fn catalog(&mut self) -> Result<Catalog, DatabaseError> {
+        let mut catalog = Catalog::new();
+        let columns = self.query(
+            "SELECT c.relname::text, a.attname::text, format_type(a.atttypid, a.atttypmod)::text, a.attnotnull::text
+               FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+              WHERE c.relkind IN ('r', 'p') AND c.relnamespace = current_schema()::regnamespace
+                AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+              ORDER BY c.relname, a.attnum",
+            &[],
+        )?;
+        for row in columns {
+            if let [table, name, declared, not_null] = row.as_slice() {
+                let nullable = not_null.to_string() != "true";
+                let column = Column {
+                    name: name.to_string(),
+                    declared: declared.to_string(),
+                    nullable,
+                };
+                catalog
+                    .entry(table.to_string())
+                    .or_default()
+                    .columns
+                    .push(column);
+            }
+        }
+        let keys = self.query(
+            "SELECT c.relname::text, a.attname::text FROM pg_index i
+               JOIN pg_class c ON c.oid = i.indrelid AND c.relnamespace = current_schema()::regnamespace
+               JOIN unnest(i.indkey::int2[]) WITH ORDINALITY k(attnum, n) ON true
+               JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
+              WHERE i.indisprimary ORDER BY c.relname, k.n",
+            &[],
+        )?;
+        for row in keys {
+            if let [table, column] = row.as_slice()
+                && let Some(table) = catalog.get_mut(&table.to_string())
+            {
+                table.primary_key.push(column.to_string());
+            }
+        }
+        self.foreign_keys(&mut catalog)?;
+        Ok(catalog)
+    }
+
+    fn catalog_version(&mut self) -> Result<i64, DatabaseError> {
+        // The server offers no cheap number of this kind, so the catalog is read for every operation.
+        self.version = self.version.wrapping_add(1);
+        Ok(self.version)
+    }
+
+    fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
+        self.client
+            .batch_execute("SET CONSTRAINTS ALL DEFERRED")
+            .map_err(refused)
+    }
+}
+
+impl Postgres {
+    fn foreign_keys(&mut self, catalog: &mut Catalog) -> Result<(), DatabaseError> {
+        let rows = self.query(
+            "SELECT c.relname::text, k.conname::text, t.relname::text, k.confdeltype::text, a.attname::text, b.attname::text
+               FROM pg_constraint k
+               JOIN pg_class c ON c.oid = k.conrelid AND c.relnamespace = current_schema()::regnamespace
+               JOIN pg_class t ON t.oid = k.confrelid
+               JOIN unnest(k.conkey, k.confkey) WITH ORDINALITY u(own, other, n) ON true
+               JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = u.own
+               JOIN pg_attribute b ON b.attrelid = t.oid AND b.attnum = u.other
+              WHERE k.contype = 'f' ORDER BY c.relname, k.conname, u.n",
+            &[],
+        )?;
+        let mut last = (String::new(), String::new());
+        for row in rows {
+            let [table, name, target, action, own, other] = row.as_slice() else {
+                continue;
+            };
+            let Some(known) = catalog.get_mut(&table.to_string()) else {
+                continue;
+            };
+            let key = (table.to_string(), name.to_string());
+            if last != key {
+                let refuses = matches!(action.to_string().as_str(), "a" | "r");
+                known.foreign_keys.push(ForeignKey {
+                    columns: Vec::new(),
+                    to_table: target.to_string(),
+                    to_columns: Vec::new(),
+                    on_delete: if refuses {
+                        OnDelete::Refuse
+                    } else {
+                        OnDelete::Change
+                    },
+                });
+                last = key;
+            }
+            if let Some(key) = known.foreign_keys.last_mut() {
+                key.columns.push(own.to_string());
+                key.to_columns.push(other.to_string());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A value sent as text, which the column's own input function reads.
+#[derive(Debug)]
+struct Bound<'a>(&'a Value);
+
+impl ToSql for Bound<'_> {
+    fn to_sql(
+        &self,
+        _: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+        match self.0 {
+            Value::Null => return Ok(IsNull::Yes),
+            Value::Bytes(bytes) => {
+                out.extend_from_slice(b"\\x");
+                out.extend_from_slice(Value::Bytes(bytes.clone()).to_string().as_bytes());
+            }
+            other => out.extend_from_slice(other.to_string().as_bytes()),
+        }
+        Ok(IsNull::No)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    fn to_sql_checked(
+        &self,
+        ty: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+        self.to_sql(ty, out)
+    }
+
+    fn encode_format(&self, _: &Type) -> Format {
+        Format::Text
+    }
+}
+
+fn is_direct(of: &Type) -> bool {
+    [
+        Type::INT2,
+        Type::INT4,
+        Type::INT8,
+        Type::TEXT,
+        Type::VARCHAR,
+        Type::BYTEA,
+    ]
+    .contains(of)
+}
+
+fn read(row: &Row, index: usize) -> Result<Value, DatabaseError> {
+    let of = row
+        .columns()
+        .get(index)
+        .map_or(Type::TEXT, |column| column.type_().clone());
+    let value = match of {
+        Type::INT2 => row
+            .try_get::<_, Option<i16>>(index)
+            .map(|it| it.map(|it| Value::Int(it.into()))),
+        Type::INT4 => row
+            .try_get::<_, Option<i32>>(index)
+            .map(|it| it.map(|it| Value::Int(it.into()))),
+        Type::INT8 => row
+            .try_get::<_, Option<i64>>(index)
+            .map(|it| it.map(Value::Int)),
+        Type::BYTEA => row
+            .try_get::<_, Option<Vec<u8>>>(index)
+            .map(|it| it.map(Value::Bytes)),
+        _ => row
+            .try_get::<_, Option<String>>(index)
+            .map(|it| it.map(Value::Text)),
+    };
+    Ok(value.map_err(refused)?.unwrap_or(Value::Null))
+}
+
+/// `?` outside of quotes becomes `$1`, `$2`, ...
+fn numbered(sql: &str) -> String {
+    let mut out = String::with_capacity(sql.len().saturating_add(16));
+    let mut quoted: Option<char> = None;
+    let mut number: usize = 0;
+    for letter in sql.chars() {
+        match (quoted, letter) {
+            (None, '?') => {
+                number = number.saturating_add(1);
+                out.push('$');
+                out.push_str(&number.to_string());
+                continue;
+            }
+            (None, '"' | '\'') => quoted = Some(letter),
+            (Some(open), close) if open == close => quoted = None,
+            _ => {}
+        }
+        out.push(letter);
+    }
+    out
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
+fn refused(error: postgres::Error) -> DatabaseError {
+    let code = error
+        .code()
+        .map(|code| code.code().to_owned())
+        .unwrap_or_default();
+    let kind = match code.as_str() {
+        "23505" => DatabaseErrorKind::Unique,
+        "40001" | "40P01" | "55P03" => DatabaseErrorKind::Busy,
+        code if code.starts_with("23") => DatabaseErrorKind::Constraint,
+        _ => DatabaseErrorKind::Other,
+    };
+    // The server's detail line may quote values; its message does not.
+    let message = error
+        .as_db_error()
+        .map_or_else(|| error.to_string(), |it| it.message().to_owned());
+    DatabaseError { kind, message }
+}

@@ -1,0 +1,259 @@
+//! `SQLite`, embedded.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ErrorCode, ToSql, params_from_iter};
+
+use super::{
+    Catalog, CatalogTable, Column, Database, DatabaseError, DatabaseErrorKind, Dialect, ForeignKey,
+    OnDelete,
+};
+use crate::value::Value;
+
+/// How long a statement waits for another connection's lock.
+const BUSY_WAIT: Duration = Duration::from_secs(10);
+/// Statements kept prepared.
+const STATEMENTS_KEPT: usize = 256;
+
+/// A connection to a `SQLite` file.
+#[derive(Debug)]
+pub struct Sqlite {
+    connection: Connection,
+}
+
+impl Sqlite {
+    /// Opens the file at `path`, which must exist unless it is to be created empty.
+    ///
+    /// # Errors
+    /// When `SQLite` cannot open it.
+    pub fn open(path: &Path) -> Result<Self, DatabaseError> {
+        Self::over(Connection::open(path).map_err(refused)?)
+    }
+
+    /// Works on a connection of the application, so that both share transactions and settings.
+    ///
+    /// # Errors
+    /// When `SQLite` refuses the settings.
+    pub fn over(connection: Connection) -> Result<Self, DatabaseError> {
+        connection.busy_timeout(BUSY_WAIT).map_err(refused)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+        Ok(Self { connection })
+    }
+
+    /// The connection underneath, for the application's own statements.
+    pub const fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    fn control(&self, sql: &str) -> Result<(), DatabaseError> {
+        self.connection
+            .prepare_cached(sql)
+            .and_then(|mut it| it.execute([]))
+            .map_err(refused)?;
+        Ok(())
+    }
+
+    fn table(&self, name: &str) -> rusqlite::Result<CatalogTable> {
+        let mut table = CatalogTable::default();
+        let mut keys: Vec<(i64, String)> = Vec::new();
+        let mut statement = self
+            .connection
+            .prepare("SELECT name, type, \"notnull\", pk FROM pragma_table_info(?)")?;
+        let mut rows = statement.query([name])?;
+        while let Some(row) = rows.next()? {
+            let column: String = row.get(0)?;
+            let position: i64 = row.get(3)?;
+            if position > 0 {
+                keys.push((position, column.clone()));
+            }
+            let nullable = row.get::<_, i64>(2)? == 0;
+            table.columns.push(Column {
+                name: column,
+                declared: row.get(1)?,
+                nullable,
+            });
+        }
+        keys.sort();
+        table.primary_key = keys.into_iter().map(|(_, name)| name).collect();
+        table.foreign_keys = self.foreign_keys(name)?;
+        Ok(table)
+    }
+
+    fn foreign_keys(&self, name: &str) -> rusqlite::Result<Vec<ForeignKey>> {
+        let mut statement = self.connection.prepare(
+            "SELECT id, \"from\", \"table\", coalesce(\"to\", ''), on_delete
+               FROM pragma_foreign_key_list(?) ORDER BY id, seq",
+        )?;
+        let mut rows = statement.query([name])?;
+        let mut keys: Vec<(i64, ForeignKey)> = Vec::new();
+        while let Some(row) = rows.next()? {
+            let id: i64 = row.get(0)?;
+            let action: String = row.get(4)?;
+            let refuses = matches!(action.as_str(), "NO ACTION" | "RESTRICT");
+            if keys.last().is_none_or(|(last, _)| *last != id) {
+                let key = ForeignKey {
+                    columns: Vec::new(),
+                    to_table: row.get(2)?,
+                    to_columns: Vec::new(),
+                    on_delete: if refuses {
+                        OnDelete::Refuse
+                    } else {
+                        OnDelete::Change
+                    },
+                };
+                keys.push((id, key));
+            }
+            if let Some((_, key)) = keys.last_mut() {
+                key.columns.push(row.get(1)?);
+                key.to_columns.push(row.get(3)?);
+            }
+        }
+        Ok(keys.into_iter().map(|(_, key)| key).collect())
+    }
+}
+
+impl Database for Sqlite {
+    fn dialect(&self) -> Dialect {
+        Dialect::Sqlite
+    }
+
+    fn begin(&mut self) -> Result<(), DatabaseError> {
+        self.control("BEGIN IMMEDIATE")
+    }
+
+    fn commit(&mut self) -> Result<(), DatabaseError> {
+        self.control("COMMIT")
+    }
+
+    fn rollback(&mut self) -> Result<(), DatabaseError> {
+        if self.connection.is_autocommit() {
+            return Ok(());
+        }
+        self.control("ROLLBACK")
+    }
+
+    fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
+        let mut statement = self.connection.prepare_cached(sql).map_err(refused)?;
+        let changed = statement
+            .execute(params_from_iter(parameters))
+            .map_err(refused)?;
+        Ok(u64::try_from(changed).unwrap_or(u64::MAX))
+    }
+
+    fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>, DatabaseError> {
+        let mut statement = self.connection.prepare_cached(sql).map_err(refused)?;
+        let width = statement.column_count();
+        let mut rows = statement
+            .query(params_from_iter(parameters))
+            .map_err(refused)?;
+        let mut out = Vec::new();
+        while let Some(row) = rows.next().map_err(refused)? {
+            let mut values = Vec::with_capacity(width);
+            for index in 0..width {
+                values.push(read(row.get_ref(index).map_err(refused)?)?);
+            }
+            out.push(values);
+        }
+        Ok(out)
+    }
+
+    fn catalog(&mut self) -> Result<Catalog, DatabaseError> {
+        let names = self.query(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'",
+            &[],
+        )?;
+        let mut catalog = Catalog::new();
+        for row in names {
+            if let Some(Value::Text(name)) = row.into_iter().next() {
+                let table = self.table(&name).map_err(refused)?;
+                catalog.insert(name, table);
+            }
+        }
+        // A foreign key that names no columns means the primary key of its target.
+        let keys: Vec<(String, Vec<String>)> = catalog
+            .iter()
+            .map(|(name, table)| (name.clone(), table.primary_key.clone()))
+            .collect();
+        for table in catalog.values_mut() {
+            for key in &mut table.foreign_keys {
+                if key.to_columns.iter().any(String::is_empty)
+                    && let Some((_, primary)) = keys.iter().find(|(name, _)| *name == key.to_table)
+                {
+                    key.to_columns.clone_from(primary);
+                }
+            }
+        }
+        Ok(catalog)
+    }
+
+    fn catalog_version(&mut self) -> Result<i64, DatabaseError> {
+        match self
+            .query("PRAGMA schema_version", &[])?
+            .into_iter()
+            .flatten()
+            .next()
+        {
+            Some(Value::Int(version)) => Ok(version),
+            _ => Ok(-1),
+        }
+    }
+
+    fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
+        self.control("PRAGMA defer_foreign_keys = ON")
+    }
+}
+
+impl ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Int(value) => ValueRef::Integer(*value),
+            Self::UInt(value) => {
+                return i64::try_from(*value)
+                    .map(ToSqlOutput::from)
+                    .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)));
+            }
+            Self::Real(value) => ValueRef::Real(*value),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Bytes(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+fn read(value: ValueRef<'_>) -> Result<Value, DatabaseError> {
+    Ok(match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(value) => Value::Int(value),
+        ValueRef::Real(value) => Value::Real(value),
+        ValueRef::Blob(bytes) => Value::Bytes(bytes.to_vec()),
+        ValueRef::Text(text) => Value::Text(String::from_utf8(text.to_vec()).map_err(
+            |_invalid| DatabaseError {
+                kind: DatabaseErrorKind::Other,
+                message: "a text value is not UTF-8".to_owned(),
+            },
+        )?),
+    })
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
+fn refused(error: rusqlite::Error) -> DatabaseError {
+    let kind = match &error {
+        rusqlite::Error::SqliteFailure(failure, _) => match failure.extended_code {
+            rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY
+            | rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE
+            | rusqlite::ffi::SQLITE_CONSTRAINT_ROWID => DatabaseErrorKind::Unique,
+            _ => match failure.code {
+                ErrorCode::ConstraintViolation => DatabaseErrorKind::Constraint,
+                ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => DatabaseErrorKind::Busy,
+                _ => DatabaseErrorKind::Other,
+            },
+        },
+        _ => DatabaseErrorKind::Other,
+    };
+    DatabaseError {
+        kind,
+        message: error.to_string(),
+    }
+}

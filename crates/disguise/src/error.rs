@@ -1,0 +1,104 @@
+//! Why a disguise could not be checked, applied or revealed.
+
+use probity_format::DecodeError;
+
+use crate::database::DatabaseError;
+use crate::spec::SpecError;
+
+/// Why an operation did not happen; its transaction was rolled back, so nothing changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The specification, the annotation or the generator is wrong, or does not fit the database.
+    #[error("the specification is refused")]
+    Spec(#[from] SpecError),
+    /// The database refused or failed.
+    #[error("the database failed while {doing}")]
+    Database {
+        /// What was being done.
+        doing: &'static str,
+        /// The database's own error.
+        #[source]
+        source: DatabaseError,
+    },
+    /// The database was never prepared by [`Engine::install`](crate::Engine::install).
+    #[error("the database has no disguise tables, install them first")]
+    NotInstalled,
+    /// A person is registered already.
+    #[error("the user is registered already")]
+    AlreadyRegistered,
+    /// Rows belong to someone without a registered key, so that nobody could ever bring them back.
+    #[error("table {table}: {rows} rows belong to nobody who is registered")]
+    Unregistered {
+        /// The table.
+        table: String,
+        /// How many rows.
+        rows: u64,
+    },
+    /// Neither the key nor the password nor the token opens anything here; which one is not said.
+    #[error("the credential does not fit")]
+    WrongCredential,
+    /// The disguise is not among those that the credential opens.
+    #[error("there is no such disguise for this credential")]
+    NoSuchDisguise,
+    /// Rows refer to a row about to be removed and the database would remove or empty them too.
+    #[error(
+        "removing rows of {table} would change {rows} rows of {child} by foreign key {columns}, which the specification leaves alone"
+    )]
+    WouldCascade {
+        /// The table that loses rows.
+        table: String,
+        /// The table that refers to it.
+        child: String,
+        /// The columns of the foreign key.
+        columns: String,
+        /// How many rows refer to it.
+        rows: u64,
+    },
+    /// A generator could not produce an id that is not in use.
+    #[error("the generator of {table} found no unused id in {tries} tries")]
+    NoFreeId {
+        /// The users table.
+        table: String,
+        /// How often it was tried.
+        tries: u32,
+    },
+    /// A stored record is not what was written.
+    #[error("a stored record is damaged")]
+    Damaged(#[source] DecodeError),
+    /// A stored record does not authenticate, or a part of it is missing.
+    #[error("a stored record does not authenticate")]
+    Forged,
+    /// The cryptographic library failed; randomness or memory is missing.
+    #[error("cryptography failed while {doing}")]
+    Crypto {
+        /// What was being done.
+        doing: &'static str,
+    },
+    /// The log did not take the entry, so the operation was rolled back.
+    #[error("the log did not take the entry")]
+    Audit(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A value cannot be handled.
+    #[error("{what}")]
+    Value {
+        /// What is wrong, one clause.
+        what: String,
+    },
+}
+
+impl From<DecodeError> for Error {
+    fn from(error: DecodeError) -> Self {
+        Self::Damaged(error)
+    }
+}
+
+/// Says what was being done when the database failed.
+pub(crate) trait Doing<T> {
+    fn doing(self, doing: &'static str) -> Result<T, Error>;
+}
+
+impl<T> Doing<T> for Result<T, DatabaseError> {
+    fn doing(self, doing: &'static str) -> Result<T, Error> {
+        self.map_err(|source| Error::Database { doing, source })
+    }
+}

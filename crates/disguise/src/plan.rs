@@ -1,0 +1,307 @@
+//! From a specification and a live schema to the ordered steps of a disguise.
+
+use std::collections::BTreeMap;
+
+use crate::database::{Catalog, Dialect, placeholders};
+use crate::generate::Generator;
+use crate::predicate::{Fragment, Scope};
+use crate::schema::{Known, Live};
+use crate::spec::{Kind, Spec, SpecError, Transformation};
+use crate::table::list;
+use crate::value::Value;
+
+/// Beyond this many owners the statement reads them from a temporary table.
+const OWNERS_INLINE_MAX: usize = 500;
+/// The temporary table.
+pub(crate) const SCOPE: &str = "probity_scope";
+
+/// One step: which rows of which table, and what happens to them.
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    pub(crate) table: String,
+    pub(crate) chosen: Fragment,
+    pub(crate) kind: Kind,
+}
+
+/// One step as shown to a person before anything is changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PlannedStep {
+    /// The table.
+    pub table: String,
+    /// `remove`, `modify` or `decorrelate`.
+    pub action: &'static str,
+    /// The query that chooses the rows, with `?` for each bound value.
+    pub statement: String,
+    /// How many rows it chooses now.
+    pub rows: u64,
+}
+
+impl Step {
+    pub(crate) const fn action(&self) -> &'static str {
+        match self.kind {
+            Kind::Remove => "remove",
+            Kind::Modify { .. } => "modify",
+            Kind::Decorrelate { .. } => "decorrelate",
+        }
+    }
+}
+
+/// What a plan is made for.
+pub(crate) struct Aim<'a> {
+    pub(crate) dialect: Dialect,
+    pub(crate) catalog: &'a Catalog,
+    pub(crate) live: &'a Live,
+    pub(crate) named: &'a BTreeMap<String, Value>,
+    /// The principals whose rows are meant; nobody in particular when absent.
+    pub(crate) owners: Option<&'a [Value]>,
+}
+
+impl Aim<'_> {
+    /// Whether the owners are too many for a statement and must be in the temporary table.
+    pub(crate) fn needs_scope_table(&self) -> bool {
+        self.owners
+            .is_some_and(|owners| owners.len() > OWNERS_INLINE_MAX)
+    }
+
+    /// Checks `spec` and orders its steps: removals of referring tables first, users last.
+    pub(crate) fn plan(&self, spec: &Spec) -> Result<Vec<Step>, SpecError> {
+        let named = self.parameters(spec)?;
+        self.refuse_orphans(spec)?;
+        let users = &self.live.pseudo.table;
+        let order = self.removal_order();
+        let mut removals: Vec<&Transformation> = Vec::new();
+        let mut changes: Vec<&Transformation> = Vec::new();
+        for it in &spec.transformations {
+            if it.kind == Kind::Remove {
+                removals.push(it);
+            } else {
+                changes.push(it);
+            }
+        }
+        let rank = |it: &Transformation| order.iter().position(|table| *table == it.table);
+        removals.sort_by_key(|it| rank(it));
+        // Changes to the users table come before any placeholder is in it.
+        changes.sort_by_key(|it| it.table != *users);
+        let (last, first): (Vec<_>, Vec<_>) =
+            removals.into_iter().partition(|it| it.table == *users);
+        first
+            .into_iter()
+            .chain(changes)
+            .chain(last)
+            .map(|it| self.step(it, &named))
+            .collect()
+    }
+
+    fn parameters(&self, spec: &Spec) -> Result<BTreeMap<String, Value>, SpecError> {
+        let mut named = self.named.clone();
+        for (name, default) in &spec.parameters {
+            match (named.contains_key(name), default) {
+                (false, Some(default)) => {
+                    named.insert(name.clone(), Value::Text(default.clone()));
+                }
+                (false, None) => {
+                    return Err(SpecError::new(format!("parameter {name}"), "is not given"));
+                }
+                (true, _) => {}
+            }
+        }
+        Ok(named)
+    }
+
+    fn step(
+        &self,
+        it: &Transformation,
+        named: &BTreeMap<String, Value>,
+    ) -> Result<Step, SpecError> {
+        let wrong = |what: String| SpecError::new(it.place.clone(), what);
+        let Some(table) = self.live.table(&it.table) else {
+            return Err(wrong(format!("table {} is not in the database", it.table)));
+        };
+        if table.identity.is_empty() {
+            return Err(wrong(format!(
+                "table {} has no identifying columns",
+                it.table
+            )));
+        }
+        check_kind(table, &it.kind).map_err(wrong)?;
+        let scope = || Scope::new(self.dialect, self.catalog, named, &it.table);
+        let mut chosen = match (&it.from, &it.predicate) {
+            (None, None) => Fragment {
+                sql: "1=1".to_owned(),
+                parameters: Vec::new(),
+            },
+            (None, Some(predicate)) => scope().condition(predicate).map_err(wrong)?,
+            (Some(from), predicate) => {
+                let joined = scope().joined(from, predicate.as_deref()).map_err(wrong)?;
+                self.through_join(table, joined)
+            }
+        };
+        self.owned(table, &mut chosen).map_err(wrong)?;
+        Ok(Step {
+            table: it.table.clone(),
+            chosen,
+            kind: it.kind.clone(),
+        })
+    }
+
+    fn through_join(&self, table: &Known, (from, chosen): (String, Fragment)) -> Fragment {
+        let name = self.dialect.quote(&table.name);
+        let keys: Vec<String> = table
+            .identity
+            .iter()
+            .map(|key| format!("{name}.{}", self.dialect.quote(key)))
+            .collect();
+        let sql = format!(
+            "({}) IN (SELECT {} FROM {from} WHERE {})",
+            list(self.dialect, &table.identity),
+            keys.join(","),
+            chosen.sql
+        );
+        Fragment {
+            sql,
+            parameters: chosen.parameters,
+        }
+    }
+
+    /// Adds that a row must belong to one of the owners meant.
+    fn owned(&self, table: &Known, chosen: &mut Fragment) -> Result<(), String> {
+        let Some(owners) = self.owners else {
+            return Ok(());
+        };
+        if table.owners.is_empty() {
+            return Err(format!(
+                "table {} has no owner column, so a user's rows are unknown",
+                table.name
+            ));
+        }
+        let mut any = Vec::new();
+        for column in &table.owners {
+            let column = format!(
+                "{}.{}",
+                self.dialect.quote(&table.name),
+                self.dialect.quote(column)
+            );
+            if self.needs_scope_table() {
+                any.push(format!("{column} IN (SELECT id FROM {SCOPE})"));
+            } else {
+                any.push(format!("{column} IN ({})", placeholders(owners.len())));
+                chosen.parameters.extend_from_slice(owners);
+            }
+        }
+        chosen.sql = format!("({}) AND ({})", chosen.sql, any.join(" OR "));
+        Ok(())
+    }
+
+    /// Refuses removals that leave a declared foreign key of an untouched table behind.
+    fn refuse_orphans(&self, spec: &Spec) -> Result<(), SpecError> {
+        let touched = spec.tables();
+        for it in spec
+            .transformations
+            .iter()
+            .filter(|it| it.kind == Kind::Remove)
+        {
+            for (child, table) in self.catalog {
+                let keys = table
+                    .foreign_keys
+                    .iter()
+                    .filter(|key| key.to_table == it.table);
+                let key = keys.min_by_key(|key| &key.columns);
+                if let Some(key) = key
+                    && !touched.contains(&child.as_str())
+                {
+                    let what = format!(
+                        "removing rows of {} would orphan foreign key {child}({}), and {child} is not in the specification",
+                        it.table,
+                        key.columns.join(", ")
+                    );
+                    return Err(SpecError::new(it.place.clone(), what));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All tables, each before those it refers to, as far as there are no cycles.
+    fn removal_order(&self) -> Vec<&str> {
+        let mut order: Vec<&str> = Vec::new();
+        let mut open: Vec<&str> = Vec::new();
+        for name in self.live.tables.keys() {
+            self.visit(name, &mut open, &mut order);
+        }
+        order.reverse();
+        order
+    }
+
+    fn visit<'a>(&'a self, name: &'a str, open: &mut Vec<&'a str>, order: &mut Vec<&'a str>) {
+        if order.contains(&name) || open.contains(&name) {
+            return;
+        }
+        open.push(name);
+        if let Some(table) = self.live.table(name) {
+            for reference in &table.references {
+                self.visit(&reference.to_table, open, order);
+            }
+        }
+        open.pop();
+        order.push(name);
+    }
+}
+
+fn check_kind(table: &Known, kind: &Kind) -> Result<(), String> {
+    let has = |column: &String| match table.catalog.column(column) {
+        Some(_) => Ok(()),
+        None => Err(format!("table {} has no column {column}", table.name)),
+    };
+    match kind {
+        Kind::Remove => {
+            let keyed = table
+                .owners
+                .iter()
+                .any(|owner| table.identity.contains(owner));
+            if keyed && table.owners.len() > 1 {
+                return Err(format!(
+                    "table {} has several owners, one of them in its key",
+                    table.name
+                ));
+            }
+            Ok(())
+        }
+        Kind::Modify { column, generator } => {
+            has(column)?;
+            check_generator(table, column, generator)
+        }
+        Kind::Decorrelate { group_by, owners } => {
+            if owners.is_empty() {
+                return Err("names no owner column".to_owned());
+            }
+            for column in group_by {
+                has(column)?;
+            }
+            for owner in owners {
+                has(owner)?;
+                if !table.owners.contains(owner) {
+                    return Err(format!(
+                        "column {owner} of {} is not an owner column",
+                        table.name
+                    ));
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+fn check_generator(table: &Known, column: &str, generator: &Generator) -> Result<(), String> {
+    if let Some(fault) = generator.fault() {
+        return Err(format!("column {column}: {fault}"));
+    }
+    let nullable = table
+        .catalog
+        .column(column)
+        .is_some_and(|column| column.nullable);
+    if *generator == Generator::Null && !nullable {
+        return Err(format!("column {column} of {} may not be NULL", table.name));
+    }
+    Ok(())
+}

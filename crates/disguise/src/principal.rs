@@ -1,0 +1,181 @@
+//! Principals and pseudoprincipals: registration, and the walk along the speaks-for chain.
+
+use std::collections::BTreeMap;
+
+use crate::credential::{Credential, KeyCost, RecoveryToken};
+use crate::crypto::{KEY_BYTES, SecretKey, derive};
+use crate::database::Database;
+use crate::error::Error;
+use crate::record::{Bag, SpeaksFor};
+use crate::store::{self, Found, Stage, Stored};
+use crate::value::Value;
+
+/// What a new user gets; the engine keeps none of it.
+#[non_exhaustive]
+pub struct Registration {
+    /// The private key, to keep in a safe place.
+    pub key: SecretKey,
+    /// The recovery token, which opens the same, for a user with a password.
+    pub token: Option<RecoveryToken>,
+}
+
+pub(crate) fn register(
+    database: &mut dyn Database,
+    user: &Value,
+    password: Option<&str>,
+    cost: KeyCost,
+) -> Result<Registration, Error> {
+    let salt = store::salt(database)?;
+    let id = user.principal();
+    if !store::principals(database, std::slice::from_ref(&id))?.is_empty() {
+        return Err(Error::AlreadyRegistered);
+    }
+    let key = SecretKey::generate()?;
+    store::register(database, &[(id, key.public()?)], false)?;
+    let token = match password {
+        None => None,
+        Some(password) => {
+            let token = RecoveryToken::generate()?;
+            crate::credential::put(
+                database,
+                &salt,
+                user,
+                &key,
+                &Credential::Password(password),
+                cost,
+            )?;
+            crate::credential::put(
+                database,
+                &salt,
+                user,
+                &key,
+                &Credential::Token(&token),
+                cost,
+            )?;
+            Some(token)
+        }
+    };
+    Ok(Registration { key, token })
+}
+
+/// The key of the pseudoprincipal with this index in a bag with this seed.
+pub(crate) fn pseudo_key(seed: &[u8; KEY_BYTES], index: u32) -> Result<SecretKey, Error> {
+    Ok(SecretKey::from_bytes(derive(
+        seed,
+        b"pseudoprincipal",
+        &index.to_le_bytes(),
+    )?))
+}
+
+/// A bag that a credential reaches.
+pub(crate) struct Reached {
+    pub(crate) found: Found,
+    /// Read already, because it holds speaks-for records.
+    pub(crate) bag: Option<Bag>,
+    /// Whose bag it is.
+    pub(crate) public: [u8; KEY_BYTES],
+    pub(crate) pseudo: bool,
+}
+
+/// Everything that a credential reaches.
+pub(crate) struct Reach {
+    pub(crate) bags: Vec<Reached>,
+    /// Pseudoprincipal to its record.
+    pub(crate) links: BTreeMap<Vec<u8>, SpeaksFor>,
+}
+
+impl Reach {
+    /// The pseudoprincipals whose rows are still there as far as the records know.
+    pub(crate) fn present(&self) -> Vec<Value> {
+        self.links
+            .values()
+            .filter(|link| !link.gone)
+            .map(|link| link.new.clone())
+            .collect()
+    }
+
+    /// The principals behind `id`, nearest first.
+    pub(crate) fn behind<'a>(&'a self, id: &Value) -> impl Iterator<Item = &'a Value> {
+        let mut at = id.principal();
+        let mut left = self.links.len();
+        std::iter::from_fn(move || {
+            left = left.checked_sub(1)?;
+            let link = self.links.get(&at)?;
+            at = link.old.principal();
+            Some(&link.old)
+        })
+    }
+}
+
+/// Opens all that `key` reaches, pseudoprincipal by pseudoprincipal, level by level.
+pub(crate) fn reach(
+    database: &mut dyn Database,
+    salt: &[u8],
+    key: &SecretKey,
+) -> Result<Reach, Error> {
+    let mut reach = Reach {
+        bags: Vec::new(),
+        links: BTreeMap::new(),
+    };
+    let mut level = vec![(SecretKey::from_bytes(*key.expose()), key.public()?, false)];
+    while !level.is_empty() {
+        let keys: Vec<(&SecretKey, [u8; KEY_BYTES], bool)> = level
+            .iter()
+            .map(|(secret, public, pseudo)| (secret, *public, *pseudo))
+            .collect();
+        let mut next = Vec::new();
+        for (index, found) in store::locators(database, salt, &keys)? {
+            let Some((_, public, pseudo)) = keys.get(index) else {
+                continue;
+            };
+            let bag = if found.locator.speaks_for {
+                let bag = store::read_bag(database, &found.locator)?;
+                for link in &bag.speaks_for {
+                    if reach
+                        .links
+                        .insert(link.new.principal(), link.clone())
+                        .is_none()
+                    {
+                        let secret = pseudo_key(&bag.seed, link.index)?;
+                        let public = secret.public()?;
+                        next.push((secret, public, true));
+                    }
+                }
+                Some(bag)
+            } else {
+                None
+            };
+            reach.bags.push(Reached {
+                found,
+                bag,
+                public: *public,
+                pseudo: *pseudo,
+            });
+        }
+        level = next;
+    }
+    Ok(reach)
+}
+
+/// What other disguises need of bags that are forgotten: the speaks-for records alone.
+pub(crate) fn links_of<'a>(meant: &[&'a Reached]) -> Vec<(Bag, &'a Reached)> {
+    let links = |it: &&'a Reached| {
+        let mut bag = it.bag.clone()?;
+        bag.sections.clear();
+        bag.principals.clear();
+        Some((bag, *it))
+    };
+    meant.iter().filter_map(links).collect()
+}
+
+/// The bag as it is stored for the sake of others.
+pub(crate) const fn links_only<'a>(bag: &'a Bag, it: &Reached) -> Stored<'a> {
+    Stored {
+        bag,
+        public: it.public,
+        pseudo: it.pseudo,
+        disguise: it.found.locator.disguise,
+        updates: it.found.locator.updates,
+        stage: Stage::Pending,
+    }
+}

@@ -1,0 +1,394 @@
+//! The bytes of a bag and of the locator that finds it (docs/disguise.md, "Records").
+
+use probity_format::DecodeError;
+use probity_format::wire::{Reader, put_varint};
+
+use super::{Change, Modified, Section, SpeaksFor};
+use crate::crypto::KEY_BYTES;
+use crate::value::{Value, put_bytes, take_text};
+
+/// The version of the bag's form.
+const BAG_VERSION: u8 = 1;
+/// The version of the locator's form.
+const LOCATOR_VERSION: u8 = 1;
+/// Every locator has this length before it is sealed.
+pub(crate) const LOCATOR_BYTES: usize = 64;
+/// The most entries a list in a bag may have.
+const LIST_MAX: usize = 1 << 28;
+/// The least padded length.
+const PADDED_BYTES_MIN: usize = 256;
+
+/// Everything that one disguise hid from one principal.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Bag {
+    /// Keys of the pseudoprincipals are derived from it.
+    pub(crate) seed: [u8; KEY_BYTES],
+    /// Principals whose registration was removed with their row: id, public key, and whether placeholders.
+    pub(crate) principals: Vec<(Value, [u8; KEY_BYTES], bool)>,
+    pub(crate) speaks_for: Vec<SpeaksFor>,
+    pub(crate) sections: Vec<Section>,
+}
+
+impl Bag {
+    /// Its bytes, padded to a size class so that their length tells little.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = vec![BAG_VERSION];
+        out.extend_from_slice(&self.seed);
+        put_count(&mut out, self.principals.len());
+        for (id, public, pseudo) in &self.principals {
+            id.encode(&mut out);
+            out.extend_from_slice(public);
+            out.push(u8::from(*pseudo));
+        }
+        put_count(&mut out, self.speaks_for.len());
+        for link in &self.speaks_for {
+            link.old.encode(&mut out);
+            link.new.encode(&mut out);
+            put_varint(&mut out, u64::from(link.index));
+            out.push(u8::from(link.gone));
+        }
+        put_count(&mut out, self.sections.len());
+        for section in &self.sections {
+            encode_section(section, &mut out);
+        }
+        out.push(1);
+        let padded = padded_bytes(out.len());
+        out.resize(padded, 0);
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes, "bag");
+        if reader.u8()? != BAG_VERSION {
+            return Err(reader.error("has an unknown version"));
+        }
+        let seed = reader.array()?;
+        let count = reader.length(LIST_MAX)?;
+        let mut principals = Vec::new();
+        for _ in 0..count {
+            principals.push((
+                Value::decode(&mut reader)?,
+                reader.array()?,
+                reader.u8()? == 1,
+            ));
+        }
+        let count = reader.length(LIST_MAX)?;
+        let mut speaks_for = Vec::new();
+        for _ in 0..count {
+            speaks_for.push(SpeaksFor {
+                old: Value::decode(&mut reader)?,
+                new: Value::decode(&mut reader)?,
+                index: u32::try_from(reader.varint()?)
+                    .map_err(|_wide| reader.error("has an index past 32 bits"))?,
+                gone: reader.u8()? == 1,
+            });
+        }
+        let count = reader.length(LIST_MAX)?;
+        let mut sections = Vec::new();
+        for _ in 0..count {
+            sections.push(decode_section(&mut reader)?);
+        }
+        if reader.u8()? != 1 || reader.rest().iter().any(|byte| *byte != 0) {
+            return Err(reader.error("has wrong padding"));
+        }
+        Ok(Self {
+            seed,
+            principals,
+            speaks_for,
+            sections,
+        })
+    }
+}
+
+fn encode_section(section: &Section, out: &mut Vec<u8>) {
+    put_varint(out, u64::from(section.step));
+    put_bytes(out, section.table.as_bytes());
+    match &section.change {
+        Change::Removed {
+            shared,
+            columns,
+            rows,
+        } => {
+            out.push(u8::from(*shared));
+            put_names(out, columns);
+            put_count(out, rows.len());
+            rows.iter().flatten().for_each(|value| value.encode(out));
+        }
+        Change::Modified {
+            identity,
+            column,
+            rows,
+        } => {
+            out.push(2);
+            encode_rows(identity, column, rows, out);
+        }
+        Change::Decorrelated {
+            identity,
+            column,
+            rows,
+        } => {
+            out.push(3);
+            encode_rows(identity, column, rows, out);
+        }
+    }
+}
+
+fn encode_rows(identity: &[String], column: &str, rows: &[Modified], out: &mut Vec<u8>) {
+    put_names(out, identity);
+    put_bytes(out, column.as_bytes());
+    put_count(out, rows.len());
+    for row in rows {
+        row.identity.iter().for_each(|value| value.encode(out));
+        row.before.encode(out);
+        row.after.encode(out);
+    }
+}
+
+fn decode_section(reader: &mut Reader<'_>) -> Result<Section, DecodeError> {
+    let step =
+        u32::try_from(reader.varint()?).map_err(|_wide| reader.error("has a step past 32 bits"))?;
+    let table = take_text(reader)?;
+    let change = match reader.u8()? {
+        kind @ (0 | 1) => {
+            let columns = take_names(reader)?;
+            let count = reader.length(LIST_MAX)?;
+            let mut rows = Vec::new();
+            for _ in 0..count {
+                rows.push(take_values(reader, columns.len())?);
+            }
+            Change::Removed {
+                shared: kind == 1,
+                columns,
+                rows,
+            }
+        }
+        2 => {
+            let (identity, column, rows) = decode_rows(reader)?;
+            Change::Modified {
+                identity,
+                column,
+                rows,
+            }
+        }
+        3 => {
+            let (identity, column, rows) = decode_rows(reader)?;
+            Change::Decorrelated {
+                identity,
+                column,
+                rows,
+            }
+        }
+        _ => return Err(reader.error("has an unknown kind of change")),
+    };
+    Ok(Section {
+        step,
+        table,
+        change,
+    })
+}
+
+type Rows = (Vec<String>, String, Vec<Modified>);
+
+fn decode_rows(reader: &mut Reader<'_>) -> Result<Rows, DecodeError> {
+    let identity = take_names(reader)?;
+    let column = take_text(reader)?;
+    let count = reader.length(LIST_MAX)?;
+    let mut rows = Vec::new();
+    for _ in 0..count {
+        let identity = take_values(reader, identity.len())?;
+        let (before, after) = (Value::decode(reader)?, Value::decode(reader)?);
+        rows.push(Modified {
+            identity,
+            before,
+            after,
+        });
+    }
+    Ok((identity, column, rows))
+}
+
+fn take_values(reader: &mut Reader<'_>, count: usize) -> Result<Vec<Value>, DecodeError> {
+    (0..count).map(|_| Value::decode(reader)).collect()
+}
+
+fn put_names(out: &mut Vec<u8>, names: &[String]) {
+    put_count(out, names.len());
+    for name in names {
+        put_bytes(out, name.as_bytes());
+    }
+}
+
+fn take_names(reader: &mut Reader<'_>) -> Result<Vec<String>, DecodeError> {
+    let count = reader.length(4_096)?;
+    (0..count).map(|_| take_text(reader)).collect()
+}
+
+fn put_count(out: &mut Vec<u8>, count: usize) {
+    put_varint(out, u64::try_from(count).unwrap_or(u64::MAX));
+}
+
+/// The size class of `bytes`: at most about 12 % more, and few distinct lengths (the Padme rule).
+fn padded_bytes(bytes: usize) -> usize {
+    if bytes <= PADDED_BYTES_MIN {
+        return PADDED_BYTES_MIN;
+    }
+    let exponent = bytes.ilog2();
+    let mantissa = exponent.ilog2().saturating_add(1);
+    let step = 1_usize << exponent.saturating_sub(mantissa);
+    bytes.div_ceil(step).saturating_mul(step)
+}
+
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "three independent flags of one byte"
+)]
+/// Where a bag is and how it is opened; sealed to its principal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Locator {
+    pub(crate) disguise: u64,
+    /// Seals the parts of the bag and names them.
+    pub(crate) key: [u8; KEY_BYTES],
+    pub(crate) parts: u32,
+    /// How many of the rows' updates were known when the disguise was applied.
+    pub(crate) updates: u32,
+    /// The bag holds speaks-for records.
+    pub(crate) speaks_for: bool,
+    /// The bag holds changes, not speaks-for records alone.
+    pub(crate) changes: bool,
+    /// A reveal was asked for and left something disguised; later reveals try again.
+    pub(crate) pending: bool,
+}
+
+impl Locator {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = vec![LOCATOR_VERSION];
+        out.extend_from_slice(&self.disguise.to_le_bytes());
+        out.extend_from_slice(&self.key);
+        out.extend_from_slice(&self.parts.to_le_bytes());
+        out.extend_from_slice(&self.updates.to_le_bytes());
+        out.push(
+            u8::from(self.speaks_for) | u8::from(self.changes) << 1 | u8::from(self.pending) << 2,
+        );
+        out.resize(LOCATOR_BYTES, 0);
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes, "locator");
+        if reader.u8()? != LOCATOR_VERSION {
+            return Err(reader.error("has an unknown version"));
+        }
+        let (disguise, key) = (reader.u64()?, reader.array()?);
+        let (parts, updates, flags) = (reader.u32()?, reader.u32()?, reader.u8()?);
+        if flags > 7 || has_rest(&reader) {
+            return Err(reader.error("has wrong padding"));
+        }
+        Ok(Self {
+            disguise,
+            key,
+            parts,
+            updates,
+            speaks_for: flags & 1 != 0,
+            changes: flags & 2 != 0,
+            pending: flags & 4 != 0,
+        })
+    }
+}
+
+fn has_rest(reader: &Reader<'_>) -> bool {
+    reader.rest().iter().any(|byte| *byte != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bag() -> Bag {
+        let row = Modified {
+            identity: vec![Value::Int(7)],
+            before: Value::Null,
+            after: Value::from("gone"),
+        };
+        let section = |step, change| Section {
+            step,
+            table: "posts".to_owned(),
+            change,
+        };
+        let columns = vec!["id".to_owned(), "text".to_owned()];
+        let identity = vec!["id".to_owned()];
+        Bag {
+            seed: [7; 32],
+            principals: vec![(Value::Int(19), [1; 32], false)],
+            speaks_for: vec![SpeaksFor {
+                old: Value::Int(19),
+                new: Value::Int(1 << 40),
+                index: 3,
+                gone: true,
+            }],
+            sections: vec![
+                section(
+                    0,
+                    Change::Removed {
+                        shared: true,
+                        columns,
+                        rows: vec![vec![Value::Int(1), Value::Null]],
+                    },
+                ),
+                section(
+                    1,
+                    Change::Modified {
+                        identity: identity.clone(),
+                        column: "text".to_owned(),
+                        rows: vec![row.clone()],
+                    },
+                ),
+                section(
+                    2,
+                    Change::Decorrelated {
+                        identity,
+                        column: "who".to_owned(),
+                        rows: vec![row],
+                    },
+                ),
+            ],
+        }
+    }
+
+    #[test]
+    fn a_bag_comes_back_and_no_cut_or_flip_panics() {
+        let bytes = bag().encode();
+        assert_eq!(Bag::decode(&bytes).unwrap(), bag());
+        for at in 0..bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= 0x55;
+            drop(Bag::decode(&flipped));
+            drop(Bag::decode(&bytes[..at]));
+        }
+    }
+
+    #[test]
+    fn size_classes_cost_little_and_are_few() {
+        let classes: std::collections::BTreeSet<usize> = (1..100_000).map(padded_bytes).collect();
+        assert!(classes.len() < 200);
+        assert!(
+            (257..100_000)
+                .all(|bytes| padded_bytes(bytes) >= bytes
+                    && padded_bytes(bytes) * 100 <= bytes * 113)
+        );
+    }
+
+    #[test]
+    fn a_locator_comes_back() {
+        let locator = Locator {
+            disguise: u64::MAX,
+            key: [9; 32],
+            parts: 4,
+            updates: 2,
+            speaks_for: true,
+            changes: false,
+            pending: true,
+        };
+        let bytes = locator.encode();
+        assert_eq!(bytes.len(), LOCATOR_BYTES);
+        assert_eq!(Locator::decode(&bytes).unwrap(), locator);
+    }
+}

@@ -1,0 +1,196 @@
+//! Removed rows go back when their keys are free and their owners and parents exist (checks C1, C3, C4).
+
+use std::collections::BTreeSet;
+
+use super::{KeptReason, Work};
+use crate::apply::{at, encoded, picked, put};
+use crate::error::Error;
+use crate::schema::Known;
+use crate::table::{Inserted, insert, runs, select_keys};
+use crate::value::Value;
+
+/// A row as recorded, and as it may go back.
+type Ready = Vec<(Vec<Value>, Vec<Value>)>;
+
+impl Work<'_> {
+    /// Inserts removed rows; gives those that stay.
+    pub(super) fn put_back(
+        &mut self,
+        table: &Known,
+        shared: bool,
+        columns: &[String],
+        rows: Vec<Vec<Value>>,
+    ) -> Result<Vec<Vec<Value>>, Error> {
+        let mut kept: Vec<(Vec<Value>, KeptReason)> = Vec::new();
+        let mut rows = rows;
+        if shared {
+            let keys: Vec<Vec<Value>> = rows
+                .iter()
+                .map(|row| picked(columns, row, &table.identity))
+                .collect();
+            let there = self.identities(table, &keys)?;
+            rows.retain(|row| !there.contains(&encoded(&picked(columns, row, &table.identity))));
+        }
+        let mut ready: Ready = Vec::new();
+        let owned = self.owners_back(table, columns, &rows)?;
+        for (row, owned) in rows.into_iter().zip(owned) {
+            match owned {
+                Some(owned) => ready.push((row, owned)),
+                None => kept.push((row, KeptReason::OwnerMissing)),
+            }
+        }
+        self.drop_orphans(table, columns, &mut ready, &mut kept)?;
+        let done = self.insert_ready(table, columns, &ready, &mut kept)?;
+        self.count(&table.name, done);
+        for (row, reason) in &kept {
+            let identity = picked(columns, row, &table.identity);
+            self.keep(&table.name, &identity, None, *reason);
+            if shared {
+                // The copies of the other owners name these placeholders too.
+                let owners = table
+                    .owners
+                    .iter()
+                    .filter_map(|owner| at(columns, row, owner));
+                self.needed.extend(owners.map(Value::principal));
+            }
+        }
+        Ok(kept.into_iter().map(|(row, _)| row).collect())
+    }
+
+    /// Each row with owners that exist, or nothing when an owner is missing (C4).
+    pub(super) fn owners_back(
+        &mut self,
+        table: &Known,
+        columns: &[String],
+        rows: &[Vec<Value>],
+    ) -> Result<Vec<Option<Vec<Value>>>, Error> {
+        if table.name == self.live.pseudo.table {
+            return Ok(rows.iter().cloned().map(Some).collect());
+        }
+        let owners: Vec<Value> = rows
+            .iter()
+            .flat_map(|row| table.owners.iter().filter_map(|it| at(columns, row, it)))
+            .filter(|owner| !owner.is_nobody())
+            .cloned()
+            .collect();
+        let nearest = self.nearest(&owners)?;
+        let owned = |row: &Vec<Value>| {
+            let mut row = row.clone();
+            for column in &table.owners {
+                let owner = at(columns, &row, column)
+                    .filter(|it| !it.is_nobody())
+                    .cloned();
+                if let Some(owner) = owner {
+                    put(
+                        columns,
+                        &mut row,
+                        column,
+                        nearest.get(&owner.principal())?.clone(),
+                    );
+                }
+            }
+            Some(row)
+        };
+        Ok(rows.iter().map(owned).collect())
+    }
+
+    /// Check C3: moves rows whose parents are missing to `kept`; parents may be among the rows themselves.
+    pub(super) fn drop_orphans(
+        &mut self,
+        table: &Known,
+        columns: &[String],
+        ready: &mut Ready,
+        kept: &mut Vec<(Vec<Value>, KeptReason)>,
+    ) -> Result<(), Error> {
+        for reference in &table.references {
+            let key = |row: &[Value]| {
+                let key = picked(columns, row, &reference.columns);
+                (!key.iter().any(Value::is_null)).then_some(key)
+            };
+            let mut seen = BTreeSet::new();
+            let keys: Vec<Vec<Value>> = ready
+                .iter()
+                .filter_map(|(_, row)| key(row))
+                .filter(|key| seen.insert(encoded(key)))
+                .collect();
+            let by = &reference.to_columns;
+            let found = select_keys(self.database, &reference.to_table, by, by, &keys)?;
+            let found: BTreeSet<Vec<u8>> = found.iter().map(|row| encoded(row)).collect();
+            loop {
+                let own: BTreeSet<Vec<u8>> = if reference.to_table == table.name {
+                    ready
+                        .iter()
+                        .map(|(_, row)| encoded(&picked(columns, row, by)))
+                        .collect()
+                } else {
+                    BTreeSet::new()
+                };
+                let before = ready.len();
+                let holds = |row: &[Value]| {
+                    key(row).is_none_or(|key| {
+                        found.contains(&encoded(&key)) || own.contains(&encoded(&key))
+                    })
+                };
+                let (stay, gone): (Vec<_>, Vec<_>) = std::mem::take(ready)
+                    .into_iter()
+                    .partition(|(_, row)| holds(row));
+                *ready = stay;
+                kept.extend(
+                    gone.into_iter()
+                        .map(|(row, _)| (row, KeptReason::ParentMissing)),
+                );
+                if own.is_empty() || ready.len() == before {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Check C1 by the database's own keys: a run that is refused is tried row by row.
+    pub(super) fn insert_ready(
+        &mut self,
+        table: &Known,
+        columns: &[String],
+        ready: &[(Vec<Value>, Vec<Value>)],
+        kept: &mut Vec<(Vec<Value>, KeptReason)>,
+    ) -> Result<usize, Error> {
+        let rows: Vec<Vec<Value>> = ready.iter().map(|(_, row)| row.clone()).collect();
+        let mut originals = ready.iter();
+        let mut done: usize = 0;
+        for run in runs(&rows, columns.len()) {
+            let run_of: Vec<&(Vec<Value>, Vec<Value>)> =
+                originals.by_ref().take(run.len()).collect();
+            if insert(self.database, &table.name, columns, run)? == Inserted::All {
+                done = done.saturating_add(run.len());
+                continue;
+            }
+            for (original, row) in run_of {
+                let one = std::slice::from_ref(row);
+                if insert(self.database, &table.name, columns, one)? == Inserted::All {
+                    done = done.saturating_add(1);
+                    continue;
+                }
+                let key = picked(columns, row, &table.identity);
+                let there = self.identities(table, &[key])?;
+                let reason = if there.is_empty() {
+                    KeptReason::Refused
+                } else {
+                    KeptReason::RowExists
+                };
+                kept.push((original.clone(), reason));
+            }
+        }
+        Ok(done)
+    }
+
+    pub(super) fn identities(
+        &mut self,
+        table: &Known,
+        keys: &[Vec<Value>],
+    ) -> Result<BTreeSet<Vec<u8>>, Error> {
+        let by = &table.identity;
+        let rows = select_keys(self.database, &table.name, by, by, keys)?;
+        Ok(rows.iter().map(|row| encoded(row)).collect())
+    }
+}

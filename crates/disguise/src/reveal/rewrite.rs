@@ -1,0 +1,159 @@
+//! Overwritten values and owners go back while the disguised value is still there (check C2).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{KeptReason, Work, fits, row_name};
+use crate::apply::encoded;
+use crate::database::DatabaseErrorKind;
+use crate::error::Error;
+use crate::record::{Change, Modified, Section};
+use crate::schema::Known;
+use crate::table::{Write, select_keys, update_keys};
+use crate::value::Value;
+
+impl Work<'_> {
+    /// The values that rows hold now, by identity.
+    pub(super) fn current(
+        &mut self,
+        table: &Known,
+        column: &str,
+        rows: &[Modified],
+    ) -> Result<BTreeMap<Vec<u8>, Value>, Error> {
+        let keys: Vec<Vec<Value>> = rows.iter().map(|row| row.identity.clone()).collect();
+        let mut columns = table.identity.clone();
+        columns.push(column.to_owned());
+        let found = select_keys(self.database, &table.name, &columns, &table.identity, &keys)?;
+        let mut current = BTreeMap::new();
+        for mut row in found {
+            if let Some(value) = row.pop() {
+                current.insert(encoded(&row), value);
+            }
+        }
+        Ok(current)
+    }
+
+    /// Rows of which some column can no longer come back (for whole rows).
+    pub(super) fn barred(
+        &mut self,
+        sections: &[(usize, Section)],
+    ) -> Result<BTreeSet<Vec<u8>>, Error> {
+        let mut barred = BTreeSet::new();
+        let live = self.live;
+        for (_, section) in sections {
+            let (Change::Modified { column, rows, .. } | Change::Decorrelated { column, rows, .. }) =
+                &section.change
+            else {
+                continue;
+            };
+            let Some(table) = live
+                .table(&section.table)
+                .filter(|it| fits(it, &section.change))
+            else {
+                continue;
+            };
+            let current = self.current(table, column, rows)?;
+            for row in rows {
+                let now = current.get(&encoded(&row.identity));
+                let safe = now.is_none_or(|now| now.same(&row.after) || now.same(&row.before));
+                if !safe {
+                    barred.insert(row_name(table, &row.identity));
+                }
+            }
+        }
+        Ok(barred)
+    }
+
+    /// Check C2: writes back what still holds the disguised value; gives the records that stay.
+    pub(super) fn rewrite(
+        &mut self,
+        table: &Known,
+        column: &str,
+        rows: Vec<Modified>,
+        barred: &BTreeSet<Vec<u8>>,
+        owner: bool,
+    ) -> Result<Vec<Modified>, Error> {
+        let current = self.current(table, column, &rows)?;
+        let nearest = if owner {
+            let owners: Vec<Value> = rows.iter().map(|row| row.before.clone()).collect();
+            self.nearest(&owners)?
+        } else {
+            BTreeMap::new()
+        };
+        let mut kept: Vec<(Modified, KeptReason)> = Vec::new();
+        let mut ready: Vec<(Modified, Value)> = Vec::new();
+        for row in rows {
+            let target = if owner {
+                nearest.get(&row.before.principal()).cloned()
+            } else {
+                Some(row.before.clone())
+            };
+            match (current.get(&encoded(&row.identity)), target) {
+                (None, _) => kept.push((row, KeptReason::Absent)),
+                (Some(_), _) if barred.contains(&row_name(table, &row.identity)) => {
+                    kept.push((row, KeptReason::PartOfRow));
+                }
+                (Some(_), None) => kept.push((row, KeptReason::OwnerMissing)),
+                (Some(now), Some(target)) if now.same(&row.after) => ready.push((row, target)),
+                (Some(now), Some(target)) if now.same(&target) => {}
+                // A later decorrelation holds; its own reveal finds the way back along the chain.
+                (Some(now), _) if owner && self.reach.behind(now).any(|it| it.same(&row.after)) => {
+                }
+                (Some(_), _) => kept.push((row, KeptReason::Changed)),
+            }
+        }
+        let done = self.write(table, column, ready, &mut kept)?;
+        self.count(&table.name, done);
+        for (row, reason) in &kept {
+            self.keep(&table.name, &row.identity, Some(column), *reason);
+            // An absent row may have been taken by another disguise, whose records name the placeholder.
+            if owner && *reason != KeptReason::Changed {
+                self.needed.insert(row.after.principal());
+            }
+        }
+        Ok(kept.into_iter().map(|(row, _)| row).collect())
+    }
+
+    pub(super) fn write(
+        &mut self,
+        table: &Known,
+        column: &str,
+        ready: Vec<(Modified, Value)>,
+        kept: &mut Vec<(Modified, KeptReason)>,
+    ) -> Result<usize, Error> {
+        let all: Vec<Write<'_>> = ready
+            .iter()
+            .map(|(row, target)| write(row, target))
+            .collect();
+        match update_keys(self.database, table, column, &all) {
+            Ok(_) => return Ok(all.len()),
+            Err(error) if is_constraint(&error) => {}
+            Err(error) => return Err(error),
+        }
+        // Some rows of the set may have been written by earlier runs; writing them again changes nothing.
+        let mut done: usize = 0;
+        for (row, target) in ready {
+            match update_keys(self.database, table, column, &[write(&row, &target)]) {
+                Ok(_) => done = done.saturating_add(1),
+                Err(error) if is_constraint(&error) => kept.push((row, KeptReason::Refused)),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+}
+
+fn write<'r>(row: &'r Modified, target: &'r Value) -> Write<'r> {
+    Write {
+        identity: &row.identity,
+        guard: None,
+        value: target,
+    }
+}
+
+fn is_constraint(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Database { source, .. }
+            if matches!(source.kind, DatabaseErrorKind::Unique | DatabaseErrorKind::Constraint)
+    )
+}

@@ -1,0 +1,165 @@
+//! After the rows: registrations return, placeholders go, and what is left of the records is stored again.
+
+use std::collections::BTreeSet;
+
+use super::{Open, References, Work};
+use crate::error::Error;
+use crate::record::Bag;
+use crate::schema::Known;
+use crate::store::{self, Found, Stage, Stored};
+use crate::table::{Write, delete_keys, select_keys, update_keys};
+use crate::value::Value;
+
+impl Work<'_> {
+    /// Registers principals whose rows are back.
+    pub(super) fn principals(&mut self, bag: &mut Bag) -> Result<(), Error> {
+        let ids: Vec<Value> = bag.principals.iter().map(|(id, _, _)| id.clone()).collect();
+        let there = self.users(&ids)?;
+        let names: Vec<Vec<u8>> = ids.iter().map(Value::principal).collect();
+        let registered = store::principals(self.database, &names)?;
+        for (id, public, pseudo) in std::mem::take(&mut bag.principals) {
+            let name = id.principal();
+            if !there.contains(&name) {
+                bag.principals.push((id, public, pseudo));
+            } else if !registered.contains_key(&name) {
+                store::register(self.database, &[(name, public)], pseudo)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the placeholders of a revealed disguise out of the users table, under the reference policy; tells
+    /// whether one of them could not go yet.
+    pub(super) fn clear_placeholders(&mut self, bag: &mut Bag) -> Result<bool, Error> {
+        let all: Vec<Value> = bag.speaks_for.iter().map(|link| link.new.clone()).collect();
+        let there = self.users(&all)?;
+        let nearest = {
+            let owners: Vec<Value> = bag.speaks_for.iter().map(|link| link.old.clone()).collect();
+            self.nearest(&owners)?
+        };
+        let mut waiting = false;
+        let mut going: Vec<(Value, Value)> = Vec::new();
+        for link in &mut bag.speaks_for {
+            let name = link.new.principal();
+            let target = nearest.get(&link.old.principal());
+            match target {
+                _ if !there.contains(&name) => link.gone = true,
+                Some(target) if !self.needed.contains(&name) => {
+                    going.push((link.new.clone(), target.clone()));
+                }
+                _ => {
+                    link.gone = false;
+                    waiting = true;
+                }
+            }
+        }
+        if going.is_empty() {
+            return Ok(waiting);
+        }
+        self.move_references(&mut going)?;
+        let keys: Vec<Vec<Value>> = going.iter().map(|(id, _)| vec![id.clone()]).collect();
+        let pseudo = &self.live.pseudo;
+        delete_keys(
+            self.database,
+            &pseudo.table,
+            std::slice::from_ref(&pseudo.id),
+            &keys,
+        )?;
+        let names: Vec<Vec<u8>> = going.iter().map(|(id, _)| id.principal()).collect();
+        store::unregister(self.database, &names)?;
+        let gone: BTreeSet<Vec<u8>> = names.into_iter().collect();
+        for link in &mut bag.speaks_for {
+            link.gone |= gone.contains(&link.new.principal());
+        }
+        Ok(waiting)
+    }
+
+    /// Applies the reference policy to the rows that still name a placeholder about to go.
+    pub(super) fn move_references(&mut self, going: &mut Vec<(Value, Value)>) -> Result<(), Error> {
+        let live = self.live;
+        for (table, column) in live.owner_columns() {
+            let by = [column.to_owned()];
+            let keys: Vec<Vec<Value>> = going.iter().map(|(id, _)| vec![id.clone()]).collect();
+            match self.references {
+                References::Delete => {
+                    delete_keys(self.database, &table.name, &by, &keys)?;
+                }
+                References::Retain => {
+                    let found = select_keys(self.database, &table.name, &by, &by, &keys)?;
+                    let used: BTreeSet<Vec<u8>> =
+                        found.iter().flatten().map(Value::principal).collect();
+                    going.retain(|(id, _)| !used.contains(&id.principal()));
+                }
+                References::Recorrelate => {
+                    let identities: Vec<[Value; 1]> =
+                        going.iter().map(|(id, _)| [id.clone()]).collect();
+                    let writes: Vec<Write<'_>> = identities
+                        .iter()
+                        .zip(going.iter())
+                        .map(|(identity, (_, target))| Write {
+                            identity,
+                            guard: None,
+                            value: target,
+                        })
+                        .collect();
+                    let by_owner = Known {
+                        identity: by.to_vec(),
+                        ..table.clone()
+                    };
+                    update_keys(self.database, &by_owner, column, &writes)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores what is left of the bags, and forgets links that nothing hangs behind any more.
+    pub(super) fn put_away(&mut self, opened: &[Open<'_>]) -> Result<(), Error> {
+        let rows: BTreeSet<&[u8]> = opened
+            .iter()
+            .map(|it| it.reached.found.row.as_slice())
+            .collect();
+        let untouched = self
+            .reach
+            .bags
+            .iter()
+            .filter(|it| !rows.contains(it.found.row.as_slice()));
+        let holds = |bag: &Bag| !bag.sections.is_empty() || !bag.principals.is_empty();
+        let more = opened.iter().any(|it| it.waiting || holds(&it.bag));
+        let hanging = more || untouched.clone().any(|it| it.found.locator.changes);
+        let mut gone: Vec<&Found> = opened.iter().map(|it| &it.reached.found).collect();
+        let mut stored = Vec::new();
+        for Open {
+            reached,
+            bag,
+            waiting,
+        } in opened
+        {
+            let linked = bag.speaks_for.iter().any(|link| !link.gone);
+            if holds(bag) || linked || (hanging && !bag.speaks_for.is_empty()) {
+                stored.push(Stored {
+                    bag,
+                    public: reached.public,
+                    pseudo: reached.pseudo,
+                    disguise: reached.found.locator.disguise,
+                    updates: reached.found.locator.updates,
+                    stage: if *waiting {
+                        Stage::Waiting
+                    } else {
+                        Stage::Pending
+                    },
+                });
+            }
+        }
+        if !hanging {
+            let links_only = untouched.filter(|it| {
+                it.bag
+                    .as_ref()
+                    .is_some_and(|bag| bag.speaks_for.iter().all(|link| link.gone))
+            });
+            gone.extend(links_only.map(|it| &it.found));
+        }
+        store::remove_bags(self.database, &gone)?;
+        store::put_bags(self.database, self.salt, &stored)
+    }
+}

@@ -1,0 +1,230 @@
+//! Tables, owners and references: the annotation of a developer laid over the live catalog.
+
+use std::collections::BTreeMap;
+
+use crate::database::{Catalog, CatalogTable};
+use crate::generate::Generator;
+use crate::spec::{SpecError, pseudo_from_edna, tables_from_edna};
+
+/// How placeholder users are made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pseudo {
+    pub(crate) table: String,
+    pub(crate) id: String,
+    pub(crate) columns: Vec<(String, Generator)>,
+}
+
+impl Pseudo {
+    /// Parses Edna's generator of pseudoprincipals.
+    ///
+    /// # Errors
+    /// What is wrong and where.
+    pub fn from_edna_json(text: &str) -> Result<Self, SpecError> {
+        pseudo_from_edna(text)
+    }
+}
+
+/// A reference that must hold again before a row is put back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reference {
+    pub(crate) columns: Vec<String>,
+    pub(crate) to_table: String,
+    pub(crate) to_columns: Vec<String>,
+}
+
+/// What a developer says about one table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct TableNotes {
+    pub(crate) identity: Vec<String>,
+    pub(crate) owners: Vec<String>,
+    pub(crate) references: Vec<Reference>,
+}
+
+/// What a developer says about a database; without it, owners are the foreign keys to the users table.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Schema {
+    notes: BTreeMap<String, TableNotes>,
+}
+
+impl Schema {
+    /// Parses Edna's table information.
+    ///
+    /// # Errors
+    /// What is wrong and where.
+    pub fn from_edna_json(text: &str) -> Result<Self, SpecError> {
+        Ok(Self {
+            notes: tables_from_edna(text)?,
+        })
+    }
+}
+
+/// One table with everything known about it.
+#[derive(Debug, Clone)]
+pub(crate) struct Known {
+    pub(crate) name: String,
+    pub(crate) catalog: CatalogTable,
+    pub(crate) identity: Vec<String>,
+    pub(crate) owners: Vec<String>,
+    pub(crate) references: Vec<Reference>,
+}
+
+/// The whole database as the engine sees it.
+#[derive(Debug, Clone)]
+pub(crate) struct Live {
+    pub(crate) tables: BTreeMap<String, Known>,
+    pub(crate) pseudo: Pseudo,
+}
+
+impl Live {
+    /// Lays `schema` over `catalog` and refuses what does not fit.
+    pub(crate) fn new(
+        catalog: Catalog,
+        schema: &Schema,
+        pseudo: &Pseudo,
+    ) -> Result<Self, SpecError> {
+        for (name, notes) in &schema.notes {
+            check_notes(&catalog, name, notes)?;
+        }
+        check_pseudo(&catalog, pseudo)?;
+        let mut tables = BTreeMap::new();
+        for (name, table) in catalog {
+            let known = known(&name, table, schema.notes.get(&name), pseudo);
+            tables.insert(name, known);
+        }
+        Ok(Self {
+            tables,
+            pseudo: pseudo.clone(),
+        })
+    }
+
+    pub(crate) fn table(&self, name: &str) -> Option<&Known> {
+        self.tables.get(name)
+    }
+
+    /// Tables and columns, other than the users table itself, that name an owner.
+    pub(crate) fn owner_columns(&self) -> impl Iterator<Item = (&Known, &str)> {
+        self.tables
+            .values()
+            .filter(|table| table.name != self.pseudo.table)
+            .flat_map(|table| {
+                table
+                    .owners
+                    .iter()
+                    .map(move |column| (table, column.as_str()))
+            })
+    }
+}
+
+fn known(name: &str, table: CatalogTable, notes: Option<&TableNotes>, pseudo: &Pseudo) -> Known {
+    let declared = |key: &&crate::database::ForeignKey| key.columns.len() == key.to_columns.len();
+    let mut owners: Vec<String> = Vec::new();
+    let mut references: Vec<Reference> = Vec::new();
+    let mut identity = table.primary_key.clone();
+    if let Some(notes) = notes {
+        identity.clone_from(&notes.identity);
+        owners.clone_from(&notes.owners);
+        references.clone_from(&notes.references);
+    }
+    if name == pseudo.table {
+        owners = vec![pseudo.id.clone()];
+    }
+    for key in table.foreign_keys.iter().filter(declared) {
+        let owner = key.to_table == pseudo.table && key.columns.len() == 1;
+        if owner && notes.is_none() && name != pseudo.table {
+            owners.extend(
+                key.columns
+                    .iter()
+                    .filter(|it| !owners.contains(it))
+                    .cloned()
+                    .collect::<Vec<_>>(),
+            );
+        }
+        let is_owner = owner && key.columns.iter().all(|column| owners.contains(column));
+        if !is_owner && !references.iter().any(|known| known.columns == key.columns) {
+            references.push(Reference {
+                columns: key.columns.clone(),
+                to_table: key.to_table.clone(),
+                to_columns: key.to_columns.clone(),
+            });
+        }
+    }
+    Known {
+        name: name.to_owned(),
+        catalog: table,
+        identity,
+        owners,
+        references,
+    }
+}
+
+fn check_notes(catalog: &Catalog, name: &str, notes: &TableNotes) -> Result<(), SpecError> {
+    let place = format!("table {name}");
+    let Some(table) = catalog.get(name) else {
+        return Err(SpecError::new(place, "is not in the database"));
+    };
+    if notes.identity.is_empty() {
+        return Err(SpecError::new(place, "names no identifying column"));
+    }
+    let own = notes
+        .references
+        .iter()
+        .flat_map(|reference| &reference.columns);
+    for column in notes.identity.iter().chain(&notes.owners).chain(own) {
+        if table.column(column).is_none() {
+            return Err(SpecError::new(place, format!("has no column {column}")));
+        }
+    }
+    for reference in &notes.references {
+        let Some(target) = catalog.get(&reference.to_table) else {
+            let what = format!(
+                "refers to table {}, which is not in the database",
+                reference.to_table
+            );
+            return Err(SpecError::new(place, what));
+        };
+        if let Some(column) = reference
+            .to_columns
+            .iter()
+            .find(|it| target.column(it).is_none())
+        {
+            let what = format!(
+                "refers to {}.{column}, which does not exist",
+                reference.to_table
+            );
+            return Err(SpecError::new(place, what));
+        }
+    }
+    Ok(())
+}
+
+fn check_pseudo(catalog: &Catalog, pseudo: &Pseudo) -> Result<(), SpecError> {
+    let place = "the pseudoprincipal generator";
+    let Some(table) = catalog.get(&pseudo.table) else {
+        return Err(SpecError::new(
+            place,
+            format!("names table {}, which is not in the database", pseudo.table),
+        ));
+    };
+    if !pseudo
+        .columns
+        .iter()
+        .any(|(column, _)| *column == pseudo.id)
+    {
+        return Err(SpecError::new(
+            place,
+            format!("does not generate its id column {}", pseudo.id),
+        ));
+    }
+    for (column, generator) in &pseudo.columns {
+        if table.column(column).is_none() {
+            return Err(SpecError::new(
+                place,
+                format!("names column {column}, which {} lacks", pseudo.table),
+            ));
+        }
+        if let Some(fault) = generator.fault() {
+            return Err(SpecError::new(place, format!("column {column}: {fault}")));
+        }
+    }
+    Ok(())
+}

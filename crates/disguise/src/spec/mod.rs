@@ -1,0 +1,115 @@
+//! What a disguise does, as written down: parsed, not yet checked against a database.
+
+mod edna;
+mod native;
+
+use std::collections::BTreeMap;
+
+use crate::generate::Generator;
+
+/// The most bytes that a specification file may have.
+const SPEC_BYTES_MAX: usize = 1 << 20;
+
+/// What is wrong with a specification, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {what}")]
+pub struct SpecError {
+    /// Where: table and number of the transformation, or line and column of the file.
+    pub place: String,
+    /// What is wrong, one clause.
+    pub what: String,
+}
+
+impl SpecError {
+    pub(crate) fn new(place: impl Into<String>, what: impl Into<String>) -> Self {
+        Self {
+            place: place.into(),
+            what: what.into(),
+        }
+    }
+}
+
+/// One change to the rows that a predicate chooses.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Transformation {
+    pub(crate) table: String,
+    /// Where it stands in the file, for errors.
+    pub(crate) place: String,
+    /// SQL condition; `None` for every row.
+    pub(crate) predicate: Option<String>,
+    /// Joined tables, beginning with the table itself; `None` for the table alone.
+    pub(crate) from: Option<String>,
+    pub(crate) kind: Kind,
+}
+
+/// What happens to the rows.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Kind {
+    Remove,
+    Modify {
+        column: String,
+        generator: Generator,
+    },
+    Decorrelate {
+        group_by: Vec<String>,
+        owners: Vec<String>,
+    },
+}
+
+/// A disguise specification.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Spec {
+    pub(crate) transformations: Vec<Transformation>,
+    pub(crate) parameters: BTreeMap<String, Option<String>>,
+}
+
+impl Spec {
+    /// Parses Edna's disguise specification, JSON as its prototype reads it.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its place.
+    pub fn from_edna_json(text: &str) -> Result<Self, SpecError> {
+        edna::spec(bounded(text)?)
+    }
+
+    /// Parses the native form in TOML.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its place.
+    pub fn from_toml(text: &str) -> Result<Self, SpecError> {
+        native::spec(bounded(text)?)
+    }
+
+    /// The tables it names, in order of first mention.
+    pub fn tables(&self) -> Vec<&str> {
+        let mut tables: Vec<&str> = Vec::new();
+        for transformation in &self.transformations {
+            if !tables.contains(&transformation.table.as_str()) {
+                tables.push(&transformation.table);
+            }
+        }
+        tables
+    }
+}
+
+pub(crate) use edna::{pseudo as pseudo_from_edna, tables as tables_from_edna};
+
+fn bounded(text: &str) -> Result<&str, SpecError> {
+    if text.len() > SPEC_BYTES_MAX {
+        let what = format!("has {} bytes, the limit is {SPEC_BYTES_MAX}", text.len());
+        return Err(SpecError::new("the file", what));
+    }
+    Ok(text)
+}
+
+/// No condition, or the words that mean none.
+fn condition(predicate: &str) -> Option<String> {
+    let trimmed = predicate.trim();
+    let none = trimmed.is_empty() || trimmed.eq_ignore_ascii_case("true");
+    (!none).then(|| trimmed.to_owned())
+}
+
+fn joined(from: &str) -> Option<String> {
+    let trimmed = from.trim();
+    (!trimmed.is_empty()).then(|| trimmed.to_owned())
+}

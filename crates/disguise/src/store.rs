@@ -1,0 +1,343 @@
+//! The engine's own tables: principals, locators, bags, credentials, shared placeholders and settings.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::crypto::{KEY_BYTES, SecretKey, derive, open_part, random, seal_part, seal_to};
+use crate::database::Database;
+use crate::error::{Doing as _, Error};
+use crate::record::{Bag, LOCATOR_BYTES, Locator};
+use crate::table::{delete_keys, insert_all, runs, select_keys};
+use crate::value::Value;
+
+/// Bytes of a sealed part of a bag.
+const PART_BYTES: usize = 256 * 1024;
+/// Names of the tables.
+pub(crate) const PRINCIPALS: &str = "probity_principals";
+pub(crate) const LOCATORS: &str = "probity_locators";
+pub(crate) const BAGS: &str = "probity_bags";
+pub(crate) const CREDENTIALS: &str = "probity_credentials";
+pub(crate) const SHARED: &str = "probity_shared";
+pub(crate) const SETTINGS: &str = "probity_settings";
+
+/// The handle of one disguise, random, shown as 16 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DisguiseId(pub(crate) u64);
+
+impl fmt::Display for DisguiseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl FromStr for DisguiseId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let wrong = || Error::Value {
+            what: "a disguise id has 16 hexadecimal digits".to_owned(),
+        };
+        if text.len() != 16 {
+            return Err(wrong());
+        }
+        u64::from_str_radix(text, 16)
+            .map(Self)
+            .map_err(|_digits| wrong())
+    }
+}
+
+/// Creates the tables that are not there yet.
+pub(crate) fn install(database: &mut dyn Database) -> Result<(), Error> {
+    let (binary, end) = (database.dialect().binary(), database.dialect().table_end());
+    let statements = [
+        format!(
+            "CREATE TABLE IF NOT EXISTS {PRINCIPALS} (id {binary} NOT NULL PRIMARY KEY, public_key {binary} NOT NULL, pseudo INTEGER NOT NULL) {end}"
+        ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {LOCATORS} (id {binary} NOT NULL PRIMARY KEY, mailbox {binary} NOT NULL, sealed {binary} NOT NULL) {end}"
+        ),
+        format!("CREATE INDEX IF NOT EXISTS {LOCATORS}_mailbox ON {LOCATORS} (mailbox)"),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {BAGS} (id {binary} NOT NULL PRIMARY KEY, body {binary} NOT NULL) {end}"
+        ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {CREDENTIALS} (id {binary} NOT NULL PRIMARY KEY, wrapped {binary} NOT NULL) {end}"
+        ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {SHARED} (slot {binary} NOT NULL PRIMARY KEY, pseudo {binary} NOT NULL) {end}"
+        ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {SETTINGS} (name {binary} NOT NULL PRIMARY KEY, value {binary} NOT NULL) {end}"
+        ),
+    ];
+    for statement in statements {
+        database
+            .execute(&statement, &[])
+            .doing("creating the disguise tables")?;
+    }
+    let sql = format!("SELECT COUNT(*) FROM {SETTINGS}");
+    let count = database.query(&sql, &[]).doing("reading the settings")?;
+    if count.first().and_then(|row| row.first()) == Some(&Value::Int(0)) {
+        let salt = random::<16>()?;
+        insert_all(
+            database,
+            SETTINGS,
+            &["name", "value"],
+            &[vec![bytes(b"salt"), bytes(&salt)]],
+        )?;
+    }
+    Ok(())
+}
+
+/// The random salt of this database.
+pub(crate) fn salt(database: &mut dyn Database) -> Result<Vec<u8>, Error> {
+    let sql = format!("SELECT value FROM {SETTINGS} WHERE name = ?");
+    let rows = database
+        .query(&sql, &[bytes(b"salt")])
+        .map_err(|_no_table| Error::NotInstalled)?;
+    match rows.into_iter().flatten().next() {
+        Some(Value::Bytes(salt)) => Ok(salt),
+        _ => Err(Error::NotInstalled),
+    }
+}
+
+pub(crate) fn bytes(bytes: &[u8]) -> Value {
+    Value::Bytes(bytes.to_vec())
+}
+
+/// Principal to public key and whether it is a pseudoprincipal.
+pub(crate) type Registered = BTreeMap<Vec<u8>, ([u8; KEY_BYTES], bool)>;
+
+/// Public keys of those among `ids` who are registered, and whether each is a pseudoprincipal.
+pub(crate) fn principals(
+    database: &mut dyn Database,
+    ids: &[Vec<u8>],
+) -> Result<Registered, Error> {
+    let keys: Vec<Vec<Value>> = ids.iter().map(|id| vec![bytes(id)]).collect();
+    let columns = ["id", "public_key", "pseudo"].map(str::to_owned);
+    let mut out = BTreeMap::new();
+    for row in select_keys(database, PRINCIPALS, &columns, &["id".to_owned()], &keys)? {
+        if let [Value::Bytes(id), Value::Bytes(public), Value::Int(pseudo)] = row.as_slice() {
+            let public =
+                <[u8; KEY_BYTES]>::try_from(public.as_slice()).map_err(|_length| Error::Forged)?;
+            out.insert(id.clone(), (public, *pseudo == 1));
+        }
+    }
+    Ok(out)
+}
+
+/// Registers principals.
+pub(crate) fn register(
+    database: &mut dyn Database,
+    principals: &[(Vec<u8>, [u8; KEY_BYTES])],
+    pseudo: bool,
+) -> Result<(), Error> {
+    let rows: Vec<Vec<Value>> = principals
+        .iter()
+        .map(|(id, public)| vec![bytes(id), bytes(public), Value::Int(i64::from(pseudo))])
+        .collect();
+    insert_all(database, PRINCIPALS, &["id", "public_key", "pseudo"], &rows)
+}
+
+/// Removes registrations.
+pub(crate) fn unregister(database: &mut dyn Database, ids: &[Vec<u8>]) -> Result<(), Error> {
+    let keys: Vec<Vec<Value>> = ids.iter().map(|id| vec![bytes(id)]).collect();
+    delete_keys(database, PRINCIPALS, &["id".to_owned()], &keys)?;
+    Ok(())
+}
+
+/// Where locators for a key lie. Persons share one mailbox among many, pseudoprincipals have their own.
+pub(crate) fn mailbox(salt: &[u8], public: &[u8; KEY_BYTES], pseudo: bool) -> Vec<u8> {
+    let mut hash = Sha256::new();
+    hash.update(b"probity disguise mailbox\0");
+    hash.update(salt);
+    hash.update(public);
+    let digest = hash.finalize();
+    digest
+        .iter()
+        .copied()
+        .take(if pseudo { 16 } else { 1 })
+        .collect()
+}
+
+/// A bag about to be stored for a principal.
+pub(crate) struct Stored<'a> {
+    pub(crate) bag: &'a Bag,
+    pub(crate) public: [u8; KEY_BYTES],
+    pub(crate) pseudo: bool,
+    pub(crate) disguise: u64,
+    pub(crate) updates: u32,
+    pub(crate) stage: Stage,
+}
+
+/// How far a bag is on its way back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// No reveal was asked for.
+    Disguised,
+    /// A reveal left something.
+    Pending,
+    /// A reveal left a placeholder that could not go, so the bag counts even without changes.
+    Waiting,
+}
+
+/// Encrypts and stores bags and their locators.
+pub(crate) fn put_bags(
+    database: &mut dyn Database,
+    salt: &[u8],
+    stored: &[Stored<'_>],
+) -> Result<(), Error> {
+    let mut locators = Vec::with_capacity(stored.len());
+    for run in runs(stored, 16) {
+        let mut parts = Vec::new();
+        for it in run {
+            let key = random()?;
+            let body = it.bag.encode();
+            let mut count: u32 = 0;
+            for part in body.chunks(PART_BYTES) {
+                let mut sealed = part.to_vec();
+                seal_part(&key, count, &mut sealed)?;
+                parts.push(vec![bytes(&part_id(&key, count)?), Value::Bytes(sealed)]);
+                count = count.saturating_add(1);
+            }
+            let locator = Locator {
+                disguise: it.disguise,
+                key,
+                parts: count,
+                updates: it.updates,
+                speaks_for: !it.bag.speaks_for.is_empty(),
+                changes: it.stage == Stage::Waiting
+                    || !it.bag.sections.is_empty()
+                    || !it.bag.principals.is_empty(),
+                pending: it.stage != Stage::Disguised,
+            };
+            let mailbox = mailbox(salt, &it.public, it.pseudo);
+            let sealed = seal_to(&it.public, &locator.encode(), &mailbox)?;
+            locators.push(vec![
+                bytes(&random::<16>()?),
+                Value::Bytes(mailbox),
+                Value::Bytes(sealed),
+            ]);
+        }
+        // Random ids in sorted order: nothing in the tables tells which bags were written together.
+        parts.sort_by(|left, right| {
+            left.first()
+                .map(Value::principal)
+                .cmp(&right.first().map(Value::principal))
+        });
+        insert_all(database, BAGS, &["id", "body"], &parts)?;
+    }
+    insert_all(database, LOCATORS, &["id", "mailbox", "sealed"], &locators)
+}
+
+fn part_id(key: &[u8; KEY_BYTES], part: u32) -> Result<[u8; 16], Error> {
+    derive(key, b"part", &part.to_le_bytes())
+}
+
+/// A locator that a key opened.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    pub(crate) row: Vec<u8>,
+    pub(crate) locator: Locator,
+}
+
+/// Opens every locator in the mailboxes that belongs to one of `keys`, which carry their public key and kind.
+pub(crate) fn locators(
+    database: &mut dyn Database,
+    salt: &[u8],
+    keys: &[(&SecretKey, [u8; KEY_BYTES], bool)],
+) -> Result<Vec<(usize, Found)>, Error> {
+    let mut owners: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
+    for (index, (_, public, pseudo)) in keys.iter().enumerate() {
+        owners.insert(mailbox(salt, public, *pseudo), index);
+    }
+    let wanted: Vec<Vec<Value>> = owners.keys().map(|mailbox| vec![bytes(mailbox)]).collect();
+    let columns = ["id", "mailbox", "sealed"].map(str::to_owned);
+    let mut found = Vec::new();
+    for row in select_keys(
+        database,
+        LOCATORS,
+        &columns,
+        &["mailbox".to_owned()],
+        &wanted,
+    )? {
+        let [
+            Value::Bytes(id),
+            Value::Bytes(mailbox),
+            Value::Bytes(sealed),
+        ] = row.as_slice()
+        else {
+            continue;
+        };
+        let Some((index, (secret, _, _))) = owners
+            .get(mailbox)
+            .and_then(|index| Some((*index, keys.get(*index)?)))
+        else {
+            continue;
+        };
+        if let Some(content) = secret.open(sealed, mailbox) {
+            debug_assert_eq!(content.len(), LOCATOR_BYTES);
+            found.push((
+                index,
+                Found {
+                    row: id.clone(),
+                    locator: Locator::decode(&content)?,
+                },
+            ));
+        }
+    }
+    Ok(found)
+}
+
+/// Reads and decrypts a bag.
+pub(crate) fn read_bag(database: &mut dyn Database, locator: &Locator) -> Result<Bag, Error> {
+    let mut body = Vec::new();
+    for part in 0..locator.parts {
+        let key = vec![bytes(&part_id(&locator.key, part)?)];
+        let rows = select_keys(
+            database,
+            BAGS,
+            &["body".to_owned()],
+            &["id".to_owned()],
+            &[key],
+        )?;
+        let Some(Value::Bytes(mut sealed)) = rows.into_iter().flatten().next() else {
+            return Err(Error::Forged);
+        };
+        open_part(&locator.key, part, &mut sealed)?;
+        body.append(&mut sealed);
+    }
+    Ok(Bag::decode(&body)?)
+}
+
+/// Removes bags and their locators.
+pub(crate) fn remove_bags(database: &mut dyn Database, found: &[&Found]) -> Result<(), Error> {
+    let mut parts = Vec::new();
+    for it in found {
+        for part in 0..it.locator.parts {
+            parts.push(vec![bytes(&part_id(&it.locator.key, part)?)]);
+        }
+    }
+    delete_keys(database, BAGS, &["id".to_owned()], &parts)?;
+    let rows: Vec<Vec<Value>> = found.iter().map(|it| vec![bytes(&it.row)]).collect();
+    delete_keys(database, LOCATORS, &["id".to_owned()], &rows)?;
+    Ok(())
+}
+
+/// The slot of an owner column of a shared row.
+pub(crate) fn slot(salt: &[u8], table: &str, column: &str, identity: &[Value]) -> Vec<u8> {
+    let mut hash = Sha256::new();
+    hash.update(b"probity disguise slot\0");
+    hash.update(salt);
+    let mut framed = Vec::new();
+    Value::from(table).encode(&mut framed);
+    Value::from(column).encode(&mut framed);
+    for value in identity {
+        value.encode(&mut framed);
+    }
+    hash.update(&framed);
+    hash.finalize().iter().copied().take(16).collect()
+}

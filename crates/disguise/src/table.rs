@@ -1,0 +1,310 @@
+//! Set-based statements over one table: select, insert, update and delete many rows at once.
+
+use crate::database::{
+    Catalog, Database, DatabaseErrorKind, Dialect, PARAMETERS_MAX, placeholders, repeated, tuples,
+};
+use crate::error::{Doing as _, Error};
+use crate::predicate::Fragment;
+use crate::schema::Known;
+use crate::value::Value;
+
+/// Row counts of statements are powers of four, so that few texts are prepared.
+const ROWS_MAX: usize = 1_024;
+
+/// Cuts `rows` into runs of 1, 4, 16, ... rows that fit into one statement each.
+pub(crate) fn runs<T>(mut rows: &[T], width: usize) -> impl Iterator<Item = &[T]> {
+    let most = PARAMETERS_MAX
+        .checked_div(width.max(1))
+        .unwrap_or(1)
+        .clamp(1, ROWS_MAX);
+    std::iter::from_fn(move || {
+        if rows.is_empty() {
+            return None;
+        }
+        let mut count = 1_usize;
+        while count.saturating_mul(4) <= rows.len().min(most) {
+            count = count.saturating_mul(4);
+        }
+        let (run, rest) = rows.split_at(count.min(rows.len()));
+        rows = rest;
+        Some(run)
+    })
+}
+
+pub(crate) fn list(dialect: Dialect, columns: &[String]) -> String {
+    columns
+        .iter()
+        .map(|column| dialect.quote(column))
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+/// `(a,b) IN (...)` over `rows` keys.
+fn among(dialect: Dialect, columns: &[String], rows: usize) -> String {
+    if let [column] = columns {
+        return format!("{} IN ({})", dialect.quote(column), placeholders(rows));
+    }
+    let values = if dialect == Dialect::Sqlite {
+        "VALUES "
+    } else {
+        ""
+    };
+    format!(
+        "({}) IN ({values}{})",
+        list(dialect, columns),
+        tuples(rows, columns.len())
+    )
+}
+
+/// The rows that `chosen` selects.
+pub(crate) fn select(
+    database: &mut dyn Database,
+    table: &str,
+    columns: &[String],
+    chosen: &Fragment,
+) -> Result<Vec<Vec<Value>>, Error> {
+    let dialect = database.dialect();
+    let sql = format!(
+        "SELECT {} FROM {} WHERE {}",
+        list(dialect, columns),
+        dialect.quote(table),
+        chosen.sql
+    );
+    database
+        .query(&sql, &chosen.parameters)
+        .doing("reading rows")
+}
+
+/// The rows whose `by` columns are among `keys`.
+pub(crate) fn select_keys(
+    database: &mut dyn Database,
+    table: &str,
+    columns: &[String],
+    by: &[String],
+    keys: &[Vec<Value>],
+) -> Result<Vec<Vec<Value>>, Error> {
+    let dialect = database.dialect();
+    let mut out = Vec::new();
+    for run in runs(keys, by.len()) {
+        let sql = format!(
+            "SELECT {} FROM {} WHERE {}",
+            list(dialect, columns),
+            dialect.quote(table),
+            among(dialect, by, run.len())
+        );
+        out.append(
+            &mut database
+                .query(&sql, &run.concat())
+                .doing("reading rows by key")?,
+        );
+    }
+    Ok(out)
+}
+
+/// Deletes the rows whose `by` columns are among `keys`.
+pub(crate) fn delete_keys(
+    database: &mut dyn Database,
+    table: &str,
+    by: &[String],
+    keys: &[Vec<Value>],
+) -> Result<u64, Error> {
+    let dialect = database.dialect();
+    let mut count: u64 = 0;
+    for run in runs(keys, by.len()) {
+        let sql = format!(
+            "DELETE FROM {} WHERE {}",
+            dialect.quote(table),
+            among(dialect, by, run.len())
+        );
+        let done = database
+            .execute(&sql, &run.concat())
+            .doing("deleting rows")?;
+        count = count.saturating_add(done);
+    }
+    Ok(count)
+}
+
+/// Deletes the rows that `chosen` selects.
+pub(crate) fn delete(
+    database: &mut dyn Database,
+    table: &str,
+    chosen: &Fragment,
+) -> Result<u64, Error> {
+    let sql = format!(
+        "DELETE FROM {} WHERE {}",
+        database.dialect().quote(table),
+        chosen.sql
+    );
+    database
+        .execute(&sql, &chosen.parameters)
+        .doing("deleting rows")
+}
+
+/// What an insertion of many rows did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Inserted {
+    /// All rows are in.
+    All,
+    /// A key was taken or a constraint refused; none of the rows is in.
+    Refused,
+}
+
+/// Inserts `rows`, all of the run or none.
+pub(crate) fn insert(
+    database: &mut dyn Database,
+    table: &str,
+    columns: &[String],
+    rows: &[Vec<Value>],
+) -> Result<Inserted, Error> {
+    let dialect = database.dialect();
+    let sql = format!(
+        "INSERT INTO {} ({}) VALUES {}",
+        dialect.quote(table),
+        list(dialect, columns),
+        tuples(rows.len(), columns.len())
+    );
+    match database.execute(&sql, &rows.concat()) {
+        Ok(_) => Ok(Inserted::All),
+        Err(error) if error.kind == DatabaseErrorKind::Unique => Ok(Inserted::Refused),
+        Err(error) if error.kind == DatabaseErrorKind::Constraint => Ok(Inserted::Refused),
+        Err(source) => Err(Error::Database {
+            doing: "inserting rows",
+            source,
+        }),
+    }
+}
+
+/// Inserts rows that nothing should stand in the way of.
+pub(crate) fn insert_all(
+    database: &mut dyn Database,
+    table: &str,
+    columns: &[&str],
+    rows: &[Vec<Value>],
+) -> Result<(), Error> {
+    let columns: Vec<String> = columns.iter().map(|column| (*column).to_owned()).collect();
+    for run in runs(rows, columns.len()) {
+        if insert(database, table, &columns, run)? == Inserted::Refused {
+            return Err(Error::Value {
+                what: format!("a row of {table} is in the way"),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// One value to write: the row's identity, the value that must still be there if any, and the new value.
+pub(crate) struct Write<'a> {
+    pub(crate) identity: &'a [Value],
+    pub(crate) guard: Option<&'a Value>,
+    pub(crate) value: &'a Value,
+}
+
+/// Writes a value of its own into each row; gives how many rows were changed.
+pub(crate) fn update_keys(
+    database: &mut dyn Database,
+    table: &Known,
+    column: &str,
+    writes: &[Write<'_>],
+) -> Result<u64, Error> {
+    let dialect = database.dialect();
+    let guarded = writes.first().is_some_and(|write| write.guard.is_some());
+    let width = table
+        .identity
+        .len()
+        .saturating_add(1)
+        .saturating_add(usize::from(guarded));
+    let (target, set) = (dialect.quote(&table.name), dialect.quote(column));
+    let mut names: Vec<String> = (0..table.identity.len())
+        .map(|index| format!("k{index}"))
+        .collect();
+    let mut equal: Vec<String> = table
+        .identity
+        .iter()
+        .zip(&names)
+        .map(|(key, name)| format!("{target}.{} = m.{name}", dialect.quote(key)))
+        .collect();
+    if guarded {
+        names.push("g".to_owned());
+        equal.push(format!("{target}.{set} = m.g"));
+    }
+    names.push("v".to_owned());
+    let guards = if guarded { Some(column) } else { None };
+    let typed: Vec<String> = table
+        .identity
+        .iter()
+        .map(String::as_str)
+        .chain(guards)
+        .chain([column])
+        .map(|name| dialect.typed(table.catalog.column(name)))
+        .collect();
+    let typed = typed.join(",");
+    let mut changed: u64 = 0;
+    for run in runs(writes, width) {
+        let sql = format!(
+            "WITH m({}) AS (VALUES {}) UPDATE {target} SET {set} = m.v FROM m WHERE {}",
+            names.join(","),
+            repeated(run.len(), &typed),
+            equal.join(" AND ")
+        );
+        let mut parameters = Vec::with_capacity(run.len().saturating_mul(width));
+        for write in run {
+            parameters.extend_from_slice(write.identity);
+            parameters.extend(write.guard.cloned());
+            parameters.push(write.value.clone());
+        }
+        let done = database.execute(&sql, &parameters).doing("updating rows")?;
+        changed = changed.saturating_add(done);
+    }
+    Ok(changed)
+}
+
+/// Which of `ids` exist in the column `id` of `table`, as principals.
+pub(crate) fn existing(
+    database: &mut dyn Database,
+    table: &str,
+    id: &str,
+    ids: &[Value],
+) -> Result<std::collections::BTreeSet<Vec<u8>>, Error> {
+    let keys: Vec<Vec<Value>> = ids.iter().map(|id| vec![id.clone()]).collect();
+    let column = [id.to_owned()];
+    let rows = select_keys(database, table, &column, &column, &keys)?;
+    Ok(rows.iter().flatten().map(Value::principal).collect())
+}
+
+/// Refuses when rows of other tables, referring to rows about to be removed, would silently change.
+pub(crate) fn refuse_cascade(
+    database: &mut dyn Database,
+    catalog: &Catalog,
+    table: &Known,
+    chosen: &Fragment,
+) -> Result<(), Error> {
+    let dialect = database.dialect();
+    for (child, known) in catalog {
+        for key in &known.foreign_keys {
+            let changes = key.on_delete == crate::database::OnDelete::Change;
+            if key.to_table != table.name || !changes {
+                continue;
+            }
+            let sql = format!(
+                "SELECT COUNT(*) FROM {} WHERE ({}) IN (SELECT {} FROM {} WHERE {})",
+                dialect.quote(child),
+                list(dialect, &key.columns),
+                list(dialect, &key.to_columns),
+                dialect.quote(&table.name),
+                chosen.sql
+            );
+            let rows = database
+                .query(&sql, &chosen.parameters)
+                .doing("counting references")?;
+            if let Some(Value::Int(rows @ 1..)) = rows.first().and_then(|row| row.first()) {
+                return Err(Error::WouldCascade {
+                    table: table.name.clone(),
+                    child: child.clone(),
+                    columns: key.columns.join(", "),
+                    rows: rows.unsigned_abs(),
+                });
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! All claims, on `SQLite`.
+
+#![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+
+use std::path::Path;
+
+use probity_disguise::Database;
+use probity_disguise::database::Sqlite;
+
+#[macro_use]
+mod suite;
+
+/// Random schedules tried in the gate.
+const SCHEDULES: u64 = 150;
+
+/// A table of awkward values; the key has two columns, one of them text.
+const KINDS: &[&str] = &[
+    "CREATE TABLE kinds (owner BIGINT REFERENCES users(id), code TEXT, part INTEGER, a, b BLOB, c REAL, d TEXT, PRIMARY KEY (code, part))",
+    "INSERT INTO kinds VALUES (1, 'NULL', 1, NULL, x'00ff', -0.0, 'a''b\"c')",
+    "INSERT INTO kinds VALUES (1, '', 2, 9223372036854775807, NULL, 5e-324, '0012')",
+    "INSERT INTO kinds VALUES (1, '?', 3, -9223372036854775808, x'', 9e999, char(0) || 'x')",
+    "INSERT INTO kinds VALUES (1, 'x', 4, 1.5, 'text in a blob column', 0.1, NULL)",
+];
+
+fn connect() -> Box<dyn Database> {
+    let mut database = Sqlite::open(Path::new(":memory:")).unwrap();
+    database.execute("PRAGMA foreign_keys = ON", &[]).unwrap();
+    Box::new(database)
+}
+
+macro_rules! tests {
+    ($($claim:ident)*) => {
+        $(#[test]
+        fn $claim() {
+            suite::$claim();
+        })*
+    };
+}
+
+for_every_claim!(tests);

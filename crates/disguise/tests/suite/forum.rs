@@ -1,0 +1,294 @@
+//! The forum of Edna's conformance tests: its tables, its users and its disguises.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "tests stop at the first surprise"
+)]
+#![expect(clippy::indexing_slicing, reason = "tests stop at the first surprise")]
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use probity_disguise::database::Catalog;
+use probity_disguise::{
+    Applied, ApplyRequest, Credential, Database, DatabaseError, DatabaseErrorKind, Dialect,
+    DisguiseId, Engine, Error, KeyCost, Pseudo, References, RevealRequest, Revealed, Rows, Schema,
+    SecretKey, Spec, Value,
+};
+use probity_format::Timestamp;
+
+pub(crate) const USERS: i64 = 4;
+pub(crate) const PSEUDO: &str = r#"{"table": "users", "id_col": "id", "cols": ["id", "username", "karma"],
+  "val_generation": [{"RandNum": {"lb": 1000000, "ub": 9000000000000}}, {"RandStr": {"len": 30}}, {"ConstNum": 0}]}"#;
+pub(crate) const SCHEMA: &str = r#"{
+ "users": {"table": "users", "id_cols": ["id"], "owner_fks": [], "other_fks": []},
+ "stories": {"table": "stories", "id_cols": ["id"],
+   "owner_fks": [{"to_table": "users", "to_col": "id", "from_table": "stories", "from_col": "user_id"}], "other_fks": []},
+ "moderations": {"table": "moderations", "id_cols": ["id"],
+   "owner_fks": [{"to_table": "users", "to_col": "id", "from_table": "moderations", "from_col": "moderator_user_id"},
+                 {"to_table": "users", "to_col": "id", "from_table": "moderations", "from_col": "user_id"}],
+   "other_fks": [{"to_table": "stories", "to_col": "id", "from_table": "moderations", "from_col": "story_id"}]}}"#;
+pub(crate) const GDPR: &str = r#"{"users": [{"Remove": {"pred": "True", "from": ""}}],
+  "stories": [{"Remove": {"pred": "True", "from": ""}}],
+  "moderations": [{"Decor": {"pred": "True", "from": "", "group_by_cols": [], "user_fk_cols": ["moderator_user_id", "user_id"]}}]}"#;
+pub(crate) const GDPR_REMOVE: &str = r#"{"users": [{"Remove": {"pred": "True", "from": ""}}],
+  "stories": [{"Remove": {"pred": "True", "from": ""}}],
+  "moderations": [{"Remove": {"pred": "True", "from": ""}}]}"#;
+pub(crate) const ANON: &str = r#"{
+  "stories": [{"Decor": {"pred": "True", "from": "", "group_by_cols": [], "user_fk_cols": ["user_id"]}}],
+  "moderations": [{"Decor": {"pred": "True", "from": "", "group_by_cols": [], "user_fk_cols": ["moderator_user_id", "user_id"]}}]}"#;
+pub(crate) const GROUPED: &str = r#"{"stories": [{"Decor": {"pred": "True", "from": "", "group_by_cols": ["url"], "user_fk_cols": ["user_id"]}}]}"#;
+pub(crate) const HOBBY: &str = r#"{"stories": [{"Decor": {"pred": "tags.tag = 'star wars'",
+  "from": "stories JOIN taggings ON taggings.story_id = stories.id JOIN tags ON tags.id = taggings.tag_id",
+  "group_by_cols": [], "user_fk_cols": ["user_id"]}}]}"#;
+pub(crate) const REMOVE_ALL: &str =
+    r#"{"moderations": [{"Remove": {"pred": "True", "from": ""}}]}"#;
+pub(crate) const BLANK: &str = r#"{"stories": [{"Modify": {"pred": "True", "from": "", "col": "url", "gen_value": {"RandStr": {"len": 12}}}}]}"#;
+
+/// A forum of four users with three stories each; everybody moderates the next user's stories.
+pub(crate) struct Forum {
+    pub(crate) engine: Engine<Box<dyn Database>>,
+    pub(crate) keys: BTreeMap<i64, SecretKey>,
+    pub(crate) before: Vec<BTreeSet<String>>,
+    pub(crate) left: Rc<Cell<u64>>,
+}
+
+pub(crate) fn time() -> Timestamp {
+    Timestamp::from_nanoseconds(1_800_000_000_000_000_000).unwrap()
+}
+
+pub(crate) fn forum() -> Forum {
+    let left = Rc::new(Cell::new(u64::MAX));
+    let inner = crate::connect();
+    let mut database: Box<dyn Database> = Box::new(Faulty {
+        inner,
+        left: Rc::clone(&left),
+    });
+    for sql in [
+        "CREATE TABLE users (id BIGINT PRIMARY KEY, username VARCHAR(100) UNIQUE, karma BIGINT)",
+        "CREATE TABLE stories (id BIGINT PRIMARY KEY, user_id BIGINT REFERENCES users(id), url TEXT, is_moderated BIGINT)",
+        "CREATE TABLE moderations (id BIGINT PRIMARY KEY, moderator_user_id BIGINT REFERENCES users(id), story_id BIGINT, user_id BIGINT REFERENCES users(id), action TEXT)",
+        "CREATE TABLE tags (id BIGINT PRIMARY KEY, tag TEXT)",
+        "CREATE TABLE taggings (id BIGINT PRIMARY KEY, story_id BIGINT, tag_id BIGINT)",
+        "INSERT INTO tags VALUES (1, 'star wars'), (2, 'cooking')",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    for user in 1..=USERS {
+        let name = Value::Text(format!("user{user}"));
+        database
+            .execute(
+                "INSERT INTO users VALUES (?, ?, 7)",
+                &[Value::Int(user), name],
+            )
+            .unwrap();
+    }
+    for user in 1..=USERS {
+        for story in 0..3 {
+            let id = user * 10 + story;
+            let serial = (user - 1) * 3 + story + 1;
+            let url = Value::Text(format!("url{}", story / 2));
+            database
+                .execute(
+                    "INSERT INTO stories VALUES (?, ?, ?, 0)",
+                    &[Value::Int(id), Value::Int(user), url],
+                )
+                .unwrap();
+            let tag = Value::Int(1 + story % 2);
+            database
+                .execute(
+                    "INSERT INTO taggings VALUES (?, ?, ?)",
+                    &[Value::Int(serial), Value::Int(id), tag],
+                )
+                .unwrap();
+            let moderator = Value::Int(user % USERS + 1);
+            database
+                .execute(
+                    "INSERT INTO moderations VALUES (?, ?, ?, ?, 'edit')",
+                    &[
+                        Value::Int(serial),
+                        moderator,
+                        Value::Int(id),
+                        Value::Int(user),
+                    ],
+                )
+                .unwrap();
+        }
+    }
+    registered(database, left)
+}
+
+/// A connection that fails at a statement of one's choice.
+pub(crate) struct Faulty {
+    inner: Box<dyn Database>,
+    left: Rc<Cell<u64>>,
+}
+
+impl Faulty {
+    fn pass(&self) -> Result<(), DatabaseError> {
+        match self.left.get().checked_sub(1) {
+            Some(left) => {
+                self.left.set(left);
+                Ok(())
+            }
+            None => Err(DatabaseError {
+                kind: DatabaseErrorKind::Other,
+                message: "the connection was cut".to_owned(),
+            }),
+        }
+    }
+}
+
+impl Database for Faulty {
+    fn dialect(&self) -> Dialect {
+        self.inner.dialect()
+    }
+    fn begin(&mut self) -> Result<(), DatabaseError> {
+        self.pass()?;
+        self.inner.begin()
+    }
+    fn commit(&mut self) -> Result<(), DatabaseError> {
+        if let Err(cut) = self.pass() {
+            self.inner.rollback()?;
+            return Err(cut);
+        }
+        self.inner.commit()
+    }
+    fn rollback(&mut self) -> Result<(), DatabaseError> {
+        self.inner.rollback()
+    }
+    fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
+        self.pass()?;
+        self.inner.execute(sql, parameters)
+    }
+    fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>, DatabaseError> {
+        self.pass()?;
+        self.inner.query(sql, parameters)
+    }
+    fn catalog(&mut self) -> Result<Catalog, DatabaseError> {
+        self.pass()?;
+        self.inner.catalog()
+    }
+    fn catalog_version(&mut self) -> Result<i64, DatabaseError> {
+        self.pass()?;
+        self.inner.catalog_version()
+    }
+    fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
+        self.pass()?;
+        self.inner.defer_foreign_keys()
+    }
+}
+
+/// The forum's engine, with everybody registered.
+pub(crate) fn registered(database: Box<dyn Database>, left: Rc<Cell<u64>>) -> Forum {
+    let schema = Schema::from_edna_json(SCHEMA).unwrap();
+    let mut engine = Engine::new(database, schema, Pseudo::from_edna_json(PSEUDO).unwrap());
+    engine.set_key_cost(KeyCost::DANGER_LEAST);
+    engine.install().unwrap();
+    let mut keys = BTreeMap::new();
+    for user in 1..=USERS {
+        keys.insert(
+            user,
+            engine
+                .register(&Value::Int(user), Some("secret words"))
+                .unwrap()
+                .key,
+        );
+    }
+    let mut forum = Forum {
+        engine,
+        keys,
+        before: Vec::new(),
+        left,
+    };
+    forum.before = forum.everything();
+    forum
+}
+
+impl Forum {
+    pub(crate) fn everything(&mut self) -> Vec<BTreeSet<String>> {
+        ["users", "stories", "moderations", "tags", "taggings"]
+            .map(|table| {
+                self.engine
+                    .rows(table)
+                    .unwrap()
+                    .iter()
+                    .map(|row| format!("{row:?}"))
+                    .collect()
+            })
+            .to_vec()
+    }
+
+    pub(crate) fn apply(
+        &mut self,
+        spec: &str,
+        user: Option<i64>,
+        over: bool,
+    ) -> Result<Applied, Error> {
+        let spec = Spec::from_edna_json(spec).unwrap();
+        let over = user
+            .filter(|_| over)
+            .map(|user| Credential::Key(&self.keys[&user]));
+        let request = ApplyRequest {
+            spec: &spec,
+            user: user.map(Value::Int),
+            over,
+            parameters: BTreeMap::new(),
+            time: time(),
+        };
+        self.engine.apply(&request)
+    }
+
+    pub(crate) fn reveal_as(
+        &mut self,
+        user: i64,
+        id: DisguiseId,
+        references: References,
+    ) -> Result<Revealed, Error> {
+        self.engine.reveal(&RevealRequest {
+            user: Value::Int(user),
+            credential: Credential::Key(&self.keys[&user]),
+            id,
+            references,
+            rows: Rows::PerColumn,
+            time: time(),
+        })
+    }
+
+    pub(crate) fn reveal(&mut self, user: i64, id: DisguiseId) -> Revealed {
+        self.reveal_as(user, id, References::Recorrelate).unwrap()
+    }
+
+    pub(crate) fn sql(&mut self, sql: &str) {
+        self.engine.database().execute(sql, &[]).unwrap();
+    }
+
+    pub(crate) fn numbers(&mut self, sql: &str) -> Vec<i64> {
+        let rows = self.engine.database().query(sql, &[]).unwrap();
+        rows.into_iter()
+            .flatten()
+            .map(|value| match value {
+                Value::Int(number) => number,
+                other => panic!("{other:?} is not a number"),
+            })
+            .collect()
+    }
+
+    /// Every owner has a row, and everything engine-made is gone when nothing is disguised.
+    pub(crate) fn assert_as_before(&mut self) {
+        assert_eq!(self.everything(), self.before);
+        for table in ["probity_bags", "probity_locators"] {
+            assert_eq!(
+                self.numbers(&format!("SELECT COUNT(*) FROM {table}")),
+                [0],
+                "{table}"
+            );
+        }
+        assert_eq!(
+            self.numbers("SELECT COUNT(*) FROM probity_principals"),
+            [USERS]
+        );
+    }
+}
