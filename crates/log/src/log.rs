@@ -17,6 +17,7 @@ use probity_format::note::Signer as _;
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
 use probity_queue::{Pool, channel};
 
+use crate::ages::Ages;
 use crate::appender::Appender;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Options;
@@ -234,6 +235,11 @@ impl Log {
             .unwrap_or_else(PoisonError::into_inner)
             .insert(name.clone(), stream);
         Ok(())
+    }
+
+    /// How old entries were when they were sealed, since the log was opened.
+    pub fn sealing_ages(&self) -> Ages {
+        self.inner.core.sealing_ages.report()
     }
 
     /// The names and configurations of all streams, sorted by name.
