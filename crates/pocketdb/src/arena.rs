@@ -104,9 +104,7 @@ impl Arena {
     /// The bytes of an area, to be changed.
     pub(crate) fn area_mut(&mut self, area: Area) -> &mut [u8] {
         let at = area.first * PAGE_BYTES;
-        self.bytes
-            .get_mut(at..at + area.bytes())
-            .unwrap_or(&mut [])
+        self.bytes.get_mut(at..at + area.bytes()).unwrap_or(&mut [])
     }
 
     /// One page of an area, to be changed.

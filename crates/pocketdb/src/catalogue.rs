@@ -8,10 +8,6 @@ use crate::limits::{
     CATALOGUE_BYTES_MAX, COLUMNS_MAX, INDEXES_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, TABLES_MAX,
 };
 
-/// The hidden table of explicit deletes.
-pub(crate) const DELETES: usize = 0;
-/// The hidden table of updates.
-pub(crate) const UPDATES: usize = 1;
 /// The first table that a user created.
 pub(crate) const FIRST_TABLE: usize = 2;
 /// Slot of an index on the table's own column.
@@ -145,19 +141,6 @@ pub(crate) struct Catalogue {
     indexes: Vec<Index>,
 }
 
-/// The index that finds the delete of a row.
-pub(crate) const DELETES_BY_ROW: usize = 0;
-/// The index that finds the updates of a value.
-pub(crate) const UPDATES_BY_PLACE: usize = 1;
-/// The index that finds the updates to a value.
-pub(crate) const UPDATES_BY_VALUE: usize = 2;
-/// Bytes that name a row: table and id.
-pub(crate) const ROW_NAME_BYTES: usize = 5;
-/// Bytes that name a part of a value: table, column, part, zero and id.
-pub(crate) const PLACE_BYTES: usize = 8;
-/// Bytes that stand for a new value: table, column and eight of its hash.
-pub(crate) const VALUE_NAME_BYTES: usize = 10;
-
 impl Catalogue {
     /// A catalogue of the two hidden tables.
     pub(crate) fn new() -> Result<Self> {
@@ -198,6 +181,9 @@ impl Catalogue {
             let text = alloc::format!("the table {} exists already", definition.name);
             return Err(Error::Name(text));
         }
+        if definition.columns.len() > COLUMNS_MAX {
+            return Err(Error::Limit("the number of columns"));
+        }
         for (number, column) in definition.columns.iter().enumerate() {
             check_name(column.name)?;
             let before = definition.columns.iter().take(number);
@@ -223,7 +209,7 @@ impl Catalogue {
         if self.tables.len() >= TABLES_MAX {
             return Err(Error::Limit("the number of tables"));
         }
-        if definition.columns.is_empty() || definition.columns.len() > COLUMNS_MAX {
+        if definition.columns.is_empty() {
             return Err(Error::Limit("the number of columns"));
         }
         let mut table = Table {
@@ -307,10 +293,7 @@ impl Catalogue {
         let inherited = self.slots_of(usize::from(target)).to_vec();
         let tables = core::iter::once(target).chain(inherited.into_iter().map(|slot| slot.table));
         for reached in tables {
-            let own = self
-                .slots
-                .get(usize::from(table.slots_at)..)
-                .unwrap_or(&[]);
+            let own = self.slots.get(usize::from(table.slots_at)..).unwrap_or(&[]);
             if own.iter().any(|slot| slot.table == reached) {
                 let name = self.table_name(usize::from(reached));
                 let text = alloc::format!("two paths of foreign keys lead to the table {name}");
@@ -388,7 +371,9 @@ impl Catalogue {
 
     /// The name of a table.
     pub(crate) fn table_name(&self, table: usize) -> &str {
-        self.tables.get(table).map_or("", |found| self.name(found.name))
+        self.tables
+            .get(table)
+            .map_or("", |found| self.name(found.name))
     }
 
     /// The name of a column.
@@ -406,7 +391,8 @@ impl Catalogue {
     /// The columns of a table.
     pub(crate) fn columns_of(&self, table: usize) -> impl Iterator<Item = &Column> + '_ {
         let range = self.tables.get(table).map_or(0..0, |entry| {
-            usize::from(entry.columns_at)..usize::from(entry.columns_at) + usize::from(entry.columns)
+            usize::from(entry.columns_at)
+                ..usize::from(entry.columns_at) + usize::from(entry.columns)
         });
         self.columns.get(range).unwrap_or(&[]).iter()
     }
@@ -539,9 +525,8 @@ impl Catalogue {
             2 => Layout::Rows,
             _ => Layout::Keyed,
         };
-        let text = |at, count: u8| {
-            core::str::from_utf8(part(bytes, at, usize::from(count))).unwrap_or("")
-        };
+        let text =
+            |at, count: u8| core::str::from_utf8(part(bytes, at, usize::from(count))).unwrap_or("");
         let name = text(at + 3, name_bytes);
         at += 3 + usize::from(name_bytes);
         let blank = ColumnDefinition {
@@ -613,7 +598,9 @@ fn stored_width(kind: Kind) -> u16 {
 
 fn check_name(name: &str) -> Result<()> {
     let mut letters = name.bytes();
-    let first = letters.next().is_some_and(|letter| letter.is_ascii_alphabetic() || letter == b'_');
+    let first = letters
+        .next()
+        .is_some_and(|letter| letter.is_ascii_alphabetic() || letter == b'_');
     let rest = letters.all(|letter| letter.is_ascii_alphanumeric() || letter == b'_');
     if !first || !rest || name.len() > NAME_BYTES_MAX {
         return Err(Error::Name(alloc::format!("{name:?} is not a name")));

@@ -36,8 +36,7 @@ const NO_SLOT: u8 = u8::MAX;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cursor {
     index: Index,
-    /// The index's number and its rank among those of its table.
-    number: u16,
+    /// The index's rank among those of its table.
     rank: u16,
     hash: KeyHash,
     next: Next,
@@ -105,10 +104,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 return Ok(Some(id));
             }
         }
-        match &mut search.cursor {
-            Some(cursor) => self.advance(cursor),
-            None => Ok(None),
+        // Rows that came to their place meanwhile were found while they waited.
+        while let Some(cursor) = &mut search.cursor {
+            match self.advance(cursor)? {
+                Some(id) if id >= search.below => {}
+                found => return Ok(found),
+            }
         }
+        Ok(None)
     }
 
     /// The number of the index of `table` on the column `column` of `source`, the table itself or
@@ -147,11 +150,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     fn hash_value(&mut self, number: u16, table: usize, column: u8, id: u32) -> Result<KeyHash> {
         if column == ID {
-            return Ok(self.seal.hash(number, &id.to_le_bytes()));
+            return Ok(self.seal.hash(number, trimmed(&id.to_le_bytes())));
         }
         let column = self.catalogue.column_at(table, usize::from(column))?;
         let mut value = [0u8; KEY_BYTES_MAX];
-        let value = value.get_mut(..usize::from(column.width)).unwrap_or(&mut []);
+        let value = value
+            .get_mut(..usize::from(column.width))
+            .unwrap_or(&mut []);
         self.value(table, id, &column, value)?;
         Ok(self.seal.hash(number, trimmed(value)))
     }
@@ -162,7 +167,6 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let first = self.catalogue.indexes_of(usize::from(index.table)).start;
         Ok(Cursor {
             index,
-            number: number_of(number),
             rank: number_of(number - first),
             hash,
             next: id
@@ -202,7 +206,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 numbers.next();
                 count += 1;
             }
-            let hashes = self.arena.lease((count * HASHES_BYTES).div_ceil(PAGE_BYTES))?;
+            let hashes = self
+                .arena
+                .lease((count * HASHES_BYTES).div_ceil(PAGE_BYTES))?;
             self.hash_unit(site, first..first + count, hashes)?;
             for number in 0..count {
                 self.build_pair(site, first + number, number * HASHES_BYTES, hashes, pair)?;
@@ -263,9 +269,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let hash_at = at + slot as usize * HASH_BYTES;
             let area = self.arena.area(hashes);
             let hash: KeyHash = take(area, hash_at);
-            let same = |other: u8| {
-                part(area, at + usize::from(other) * HASH_BYTES, HASH_BYTES) == hash
-            };
+            let same =
+                |other: u8| part(area, at + usize::from(other) * HASH_BYTES, HASH_BYTES) == hash;
             let row = site.unit * UNIT_ROWS + slot;
             let distance = match seen.insert(slot, &hash, same) {
                 Some(before) => slot - u32::from(before),
@@ -318,7 +323,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             .copy_to_page(frame, 0, kept * FILTER_BYTES, (pair, 1), FILTER_BYTES);
         let pointers = kept * POINTER_BYTES;
         let to = POINTERS_AT + POINTER_BYTES;
-        self.arena.copy_to_page(frame, POINTERS_AT, pointers, (pair, 1), to);
+        self.arena
+            .copy_to_page(frame, POINTERS_AT, pointers, (pair, 1), to);
         Ok(())
     }
 
@@ -411,7 +417,11 @@ impl Seen {
         }
         *head = number;
         while before != NO_SLOT && !same(before) {
-            before = self.next.get(usize::from(before)).copied().unwrap_or(NO_SLOT);
+            before = self
+                .next
+                .get(usize::from(before))
+                .copied()
+                .unwrap_or(NO_SLOT);
         }
         let found = (before != NO_SLOT).then_some(before)?;
         if let Some(last) = self.last.get_mut(usize::from(found)) {

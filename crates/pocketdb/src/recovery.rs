@@ -3,9 +3,10 @@
 use alloc::vec::Vec;
 
 use crate::arena::Arena;
+use crate::bytes::{narrow, put};
 use crate::catalogue::Catalogue;
 use crate::error::{Error, Result};
-use crate::flash::{BLOCK_PAGES, Nand, PageState, SECTOR_BYTES};
+use crate::flash::{BLOCK_PAGES, FlashError, Nand, PageState, SECTOR_BYTES};
 use crate::limits::BAD_BLOCKS_MAX;
 use crate::memory::Plan;
 use crate::root::{CatalogueState, SecureStore, read_bad, read_structure};
@@ -87,22 +88,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Writes a new catalogue to a block of its own and makes it final.
     pub(crate) fn replace_catalogue(&mut self, catalogue: Catalogue, plan: Plan) -> Result<()> {
         let bytes = catalogue.encode();
-        let block = self.blocks.take()?;
-        let state = CatalogueState {
-            page: block * BLOCK_PAGES,
-            bytes: crate::bytes::narrow(bytes.len()),
-            epoch: self.committed.epoch,
+        let state = loop {
+            match self.program_catalogue(&bytes) {
+                Err(Error::Flash(FlashError::BadBlock)) => self.committed.epoch += 1,
+                result => break result?,
+            }
         };
-        let area = self.arena.lease(1)?;
-        for (number, chunk) in (0..).zip(bytes.chunks(PAYLOAD_BYTES)) {
-            let page = self.arena.area_mut(area);
-            page.fill(0);
-            crate::bytes::put(page, 0, chunk);
-            let identity = catalogue_identity(&state, number);
-            self.seal.close(&identity, page);
-            self.program(identity.page, area, 0)?;
-        }
-        self.arena.release(area);
         let old = self.committed.catalogue;
         let mut record = self.next_record()?;
         record.epoch += 1;
@@ -116,6 +107,26 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         self.adopt_plan(catalogue, plan);
         self.reload_window()
+    }
+
+    fn program_catalogue(&mut self, bytes: &[u8]) -> Result<CatalogueState> {
+        self.arena.reset();
+        let state = CatalogueState {
+            page: self.blocks.take()? * BLOCK_PAGES,
+            bytes: narrow(bytes.len()),
+            epoch: self.committed.epoch,
+        };
+        let area = self.arena.lease(1)?;
+        for (number, chunk) in (0..).zip(bytes.chunks(PAYLOAD_BYTES)) {
+            let page = self.arena.area_page(area, 0);
+            page.fill(0);
+            put(page, 0, chunk);
+            let identity = catalogue_identity(&state, number);
+            self.seal.close(&identity, page);
+            self.program(identity.page, area, 0)?;
+        }
+        self.arena.release(area);
+        Ok(state)
     }
 
     /// Reads every page of the catalogue.
@@ -139,7 +150,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             for unit in 0..self.committed.units(table) {
                 let start = self.entry(crate::directory::owner_of(table), unit)?.page;
                 let last = start + pages - 1;
-                (start / BLOCK_PAGES..=last / BLOCK_PAGES).for_each(|block| self.blocks.mark(block));
+                (start / BLOCK_PAGES..=last / BLOCK_PAGES)
+                    .for_each(|block| self.blocks.mark(block));
             }
         }
         let unit_next = self.committed.unit_next;
@@ -151,7 +163,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 }
 
 fn pages_of(bytes: usize) -> u32 {
-    crate::bytes::narrow(bytes.div_ceil(PAYLOAD_BYTES))
+    narrow(bytes.div_ceil(PAYLOAD_BYTES))
 }
 
 fn catalogue_identity(state: &CatalogueState, number: u32) -> PageIdentity {
@@ -163,4 +175,3 @@ fn catalogue_identity(state: &CatalogueState, number: u32) -> PageIdentity {
         number,
     }
 }
-

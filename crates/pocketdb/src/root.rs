@@ -126,11 +126,6 @@ impl RootRecord {
         }
     }
 
-    /// Rows of a table.
-    pub(crate) fn rows(&self, table: usize) -> u32 {
-        self.tables.get(table).map_or(0, |state| state.rows)
-    }
-
     /// Units of a table.
     pub(crate) fn units(&self, table: usize) -> u32 {
         self.tables.get(table).map_or(0, |state| state.units)
@@ -224,7 +219,9 @@ pub(crate) fn read_head(store: &mut impl SecureStore) -> Result<(u32, [u8; 32])>
     match u16_at(&head, 8) {
         FORMAT => Ok((u32_at(&head, 12), take(&head, 16))),
         format if format > FORMAT => Err(Error::NewerFormat(format)),
-        _ => Err(Error::Root("has a format that this program no longer reads")),
+        _ => Err(Error::Root(
+            "has a format that this program no longer reads",
+        )),
     }
 }
 

@@ -30,7 +30,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             return Err(Error::Value(text));
         }
         let mut bytes = [0u8; ROW_FIT_BYTES];
-        let element = bytes.get_mut(..all).ok_or(Error::Limit("the width of a row"))?;
+        let element = bytes
+            .get_mut(..all)
+            .ok_or(Error::Limit("the width of a row"))?;
         put(element, 0, row);
         let join = element.get_mut(own..).unwrap_or(&mut []);
         self.join_row(table, references, join)?;
@@ -117,7 +119,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.usable()?;
         self.check_row(table, id)?;
         if slot >= self.catalogue.slots_of(table).len() {
-            return Err(Error::Key(alloc::format!("table {table} has no slot {slot}")));
+            return Err(Error::Key(alloc::format!(
+                "table {table} has no slot {slot}"
+            )));
         }
         self.join_id(table, id, slot)
     }

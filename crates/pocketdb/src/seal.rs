@@ -204,7 +204,7 @@ impl Seal {
 }
 
 fn to_key(half: &[u8]) -> aes::cipher::Key<Aes128> {
-    crate::bytes::take::<16>(half, 0).into()
+    take::<16>(half, 0).into()
 }
 
 #[cfg(test)]

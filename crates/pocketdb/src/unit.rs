@@ -128,7 +128,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             role,
             ..data_identity(site.page, site.epoch, site.table, site.unit)
         };
-        self.seal.close(&identity, self.arena.area_page(area, number));
+        self.seal
+            .close(&identity, self.arena.area_page(area, number));
         self.program(site.page, area, number)?;
         site.page += 1;
         Ok(())

@@ -162,7 +162,9 @@ impl Window {
     fn find(&self, table: usize, id: u32) -> Option<Run> {
         let holds = |run: &&Run| {
             usize::from(run.table) == table
-                && id.checked_sub(run.first).is_some_and(|at| at < u32::from(run.count))
+                && id
+                    .checked_sub(run.first)
+                    .is_some_and(|at| at < u32::from(run.count))
         };
         self.runs.iter().find(holds).copied()
     }
@@ -405,7 +407,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn trim_window(&mut self) {
         let committed = self.committed;
         self.window.runs.retain(|run| run.waits(&committed));
-        let current = self.window.page.checked_sub(1).map(|page| page / BLOCK_PAGES);
+        let current = self
+            .window
+            .page
+            .checked_sub(1)
+            .map(|page| page / BLOCK_PAGES);
         let blocks = &mut self.blocks;
         self.window.blocks.retain(|used| {
             let kept = used.last >= committed.buffer_start || Some(used.block) == current;
@@ -419,8 +425,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Whether so much is in use that the waiting rows should be written again.
     pub(crate) fn is_window_long(&self) -> bool {
         let window = &self.window;
-        window.runs.len() > window.runs.capacity() / 2
-            || window.blocks.len() > BUFFER_BLOCKS_MAX
+        window.runs.len() > window.runs.capacity() / 2 || window.blocks.len() > BUFFER_BLOCKS_MAX
     }
 
     /// Writes every waiting row again and lets the window begin there.
