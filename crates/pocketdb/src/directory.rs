@@ -10,7 +10,7 @@ use crate::root::{
     DIRECTORY_AT, DIRECTORY_ENTRY_BYTES, STRUCTURE_BYTES, SecureStore, StructureState,
     write_structure,
 };
-use crate::store::Store;
+use crate::store::{Pending, Store};
 
 /// Entries that one owner takes at a time.
 const CHUNK_ENTRIES: u32 = 64;
@@ -55,7 +55,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 return Err(Error::DeviceFull);
             }
             self.owners.push(owner);
-            self.structure_changed = true;
+            self.pending = Pending::Structure;
         }
         let at = self
             .entry_at(owner, number)
@@ -64,19 +64,18 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         put(&mut bytes, 0, &entry.page.to_le_bytes());
         put(&mut bytes, 4, &entry.epoch.to_le_bytes());
         put(&mut bytes, 12, &entry.rows.to_le_bytes());
-        self.secure_changed = true;
+        self.pending = self.pending.max(Pending::Entries);
         self.secure.write(at, &bytes)
     }
 
     /// Writes the structure if it changed and returns which copy holds with the next record.
     pub(crate) fn keep_structure(&mut self) -> Result<StructureState> {
         let present = self.committed.structure;
-        if !self.structure_changed {
+        if self.pending != Pending::Structure {
             return Ok(present);
         }
         let state = write_structure(&mut self.secure, &mut self.seal, present, &self.owners)?;
-        self.secure_changed = true;
-        self.structure_changed = false;
+        self.pending = Pending::Entries;
         Ok(state)
     }
 

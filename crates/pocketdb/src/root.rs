@@ -3,6 +3,8 @@
 //! Section 3 of `docs/pocketdb.md` gives every byte. The store is trusted to keep what it was
 //! given and to be read by nobody else; a write of it may still be torn by a loss of power.
 
+use zeroize::Zeroizing;
+
 use crate::bytes::{part, put, take, u16_at, u32_at, u64_at};
 use crate::error::{Error, Result};
 use crate::limits::{BAD_BLOCKS_MAX, RECORD_SLOTS, ROOT_RECORD_BYTES, TABLES_MAX};
@@ -192,12 +194,12 @@ pub(crate) fn format_store(
     blocks: u32,
     secret: &[u8; 32],
 ) -> Result<()> {
-    let mut head = [0u8; 64];
-    put(&mut head, 0, MAGIC);
-    put(&mut head, 8, &FORMAT.to_le_bytes());
-    put(&mut head, 12, &blocks.to_le_bytes());
-    put(&mut head, 16, secret);
-    store.write(0, &head)?;
+    let mut head = Zeroizing::new([0u8; 64]);
+    put(&mut *head, 0, MAGIC);
+    put(&mut *head, 8, &FORMAT.to_le_bytes());
+    put(&mut *head, 12, &blocks.to_le_bytes());
+    put(&mut *head, 16, secret);
+    store.write(0, &*head)?;
     store.sync()
 }
 
@@ -210,14 +212,14 @@ pub(crate) fn check_capacity(store: &impl SecureStore) -> Result<()> {
 }
 
 /// Reads the head; returns the number of blocks and the image's secret.
-pub(crate) fn read_head(store: &mut impl SecureStore) -> Result<(u32, [u8; 32])> {
-    let mut head = [0u8; 64];
-    store.read(0, &mut head)?;
+pub(crate) fn read_head(store: &mut impl SecureStore) -> Result<(u32, Zeroizing<[u8; 32]>)> {
+    let mut head = Zeroizing::new([0u8; 64]);
+    store.read(0, &mut *head)?;
     if head.first_chunk::<8>() != Some(MAGIC) {
         return Err(Error::Root("is not one of a pocket database"));
     }
-    match u16_at(&head, 8) {
-        FORMAT => Ok((u32_at(&head, 12), take(&head, 16))),
+    match u16_at(&*head, 8) {
+        FORMAT => Ok((u32_at(&*head, 12), Zeroizing::new(take(&*head, 16)))),
         format if format > FORMAT => Err(Error::NewerFormat(format)),
         _ => Err(Error::Root(
             "has a format that this program no longer reads",

@@ -30,6 +30,17 @@ pub struct StoreCounters {
     pub memory_bytes: usize,
 }
 
+/// What the secure store still lacks before a record may speak of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Pending {
+    /// Nothing.
+    Nothing,
+    /// Entries were written, but may not survive a loss of power yet.
+    Entries,
+    /// The structure differs from its copy.
+    Structure,
+}
+
 /// Tables of fixed-width rows on flash; a row's id is its rank of insertion, beginning at 1.
 pub struct Store<F: Nand, S: SecureStore> {
     pub(crate) flash: F,
@@ -44,10 +55,7 @@ pub struct Store<F: Nand, S: SecureStore> {
     pub(crate) rows: [u32; TABLES_MAX],
     /// The owner of each chunk of the directory.
     pub(crate) owners: Vec<u8>,
-    /// Whether the structure differs from its copy in the secure store.
-    pub(crate) structure_changed: bool,
-    /// Whether the secure store was written since it was last made durable.
-    pub(crate) secure_changed: bool,
+    pub(crate) pending: Pending,
     pub(crate) root_writes: u64,
     pub(crate) plan: Plan,
     poisoned: bool,
@@ -94,8 +102,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             arena: Arena::new(plan.frames),
             blocks: Blocks::new(blocks, committed.block_next),
             owners: Vec::with_capacity(chunks_max(secure.capacity())),
-            structure_changed: false,
-            secure_changed: false,
+            pending: Pending::Nothing,
             root_writes: 0,
             poisoned: false,
             flash,
@@ -256,10 +263,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Makes `record` final.
     pub(crate) fn finish(&mut self, record: RootRecord) -> Result<()> {
-        if self.secure_changed {
+        if self.pending != Pending::Nothing {
             // What the record speaks of must not become durable after it.
             self.secure.sync()?;
-            self.secure_changed = false;
+            self.pending = Pending::Nothing;
         }
         write_record(&mut self.secure, &mut self.seal, &record)?;
         self.root_writes += 1;
@@ -288,7 +295,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn retire(&mut self, block: u32) -> Result<()> {
         let number = self.blocks.bad_count();
         if self.blocks.retire(block)? {
-            self.secure_changed = true;
+            self.pending = self.pending.max(Pending::Entries);
             write_bad(&mut self.secure, number, block)?;
         }
         Ok(())

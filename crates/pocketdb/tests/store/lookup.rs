@@ -2,7 +2,7 @@
 
 use probity_pocketdb::flash::Simulator;
 use probity_pocketdb::secure::MemoryStore;
-use probity_pocketdb::{Search, Store};
+use probity_pocketdb::{Error, Search, Store};
 
 use crate::script::{MEMORY, SECRET, STORE_BYTES, reference, table, text};
 
@@ -85,16 +85,39 @@ fn a_search_goes_on_while_rows_are_added() {
     assert_eq!(store.index(owner, owner, Some(1)), None);
 }
 
+const TOWNS: u32 = 40;
+const CUSTOMERS: u32 = 400;
+const ARTICLES: u32 = 210;
+const ORDERS: u32 = 3_000;
+
+fn town_of(customer: u32) -> u32 {
+    value(customer, 4) % TOWNS + 1
+}
+
+/// Customer and article of an order.
+fn parts(order: u32) -> [u32; 2] {
+    [
+        value(order, 4) % CUSTOMERS + 1,
+        value(order, 5) % ARTICLES + 1,
+    ]
+}
+
+fn name(row: u32, kinds: u32) -> [u8; 4] {
+    (value(row, 3) % kinds).to_le_bytes()
+}
+
+struct Shop {
+    store: Store<Simulator, MemoryStore>,
+    town: usize,
+    customer: usize,
+    article: usize,
+    order: usize,
+}
+
 /// Three levels: each order names a customer and an article, each customer a town.
-#[test]
-fn a_table_finds_its_rows_by_every_value_of_the_tables_it_references() {
-    let mut store = Store::create(
-        Simulator::new(120),
-        MemoryStore::new(STORE_BYTES),
-        &SECRET,
-        MEMORY,
-    )
-    .unwrap();
+fn shop() -> Shop {
+    let (flash, secure) = (Simulator::new(120), MemoryStore::new(STORE_BYTES));
+    let mut store = Store::create(flash, secure, &SECRET, MEMORY).unwrap();
     let key = [text("name", 4, true)];
     let town = store.create_table(&table("town", &key)).unwrap();
     let customer = [reference("town", "town"), text("name", 4, true)];
@@ -105,14 +128,10 @@ fn a_table_finds_its_rows_by_every_value_of_the_tables_it_references() {
         reference("article", "article"),
     ];
     let order = store.create_table(&table("orders", &order)).unwrap();
-    let name = |row: u32, kinds: u32| (value(row, 3) % kinds).to_le_bytes();
-    let towns = 40;
-    let (customers, articles, orders) = (400, 210, 3_000);
-    for row in 1..=towns {
+    for row in 1..=TOWNS {
         store.insert(town, &name(row, 7), &[]).unwrap();
     }
-    let town_of = |row: u32| value(row, 4) % towns + 1;
-    for row in 1..=customers {
+    for row in 1..=CUSTOMERS {
         store
             .insert(customer, &name(row, 50), &[town_of(row)])
             .unwrap();
@@ -120,26 +139,36 @@ fn a_table_finds_its_rows_by_every_value_of_the_tables_it_references() {
             store.commit().unwrap();
         }
     }
-    for row in 1..=articles {
+    for row in 1..=ARTICLES {
         store.insert(article, &name(row, 20), &[]).unwrap();
     }
     store.commit().unwrap();
-    let parts = |row: u32| [value(row, 4) % customers + 1, value(row, 5) % articles + 1];
-    for row in 1..=orders {
+    for row in 1..=ORDERS {
         store.insert(order, &[], &parts(row)).unwrap();
         if row % 64 == 0 {
             store.commit().unwrap();
         }
     }
-    let expect = |wanted: &dyn Fn(u32) -> bool| -> Vec<u32> {
-        (1..=orders).rev().filter(|&row| wanted(row)).collect()
-    };
+    Shop {
+        store,
+        town,
+        customer,
+        article,
+        order,
+    }
+}
+
+#[test]
+fn a_table_finds_its_rows_by_every_value_of_the_tables_it_references() {
+    let mut shop = shop();
+    let (town, customer, article) = (shop.town, shop.customer, shop.article);
     let mut check = |source, column, key: [u8; 4], wanted: &dyn Fn(u32) -> bool| {
-        let index = store.index(order, source, column).unwrap();
-        let mut search = store.search(index, &key).unwrap();
+        let index = shop.store.index(shop.order, source, column).unwrap();
+        let mut search = shop.store.search(index, &key).unwrap();
+        let expected: Vec<u32> = (1..=ORDERS).rev().filter(|&row| wanted(row)).collect();
         assert_eq!(
-            all(&mut store, &mut search),
-            expect(wanted),
+            all(&mut shop.store, &mut search),
+            expected,
             "{source} {key:?}"
         );
     };
@@ -159,14 +188,22 @@ fn a_table_finds_its_rows_by_every_value_of_the_tables_it_references() {
         });
         check(customer, None, id.to_le_bytes(), &|row| parts(row)[0] == id);
     }
-    for row in [1, 200, orders] {
-        // The join row: customer, its town, article.
-        let found = [0, 1, 2].map(|slot| store.referenced(order, row, slot).unwrap());
+    shop.store.verify().unwrap();
+}
+
+#[test]
+fn a_join_row_names_everything_that_a_row_references() {
+    let mut shop = shop();
+    for row in [1, 200, ORDERS] {
+        let mut slot = |slot| shop.store.referenced(shop.order, row, slot).unwrap();
         let [customer, article] = parts(row);
-        assert_eq!(found, [customer, town_of(customer), article]);
+        assert_eq!(
+            [slot(0), slot(1), slot(2)],
+            [customer, town_of(customer), article]
+        );
     }
-    assert!(store.insert(order, &[], &[customers + 1, 1]).is_err());
-    assert!(store.insert(order, &[], &[0, 1]).is_err());
-    store.rollback().unwrap();
-    store.verify().unwrap();
+    for absent in [[CUSTOMERS + 1, 1], [0, 1], [1, ARTICLES + 1]] {
+        let refused = shop.store.insert(shop.order, &[], &absent);
+        assert!(matches!(refused, Err(Error::Key(_))), "{absent:?}");
+    }
 }
