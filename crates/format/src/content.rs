@@ -93,10 +93,10 @@ impl<'a> Content<'a> {
     ///
     /// # Errors
     /// When an entry holds what none may, or with the error of `visit`.
-    pub fn for_each(
+    pub fn for_each<E: From<DecodeError>>(
         &self,
-        visit: &mut dyn FnMut(&Placed<'_>) -> Result<(), DecodeError>,
-    ) -> Result<(), DecodeError> {
+        visit: &mut dyn FnMut(&Placed<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut read = vec![0_usize; self.subjects.len()];
         for place in 0..self.len() {
             let group = self.group(place);
@@ -114,12 +114,7 @@ impl<'a> Content<'a> {
     }
 
     /// The entry at `place`, which is the one at `within` in section `group` + 1.
-    fn placed(
-        &self,
-        place: usize,
-        group: usize,
-        within: usize,
-    ) -> Result<Placed<'a>, DecodeError> {
+    fn placed(&self, place: usize, group: usize, within: usize) -> Result<Placed<'a>, DecodeError> {
         if self.subjects.is_empty() {
             let entry = self.shared.entry(place)?;
             return Ok(Placed {

@@ -401,7 +401,9 @@ impl<'a> Frame<'a> {
 
     /// The frame's record, were it to stand at `offset` of segment `segment`.
     pub fn record(&self, segment: u32, offset: u64) -> Record {
-        self.clear.header.record(self.sealed_root(), segment, offset)
+        self.clear
+            .header
+            .record(self.sealed_root(), segment, offset)
     }
 
     /// Opens section `number`; `key` is not looked at where the frame has no cipher.

@@ -35,6 +35,8 @@ pub const LEAF_BYTES_MAX: usize = 65_535;
 pub const PROOF_EXTRA_BYTES_MAX: usize = 50_331_648;
 /// Most key certificates in an entry proof: openings of the log between two keys.
 pub const PROOF_LINKS_MAX: usize = 65_536;
+/// Longest entry proof as text, in bytes: its extra data in base64, its path and its checkpoint.
+pub const ENTRY_PROOF_BYTES_MAX: usize = PROOF_EXTRA_BYTES_MAX / 3 * 4 + 2 * CHECKPOINT_BYTES_MAX;
 /// Width of a full tile, in hashes.
 pub const TILE_WIDTH: u64 = 256;
 /// Earliest time accepted, in nanoseconds since 1970-01-01T00:00:00Z.

@@ -178,7 +178,7 @@ impl<'a> Opening<'a> {
         let mut leaves = Vec::new();
         let mut erased = false;
         let mut row = Vec::new();
-        opened.for_each(&mut |visited| {
+        opened.for_each(&mut |visited| -> Result<(), DecodeError> {
             let time = visited.entry.time.nanoseconds();
             (min, max) = (min.min(time), max.max(time));
             if header.proofs == Proofs::Entry {
@@ -242,10 +242,10 @@ impl OpenSection {
 
 impl Opened {
     /// Calls `visit` for each entry in order.
-    pub(crate) fn for_each(
+    pub(crate) fn for_each<E: From<DecodeError>>(
         &self,
-        visit: &mut dyn FnMut(&Visited<'_>) -> Result<(), DecodeError>,
-    ) -> Result<(), DecodeError> {
+        visit: &mut dyn FnMut(&Visited<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let shared = self.shared.columns()?;
         let content = if self.subjects.is_empty() {
             Content::together(shared)

@@ -349,7 +349,7 @@ impl Found {
         let mut found = None;
         let mut leaves = Vec::new();
         let mut row = Vec::new();
-        opened.for_each(&mut |visited| {
+        opened.for_each(&mut |visited| -> Result<(), DecodeError> {
             leaves.push(if visited.erased {
                 None
             } else {

@@ -78,8 +78,7 @@ impl<'a> Records<'a> {
             let Some(bytes) = self.files.read(&path, TILE_FILE_BYTES_MAX)? else {
                 continue;
             };
-            let damaged =
-                |error: DecodeError| broken(self.stream, index, error.reason);
+            let damaged = |error: DecodeError| broken(self.stream, index, error.reason);
             let leaves = decode_bundle(&bytes, bundle.width()).map_err(damaged)?;
             let records = leaves.into_iter().map(Record::decode);
             return records.collect::<Result<_, _>>().map_err(damaged);

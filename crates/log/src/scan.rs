@@ -86,12 +86,12 @@ pub(crate) enum End {
 ///
 /// # Errors
 /// Those of the storage and of `visit`.
-pub(crate) fn scan(
+pub(crate) fn scan<E: From<LogError>>(
     files: &Files,
     stream: &StreamName,
     position: &mut Position,
-    visit: &mut dyn FnMut(&Record, &Frame<'_>) -> Result<(), LogError>,
-) -> Result<End, LogError> {
+    visit: &mut dyn FnMut(&Record, &Frame<'_>) -> Result<(), E>,
+) -> Result<End, E> {
     let mut buffer = Vec::new();
     loop {
         let name = format!(

@@ -208,16 +208,14 @@ impl EntryProof {
         stream: &StreamName,
     ) -> Result<VerifierKey, EntryProofError> {
         let origin = format!("{log}{STREAMS}{stream}");
-        let broken =
-            |link, error: DecodeError| EntryProofError::Certificate { link, error };
+        let broken = |link, error: DecodeError| EntryProofError::Certificate { link, error };
         if known.name() != log && known.name() != origin {
             return Err(EntryProofError::OtherName {
                 known: known.name().into(),
                 log: log.into(),
             });
         }
-        let mut key =
-            VerifierKey::new(log, self.first_key).map_err(|error| broken(0, error))?;
+        let mut key = VerifierKey::new(log, self.first_key).map_err(|error| broken(0, error))?;
         let mut met = key.key() == known.key();
         for (link, number) in self.links.iter().zip(1..) {
             key = link.follow(&key).map_err(|error| broken(number, error))?;
@@ -231,8 +229,7 @@ impl EntryProof {
 
     fn check_record(&self, log: &str, stream: &StreamName) -> Result<(), EntryProofError> {
         let anchor = VerifierKey::new(log, self.anchor).map_err(EntryProofError::Record)?;
-        let geometry =
-            Geometry::new(log, self.log_id, anchor).map_err(EntryProofError::Record)?;
+        let geometry = Geometry::new(log, self.log_id, anchor).map_err(EntryProofError::Record)?;
         let id = StreamId::new(&geometry.fingerprint(), stream, &self.config);
         let fits = self.record.stream == id
             && self.record.proofs == self.config.proofs
@@ -290,15 +287,12 @@ fn names(note: &SignedNote) -> Result<(String, StreamName), EntryProofError> {
     let (log, stream) = origin
         .rsplit_once(STREAMS)
         .ok_or_else(|| error("has an origin that names no stream"))?;
-    let stream = StreamName::new(stream)
-        .map_err(|_bad_name| error("has an origin that names no stream"))?;
+    let stream =
+        StreamName::new(stream).map_err(|_bad_name| error("has an origin that names no stream"))?;
     Ok((log.into(), stream))
 }
 
-fn open_checkpoint(
-    note: &SignedNote,
-    signer: &VerifierKey,
-) -> Result<Checkpoint, EntryProofError> {
+fn open_checkpoint(note: &SignedNote, signer: &VerifierKey) -> Result<Checkpoint, EntryProofError> {
     let signatures = note.signatures();
     let repeated = signatures.iter().enumerate().any(|(place, one)| {
         let mut before = signatures.iter().take(place);

@@ -354,7 +354,7 @@ fn row_at(
         partly: 0,
         own,
     };
-    content.for_each(&mut |placed: &Placed<'_>| {
+    content.for_each(&mut |placed: &Placed<'_>| -> Result<(), DecodeError> {
         let count = if placed.open {
             &mut shown.whole
         } else {
