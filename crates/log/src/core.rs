@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, 
 use std::time::Duration;
 
 use probity_format::geometry::Geometry;
-use probity_format::stream::StreamName;
+use probity_format::stream::{StreamConfig, StreamId, StreamName};
 use probity_queue::{Chunk, Pool, Receiver, SealedChunk, Sender};
 
 use crate::batcher::Batcher;
@@ -236,6 +236,25 @@ impl Core {
     pub(crate) fn stream(&self, name: &StreamName) -> Option<Arc<Stream>> {
         let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
         streams.get(name).map(Arc::clone)
+    }
+
+    /// A stream without entries, to be inserted once the journal says that it was created.
+    pub(crate) fn empty_stream(
+        &self,
+        name: &StreamName,
+        config: StreamConfig,
+    ) -> Result<Arc<Stream>, LogError> {
+        let id = StreamId::new(&self.fingerprint, name, &config);
+        let origin = self.geometry.stream_origin(name.as_str());
+        let empty = Stream::empty(id, self.fingerprint);
+        self.heads.load(name)?;
+        let stream = Stream::new(name.clone(), config, id, origin, empty);
+        Ok(Arc::new(stream))
+    }
+
+    pub(crate) fn insert_stream(&self, stream: Arc<Stream>) {
+        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        streams.insert(stream.name.clone(), stream);
     }
 
     /// Every stream but the journal.

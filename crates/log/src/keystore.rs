@@ -12,6 +12,8 @@ use crate::error::LogError;
 use crate::files::Files;
 use crate::subjects::read_slots;
 
+/// The folder of wrapped keys.
+pub(crate) const KEYS: &str = "keys";
 const MASTER: &str = "keys/master.key";
 const SIGNING: &str = "keys/signing.key";
 /// A successor that may or may not be certified yet; see [`KeyStore::prepare_successor`].

@@ -1,0 +1,259 @@
+//! A writer's life, step by step, so that every run makes the same storage calls in the same order.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use probity_format::{Entry, Subjects, Timestamp};
+use probity_log::clock::SystemClock;
+use probity_log::{
+    AppendError, Appender, Cipher, Compression, Durability, Log, LogError, Options, Places, Proofs,
+    StreamConfig, StreamName, Ticket,
+};
+
+use crate::ledger::{Ledger, Promise, Receipted};
+use crate::world::root;
+
+/// Longer than any run: what happens at a time of its own does not happen.
+const NEVER: Duration = Duration::from_secs(3600);
+/// Longest wait for a receipt that nobody hurries.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What ended a run early.
+pub type Stopped = Box<dyn Error + Send + Sync>;
+
+pub fn options(durability: Durability) -> Options {
+    Options {
+        durability,
+        group_interval: match durability {
+            // Nobody hurries here, or receipts would mean more than they must.
+            Durability::Relaxed => Duration::from_millis(1),
+            _ => NEVER,
+        },
+        sealers: 1,
+        frame_entries_max: 8,
+        batch_age_max: NEVER,
+        queue_bytes: 2 << 20,
+        append_timeout: Duration::from_secs(5),
+        segment_bytes_max: 4096,
+        checkpoint_interval: NEVER,
+        epoch_frames_max: 3,
+        open_files_max: 2,
+        retries: 3,
+        retry_wait: Duration::from_micros(100),
+        ..Options::default()
+    }
+}
+
+/// The streams, each of its own kind.
+pub fn streams() -> [(StreamName, StreamConfig); 3] {
+    let name = |name: &str| StreamName::new(name).unwrap();
+    let base = StreamConfig::default();
+    [
+        (
+            StreamName::default(),
+            StreamConfig {
+                erasable: true,
+                ..base
+            },
+        ),
+        (
+            name("entries"),
+            StreamConfig {
+                proofs: Proofs::Entry,
+                compression: Compression::Lz4,
+                ..base
+            },
+        ),
+        (
+            name("plain"),
+            StreamConfig {
+                proofs: Proofs::Frame,
+                cipher: Cipher::None,
+                ..base
+            },
+        ),
+    ]
+}
+
+/// The payload of entry `id`: it says which entry it is, and does not compress.
+pub fn payload(id: u64) -> Vec<u8> {
+    let mut state = id.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let noise = std::iter::repeat_with(move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[0]
+    });
+    id.to_le_bytes().into_iter().chain(noise).take(400).collect()
+}
+
+/// Hands entry `id` to `appender`.
+pub fn append(appender: &mut Appender, id: u64) -> Result<Ticket, AppendError> {
+    let subject = format!("subject-{}", id % 5);
+    let key = format!("key-{id}");
+    let payload = payload(id);
+    let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
+    appender.append(&Entry {
+        subjects: Subjects::joined(&subject),
+        payload: &payload,
+        ..Entry::new(time, "write", key.as_bytes())
+    })
+}
+
+/// One writer with its ledger.
+pub struct Writer<'a> {
+    pub places: &'a Places,
+    pub ledger: &'a Ledger,
+    pub next: u64,
+}
+
+impl Writer<'_> {
+    /// The whole life.
+    pub fn run(&mut self) -> Result<(), Stopped> {
+        self.create()?;
+        self.strict()?;
+        self.group()?;
+        self.relaxed()
+    }
+
+    fn create(&self) -> Result<(), LogError> {
+        let [(_, config), ..] = streams();
+        let options = options(Durability::Strict);
+        let clock = Arc::new(SystemClock::new());
+        Log::create_at(self.places, "example.com/crash", &root(), config, options, clock)?;
+        self.ledger.write(|facts| {
+            facts.created = true;
+            facts.streams.push(StreamName::default());
+        });
+        Ok(())
+    }
+
+    fn open(&self, durability: Durability) -> Result<Log, LogError> {
+        let clock = Arc::new(SystemClock::new());
+        Log::open_at(self.places, &root(), options(durability), clock)
+    }
+
+    /// Waits for a receipt of each entry, through rotations and key epochs.
+    fn strict(&mut self) -> Result<(), Stopped> {
+        let log = self.open(Durability::Strict)?;
+        self.within(&log, |writer, log| {
+            for (name, config) in streams() {
+                log.create_stream(&name, config)?;
+                writer.ledger.write(|facts| facts.streams.push(name));
+            }
+            for (name, _) in streams() {
+                let mut appender = log.appender(&name)?;
+                for _ in 0..5 {
+                    let ticket = writer.append(&mut appender, &name)?;
+                    let index = appender.wait(ticket.1)?.index;
+                    writer.receipt(&name, index, ticket.0, Promise::Durable);
+                }
+            }
+            log.publish()?;
+            Ok(())
+        })
+    }
+
+    /// Waits for the receipts of several entries in a frame, several times between checkpoints.
+    fn group(&mut self) -> Result<(), Stopped> {
+        let log = self.open(Durability::Group)?;
+        self.within(&log, |writer, log| {
+            for round in 0..4 {
+                for (name, _) in streams() {
+                    let mut appender = log.appender(&name)?;
+                    let mut tickets = Vec::new();
+                    for _ in 0..3 {
+                        tickets.push(writer.append(&mut appender, &name)?);
+                    }
+                    appender.flush()?;
+                    for (id, ticket) in tickets {
+                        let index = appender.wait(ticket)?.index;
+                        writer.receipt(&name, index, id, Promise::Durable);
+                    }
+                }
+                if round % 2 == 0 {
+                    log.publish()?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Takes receipts as they come, flushes in between, and lets closing do the rest.
+    fn relaxed(&mut self) -> Result<(), Stopped> {
+        let log = self.open(Durability::Relaxed)?;
+        self.within(&log, |writer, log| {
+            for round in 0..3 {
+                for (name, _) in streams() {
+                    let mut appender = log.appender(&name)?;
+                    let (id, ticket) = writer.append(&mut appender, &name)?;
+                    appender.push();
+                    let deadline = Instant::now() + PATIENCE;
+                    let receipt = loop {
+                        if let Some(receipt) = appender.receipt(ticket)? {
+                            break receipt;
+                        }
+                        assert!(Instant::now() < deadline, "no receipt in {PATIENCE:?}");
+                        std::thread::yield_now();
+                    };
+                    writer.receipt(&name, receipt.index, id, Promise::Written);
+                }
+                if round == 1 {
+                    log.flush()?;
+                    writer.ledger.all_durable();
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Does `work` with an open log and closes it; when the work fails, the log must say so ever after.
+    fn within(
+        &mut self,
+        log: &Log,
+        work: impl FnOnce(&mut Self, &Log) -> Result<(), Stopped>,
+    ) -> Result<(), Stopped> {
+        let worked = work(self, log);
+        if worked.is_err() {
+            let refused = log.appender(&StreamName::default());
+            assert!(
+                matches!(refused, Err(LogError::Poisoned(_))),
+                "after {worked:?} the log still gives {refused:?}"
+            );
+            assert!(matches!(log.flush(), Err(LogError::Poisoned(_))));
+        }
+        let closed = log.close();
+        assert!(
+            worked.is_ok() || closed.is_err(),
+            "closing says nothing of {worked:?}"
+        );
+        worked?;
+        closed?;
+        self.ledger.all_durable();
+        Ok(())
+    }
+
+    fn append(
+        &mut self,
+        appender: &mut Appender,
+        stream: &StreamName,
+    ) -> Result<(u64, Ticket), AppendError> {
+        let id = self.next;
+        self.next += 1;
+        self.ledger
+            .write(|facts| drop(facts.attempted.insert(id, stream.clone())));
+        Ok((id, append(appender, id)?))
+    }
+
+    fn receipt(&self, stream: &StreamName, index: u64, id: u64, promise: Promise) {
+        self.ledger.write(|facts| {
+            facts.receipts.push(Receipted {
+                stream: stream.clone(),
+                index,
+                id,
+                promise,
+            });
+        });
+    }
+}
