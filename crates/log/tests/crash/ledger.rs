@@ -41,7 +41,10 @@ pub struct Facts {
 
 impl Ledger {
     pub fn now(&self) -> Facts {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     pub fn write(&self, fact: impl FnOnce(&mut Facts)) {

@@ -45,6 +45,36 @@ pub fn options(durability: Durability) -> Options {
     }
 }
 
+/// How much a writer does.
+#[derive(Debug, Clone, Copy)]
+pub struct Size {
+    /// Of the three streams, how many are written to.
+    pub streams: usize,
+    /// Entries of each stream that are waited for one by one.
+    pub singles: u32,
+    /// Rounds of three entries each.
+    pub rounds: u32,
+    /// Rounds of one entry each without a sync.
+    pub relaxed: u32,
+}
+
+impl Size {
+    /// Every kind of call, most of them a few times.
+    pub const SHORT: Self = Self {
+        streams: 2,
+        singles: 3,
+        rounds: 2,
+        relaxed: 1,
+    };
+    /// Several rotations and key epochs, three streams.
+    pub const LONG: Self = Self {
+        streams: 3,
+        singles: 5,
+        rounds: 4,
+        relaxed: 3,
+    };
+}
+
 /// The streams, each of its own kind.
 pub fn streams() -> [(StreamName, StreamConfig); 3] {
     let name = |name: &str| StreamName::new(name).unwrap();
@@ -69,7 +99,7 @@ pub fn streams() -> [(StreamName, StreamConfig); 3] {
             name("plain"),
             StreamConfig {
                 proofs: Proofs::Frame,
-                cipher: Cipher::None,
+                cipher: Cipher::DangerNone,
                 ..base
             },
         ),
@@ -85,7 +115,11 @@ pub fn payload(id: u64) -> Vec<u8> {
         state ^= state << 17;
         state.to_le_bytes()[0]
     });
-    id.to_le_bytes().into_iter().chain(noise).take(400).collect()
+    id.to_le_bytes()
+        .into_iter()
+        .chain(noise)
+        .take(400)
+        .collect()
 }
 
 /// Hands entry `id` to `appender`.
@@ -105,6 +139,7 @@ pub fn append(appender: &mut Appender, id: u64) -> Result<Ticket, AppendError> {
 pub struct Writer<'a> {
     pub places: &'a Places,
     pub ledger: &'a Ledger,
+    pub size: Size,
     pub next: u64,
 }
 
@@ -117,11 +152,22 @@ impl Writer<'_> {
         self.relaxed()
     }
 
+    fn streams(&self) -> impl Iterator<Item = (StreamName, StreamConfig)> + use<> {
+        streams().into_iter().take(self.size.streams)
+    }
+
     fn create(&self) -> Result<(), LogError> {
         let [(_, config), ..] = streams();
         let options = options(Durability::Strict);
         let clock = Arc::new(SystemClock::new());
-        Log::create_at(self.places, "example.com/crash", &root(), config, options, clock)?;
+        Log::create_at(
+            self.places,
+            "example.com/crash",
+            &root(),
+            config,
+            options,
+            clock,
+        )?;
         self.ledger.write(|facts| {
             facts.created = true;
             facts.streams.push(StreamName::default());
@@ -138,13 +184,13 @@ impl Writer<'_> {
     fn strict(&mut self) -> Result<(), Stopped> {
         let log = self.open(Durability::Strict)?;
         self.within(&log, |writer, log| {
-            for (name, config) in streams() {
+            for (name, config) in writer.streams() {
                 log.create_stream(&name, config)?;
                 writer.ledger.write(|facts| facts.streams.push(name));
             }
-            for (name, _) in streams() {
+            for (name, _) in writer.streams() {
                 let mut appender = log.appender(&name)?;
-                for _ in 0..5 {
+                for _ in 0..writer.size.singles {
                     let ticket = writer.append(&mut appender, &name)?;
                     let index = appender.wait(ticket.1)?.index;
                     writer.receipt(&name, index, ticket.0, Promise::Durable);
@@ -159,8 +205,8 @@ impl Writer<'_> {
     fn group(&mut self) -> Result<(), Stopped> {
         let log = self.open(Durability::Group)?;
         self.within(&log, |writer, log| {
-            for round in 0..4 {
-                for (name, _) in streams() {
+            for round in 0..writer.size.rounds {
+                for (name, _) in writer.streams() {
                     let mut appender = log.appender(&name)?;
                     let mut tickets = Vec::new();
                     for _ in 0..3 {
@@ -184,8 +230,8 @@ impl Writer<'_> {
     fn relaxed(&mut self) -> Result<(), Stopped> {
         let log = self.open(Durability::Relaxed)?;
         self.within(&log, |writer, log| {
-            for round in 0..3 {
-                for (name, _) in streams() {
+            for round in 0..writer.size.relaxed {
+                for (name, _) in writer.streams() {
                     let mut appender = log.appender(&name)?;
                     let (id, ticket) = writer.append(&mut appender, &name)?;
                     appender.push();
@@ -199,7 +245,7 @@ impl Writer<'_> {
                     };
                     writer.receipt(&name, receipt.index, id, Promise::Written);
                 }
-                if round == 1 {
+                if round % 2 == 0 {
                     log.flush()?;
                     writer.ledger.all_durable();
                 }
