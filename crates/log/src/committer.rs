@@ -47,7 +47,8 @@ impl State {
         if dirty && self.dirty_since.is_none() {
             self.dirty_since = Some(now);
         }
-        let publish = core.publish_wanted.swap(false, Ordering::AcqRel) || closed;
+        let wanted = core.publish_wanted.load(Ordering::Acquire);
+        let publish = wanted > core.publish_done.load(Ordering::Acquire) || closed;
         let hurry = core.hurry.swap(false, Ordering::AcqRel);
         let group_due = self
             .dirty_since
@@ -68,6 +69,8 @@ impl State {
             .is_some_and(|since| now.saturating_sub(since) >= core.options.checkpoint_interval);
         if publish || checkpoint_due {
             core.publish_streams()?;
+            // Release: whoever sees it sees everything published.
+            core.publish_done.store(wanted, Ordering::Release);
             self.unpublished_since = None;
         }
         if publish || hurry {
@@ -104,18 +107,11 @@ impl Core {
         self.committing.store(true, Ordering::Release);
         let counted = self.uncommitted.swap(0, Ordering::AcqRel);
         let mut any = counted > 0;
-        let mut result = Ok(());
         for stream in self.content_streams() {
-            match stream.commit(&self.files, sync) {
-                Ok(had) => any |= had,
-                Err(error) => {
-                    result = Err(error);
-                    break;
-                }
-            }
+            // On an error the flag stays: who waits for the commit is told of the poison that follows.
+            any |= stream.commit(&self.files, sync)?;
         }
         self.committing.store(false, Ordering::Release);
-        result?;
         self.committed.raise();
         if any {
             let callbacks = self
@@ -137,8 +133,10 @@ impl Core {
             heads.extend(self.publish_stream(&stream)?);
         }
         let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        // An empty tree says nothing that could be altered.
+        heads.retain(|head: &Checkpoint| head.size() > 0);
         if !heads.is_empty() {
-            journal.append(self, &[JournalEntry::heads(&heads)])?;
+            journal.append(self, &JournalEntry::heads(&heads))?;
         }
         let stream = Arc::clone(journal.stream());
         drop(journal);

@@ -75,7 +75,9 @@ pub(crate) struct Core {
     pub(crate) committing: AtomicBool,
     /// Chunks handed over and not yet written.
     pub(crate) in_flight: AtomicU64,
-    pub(crate) publish_wanted: AtomicBool,
+    /// Publications asked for, and how many of them are done.
+    pub(crate) publish_wanted: AtomicU64,
+    pub(crate) publish_done: AtomicU64,
     pub(crate) closing: AtomicBool,
     pub(crate) closed: AtomicBool,
     poison: OnceLock<Arc<LogError>>,
@@ -182,7 +184,8 @@ impl Core {
             uncommitted: AtomicU64::new(0),
             committing: AtomicBool::new(false),
             in_flight: AtomicU64::new(0),
-            publish_wanted: AtomicBool::new(false),
+            publish_wanted: AtomicU64::new(0),
+            publish_done: AtomicU64::new(0),
             closing: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             poison: OnceLock::new(),
@@ -200,6 +203,10 @@ impl Core {
     pub(crate) fn set_poison(&self, error: LogError) {
         // A second error changes nothing: the first is the cause.
         drop(self.poison.set(Arc::new(error)));
+        self.tell_poison();
+    }
+
+    fn tell_poison(&self) {
         self.sender.close();
         self.commit.raise();
         self.committed.raise();
@@ -212,6 +219,13 @@ impl Core {
         {
             (callback.0)();
         }
+    }
+
+    /// As [`Core::set_poison`], and what the caller is told.
+    pub(crate) fn fail(&self, error: LogError) -> LogError {
+        let error = Arc::clone(self.poison.get_or_init(|| Arc::new(error)));
+        self.tell_poison();
+        LogError::Poisoned(error)
     }
 
     pub(crate) fn check_poison(&self) -> Result<(), LogError> {

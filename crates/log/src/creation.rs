@@ -16,11 +16,12 @@ use crate::history::{GEOMETRY, read_geometry};
 use crate::keystore::{KEYS, KeyStore, random, signing_key};
 use crate::log::Log;
 use crate::places::Places;
+use crate::repairs::{PENDING, PENDING_BYTES_MAX};
 use crate::scan::{Position, scan};
 use crate::startup::{self, LOCK};
 
 /// All that a creation may leave before the journal's first frame: names without what is below them.
-const LEFTOVERS: [&str; 4] = [LOCK, KEYS, GEOMETRY, "streams"];
+const LEFTOVERS: [&str; 5] = [LOCK, KEYS, GEOMETRY, PENDING, "streams"];
 const JOURNAL_SEGMENTS: &str = "streams/journal/segments";
 
 impl Log {
@@ -68,6 +69,9 @@ impl Log {
         for segment in files.list(JOURNAL_SEGMENTS)? {
             files.remove(&format!("{JOURNAL_SEGMENTS}/{segment}"))?;
         }
+        if files.read(PENDING, PENDING_BYTES_MAX)?.is_some() {
+            files.remove(PENDING)?;
+        }
         KeyStore::create(&files, root, &geometry.fingerprint(), &seed)?;
         files.replace(GEOMETRY, geometry.encode().as_bytes())?;
         startup::open_locked(places, lock, root, options, clock, Some(config))?.close()
@@ -108,7 +112,7 @@ fn check_vacant(places: &Places, files: &Files) -> Result<(), LogError> {
     };
     only("", &LEFTOVERS)?;
     only("streams", &[StreamName::JOURNAL])?;
-    only("streams/journal", &["segments"])?;
+    only("streams/journal", &["segments", "checkpoint", "log.vkey"])?;
     only(JOURNAL_SEGMENTS, &["00000000.seg"])?;
     let heads = startup::heads(places, &Options::default());
     if heads.load(&StreamName::journal())?.is_some() {

@@ -22,6 +22,7 @@ mod opener;
 mod places;
 pub mod reader;
 mod recovery;
+mod repairs;
 mod scan;
 mod sealer;
 mod startup;

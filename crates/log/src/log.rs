@@ -74,9 +74,15 @@ impl Log {
             return Err(refused("it exists with another configuration"));
         }
         let stream = core.empty_stream(name, config)?;
-        journal.append(core, &[JournalEntry::stream_create(name, config)])?;
-        core.insert_stream(stream);
-        Ok(())
+        // A failure leaves a place reserved that nobody will fill: nothing can follow it.
+        journal
+            .append(core, &[JournalEntry::stream_create(name, config)])
+            .map_err(|error| core.fail(error))?;
+        drop(journal);
+        core.insert_stream(Arc::clone(&stream));
+        core.publish_stream(&stream)
+            .map(drop)
+            .map_err(|error| core.fail(error))
     }
 
     /// The names and configurations of all streams, sorted by name.
@@ -173,15 +179,18 @@ impl Log {
     pub fn publish(&self) -> Result<(), LogError> {
         self.flush()?;
         let core = &self.inner.core;
-        let generation = core.committed.generation();
-        core.publish_wanted.store(true, Ordering::Release);
+        // AcqRel: what was flushed is visible to the publication that counts the request as done.
+        let wanted = core.publish_wanted.fetch_add(1, Ordering::AcqRel) + 1;
         core.commit.raise();
-        while core.publish_wanted.load(Ordering::Acquire) && core.poison().is_none() {
+        loop {
+            let generation = core.committed.generation();
+            core.check_poison()?;
+            // Acquire: pairs with the committing thread, which stores it when all is published.
+            if core.publish_done.load(Ordering::Acquire) >= wanted {
+                return Ok(());
+            }
             core.committed.wait_after(generation, FLUSH_WAIT);
         }
-        // The flag is taken before the work is done; the raise that follows says it is.
-        core.committed.wait_after(generation, FLUSH_WAIT);
-        core.check_poison()
     }
 
     /// Seals, syncs and publishes everything appended, then ends the log's threads.

@@ -23,13 +23,12 @@ pub(crate) fn run(core: &Core) {
         match core.next_batch() {
             Ok(Some(batch)) => {
                 let chunks = u64::try_from(batch.chunks.len()).unwrap_or_default();
-                let sealed = bench.seal(core, batch);
-                // AcqRel: whoever sees the count go down sees the frame written.
-                core.in_flight.fetch_sub(chunks, Ordering::AcqRel);
-                if let Err(error) = sealed {
+                if let Err(error) = bench.seal(core, batch) {
                     core.set_poison(error);
                     return;
                 }
+                // AcqRel: whoever sees the count go down sees the frame written.
+                core.in_flight.fetch_sub(chunks, Ordering::AcqRel);
                 core.commit.raise();
             }
             Ok(None) => return,

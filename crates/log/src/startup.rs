@@ -25,6 +25,7 @@ use crate::keystore::{KeyStore, signing_key};
 use crate::log::{Log, Threads};
 use crate::places::Places;
 use crate::recovery::Recovery;
+use crate::repairs::Repairs;
 use crate::storage::{Lock, Storage};
 use crate::stream::Stream;
 use crate::subjects::SubjectStore;
@@ -77,7 +78,7 @@ pub(crate) fn open_locked(
     let mut keys = KeyStore::open(&files, root, &geometry.fingerprint())?;
     let heads = heads(places, &options);
     let history = read_history(&files, &geometry)?;
-    let mut repairs = Vec::new();
+    let mut repairs = Repairs::resume(&files)?;
     let streams = recover_streams(&files, &heads, &geometry, &history, &mut repairs)?;
     let journal = streams.get(&StreamName::journal()).map(Arc::clone);
     let journal = journal.ok_or_else(|| LogError::NotALog {
@@ -90,9 +91,8 @@ pub(crate) fn open_locked(
         });
     }
     keys.resume(&files, geometry.origin(), history.last_key())?;
-    let subjects = SubjectStore::open(&files, &|token, wrapped| {
-        keys.unwrap_subject(token, wrapped)
-    })?;
+    let unwrap = |label: &_, wrapped: &_| keys.unwrap_subject(label, wrapped);
+    let subjects = SubjectStore::open(&files, &unwrap, &mut repairs)?;
     let chunks = options.queue_bytes / ENTRY_BYTES_MAX;
     let pool = Pool::new(chunks, ENTRY_BYTES_MAX).map_err(|error| LogError::Option {
         name: "queue_bytes",
@@ -113,9 +113,11 @@ pub(crate) fn open_locked(
         journal,
         lock,
     ));
-    begin_journal(&core, first.filter(|_| is_new), &repairs)?;
+    let repaired = repairs.sentences();
+    begin_journal(&core, first.filter(|_| is_new), &repaired)?;
+    repairs.reported(&core.files)?;
     let threads = start(&core)?;
-    Ok(Log::new(core, threads, repairs))
+    Ok(Log::new(core, threads, repaired))
 }
 
 pub(crate) fn files(storage: &Arc<dyn Storage>, options: &Options) -> Files {
@@ -149,7 +151,7 @@ fn recover_streams(
     heads: &Heads,
     geometry: &Geometry,
     history: &History,
-    repairs: &mut Vec<String>,
+    repairs: &mut Repairs,
 ) -> Result<BTreeMap<StreamName, Arc<Stream>>, LogError> {
     let fingerprint = geometry.fingerprint();
     let mut streams = BTreeMap::new();
@@ -189,10 +191,9 @@ fn begin_journal(
         entries.push(JournalEntry::log_create(core.geometry.origin()));
         entries.push(JournalEntry::stream_create(&name, config));
         default = Some(core.empty_stream(&name, config)?);
+        core.publish_stream(journal.stream())?;
     }
-    if !repairs.is_empty() {
-        entries.push(JournalEntry::recover(repairs));
-    }
+    entries.extend(JournalEntry::recover(repairs));
     let origin = core.geometry.origin();
     let (size, root) = journal.stream().head();
     let keys = core.keys.lock().unwrap_or_else(PoisonError::into_inner);
@@ -212,9 +213,8 @@ fn begin_journal(
     if let Some(stream) = default {
         core.insert_stream(stream);
     }
-    let stream = Arc::clone(journal.stream());
     drop(journal);
-    core.publish_stream(&stream).map(drop)
+    core.publish_streams()
 }
 
 fn start(core: &Arc<Core>) -> Result<Threads, LogError> {

@@ -19,7 +19,7 @@ const OWN: u64 = 1 << 40;
 /// Checks what a process finds in `image` that starts after the facts; `promise` says which receipts bind.
 ///
 /// Gives what recovery said that it did.
-pub fn check(image: Memory, facts: &Facts, promise: Promise) -> Vec<String> {
+pub(crate) fn check(image: Memory, facts: &Facts, promise: Promise) -> Vec<String> {
     let world = World::of(image);
     let places = world.places();
     let clock = || Arc::new(SystemClock::new());

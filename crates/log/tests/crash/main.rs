@@ -6,6 +6,8 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::print_stderr,
     reason = "a test that cannot go on has failed"
 )]
 
@@ -99,13 +101,20 @@ fn refused(size: Size) {
     ));
 }
 
+/// The calls of which it makes a difference whether they were carried out.
+fn changing() -> Vec<Call> {
+    let changes = |call: &Call| call.changes();
+    Call::ALL.into_iter().filter(changes).collect()
+}
+
 fn persisted(size: Size) {
     let fault = Fault::INPUT_OUTPUT.persisted();
     let plan = |number| FaultPlan::nth(number, fault);
+    let name = "done though reported failed";
     run(&each_call(
-        "done though reported failed",
+        name,
         size,
-        &[],
+        &changing(),
         Expected::Stops,
         fault,
         plan,
@@ -166,16 +175,13 @@ fn transient_half(size: Size) {
 }
 
 fn full(size: Size) {
-    let changing: Vec<Call> = Call::ALL
-        .into_iter()
-        .filter(|call| call.changes())
-        .collect();
     let fault = Fault::FULL;
     let plan = |number| FaultPlan::from(number, fault);
+    let name = "full from then on";
     run(&each_call(
-        "full from then on",
+        name,
         size,
-        &changing,
+        &changing(),
         Expected::Stops,
         fault,
         plan,

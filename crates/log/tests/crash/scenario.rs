@@ -14,10 +14,10 @@ use crate::workload::{Size, Stopped, Writer};
 use crate::world::World;
 
 /// Longest that all scenarios under way may take until one ends; waits within a life end far earlier.
-const HANG: Duration = Duration::from_secs(120);
+const HANG: Duration = Duration::from_mins(2);
 
 /// Lives a writer's life in `world`.
-pub fn live(world: &World, ledger: &Ledger, size: Size) -> Result<(), Stopped> {
+pub(crate) fn live(world: &World, ledger: &Ledger, size: Size) -> Result<(), Stopped> {
     let places = world.places();
     let mut writer = Writer {
         places: &places,
@@ -30,7 +30,7 @@ pub fn live(world: &World, ledger: &Ledger, size: Size) -> Result<(), Stopped> {
 
 /// What a fault is expected to do to the life it meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expected {
+pub(crate) enum Expected {
     /// It ends with an error that tells of the fault.
     Stops,
     /// It goes on as if nothing had happened.
@@ -39,18 +39,18 @@ pub enum Expected {
 
 /// A fault and what it must do.
 #[derive(Debug, Clone)]
-pub struct Scenario {
-    pub name: String,
-    pub plan: FaultPlan,
-    pub error: Fault,
-    pub expected: Expected,
-    pub size: Size,
-    pub seed: u64,
+pub(crate) struct Scenario {
+    pub(crate) name: String,
+    pub(crate) plan: FaultPlan,
+    pub(crate) error: Fault,
+    pub(crate) expected: Expected,
+    pub(crate) size: Size,
+    pub(crate) seed: u64,
 }
 
 impl Scenario {
     /// Lives, checks what a new process finds, and what it finds if the power went too.
-    pub fn run(&self) {
+    pub(crate) fn run(&self) {
         let world = World::new();
         let ledger = Ledger::default();
         world.faulty.arm(self.plan.clone());
@@ -85,13 +85,18 @@ impl Scenario {
 }
 
 /// As [`check`], saying which case it is when it fails.
-pub fn checked(context: &str, image: Memory, facts: &Facts, promise: Promise) -> Vec<String> {
+pub(crate) fn checked(
+    context: &str,
+    image: Memory,
+    facts: &Facts,
+    promise: Promise,
+) -> Vec<String> {
     catch_unwind(AssertUnwindSafe(|| check(image, facts, promise)))
         .unwrap_or_else(|_told| panic!("{context}"))
 }
 
 /// Runs `job` for each of `jobs`, on all cores; a panic in one of them ends all, and so does a hang.
-pub fn for_each<T: Sync>(jobs: &[T], job: impl Fn(&T) + Sync) {
+pub(crate) fn for_each<T: Sync>(jobs: &[T], job: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
     let (sender, receiver) = mpsc::channel();
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) * 2;
@@ -121,7 +126,7 @@ pub fn for_each<T: Sync>(jobs: &[T], job: impl Fn(&T) + Sync) {
 }
 
 /// How many calls of each kind an undisturbed life makes.
-pub fn calls(size: Size) -> (u64, BTreeMap<Call, u64>) {
+pub(crate) fn calls(size: Size) -> (u64, BTreeMap<Call, u64>) {
     let world = World::new();
     live(&world, &Ledger::default(), size).unwrap();
     let mut kinds: BTreeMap<Call, u64> = BTreeMap::new();

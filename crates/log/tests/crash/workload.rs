@@ -8,21 +8,21 @@ use probity_format::{Entry, Subjects, Timestamp};
 use probity_log::clock::SystemClock;
 use probity_log::{
     AppendError, Appender, Cipher, Compression, Durability, Log, LogError, Options, Places, Proofs,
-    StreamConfig, StreamName, Ticket,
+    Receipt, StreamConfig, StreamName, Ticket,
 };
 
 use crate::ledger::{Ledger, Promise, Receipted};
 use crate::world::root;
 
 /// Longer than any run: what happens at a time of its own does not happen.
-const NEVER: Duration = Duration::from_secs(3600);
+const NEVER: Duration = Duration::from_hours(1);
 /// Longest wait for a receipt that nobody hurries.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What ended a run early.
-pub type Stopped = Box<dyn Error + Send + Sync>;
+pub(crate) type Stopped = Box<dyn Error + Send + Sync>;
 
-pub fn options(durability: Durability) -> Options {
+pub(crate) fn options(durability: Durability) -> Options {
     Options {
         durability,
         group_interval: match durability {
@@ -47,27 +47,27 @@ pub fn options(durability: Durability) -> Options {
 
 /// How much a writer does.
 #[derive(Debug, Clone, Copy)]
-pub struct Size {
+pub(crate) struct Size {
     /// Of the three streams, how many are written to.
-    pub streams: usize,
+    pub(crate) streams: usize,
     /// Entries of each stream that are waited for one by one.
-    pub singles: u32,
+    pub(crate) singles: u32,
     /// Rounds of three entries each.
-    pub rounds: u32,
+    pub(crate) rounds: u32,
     /// Rounds of one entry each without a sync.
-    pub relaxed: u32,
+    pub(crate) relaxed: u32,
 }
 
 impl Size {
     /// Every kind of call, most of them a few times.
-    pub const SHORT: Self = Self {
+    pub(crate) const SHORT: Self = Self {
         streams: 2,
         singles: 3,
         rounds: 2,
         relaxed: 1,
     };
     /// Several rotations and key epochs, three streams.
-    pub const LONG: Self = Self {
+    pub(crate) const LONG: Self = Self {
         streams: 3,
         singles: 5,
         rounds: 4,
@@ -76,7 +76,7 @@ impl Size {
 }
 
 /// The streams, each of its own kind.
-pub fn streams() -> [(StreamName, StreamConfig); 3] {
+pub(crate) fn streams() -> [(StreamName, StreamConfig); 3] {
     let name = |name: &str| StreamName::new(name).unwrap();
     let base = StreamConfig::default();
     [
@@ -107,7 +107,7 @@ pub fn streams() -> [(StreamName, StreamConfig); 3] {
 }
 
 /// The payload of entry `id`: it says which entry it is, and does not compress.
-pub fn payload(id: u64) -> Vec<u8> {
+pub(crate) fn payload(id: u64) -> Vec<u8> {
     let mut state = id.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let noise = std::iter::repeat_with(move || {
         state ^= state << 13;
@@ -123,7 +123,7 @@ pub fn payload(id: u64) -> Vec<u8> {
 }
 
 /// Hands entry `id` to `appender`.
-pub fn append(appender: &mut Appender, id: u64) -> Result<Ticket, AppendError> {
+pub(crate) fn append(appender: &mut Appender, id: u64) -> Result<Ticket, AppendError> {
     let subject = format!("subject-{}", id % 5);
     let key = format!("key-{id}");
     let payload = payload(id);
@@ -135,17 +135,29 @@ pub fn append(appender: &mut Appender, id: u64) -> Result<Ticket, AppendError> {
     })
 }
 
+/// Waits for a receipt without asking for a sync.
+fn unhurried(appender: &Appender, ticket: Ticket) -> Result<Receipt, AppendError> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(receipt) = appender.receipt(ticket)? {
+            return Ok(receipt);
+        }
+        assert!(Instant::now() < deadline, "no receipt in {PATIENCE:?}");
+        std::thread::yield_now();
+    }
+}
+
 /// One writer with its ledger.
-pub struct Writer<'a> {
-    pub places: &'a Places,
-    pub ledger: &'a Ledger,
-    pub size: Size,
-    pub next: u64,
+pub(crate) struct Writer<'a> {
+    pub(crate) places: &'a Places,
+    pub(crate) ledger: &'a Ledger,
+    pub(crate) size: Size,
+    pub(crate) next: u64,
 }
 
 impl Writer<'_> {
     /// The whole life.
-    pub fn run(&mut self) -> Result<(), Stopped> {
+    pub(crate) fn run(&mut self) -> Result<(), Stopped> {
         self.create()?;
         self.strict()?;
         self.group()?;
@@ -235,14 +247,7 @@ impl Writer<'_> {
                     let mut appender = log.appender(&name)?;
                     let (id, ticket) = writer.append(&mut appender, &name)?;
                     appender.push();
-                    let deadline = Instant::now() + PATIENCE;
-                    let receipt = loop {
-                        if let Some(receipt) = appender.receipt(ticket)? {
-                            break receipt;
-                        }
-                        assert!(Instant::now() < deadline, "no receipt in {PATIENCE:?}");
-                        std::thread::yield_now();
-                    };
+                    let receipt = unhurried(&appender, ticket)?;
                     writer.receipt(&name, receipt.index, id, Promise::Written);
                 }
                 if round % 2 == 0 {
@@ -254,30 +259,46 @@ impl Writer<'_> {
         })
     }
 
-    /// Does `work` with an open log and closes it; when the work fails, the log must say so ever after.
+    /// Does `work` with an open log and closes it; when the work fails, the log must say so ever after,
+    /// unless nothing but the creation of a stream failed.
     fn within(
         &mut self,
         log: &Log,
         work: impl FnOnce(&mut Self, &Log) -> Result<(), Stopped>,
     ) -> Result<(), Stopped> {
         let worked = work(self, log);
-        if worked.is_err() {
-            let refused = log.appender(&StreamName::default());
-            assert!(
-                matches!(refused, Err(LogError::Poisoned(_))),
-                "after {worked:?} the log still gives {refused:?}"
-            );
-            assert!(matches!(log.flush(), Err(LogError::Poisoned(_))));
-        }
+        let usable = worked.is_err() && self.is_usable(log, worked.as_ref().unwrap_err())?;
         let closed = log.close();
         assert!(
-            worked.is_ok() || closed.is_err(),
+            closed.is_err() || worked.is_ok() || usable,
             "closing says nothing of {worked:?}"
         );
+        if closed.is_ok() {
+            self.ledger.all_durable();
+        }
         worked?;
-        closed?;
-        self.ledger.all_durable();
-        Ok(())
+        Ok(closed?)
+    }
+
+    /// Whether the log still takes entries after `error`.
+    fn is_usable(&mut self, log: &Log, error: &Stopped) -> Result<bool, Stopped> {
+        let name = StreamName::default();
+        let mut appender = match log.appender(&name) {
+            Ok(appender) => appender,
+            Err(LogError::Poisoned(_)) => {
+                assert!(matches!(log.flush(), Err(LogError::Poisoned(_))));
+                return Ok(false);
+            }
+            Err(other) => panic!("{other:?}"),
+        };
+        assert!(
+            matches!(error.downcast_ref(), Some(LogError::Storage { .. })),
+            "after {error:?} the log still takes entries"
+        );
+        let (id, ticket) = self.append(&mut appender, &name)?;
+        let index = appender.wait(ticket)?.index;
+        self.receipt(&name, index, id, Promise::Durable);
+        Ok(true)
     }
 
     fn append(

@@ -8,28 +8,28 @@ use probity_log::Places;
 use probity_log::storage::{FaultPlan, Faulty, File, Lock, Memory, Storage};
 
 /// The key of every log here.
-pub fn root() -> RootKey {
+pub(crate) fn root() -> RootKey {
     RootKey::new(Secret::new([7; 32]))
 }
 
 /// Files in memory behind a storage that fails as told.
 #[derive(Debug, Clone)]
-pub struct World {
-    pub memory: Memory,
-    pub faulty: Arc<Faulty<Memory>>,
+pub(crate) struct World {
+    pub(crate) memory: Memory,
+    pub(crate) faulty: Arc<Faulty<Memory>>,
 }
 
 impl World {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::of(Memory::new())
     }
 
-    pub fn of(memory: Memory) -> Self {
+    pub(crate) fn of(memory: Memory) -> Self {
         let faulty = Arc::new(Faulty::new(memory.clone(), FaultPlan::none()));
         Self { memory, faulty }
     }
 
-    pub fn places(&self) -> Places {
+    pub(crate) fn places(&self) -> Places {
         let part = |folder| {
             Arc::new(Part {
                 whole: Arc::clone(&self.faulty),
