@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::config::Options;
 use crate::error::LogError;
 use crate::files::Files;
+use crate::flight::Flight;
 use crate::heads::Heads;
 use crate::journal_writer::JournalWriter;
 use crate::keystore::KeyStore;
@@ -24,6 +25,8 @@ use crate::subjects::SubjectStore;
 /// A closed chunk on its way to the sealers.
 #[derive(Debug)]
 pub(crate) struct Handed {
+    /// Its number in [`Core::flight`].
+    pub(crate) number: u64,
     pub(crate) chunk: SealedChunk,
     pub(crate) run: Arc<Run>,
     pub(crate) stream: Arc<Stream>,
@@ -74,7 +77,10 @@ pub(crate) struct Core {
     /// Set while a commit runs: small batches then wait for company.
     pub(crate) committing: AtomicBool,
     /// Chunks handed over and not yet written.
-    pub(crate) in_flight: AtomicU64,
+    pub(crate) flight: Flight,
+    /// Syncs asked for, and how many of them are done.
+    pub(crate) sync_wanted: AtomicU64,
+    pub(crate) sync_done: AtomicU64,
     /// Publications asked for, and how many of them are done.
     pub(crate) publish_wanted: AtomicU64,
     pub(crate) publish_done: AtomicU64,
@@ -183,7 +189,9 @@ impl Core {
             hurry: AtomicBool::new(false),
             uncommitted: AtomicU64::new(0),
             committing: AtomicBool::new(false),
-            in_flight: AtomicU64::new(0),
+            flight: Flight::default(),
+            sync_wanted: AtomicU64::new(0),
+            sync_done: AtomicU64::new(0),
             publish_wanted: AtomicU64::new(0),
             publish_done: AtomicU64::new(0),
             closing: AtomicBool::new(false),
@@ -289,16 +297,19 @@ impl Core {
         if let Some(chunk) = taken.chunk.close()
             && !chunk.is_empty()
         {
+            // A flush must see the chunk from before it is sent until it is written.
+            let number = self.flight.depart();
             let handed = Handed {
+                number,
                 chunk,
                 run: taken.run,
                 stream: taken.stream,
             };
-            // AcqRel: `flush` must see the chunk from before it is sent until it is written.
-            self.in_flight.fetch_add(1, Ordering::AcqRel);
             // The channel holds as many as there are chunks, so it is never full; it is closed
             // only when the log is poisoned or closed, and then everybody learns so.
-            drop(self.sender.try_send(handed));
+            if self.sender.try_send(handed).is_err() {
+                self.flight.arrive(&[number]);
+            }
         }
     }
 }

@@ -25,6 +25,17 @@ const LEFTOVERS: [&str; 5] = [LOCK, KEYS, GEOMETRY, PENDING, "streams"];
 const JOURNAL_SEGMENTS: &str = "streams/journal/segments";
 
 impl Log {
+    /// Whether there is a log at `path`, of whatever version and state.
+    ///
+    /// A creation that was cut short before anything could be recorded is none.
+    ///
+    /// # Errors
+    /// [`LogError::Storage`].
+    pub fn exists(path: &Path) -> Result<bool, LogError> {
+        let places = Places::new(path, None);
+        exists(&places, &startup::files(&places.log, &Options::default()))
+    }
+
     /// Creates a log at `path` with the streams `journal` and `default`, the latter with `config`.
     ///
     /// `origin` is the log's name in its checkpoints, like `example.com/audit`. A creation that a
@@ -71,6 +82,7 @@ impl Log {
         }
         if files.read(PENDING, PENDING_BYTES_MAX)?.is_some() {
             files.remove(PENDING)?;
+            files.sync_folder("")?;
         }
         KeyStore::create(&files, root, &geometry.fingerprint(), &seed)?;
         files.replace(GEOMETRY, geometry.encode().as_bytes())?;
@@ -88,18 +100,20 @@ fn geometry(origin: &str, seed: &Secret) -> Result<Geometry, LogError> {
         .map_err(|error| refused(error.reason.to_owned()))
 }
 
-/// Refuses a place that holds anything but what a creation leaves that was cut short.
-///
 /// The journal's first frame is what makes a log: before it nothing can have been recorded.
+fn exists(places: &Places, files: &Files) -> Result<bool, LogError> {
+    match read_geometry(files, &places.path) {
+        Ok(geometry) => has_frames(files, &geometry),
+        Err(LogError::NotALog { .. }) => Ok(false),
+        Err(LogError::Version { .. } | LogError::Broken { .. }) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Refuses a place that holds anything but what a creation leaves that was cut short.
 fn check_vacant(places: &Places, files: &Files) -> Result<(), LogError> {
     let path = || places.path.clone();
-    let exists = match read_geometry(files, &places.path) {
-        Ok(geometry) => has_frames(files, &geometry)?,
-        Err(LogError::NotALog { .. }) => false,
-        Err(LogError::Version { .. } | LogError::Broken { .. }) => true,
-        Err(error) => return Err(error),
-    };
-    if exists {
+    if exists(places, files)? {
         return Err(LogError::Exists { path: path() });
     }
     let only = |folder: &str, allowed: &[&str]| {

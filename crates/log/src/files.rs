@@ -76,16 +76,11 @@ impl Files {
 
     /// The file `name`, open for writing; the one unused for longest is closed when there are too many.
     pub(crate) fn segment(&self, name: &str, create: bool) -> Result<Arc<dyn File>, LogError> {
-        self.opened(name, create, false)
-    }
-
-    fn opened(&self, name: &str, create: bool, dirty: bool) -> Result<Arc<dyn File>, LogError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(place) = open.iter().position(|known| known.name == name)
-            && let Some(mut entry) = open.remove(place)
+            && let Some(entry) = open.remove(place)
         {
             let file = Arc::clone(&entry.file);
-            entry.dirty |= dirty;
             open.push_back(entry);
             return Ok(file);
         }
@@ -96,7 +91,7 @@ impl Files {
         open.push_back(OpenFile {
             name: name.to_owned(),
             file: Arc::clone(&file),
-            dirty,
+            dirty: false,
         });
         Ok(file)
     }
@@ -116,19 +111,29 @@ impl Files {
     }
 
     pub(crate) fn write_at(&self, name: &str, bytes: &[u8], offset: u64) -> Result<(), LogError> {
-        let file = self.opened(name, false, true)?;
-        self.attempt("write to", name, |_| file.write_at(bytes, offset))
+        let file = self.segment(name, false)?;
+        let kept = self.mark(name, true);
+        self.attempt("write to", name, |_| file.write_at(bytes, offset))?;
+        // Another thread may have closed it in between, for want of room.
+        if kept {
+            Ok(())
+        } else {
+            self.sync_file(name, &*file)
+        }
     }
 
     pub(crate) fn sync(&self, name: &str) -> Result<(), LogError> {
         let file = self.segment(name, false)?;
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         // Before the sync: what is written meanwhile may not be part of it.
-        if let Some(known) = open.iter_mut().find(|known| known.name == name) {
-            known.dirty = false;
-        }
-        drop(open);
+        self.mark(name, false);
         self.sync_file(name, &*file)
+    }
+
+    /// Notes whether the file `name` is to be synced; gives whether it is open.
+    fn mark(&self, name: &str, dirty: bool) -> bool {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = open.iter_mut().find(|known| known.name == name);
+        known.map(|known| known.dirty = dirty).is_some()
     }
 
     fn sync_file(&self, name: &str, file: &dyn File) -> Result<(), LogError> {

@@ -12,6 +12,7 @@ mod core;
 mod creation;
 mod error;
 mod files;
+mod flight;
 mod heads;
 mod history;
 mod journal;

@@ -13,9 +13,6 @@ use crate::core::{Callback, Core};
 use crate::error::LogError;
 use crate::journal::JournalEntry;
 
-/// How long [`Log::flush`] sleeps between looks; commits wake it earlier.
-const FLUSH_WAIT: Duration = Duration::from_millis(100);
-
 /// A log open for writing. Clones share it; [`Log::close`] ends it for all, and so does dropping the last.
 #[derive(Debug, Clone)]
 pub struct Log {
@@ -155,21 +152,7 @@ impl Log {
     pub fn flush(&self) -> Result<(), LogError> {
         let core = &self.inner.core;
         core.close_old_chunks(Duration::ZERO);
-        loop {
-            let generation = core.committed.generation();
-            core.check_poison()?;
-            // Acquire: a chunk counted out is written, and so visible as dirty.
-            let nothing_queued = core.in_flight.load(Ordering::Acquire) == 0;
-            let dirty = core
-                .content_streams()
-                .iter()
-                .any(|stream| stream.is_dirty());
-            if nothing_queued && !dirty && !core.committing.load(Ordering::Acquire) {
-                return core.check_poison();
-            }
-            core.hurry_up();
-            core.committed.wait_after(generation, FLUSH_WAIT);
-        }
+        core.wait_flushed()
     }
 
     /// Signs and publishes checkpoints over everything appended before.
@@ -178,19 +161,7 @@ impl Log {
     /// [`LogError::Poisoned`].
     pub fn publish(&self) -> Result<(), LogError> {
         self.flush()?;
-        let core = &self.inner.core;
-        // AcqRel: what was flushed is visible to the publication that counts the request as done.
-        let wanted = core.publish_wanted.fetch_add(1, Ordering::AcqRel) + 1;
-        core.commit.raise();
-        loop {
-            let generation = core.committed.generation();
-            core.check_poison()?;
-            // Acquire: pairs with the committing thread, which stores it when all is published.
-            if core.publish_done.load(Ordering::Acquire) >= wanted {
-                return Ok(());
-            }
-            core.committed.wait_after(generation, FLUSH_WAIT);
-        }
+        self.inner.core.wait_published()
     }
 
     /// Seals, syncs and publishes everything appended, then ends the log's threads.

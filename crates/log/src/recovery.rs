@@ -179,6 +179,13 @@ impl Recovery<'_> {
                 }
                 Some(published)
             }
+            (Some(published), None) if published.size() > 0 => {
+                self.repairs.note(format!(
+                    "stream {}: the second copy of the head is missing and will be written anew",
+                    self.name
+                ));
+                Some(published)
+            }
             (published, kept) => published.or(kept),
         };
         Ok(larger.map(|head| (head.size(), *head.root())))
@@ -261,18 +268,8 @@ impl Recovery<'_> {
     }
 
     /// The second copy of the head.
-    fn kept_head(&mut self) -> Result<Option<Kept>, LogError> {
+    fn kept_head(&self) -> Result<Option<Kept>, LogError> {
         let Some(note) = self.heads.load(self.name)? else {
-            if self
-                .files
-                .read(&format!("streams/{}/checkpoint", self.name), 1 << 20)?
-                .is_some()
-            {
-                self.repairs.note(format!(
-                    "stream {}: the second copy of the head is missing and will be written anew",
-                    self.name
-                ));
-            }
             return Ok(None);
         };
         let broken = |reason: String| LogError::Broken {

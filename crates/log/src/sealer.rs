@@ -21,14 +21,13 @@ pub(crate) fn run(core: &Core) {
     let mut bench = Bench::default();
     loop {
         match core.next_batch() {
-            Ok(Some(batch)) => {
-                let chunks = u64::try_from(batch.chunks.len()).unwrap_or_default();
+            Ok(Some(mut batch)) => {
+                let numbers = std::mem::take(&mut batch.numbers);
                 if let Err(error) = bench.seal(core, batch) {
                     core.set_poison(error);
                     return;
                 }
-                // AcqRel: whoever sees the count go down sees the frame written.
-                core.in_flight.fetch_sub(chunks, Ordering::AcqRel);
+                core.flight.arrive(&numbers);
                 core.commit.raise();
             }
             Ok(None) => return,
@@ -48,6 +47,7 @@ impl Bench {
             runs,
             place,
             epoch,
+            ..
         } = batch;
         let sealer = sealer_for(&mut self.sealers, stream.config)?;
         let rows: Vec<&[u8]> = chunks

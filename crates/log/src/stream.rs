@@ -327,12 +327,6 @@ impl Stream {
         Ok(!written.is_empty())
     }
 
-    /// Whether anything is written that is not yet durable and integrated.
-    pub(crate) fn is_dirty(&self) -> bool {
-        let writer = self.lock_writer();
-        !writer.written.is_empty() || !writer.unsynced.is_empty()
-    }
-
     /// Signs and publishes the tree as integrated, if it grew. Everything in it must be durable.
     ///
     /// Order: tiles, second copy of the head, checkpoint. A crash in between leaves tiles nobody

@@ -4,7 +4,6 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
-    clippy::indexing_slicing,
     clippy::disallowed_methods,
     clippy::print_stdout,
     clippy::print_stderr,
@@ -62,6 +61,7 @@ fn each_call(
         error: fault,
         expected,
         size,
+        forgets: false,
         seed: seed.wrapping_add(number),
     };
     (0..count).map(scenario).collect()
@@ -188,6 +188,17 @@ fn full(size: Size) {
     ));
 }
 
+fn forgotten(size: Size) {
+    let fault = Fault::INPUT_OUTPUT;
+    let plan = |number| FaultPlan::nth(number, fault);
+    let name = "not synced and forgotten";
+    let mut scenarios = each_call(name, size, &[Call::Sync], Expected::Stops, fault, plan);
+    for scenario in &mut scenarios {
+        scenario.forgets = true;
+    }
+    run(&scenarios);
+}
+
 /// What a crash may find at a moment: which call is next, the storage, the facts.
 fn crashed(size: Size, losses: u64) {
     let world = World::new();
@@ -244,6 +255,11 @@ fn a_write_half_done_stops_the_log_and_loses_nothing() {
 }
 
 #[test]
+fn a_sync_that_fails_and_takes_the_bytes_along_loses_nothing() {
+    forgotten(Size::SHORT);
+}
+
+#[test]
 fn a_fault_that_passes_is_not_noticed() {
     transient(Size::SHORT);
     transient_persisted(Size::SHORT);
@@ -271,6 +287,7 @@ fn all_of_it_at_length() {
         transient_persisted,
         transient_half,
         full,
+        forgotten,
     ] {
         work(Size::LONG);
     }

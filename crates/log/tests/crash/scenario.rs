@@ -45,6 +45,8 @@ pub(crate) struct Scenario {
     pub(crate) error: Fault,
     pub(crate) expected: Expected,
     pub(crate) size: Size,
+    /// Whether the system drops what the failed call was to sync.
+    pub(crate) forgets: bool,
     pub(crate) seed: u64,
 }
 
@@ -68,6 +70,9 @@ impl Scenario {
                 "{context}: ended with {ended:?}, expected that it {:?}",
                 self.expected
             ),
+        }
+        if let Some(met) = met.filter(|_| self.forgets) {
+            world.memory.forget_unsynced(&met.name);
         }
         let facts = ledger.now();
         let images = [
