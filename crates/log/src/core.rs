@@ -9,6 +9,7 @@ use probity_format::geometry::Geometry;
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
 use probity_queue::{Chunk, Pool, Receiver, SealedChunk, Sender};
 
+use crate::ages::AgeCounts;
 use crate::batcher::Batcher;
 use crate::clock::Clock;
 use crate::config::Options;
@@ -30,6 +31,8 @@ pub(crate) struct Handed {
     pub(crate) chunk: SealedChunk,
     pub(crate) run: Arc<Run>,
     pub(crate) stream: Arc<Stream>,
+    /// [`Clock::elapsed`] when it was opened: no entry in it is older.
+    pub(crate) since: Duration,
 }
 
 /// An appender's open chunk as the ticking thread sees it.
@@ -86,6 +89,8 @@ pub(crate) struct Core {
     pub(crate) publish_done: AtomicU64,
     pub(crate) closing: AtomicBool,
     pub(crate) closed: AtomicBool,
+    /// How old the oldest entry of each frame was when it was sealed.
+    pub(crate) sealing_ages: AgeCounts,
     poison: OnceLock<Arc<LogError>>,
     pub(crate) callbacks: RwLock<Vec<Callback>>,
     /// Held until the log is closed.
@@ -196,6 +201,7 @@ impl Core {
             publish_done: AtomicU64::new(0),
             closing: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            sealing_ages: AgeCounts::default(),
             poison: OnceLock::new(),
             callbacks: RwLock::default(),
             lock: Mutex::new(Some(lock)),
@@ -304,6 +310,7 @@ impl Core {
                 chunk,
                 run: taken.run,
                 stream: taken.stream,
+                since: taken.since,
             };
             // The channel holds as many as there are chunks, so it is never full; it is closed
             // only when the log is poisoned or closed, and then everybody learns so.

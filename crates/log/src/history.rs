@@ -5,7 +5,7 @@ use probity_format::column::Columns;
 use probity_format::compress::Decompressor;
 use probity_format::frame::Frame;
 use probity_format::geometry::{GEOMETRY_BYTES_MAX, Geometry, GeometryError};
-use probity_format::limits::FORMAT_VERSION;
+use probity_format::limits::{CHECKPOINT_BYTES_MAX, FORMAT_VERSION};
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
 
 use crate::error::LogError;
@@ -35,6 +35,24 @@ pub(crate) fn read_geometry(files: &Files, path: &str) -> Result<Geometry, LogEr
         },
         _ => not_a_log(),
     })
+}
+
+/// The published checkpoint of `stream`, if there is one.
+pub(crate) fn read_checkpoint(
+    files: &Files,
+    stream: &StreamName,
+) -> Result<Option<String>, LogError> {
+    let place = format!("streams/{stream}/checkpoint");
+    let max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
+    let Some(note) = files.read(&place, max)? else {
+        return Ok(None);
+    };
+    String::from_utf8(note)
+        .map(Some)
+        .map_err(|_not_utf8| LogError::Broken {
+            place,
+            reason: "is not text".into(),
+        })
 }
 
 /// Reads the whole journal as far as it is whole.

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
+mod ages;
 mod appender;
 mod batcher;
 pub mod clock;
@@ -21,7 +22,9 @@ mod keystore;
 mod log;
 mod opener;
 mod places;
+pub mod prove;
 pub mod reader;
+mod records;
 mod recovery;
 mod repairs;
 mod scan;
@@ -33,6 +36,7 @@ mod subjects;
 mod ticker;
 pub mod verify;
 
+pub use ages::Ages;
 pub use appender::{Appender, RUNS_REMEMBERED, Receipt, Ticket};
 pub use config::{Durability, Options};
 pub use error::{AppendError, LogError};

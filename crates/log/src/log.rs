@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use probity_format::stream::{StreamConfig, StreamName};
 
+use crate::ages::Ages;
 use crate::appender::Appender;
 use crate::config::Options;
 use crate::core::{Callback, Core};
@@ -80,6 +81,11 @@ impl Log {
         core.publish_stream(&stream)
             .map(drop)
             .map_err(|error| core.fail(error))
+    }
+
+    /// How old entries were when they were sealed, since the log was opened.
+    pub fn sealing_ages(&self) -> Ages {
+        self.inner.core.sealing_ages.report()
     }
 
     /// The names and configurations of all streams, sorted by name.

@@ -14,14 +14,11 @@ use probity_format::tile::{Bundle, RestoreError, TileReadError, TreeWriter, deco
 use probity_format::tree::{EMPTY_ROOT, Hash};
 
 use crate::error::LogError;
-use crate::files::Files;
+use crate::files::{Files, TILE_FILE_BYTES_MAX};
 use crate::heads::Heads;
 use crate::repairs::Repairs;
 use crate::scan::{End, Position, read, scan};
 use crate::stream::Recovered;
-
-/// Longest tile or bundle file read: 256 leaves of records.
-const TILE_FILE_BYTES_MAX: u64 = 256 * 1024;
 
 /// Bytes written again at once.
 const COPY_BYTES: u64 = 1 << 20;

@@ -47,6 +47,7 @@ impl Bench {
             runs,
             place,
             epoch,
+            since,
             ..
         } = batch;
         let sealer = sealer_for(&mut self.sealers, stream.config)?;
@@ -58,6 +59,8 @@ impl Bench {
         let record = sealer
             .seal(&place, &epoch, &rows, &mut subjects, &mut self.frame)
             .map_err(|error| sealing_failed(&stream.name, &error))?;
+        let age = core.clock.elapsed().saturating_sub(since);
+        core.sealing_ages.record(age);
         // Durable keys before anything sealed under them.
         subjects.finish()?;
         // The rows are not needed any more: their memory goes back to the producers before the write.

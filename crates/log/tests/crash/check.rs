@@ -102,7 +102,7 @@ fn entries(places: &Places) -> BTreeMap<StreamName, Vec<u64>> {
     let reader = Reader::open_at(places, &root()).unwrap();
     let mut found: BTreeMap<StreamName, Vec<u64>> = BTreeMap::new();
     reader
-        .read(&Filter::default(), &mut |entry| {
+        .read::<LogError>(&Filter::default(), &mut |entry| {
             let (id, _) = entry.entry.payload.split_first_chunk().unwrap();
             let id = u64::from_le_bytes(*id);
             assert_eq!(entry.entry.payload, payload(id));
@@ -149,7 +149,7 @@ fn check_journal(places: &Places, repairs: &[String]) {
     };
     let mut said = String::new();
     reader
-        .read(&filter, &mut |entry| {
+        .read::<LogError>(&filter, &mut |entry| {
             said.push_str(std::str::from_utf8(entry.entry.payload).unwrap());
             said.push('\n');
             Ok(())
