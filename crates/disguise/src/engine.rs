@@ -444,6 +444,8 @@ impl<D: Database> Engine<D> {
             rows: request.rows,
             revealed: Revealed::default(),
             needed: BTreeSet::new(),
+            settle: false,
+            returned: BTreeSet::new(),
         };
         work.run(request.id)?;
         let revealed = work.revealed;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Open, References, Work};
+use super::{Due, Open, References, Work};
 use crate::error::Error;
 use crate::record::Bag;
 use crate::schema::Known;
@@ -17,12 +17,15 @@ impl Work<'_> {
         let there = self.users(&ids)?;
         let names: Vec<Vec<u8>> = ids.iter().map(Value::principal).collect();
         let registered = store::principals(self.database, &names)?;
-        for (id, public, pseudo) in std::mem::take(&mut bag.principals) {
+        for (id, public, standing) in std::mem::take(&mut bag.principals) {
             let name = id.principal();
+            if self.is_gone(&id) {
+                continue;
+            }
             if !there.contains(&name) {
-                bag.principals.push((id, public, pseudo));
+                bag.principals.push((id, public, standing));
             } else if !registered.contains_key(&name) {
-                store::register(self.database, &[(name, public)], pseudo)?;
+                store::register(self.database, &[(name, public)], standing)?;
             }
         }
         Ok(())
@@ -132,6 +135,7 @@ impl Work<'_> {
         for Open {
             reached,
             bag,
+            due,
             waiting,
         } in opened
         {
@@ -140,24 +144,24 @@ impl Work<'_> {
                 stored.push(Stored {
                     bag,
                     public: reached.public,
-                    pseudo: reached.pseudo,
+                    person: reached.placeholder.is_none(),
                     disguise: reached.found.locator.disguise,
                     updates: reached.found.locator.updates,
-                    stage: if *waiting {
-                        Stage::Waiting
-                    } else {
-                        Stage::Pending
+                    stage: match due {
+                        Due::Copies => Stage::Disguised,
+                        _ if *waiting => Stage::Waiting,
+                        _ => Stage::Pending,
                     },
                 });
             }
         }
         if !hanging {
-            let links_only = untouched.filter(|it| {
-                it.bag
-                    .as_ref()
-                    .is_some_and(|bag| bag.speaks_for.iter().all(|link| link.gone))
+            // With no change left anywhere, neither links nor copies lead to anything.
+            let useless = untouched.filter(|it| match &it.bag {
+                Some(bag) => bag.speaks_for.iter().all(|link| link.gone),
+                None => it.found.locator.copies,
             });
-            gone.extend(links_only.map(|it| &it.found));
+            gone.extend(useless.map(|it| &it.found));
         }
         store::remove_bags(self.database, &gone)?;
         store::put_bags(self.database, self.salt, &stored)

@@ -279,7 +279,7 @@ impl Forum {
     /// Every owner has a row, and everything engine-made is gone when nothing is disguised.
     pub(crate) fn assert_as_before(&mut self) {
         assert_eq!(self.everything(), self.before);
-        for table in ["probity_bags", "probity_locators"] {
+        for table in ["probity_bags", "probity_locators", "probity_shared"] {
             assert_eq!(
                 self.numbers(&format!("SELECT COUNT(*) FROM {table}")),
                 [0],
