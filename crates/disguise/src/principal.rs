@@ -106,6 +106,12 @@ impl Reach {
         })
     }
 
+    /// The placeholder nearest to `id`, or itself, that was made for somebody who left a shared row.
+    pub(crate) fn left(&self, id: &Value) -> Option<Vec<u8>> {
+        let left = self.chain(id).find(|link| link.left)?;
+        Some(left.new.principal())
+    }
+
     /// The principals behind `id`, nearest first.
     pub(crate) fn behind<'a>(&'a self, id: &Value) -> impl Iterator<Item = &'a Value> {
         self.chain(id).map(|link| &link.old)
@@ -179,8 +185,7 @@ pub(crate) const fn links_only<'a>(bag: &'a Bag, it: &Reached) -> Stored<'a> {
         bag,
         public: it.public,
         person: it.placeholder.is_none(),
-        disguise: it.found.locator.disguise,
-        updates: it.found.locator.updates,
+        origin: it.found.locator.origin,
         stage: Stage::Pending,
     }
 }

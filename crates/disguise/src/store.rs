@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use crate::crypto::{KEY_BYTES, SecretKey, derive, open_part, random, seal_part, seal_to};
 use crate::database::{Database, placeholders};
 use crate::error::{Doing as _, Error};
-use crate::record::{Bag, LOCATOR_BYTES, Locator, Standing};
+use crate::record::{Bag, LOCATOR_BYTES, Locator, Origin, Standing};
 use crate::table::{delete_keys, insert_all, runs, select_keys};
 use crate::value::Value;
 
@@ -193,8 +193,7 @@ pub(crate) struct Stored<'a> {
     pub(crate) public: [u8; KEY_BYTES],
     /// Whether the principal is a person, not a placeholder.
     pub(crate) person: bool,
-    pub(crate) disguise: u64,
-    pub(crate) updates: u32,
+    pub(crate) origin: Origin,
     pub(crate) stage: Stage,
 }
 
@@ -229,13 +228,13 @@ pub(crate) fn put_bags(
                 count = count.saturating_add(1);
             }
             let locator = Locator {
-                disguise: it.disguise,
+                origin: it.origin,
                 key,
                 parts: count,
-                updates: it.updates,
                 speaks_for: !it.bag.speaks_for.is_empty(),
                 changes: it.stage == Stage::Waiting || it.bag.has_changes(),
                 copies: it.bag.sections.iter().any(|it| it.is_for_departed()),
+                values: it.bag.sections.iter().any(|it| it.values().is_some()),
                 pending: it.stage != Stage::Disguised,
             };
             let mailbox = mailbox(salt, &it.public, it.person);

@@ -11,7 +11,7 @@ use crate::database::{Catalog, Database};
 use crate::error::Error;
 use crate::generate::Generator;
 use crate::plan::Step;
-use crate::record::{Bag, Change, Modified, Section, Standing};
+use crate::record::{Bag, Change, Modified, Origin, Section, Standing};
 use crate::schema::{Known, Live};
 use crate::spec::Kind;
 use crate::store::{self, DisguiseId, Stage, Stored};
@@ -86,7 +86,7 @@ impl Work<'_> {
     }
 
     /// Stores all bags and gives the report.
-    pub(crate) fn finish(self, updates: u32) -> Result<Applied, Error> {
+    pub(crate) fn finish(self, time: i64) -> Result<Applied, Error> {
         let mut stored = Vec::new();
         for (owner, bag) in &self.bags {
             let Some((public, standing)) = self.known.get(owner).copied() else {
@@ -95,13 +95,16 @@ impl Work<'_> {
                     rows: 1,
                 });
             };
-            let disguise = self.applied.id.0;
+            let origin = Origin {
+                disguise: self.applied.id.0,
+                time,
+                updates: 0,
+            };
             stored.push(Stored {
                 bag,
                 public,
                 person: standing.is_person(),
-                disguise,
-                updates,
+                origin,
                 stage: Stage::Disguised,
             });
         }

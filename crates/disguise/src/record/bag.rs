@@ -3,7 +3,7 @@
 use probity_format::DecodeError;
 use probity_format::wire::{Reader, put_varint};
 
-use super::{Change, Copied, Modified, Section, SpeaksFor, Standing};
+use super::{Change, Copied, Modified, Origin, Section, SpeaksFor, Standing};
 use crate::crypto::KEY_BYTES;
 use crate::value::{Value, put_bytes, take_text};
 
@@ -286,18 +286,18 @@ fn padded_bytes(bytes: usize) -> usize {
 /// Where a bag is and how it is opened; sealed to its principal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Locator {
-    pub(crate) disguise: u64,
+    pub(crate) origin: Origin,
     /// Seals the parts of the bag and names them.
     pub(crate) key: [u8; KEY_BYTES],
     pub(crate) parts: u32,
-    /// How many of the rows' updates were known when the disguise was applied.
-    pub(crate) updates: u32,
     /// The bag holds speaks-for records.
     pub(crate) speaks_for: bool,
     /// The bag holds changes that its own disguise made to its principal's rows.
     pub(crate) changes: bool,
     /// The bag holds copies of shared rows that its principal had left before.
     pub(crate) copies: bool,
+    /// The bag holds overwritten values.
+    pub(crate) values: bool,
     /// A reveal was asked for and left something disguised; later reveals try again.
     pub(crate) pending: bool,
 }
@@ -305,15 +305,17 @@ pub(crate) struct Locator {
 impl Locator {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = vec![LOCATOR_VERSION];
-        out.extend_from_slice(&self.disguise.to_le_bytes());
+        out.extend_from_slice(&self.origin.disguise.to_le_bytes());
+        out.extend_from_slice(&self.origin.time.to_le_bytes());
+        out.extend_from_slice(&self.origin.updates.to_le_bytes());
         out.extend_from_slice(&self.key);
         out.extend_from_slice(&self.parts.to_le_bytes());
-        out.extend_from_slice(&self.updates.to_le_bytes());
         out.push(
             u8::from(self.speaks_for)
                 | u8::from(self.changes) << 1
                 | u8::from(self.pending) << 2
-                | u8::from(self.copies) << 3,
+                | u8::from(self.copies) << 3
+                | u8::from(self.values) << 4,
         );
         out.resize(LOCATOR_BYTES, 0);
         out
@@ -324,20 +326,25 @@ impl Locator {
         if reader.u8()? != LOCATOR_VERSION {
             return Err(reader.error("has an unknown version"));
         }
-        let (disguise, key) = (reader.u64()?, reader.array()?);
-        let (parts, updates, flags) = (reader.u32()?, reader.u32()?, reader.u8()?);
-        if flags > 15 || has_rest(&reader) {
+        let (disguise, time) = (reader.u64()?, i64::from_le_bytes(reader.array()?));
+        let (updates, key) = (reader.u32()?, reader.array()?);
+        let (parts, flags) = (reader.u32()?, reader.u8()?);
+        if flags > 31 || has_rest(&reader) {
             return Err(reader.error("has wrong padding"));
         }
         Ok(Self {
-            disguise,
+            origin: Origin {
+                disguise,
+                time,
+                updates,
+            },
             key,
             parts,
-            updates,
             speaks_for: flags & 1 != 0,
             changes: flags & 2 != 0,
             pending: flags & 4 != 0,
             copies: flags & 8 != 0,
+            values: flags & 16 != 0,
         })
     }
 }
@@ -438,13 +445,17 @@ mod tests {
     #[test]
     fn a_locator_comes_back() {
         let locator = Locator {
-            disguise: u64::MAX,
+            origin: Origin {
+                disguise: u64::MAX,
+                time: -1,
+                updates: 2,
+            },
             key: [9; 32],
             parts: 4,
-            updates: 2,
             speaks_for: true,
             changes: false,
             copies: true,
+            values: false,
             pending: true,
         };
         let bytes = locator.encode();

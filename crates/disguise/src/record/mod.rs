@@ -55,6 +55,14 @@ impl Change {
 }
 
 impl Section {
+    /// The values that were overwritten, when it is about values.
+    pub(crate) fn values(&self) -> Option<(&str, &[Modified])> {
+        match &self.change {
+            Change::Modified { column, rows, .. } => Some((column, rows)),
+            _ => None,
+        }
+    }
+
     /// Copies for a holder who had left before: they do not count with their own disguise.
     pub(crate) const fn is_for_departed(&self) -> bool {
         matches!(self.change, Change::Copied { departed: true, .. })
@@ -87,6 +95,16 @@ pub(crate) struct SpeaksFor {
     pub(crate) gone: bool,
     /// It was made because `old` left a shared row.
     pub(crate) left: bool,
+}
+
+/// Which disguise made a record, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) disguise: u64,
+    /// Nanoseconds since 1970, as the caller of the disguise said.
+    pub(crate) time: i64,
+    /// How many of the rows' updates were known then.
+    pub(crate) updates: u32,
 }
 
 /// What a registered principal is.

@@ -24,11 +24,8 @@ impl<'a> Work<'a> {
             .map(|link| link.new.principal())
             .collect();
         for reached in reach.bags.iter().filter(|it| it.found.locator.copies) {
-            let behind = reached.placeholder.as_ref().is_some_and(|it| {
-                reach
-                    .chain(it)
-                    .any(|link| left.contains(&link.new.principal()))
-            });
+            let latest = reached.placeholder.as_ref().and_then(|it| reach.left(it));
+            let behind = latest.is_some_and(|name| left.contains(&name));
             if !behind {
                 continue;
             }
@@ -110,19 +107,14 @@ impl<'a> Work<'a> {
         if self.returned.is_empty() {
             return Ok(());
         }
-        let latest_left = |id: &Value| {
-            self.reach
-                .chain(id)
-                .find(|link| link.left)
-                .map(|link| link.new.principal())
-        };
         let back: Vec<Vec<u8>> = self
             .reach
             .links
             .values()
             .filter(|link| !link.left)
             .filter(|link| {
-                latest_left(&link.new).is_some_and(|name| self.returned.contains(&name))
+                let left = self.reach.left(&link.new);
+                left.is_some_and(|name| self.returned.contains(&name))
             })
             .map(|link| link.new.principal())
             .collect();

@@ -1,6 +1,7 @@
 //! Undoes a disguise from its records, row by row, keeping disguised whatever can no longer be put back safely.
 
 mod copies;
+mod layers;
 mod put_back;
 mod rewrite;
 mod tidy;
@@ -139,6 +140,8 @@ pub(crate) struct Work<'a> {
     pub(crate) needed: BTreeSet<Vec<u8>>,
     /// Whether owners that newer placeholders hold count as done.
     pub(crate) settle: bool,
+    /// Placeholders that went in this reveal.
+    pub(crate) cleared: BTreeSet<Vec<u8>>,
     /// Placeholders behind which those who left shared rows came back.
     pub(crate) returned: BTreeSet<Vec<u8>>,
 }
@@ -149,6 +152,8 @@ struct Open<'a> {
     bag: Bag,
     /// Why it is open.
     due: Due,
+    /// Something was changed in a bag of which nothing is due.
+    changed: bool,
     /// A placeholder of this bag could not go yet.
     waiting: bool,
 }
@@ -159,6 +164,7 @@ impl<'a> Open<'a> {
             reached,
             bag,
             due,
+            changed: false,
             waiting: false,
         }
     }
@@ -173,6 +179,8 @@ enum Due {
     Copies,
     /// Both.
     All,
+    /// Nothing; it may hold newer values of the same cells.
+    Nothing,
 }
 
 impl Due {
@@ -181,6 +189,7 @@ impl Due {
             Self::Changes => !section.is_for_departed(),
             Self::Copies => section.is_for_departed(),
             Self::All => true,
+            Self::Nothing => false,
         }
     }
 }
@@ -191,7 +200,7 @@ type Sections = Vec<(usize, Section)>;
 impl Work<'_> {
     /// Reveals `id`, and tries again what earlier reveals left.
     pub(crate) fn run(&mut self, id: DisguiseId) -> Result<(), Error> {
-        let meant = |it: &Reached| it.found.locator.changes && it.found.locator.disguise == id.0;
+        let meant = |it: &Reached| it.found.locator.changes && it.found.locator.origin.disguise == id.0;
         if !self.reach.bags.iter().any(meant) {
             return Err(Error::NoSuchDisguise);
         }
@@ -210,16 +219,17 @@ impl Work<'_> {
             opened.push(Open::new(reached, bag, Due::Changes));
         }
         self.open_copies(&mut opened)?;
+        self.open_values(&mut opened)?;
         self.undo(&mut opened)?;
         self.return_departed()?;
-        let undone = |it: &&mut Open<'_>| it.due != Due::Copies;
+        let undone = |it: &&mut Open<'_>| matches!(it.due, Due::Changes | Due::All);
         for open in opened.iter_mut().filter(undone) {
             self.principals(&mut open.bag)?;
         }
         for open in opened.iter_mut().filter(undone) {
             open.waiting = self.clear_placeholders(&mut open.bag)?;
         }
-        self.put_away(&opened)
+        self.put_away(opened)
     }
 
     fn read(&mut self, reached: &Reached) -> Result<Bag, Error> {
@@ -240,12 +250,16 @@ impl Work<'_> {
                 .partition(|it| open.due.holds(it));
             open.bag.sections = later;
             due.extend(now.into_iter().map(|it| (index, it)));
-            disguises.insert(open.reached.found.locator.disguise);
+            disguises.insert(open.reached.found.locator.origin.disguise);
         }
-        let barred = match self.rows {
+        let covered = self.merge_values(opened, &mut due);
+        let mut barred = match self.rows {
             Rows::PerColumn => BTreeSet::new(),
             Rows::Whole => self.barred(&due)?,
         };
+        if self.rows == Rows::Whole {
+            barred.extend(self.names(&covered));
+        }
         due.sort_by_key(|(_, section)| std::cmp::Reverse(section.step));
         // With several disguises the newer one may still be undone, and then the older one must be tried again.
         self.settle = disguises.len() == 1;
@@ -258,6 +272,15 @@ impl Work<'_> {
             }
             self.settle |= !helped;
         }
+        for (_, section) in &covered {
+            if let Some((column, rows)) = section.values() {
+                let all = rows.iter().map(|row| row.identity.as_slice());
+                for identity in all {
+                    self.keep(&section.table, identity, Some(column), KeptReason::Changed);
+                }
+            }
+        }
+        due.extend(covered);
         // The first of a bag's sections to be undone is its last.
         for (index, section) in due.into_iter().rev() {
             if let Some(open) = opened.get_mut(index) {
@@ -398,7 +421,8 @@ impl Work<'_> {
         )
     }
 
-    /// Check C4 for many owners: each itself, or the nearest principal behind it that still has a row.
+    /// Check C4 for many owners: each itself, or the nearest principal behind it when placeholders on the way are
+    /// gone for good. A placeholder that another disguise took away is waited for, so that nobody behind it shows.
     fn nearest(&mut self, owners: &[Value]) -> Result<BTreeMap<Vec<u8>, Value>, Error> {
         let mut wanted = owners.to_vec();
         for owner in owners {
@@ -411,6 +435,9 @@ impl Work<'_> {
             for candidate in chain {
                 if there.contains(&candidate.principal()) {
                     nearest.insert(owner.principal(), candidate.clone());
+                    break;
+                }
+                if !self.is_gone(candidate) {
                     break;
                 }
             }

@@ -46,8 +46,9 @@ impl Work<'_> {
 
     /// Whether `id` is a placeholder whose own disguise was revealed, so that it does not come back.
     pub(super) fn is_gone(&self, id: &Value) -> bool {
-        let link = self.reach.links.get(&id.principal());
-        link.is_some_and(|link| link.gone)
+        let name = id.principal();
+        let link = self.reach.links.get(&name);
+        link.is_some_and(|link| link.gone) || self.cleared.contains(&name)
     }
 
     /// Each row with owners that exist, or nothing when an owner is missing (C4).

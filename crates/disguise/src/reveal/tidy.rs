@@ -46,7 +46,10 @@ impl Work<'_> {
             let name = link.new.principal();
             let target = nearest.get(&link.old.principal());
             match target {
-                _ if !there.contains(&name) => link.gone = true,
+                _ if !there.contains(&name) => {
+                    link.gone = true;
+                    self.cleared.insert(name);
+                }
                 Some(target) if !self.needed.contains(&name) => {
                     going.push((link.new.clone(), target.clone()));
                 }
@@ -71,6 +74,7 @@ impl Work<'_> {
         let names: Vec<Vec<u8>> = going.iter().map(|(id, _)| id.principal()).collect();
         store::unregister(self.database, &names)?;
         let gone: BTreeSet<Vec<u8>> = names.into_iter().collect();
+        self.cleared.extend(gone.iter().cloned());
         for link in &mut bag.speaks_for {
             link.gone |= gone.contains(&link.new.principal());
         }
@@ -117,7 +121,8 @@ impl Work<'_> {
     }
 
     /// Stores what is left of the bags, and forgets links that nothing hangs behind any more.
-    pub(super) fn put_away(&mut self, opened: &[Open<'_>]) -> Result<(), Error> {
+    pub(super) fn put_away(&mut self, mut opened: Vec<Open<'_>>) -> Result<(), Error> {
+        opened.retain(|it| it.due != Due::Nothing || it.changed);
         let rows: BTreeSet<&[u8]> = opened
             .iter()
             .map(|it| it.reached.found.row.as_slice())
@@ -137,7 +142,8 @@ impl Work<'_> {
             bag,
             due,
             waiting,
-        } in opened
+            ..
+        } in &opened
         {
             let linked = bag.speaks_for.iter().any(|link| !link.gone);
             if holds(bag) || linked || (hanging && !bag.speaks_for.is_empty()) {
@@ -145,10 +151,9 @@ impl Work<'_> {
                     bag,
                     public: reached.public,
                     person: reached.placeholder.is_none(),
-                    disguise: reached.found.locator.disguise,
-                    updates: reached.found.locator.updates,
+                    origin: reached.found.locator.origin,
                     stage: match due {
-                        Due::Copies => Stage::Disguised,
+                        Due::Copies | Due::Nothing => Stage::Disguised,
                         _ if *waiting => Stage::Waiting,
                         _ => Stage::Pending,
                     },

@@ -10,6 +10,7 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use probity_disguise::database::Catalog;
 use probity_disguise::{
@@ -55,8 +56,10 @@ pub(crate) struct Forum {
     pub(crate) left: Rc<Cell<u64>>,
 }
 
+/// A clock that goes on whenever it is read.
 pub(crate) fn time() -> Timestamp {
-    Timestamp::from_nanoseconds(1_800_000_000_000_000_000).unwrap()
+    static CLOCK: AtomicI64 = AtomicI64::new(1_800_000_000_000_000_000);
+    Timestamp::from_nanoseconds(CLOCK.fetch_add(1, Ordering::Relaxed)).unwrap()
 }
 
 pub(crate) fn forum() -> Forum {

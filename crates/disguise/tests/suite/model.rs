@@ -26,6 +26,9 @@ pub(crate) enum Cell {
 
 pub(crate) type Row = Vec<Cell>;
 
+/// Who speaks for placeholders whose records were forgotten.
+const NOBODY: i64 = 0;
+
 /// The tables with owners, other than that of the users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Table {
@@ -80,7 +83,8 @@ struct Placeholder {
 enum Undo {
     Account(Cell, Row),
     Row(Table, i64, Row),
-    Value(Table, i64, usize, Cell, Cell),
+    /// The last number is the record's age.
+    Value(Table, i64, usize, Cell, Cell, usize),
     Owner(Table, i64, usize, Cell, Cell),
 }
 
@@ -121,6 +125,7 @@ pub(crate) struct Model {
     hidden: BTreeMap<(Table, i64), Row>,
     holdings: BTreeMap<(i64, DisguiseId), Holding>,
     symbols: usize,
+    ages: usize,
     /// Persons whose links may be fewer than the model thinks.
     pub(crate) forgot: BTreeSet<i64>,
 }
@@ -224,10 +229,12 @@ impl Model {
         self.forgot.insert(person);
     }
 
-    /// Takes over which placeholders `person` still speaks for after forgetting.
-    pub(crate) fn speaks_only_for(&mut self, person: i64, symbols: &BTreeSet<usize>) {
-        for (symbol, it) in &mut self.placeholders {
-            it.gone |= it.person == person && !symbols.contains(symbol);
+    /// Forgetting took the last links of `person`.
+    pub(crate) fn speaks_for_nobody(&mut self, person: i64) {
+        for it in self.placeholders.values_mut() {
+            if it.person == person && !it.gone {
+                it.person = NOBODY;
+            }
         }
     }
 
@@ -251,6 +258,7 @@ impl Model {
             let holding = self.holdings.get_mut(&(person, *at)).unwrap();
             undo.extend(holding.undo.drain(..).rev().map(|it| (*at, it)));
         }
+        let covered = self.merge(person, &mut undo);
         let mut settle = due.len() == 1;
         loop {
             let mut left = Vec::new();
@@ -270,6 +278,7 @@ impl Model {
         }
         let mut needed = BTreeSet::new();
         let mut kept = BTreeSet::new();
+        undo.extend(covered);
         for (at, it) in undo.into_iter().rev() {
             kept.insert(it.row());
             needed.extend(self.needs(&it));
@@ -286,11 +295,54 @@ impl Model {
         kept
     }
 
+    /// What a value hid goes to the next newer record of the same cell, if the application did not come between;
+    /// otherwise the record must stay.
+    fn merge(
+        &mut self,
+        person: i64,
+        due: &mut Vec<(DisguiseId, Undo)>,
+    ) -> Vec<(DisguiseId, Undo)> {
+        let mut covered = Vec::new();
+        due.sort_by_key(|(_, it)| it.age());
+        let mut place = 0;
+        while place < due.len() {
+            let (at, older) = due[place].clone();
+            let held = self
+                .holdings
+                .iter_mut()
+                .filter(|((of, _), _)| *of == person)
+                .flat_map(|(_, it)| &mut it.undo);
+            let (_, after) = due.split_at_mut(place + 1);
+            let newer = after
+                .iter_mut()
+                .map(|(_, it)| it)
+                .chain(held)
+                .filter(|it| it.cell() == older.cell() && it.age() > older.age())
+                .min_by_key(|it| it.age());
+            let (
+                Some(Undo::Value(_, _, _, newer, ..)),
+                Undo::Value(_, _, _, before, hidden, _),
+            ) = (newer, &older)
+            else {
+                place += 1;
+                continue;
+            };
+            if newer == hidden {
+                newer.clone_from(before);
+            } else {
+                covered.push((at, older.clone()));
+            }
+            due.remove(place);
+        }
+        due.reverse();
+        covered
+    }
+
     fn undo(&mut self, person: i64, undo: &Undo, settle: bool) -> Fate {
         let done = match undo {
             Undo::Account(id, row) => self.put_account_back(id, row),
             Undo::Row(table, id, row) => self.put_back(person, (*table, *id), row),
-            Undo::Value(table, id, column, before, after) => {
+            Undo::Value(table, id, column, before, after, _) => {
                 match self.rows.get_mut(&(*table, *id)).map(|row| &mut row[*column]) {
                     Some(now) if now == after => {
                         *now = before.clone();
@@ -318,7 +370,10 @@ impl Model {
             panic!("{after:?} is no placeholder");
         };
         let left = self.placeholders[symbol].left;
-        if left && let Some(row) = self.hidden.get(&(table, id)).cloned() {
+        let hidden = self.hidden.get(&(table, id)).cloned();
+        // Who left the row once more since must take that back first.
+        let hidden = hidden.filter(|row| self.left(person, &row[column]).as_ref() == Some(after));
+        if let Some(row) = hidden {
             // A row made anew by the application voids what was hidden.
             if self.rows.contains_key(&(table, id)) || self.put_back(person, (table, id), &row) {
                 self.hidden.remove(&(table, id));
@@ -346,6 +401,19 @@ impl Model {
         Fate::Kept
     }
 
+    /// The nearest placeholder, from `owner` on, that was made for leaving a shared row.
+    fn left(&self, person: i64, owner: &Cell) -> Option<Cell> {
+        std::iter::once(owner.clone())
+            .chain(self.behind(person, owner))
+            .find(|it| {
+                let placeholder = match it {
+                    Cell::Drawn(symbol) => self.placeholders.get(symbol),
+                    _ => None,
+                };
+                placeholder.is_some_and(|it| it.person == person && it.left)
+            })
+    }
+
     /// Placeholders made of one who had left count as somebody again.
     fn returned(&mut self, person: i64, symbol: usize) {
         let back: Vec<usize> = self
@@ -353,11 +421,7 @@ impl Model {
             .iter()
             .filter(|(_, it)| it.person == person && !it.left)
             .filter(|(at, _)| {
-                let chain = self.behind(person, &Cell::Drawn(**at));
-                let left = chain
-                    .iter()
-                    .find(|it| matches!(it, Cell::Drawn(at) if self.placeholders[at].left));
-                left == Some(&Cell::Drawn(symbol))
+                self.left(person, &Cell::Drawn(**at)) == Some(Cell::Drawn(symbol))
             })
             .map(|(at, _)| *at)
             .collect();
@@ -425,9 +489,11 @@ impl Model {
     }
 
     fn nearest(&self, person: i64, owner: &Cell) -> Option<Cell> {
+        let gone = |it: &Cell| matches!(it, Cell::Drawn(symbol) if self.placeholders[symbol].gone);
         std::iter::once(owner.clone())
             .chain(self.behind(person, owner))
-            .find(|it| self.has_account(it))
+            .find(|it| self.has_account(it) || !gone(it))
+            .filter(|it| self.has_account(it))
     }
 
     /// The placeholder that must stay for the sake of a record that is kept.
@@ -518,6 +584,20 @@ impl Holding {
 }
 
 impl Undo {
+    fn age(&self) -> usize {
+        match self {
+            Self::Value(.., age) => *age,
+            _ => 0,
+        }
+    }
+
+    fn cell(&self) -> Option<(Table, i64, usize)> {
+        match self {
+            Self::Value(table, id, column, ..) => Some((*table, *id, *column)),
+            _ => None,
+        }
+    }
+
     fn row(&self) -> (&'static str, Cell) {
         match self {
             Self::Account(id, _) => ("users", id.clone()),
@@ -621,7 +701,9 @@ impl Apply<'_> {
             None => self.model.draw(),
         };
         self.model.rows.get_mut(&key).unwrap()[column] = after.clone();
-        let undo = Undo::Value(key.0, key.1, column, row[column].clone(), after);
+        self.model.ages += 1;
+        let age = self.model.ages;
+        let undo = Undo::Value(key.0, key.1, column, row[column].clone(), after, age);
         self.note(keeper).undo.push(undo);
         Some(())
     }

@@ -269,8 +269,9 @@ impl Pair {
         let spoken = self.forum.engine.speaks_for(&id, &credential).unwrap();
         let expected = self.model.spoken_for(user);
         if self.model.forgot.contains(&user) {
-            let symbols = self.symbols(&spoken);
-            self.model.speaks_only_for(user, &symbols);
+            if spoken.is_empty() {
+                self.model.speaks_for_nobody(user);
+            }
             return;
         }
         assert_eq!(spoken.len(), expected.len(), "user {user} {:?}", self.trace);
@@ -341,6 +342,7 @@ impl Pair {
         if self.model.can_reveal(user, id) {
             outcome.unwrap();
             self.model.forget(user, id);
+            self.check_person(user);
         } else {
             assert!(matches!(outcome, Err(Error::NoSuchDisguise)));
         }
