@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Due, KeptReason, Open, Work};
-use crate::apply::{encoded, picked};
+use crate::apply::{at, encoded, picked};
 use crate::error::Error;
 use crate::record::Copied;
 use crate::schema::Known;
@@ -71,6 +71,12 @@ impl<'a> Work<'a> {
         }
         let kept = self.put_back(table, columns, rows.clone())?;
         let still: BTreeSet<Vec<u8>> = kept.iter().map(|row| encoded(row)).collect();
+        for row in &kept {
+            // The copies of the other owners name these placeholders too.
+            let owners = table.owners.iter();
+            let owners = owners.filter_map(|owner| at(columns, row, owner));
+            self.needed.extend(owners.map(Value::principal));
+        }
         let mut left = Vec::new();
         for (row, (name, version)) in rows.into_iter().zip(versions) {
             if still.contains(&encoded(&row)) {

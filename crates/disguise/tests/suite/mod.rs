@@ -48,7 +48,8 @@ use probity_disguise::{
 
 use forum::*;
 pub(crate) use schedule::{
-    random_schedules_do_what_the_model_says, random_schedules_end_where_they_began,
+    many_random_schedules, random_schedules_do_what_the_model_says,
+    random_schedules_end_where_they_began,
 };
 
 pub(crate) fn removal_takes_user_and_stories_and_keeps_moderations_under_placeholders() {

@@ -260,9 +260,11 @@ impl Model {
         }
         let covered = self.merge(person, &mut undo);
         let mut settle = due.len() == 1;
+        let mut hidden;
         loop {
             let mut left = Vec::new();
-            let before = undo.len();
+            let before = (undo.len(), self.hidden.len());
+            hidden = self.put_hidden_back(person, &due);
             for (at, it) in undo {
                 match self.undo(person, &it, settle) {
                     Fate::Done => {}
@@ -271,14 +273,24 @@ impl Model {
                 }
             }
             undo = left;
-            if undo.is_empty() || (undo.len() == before && settle) {
+            let helped = (undo.len(), self.hidden.len()) != before;
+            if (undo.is_empty() && hidden.is_empty()) || (!helped && settle) {
                 break;
             }
-            settle |= undo.len() == before;
+            settle |= !helped;
         }
         let mut needed = BTreeSet::new();
         let mut kept = BTreeSet::new();
         undo.extend(covered);
+        for (table, id) in hidden {
+            kept.insert((table.name(), Cell::Int(id)));
+            let row = &self.hidden[&(table, id)];
+            let owners = table.owners().iter().map(|column| &row[*column]);
+            needed.extend(owners.filter_map(|it| match it {
+                Cell::Drawn(symbol) => Some(*symbol),
+                _ => None,
+            }));
+        }
         for (at, it) in undo.into_iter().rev() {
             kept.insert(it.row());
             needed.extend(self.needs(&it));
@@ -370,15 +382,6 @@ impl Model {
             panic!("{after:?} is no placeholder");
         };
         let left = self.placeholders[symbol].left;
-        let hidden = self.hidden.get(&(table, id)).cloned();
-        // Who left the row once more since must take that back first.
-        let hidden = hidden.filter(|row| self.left(person, &row[column]).as_ref() == Some(after));
-        if let Some(row) = hidden {
-            // A row made anew by the application voids what was hidden.
-            if self.rows.contains_key(&(table, id)) || self.put_back(person, (table, id), &row) {
-                self.hidden.remove(&(table, id));
-            }
-        }
         let Some(now) = self.rows.get(&(table, id)).map(|row| row[column].clone()) else {
             return Fate::Kept;
         };
@@ -389,7 +392,7 @@ impl Model {
             self.rows.get_mut(&(table, id)).unwrap()[column] = target;
             return Fate::Done;
         }
-        if now == target {
+        if now == target || self.behind(person, before).contains(&now) {
             return Fate::Done;
         }
         if self.behind(person, &now).contains(after) {
@@ -399,6 +402,32 @@ impl Model {
             return Fate::Settled;
         }
         Fate::Kept
+    }
+
+    /// Puts back shared rows of which one of these disguises took `person` away; gives those that stay hidden.
+    fn put_hidden_back(&mut self, person: i64, due: &[DisguiseId]) -> Vec<(Table, i64)> {
+        let left: BTreeSet<Cell> = due
+            .iter()
+            .flat_map(|at| self.holdings[&(person, *at)].placeholders.clone())
+            .filter(|symbol| self.placeholders[symbol].left)
+            .map(Cell::Drawn)
+            .collect();
+        let mut still = Vec::new();
+        for ((table, id), row) in self.hidden.clone() {
+            let mut owners = table.owners().iter().map(|column| &row[*column]);
+            // Who left the row once more since must take that back first.
+            let mine = owners.any(|it| self.left(person, it).is_some_and(|it| left.contains(&it)));
+            if !mine {
+                continue;
+            }
+            // A row made anew by the application voids what was hidden.
+            if self.rows.contains_key(&(table, id)) || self.put_back(person, (table, id), &row) {
+                self.hidden.remove(&(table, id));
+            } else {
+                still.push((table, id));
+            }
+        }
+        still
     }
 
     /// The nearest placeholder, from `owner` on, that was made for leaving a shared row.

@@ -291,6 +291,7 @@ impl Pair {
             Ok(applied) => {
                 let done = self.model.apply(applied.id, &steps, whom, over);
                 assert!(done.is_some(), "should be refused {:?}", self.trace);
+                self.trace.push(format!("is {}", applied.id));
                 self.open.push((whom, applied.id));
             }
             Err(error) => {
@@ -569,7 +570,11 @@ pub(crate) fn random_schedules_end_where_they_began() {
 }
 
 pub(crate) fn random_schedules_do_what_the_model_says() {
-    for seed in seeds(crate::SCHEDULES) {
+    many_random_schedules(crate::SCHEDULES);
+}
+
+pub(crate) fn many_random_schedules(count: u64) {
+    for seed in seeds(count) {
         random_schedule(seed, true);
     }
 }
