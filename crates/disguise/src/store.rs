@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use crate::crypto::{KEY_BYTES, SecretKey, derive, open_part, random, seal_part, seal_to};
 use crate::database::{Database, placeholders};
 use crate::error::{Doing as _, Error};
-use crate::record::{Bag, LOCATOR_BYTES, Locator, Origin, Standing};
+use crate::record::{Bag, LOCATOR_BYTES, Locator, Origin, Section, Standing};
 use crate::table::{delete_keys, insert_all, runs, select_keys};
 use crate::value::Value;
 
@@ -152,10 +152,7 @@ pub(crate) fn register(
 }
 
 /// Notes that placeholders are no longer those of someone who left.
-pub(crate) fn return_departed(
-    database: &mut dyn Database,
-    ids: &[Vec<u8>],
-) -> Result<(), Error> {
+pub(crate) fn return_departed(database: &mut dyn Database, ids: &[Vec<u8>]) -> Result<(), Error> {
     let standing = i64::from(Standing::Placeholder.code());
     let keys: Vec<Value> = ids.iter().map(|id| bytes(id)).collect();
     for run in runs(&keys, 1) {
@@ -233,7 +230,7 @@ pub(crate) fn put_bags(
                 parts: count,
                 speaks_for: !it.bag.speaks_for.is_empty(),
                 changes: it.stage == Stage::Waiting || it.bag.has_changes(),
-                copies: it.bag.sections.iter().any(|it| it.is_for_departed()),
+                copies: it.bag.sections.iter().any(Section::is_for_departed),
                 values: it.bag.sections.iter().any(|it| it.values().is_some()),
                 pending: it.stage != Stage::Disguised,
             };

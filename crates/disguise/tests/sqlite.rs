@@ -42,5 +42,5 @@ for_every_claim!(tests);
 #[test]
 #[ignore = "takes about an hour"]
 fn a_hundred_thousand_schedules_do_what_the_model_says() {
-    suite::many_random_schedules(100_000);
+    suite::schedule::many_random_schedules(100_000);
 }

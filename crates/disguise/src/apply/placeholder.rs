@@ -3,15 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{TRIES_MAX, Work, at, encoded, moved, picked};
+use crate::crypto::KEY_BYTES;
 use crate::error::Error;
 use crate::plan::Step;
-use crate::crypto::KEY_BYTES;
 use crate::principal::pseudo_key;
 use crate::record::{Change, Modified, SpeaksFor, Standing};
 use crate::schema::Known;
 use crate::store;
 use crate::table::{Inserted, Write, existing, insert, runs, select, update_keys};
 use crate::value::Value;
+
+/// A principal and its public key.
+type Keyed = (Vec<u8>, [u8; KEY_BYTES]);
+/// The owner of each group, and for each row chosen the number of its group.
+type Groups = (Vec<Value>, Vec<(usize, usize)>);
 
 impl Work<'_> {
     /// Draws ids that no user has.
@@ -62,7 +67,7 @@ impl Work<'_> {
             .map(|(column, _)| column.clone())
             .collect();
         let mut rows = Vec::with_capacity(owners.len());
-        let mut principals: BTreeMap<Standing, Vec<(Vec<u8>, [u8; KEY_BYTES])>> = BTreeMap::new();
+        let mut principals: BTreeMap<Standing, Vec<Keyed>> = BTreeMap::new();
         for (owner, id) in owners.iter().zip(&ids) {
             let mut row = Vec::with_capacity(columns.len());
             for (column, generator) in &pseudo.columns {
@@ -203,7 +208,7 @@ impl Work<'_> {
         rows: &[Vec<Value>],
         column: &str,
         group_by: &[String],
-    ) -> Result<(Vec<Value>, Vec<(usize, usize)>), Error> {
+    ) -> Result<Groups, Error> {
         let mut groups: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
         let mut wanted: Vec<Value> = Vec::new();
         let mut chosen: Vec<(usize, usize)> = Vec::new();

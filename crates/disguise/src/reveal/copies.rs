@@ -30,13 +30,12 @@ impl<'a> Work<'a> {
                 continue;
             }
             let row = &reached.found.row;
-            match opened.iter_mut().find(|it| it.reached.found.row == *row) {
-                Some(open) => open.due = Due::All,
-                None => {
-                    let bag = self.read(reached)?;
-                    opened.push(Open::new(reached, bag, Due::Copies));
-                }
+            if let Some(open) = opened.iter_mut().find(|it| it.reached.found.row == *row) {
+                open.due = Due::All;
+                continue;
             }
+            let bag = self.read(reached)?;
+            opened.push(Open::new(reached, bag, Due::Copies));
         }
         Ok(())
     }

@@ -200,7 +200,8 @@ type Sections = Vec<(usize, Section)>;
 impl Work<'_> {
     /// Reveals `id`, and tries again what earlier reveals left.
     pub(crate) fn run(&mut self, id: DisguiseId) -> Result<(), Error> {
-        let meant = |it: &Reached| it.found.locator.changes && it.found.locator.origin.disguise == id.0;
+        let meant =
+            |it: &Reached| it.found.locator.changes && it.found.locator.origin.disguise == id.0;
         if !self.reach.bags.iter().any(meant) {
             return Err(Error::NoSuchDisguise);
         }
@@ -252,7 +253,7 @@ impl Work<'_> {
             due.extend(now.into_iter().map(|it| (index, it)));
             disguises.insert(open.reached.found.locator.origin.disguise);
         }
-        let covered = self.merge_values(opened, &mut due);
+        let covered = Self::merge_values(opened, &mut due);
         let mut barred = match self.rows {
             Rows::PerColumn => BTreeSet::new(),
             Rows::Whole => self.barred(&due)?,
@@ -457,7 +458,9 @@ fn count(sections: &Sections) -> usize {
 fn fits(table: &Known, change: &Change) -> bool {
     let has = |column: &String| table.catalog.column(column).is_some();
     match change {
-        Change::Removed { columns, .. } | Change::Copied { columns, .. } => columns.iter().all(has) && !table.identity.is_empty(),
+        Change::Removed { columns, .. } | Change::Copied { columns, .. } => {
+            columns.iter().all(has) && !table.identity.is_empty()
+        }
         Change::Modified {
             identity, column, ..
         }

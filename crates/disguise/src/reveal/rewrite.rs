@@ -97,8 +97,8 @@ impl Work<'_> {
                 (Some(now), Some(target)) if now.same(&row.after) => ready.push((row, target)),
                 (Some(now), Some(target)) if now.same(&target) => {}
                 // An older decorrelation was undone first, so that the row is further back already.
-                (Some(now), _) if owner && self.reach.behind(&row.before).any(|it| it.same(now)) => {
-                }
+                (Some(now), _)
+                    if owner && self.reach.behind(&row.before).any(|it| it.same(now)) => {}
                 // A later decorrelation holds; its own reveal finds the way back along the chain.
                 (Some(now), _) if owner && self.reach.behind(now).any(|it| it.same(&row.after)) => {
                     if !self.settle {

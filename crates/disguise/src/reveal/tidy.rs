@@ -134,7 +134,12 @@ impl Work<'_> {
             .filter(|it| !rows.contains(it.found.row.as_slice()));
         let holds = |bag: &Bag| !bag.sections.is_empty() || !bag.principals.is_empty();
         let more = opened.iter().any(|it| it.waiting || holds(&it.bag));
-        let hanging = more || untouched.clone().any(|it| it.found.locator.changes);
+        let linked = |bag: &Bag| bag.speaks_for.iter().any(|link| !link.gone);
+        let hanging = more
+            || opened.iter().any(|it| linked(&it.bag))
+            || untouched
+                .clone()
+                .any(|it| it.found.locator.changes || it.bag.as_ref().is_some_and(linked));
         let mut gone: Vec<&Found> = opened.iter().map(|it| &it.reached.found).collect();
         let mut stored = Vec::new();
         for Open {
@@ -145,8 +150,7 @@ impl Work<'_> {
             ..
         } in &opened
         {
-            let linked = bag.speaks_for.iter().any(|link| !link.gone);
-            if holds(bag) || linked || (hanging && !bag.speaks_for.is_empty()) {
+            if holds(bag) || (hanging && !bag.speaks_for.is_empty()) {
                 stored.push(Stored {
                     bag,
                     public: reached.public,

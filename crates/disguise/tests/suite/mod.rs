@@ -38,7 +38,7 @@ macro_rules! for_every_claim {
 
 mod forum;
 mod model;
-mod schedule;
+pub(crate) mod schedule;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,8 +48,7 @@ use probity_disguise::{
 
 use forum::*;
 pub(crate) use schedule::{
-    many_random_schedules, random_schedules_do_what_the_model_says,
-    random_schedules_end_where_they_began,
+    random_schedules_do_what_the_model_says, random_schedules_end_where_they_began,
 };
 
 pub(crate) fn removal_takes_user_and_stories_and_keeps_moderations_under_placeholders() {
