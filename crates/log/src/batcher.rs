@@ -34,6 +34,8 @@ pub(crate) struct Batch {
     pub(crate) runs: Vec<PlacedRun>,
     pub(crate) place: FramePlace,
     pub(crate) epoch: Arc<EpochKey>,
+    /// [`Clock::elapsed`](crate::clock::Clock::elapsed) when its oldest chunk was opened.
+    pub(crate) since: Duration,
 }
 
 impl Batcher {
@@ -147,11 +149,13 @@ impl Core {
             runs: Vec::new(),
             place,
             epoch,
+            since: Duration::MAX,
         };
         for handed in taken {
             let records = u64::from(handed.chunk.records());
             batch.runs.push((handed.run, first));
             batch.chunks.push(handed.chunk);
+            batch.since = batch.since.min(handed.since);
             first = first.saturating_add(records);
         }
         Ok(Some(batch))

@@ -9,6 +9,7 @@ use probity_format::geometry::Geometry;
 use probity_format::stream::StreamName;
 use probity_queue::{Chunk, Pool, Receiver, SealedChunk, Sender};
 
+use crate::ages::AgeCounts;
 use crate::batcher::Batcher;
 use crate::clock::Clock;
 use crate::config::Options;
@@ -27,6 +28,8 @@ pub(crate) struct Handed {
     pub(crate) chunk: SealedChunk,
     pub(crate) run: Arc<Run>,
     pub(crate) stream: Arc<Stream>,
+    /// [`Clock::elapsed`] when it was opened: no entry in it is older.
+    pub(crate) since: Duration,
 }
 
 /// An appender's open chunk as the ticking thread sees it.
@@ -78,6 +81,8 @@ pub(crate) struct Core {
     pub(crate) publish_wanted: AtomicBool,
     pub(crate) closing: AtomicBool,
     pub(crate) closed: AtomicBool,
+    /// How old the oldest entry of each frame was when it was sealed.
+    pub(crate) sealing_ages: AgeCounts,
     poison: OnceLock<Arc<LogError>>,
     pub(crate) callbacks: RwLock<Vec<Callback>>,
     /// Held until the log is closed.
@@ -185,6 +190,7 @@ impl Core {
             publish_wanted: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            sealing_ages: AgeCounts::default(),
             poison: OnceLock::new(),
             callbacks: RwLock::default(),
             lock: Mutex::new(Some(lock)),
@@ -260,6 +266,7 @@ impl Core {
                 chunk,
                 run: taken.run,
                 stream: taken.stream,
+                since: taken.since,
             };
             // AcqRel: `flush` must see the chunk from before it is sent until it is written.
             self.in_flight.fetch_add(1, Ordering::AcqRel);

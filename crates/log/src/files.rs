@@ -8,6 +8,9 @@ use std::time::Duration;
 use crate::error::LogError;
 use crate::storage::{File, Storage, is_transient};
 
+/// Longest tile or bundle file read: 256 records with their lengths take a fifth of it.
+pub(crate) const TILE_FILE_BYTES_MAX: u64 = 256 * 1024;
+
 /// A storage with the log's manners.
 #[derive(Debug)]
 pub(crate) struct Files {

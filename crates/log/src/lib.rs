@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
+mod ages;
 mod appender;
 mod batcher;
 pub mod clock;
@@ -17,7 +18,9 @@ mod journal_writer;
 mod keystore;
 mod log;
 mod opener;
+pub mod prove;
 pub mod reader;
+mod records;
 mod recovery;
 mod scan;
 mod sealer;
@@ -27,6 +30,7 @@ mod subjects;
 mod ticker;
 pub mod verify;
 
+pub use ages::Ages;
 pub use appender::{Appender, RUNS_REMEMBERED, Receipt, Ticket};
 pub use config::{Durability, Options};
 pub use error::{AppendError, LogError};

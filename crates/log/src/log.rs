@@ -12,11 +12,14 @@ use probity_format::compress::Decompressor;
 use probity_format::frame::Frame;
 use probity_format::geometry::{GEOMETRY_BYTES_MAX, Geometry, GeometryError};
 use probity_format::keys::{RootKey, Secret};
-use probity_format::limits::{ENTRY_BYTES_MAX, FORMAT_VERSION, FRAME_ENTRIES_MAX};
+use probity_format::limits::{
+    CHECKPOINT_BYTES_MAX, ENTRY_BYTES_MAX, FORMAT_VERSION, FRAME_ENTRIES_MAX,
+};
 use probity_format::note::Signer as _;
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
 use probity_queue::{Pool, channel};
 
+use crate::ages::Ages;
 use crate::appender::Appender;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Options;
@@ -236,6 +239,11 @@ impl Log {
         Ok(())
     }
 
+    /// How old entries were when they were sealed, since the log was opened.
+    pub fn sealing_ages(&self) -> Ages {
+        self.inner.core.sealing_ages.report()
+    }
+
     /// The names and configurations of all streams, sorted by name.
     pub fn streams(&self) -> Vec<(StreamName, StreamConfig)> {
         let streams = self
@@ -421,6 +429,24 @@ pub(crate) fn read_geometry(files: &Files, path: &str) -> Result<Geometry, LogEr
         },
         _ => not_a_log(),
     })
+}
+
+/// The published checkpoint of `stream`, if there is one.
+pub(crate) fn read_checkpoint(
+    files: &Files,
+    stream: &StreamName,
+) -> Result<Option<String>, LogError> {
+    let place = format!("streams/{stream}/checkpoint");
+    let max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
+    let Some(note) = files.read(&place, max)? else {
+        return Ok(None);
+    };
+    String::from_utf8(note)
+        .map(Some)
+        .map_err(|_not_utf8| LogError::Broken {
+            place,
+            reason: "is not text".into(),
+        })
 }
 
 /// Reads the whole journal as far as it is whole.

@@ -13,13 +13,10 @@ use probity_format::tile::{Bundle, TreeWriter, decode_bundle};
 use probity_format::tree::{EMPTY_ROOT, Hash};
 
 use crate::error::LogError;
-use crate::files::Files;
+use crate::files::{Files, TILE_FILE_BYTES_MAX};
 use crate::heads::Heads;
 use crate::scan::{End, Position, scan};
 use crate::stream::Recovered;
-
-/// Longest tile or bundle file read: 256 leaves of records.
-const TILE_FILE_BYTES_MAX: u64 = 256 * 1024;
 
 /// What is to be recovered, and with what.
 pub(crate) struct Recovery<'a> {

@@ -49,6 +49,7 @@ impl Bench {
             runs,
             place,
             epoch,
+            since,
         } = batch;
         let sealer = sealer_for(&mut self.sealers, stream.config)?;
         let rows: Vec<&[u8]> = chunks
@@ -59,6 +60,8 @@ impl Bench {
         let record = sealer
             .seal(&place, &epoch, &rows, &mut subjects, &mut self.frame)
             .map_err(|error| sealing_failed(&stream.name, &error))?;
+        let age = core.clock.elapsed().saturating_sub(since);
+        core.sealing_ages.record(age);
         // Durable keys before anything sealed under them.
         subjects.finish()?;
         // The rows are not needed any more: their memory goes back to the producers before the write.
