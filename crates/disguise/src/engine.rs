@@ -240,7 +240,7 @@ impl<D: Database> Engine<D> {
                 .bags
                 .iter()
                 .filter(|it| it.found.locator.changes)
-                .map(|it| DisguiseId(it.found.locator.disguise))
+                .map(|it| DisguiseId(it.found.locator.origin.disguise))
                 .collect();
             Ok(ids.into_iter().collect())
         })
@@ -266,7 +266,7 @@ impl<D: Database> Engine<D> {
             let meant: Vec<_> = reach
                 .bags
                 .iter()
-                .filter(|it| it.found.locator.disguise == id.0)
+                .filter(|it| it.found.locator.origin.disguise == id.0)
                 .collect();
             if !meant.iter().any(|it| it.found.locator.changes) {
                 return Err(Error::NoSuchDisguise);
@@ -276,7 +276,7 @@ impl<D: Database> Engine<D> {
             let others = reach
                 .bags
                 .iter()
-                .any(|it| it.found.locator.disguise != id.0);
+                .any(|it| it.found.locator.origin.disguise != id.0);
             let links = if others { links_of(&meant) } else { Vec::new() };
             let stored: Vec<Stored<'_>> =
                 links.iter().map(|(bag, it)| links_only(bag, it)).collect();
@@ -333,7 +333,7 @@ impl<D: Database> Engine<D> {
         for (number, step) in steps.iter().enumerate() {
             work.run(u32::try_from(number).unwrap_or(u32::MAX), step)?;
         }
-        let applied = work.finish(0)?;
+        let applied = work.finish(request.time.nanoseconds())?;
         let payload = counts(
             &applied.rows,
             &[("pseudoprincipals", applied.pseudoprincipals)],
@@ -444,6 +444,9 @@ impl<D: Database> Engine<D> {
             rows: request.rows,
             revealed: Revealed::default(),
             needed: BTreeSet::new(),
+            settle: false,
+            cleared: BTreeSet::new(),
+            returned: BTreeSet::new(),
         };
         work.run(request.id)?;
         let revealed = work.revealed;

@@ -6,7 +6,7 @@ use crate::credential::{Credential, KeyCost, RecoveryToken};
 use crate::crypto::{KEY_BYTES, SecretKey, derive};
 use crate::database::Database;
 use crate::error::Error;
-use crate::record::{Bag, SpeaksFor};
+use crate::record::{Bag, SpeaksFor, Standing};
 use crate::store::{self, Found, Stage, Stored};
 use crate::value::Value;
 
@@ -31,7 +31,7 @@ pub(crate) fn register(
         return Err(Error::AlreadyRegistered);
     }
     let key = SecretKey::generate()?;
-    store::register(database, &[(id, key.public()?)], false)?;
+    store::register(database, &[(id, key.public()?)], Standing::Person)?;
     let token = match password {
         None => None,
         Some(password) => {
@@ -72,9 +72,9 @@ pub(crate) struct Reached {
     pub(crate) found: Found,
     /// Read already, because it holds speaks-for records.
     pub(crate) bag: Option<Bag>,
-    /// Whose bag it is.
+    /// Whose bag it is: a public key, and the placeholder unless it is the person.
     pub(crate) public: [u8; KEY_BYTES],
-    pub(crate) pseudo: bool,
+    pub(crate) placeholder: Option<Value>,
 }
 
 /// Everything that a credential reaches.
@@ -94,16 +94,27 @@ impl Reach {
             .collect()
     }
 
-    /// The principals behind `id`, nearest first.
-    pub(crate) fn behind<'a>(&'a self, id: &Value) -> impl Iterator<Item = &'a Value> {
+    /// The placeholders from `id` towards its person, `id` first, each with its record.
+    pub(crate) fn chain<'a>(&'a self, id: &Value) -> impl Iterator<Item = &'a SpeaksFor> {
         let mut at = id.principal();
         let mut left = self.links.len();
         std::iter::from_fn(move || {
             left = left.checked_sub(1)?;
             let link = self.links.get(&at)?;
             at = link.old.principal();
-            Some(&link.old)
+            Some(link)
         })
+    }
+
+    /// The placeholder nearest to `id`, or itself, that was made for somebody who left a shared row.
+    pub(crate) fn left(&self, id: &Value) -> Option<Vec<u8>> {
+        let left = self.chain(id).find(|link| link.left)?;
+        Some(left.new.principal())
+    }
+
+    /// The principals behind `id`, nearest first.
+    pub(crate) fn behind<'a>(&'a self, id: &Value) -> impl Iterator<Item = &'a Value> {
+        self.chain(id).map(|link| &link.old)
     }
 }
 
@@ -117,15 +128,15 @@ pub(crate) fn reach(
         bags: Vec::new(),
         links: BTreeMap::new(),
     };
-    let mut level = vec![(SecretKey::from_bytes(*key.expose()), key.public()?, false)];
+    let mut level = vec![(SecretKey::from_bytes(*key.expose()), key.public()?, None)];
     while !level.is_empty() {
         let keys: Vec<(&SecretKey, [u8; KEY_BYTES], bool)> = level
             .iter()
-            .map(|(secret, public, pseudo)| (secret, *public, *pseudo))
+            .map(|(secret, public, placeholder)| (secret, *public, placeholder.is_none()))
             .collect();
         let mut next = Vec::new();
         for (index, found) in store::locators(database, salt, &keys)? {
-            let Some((_, public, pseudo)) = keys.get(index) else {
+            let Some((_, public, placeholder)) = level.get(index) else {
                 continue;
             };
             let bag = if found.locator.speaks_for {
@@ -138,7 +149,7 @@ pub(crate) fn reach(
                     {
                         let secret = pseudo_key(&bag.seed, link.index)?;
                         let public = secret.public()?;
-                        next.push((secret, public, true));
+                        next.push((secret, public, Some(link.new.clone())));
                     }
                 }
                 Some(bag)
@@ -149,7 +160,7 @@ pub(crate) fn reach(
                 found,
                 bag,
                 public: *public,
-                pseudo: *pseudo,
+                placeholder: placeholder.clone(),
             });
         }
         level = next;
@@ -173,9 +184,8 @@ pub(crate) const fn links_only<'a>(bag: &'a Bag, it: &Reached) -> Stored<'a> {
     Stored {
         bag,
         public: it.public,
-        pseudo: it.pseudo,
-        disguise: it.found.locator.disguise,
-        updates: it.found.locator.updates,
+        person: it.placeholder.is_none(),
+        origin: it.found.locator.origin,
         stage: Stage::Pending,
     }
 }

@@ -10,6 +10,7 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use probity_disguise::database::Catalog;
 use probity_disguise::{
@@ -55,8 +56,10 @@ pub(crate) struct Forum {
     pub(crate) left: Rc<Cell<u64>>,
 }
 
+/// A clock that goes on whenever it is read.
 pub(crate) fn time() -> Timestamp {
-    Timestamp::from_nanoseconds(1_800_000_000_000_000_000).unwrap()
+    static CLOCK: AtomicI64 = AtomicI64::new(1_800_000_000_000_000_000);
+    Timestamp::from_nanoseconds(CLOCK.fetch_add(1, Ordering::Relaxed)).unwrap()
 }
 
 pub(crate) fn forum() -> Forum {
@@ -279,7 +282,7 @@ impl Forum {
     /// Every owner has a row, and everything engine-made is gone when nothing is disguised.
     pub(crate) fn assert_as_before(&mut self) {
         assert_eq!(self.everything(), self.before);
-        for table in ["probity_bags", "probity_locators"] {
+        for table in ["probity_bags", "probity_locators", "probity_shared"] {
             assert_eq!(
                 self.numbers(&format!("SELECT COUNT(*) FROM {table}")),
                 [0],
