@@ -5,7 +5,9 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::config::Options;
 use crate::error::LogError;
+use crate::places::Places;
 use crate::storage::{File, Storage, is_transient};
 
 /// Longest tile or bundle file read: 256 records with their lengths take a fifth of it.
@@ -15,6 +17,8 @@ pub(crate) const TILE_FILE_BYTES_MAX: u64 = 256 * 1024;
 #[derive(Debug)]
 pub(crate) struct Files {
     storage: Arc<dyn Storage>,
+    /// What messages put before the names of files.
+    place: String,
     retries: u32,
     retry_wait: Duration,
     open_max: usize,
@@ -31,16 +35,22 @@ struct OpenFile {
 }
 
 impl Files {
-    pub(crate) fn new(
-        storage: Arc<dyn Storage>,
-        retries: u32,
-        retry_wait: Duration,
-        open_max: usize,
-    ) -> Self {
+    /// The files of the log at `places`.
+    pub(crate) fn of_log(places: &Places, options: &Options) -> Self {
+        Self::new(&places.log, &places.path, options, options.open_files_max)
+    }
+
+    /// The second copies of its heads.
+    pub(crate) fn of_heads(places: &Places, options: &Options) -> Self {
+        Self::new(&places.heads, &places.heads_path, options, 1)
+    }
+
+    fn new(storage: &Arc<dyn Storage>, place: &str, options: &Options, open_max: usize) -> Self {
         Self {
-            storage,
-            retries,
-            retry_wait,
+            storage: Arc::clone(storage),
+            place: place.to_owned(),
+            retries: options.retries,
+            retry_wait: options.retry_wait,
             open_max: open_max.max(1),
             open: Mutex::default(),
         }
@@ -72,9 +82,22 @@ impl Files {
                     std::thread::park_timeout(wait);
                     wait = wait.saturating_mul(2);
                 }
-                result => return result.map_err(|source| storage_error(action, name, source)),
+                result => {
+                    return result.map_err(|source| LogError::Storage {
+                        action,
+                        name: self.shown(name),
+                        source,
+                    });
+                }
             }
         }
+    }
+
+    fn shown(&self, name: &str) -> String {
+        if name.is_empty() {
+            return self.place.clone();
+        }
+        format!("{}/{name}", self.place)
     }
 
     /// The file `name`, open for writing; the one unused for longest is closed when there are too many.
@@ -156,7 +179,7 @@ impl Files {
 
     /// Removes what an earlier process left half done; only while the lock is held.
     pub(crate) fn sweep(&self) -> Result<(), LogError> {
-        self.attempt("remove leftovers in", "the log", |storage| storage.sweep())
+        self.attempt("remove leftovers in", "", |storage| storage.sweep())
             .map(drop)
     }
 
@@ -197,13 +220,5 @@ fn found<T>(result: Result<T, LogError>) -> Result<Option<T>, LogError> {
             Ok(None)
         }
         result => result.map(Some),
-    }
-}
-
-pub(crate) fn storage_error(action: &'static str, name: &str, source: io::Error) -> LogError {
-    LogError::Storage {
-        action,
-        name: name.to_owned(),
-        source,
     }
 }

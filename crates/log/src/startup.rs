@@ -26,7 +26,7 @@ use crate::log::{Log, Threads};
 use crate::places::Places;
 use crate::recovery::Recovery;
 use crate::repairs::Repairs;
-use crate::storage::{Lock, Storage};
+use crate::storage::Lock;
 use crate::stream::Stream;
 use crate::subjects::SubjectStore;
 use crate::{committer, sealer, ticker};
@@ -55,7 +55,7 @@ impl Log {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, LogError> {
         check_options(&options)?;
-        let files = files(&places.log, &options);
+        let files = Files::of_log(places, &options);
         // Before the lock, which would be a file of ours in somebody else's folder.
         read_geometry(&files, &places.path)?;
         let lock = lock(places, &files)?;
@@ -72,11 +72,11 @@ pub(crate) fn open_locked(
     clock: Arc<dyn Clock>,
     first: Option<StreamConfig>,
 ) -> Result<Log, LogError> {
-    let files = files(&places.log, &options);
+    let files = Files::of_log(places, &options);
     let geometry = read_geometry(&files, &places.path)?;
     files.sweep()?;
     let mut keys = KeyStore::open(&files, root, &geometry.fingerprint())?;
-    let heads = heads(places, &options);
+    let heads = Heads::new(Files::of_heads(places, &options));
     let history = read_history(&files, &geometry)?;
     let mut repairs = Repairs::resume(&files)?;
     let streams = recover_streams(&files, &heads, &geometry, &history, &mut repairs)?;
@@ -118,24 +118,6 @@ pub(crate) fn open_locked(
     repairs.reported(&core.files)?;
     let threads = start(&core)?;
     Ok(Log::new(core, threads, repaired))
-}
-
-pub(crate) fn files(storage: &Arc<dyn Storage>, options: &Options) -> Files {
-    Files::new(
-        Arc::clone(storage),
-        options.retries,
-        options.retry_wait,
-        options.open_files_max,
-    )
-}
-
-pub(crate) fn heads(places: &Places, options: &Options) -> Heads {
-    Heads::new(Files::new(
-        Arc::clone(&places.heads),
-        options.retries,
-        options.retry_wait,
-        1,
-    ))
 }
 
 pub(crate) fn lock(places: &Places, files: &Files) -> Result<Box<dyn Lock>, LogError> {
