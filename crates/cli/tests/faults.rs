@@ -184,14 +184,11 @@ fn bulky_lines(count: u64) -> String {
         state ^= state << 17;
         format!("{state:016x}")
     };
-    let mut lines = String::new();
-    for number in 0..count {
+    let line = |number| {
         let payload: String = (0..100).map(|_| noise()).collect();
-        lines.push_str(&format!(
-            "{{\"action\":\"write\",\"key\":\"k{number}\",\"payload\":\"{payload}\"}}\n"
-        ));
-    }
-    lines
+        format!("{{\"action\":\"write\",\"key\":\"k{number}\",\"payload\":\"{payload}\"}}\n")
+    };
+    (0..count).map(line).collect()
 }
 
 #[test]

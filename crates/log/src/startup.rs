@@ -29,7 +29,7 @@ use crate::repairs::Repairs;
 use crate::storage::Lock;
 use crate::stream::Stream;
 use crate::subjects::SubjectStore;
-use crate::{committer, sealer, ticker};
+use crate::{committer, publisher, sealer, ticker};
 
 /// The file that the one writer holds locked.
 pub(crate) const LOCK: &str = "lock";
@@ -116,7 +116,8 @@ pub(crate) fn open_locked(
     let repaired = repairs.sentences();
     begin_journal(&core, first.filter(|_| is_new), &repaired)?;
     repairs.reported(&core.files)?;
-    let threads = start(&core)?;
+    // Those that were started end when they see the poison.
+    let threads = start(&core).map_err(|error| core.fail(error))?;
     Ok(Log::new(core, threads, repaired))
 }
 
@@ -200,31 +201,45 @@ fn begin_journal(
 }
 
 fn start(core: &Arc<Core>) -> Result<Threads, LogError> {
-    let mut threads = Threads::default();
+    let mut sealers = Vec::new();
     for number in 0..core.options.sealers {
-        threads
-            .sealers
-            .push(spawn(format!("sealer-{number}"), core, sealer::run)?);
+        sealers.push(spawn(format!("sealer-{number}"), core, sealer::run)?);
     }
-    threads
-        .others
-        .push(spawn("committer".into(), core, committer::run)?);
-    threads
-        .others
-        .push(spawn("ticker".into(), core, ticker::run)?);
-    Ok(threads)
+    Ok(Threads {
+        sealers,
+        committer: Some(spawn("committer".into(), core, committer::run)?),
+        publisher: Some(spawn("publisher".into(), core, publisher::run)?),
+        ticker: Some(spawn("ticker".into(), core, ticker::run)?),
+    })
 }
 
 fn spawn(name: String, core: &Arc<Core>, body: fn(&Core)) -> Result<JoinHandle<()>, LogError> {
     let core = Arc::clone(core);
     std::thread::Builder::new()
         .name(name.clone())
-        .spawn(move || body(&core))
+        .spawn(move || {
+            let _told = Sentinel(&core);
+            body(&core);
+        })
         .map_err(|source| LogError::Storage {
             action: "start thread",
             name,
             source,
         })
+}
+
+/// Tells everybody who waits when a thread of the log ends by a defect.
+struct Sentinel<'a>(&'a Core);
+
+impl Drop for Sentinel<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.set_poison(LogError::Broken {
+                place: "a thread of the log".into(),
+                reason: "ended by a defect".into(),
+            });
+        }
+    }
 }
 
 pub(crate) fn check_options(options: &Options) -> Result<(), LogError> {
