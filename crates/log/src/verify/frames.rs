@@ -11,6 +11,7 @@ use probity_format::segment::{
     SEGMENT_FOOTER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, encode_footer, segment_file_name,
 };
 
+use super::stored::open;
 use super::{CheckedTree, Fault, FaultClass, StreamReport, Subject, Verifier};
 use crate::error::LogError;
 use crate::opener::{Opener, Opening};
@@ -126,7 +127,7 @@ impl Work<'_> {
         };
         let path = segment_path(self.subject, piece.segment);
         // A missing segment is reported once, where segments are checked.
-        let Some(file) = self.verifier.files.open_read(&path)? else {
+        let Some(file) = open(&self.verifier.files, &path)? else {
             return Ok(());
         };
         let length = self
@@ -265,8 +266,8 @@ fn check_segments(
         let (Some(first), Some(end)) = (records.first(), records.last()) else {
             continue;
         };
-        let Some(file) = verifier.files.open_read(&path)? else {
-            fault(FaultClass::Missing, "the segment is missing");
+        let Some(file) = open(&verifier.files, &path)? else {
+            fault(FaultClass::Missing, "the segment is missing or no file");
             continue;
         };
         let length = verifier

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use probity_format::record::Record;
 use probity_format::segment::SEGMENT_HEADER_BYTES;
-use probity_format::tile::{Bundle, TreeWriter, decode_bundle};
+use probity_format::tile::{Bundle, Tile, TileFile, TreeWriter, decode_bundle};
+use probity_format::tree::HASH_BYTES;
 
-use super::{CheckedTree, Fault, FaultClass, Subject, Verifier};
+use super::stored::{Stored, is_strange, names};
+use super::{CheckedTree, Fault, FaultClass, Subject, Verifier, as_far_as_there};
 use crate::error::LogError;
 use crate::files::TILE_FILE_BYTES_MAX;
 use crate::scan::{Position, scan};
@@ -186,26 +188,69 @@ impl Rebuilt<'_> {
         if !self.whole {
             return Ok(());
         }
-        for file in self.tree.take_files().write {
+        let files = self.tree.take_files().write;
+        for file in &files {
             let path = format!("streams/{}/{}", self.subject.name, file.path);
             let full = path.split(".p/").next().unwrap_or_default().to_owned();
             let stored = read_small(verifier, &path)?;
             let is_partial = !file.full;
             match stored {
                 Some(bytes) if bytes == file.bytes => {}
-                Some(_) => {
-                    self.fault(
-                        FaultClass::Tile,
-                        path,
-                        "is not what the stored records call for",
-                    );
-                }
+                Some(_) => self.wrong_tile(path),
                 // A live log may have replaced a partial file by its full form meanwhile.
                 None if is_partial && read_small(verifier, &full)?.is_some() => {}
                 None => self.fault(FaultClass::Missing, path, "is missing"),
             }
         }
+        self.check_other_tiles(verifier, &files)
+    }
+
+    /// Compares partial tiles and bundles of earlier sizes, which readers with an older checkpoint still ask for.
+    fn check_other_tiles(
+        &mut self,
+        verifier: &Verifier<'_>,
+        files: &[TileFile],
+    ) -> Result<(), LogError> {
+        let root = format!("streams/{}", self.subject.name);
+        let called_for: BTreeMap<&str, &TileFile> = files
+            .iter()
+            .map(|file| (file.path.split(".p/").next().unwrap_or_default(), file))
+            .collect();
+        let mut folders = vec!["tile".to_owned()];
+        while let Some(folder) = folders.pop() {
+            let Some(names) = names(&verifier.files, &format!("{root}/{folder}"))? else {
+                let detail = "is neither a tile nor a folder of tiles";
+                self.fault(FaultClass::Unknown, format!("{root}/{folder}"), detail);
+                continue;
+            };
+            for name in names {
+                let path = format!("{folder}/{name}");
+                if is_tile_folder(&path) {
+                    folders.push(path);
+                    continue;
+                }
+                let Some(part) = Part::parse(&path) else {
+                    let detail = "is neither a tile nor a bundle";
+                    self.fault(FaultClass::Unknown, format!("{root}/{path}"), detail);
+                    continue;
+                };
+                let whole = called_for.get(part.full.as_str());
+                // What lies behind the checkpoint was left by a crash, or is just being written.
+                let Some(expected) = whole.and_then(|file| part.of(&file.bytes)) else {
+                    continue;
+                };
+                let path = format!("{root}/{path}");
+                if read_small(verifier, &path)?.is_some_and(|stored| stored != expected) {
+                    self.wrong_tile(path);
+                }
+            }
+        }
         Ok(())
+    }
+
+    fn wrong_tile(&mut self, path: String) {
+        let detail = "is not what the stored records call for";
+        self.fault(FaultClass::Tile, path, detail);
     }
 
     /// Follows whole frames behind the checkpoint: a crash leaves signed heads and durable frames there.
@@ -219,7 +264,7 @@ impl Rebuilt<'_> {
         let mut found = 0_u64;
         let mut tree = self.tree.clone();
         let mut roots = Vec::new();
-        let _end = scan(
+        let scanned = scan(
             &verifier.files,
             &self.subject.name,
             &mut position,
@@ -230,7 +275,8 @@ impl Rebuilt<'_> {
                 }
                 Ok(())
             },
-        )?;
+        );
+        as_far_as_there(scanned)?;
         self.tree = tree;
         for (size, root) in roots {
             self.compare(size, root);
@@ -240,7 +286,10 @@ impl Rebuilt<'_> {
 
     fn position(&self, verifier: &Verifier<'_>) -> Result<Option<Position>, LogError> {
         match self.records.last() {
-            Some(last) => Position::behind(&verifier.files, &self.subject.name, last),
+            Some(last) => match Position::behind(&verifier.files, &self.subject.name, last) {
+                Err(error) if is_strange(&error) => Ok(None),
+                found => found,
+            },
             None => Ok(Some(Position::start(
                 self.subject.id,
                 self.subject.fingerprint,
@@ -294,14 +343,49 @@ impl Rebuilt<'_> {
     }
 }
 
-/// The content of a tile or bundle; too long a file reads as empty and then differs.
-fn read_small(verifier: &Verifier<'_>, path: &str) -> Result<Option<Vec<u8>>, LogError> {
-    match verifier.files.read(path, TILE_FILE_BYTES_MAX) {
-        Err(LogError::Storage { source, .. })
-            if source.kind() == std::io::ErrorKind::InvalidData =>
-        {
-            Ok(Some(Vec::new()))
-        }
-        result => result,
+/// Whether `path` leads to tiles rather than to one: a level, a group of digits, or the folder of partial forms.
+fn is_tile_folder(path: &str) -> bool {
+    let last = path.rsplit('/').next().unwrap_or_default();
+    path.matches('/').count() == 1 || last.starts_with('x') || last.strip_suffix(".p").is_some()
+}
+
+/// The beginning of a tile or a bundle, as its path says.
+struct Part {
+    /// The path of the full form.
+    full: String,
+    width: usize,
+    is_bundle: bool,
+}
+
+impl Part {
+    fn parse(path: &str) -> Option<Self> {
+        let (full, width, is_bundle) = match (Tile::parse(path), Bundle::parse(path)) {
+            (Ok(tile), _) => (tile.filled().path(), tile.width(), false),
+            (_, Ok(bundle)) => (bundle.filled().path(), bundle.width(), true),
+            _ => return None,
+        };
+        Some(Self {
+            full,
+            width: usize::from(width),
+            is_bundle,
+        })
     }
+
+    /// Its bytes within those of a wider form; `None` where that is not wide enough.
+    fn of<'a>(&self, wider: &'a [u8]) -> Option<&'a [u8]> {
+        if !self.is_bundle {
+            return wider.get(..self.width.checked_mul(HASH_BYTES)?);
+        }
+        let mut rest = wider;
+        for _ in 0..self.width {
+            let (length, after) = rest.split_first_chunk::<2>()?;
+            rest = after.get(usize::from(u16::from_be_bytes(*length))..)?;
+        }
+        wider.get(..wider.len().checked_sub(rest.len())?)
+    }
+}
+
+/// The content of a tile or bundle; what is none reads as empty and then differs.
+fn read_small(verifier: &Verifier<'_>, path: &str) -> Result<Option<Vec<u8>>, LogError> {
+    Ok(Stored::read(&verifier.files, path, TILE_FILE_BYTES_MAX)?.content())
 }
