@@ -151,7 +151,9 @@ impl Verifier<'_> {
         if let Some(since) = &self.options.since
             && note_origin(since).as_deref() == Some(&opening.origin)
         {
+            // Whoever gives it says that it was signed for: what it says is compared even where its key is strange.
             let head = opening.open(since, SINCE, faults);
+            let head = head.or_else(|| opening.strange(since));
             subject
                 .known
                 .extend(head.map(|head| known(&head, SINCE, FaultClass::Fork)));
@@ -277,16 +279,8 @@ impl Opening<'_> {
     /// The second copy of the head. One by a key that this journal does not know, for more frames than the
     /// checkpoint covers, is of a later time: the log is an older copy of itself.
     fn open_kept(&self, note: &[u8], size: u64, faults: &mut Vec<Fault>) -> Option<Checkpoint> {
-        let keys = self.history.keys_named(&self.origin);
-        let strange = matches!(
-            Checkpoint::open(note, &keys),
-            Err(NoteError::NoKnownSignature)
-        );
-        let later = SignedNote::parse(note)
-            .ok()
-            .and_then(|note| Checkpoint::parse(note.text()).ok())
-            .filter(|head| strange && head.origin() == self.origin && head.size() > size);
-        let Some(later) = later else {
+        let strange = self.strange(note);
+        let Some(later) = strange.filter(|head| head.size() > size) else {
             return self.open(note, KEPT, faults);
         };
         faults.push(Fault::new(
@@ -299,6 +293,16 @@ impl Opening<'_> {
             ),
         ));
         None
+    }
+
+    /// What a note of this stream says that no key of the journal has signed.
+    fn strange(&self, note: &[u8]) -> Option<Checkpoint> {
+        let keys = self.history.keys_named(&self.origin);
+        let opened = Checkpoint::open(note, &keys);
+        let text = SignedNote::parse(note).ok()?;
+        let head = Checkpoint::parse(text.text()).ok()?;
+        let strange = matches!(opened, Err(NoteError::NoKnownSignature));
+        (strange && head.origin() == self.origin).then_some(head)
     }
 
     /// The number, in the chain from 0, of the key that had to sign a checkpoint of `size` frames, or of the first that might.

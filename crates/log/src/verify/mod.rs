@@ -6,6 +6,7 @@
 
 mod frames;
 mod heads;
+mod records;
 mod report;
 mod stored;
 mod tree;
