@@ -2,11 +2,21 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
     clippy::too_many_lines,
     clippy::disallowed_methods,
     clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::print_stdout,
     reason = "a test that cannot go on has failed, and attacks reach around the storage"
 )]
+
+mod campaign;
+mod kinds;
+mod random;
+mod thief;
+mod world;
 
 use std::fs;
 use std::path::{Path, PathBuf};
