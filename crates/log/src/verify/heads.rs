@@ -139,7 +139,9 @@ impl Verifier<'_> {
             known: opening.known(),
         };
         if let Some(note) = &notes.published {
-            subject.head = opening.open(note, &place, faults);
+            // Where its key is strange, because the journal is damaged, say, what it says still places other damage.
+            let head = opening.open(note, &place, faults);
+            subject.head = head.or_else(|| opening.strange(note));
         }
         if let Some(note) = &notes.kept {
             let size = subject.head.as_ref().map_or(0, Checkpoint::size);
@@ -163,6 +165,14 @@ impl Verifier<'_> {
             faults.push(Fault::new(FaultClass::Missing, name, place, detail));
         }
         subject
+    }
+
+    /// The size in the published checkpoint of a stream, whoever signed it.
+    pub(super) fn claimed_size(&self, name: &StreamName) -> Result<Option<u64>, LogError> {
+        let note = self.notes(name)?.published;
+        let note = note.and_then(|note| SignedNote::parse(&note).ok());
+        let head = note.and_then(|note| Checkpoint::parse(note.text()).ok());
+        Ok(head.map(|head| head.size()))
     }
 
     fn notes(&self, name: &StreamName) -> Result<Notes, LogError> {
@@ -280,8 +290,8 @@ impl Opening<'_> {
     /// checkpoint covers, is of a later time: the log is an older copy of itself.
     fn open_kept(&self, note: &[u8], size: u64, faults: &mut Vec<Fault>) -> Option<Checkpoint> {
         let strange = self.strange(note);
-        let Some(later) = strange.filter(|head| head.size() > size) else {
-            return self.open(note, KEPT, faults);
+        let Some(later) = strange.clone().filter(|head| head.size() > size) else {
+            return self.open(note, KEPT, faults).or(strange);
         };
         faults.push(Fault::new(
             FaultClass::Rollback,

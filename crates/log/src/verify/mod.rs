@@ -31,6 +31,7 @@ use crate::files::Files;
 use crate::journal::History;
 use crate::log::{Places, add_to_history, files, read_geometry};
 use crate::opener::Opener;
+use crate::records::Records;
 use crate::scan::{End, Position, scan};
 
 /// How to verify.
@@ -154,8 +155,33 @@ impl Verifier<'_> {
             }
             Ok::<(), LogError>(())
         };
-        as_far_as_there(scan(&self.files, &name, &mut position, &mut visit))?;
+        loop {
+            as_far_as_there(scan(&self.files, &name, &mut position, &mut visit))?;
+            let Some(behind) = self.behind_damage(&name, position.next_frame)? else {
+                break;
+            };
+            position = behind;
+        }
         Ok((history, faults))
+    }
+
+    /// Behind a damaged frame of the journal, as its record says; nothing where no record is stored. What is read there is
+    /// believed no more than anything else before its tree is checked.
+    fn behind_damage(&self, name: &StreamName, frame: u64) -> Result<Option<Position>, LogError> {
+        let Some(size) = self.claimed_size(name)? else {
+            return Ok(None);
+        };
+        let mut records = Records::new(&self.files, name, size);
+        let record = match records.of_frame(frame) {
+            Err(LogError::Broken { .. }) | Ok(None) => return Ok(None),
+            Err(error) if stored::is_strange(&error) => return Ok(None),
+            Err(error) => return Err(error),
+            Ok(Some(record)) => record,
+        };
+        match Position::behind(&self.files, name, &record) {
+            Err(error) if stored::is_strange(&error) => Ok(None),
+            behind => Ok(behind?.filter(|behind| behind.next_frame > frame)),
+        }
     }
 
     fn jobs(&self) -> usize {

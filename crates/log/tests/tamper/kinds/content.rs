@@ -268,10 +268,14 @@ fn frames() -> Vec<Kind> {
         .also(MOVED),
         Kind::new("a frame repeated", "7", FaultClass::Frame, |s, r| {
             with_frames(s, r, |frames, at, _| {
+                // In the place of a neighbour, so that something is changed wherever it stands.
                 let again = frames[at].clone();
-                // Behind itself it is the next frame that is another.
-                let next = (at + 1).min(frames.len() - 1);
-                frames[next] = again;
+                let neighbour = if at + 1 < frames.len() {
+                    at + 1
+                } else {
+                    at - 1
+                };
+                frames[neighbour] = again;
             })
             .into_any_frame()
         })
