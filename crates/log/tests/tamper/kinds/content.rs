@@ -14,10 +14,7 @@ const MOVED: &[FaultClass] = &[FaultClass::Segment];
 
 pub(super) fn kinds() -> Vec<Kind> {
     let mut kinds = Vec::new();
-    for (edit, [bytes, tree, signed]) in EDITS {
-        let _ = edit;
-        kinds.extend([bytes, tree, signed].map(|kind: fn() -> Kind| kind()));
-    }
+    kinds.extend(edits());
     kinds.extend(frames());
     kinds.extend(lies());
     kinds
@@ -25,184 +22,108 @@ pub(super) fn kinds() -> Vec<Kind> {
 
 /// Each way to change the entries of a frame, with what the attacker holds: the disk alone; all but a signing
 /// key, so that records and tiles match; the signing key of today too.
-const EDITS: [(&str, [fn() -> Kind; 3]); 5] = [
-    (
-        "replaced",
-        [
-            || {
-                Kind::new(
-                    "an entry replaced, resealed",
-                    "5",
-                    FaultClass::Frame,
-                    |s, r| bytes(s, r, replace),
-                )
-                .also(MOVED)
-            },
-            || {
-                Kind::new(
-                    "an entry replaced, tree rebuilt",
-                    "5",
-                    FaultClass::Tree,
-                    |s, r| tree(s, r, replace),
-                )
-            },
-            || {
-                Kind::new(
-                    "an entry replaced, signed with today's key",
-                    "5",
-                    FaultClass::Fork,
-                    |s, r| signed(s, r, replace),
-                )
-            },
-        ],
-    ),
-    (
-        "swapped",
-        [
-            || {
-                Kind::new(
-                    "two entries swapped, resealed",
-                    "6",
-                    FaultClass::Frame,
-                    |s, r| bytes(s, r, swap),
-                )
-                .also(MOVED)
-            },
-            || {
-                Kind::new(
-                    "two entries swapped, tree rebuilt",
-                    "6",
-                    FaultClass::Tree,
-                    |s, r| tree(s, r, swap),
-                )
-            },
-            || {
-                Kind::new(
-                    "two entries swapped, signed with today's key",
-                    "6",
-                    FaultClass::Fork,
-                    |s, r| signed(s, r, swap),
-                )
-            },
-        ],
-    ),
-    (
-        "repeated",
-        [
-            || {
-                Kind::new(
-                    "an entry repeated, resealed",
-                    "7",
-                    FaultClass::Frame,
-                    |s, r| bytes(s, r, repeat),
-                )
-                .also(MOVED)
-            },
-            || {
-                Kind::new(
-                    "an entry repeated, tree rebuilt",
-                    "7",
-                    FaultClass::Tree,
-                    |s, r| tree(s, r, repeat),
-                )
-            },
-            || {
-                Kind::new(
-                    "an entry repeated, signed with today's key",
-                    "7",
-                    FaultClass::Fork,
-                    |s, r| signed(s, r, repeat),
-                )
-            },
-        ],
-    ),
-    (
-        "added",
-        [
-            || {
-                Kind::new(
-                    "an entry added, resealed",
-                    "8",
-                    FaultClass::Frame,
-                    |s, r| bytes(s, r, add),
-                )
-                .also(MOVED)
-            },
-            || {
-                Kind::new(
-                    "an entry added, tree rebuilt",
-                    "8",
-                    FaultClass::Tree,
-                    |s, r| tree(s, r, add),
-                )
-            },
-            || {
-                Kind::new(
-                    "an entry added, signed with today's key",
-                    "8",
-                    FaultClass::Fork,
-                    |s, r| signed(s, r, add),
-                )
-            },
-        ],
-    ),
-    (
-        "left out",
-        [
-            || {
-                Kind::new(
-                    "an entry left out, resealed",
-                    "10",
-                    FaultClass::Frame,
-                    |s, r| bytes(s, r, leave_out),
-                )
-                .also(MOVED)
-            },
-            || {
-                Kind::new(
-                    "an entry left out, tree rebuilt",
-                    "10",
-                    FaultClass::Tree,
-                    |s, r| tree(s, r, leave_out),
-                )
-            },
-            || {
-                Kind::new(
-                    "an entry left out, signed with today's key",
-                    "10",
-                    FaultClass::Fork,
-                    |s, r| signed(s, r, leave_out),
-                )
-            },
-        ],
-    ),
-];
+fn edits() -> Vec<Kind> {
+    use FaultClass::{Fork, Frame, Tree};
+    vec![
+        Kind::new("an entry replaced, resealed", "5", Frame, |s, r| {
+            bytes(s, r, replace)
+        })
+        .also(MOVED),
+        Kind::new("an entry replaced, tree rebuilt", "5", Tree, |s, r| {
+            tree(s, r, replace)
+        }),
+        Kind::new(
+            "an entry replaced, signed with today's key",
+            "5",
+            Fork,
+            |s, r| signed(s, r, replace),
+        ),
+        Kind::new("two entries swapped, resealed", "6", Frame, |s, r| {
+            bytes(s, r, swap)
+        })
+        .also(MOVED),
+        Kind::new("two entries swapped, tree rebuilt", "6", Tree, |s, r| {
+            tree(s, r, swap)
+        }),
+        Kind::new(
+            "two entries swapped, signed with today's key",
+            "6",
+            Fork,
+            |s, r| signed(s, r, swap),
+        ),
+        Kind::new("an entry repeated, resealed", "7", Frame, |s, r| {
+            bytes(s, r, repeat)
+        })
+        .also(MOVED),
+        Kind::new("an entry repeated, tree rebuilt", "7", Tree, |s, r| {
+            tree(s, r, repeat)
+        }),
+        Kind::new(
+            "an entry repeated, signed with today's key",
+            "7",
+            Fork,
+            |s, r| signed(s, r, repeat),
+        ),
+        Kind::new("an entry added, resealed", "8", Frame, |s, r| {
+            bytes(s, r, add)
+        })
+        .also(MOVED),
+        Kind::new("an entry added, tree rebuilt", "8", Tree, |s, r| {
+            tree(s, r, add)
+        }),
+        Kind::new(
+            "an entry added, signed with today's key",
+            "8",
+            Fork,
+            |s, r| signed(s, r, add),
+        ),
+        Kind::new("an entry left out, resealed", "10", Frame, |s, r| {
+            bytes(s, r, leave_out)
+        })
+        .also(MOVED),
+        Kind::new("an entry left out, tree rebuilt", "10", Tree, |s, r| {
+            tree(s, r, leave_out)
+        }),
+        Kind::new(
+            "an entry left out, signed with today's key",
+            "10",
+            Fork,
+            |s, r| signed(s, r, leave_out),
+        ),
+    ]
+}
 
-type Edit = fn(&mut Vec<Vec<u8>>, &mut Random);
+/// A change to the rows of a frame.
+type Edit = fn(Vec<Vec<u8>>, &mut Random) -> Vec<Vec<u8>>;
 
-fn replace(rows: &mut Vec<Vec<u8>>, random: &mut Random) {
+fn replace(mut rows: Vec<Vec<u8>>, random: &mut Random) -> Vec<Vec<u8>> {
     let at = random.below(rows.len());
     // The time of a row stands behind its length.
     rows[at][4 + random.below(3)] ^= random.bit();
+    rows
 }
 
-fn swap(rows: &mut Vec<Vec<u8>>, _: &mut Random) {
+fn swap(mut rows: Vec<Vec<u8>>, _: &mut Random) -> Vec<Vec<u8>> {
     rows.swap(0, 1);
+    rows
 }
 
-fn repeat(rows: &mut Vec<Vec<u8>>, random: &mut Random) {
+fn repeat(mut rows: Vec<Vec<u8>>, random: &mut Random) -> Vec<Vec<u8>> {
     let at = random.below(rows.len());
     rows.insert(at, rows[at].clone());
+    rows
 }
 
-fn add(rows: &mut Vec<Vec<u8>>, random: &mut Random) {
+fn add(mut rows: Vec<Vec<u8>>, random: &mut Random) -> Vec<Vec<u8>> {
     let mut row = rows[random.below(rows.len())].clone();
     row[4] ^= random.bit();
     rows.insert(random.below(rows.len() + 1), row);
+    rows
 }
 
-fn leave_out(rows: &mut Vec<Vec<u8>>, random: &mut Random) {
+fn leave_out(mut rows: Vec<Vec<u8>>, random: &mut Random) -> Vec<Vec<u8>> {
     rows.remove(random.below(rows.len()));
+    rows
 }
 
 /// A frame of two entries or more with other ones.
@@ -211,10 +132,9 @@ fn edited(scene: &Scene<'_>, random: &mut Random, edit: Edit) -> (Stolen, usize)
     let mut stolen = Stolen::new(scene, stream);
     loop {
         let number = random.below(stolen.frames.len());
-        let mut rows = stolen.rows(number);
+        let rows = stolen.rows(number);
         if rows.len() >= 2 {
-            edit(&mut rows, random);
-            stolen.reseal(number, &rows);
+            stolen.reseal(number, &edit(rows, random));
             return (stolen, number);
         }
     }
@@ -424,7 +344,7 @@ fn lies() -> Vec<Kind> {
             FaultClass::Content,
             |s, r| {
                 lie(s, r, |frame, random| {
-                    frame[40 + random.below(4)] ^= random.bit()
+                    frame[40 + random.below(4)] ^= random.bit();
                 })
             },
         )
@@ -435,7 +355,7 @@ fn lies() -> Vec<Kind> {
             FaultClass::Content,
             |s, r| {
                 lie(s, r, |frame, random| {
-                    frame[152 + random.below(32)] ^= random.bit()
+                    frame[152 + random.below(32)] ^= random.bit();
                 })
             },
         )
@@ -446,7 +366,7 @@ fn lies() -> Vec<Kind> {
             FaultClass::Content,
             |s, r| {
                 lie(s, r, |frame, random| {
-                    frame[32] += 1 + random.below(100) as u8
+                    frame[32] += 1 + random.below(100) as u8;
                 })
             },
         )
@@ -470,7 +390,7 @@ fn lies() -> Vec<Kind> {
             FaultClass::Content,
             |s, r| {
                 lie(s, r, |frame, random| {
-                    frame[184 + 64 + 1 + 2] = 1 + random.below(255) as u8
+                    frame[184 + 64 + 1 + 2] = 1 + random.below(255) as u8;
                 })
             },
         )
