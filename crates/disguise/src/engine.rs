@@ -11,7 +11,7 @@ use crate::crypto::random;
 use crate::database::{Catalog, Database};
 use crate::error::{Doing as _, Error};
 use crate::plan::{Aim, PlannedStep, SCOPE, Step};
-use crate::principal::{self, Registration, links_of, links_only, reach};
+use crate::principal::{self, Registration, needed_by_others, reach, stored_for_others};
 use crate::reveal::{self, RevealRequest, Revealed};
 use crate::schema::{Live, Pseudo, Schema};
 use crate::spec::Spec;
@@ -271,15 +271,21 @@ impl<D: Database> Engine<D> {
             if !meant.iter().any(|it| it.found.locator.changes) {
                 return Err(Error::NoSuchDisguise);
             }
-            let gone: Vec<_> = meant.iter().map(|it| &it.found).collect();
-            store::remove_bags(database, &gone)?;
             let others = reach
                 .bags
                 .iter()
                 .any(|it| it.found.locator.origin.disguise != id.0);
-            let links = if others { links_of(&meant) } else { Vec::new() };
-            let stored: Vec<Stored<'_>> =
-                links.iter().map(|(bag, it)| links_only(bag, it)).collect();
+            let kept = if others {
+                needed_by_others(database, &meant)?
+            } else {
+                Vec::new()
+            };
+            let gone: Vec<_> = meant.iter().map(|it| &it.found).collect();
+            store::remove_bags(database, &gone)?;
+            let stored: Vec<Stored<'_>> = kept
+                .iter()
+                .map(|(bag, it)| stored_for_others(bag, it))
+                .collect();
             store::put_bags(database, &salt, &stored)?;
             let bags = u64::try_from(gone.len()).unwrap_or(u64::MAX);
             engine.done(

@@ -6,7 +6,7 @@ use crate::credential::{Credential, KeyCost, RecoveryToken};
 use crate::crypto::{KEY_BYTES, SecretKey, derive};
 use crate::database::Database;
 use crate::error::Error;
-use crate::record::{Bag, SpeaksFor, Standing};
+use crate::record::{Bag, Section, SpeaksFor, Standing};
 use crate::store::{self, Found, Stage, Stored};
 use crate::value::Value;
 
@@ -168,19 +168,29 @@ pub(crate) fn reach(
     Ok(reach)
 }
 
-/// What other disguises need of bags that are forgotten: the speaks-for records alone.
-pub(crate) fn links_of<'a>(meant: &[&'a Reached]) -> Vec<(Bag, &'a Reached)> {
-    let links = |it: &&'a Reached| {
-        let mut bag = it.bag.clone()?;
-        bag.sections.clear();
+/// What other disguises need of bags that are forgotten: the speaks-for records, and copies of rows that the
+/// principal had left before.
+pub(crate) fn needed_by_others<'a>(
+    database: &mut dyn Database,
+    meant: &[&'a Reached],
+) -> Result<Vec<(Bag, &'a Reached)>, Error> {
+    let mut out = Vec::new();
+    for it in meant {
+        let locator = &it.found.locator;
+        let mut bag = match &it.bag {
+            Some(bag) => bag.clone(),
+            None if locator.copies => store::read_bag(database, locator)?,
+            None => continue,
+        };
+        bag.sections.retain(Section::is_for_departed);
         bag.principals.clear();
-        Some((bag, *it))
-    };
-    meant.iter().filter_map(links).collect()
+        out.push((bag, *it));
+    }
+    Ok(out)
 }
 
 /// The bag as it is stored for the sake of others.
-pub(crate) const fn links_only<'a>(bag: &'a Bag, it: &Reached) -> Stored<'a> {
+pub(crate) const fn stored_for_others<'a>(bag: &'a Bag, it: &Reached) -> Stored<'a> {
     Stored {
         bag,
         public: it.public,

@@ -86,6 +86,7 @@ impl Work<'_> {
                 index,
                 gone: false,
                 left,
+                retained: false,
             });
             let public = pseudo_key(&bag.seed, index)?.public()?;
             let departed = left || self.is_departed(owner);
