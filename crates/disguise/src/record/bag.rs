@@ -60,9 +60,7 @@ impl Bag {
             link.old.encode(&mut out);
             link.new.encode(&mut out);
             put_varint(&mut out, u64::from(link.index));
-            out.push(
-                u8::from(link.gone) | u8::from(link.left) << 1 | u8::from(link.retained) << 2,
-            );
+            out.push(u8::from(link.gone) | u8::from(link.left) << 1 | u8::from(link.retained) << 2);
         }
         put_count(&mut out, self.sections.len());
         for section in &self.sections {

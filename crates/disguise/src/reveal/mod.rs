@@ -8,6 +8,8 @@ mod tidy;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use crate::apply::encoded;
 use crate::database::Database;
 use crate::error::Error;
@@ -19,7 +21,8 @@ use crate::table::existing;
 use crate::value::Value;
 
 /// What happens to rows made while a placeholder owned things, when it goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum References {
     /// They go to the returning owner.

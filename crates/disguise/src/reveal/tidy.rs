@@ -91,7 +91,7 @@ impl Work<'_> {
         for (table, column) in live.owner_columns() {
             let by = [column.to_owned()];
             let keys: Vec<Vec<Value>> = going.iter().map(|(id, _)| vec![id.clone()]).collect();
-            match self.references {
+            match table.meanwhile.unwrap_or(self.references) {
                 References::Delete => {
                     delete_keys(self.database, &table.name, &by, &keys)?;
                 }
