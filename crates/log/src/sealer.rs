@@ -21,15 +21,13 @@ pub(crate) fn run(core: &Core) {
     let mut bench = Bench::default();
     loop {
         match core.next_batch() {
-            Ok(Some(batch)) => {
-                let chunks = u64::try_from(batch.chunks.len()).unwrap_or_default();
-                let sealed = bench.seal(core, batch);
-                // AcqRel: whoever sees the count go down sees the frame written.
-                core.in_flight.fetch_sub(chunks, Ordering::AcqRel);
-                if let Err(error) = sealed {
+            Ok(Some(mut batch)) => {
+                let numbers = std::mem::take(&mut batch.numbers);
+                if let Err(error) = bench.seal(core, batch) {
                     core.set_poison(error);
                     return;
                 }
+                core.flight.arrive(&numbers);
                 core.commit.raise();
             }
             Ok(None) => return,
@@ -50,6 +48,7 @@ impl Bench {
             place,
             epoch,
             since,
+            ..
         } = batch;
         let sealer = sealer_for(&mut self.sealers, stream.config)?;
         let rows: Vec<&[u8]> = chunks
