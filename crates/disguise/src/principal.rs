@@ -74,6 +74,16 @@ pub(crate) struct Reached {
     pub(crate) placeholder: Option<Value>,
 }
 
+impl Reached {
+    /// The bag, whether it was read before or not.
+    pub(crate) fn read(&self, database: &mut dyn Database) -> Result<Bag, Error> {
+        match &self.bag {
+            Some(bag) => Ok(bag.clone()),
+            None => store::read_bag(database, &self.found.locator),
+        }
+    }
+}
+
 /// Everything that a credential reaches.
 pub(crate) struct Reach {
     pub(crate) bags: Vec<Reached>,
@@ -99,14 +109,7 @@ impl Reach {
         public: &[u8; KEY_BYTES],
     ) -> Result<bool, Error> {
         for it in self.bags.iter().filter(|it| it.placeholder.is_none()) {
-            let read;
-            let bag = match &it.bag {
-                Some(bag) => bag,
-                None => {
-                    read = store::read_bag(database, &it.found.locator)?;
-                    &read
-                }
-            };
+            let bag = it.read(database)?;
             let name = user.principal();
             let mut away = bag.principals.iter();
             if away.any(|(id, known, _)| id.principal() == name && known == public) {
@@ -232,10 +235,7 @@ pub(crate) fn rekey(
     let mut keys = BTreeMap::from([(person.principal(), public)]);
     let mut bags = Vec::with_capacity(reach.bags.len());
     for it in &reach.bags {
-        let mut bag = match &it.bag {
-            Some(bag) => bag.clone(),
-            None => store::read_bag(database, &it.found.locator)?,
-        };
+        let mut bag = it.read(database)?;
         bag.seed = random()?;
         for link in &bag.speaks_for {
             let public = pseudo_key(&bag.seed, link.index)?.public()?;

@@ -133,6 +133,9 @@ pub(crate) fn bytes(bytes: &[u8]) -> Value {
     Value::Bytes(bytes.to_vec())
 }
 
+/// A principal and its public key.
+pub(crate) type Keyed = (Vec<u8>, [u8; KEY_BYTES]);
+
 /// Principal to public key and standing.
 pub(crate) type Registered = BTreeMap<Vec<u8>, ([u8; KEY_BYTES], Standing)>;
 
@@ -158,7 +161,7 @@ pub(crate) fn principals(
 /// Registers principals.
 pub(crate) fn register(
     database: &mut dyn Database,
-    principals: &[(Vec<u8>, [u8; KEY_BYTES])],
+    principals: &[Keyed],
     standing: Standing,
 ) -> Result<(), Error> {
     let rows: Vec<Vec<Value>> = principals
@@ -183,7 +186,7 @@ pub(crate) fn change_keys(
 ) -> Result<(), Error> {
     let names: Vec<Vec<u8>> = keys.keys().cloned().collect();
     let registered = principals(database, &names)?;
-    let mut by_standing: BTreeMap<Standing, Vec<(Vec<u8>, [u8; KEY_BYTES])>> = BTreeMap::new();
+    let mut by_standing: BTreeMap<Standing, Vec<Keyed>> = BTreeMap::new();
     for (name, (_, standing)) in &registered {
         if let Some(public) = keys.get(name) {
             let of = by_standing.entry(*standing).or_default();

@@ -98,11 +98,11 @@ impl<D: Database> Engine<D> {
             return Ok(Value::from(text));
         }
         let signed = text.parse().map(Value::Int);
-        signed
-            .or_else(|_| text.parse().map(Value::UInt))
-            .map_err(|_: std::num::ParseIntError| Error::Value {
+        signed.or_else(|_| text.parse().map(Value::UInt)).map_err(
+            |_form: std::num::ParseIntError| Error::Value {
                 what: "the id of a user is a number here".to_owned(),
-            })
+            },
+        )
     }
 
     pub(super) fn refresh(&mut self) -> Result<(), Error> {

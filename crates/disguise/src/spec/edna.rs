@@ -116,9 +116,8 @@ pub(super) fn spec(text: &str) -> Result<Spec, SpecError> {
 /// The line of `text` on which its part `part` begins.
 fn line_of(text: &str, part: &str) -> usize {
     let start = (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
-    let before = text.as_bytes().get(..start).unwrap_or_default();
-    let newlines = before.iter().filter(|byte| **byte == b'\n').count();
-    newlines.saturating_add(1)
+    let before = text.get(..start).unwrap_or_default();
+    before.matches('\n').count().saturating_add(1)
 }
 
 /// The message of a JSON error, which names its place in the part that was parsed.

@@ -23,7 +23,7 @@ fn reveal_with(
     })
 }
 
-fn refused(outcome: Result<Revealed, Error>) {
+fn refused(outcome: &Result<Revealed, Error>) {
     assert!(matches!(
         outcome,
         Err(Error::WrongCredential | Error::NoSuchDisguise)
@@ -44,7 +44,7 @@ pub(crate) fn a_new_password_replaces_the_old_ones_and_reveals_what_they_did() {
         .change_password(&user, &old, "other words")
         .unwrap();
     assert_eq!(changed.key.expose(), forum.keys[&1].expose());
-    refused(reveal_with(
+    refused(&reveal_with(
         &mut forum,
         1,
         Credential::Password("secret words"),
@@ -79,8 +79,8 @@ pub(crate) fn a_new_key_opens_everything_and_the_old_one_nothing() {
         .change_key(&Value::Int(1), &Credential::Key(&old), Some("new words"))
         .unwrap();
     for id in [anon.id, grouped.id, gdpr.id] {
-        refused(reveal_with(&mut forum, 1, Credential::Key(&old), id));
-        refused(reveal_with(
+        refused(&reveal_with(&mut forum, 1, Credential::Key(&old), id));
+        refused(&reveal_with(
             &mut forum,
             1,
             Credential::Password("secret words"),
@@ -135,9 +135,9 @@ pub(crate) fn whoever_forgets_everything_can_open_nothing_ever_again() {
         .unwrap();
     assert_eq!(forum.everything(), hidden);
     for id in [anon.id, gdpr.id] {
-        refused(reveal_with(&mut forum, 1, password(), id));
+        refused(&reveal_with(&mut forum, 1, password(), id));
         let key = SecretKey::from_bytes(*forum.keys[&1].expose());
-        refused(reveal_with(&mut forum, 1, Credential::Key(&key), id));
+        refused(&reveal_with(&mut forum, 1, Credential::Key(&key), id));
     }
     assert_eq!(
         forum.numbers("SELECT COUNT(*) FROM probity_credentials"),
