@@ -24,6 +24,9 @@ pub(crate) mod action {
     pub(crate) const RECOVER: &str = "recover";
 }
 
+/// Bytes of payload at which a list of heads or repairs goes on in another entry.
+const PAYLOAD_BYTES: usize = 256 << 10;
+
 /// One entry the log writes about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct JournalEntry {
@@ -49,24 +52,32 @@ impl JournalEntry {
         }
     }
 
-    pub(crate) fn heads(heads: &[Checkpoint]) -> Self {
-        let mut payload = String::new();
-        for head in heads {
-            payload.push_str(&head.encode());
-        }
-        Self {
-            action: action::HEADS,
-            key: String::new(),
-            payload,
-        }
+    /// The heads of streams, in as many entries as it takes.
+    pub(crate) fn heads(heads: &[Checkpoint]) -> Vec<Self> {
+        Self::portions(action::HEADS, heads.iter().map(Checkpoint::encode))
     }
 
-    pub(crate) fn recover(repairs: &[String]) -> Self {
-        Self {
-            action: action::RECOVER,
-            key: String::new(),
-            payload: repairs.join("\n"),
+    /// What recovery did, a line for each repair, in as many entries as it takes.
+    pub(crate) fn recover(repairs: &[String]) -> Vec<Self> {
+        let lines = repairs.iter().map(|repair| format!("{repair}\n"));
+        Self::portions(action::RECOVER, lines)
+    }
+
+    fn portions(action: &'static str, parts: impl Iterator<Item = String>) -> Vec<Self> {
+        let mut entries: Vec<Self> = Vec::new();
+        for part in parts {
+            match entries.last_mut() {
+                Some(entry) if entry.payload.len().saturating_add(part.len()) <= PAYLOAD_BYTES => {
+                    entry.payload.push_str(&part);
+                }
+                _ => entries.push(Self {
+                    action,
+                    key: String::new(),
+                    payload: part,
+                }),
+            }
         }
+        entries
     }
 
     /// The certificate of `successor` by `signer`, binding the journal as it is: `size` frames with `root`.

@@ -20,8 +20,8 @@ use probity_format::tree::{Hash, inclusion_path_of, root_of};
 
 use crate::error::LogError;
 use crate::files::TILE_FILE_BYTES_MAX;
+use crate::history::{read_checkpoint, read_history};
 use crate::journal::History;
-use crate::log::{read_checkpoint, read_history};
 use crate::opener::{Opened, Opening};
 use crate::reader::Reader;
 use crate::records::Records;

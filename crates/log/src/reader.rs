@@ -10,10 +10,12 @@ use probity_format::{DecodeError, Entry, Outcome};
 use crate::config::Options;
 use crate::error::LogError;
 use crate::files::Files;
+use crate::history::{read_geometry, read_history};
 use crate::journal::History;
-use crate::log::{Places, files, read_geometry, read_history};
 use crate::opener::{Opener, Opening};
+use crate::places::Places;
 use crate::scan::{Position, scan};
+use crate::startup::files;
 
 /// Which entries are wanted; everything given must match.
 #[derive(Debug, Clone, Default)]
@@ -103,7 +105,14 @@ impl Reader {
     /// # Errors
     /// See [`LogError`].
     pub fn open(path: &Path, root: &RootKey) -> Result<Self, LogError> {
-        let places = Places::new(path, None);
+        Self::open_at(&Places::new(path, None), root)
+    }
+
+    /// As [`Reader::open`], wherever the log is.
+    ///
+    /// # Errors
+    /// See [`LogError`].
+    pub fn open_at(places: &Places, root: &RootKey) -> Result<Self, LogError> {
         let files = files(&places.log, &Options::default());
         let geometry = read_geometry(&files, &places.path)?;
         let opener = Opener::new(&files, root, &geometry)?;

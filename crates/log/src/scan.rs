@@ -225,7 +225,8 @@ fn read_frame(
     Ok((frame.trailer() == Some(record.sealed_root)).then_some(record))
 }
 
-fn read(
+/// Fills `buffer` from `offset` of an open file.
+pub(crate) fn read(
     files: &Files,
     name: &str,
     file: &dyn File,
