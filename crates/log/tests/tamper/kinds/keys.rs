@@ -109,21 +109,14 @@ pub(super) fn kinds() -> Vec<Kind> {
             |s, r| {
                 let mut stolen = Stolen::new(s, "journal");
                 // What certificates of keys that are gone bind: everything before the last of them.
-                let rows = stolen.rows(1);
-                stolen.reseal(
-                    1,
-                    &rows
-                        .into_iter()
-                        .chain(stolen.rows(0).into_iter().take(1))
-                        .collect::<Vec<_>>(),
-                );
+                let number = r.below(stolen.frames.len() / 2);
+                let mut rows = stolen.rows(number);
+                rows.extend(stolen.rows(0).into_iter().take(1));
+                stolen.reseal(number, &rows);
                 let today = *s.world.seeds.last().unwrap();
                 stolen.write(s, Some(&today));
-                s.write(
-                    "log.heads/journal",
-                    &s.read(&in_log("journal", "checkpoint")),
-                );
-                let _ = r;
+                let note = s.read(&in_log("journal", "checkpoint"));
+                s.write("log.heads/journal", &note);
                 Place::new("journal", "frame ")
             },
         )
@@ -136,7 +129,9 @@ pub(super) fn kinds() -> Vec<Kind> {
                 let mut stolen = Stolen::new(s, "journal");
                 edit_journal(&mut stolen, r, "stream.create", |payload, _| {
                     let text = String::from_utf8(payload.clone()).unwrap();
-                    *payload = text.replace("zstd:1", "zstd:2").into_bytes();
+                    *payload = text
+                        .replace("cipher=aes-256-gcm", "cipher=danger-none")
+                        .into_bytes();
                 });
                 stolen.write(s, None);
                 Place::file("journal", "checkpoint")
