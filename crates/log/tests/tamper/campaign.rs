@@ -189,7 +189,7 @@ fn every_kind_of_attack_is_found_named_and_placed() {
 }
 
 #[test]
-#[ignore = "takes minutes; docs/trust.md has the command and its result"]
+#[ignore = "takes many minutes; run it with --ignored"]
 fn every_kind_of_attack_is_found_at_a_thousand_places() {
     campaign(number("TAMPER_RUNS", RUNS_SLOW as u64) as usize);
 }

@@ -96,7 +96,7 @@ fn a_log_that_is_written_to_and_opened_anew_meanwhile_raises_no_alarm() {
 }
 
 #[test]
-#[ignore = "takes minutes; docs/trust.md has the command and its result"]
+#[ignore = "takes many minutes; run it with --ignored"]
 fn a_live_log_raises_no_alarm_in_a_thousand_verifications() {
     live(number("TAMPER_LIVE", 1_000));
 }
@@ -146,7 +146,7 @@ fn a_log_whose_writer_was_killed_raises_no_alarm_before_or_after_recovery() {
 }
 
 #[test]
-#[ignore = "takes minutes; docs/trust.md has the command and its result"]
+#[ignore = "takes many minutes; run it with --ignored"]
 fn two_hundred_killed_writers_raise_no_alarm() {
     kill(number("TAMPER_KILLS", 200));
 }

@@ -246,19 +246,25 @@ fn edit_journal(
             .any(|row| decode_row(row).unwrap().entry().unwrap().action == action)
     };
     let frames: Vec<usize> = (0..stolen.frames.len()).filter(holds).collect();
-    let number = *random.of(&frames);
-    let mut rows = stolen.rows(number);
-    for row in &mut rows {
-        let before = row.clone();
-        let mut entry = decode_row(&before).unwrap().entry().unwrap();
-        if entry.action != action {
-            continue;
+    loop {
+        let number = *random.of(&frames);
+        let mut rows = stolen.rows(number);
+        for row in &mut rows {
+            let before = row.clone();
+            let mut entry = decode_row(&before).unwrap().entry().unwrap();
+            if entry.action != action {
+                continue;
+            }
+            let mut payload = entry.payload.to_vec();
+            edit(&mut payload, random);
+            entry.payload = &payload;
+            row.resize(row_bytes(&entry), 0);
+            encode_row(&entry, row);
         }
-        let mut payload = entry.payload.to_vec();
-        edit(&mut payload, random);
-        entry.payload = &payload;
-        row.resize(row_bytes(&entry), 0);
-        encode_row(&entry, row);
+        // A stream without a cipher has none to be taken away.
+        if rows != stolen.rows(number) {
+            stolen.reseal(number, &rows);
+            return;
+        }
     }
-    stolen.reseal(number, &rows);
 }
