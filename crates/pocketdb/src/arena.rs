@@ -140,6 +140,20 @@ impl Arena {
         }
     }
 
+    /// Copies a cached page to the first page of an area.
+    pub(crate) fn copy_page(&mut self, frame: usize, area: Area) {
+        self.copy_to_page(frame, 0, PAGE_BYTES, (area, 0), 0);
+    }
+
+    /// Copies `count` bytes between two areas.
+    pub(crate) fn copy_within(&mut self, from: (Area, usize), to: (Area, usize), count: usize) {
+        let from = from.0.first * PAGE_BYTES + from.1;
+        let to = to.0.first * PAGE_BYTES + to.1;
+        if from + count <= self.bytes.len() && to + count <= self.bytes.len() {
+            self.bytes.copy_within(from..from + count, to);
+        }
+    }
+
     /// The frame that holds `page` as written in `epoch`.
     pub(crate) fn find(&mut self, page: u32, epoch: u64) -> Option<usize> {
         self.clock += 1;

@@ -22,6 +22,8 @@ pub mod error;
 pub mod flash;
 mod index;
 pub mod limits;
+mod list;
+mod log;
 mod memory;
 mod recovery;
 pub mod root;
@@ -29,6 +31,7 @@ mod rows;
 mod seal;
 #[cfg(feature = "std")]
 pub mod secure;
+mod sort;
 mod store;
 mod unit;
 mod window;

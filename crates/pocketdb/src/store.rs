@@ -5,10 +5,11 @@ use alloc::vec::Vec;
 use crate::arena::{Area, Arena};
 use crate::blocks::Blocks;
 use crate::catalogue::{Catalogue, TableDefinition};
-use crate::directory::chunks_max;
+use crate::directory::{TEMPORARY, chunks_max};
 use crate::error::{Error, Result};
 use crate::flash::{BLOCK_PAGES, FlashCounters, FlashError, Nand};
 use crate::limits::{TABLES_MAX, UNIT_ROWS};
+use crate::log::Log;
 use crate::memory::Plan;
 use crate::root::{
     RootRecord, SecureStore, check_capacity, format_store, read_head, read_newest, write_bad,
@@ -56,6 +57,8 @@ pub struct Store<F: Nand, S: SecureStore> {
     /// The owner of each chunk of the directory.
     pub(crate) owners: Vec<u8>,
     pub(crate) pending: Pending,
+    /// What statements write for themselves.
+    pub(crate) temporary: Log,
     pub(crate) root_writes: u64,
     pub(crate) plan: Plan,
     poisoned: bool,
@@ -103,6 +106,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             blocks: Blocks::new(blocks, committed.block_next),
             owners: Vec::with_capacity(chunks_max(secure.capacity())),
             pending: Pending::Nothing,
+            temporary: Log {
+                owner: TEMPORARY,
+                pages: 0,
+            },
             root_writes: 0,
             poisoned: false,
             flash,
@@ -299,6 +306,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             write_bad(&mut self.secure, number, block)?;
         }
         Ok(())
+    }
+
+    /// A number that nothing else was written under.
+    pub(crate) fn next_epoch(&mut self) -> u64 {
+        let epoch = self.committed.epoch;
+        self.committed.epoch += 1;
+        epoch
     }
 
     /// Reads, checks and decrypts a page, or finds it in memory; returns its frame.
