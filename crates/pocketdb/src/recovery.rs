@@ -42,7 +42,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.committed.epoch += NUMBERS_PER_OPENING;
         self.window.skip(NUMBERS_PER_OPENING);
         let record = self.next_record()?;
-        self.finish(record)
+        self.finish(record)?;
+        self.summarize()
     }
 
     /// Whether nothing was programmed to `page` since its block was erased.

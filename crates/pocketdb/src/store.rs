@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use crate::arena::{Area, Arena};
 use crate::blocks::Blocks;
 use crate::catalogue::{Catalogue, TableDefinition};
+use crate::change::Summary;
 use crate::directory::{TEMPORARY, chunks_max};
 use crate::error::{Error, Result};
 use crate::flash::{BLOCK_PAGES, FlashCounters, FlashError, Nand};
@@ -59,6 +60,8 @@ pub struct Store<F: Nand, S: SecureStore> {
     pub(crate) pending: Pending,
     /// What statements write for themselves.
     pub(crate) temporary: Log,
+    /// Which rows may be deleted or updated.
+    pub(crate) summary: Summary,
     pub(crate) root_writes: u64,
     pub(crate) plan: Plan,
     poisoned: bool,
@@ -103,6 +106,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             rows: committed.tables.map(|table| table.rows),
             window: Window::new(&committed, plan.runs),
             arena: Arena::new(plan.frames),
+            summary: Summary::new(plan.summary),
             blocks: Blocks::new(blocks, committed.block_next),
             owners: Vec::with_capacity(chunks_max(secure.capacity())),
             pending: Pending::Nothing,
