@@ -138,7 +138,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if entry.width == 0 || value.len() != usize::from(entry.width) {
             let name = self.catalogue.column_name(table, column);
             let width = entry.width;
-            return Err(Error::Value(alloc::format!("a value of {name} has {width} bytes")));
+            return Err(Error::Value(alloc::format!(
+                "a value of {name} has {width} bytes"
+            )));
         }
         self.note_update(table, id, column, value)
     }
@@ -152,7 +154,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.check_alive(table, id)?;
         let entry = self.catalogue.column_at(table, column)?;
         if out.len() != usize::from(entry.width) {
-            return Err(Error::Value(alloc::format!("the value has {} bytes", entry.width)));
+            return Err(Error::Value(alloc::format!(
+                "the value has {} bytes",
+                entry.width
+            )));
         }
         self.latest(table, id, column, &entry, out)
     }
@@ -194,7 +199,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.check_row(table, id)?;
         if self.is_deleted(table, id)? {
             let name = self.catalogue.table_name(table);
-            return Err(Error::Key(alloc::format!("{name} has no row {id} any more")));
+            return Err(Error::Key(alloc::format!(
+                "{name} has no row {id} any more"
+            )));
         }
         Ok(())
     }
@@ -305,14 +312,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let mut name = [0u8; ROW_NAME_BYTES];
             self.read_part(DELETES, delete, 0, &mut name)?;
             let [table] = take::<1>(&name, 0);
-            self.summary.add_delete(usize::from(table), u32_at(&name, 1));
+            self.summary
+                .add_delete(usize::from(table), u32_at(&name, 1));
         }
         for update in 1..=self.count(UPDATES) {
             let mut found = [0u8; PLACE_BYTES];
             self.read_part(UPDATES, update, 0, &mut found)?;
             let [table, column] = take::<2>(&found, 0);
             let id = u32_at(&found, 4);
-            self.summary.add_update(usize::from(table), usize::from(column), id);
+            self.summary
+                .add_update(usize::from(table), usize::from(column), id);
         }
         Ok(())
     }

@@ -35,7 +35,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         loop {
             let identity = self.log_identity(log.owner, role, log.pages)?;
-            self.seal.close(&identity, self.arena.area_page(area, number));
+            self.seal
+                .close(&identity, self.arena.area_page(area, number));
             match self.program(identity.page, area, number) {
                 Err(Error::Flash(FlashError::BadBlock)) => {
                     self.seal
@@ -124,4 +125,3 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         })
     }
 }
-

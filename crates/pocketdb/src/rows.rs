@@ -87,7 +87,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             };
             if self.is_named_deleted(target, id)? {
                 let name = self.catalogue.table_name(target);
-                return Err(Error::Key(alloc::format!("{name} has no row {id} any more")));
+                return Err(Error::Key(alloc::format!(
+                    "{name} has no row {id} any more"
+                )));
             }
             put(join, at * ID_BYTES, &id.to_le_bytes());
         }
@@ -148,7 +150,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Copies bytes of the stored columns.
-    pub(crate) fn read_part(&mut self, table: usize, id: u32, at: usize, out: &mut [u8]) -> Result<()> {
+    pub(crate) fn read_part(
+        &mut self,
+        table: usize,
+        id: u32,
+        at: usize,
+        out: &mut [u8],
+    ) -> Result<()> {
         if id > self.placed(table) {
             return self.read_waiting(table, id, at, out);
         }

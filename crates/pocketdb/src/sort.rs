@@ -106,6 +106,11 @@ impl<C: Combine> Sorter<C> {
         self.area.bytes() / self.width
     }
 
+    /// What happens to records whose keys are equal.
+    pub(crate) fn combine(&self) -> &C {
+        &self.combine
+    }
+
     /// Adds a record.
     pub(crate) fn push<F: Nand, S: SecureStore>(
         &mut self,
@@ -275,7 +280,8 @@ impl RunWriter {
         self.turn(store)
     }
 
-    fn copy<F: Nand, S: SecureStore>(
+    /// Adds the record at `at` of an area.
+    pub(crate) fn copy<F: Nand, S: SecureStore>(
         &mut self,
         store: &mut Store<F, S>,
         from: Area,
@@ -501,7 +507,8 @@ fn sort_any(bytes: &mut [u8], width: usize) {
 }
 
 fn sift_down(bytes: &mut [u8], width: usize, mut root: usize, end: usize) {
-    let record = |bytes: &[u8], number: usize| number * width..(number * width + width).min(bytes.len());
+    let record =
+        |bytes: &[u8], number: usize| number * width..(number * width + width).min(bytes.len());
     let less = |bytes: &[u8], a: usize, b: usize| {
         bytes.get(record(bytes, a)) < bytes.get(record(bytes, b))
     };

@@ -176,7 +176,15 @@ mod tests {
         let encoded = integers.map(encode_integer);
         assert!(encoded.is_sorted());
         assert_eq!(encoded.map(|bytes| decode_integer(&bytes)), integers);
-        let reals = [f64::NEG_INFINITY, -2.5, -1e-300, 0.0, 1e-300, 3.25, f64::INFINITY];
+        let reals = [
+            f64::NEG_INFINITY,
+            -2.5,
+            -1e-300,
+            0.0,
+            1e-300,
+            3.25,
+            f64::INFINITY,
+        ];
         let encoded = reals.map(encode_real);
         assert!(encoded.is_sorted());
         assert_eq!(encoded.map(|bytes| decode_real(&bytes)), reals);

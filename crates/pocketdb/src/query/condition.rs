@@ -120,12 +120,18 @@ impl<'a> Condition<'a> {
 
     /// A node by its number.
     pub(crate) fn node(&self, number: u16) -> Node {
-        self.nodes.get(usize::from(number)).copied().unwrap_or_default()
+        self.nodes
+            .get(usize::from(number))
+            .copied()
+            .unwrap_or_default()
     }
 
     /// A test by its number.
     pub(crate) fn test(&self, number: u16) -> Test {
-        self.tests.get(usize::from(number)).copied().unwrap_or_default()
+        self.tests
+            .get(usize::from(number))
+            .copied()
+            .unwrap_or_default()
     }
 
     /// The values of a test.
@@ -140,10 +146,13 @@ impl<'a> Condition<'a> {
     pub(crate) fn passes(&self, test: &Test, found: &Value<'_>) -> bool {
         let values = self.values_of(test);
         let order = |number: usize| values.get(number).and_then(|value| found.order(value));
-        let among = || values.iter().any(|value| found.order(value) == Some(Ordering::Equal));
-        let between = || {
-            order(0).is_some_and(Ordering::is_ge) && order(1).is_some_and(Ordering::is_le)
+        let among = || {
+            values
+                .iter()
+                .any(|value| found.order(value) == Some(Ordering::Equal))
         };
+        let between =
+            || order(0).is_some_and(Ordering::is_ge) && order(1).is_some_and(Ordering::is_le);
         match test.comparison {
             Comparison::Equal => order(0) == Some(Ordering::Equal),
             Comparison::NotEqual => order(0) != Some(Ordering::Equal),

@@ -92,7 +92,10 @@ impl Candidates {
     }
 
     fn branch(&self, number: u8) -> Branch {
-        self.branches.get(usize::from(number)).copied().unwrap_or_default()
+        self.branches
+            .get(usize::from(number))
+            .copied()
+            .unwrap_or_default()
     }
 
     /// Whether every row of the table is a candidate.
@@ -306,7 +309,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// The rows of `table` that lead to a row which an update gave the value `key`, sorted.
     fn rows_updated_to(&mut self, table: usize, test: &Test, key: &[u8]) -> Result<Option<Run>> {
-        let (target, column) = (usize::from(test.reach.table), usize::from(test.reach.column));
+        let (target, column) = (
+            usize::from(test.reach.table),
+            usize::from(test.reach.column),
+        );
         let mut updates = self.updates_to(target, column, key)?;
         let area = self.arena.lease(SORT_FRAMES.min(self.arena.spare()))?;
         let mut sorter = Sorter::new(4, area, Distinct(4))?;
