@@ -34,6 +34,7 @@ mod seal;
 #[cfg(feature = "std")]
 pub mod secure;
 mod sort;
+mod sql;
 mod store;
 mod unit;
 mod value;
@@ -42,7 +43,9 @@ mod window;
 pub use catalogue::{ColumnDefinition, Kind, Layout, TableDefinition};
 pub use error::{Error, Result};
 pub use index::Search;
+pub use query::select::{Heading, Row, Sink};
 pub use root::SecureStore;
 pub use seal::CipherCounters;
+pub use sql::Outcome;
 pub use store::{Store, StoreCounters};
 pub use value::{Value, ValueType};

@@ -36,3 +36,7 @@ pub const STREAMS_MAX: usize = 24;
 pub const OUTPUTS_MAX: usize = 40;
 /// Columns to group or order by.
 pub const KEYS_MAX: usize = 8;
+/// Bytes of a statement's text.
+pub const STATEMENT_BYTES_MAX: usize = 4 * 1024;
+/// Depth of parentheses in a condition.
+pub const DEPTH_MAX: u32 = 12;

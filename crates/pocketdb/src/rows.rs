@@ -34,6 +34,17 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             .get_mut(..all)
             .ok_or(Error::Limit("the width of a row"))?;
         put(element, 0, row);
+        self.insert_element(table, element, references)
+    }
+
+    /// Appends a row whose join row is still to be filled in behind its own columns.
+    pub(crate) fn insert_element(
+        &mut self,
+        table: usize,
+        element: &mut [u8],
+        references: &[u32],
+    ) -> Result<u32> {
+        let own = self.catalogue.widths(table).0;
         let join = element.get_mut(own..).unwrap_or(&mut []);
         self.join_row(table, references, join)?;
         let id = self

@@ -62,6 +62,8 @@ pub struct Store<F: Nand, S: SecureStore> {
     pub(crate) temporary: Log,
     /// Which rows may be deleted or updated.
     pub(crate) summary: Summary,
+    /// Whether a statement began a transaction.
+    pub(crate) in_transaction: bool,
     pub(crate) root_writes: u64,
     pub(crate) plan: Plan,
     poisoned: bool,
@@ -114,6 +116,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 owner: TEMPORARY,
                 pages: 0,
             },
+            in_transaction: false,
             root_writes: 0,
             poisoned: false,
             flash,
@@ -134,7 +137,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Memory`] when its description does not fit into the memory given.
     pub fn create_table(&mut self, definition: &TableDefinition<'_>) -> Result<usize> {
         self.usable()?;
-        if self.rows != self.committed.tables.map(|table| table.rows) {
+        if self.has_changes() {
             return Err(Error::Refused("a table inside a transaction".into()));
         }
         let mut catalogue = self.catalogue.clone();
@@ -218,6 +221,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         (self.flash, self.secure)
     }
 
+    /// Whether the open transaction inserted, updated or deleted anything.
+    pub(crate) fn has_changes(&self) -> bool {
+        self.rows != self.committed.tables.map(|table| table.rows)
+    }
+
     /// Refuses everything after a failure, and takes back what an operation had leased.
     pub(crate) fn usable(&mut self) -> Result<()> {
         self.arena.reset();
@@ -239,7 +247,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn commit_rows(&mut self) -> Result<()> {
-        if self.rows == self.committed.tables.map(|table| table.rows) {
+        if !self.has_changes() {
             return Ok(());
         }
         self.program_open_page()?;
