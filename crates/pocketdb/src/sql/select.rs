@@ -211,8 +211,9 @@ impl<'a> Parser<'a, '_> {
     fn items(&mut self, query: &mut Query<'a>) -> Result<()> {
         loop {
             if self.pass("*")? {
-                for bound in self.tables {
-                    self.all_columns(&bound, query)?;
+                let tables = self.tables;
+                for bound in tables.iter() {
+                    self.all_columns(bound, query)?;
                 }
             } else if let Some(bound) = self.whole_table()? {
                 self.all_columns(&bound, query)?;
