@@ -29,6 +29,11 @@ pub(crate) struct Area {
 }
 
 impl Area {
+    /// Frames of the area.
+    pub(crate) fn frames(self) -> usize {
+        self.frames
+    }
+
     /// Bytes of the area.
     pub(crate) fn bytes(self) -> usize {
         self.frames * PAGE_BYTES

@@ -251,23 +251,19 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         out: &mut [u8],
     ) -> Result<()> {
         if self.may_be_updated(table, number, id) {
-            let mut found = true;
+            // All parts are written together: without the first there is none.
+            let mut updated = true;
             for (piece, bytes) in out.chunks_mut(PART_BYTES).enumerate() {
                 let key = place(table, number, piece, id);
                 let mut search = self.begin_search(UPDATES_BY_PLACE, &key)?;
-                match self.next_found(&mut search)? {
-                    Some(update) => {
-                        let at = PLACE_BYTES + VALUE_NAME_BYTES;
-                        self.read_part(UPDATES, update, at, bytes)?;
-                    }
-                    // All parts are written together: without the first there is none.
-                    None => {
-                        found = false;
-                        break;
-                    }
-                }
+                let Some(update) = self.next_found(&mut search)? else {
+                    updated = false;
+                    break;
+                };
+                let at = PLACE_BYTES + VALUE_NAME_BYTES;
+                self.read_part(UPDATES, update, at, bytes)?;
             }
-            if found {
+            if updated {
                 return Ok(());
             }
         }

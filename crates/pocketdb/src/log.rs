@@ -8,7 +8,7 @@ use crate::directory::{Entry, TEMPORARY};
 use crate::error::{Error, Result};
 use crate::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::root::SecureStore;
-use crate::seal::{PageIdentity, ROLE_TEMPORARY};
+use crate::seal::PageIdentity;
 use crate::store::Store;
 
 /// A log that is being written.
@@ -41,7 +41,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 Err(Error::Flash(FlashError::BadBlock)) => {
                     self.seal
                         .open(&identity, self.arena.area_page(area, number))?;
-                    self.move_block(log, role)?;
+                    self.move_block(*log, role)?;
                 }
                 Ok(()) => {
                     log.pages += 1;
@@ -83,7 +83,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Copies what the last block of `log` holds to another one, because it failed.
-    fn move_block(&mut self, log: &Log, role: u8) -> Result<()> {
+    fn move_block(&mut self, log: Log, role: u8) -> Result<()> {
         let block = log.pages / BLOCK_PAGES;
         let old = self.entry(log.owner, block)?;
         'blocks: loop {

@@ -18,7 +18,7 @@ const RUNS: core::ops::RangeInclusive<usize> = 64..=512;
 /// Bytes of the summary of deletes and updates, with little and with much memory.
 const SUMMARY_BYTES: core::ops::RangeInclusive<usize> = 1024..=6 * 1024;
 /// Frames at least and at most.
-const FRAMES: core::ops::RangeInclusive<usize> = 6..=24;
+const FRAMES: core::ops::RangeInclusive<usize> = 7..=24;
 /// Bytes of a frame with its head.
 const FRAME_BYTES: usize = PAGE_BYTES + size_of::<crate::arena::Head>();
 

@@ -29,27 +29,21 @@ pub(crate) trait Combine {
     fn combine(&self, record: &mut [u8], other: &[u8]) -> Result<()>;
 }
 
-/// Keeps every record.
+/// What happens to records that are equal as a whole.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct KeepAll;
-
-impl Combine for KeepAll {
-    fn key_bytes(&self) -> Option<usize> {
-        None
-    }
-
-    fn combine(&self, _record: &mut [u8], _other: &[u8]) -> Result<()> {
-        Ok(())
-    }
+pub(crate) enum Repeats {
+    /// All stay.
+    Keep,
+    /// One stays; holds the bytes of a record.
+    Drop(usize),
 }
 
-/// Keeps one of equal records; holds their width.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Distinct(pub(crate) usize);
-
-impl Combine for Distinct {
+impl Combine for Repeats {
     fn key_bytes(&self) -> Option<usize> {
-        Some(self.0)
+        match self {
+            Self::Keep => None,
+            Self::Drop(bytes) => Some(*bytes),
+        }
     }
 
     fn combine(&self, _record: &mut [u8], _other: &[u8]) -> Result<()> {
@@ -378,13 +372,12 @@ fn prepare<F: Nand, S: SecureStore>(
 }
 
 fn head_of(record: &[u8]) -> u64 {
-    match record.first_chunk::<8>() {
-        Some(head) => u64::from_be_bytes(*head),
-        None => {
-            let mut head = [0u8; 8];
-            put(&mut head, 0, record);
-            u64::from_be_bytes(head)
-        }
+    if let Some(head) = record.first_chunk::<8>() {
+        u64::from_be_bytes(*head)
+    } else {
+        let mut head = [0u8; 8];
+        put(&mut head, 0, record);
+        u64::from_be_bytes(head)
     }
 }
 

@@ -42,7 +42,7 @@ impl Grouping {
             bytes: key,
         };
         for output in select.outputs.iter() {
-            let bytes = match (output.function, source_kind(select, output)) {
+            let bytes = match (output.function, source_kind(select, *output)) {
                 (Function::Value, _) => 0,
                 (Function::Count, _) | (Function::Sum, ValueType::Real) => NUMBER_BYTES,
                 (Function::Sum, _) => WIDE_BYTES,
@@ -52,7 +52,7 @@ impl Grouping {
             };
             let state = State {
                 function: output.function,
-                kind: source_kind(select, output),
+                kind: source_kind(select, *output),
                 at: u16::try_from(grouping.bytes).unwrap_or(u16::MAX),
                 bytes: u16::try_from(bytes).unwrap_or(u16::MAX),
             };
@@ -101,7 +101,7 @@ impl Grouping {
             let at = usize::from(output.at);
             let kept = part(record, usize::from(state.at), usize::from(state.bytes));
             match (state.function, state.kind) {
-                (Function::Value, _) => put(out, at, self.key_part(select, output, record)),
+                (Function::Value, _) => put(out, at, key_part(select, *output, record)),
                 (Function::Count, _) => put(out, at, &encode_integer(count(kept, 0)?)),
                 (Function::Sum, ValueType::Real) => put(out, at, &encode_real(real(kept))),
                 (Function::Sum, _) => {
@@ -114,19 +114,6 @@ impl Grouping {
             }
         }
         Ok(())
-    }
-
-    /// The value of a grouping column in a group's record.
-    fn key_part<'r>(&self, select: &Select<'_>, output: &Output, record: &'r [u8]) -> &'r [u8] {
-        let mut at = 0;
-        for &number in select.groups.iter() {
-            let bytes = select.source_bytes_of(number);
-            if Some(number) == output.source {
-                return part(record, at, bytes);
-            }
-            at += bytes;
-        }
-        &[]
     }
 }
 
@@ -172,8 +159,21 @@ impl Select<'_> {
     }
 }
 
+/// The value of a grouping column in a group's record.
+fn key_part<'r>(select: &Select<'_>, output: Output, record: &'r [u8]) -> &'r [u8] {
+    let mut at = 0;
+    for &number in select.groups.iter() {
+        let bytes = select.source_bytes_of(number);
+        if Some(number) == output.source {
+            return part(record, at, bytes);
+        }
+        at += bytes;
+    }
+    &[]
+}
+
 /// The type of what an output is made of.
-fn source_kind(select: &Select<'_>, output: &Output) -> ValueType {
+fn source_kind(select: &Select<'_>, output: Output) -> ValueType {
     let source = output
         .source
         .and_then(|number| select.sources.get(usize::from(number)));

@@ -171,7 +171,7 @@ impl<'a> Condition<'a> {
 impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Copies the present value of a column of the row `id`, encoded; `id` is one of the table
     /// that `reach` leads to.
-    pub(crate) fn fetch_value(&mut self, reach: &Reach, id: u32, out: &mut [u8]) -> Result<()> {
+    pub(crate) fn fetch_value(&mut self, reach: Reach, id: u32, out: &mut [u8]) -> Result<()> {
         let table = usize::from(reach.table);
         if reach.column == ID {
             out.copy_from_slice(&encode_integer(i64::from(id)));
@@ -204,7 +204,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 let mut value = [0u8; PAYLOAD_BYTES];
                 let width = usize::from(test.reach.width);
                 let value = value.get_mut(..width).unwrap_or(&mut []);
-                self.fetch_value(&test.reach, id, value)?;
+                self.fetch_value(test.reach, id, value)?;
                 let found = decode(test.reach.kind, part(value, 0, width));
                 Ok(condition.passes(&test, &found))
             }

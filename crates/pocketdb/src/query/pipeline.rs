@@ -10,16 +10,19 @@ use crate::query::select::{Function, Row, Select, Sink};
 use crate::query::stream::Candidates;
 use crate::root::SecureStore;
 use crate::seal::PAYLOAD_BYTES;
-use crate::sort::{Distinct, KeepAll, Sorter};
+use crate::sort::{Repeats, Sorter};
 use crate::store::Store;
 use crate::value::encode_integer;
+
+/// Frames that no stage of a query takes: for pages, and for sorting while all stages wait.
+const LEFT_FRAMES: usize = 4;
 
 /// The stages that a query has.
 struct Pipeline<'q, 'a, K: Sink> {
     select: &'q Select<'a>,
     groups: Option<Sorter<Grouping>>,
-    distinct: Option<Sorter<Distinct>>,
-    order: Option<Sorter<KeepAll>>,
+    /// Order and the dropping of repeated rows are one.
+    order: Option<Sorter<Repeats>>,
     /// Rows still to be passed over, and still to be shown.
     skip: u64,
     left: u64,
@@ -42,38 +45,29 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         candidates: &mut Candidates,
         sink: &mut impl Sink,
     ) -> Result<Told> {
-        let stages = usize::from(select.grouped)
-            + usize::from(select.distinct)
-            + usize::from(!select.order.is_empty());
-        // A third of the frames keeps pages; chunks and stages share the rest.
-        let share = (self.arena.spare() * 2 / 3 / (stages + 1)).max(1);
-        let mut lease = || self.arena.lease(share);
+        let ordered = select.distinct || !select.order.is_empty();
+        let stages = usize::from(select.grouped) + usize::from(ordered);
+        // Some frames keep pages and serve the sorting of large results.
+        let spare = self.arena.spare();
+        let share = (spare.saturating_sub(LEFT_FRAMES) * 2 / 3 / (stages + 1)).max(1);
+        let mut groups = None;
+        if select.grouped {
+            groups = Some(group_sorter(select, self.arena.lease(share)?)?);
+        }
+        let mut order = None;
+        if ordered {
+            order = Some(order_sorter(select, self.arena.lease(share)?)?);
+        }
         let mut pipeline = Pipeline {
-            groups: match select.grouped {
-                true => Some(group_sorter(select, lease()?)?),
-                false => None,
-            },
-            distinct: match select.distinct {
-                true => {
-                    let width = select.output_bytes;
-                    Some(Sorter::new(width, lease()?, Distinct(width))?)
-                }
-                false => None,
-            },
-            order: match select.order.is_empty() {
-                false => {
-                    let width = order_bytes(select) + select.output_bytes;
-                    Some(Sorter::new(width, lease()?, KeepAll)?)
-                }
-                true => None,
-            },
+            groups,
+            order,
             select,
             skip: select.offset,
             left: select.limit.unwrap_or(u64::MAX),
             shown: 0,
             sink,
         };
-        let area = lease()?;
+        let area = self.arena.lease(share)?;
         let mut wanted = usize::MAX;
         if stages == 0 {
             let rows = pipeline.left.saturating_add(pipeline.skip);
@@ -92,6 +86,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 fn group_sorter(select: &Select<'_>, area: Area) -> Result<Sorter<Grouping>> {
     let grouping = Grouping::new(select)?;
     Sorter::new(grouping.bytes.max(1), area, grouping)
+}
+
+fn order_sorter(select: &Select<'_>, area: Area) -> Result<Sorter<Repeats>> {
+    let width = order_bytes(select) + select.output_bytes;
+    let repeats = if select.distinct {
+        Repeats::Drop(width)
+    } else {
+        Repeats::Keep
+    };
+    Sorter::new(width, area, repeats)
 }
 
 fn order_bytes(select: &Select<'_>) -> usize {
@@ -127,17 +131,6 @@ impl<K: Sink> Pipeline<'_, '_, K> {
         store: &mut Store<F, S>,
         record: &[u8],
     ) -> Result<bool> {
-        match &mut self.distinct {
-            Some(distinct) => distinct.push(store, record).map(|()| true),
-            None => self.after_distinct(store, record),
-        }
-    }
-
-    fn after_distinct<F: Nand, S: SecureStore>(
-        &mut self,
-        store: &mut Store<F, S>,
-        record: &[u8],
-    ) -> Result<bool> {
         let Some(order) = &mut self.order else {
             return self.show(record, false);
         };
@@ -153,7 +146,9 @@ impl<K: Sink> Pipeline<'_, '_, K> {
             put(keyed, at, value);
             if key.descending {
                 let copied = keyed.get_mut(at..at + width).unwrap_or(&mut []);
-                copied.iter_mut().for_each(|byte| *byte = !*byte);
+                for byte in copied {
+                    *byte = !*byte;
+                }
             }
             at += width;
         }
@@ -198,15 +193,6 @@ impl<K: Sink> Pipeline<'_, '_, K> {
             while sorted.next(store, record)? {
                 grouping.finish(self.select, record, output)?;
                 if !self.after_groups(store, output)? {
-                    return Ok(());
-                }
-            }
-        }
-        if let Some(distinct) = self.distinct.take() {
-            let mut sorted = distinct.finish(store)?;
-            let record = room(&mut bytes, self.select.output_bytes)?;
-            while sorted.next(store, record)? {
-                if !self.after_distinct(store, record)? {
                     return Ok(());
                 }
             }

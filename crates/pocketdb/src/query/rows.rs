@@ -12,11 +12,11 @@ use crate::flash::Nand;
 use crate::limits::{COLUMNS_MAX, TABLES_MAX};
 use crate::list::List;
 use crate::query::condition::Condition;
-use crate::query::select::Select;
+use crate::query::select::{Select, Source};
 use crate::query::stream::Candidates;
 use crate::root::SecureStore;
 use crate::seal::PAYLOAD_BYTES;
-use crate::sort::{KeepAll, Run, RunWriter, Sorter};
+use crate::sort::{Repeats, Run, RunWriter, Sorter};
 use crate::store::Store;
 use crate::value::encode_integer;
 
@@ -307,24 +307,28 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             )?;
         }
         let list = writer.finish(self)?;
-        self.rows_of_list(select, &reached, &mut chunk, list, rows)
+        // The chunk's frames serve the sorting meanwhile.
+        self.arena.release(area);
+        let mut columns: List<Run, TABLES_MAX> = List::new();
+        for &slot in reached.slots.iter() {
+            let run = self.column_run(select, &reached, slot, list)?;
+            columns.push(run, "the number of tables")?;
+        }
+        let again = self.arena.lease(area.frames())?;
+        debug_assert_eq!(again, area, "the same frames come back");
+        self.rows_of_list(select, &reached, &mut chunk, list, &mut columns, rows)
     }
 
-    /// Fetches a large result table by table.
+    /// Gives the rows of `ids`, whose values of other tables are in `columns`.
     fn rows_of_list(
         &mut self,
         select: &Select<'_>,
         reached: &Reached,
         chunk: &mut Chunk,
-        list: Run,
+        mut ids: Run,
+        columns: &mut [Run],
         rows: &mut impl Rows<F, S>,
     ) -> Result<()> {
-        let mut columns: List<Run, TABLES_MAX> = List::new();
-        for &slot in reached.slots.iter() {
-            let run = self.column_run(select, reached, slot, list)?;
-            columns.push(run, "the number of tables")?;
-        }
-        let mut ids = list;
         loop {
             chunk.count = 0;
             while chunk.count < chunk.room {
@@ -364,7 +368,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         let frames = (self.arena.spare().saturating_sub(4) / 2).max(1);
         let outer = self.arena.lease(frames.min(self.arena.spare()))?;
-        let mut by_id = Sorter::new(PAIR_BYTES, outer, KeepAll)?;
+        let mut by_id = Sorter::new(PAIR_BYTES, outer, Repeats::Keep)?;
         let mut record = [0u8; ID_BYTES * (TABLES_MAX + 1)];
         let record = record.get_mut(..reached.bytes()).unwrap_or(&mut []);
         let mut rank = 0u32;
@@ -377,7 +381,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         let mut by_id = by_id.finish(self)?;
         let inner = self.arena.lease(frames.min(self.arena.spare()))?;
-        let mut by_rank = Sorter::new(4 + width, inner, KeepAll)?;
+        let mut by_rank = Sorter::new(4 + width, inner, Repeats::Keep)?;
         let mut pair = [0u8; PAIR_BYTES];
         let mut bytes = [0u8; PAYLOAD_BYTES];
         let entry = bytes
@@ -412,11 +416,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         for source in select
             .sources
             .iter()
-            .filter(|source| is_stored(source, slot))
+            .filter(|source| is_stored(**source, slot))
         {
             let end = at + usize::from(source.reach.width);
             let value = out.get_mut(at..end).unwrap_or(&mut []);
-            self.fetch_value(&source.reach, id, value)?;
+            self.fetch_value(source.reach, id, value)?;
             at = end;
         }
         Ok(())
@@ -509,7 +513,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 let mut bytes = [0u8; PAYLOAD_BYTES];
                 let width = usize::from(source.reach.width);
                 let value = bytes.get_mut(..width).unwrap_or(&mut []);
-                self.fetch_value(&source.reach, id, value)?;
+                self.fetch_value(source.reach, id, value)?;
                 chunk.put(self, row, chunk.ids + usize::from(source.at), value);
             }
         }
@@ -532,7 +536,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 }
 
 /// Whether a source is a stored value of the table in `slot`.
-fn is_stored(source: &crate::query::select::Source, slot: u8) -> bool {
+fn is_stored(source: Source, slot: u8) -> bool {
     source.reach.slot == slot && source.reach.column != ID
 }
 
@@ -541,6 +545,6 @@ fn stored_bytes(select: &Select<'_>, slot: u8) -> usize {
     let stored = select
         .sources
         .iter()
-        .filter(|source| is_stored(source, slot));
+        .filter(|source| is_stored(**source, slot));
     stored.map(|source| usize::from(source.reach.width)).sum()
 }

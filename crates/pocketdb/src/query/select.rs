@@ -74,15 +74,14 @@ impl Select<'_> {
     /// Adds a source unless it is there; returns its number.
     pub(crate) fn add_source(&mut self, reach: Reach) -> crate::error::Result<u8> {
         let known = self.sources.iter().position(|source| source.reach == reach);
-        let number = match known {
-            Some(number) => number,
-            None => {
-                let at = u16::try_from(self.row_bytes).unwrap_or(u16::MAX);
-                self.sources
-                    .push(Source { reach, at }, "the number of columns of a query")?;
-                self.row_bytes += usize::from(reach.width);
-                self.sources.len() - 1
-            }
+        let number = if let Some(number) = known {
+            number
+        } else {
+            let at = u16::try_from(self.row_bytes).unwrap_or(u16::MAX);
+            self.sources
+                .push(Source { reach, at }, "the number of columns of a query")?;
+            self.row_bytes += usize::from(reach.width);
+            self.sources.len() - 1
         };
         Ok(u8::try_from(number).unwrap_or(u8::MAX))
     }

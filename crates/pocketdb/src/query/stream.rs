@@ -12,7 +12,7 @@ use crate::list::List;
 use crate::query::condition::{Comparison, Condition, Node, Test};
 use crate::root::SecureStore;
 use crate::seal::KeyHash;
-use crate::sort::{Distinct, Run, RunWriter, Sorter, ascending, descending};
+use crate::sort::{Repeats, Run, RunWriter, Sorter, ascending, descending};
 use crate::store::Store;
 use crate::value::{Value, encode};
 
@@ -96,11 +96,6 @@ impl Candidates {
             .get(usize::from(number))
             .copied()
             .unwrap_or_default()
-    }
-
-    /// Whether every row of the table is a candidate.
-    pub(crate) fn is_scan(&self) -> bool {
-        matches!(self.branch(self.root), Branch::Every)
     }
 
     /// The next candidate below those before.
@@ -273,14 +268,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let Some(id) = id_of(value) else {
                 return candidates.add_stream(Source::Nothing);
             };
-            let stream = self.from_index(index, &id.to_le_bytes())?;
+            let stream = self.index_source(index, &id.to_le_bytes())?;
             return candidates.add_stream(stream);
         }
         // What the column could never hold is nowhere.
         if encode(value, key).is_err() {
             return candidates.add_stream(Source::Nothing);
         }
-        let stream = self.from_index(index, key)?;
+        let stream = self.index_source(index, key)?;
         let branch = candidates.add_stream(stream)?;
         if !self.summary.has_updates(usize::from(test.reach.table)) {
             return Ok(branch);
@@ -295,7 +290,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    fn from_index(&mut self, index: usize, key: &[u8]) -> Result<Source> {
+    fn index_source(&mut self, index: usize, key: &[u8]) -> Result<Source> {
         let entry = self.catalogue.index(index)?;
         let table = usize::from(entry.table);
         Ok(Source::Index(FromIndex {
@@ -315,7 +310,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         );
         let mut updates = self.updates_to(target, column, key)?;
         let area = self.arena.lease(SORT_FRAMES.min(self.arena.spare()))?;
-        let mut sorter = Sorter::new(4, area, Distinct(4))?;
+        let mut sorter = Sorter::new(4, area, Repeats::Drop(4))?;
         while let Some(update) = self.next_found(&mut updates)? {
             if let Some(id) = self.updated_row(update, target, column)? {
                 self.push_leading_to(table, test.reach.slot, id, &mut sorter)?;
@@ -332,14 +327,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         table: usize,
         slot: u8,
         id: u32,
-        sorter: &mut Sorter<Distinct>,
+        sorter: &mut Sorter<Repeats>,
     ) -> Result<()> {
         if slot == OWN {
             return sorter.push(self, &descending(id));
         }
         let missing = Error::Limit("the number of indexes");
         let index = self.catalogue.find_index(table, slot, ID).ok_or(missing)?;
-        let mut source = self.from_index(index, &id.to_le_bytes())?;
+        let mut source = self.index_source(index, &id.to_le_bytes())?;
         while let Some(found) = self.next_of(&mut source)? {
             sorter.push(self, &descending(found))?;
         }
@@ -347,7 +342,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Writes what was sorted to a list; nothing when there was nothing.
-    fn list_of(&mut self, sorter: Sorter<Distinct>) -> Result<Option<Run>> {
+    fn list_of(&mut self, sorter: Sorter<Repeats>) -> Result<Option<Run>> {
         if sorter.pushed == 0 {
             return Ok(None);
         }
@@ -379,17 +374,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn next_from_index(&mut self, from: &mut FromIndex) -> Result<Option<u32>> {
-        let cursor = match &mut from.cursor {
-            Some(cursor) => cursor,
-            None => {
-                let id = from.below - 1;
-                if id > self.placed(usize::from(from.table)) {
-                    from.below = id;
-                    return Ok(Some(id));
-                }
-                let cursor = self.cursor(usize::from(from.number), from.hash, id)?;
-                from.cursor.insert(cursor)
+        let cursor = if let Some(cursor) = &mut from.cursor {
+            cursor
+        } else {
+            let id = from.below - 1;
+            if id > self.placed(usize::from(from.table)) {
+                from.below = id;
+                return Ok(Some(id));
             }
+            let cursor = self.cursor(usize::from(from.number), from.hash, id)?;
+            from.cursor.insert(cursor)
         };
         self.advance(cursor)
     }

@@ -124,9 +124,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             return wrong(&parser, "no transaction is open");
         }
         self.in_transaction = false;
-        match commit {
-            true => self.commit()?,
-            false => self.rollback()?,
+        if commit {
+            self.commit()?;
+        } else {
+            self.rollback()?;
         }
         Ok(Outcome::Transaction)
     }

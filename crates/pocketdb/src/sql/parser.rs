@@ -27,6 +27,32 @@ pub(crate) struct Bound<'a> {
     pub(crate) joined: bool,
 }
 
+/// Whether a condition may join tables where it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Joins {
+    #[default]
+    Allowed,
+    Refused,
+}
+
+/// Where a part of a condition stands.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    /// Whether its opposite is meant.
+    negated: bool,
+    joins: Joins,
+}
+
+impl Place {
+    /// The place behind a `NOT`.
+    fn negation(self) -> Self {
+        Self {
+            negated: !self.negated,
+            joins: Joins::Refused,
+        }
+    }
+}
+
 /// Reads a statement.
 #[derive(Debug)]
 pub(crate) struct Parser<'a, 'c> {
@@ -283,23 +309,21 @@ impl<'a, 'c> Parser<'a, 'c> {
     /// A condition, joined by AND to what `condition` requires already.
     pub(crate) fn condition(&mut self, condition: &mut Condition<'a>) -> Result<()> {
         // The conjuncts of the topmost level may join tables; those further in may not.
-        let node = self.disjunction(condition, false, true)?;
+        let node = self.disjunction(condition, Place::default())?;
         condition.require(node)
     }
 
-    fn disjunction(
-        &mut self,
-        condition: &mut Condition<'a>,
-        negated: bool,
-        mut joins: bool,
-    ) -> Result<u16> {
-        joins &= !self.has_or_ahead()?;
-        let mut node = self.conjunction(condition, negated, joins)?;
+    fn disjunction(&mut self, condition: &mut Condition<'a>, mut place: Place) -> Result<u16> {
+        if self.has_or_ahead()? {
+            place.joins = Joins::Refused;
+        }
+        let mut node = self.conjunction(condition, place)?;
         while self.pass("OR")? {
-            let next = self.conjunction(condition, negated, false)?;
-            node = condition.add(match negated {
-                true => Node::And(node, next),
-                false => Node::Or(node, next),
+            let next = self.conjunction(condition, place)?;
+            node = condition.add(if place.negated {
+                Node::And(node, next)
+            } else {
+                Node::Or(node, next)
             })?;
         }
         Ok(node)
@@ -329,34 +353,29 @@ impl<'a, 'c> Parser<'a, 'c> {
         }
     }
 
-    fn conjunction(
-        &mut self,
-        condition: &mut Condition<'a>,
-        negated: bool,
-        joins: bool,
-    ) -> Result<u16> {
-        let mut node = self.factor(condition, negated, joins)?;
+    fn conjunction(&mut self, condition: &mut Condition<'a>, place: Place) -> Result<u16> {
+        let mut node = self.factor(condition, place)?;
         while self.pass("AND")? {
-            let next = self.factor(condition, negated, joins)?;
-            node = condition.add(match negated {
-                true => Node::Or(node, next),
-                false => Node::And(node, next),
+            let next = self.factor(condition, place)?;
+            node = condition.add(if place.negated {
+                Node::Or(node, next)
+            } else {
+                Node::And(node, next)
             })?;
         }
         Ok(node)
     }
 
-    fn factor(&mut self, condition: &mut Condition<'a>, negated: bool, joins: bool) -> Result<u16> {
+    fn factor(&mut self, condition: &mut Condition<'a>, place: Place) -> Result<u16> {
         if self.pass("NOT")? {
-            return self.deeper(|parser| parser.factor(condition, !negated, false));
+            return self.deeper(|parser| parser.factor(condition, place.negation()));
         }
         if self.pass("(")? {
-            let node =
-                self.deeper(|parser| parser.disjunction(condition, negated, joins && !negated))?;
+            let node = self.deeper(|parser| parser.disjunction(condition, place))?;
             self.expect(")")?;
             return Ok(node);
         }
-        self.test(condition, negated, joins)
+        self.test(condition, place)
     }
 
     fn deeper(&mut self, read: impl FnOnce(&mut Self) -> Result<u16>) -> Result<u16> {
@@ -369,14 +388,14 @@ impl<'a, 'c> Parser<'a, 'c> {
         Ok(node)
     }
 
-    fn test(&mut self, condition: &mut Condition<'a>, negated: bool, joins: bool) -> Result<u16> {
+    fn test(&mut self, condition: &mut Condition<'a>, place: Place) -> Result<u16> {
         self.refuse(&["EXISTS", "CASE", "SELECT"])?;
         let at = self.tokens.at;
         let (bound, column) = self.column()?;
         let opposite = self.pass("NOT")?;
         let comparison = self.comparison()?;
         if comparison == Comparison::Equal && !opposite && self.is_name() && !self.is("NULL") {
-            return self.join(condition, (bound, column), at, joins && !negated);
+            return self.join(condition, (bound, column), at, place.joins);
         }
         let reach = self.reach(&bound, column)?;
         let first = u16::try_from(condition.values.len()).unwrap_or(u16::MAX);
@@ -398,9 +417,10 @@ impl<'a, 'c> Parser<'a, 'c> {
             _ => self.keep_value(condition, reach.kind)?,
         }
         let count = condition.values.len() - usize::from(first);
-        let comparison = match negated != opposite {
-            true => comparison.negated(),
-            false => comparison,
+        let comparison = if negated == opposite {
+            comparison
+        } else {
+            comparison.negated()
         };
         condition.add_test(Test {
             reach,
@@ -447,7 +467,7 @@ impl<'a, 'c> Parser<'a, 'c> {
         condition: &mut Condition<'a>,
         left: (Bound<'a>, usize),
         at: usize,
-        joins: bool,
+        joins: Joins,
     ) -> Result<u16> {
         let right = self.column()?;
         let error = |what: &str| {
@@ -459,7 +479,7 @@ impl<'a, 'c> Parser<'a, 'c> {
         let Some(target) = self.joined(left, right)?.or(self.joined(right, left)?) else {
             return error("columns can only be compared along a foreign key");
         };
-        if !joins {
+        if joins == Joins::Refused {
             return error("a join inside OR or NOT is not supported");
         }
         for bound in self.tables.iter_mut() {

@@ -222,7 +222,7 @@ impl<'a> Parser<'a, '_> {
                 if self.pass("AS")? || self.is_name() {
                     item.title = Title::Text(self.name()?);
                 }
-                self.add_item(query, &item)?;
+                add_item(query, &item)?;
             }
             if !self.pass(",")? {
                 query.select.shown = query.select.outputs.len();
@@ -248,7 +248,7 @@ impl<'a> Parser<'a, '_> {
         Ok(Some(bound))
     }
 
-    fn all_columns(&mut self, bound: &Bound<'a>, query: &mut Query<'a>) -> Result<()> {
+    fn all_columns(&self, bound: &Bound<'a>, query: &mut Query<'a>) -> Result<()> {
         for column in 0..self.catalogue.columns_of(bound.table).count() {
             let reach = self.reach(bound, column)?;
             let item = Item {
@@ -256,18 +256,9 @@ impl<'a> Parser<'a, '_> {
                 source: Some(query.select.add_source(reach)?),
                 title: Title::Column(bound.table, column),
             };
-            self.add_item(query, &item)?;
+            add_item(query, &item)?;
         }
         Ok(())
-    }
-
-    fn add_item(&self, query: &mut Query<'a>, item: &Item<'a>) -> Result<u8> {
-        let number = query.select.add_output(item.function, item.source)?;
-        query.select.grouped |= item.function != Function::Value;
-        query
-            .titles
-            .push(item.title, "the number of columns of a query")?;
-        Ok(number)
     }
 
     fn item(&mut self, select: &mut Select<'a>) -> Result<Item<'a>> {
@@ -435,7 +426,7 @@ impl<'a> Parser<'a, '_> {
             title: Title::Hidden,
             ..item
         };
-        self.add_item(query, &hidden)
+        add_item(query, &hidden)
     }
 
     /// The output whose alias stands here.
@@ -507,4 +498,13 @@ impl<'a> Parser<'a, '_> {
         let stored = !matches!(entry.kind, Kind::Position | Kind::Reference);
         Ok(stored && !entry.unique)
     }
+}
+
+fn add_item<'a>(query: &mut Query<'a>, item: &Item<'a>) -> Result<u8> {
+    let number = query.select.add_output(item.function, item.source)?;
+    query.select.grouped |= item.function != Function::Value;
+    query
+        .titles
+        .push(item.title, "the number of columns of a query")?;
+    Ok(number)
 }

@@ -120,11 +120,6 @@ impl<'a> Tokens<'a> {
         self.text.get(from..self.at).unwrap_or("").trim_end()
     }
 
-    /// What follows the present word.
-    pub(crate) fn rest(&self) -> &'a str {
-        self.text.get(self.at..).unwrap_or("")
-    }
-
     fn remaining(&self) -> &'a str {
         self.text.get(self.next..).unwrap_or("")
     }
