@@ -163,12 +163,14 @@ impl<C: Combine> Sorter<C> {
             writer.copy(store, self.area, at)?;
         }
         self.count = 0;
+        store.effort.runs += 1;
         let run = writer.finish(store)?;
         self.runs.push(run, "the number of sorted runs")
     }
 
     /// Merges as many of the first runs as there are frames for into one.
     fn merge_some<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<()> {
+        store.effort.merges += 1;
         let fan_in = (store.arena.spare() + 2).saturating_sub(MERGE_SPARE).max(2);
         let taken = fan_in.min(self.runs.len());
         let mut inputs: List<Run, RUNS_MAX> = List::new();

@@ -17,6 +17,7 @@ use crate::root::{
     write_record,
 };
 use crate::seal::{CipherCounters, PageIdentity, ROLE_DATA, Seal};
+use crate::sql::explain::Effort;
 use crate::window::{Window, placed_in};
 
 /// Operations since the store was opened.
@@ -64,6 +65,8 @@ pub struct Store<F: Nand, S: SecureStore> {
     pub(crate) summary: Summary,
     /// Whether a statement began a transaction.
     pub(crate) in_transaction: bool,
+    /// What the present statement did beside reading.
+    pub(crate) effort: Effort,
     pub(crate) root_writes: u64,
     pub(crate) plan: Plan,
     poisoned: bool,
@@ -117,6 +120,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 pages: 0,
             },
             in_transaction: false,
+            effort: Effort::default(),
             root_writes: 0,
             poisoned: false,
             flash,

@@ -32,6 +32,22 @@ pub(crate) enum Comparison {
 }
 
 impl Comparison {
+    /// Its sign.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Equal => "=",
+            Self::NotEqual => "<>",
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+            Self::Between => "BETWEEN",
+            Self::NotBetween => "NOT BETWEEN",
+            Self::Among => "IN",
+            Self::NotAmong => "NOT IN",
+        }
+    }
+
     /// What holds exactly when this does not.
     pub(crate) fn negated(self) -> Self {
         match self {

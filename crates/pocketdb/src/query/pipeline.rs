@@ -30,21 +30,14 @@ struct Pipeline<'q, 'a, K: Sink> {
     sink: &'q mut K,
 }
 
-/// What a query did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Told {
-    /// Rows shown.
-    pub(crate) rows: u64,
-}
-
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Runs a query and gives its rows to `sink`.
+    /// Runs a query and gives its rows to `sink`; returns how many.
     pub(crate) fn run_select(
         &mut self,
         select: &Select<'_>,
         candidates: &mut Candidates,
         sink: &mut impl Sink,
-    ) -> Result<Told> {
+    ) -> Result<u64> {
         let ordered = select.distinct || !select.order.is_empty();
         let stages = usize::from(select.grouped) + usize::from(ordered);
         // Some frames keep pages and serve the sorting of large results.
@@ -78,8 +71,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         self.arena.release(area);
         pipeline.finish(self)?;
-        let rows = pipeline.shown;
-        Ok(Told { rows })
+        Ok(pipeline.shown)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod change;
 mod create;
+pub(crate) mod explain;
 mod parser;
 mod select;
 mod token;
@@ -76,6 +77,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let query = parser.select()?;
             parser.end()?;
             return self.run_query(&query, sink).map(Outcome::Shown);
+        }
+        if parser.pass("EXPLAIN")? {
+            parser.expect("SELECT")?;
+            let query = parser.select()?;
+            parser.end()?;
+            return self.run_explain(&query, sink).map(Outcome::Shown);
         }
         if parser.pass("INSERT")? {
             let insertion = parser.insertion()?;
@@ -159,6 +166,6 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         sink.begin(&headings)?;
         let select = &query.select;
         let mut candidates = self.candidates(select.table, &select.condition)?;
-        Ok(self.run_select(select, &mut candidates, sink)?.rows)
+        self.run_select(select, &mut candidates, sink)
     }
 }

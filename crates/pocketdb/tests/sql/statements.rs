@@ -342,3 +342,26 @@ fn a_transaction_is_made_as_a_whole_or_not_at_all() {
         ["Ada"]
     );
 }
+
+#[test]
+fn an_explanation_names_indexes_passes_and_transfers() {
+    let mut pair = shop();
+    let text = "EXPLAIN SELECT COUNT(*) FROM visit, person WHERE visit.person = person.name \
+                AND age = 30 AND day > 1";
+    let lines = texts(&pair.own(text).unwrap().1);
+    assert_eq!(lines[0], "root visit, 3 rows");
+    assert_eq!(lines[1], "person.age =: by index person.age -> visit");
+    assert_eq!(lines[2], "visit.day >: row by row");
+    assert_eq!(lines[3], "result 1 rows");
+    assert!(lines[4].starts_with("sorting 0 runs"), "{}", lines[4]);
+    assert!(lines[5].contains("page reads"), "{}", lines[5]);
+    let by_id = texts(&pair.own("EXPLAIN SELECT day FROM visit, person WHERE visit.person = person.name AND person.id = 1").unwrap().1);
+    assert_eq!(by_id[1], "person.id =: by index person.id -> visit");
+    let own_id = texts(
+        &pair
+            .own("EXPLAIN SELECT name FROM person WHERE id = 1")
+            .unwrap()
+            .1,
+    );
+    assert_eq!(own_id[1], "person.id =: by position");
+}
