@@ -417,7 +417,7 @@ impl<'a, 'c> Parser<'a, 'c> {
             _ => self.keep_value(condition, reach.kind)?,
         }
         let count = condition.values.len() - usize::from(first);
-        let comparison = if negated == opposite {
+        let comparison = if place.negated == opposite {
             comparison
         } else {
             comparison.negated()

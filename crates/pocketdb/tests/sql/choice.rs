@@ -33,6 +33,10 @@ impl Choice {
 }
 
 /// The seed of a test: the one in the environment, or a fixed one; it is printed.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test is repeated with the seed it printed"
+)]
 pub(crate) fn seed(default: u64) -> u64 {
     let given = std::env::var("PROBITY_SEED")
         .ok()

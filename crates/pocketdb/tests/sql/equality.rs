@@ -1,4 +1,4 @@
-//! On random snowflakes, after random changes, every query has the answer that SQLite gives.
+//! On random snowflakes, after random changes, every query has the answer that `SQLite` gives.
 
 use crate::choice::{Choice, seed};
 use crate::pair::Pair;
@@ -56,9 +56,10 @@ impl Round {
 /// Inserts a row to a random table, most often to the last.
 fn insert(schema: &Schema, state: &mut State, pair: &mut Pair, choice: &mut Choice) {
     let last = schema.tables.len() - 1;
-    let number = match choice.percent(50) {
-        true => last,
-        false => choice.below(last + 1),
+    let number = if choice.percent(50) {
+        last
+    } else {
+        choice.below(last + 1)
     };
     let table = &schema.tables[number];
     let mut values = vec![format!("{}", state.ids[number] + 1)];
@@ -127,20 +128,22 @@ fn change(schema: &Schema, state: &mut State, pair: &mut Pair, choice: &mut Choi
             .collect();
         let column = *choice.of(&plain);
         let value = column.literal(choice);
-        let wanted = match choice.percent(60) {
-            true => format!("id = {}", choice.below(state.ids[number] + 1)),
-            false => {
+        let wanted = if choice.percent(60) {
+            format!("id = {}", choice.below(state.ids[number] + 1))
+        } else {
+            {
                 let by = *choice.of(&plain);
                 format!("{} = {}", by.name, by.literal(choice))
             }
         };
         let delete = choice.percent(40) && (number > 0 || choice.percent(30));
-        let text = match delete {
-            true => format!("DELETE FROM {} WHERE {wanted} AND id > 20", table.name),
-            false => format!(
+        let text = if delete {
+            format!("DELETE FROM {} WHERE {wanted} AND id > 20", table.name)
+        } else {
+            format!(
                 "UPDATE {} SET {} = {value} WHERE {wanted}",
                 table.name, column.name
-            ),
+            )
         };
         pair.change(&text);
     }

@@ -1,4 +1,9 @@
-//! Statements: the same answers as SQLite, and everything else refused by name.
+//! Statements: the same answers as `SQLite`, and everything else refused by name.
+
+#![expect(
+    clippy::format_push_string,
+    reason = "statements are put together piece by piece"
+)]
 
 #[cfg(test)]
 mod choice;

@@ -1,4 +1,4 @@
-//! This engine and SQLite side by side, told the same and asked the same.
+//! This engine and `SQLite` side by side, told the same and asked the same.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 

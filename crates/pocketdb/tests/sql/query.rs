@@ -74,12 +74,12 @@ impl Draft<'_> {
         let mut conditions = Vec::new();
         let comma = choice.percent(50);
         for &table in &self.tables[1..] {
-            let links = self.tables.iter().filter_map(|&from| {
+            let mut links = self.tables.iter().filter_map(|&from| {
                 let (column, key) = self.schema.link(from, table)?;
                 let own = self.name((from, Some(column)));
                 Some(format!("{own} = {}.{key}", name(table)))
             });
-            let link = links.last().unwrap();
+            let link = links.next_back().unwrap();
             if comma {
                 text += &format!(", {}", name(table));
                 conditions.push(link);
@@ -121,9 +121,10 @@ pub(crate) fn random(schema: &Schema, choice: &mut Choice) -> Query {
         let depth = choice.below(3);
         conditions.push(format!("({})", draft.condition(choice, depth)));
     }
-    let conditions = match conditions.is_empty() {
-        true => String::new(),
-        false => format!(" WHERE {}", conditions.join(" AND ")),
+    let conditions = if conditions.is_empty() {
+        String::new()
+    } else {
+        format!(" WHERE {}", conditions.join(" AND "))
     };
     match choice.below(10) {
         0..=2 => groups(&draft, &from, &conditions, choice),
@@ -153,9 +154,10 @@ fn rows(draft: &Draft<'_>, from: &str, conditions: &str, choice: &mut Choice) ->
         for &column in &ordered_by {
             let direction = choice.of(&["", " ASC", " DESC"]);
             let by_number = choice.percent(30);
-            let name = match by_number {
-                true => format!("{}", column + 1),
-                false => shown[column].clone(),
+            let name = if by_number {
+                format!("{}", column + 1)
+            } else {
+                shown[column].clone()
             };
             keys.push(format!("{name}{direction}"));
         }
@@ -185,23 +187,26 @@ fn groups(draft: &Draft<'_>, from: &str, conditions: &str, choice: &mut Choice) 
         }
     }
     let mut shown = keys.clone();
-    for _ in 0..1 + choice.below(3) {
+    for _ in 0..=choice.below(3) {
         let chosen = *choice.of(&columns);
         let name = draft.name(chosen);
         let text = chosen.1.is_some_and(|column| column.kind == Type::Text);
-        let function = match text {
-            true => *choice.of(&["COUNT", "MIN", "MAX"]),
-            false => *choice.of(&["COUNT", "MIN", "MAX", "SUM", "AVG"]),
+        let function = if text {
+            *choice.of(&["COUNT", "MIN", "MAX"])
+        } else {
+            *choice.of(&["COUNT", "MIN", "MAX", "SUM", "AVG"])
         };
-        shown.push(match choice.percent(20) {
-            true => "COUNT(*)".to_owned(),
-            false => format!("{function}({name})"),
+        shown.push(if choice.percent(20) {
+            "COUNT(*)".to_owned()
+        } else {
+            format!("{function}({name})")
         });
     }
     let mut ordered_by = Vec::new();
-    let mut tail = match keys.is_empty() {
-        true => String::new(),
-        false => format!(" GROUP BY {}", keys.join(", ")),
+    let mut tail = if keys.is_empty() {
+        String::new()
+    } else {
+        format!(" GROUP BY {}", keys.join(", "))
     };
     if !keys.is_empty() && choice.percent(50) {
         ordered_by = (0..keys.len()).collect();

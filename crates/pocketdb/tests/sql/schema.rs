@@ -6,6 +6,8 @@ const WORDS: [&str; 12] = [
     "ada", "bob", "cyd", "dan", "eve", "O'Brien", "zoe", "", "a b", "VAL_10", "VAL_9", "nine",
 ];
 
+const STORED: [&str; 3] = ["", " STORED AS ROWS", " STORED AS COLUMNS"];
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Type {
     Integer,
@@ -62,7 +64,7 @@ impl Schema {
                     columns.push(reference(&tables, target, choice));
                 }
             }
-            for _ in 0..1 + choice.below(4) {
+            for _ in 0..=choice.below(4) {
                 columns.push(stored(columns.len(), choice));
             }
             if choice.percent(25) {
@@ -80,13 +82,13 @@ impl Schema {
                 name: format!("t{number}"),
                 columns,
                 closure,
-                stored: *choice.of(&["", " STORED AS ROWS", " STORED AS COLUMNS"]),
+                stored: STORED[choice.below(STORED.len())],
             });
         }
         Self { tables }
     }
 
-    /// `CREATE TABLE` for this engine and for SQLite.
+    /// `CREATE TABLE` for this engine and for `SQLite`.
     pub(crate) fn create(&self, number: usize) -> [String; 2] {
         let table = &self.tables[number];
         let mut own = vec!["id INTEGER PRIMARY KEY".to_owned()];
