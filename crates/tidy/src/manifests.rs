@@ -24,7 +24,7 @@ pub const HOMES: [(&str, &[&str]); 9] = [
     ("zstd-safe", &["probity-format", "probity-bench"]),
     ("lz4_flex", &["probity-format", "probity-bench"]),
     ("redb", &["probity-proxy", "probity-http"]),
-    ("rusqlite", &["probity-disguise"]),
+    ("rusqlite", &["probity-disguise", "probity-pocketdb"]),
     ("mysql", &["probity-disguise"]),
     ("postgres", &["probity-disguise"]),
     ("clap", &["probity-cli", "probity-bench"]),
