@@ -180,7 +180,7 @@ fn keys_and_values_that_break_a_rule_are_refused_by_name() {
 const REFUSED: [(&str, usize, &str); 29] = [
     ("CHOOSE 1", 0, "this statement is not supported"),
     ("SELECT name FROM persons", 17, "there is no table persons"),
-    ("SELECT town FROM person", 7, "there is no column town"),
+    ("SELECT mail FROM person", 7, "there is no column mail"),
     (
         "SELECT name FROM person WHERE name LIKE 'A%'",
         35,
