@@ -1,0 +1,1 @@
+//! How a key-value store lives inside the process.
