@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use redb::{
     AccessGuard, ReadableTable as _, ReadableTableMetadata as _, StorageError, Table,
-    TableDefinition, TableHandle as _, WriteTransaction,
+    TableDefinition, WriteTransaction,
 };
 
 use crate::fail::Fail;
@@ -14,37 +14,55 @@ use crate::siphash::siphash;
 
 type Bytes = &'static [u8];
 type BytesTable<'txn> = Table<'txn, Bytes, Bytes>;
+type Definition = TableDefinition<'static, Bytes, Bytes>;
 type Guards<'a> = (AccessGuard<'a, Bytes>, AccessGuard<'a, Bytes>);
 
 /// The keys of each database: hash and key, to the key's record.
-const KEYS: [TableDefinition<'_, Bytes, Bytes>; DATABASES] = [
-    TableDefinition::new("keys.0"),
-    TableDefinition::new("keys.1"),
-    TableDefinition::new("keys.2"),
-    TableDefinition::new("keys.3"),
-    TableDefinition::new("keys.4"),
-    TableDefinition::new("keys.5"),
-    TableDefinition::new("keys.6"),
-    TableDefinition::new("keys.7"),
-    TableDefinition::new("keys.8"),
-    TableDefinition::new("keys.9"),
-    TableDefinition::new("keys.10"),
-    TableDefinition::new("keys.11"),
-    TableDefinition::new("keys.12"),
-    TableDefinition::new("keys.13"),
-    TableDefinition::new("keys.14"),
-    TableDefinition::new("keys.15"),
+const KEYS: [Definition; DATABASES] = [
+    Definition::new("keys.0"),
+    Definition::new("keys.1"),
+    Definition::new("keys.2"),
+    Definition::new("keys.3"),
+    Definition::new("keys.4"),
+    Definition::new("keys.5"),
+    Definition::new("keys.6"),
+    Definition::new("keys.7"),
+    Definition::new("keys.8"),
+    Definition::new("keys.9"),
+    Definition::new("keys.10"),
+    Definition::new("keys.11"),
+    Definition::new("keys.12"),
+    Definition::new("keys.13"),
+    Definition::new("keys.14"),
+    Definition::new("keys.15"),
+];
+/// The keys that expire of each database: deadline and key.
+const DEADLINES: [Definition; DATABASES] = [
+    Definition::new("deadlines.0"),
+    Definition::new("deadlines.1"),
+    Definition::new("deadlines.2"),
+    Definition::new("deadlines.3"),
+    Definition::new("deadlines.4"),
+    Definition::new("deadlines.5"),
+    Definition::new("deadlines.6"),
+    Definition::new("deadlines.7"),
+    Definition::new("deadlines.8"),
+    Definition::new("deadlines.9"),
+    Definition::new("deadlines.10"),
+    Definition::new("deadlines.11"),
+    Definition::new("deadlines.12"),
+    Definition::new("deadlines.13"),
+    Definition::new("deadlines.14"),
+    Definition::new("deadlines.15"),
 ];
 /// Id, hash and member, to the field's value or the member's score.
-const ELEMENTS: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("elements");
+const ELEMENTS: Definition = Definition::new("elements");
 /// Id, score and member of sorted sets; the value marks a score of minus zero.
-const SCORES: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("scores");
+const SCORES: Definition = Definition::new("scores");
 /// Id and place, to the element of a list or the chunk of a string.
-const ITEMS: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("items");
-/// Deadline, database, hash and key of the keys that expire.
-const DEADLINES: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("deadlines");
+const ITEMS: Definition = Definition::new("items");
 /// Id of a removed value, to its kind: rows that are still to be removed.
-const REMOVED: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("removed");
+const REMOVED: Definition = Definition::new("removed");
 /// Facts about the store itself.
 const FACTS: TableDefinition<'_, &'static str, u64> = TableDefinition::new("facts");
 
@@ -62,17 +80,54 @@ pub(crate) struct Facts {
     ids_end: u64,
 }
 
+/// A table that is opened when it is first looked at.
+struct LazyTable<'txn> {
+    transaction: &'txn WriteTransaction,
+    definition: Definition,
+    cell: OnceCell<BytesTable<'txn>>,
+}
+
 /// The tables within one transaction.
 pub(crate) struct Rows<'txn> {
     transaction: &'txn WriteTransaction,
-    keys: [OnceCell<BytesTable<'txn>>; DATABASES],
-    elements: BytesTable<'txn>,
-    scores: BytesTable<'txn>,
-    items: BytesTable<'txn>,
-    deadlines: BytesTable<'txn>,
-    removed: BytesTable<'txn>,
+    keys: [LazyTable<'txn>; DATABASES],
+    deadlines: [LazyTable<'txn>; DATABASES],
+    elements: LazyTable<'txn>,
+    scores: LazyTable<'txn>,
+    items: LazyTable<'txn>,
+    removed: LazyTable<'txn>,
     facts: &'txn mut Facts,
     changed: bool,
+}
+
+impl<'txn> LazyTable<'txn> {
+    const fn new(transaction: &'txn WriteTransaction, definition: Definition) -> Self {
+        Self {
+            transaction,
+            definition,
+            cell: OnceCell::new(),
+        }
+    }
+
+    fn table(&self) -> Result<&BytesTable<'txn>, Fail> {
+        if let Some(table) = self.cell.get() {
+            return Ok(table);
+        }
+        let table = self.transaction.open_table(self.definition)?;
+        Ok(self.cell.get_or_init(|| table))
+    }
+
+    fn table_mut(&mut self) -> Result<&mut BytesTable<'txn>, Fail> {
+        self.table()?;
+        let table = self.cell.get_mut();
+        table.ok_or_else(|| Fail::broken("a table just opened"))
+    }
+
+    fn clear(&mut self) -> Result<(), Fail> {
+        drop(self.cell.take());
+        self.transaction.delete_table(self.definition)?;
+        Ok(())
+    }
 }
 
 /// A row of a value, without the id and the hash or score before what it is called.
@@ -133,21 +188,19 @@ impl Facts {
 }
 
 impl<'txn> Rows<'txn> {
-    pub(crate) fn open(
-        transaction: &'txn WriteTransaction,
-        facts: &'txn mut Facts,
-    ) -> Result<Self, Fail> {
-        Ok(Self {
+    pub(crate) fn new(transaction: &'txn WriteTransaction, facts: &'txn mut Facts) -> Self {
+        let lazy = |definition| LazyTable::new(transaction, definition);
+        Self {
             transaction,
-            keys: Default::default(),
-            elements: transaction.open_table(ELEMENTS)?,
-            scores: transaction.open_table(SCORES)?,
-            items: transaction.open_table(ITEMS)?,
-            deadlines: transaction.open_table(DEADLINES)?,
-            removed: transaction.open_table(REMOVED)?,
+            keys: KEYS.map(lazy),
+            deadlines: DEADLINES.map(lazy),
+            elements: lazy(ELEMENTS),
+            scores: lazy(SCORES),
+            items: lazy(ITEMS),
+            removed: lazy(REMOVED),
             facts,
             changed: false,
-        })
+        }
     }
 
     /// Whether anything was written.
@@ -214,13 +267,8 @@ impl<'txn> Rows<'txn> {
     /// Forgets all keys of a database; their values' rows stay.
     pub(crate) fn clear_keys(&mut self, db: usize) -> Result<(), Fail> {
         self.changed = true;
-        if let Some(cell) = self.keys.get_mut(db) {
-            drop(cell.take());
-        }
-        if let Some(definition) = KEYS.get(db) {
-            self.transaction.delete_table(*definition)?;
-        }
-        Ok(())
+        of_database_mut(&mut self.keys, db)?.clear()?;
+        of_database_mut(&mut self.deadlines, db)?.clear()
     }
 
     /// Forgets everything in every database.
@@ -228,90 +276,74 @@ impl<'txn> Rows<'txn> {
         for db in 0..DATABASES {
             self.clear_keys(db)?;
         }
-        for table in [
-            &mut self.elements,
-            &mut self.scores,
-            &mut self.items,
-            &mut self.deadlines,
-            &mut self.removed,
-        ] {
-            table.retain(|_, _| false)?;
-        }
-        Ok(())
+        self.elements.clear()?;
+        self.scores.clear()?;
+        self.items.clear()?;
+        self.removed.clear()
     }
 
     // Deadlines.
 
-    pub(crate) fn put_deadline(&mut self, deadline: u64, db: usize, key: &[u8]) -> Result<(), Fail> {
-        let row = self.deadline_row(deadline, db, key);
+    pub(crate) fn put_deadline(&mut self, db: usize, deadline: u64, key: &[u8]) -> Result<(), Fail> {
         self.changed = true;
-        self.deadlines.insert(row.as_slice(), &[][..])?;
+        let table = of_database_mut(&mut self.deadlines, db)?.table_mut()?;
+        table.insert(deadline_row(deadline, key).as_slice(), &[][..])?;
         Ok(())
     }
 
     pub(crate) fn remove_deadline(
         &mut self,
-        deadline: u64,
         db: usize,
+        deadline: u64,
         key: &[u8],
     ) -> Result<(), Fail> {
-        let row = self.deadline_row(deadline, db, key);
         self.changed = true;
-        self.deadlines.remove(row.as_slice())?;
+        let table = of_database_mut(&mut self.deadlines, db)?.table_mut()?;
+        table.remove(deadline_row(deadline, key).as_slice())?;
         Ok(())
     }
 
-    /// The earliest keys whose deadline has come, at most `most` of them.
-    pub(crate) fn due(&self, now: u64, most: usize) -> Result<Vec<(usize, Vec<u8>)>, Fail> {
+    /// The keys of a database whose deadline has come, at most `most` of them, the earliest first.
+    pub(crate) fn due(&self, db: usize, now: u64, most: usize) -> Result<Vec<Vec<u8>>, Fail> {
         let end = now.saturating_add(1).to_be_bytes();
+        let table = of_database(&self.deadlines, db)?.table()?;
         let mut due = Vec::new();
-        for row in self.deadlines.range::<&[u8]>(..end.as_slice())?.take(most) {
+        for row in table.range::<&[u8]>(..end.as_slice())?.take(most) {
             let (row, _) = row?;
-            let row = row.value();
-            let db = row.get(ID_BYTES).copied().map(usize::from);
-            if let (Some(db), Some(key)) = (db, row.get(ID_BYTES + 1..)) {
-                due.push((db, key.to_vec()));
-            }
+            due.push(row.value().get(ID_BYTES..).unwrap_or_default().to_vec());
         }
         Ok(due)
     }
 
     /// How many keys of a database have a deadline.
-    pub(crate) fn deadlines_of(&self, db: usize) -> Result<u64, Fail> {
-        let mut count = 0;
-        for row in self.deadlines.range::<&[u8]>(..)? {
-            let (row, _) = row?;
-            count += u64::from(row.value().get(ID_BYTES).map(|byte| usize::from(*byte)) == Some(db));
-        }
-        Ok(count)
+    pub(crate) fn deadlines_len(&self, db: usize) -> Result<u64, Fail> {
+        Ok(of_database(&self.deadlines, db)?.table()?.len()?)
     }
 
     // Fields of hashes, members of sets and sorted sets.
 
     pub(crate) fn element(&self, id: u64, name: &[u8]) -> Result<Option<Vec<u8>>, Fail> {
         let row = self.named(Some(id), name);
-        Ok(self
-            .elements
-            .get(row.as_slice())?
+        Ok(self.elements.table()?.get(row.as_slice())?
             .map(|value| value.value().to_vec()))
     }
 
     pub(crate) fn has_element(&self, id: u64, name: &[u8]) -> Result<bool, Fail> {
         let row = self.named(Some(id), name);
-        Ok(self.elements.get(row.as_slice())?.is_some())
+        Ok(self.elements.table()?.get(row.as_slice())?.is_some())
     }
 
     /// Whether the element is new.
     pub(crate) fn put_element(&mut self, id: u64, name: &[u8], value: &[u8]) -> Result<bool, Fail> {
         let row = self.named(Some(id), name);
         self.changed = true;
-        Ok(self.elements.insert(row.as_slice(), value)?.is_none())
+        Ok(self.elements.table_mut()?.insert(row.as_slice(), value)?.is_none())
     }
 
     /// The value it had.
     pub(crate) fn remove_element(&mut self, id: u64, name: &[u8]) -> Result<Option<Vec<u8>>, Fail> {
         let row = self.named(Some(id), name);
-        let removed = self.elements.remove(row.as_slice())?;
+        let removed = self.elements.table_mut()?.remove(row.as_slice())?;
         let removed = removed.map(|value| value.value().to_vec());
         self.changed |= removed.is_some();
         Ok(removed)
@@ -323,7 +355,7 @@ impl<'txn> Rows<'txn> {
         id: u64,
         hash: u64,
     ) -> Result<impl Iterator<Item = Result<Row<'_>, Fail>>, Fail> {
-        rows(&self.elements, placed(id, hash, &[]), id)
+        rows(self.elements.table()?, placed(id, hash, &[]), id)
     }
 
     // The order of sorted sets.
@@ -336,14 +368,14 @@ impl<'txn> Rows<'txn> {
             b""
         };
         self.changed = true;
-        self.scores.insert(row.as_slice(), mark)?;
+        self.scores.table_mut()?.insert(row.as_slice(), mark)?;
         Ok(())
     }
 
     pub(crate) fn remove_score(&mut self, id: u64, score: f64, name: &[u8]) -> Result<(), Fail> {
         let row = placed(id, place_of_score(score), name);
         self.changed = true;
-        self.scores.remove(row.as_slice())?;
+        self.scores.table_mut()?.remove(row.as_slice())?;
         Ok(())
     }
 
@@ -357,7 +389,7 @@ impl<'txn> Rows<'txn> {
             || id.to_be_bytes().to_vec(),
             |(score, name)| placed(id, place_of_score(score), name),
         );
-        rows(&self.scores, start, id)
+        rows(self.scores.table()?, start, id)
     }
 
     /// The members of a sorted set before `end`, for going backwards.
@@ -368,7 +400,7 @@ impl<'txn> Rows<'txn> {
     ) -> Result<impl DoubleEndedIterator<Item = Result<Row<'_>, Fail>>, Fail> {
         let start = id.to_be_bytes();
         let end = placed(id, place_of_score(end.0), end.1);
-        let range = self.scores.range::<&[u8]>(start.as_slice()..end.as_slice())?;
+        let range = self.scores.table()?.range::<&[u8]>(start.as_slice()..end.as_slice())?;
         Ok(range.map(row))
     }
 
@@ -376,23 +408,21 @@ impl<'txn> Rows<'txn> {
 
     pub(crate) fn item(&self, id: u64, place: u64) -> Result<Option<Vec<u8>>, Fail> {
         let row = placed(id, place, &[]);
-        Ok(self
-            .items
-            .get(row.as_slice())?
+        Ok(self.items.table()?.get(row.as_slice())?
             .map(|value| value.value().to_vec()))
     }
 
     pub(crate) fn put_item(&mut self, id: u64, place: u64, value: &[u8]) -> Result<(), Fail> {
         let row = placed(id, place, &[]);
         self.changed = true;
-        self.items.insert(row.as_slice(), value)?;
+        self.items.table_mut()?.insert(row.as_slice(), value)?;
         Ok(())
     }
 
     pub(crate) fn remove_item(&mut self, id: u64, place: u64) -> Result<Option<Vec<u8>>, Fail> {
         let row = placed(id, place, &[]);
         self.changed = true;
-        let removed = self.items.remove(row.as_slice())?;
+        let removed = self.items.table_mut()?.remove(row.as_slice())?;
         Ok(removed.map(|value| value.value().to_vec()))
     }
 
@@ -402,7 +432,7 @@ impl<'txn> Rows<'txn> {
         id: u64,
         place: u64,
     ) -> Result<impl DoubleEndedIterator<Item = Result<Row<'_>, Fail>>, Fail> {
-        rows(&self.items, placed(id, place, &[]), id)
+        rows(self.items.table()?, placed(id, place, &[]), id)
     }
 
     // Removing whole values.
@@ -411,7 +441,7 @@ impl<'txn> Rows<'txn> {
     pub(crate) fn remove_later(&mut self, body: &Body) -> Result<(), Fail> {
         self.changed = true;
         let id = body.id.to_be_bytes();
-        self.removed.insert(id.as_slice(), &[body.kind.code()][..])?;
+        self.removed.table_mut()?.insert(id.as_slice(), &[body.kind.code()][..])?;
         Ok(())
     }
 
@@ -422,7 +452,7 @@ impl<'txn> Rows<'txn> {
         };
         let count = self.remove_rows(id, kind, most)?;
         if count < most {
-            self.removed.remove(id.to_be_bytes().as_slice())?;
+            self.removed.table_mut()?.remove(id.to_be_bytes().as_slice())?;
         }
         self.changed = true;
         Ok(count.max(1))
@@ -432,17 +462,17 @@ impl<'txn> Rows<'txn> {
     pub(crate) fn remove_rows(&mut self, id: u64, kind: Kind, most: usize) -> Result<usize, Fail> {
         self.changed = true;
         Ok(match kind {
-            Kind::Text | Kind::List => drain(&mut self.items, id, most)?,
-            Kind::Hash | Kind::Set => drain(&mut self.elements, id, most)?,
+            Kind::Text | Kind::List => drain(self.items.table_mut()?, id, most)?,
+            Kind::Hash | Kind::Set => drain(self.elements.table_mut()?, id, most)?,
             Kind::SortedSet => {
-                let count = drain(&mut self.elements, id, most)?;
-                count.max(drain(&mut self.scores, id, most)?)
+                let count = drain(self.elements.table_mut()?, id, most)?;
+                count.max(drain(self.scores.table_mut()?, id, most)?)
             }
         })
     }
 
     fn first_removed(&self) -> Result<Option<(u64, Kind)>, Fail> {
-        let Some((id, kind)) = self.removed.first()? else {
+        let Some((id, kind)) = self.removed.table()?.first()? else {
             return Ok(None);
         };
         let id = number(id.value());
@@ -465,28 +495,26 @@ impl<'txn> Rows<'txn> {
         }
     }
 
-    fn deadline_row(&self, deadline: u64, db: usize, key: &[u8]) -> Vec<u8> {
-        let db = u8::try_from(db).unwrap_or_default();
-        [&deadline.to_be_bytes()[..], &[db], key].concat()
-    }
-
     fn keys(&self, db: usize) -> Result<&BytesTable<'txn>, Fail> {
-        let missing = || Fail::broken("the number of a database");
-        let cell = self.keys.get(db).ok_or_else(missing)?;
-        if let Some(table) = cell.get() {
-            return Ok(table);
-        }
-        let definition = KEYS.get(db).ok_or_else(missing)?;
-        let table = self.transaction.open_table(*definition)?;
-        Ok(cell.get_or_init(|| table))
+        of_database(&self.keys, db)?.table()
     }
 
     fn keys_mut(&mut self, db: usize) -> Result<&mut BytesTable<'txn>, Fail> {
-        self.keys(db)?;
         self.changed = true;
-        let cell = self.keys.get_mut(db).and_then(OnceCell::get_mut);
-        cell.ok_or_else(|| Fail::broken("the number of a database"))
+        of_database_mut(&mut self.keys, db)?.table_mut()
     }
+}
+
+fn of_database<T>(tables: &[T; DATABASES], db: usize) -> Result<&T, Fail> {
+    tables.get(db).ok_or_else(|| Fail::broken("the number of a database"))
+}
+
+fn of_database_mut<T>(tables: &mut [T; DATABASES], db: usize) -> Result<&mut T, Fail> {
+    tables.get_mut(db).ok_or_else(|| Fail::broken("the number of a database"))
+}
+
+fn deadline_row(deadline: u64, key: &[u8]) -> Vec<u8> {
+    [&deadline.to_be_bytes(), key].concat()
 }
 
 /// A key of a database and its record.
