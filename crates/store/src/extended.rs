@@ -31,6 +31,8 @@ pub(crate) enum Extended {
 }
 
 impl Extended {
+    pub(crate) const ZERO: Self = zero(false);
+
     /// Reads a number as the C library does, without spaces around it; no NaN, nothing out of range.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         if text.len() > TEXT_BYTES_MAX {
@@ -49,7 +51,7 @@ impl Extended {
             Some(digits) => hexadecimal_number(digits, negative)?,
             None => decimal_number(unsigned, negative)?,
         };
-        matches!(number, Self::Finite { .. }).then_some(number)
+        Some(number)
     }
 
     /// The sum, rounded to even; none where it is infinite or no number.

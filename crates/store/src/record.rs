@@ -13,10 +13,22 @@ pub(crate) struct Record {
 /// A value, or where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Value {
-    /// A string that is kept here; `edited` says that it was changed in place, for OBJECT ENCODING.
-    Short { bytes: Vec<u8>, edited: bool },
+    /// A string that is kept here.
+    Short { bytes: Vec<u8>, form: Form },
     /// Rows elsewhere.
     Rows(Body),
+}
+
+/// How Redis would keep a short string, which OBJECT ENCODING tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Form {
+    /// By its content: a number, or text.
+    #[default]
+    Plain,
+    /// Text, even if it reads as a number.
+    Text,
+    /// Text that was changed in place.
+    Edited,
 }
 
 /// What the rows of a value are.
@@ -49,6 +61,7 @@ pub(crate) const LIST_MIDDLE: u64 = 1 << 63;
 
 const SHORT: u8 = 0;
 const FLAG: u8 = 0x80;
+const TEXT_FLAG: u8 = 0x40;
 const HEAD_BYTES: usize = 9;
 
 impl Kind {
@@ -106,11 +119,17 @@ impl Record {
 
     /// Writes the record as it stands in the file, see docs/store.md.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        let (code, flag) = match &self.value {
-            Value::Short { edited, .. } => (SHORT, *edited),
-            Value::Rows(body) => (body.kind.code(), body.large),
-        };
-        out.push(code | if flag { FLAG } else { 0 });
+        out.push(match &self.value {
+            Value::Short { form, .. } => {
+                SHORT
+                    | match form {
+                        Form::Plain => 0,
+                        Form::Text => TEXT_FLAG,
+                        Form::Edited => FLAG,
+                    }
+            }
+            Value::Rows(body) => body.kind.code() | if body.large { FLAG } else { 0 },
+        });
         out.extend_from_slice(&self.deadline.unwrap_or_default().to_be_bytes());
         match &self.value {
             Value::Short { bytes, .. } => out.extend_from_slice(bytes),
@@ -128,10 +147,14 @@ impl Record {
         let (code, deadline) = head.split_first().ok_or_else(broken)?;
         let deadline = number(deadline).ok_or_else(broken)?;
         let flag = code & FLAG != 0;
-        let value = match code & !FLAG {
+        let value = match code & !(FLAG | TEXT_FLAG) {
             SHORT => Value::Short {
                 bytes: rest.to_vec(),
-                edited: flag,
+                form: match (flag, code & TEXT_FLAG != 0) {
+                    (true, _) => Form::Edited,
+                    (false, true) => Form::Text,
+                    (false, false) => Form::Plain,
+                },
             },
             code => {
                 let kind = Kind::of_code(code).ok_or_else(broken)?;
@@ -178,14 +201,14 @@ mod tests {
                 Some(5),
                 Value::Short {
                     bytes: b"abc".to_vec(),
-                    edited: true,
+                    form: Form::Edited,
                 },
             ),
             (
                 None,
                 Value::Short {
                     bytes: Vec::new(),
-                    edited: false,
+                    form: Form::Text,
                 },
             ),
         ] {
