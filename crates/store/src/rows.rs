@@ -1,21 +1,18 @@
 //! The tables of the file, and the rows in them.
 
-use std::cell::OnceCell;
-
 use redb::{
-    AccessGuard, ReadableTable as _, ReadableTableMetadata as _, StorageError, Table,
-    TableDefinition, WriteTransaction,
+    ReadableTable as _, ReadableTableMetadata as _, TableDefinition, WriteTransaction,
 };
 
 use crate::fail::Fail;
 use crate::limits::DATABASES;
 use crate::record::{Body, Kind, Record, number};
 use crate::siphash::siphash;
+use crate::table::{
+    BytesTable, Definition, ID_BYTES, KeyRow, LazyTable, Row, copy, drain, place_of_score, placed, row,
+    rows,
+};
 
-type Bytes = &'static [u8];
-type BytesTable<'txn> = Table<'txn, Bytes, Bytes>;
-type Definition = TableDefinition<'static, Bytes, Bytes>;
-type Guards<'a> = (AccessGuard<'a, Bytes>, AccessGuard<'a, Bytes>);
 
 /// The keys of each database: hash and key, to the key's record.
 const KEYS: [Definition; DATABASES] = [
@@ -80,13 +77,6 @@ pub(crate) struct Facts {
     ids_end: u64,
 }
 
-/// A table that is opened when it is first looked at.
-struct LazyTable<'txn> {
-    transaction: &'txn WriteTransaction,
-    definition: Definition,
-    cell: OnceCell<BytesTable<'txn>>,
-}
-
 /// The tables within one transaction.
 pub(crate) struct Rows<'txn> {
     transaction: &'txn WriteTransaction,
@@ -98,72 +88,6 @@ pub(crate) struct Rows<'txn> {
     removed: LazyTable<'txn>,
     facts: &'txn mut Facts,
     changed: bool,
-}
-
-impl<'txn> LazyTable<'txn> {
-    const fn new(transaction: &'txn WriteTransaction, definition: Definition) -> Self {
-        Self {
-            transaction,
-            definition,
-            cell: OnceCell::new(),
-        }
-    }
-
-    fn table(&self) -> Result<&BytesTable<'txn>, Fail> {
-        if let Some(table) = self.cell.get() {
-            return Ok(table);
-        }
-        let table = self.transaction.open_table(self.definition)?;
-        Ok(self.cell.get_or_init(|| table))
-    }
-
-    fn table_mut(&mut self) -> Result<&mut BytesTable<'txn>, Fail> {
-        self.table()?;
-        let table = self.cell.get_mut();
-        table.ok_or_else(|| Fail::broken("a table just opened"))
-    }
-
-    fn clear(&mut self) -> Result<(), Fail> {
-        drop(self.cell.take());
-        self.transaction.delete_table(self.definition)?;
-        Ok(())
-    }
-}
-
-/// A row of a value, without the id and the hash or score before what it is called.
-pub(crate) struct Row<'a> {
-    key: AccessGuard<'a, Bytes>,
-    value: AccessGuard<'a, Bytes>,
-}
-
-/// What the id, and the hash, score or place behind it take of a row's key, in bytes.
-const PREFIX_BYTES: usize = 16;
-const ID_BYTES: usize = 8;
-
-impl Row<'_> {
-    /// Member, field, or nothing for an item.
-    pub(crate) fn name(&self) -> &[u8] {
-        self.key.value().get(PREFIX_BYTES..).unwrap_or_default()
-    }
-
-    pub(crate) fn value(&self) -> &[u8] {
-        self.value.value()
-    }
-
-    /// The hash, score or place as a number.
-    pub(crate) fn place(&self) -> u64 {
-        let place = self.key.value().get(ID_BYTES..PREFIX_BYTES);
-        place.and_then(number).unwrap_or_default()
-    }
-
-    /// The score, of a row of scores.
-    pub(crate) fn score(&self) -> f64 {
-        if self.value().is_empty() {
-            score_of_place(self.place())
-        } else {
-            -0.0
-        }
-    }
 }
 
 impl Facts {
@@ -258,10 +182,7 @@ impl<'txn> Rows<'txn> {
     ) -> Result<impl Iterator<Item = Result<KeyRow<'_>, Fail>>, Fail> {
         let start = hash.to_be_bytes();
         let range = self.keys(db)?.range::<&[u8]>(start.as_slice()..)?;
-        Ok(range.map(|row| {
-            let (key, value) = row?;
-            Ok(KeyRow { key, value })
-        }))
+        Ok(range.map(KeyRow::new))
     }
 
     /// Forgets all keys of a database; their values' rows stay.
@@ -471,6 +392,19 @@ impl<'txn> Rows<'txn> {
         })
     }
 
+    /// Copies the rows of a value under another id.
+    pub(crate) fn copy_rows(&mut self, body: &Body, id: u64) -> Result<(), Fail> {
+        self.changed = true;
+        match body.kind {
+            Kind::Text | Kind::List => copy(self.items.table_mut()?, body.id, id),
+            Kind::Hash | Kind::Set => copy(self.elements.table_mut()?, body.id, id),
+            Kind::SortedSet => {
+                copy(self.elements.table_mut()?, body.id, id)?;
+                copy(self.scores.table_mut()?, body.id, id)
+            }
+        }
+    }
+
     fn first_removed(&self) -> Result<Option<(u64, Kind)>, Fail> {
         let Some((id, kind)) = self.removed.table()?.first()? else {
             return Ok(None);
@@ -517,103 +451,3 @@ fn deadline_row(deadline: u64, key: &[u8]) -> Vec<u8> {
     [&deadline.to_be_bytes(), key].concat()
 }
 
-/// A key of a database and its record.
-pub(crate) struct KeyRow<'a> {
-    key: AccessGuard<'a, Bytes>,
-    value: AccessGuard<'a, Bytes>,
-}
-
-impl KeyRow<'_> {
-    pub(crate) fn key(&self) -> &[u8] {
-        self.key.value().get(ID_BYTES..).unwrap_or_default()
-    }
-
-    pub(crate) fn hash(&self) -> u64 {
-        let hash = self.key.value().get(..ID_BYTES);
-        hash.and_then(number).unwrap_or_default()
-    }
-
-    pub(crate) fn record(&self) -> Result<Record, Fail> {
-        Record::decode(self.value.value())
-    }
-}
-
-/// A score as a number whose order is that of the scores; both zeros are one.
-pub(crate) fn place_of_score(score: f64) -> u64 {
-    let bits = if score == 0.0 { 0 } else { score.to_bits() };
-    if bits >> 63 == 0 {
-        bits | 1 << 63
-    } else {
-        !bits
-    }
-}
-
-fn score_of_place(place: u64) -> f64 {
-    f64::from_bits(if place >> 63 == 1 {
-        place & !(1 << 63)
-    } else {
-        !place
-    })
-}
-
-fn placed(id: u64, place: u64, name: &[u8]) -> Vec<u8> {
-    let mut row = Vec::with_capacity(PREFIX_BYTES + name.len());
-    row.extend_from_slice(&id.to_be_bytes());
-    row.extend_from_slice(&place.to_be_bytes());
-    row.extend_from_slice(name);
-    row
-}
-
-fn rows<'a>(
-    table: &'a BytesTable<'_>,
-    start: Vec<u8>,
-    id: u64,
-) -> Result<impl DoubleEndedIterator<Item = Result<Row<'a>, Fail>>, Fail> {
-    let end = id.saturating_add(1).to_be_bytes();
-    let range = table.range::<&[u8]>(start.as_slice()..end.as_slice())?;
-    Ok(range.map(row))
-}
-
-fn row(guards: Result<Guards<'_>, StorageError>) -> Result<Row<'_>, Fail> {
-    let (key, value) = guards?;
-    Ok(Row { key, value })
-}
-
-/// Removes at most `most` rows that begin with `id`; how many were removed.
-fn drain(table: &mut BytesTable<'_>, id: u64, most: usize) -> Result<usize, Fail> {
-    let (start, end) = (id.to_be_bytes(), id.saturating_add(1).to_be_bytes());
-    let range = start.as_slice()..end.as_slice();
-    let mut count = 0;
-    let removed = table.extract_from_if::<&[u8], _>(range, |_, _| true)?;
-    for row in removed.take(most) {
-        row?;
-        count += 1;
-    }
-    Ok(count)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn places_are_ordered_as_scores_are() {
-        let scores = [
-            f64::NEG_INFINITY,
-            -1e300,
-            -1.5,
-            -5e-324,
-            0.0,
-            5e-324,
-            1.0,
-            f64::INFINITY,
-        ];
-        for pair in scores.windows(2) {
-            assert!(place_of_score(pair[0]) < place_of_score(pair[1]));
-        }
-        for score in scores {
-            assert_eq!(score_of_place(place_of_score(score)), score);
-        }
-        assert_eq!(place_of_score(-0.0), place_of_score(0.0));
-    }
-}

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::fail::Fail;
-use crate::limits::{ROWS_AT_ONCE_MAX, SWEEP_ROWS_MAX};
+use crate::limits::{CHUNK_BYTES, DATABASES, ROWS_AT_ONCE_MAX, SWEEP_ROWS_MAX};
 use crate::random::Random;
 use crate::record::{Body, Kind, LIST_MIDDLE, Record, Value};
 use crate::rows::Rows;
+use crate::store::Sync;
 
 /// What outlives a transaction and belongs to no client.
 #[derive(Debug, Default)]
@@ -16,6 +17,7 @@ pub(crate) struct Shared {
     pub(crate) random: Random,
     pub(crate) watched: Watched,
     pub(crate) totals: Totals,
+    pub(crate) sync: Sync,
 }
 
 /// What INFO tells.
@@ -258,11 +260,7 @@ impl Space<'_> {
 
     /// Removes every key of the database.
     pub(crate) fn clear(&mut self) -> Result<(), Fail> {
-        for key in self.shared.watched.keys_of(self.db) {
-            if self.rows.record(self.db, &key)?.is_some() {
-                self.touch(&key);
-            }
-        }
+        self.touch_all()?;
         let mut bodies = Vec::new();
         for row in self.rows.keys_from(self.db, 0)? {
             if let Value::Rows(body) = row?.record()?.value {
@@ -275,11 +273,30 @@ impl Space<'_> {
         self.rows.clear_keys(self.db)
     }
 
+    /// Removes every key of every database.
+    pub(crate) fn clear_all(&mut self) -> Result<(), Fail> {
+        for db in 0..DATABASES {
+            self.db = db;
+            self.touch_all()?;
+        }
+        self.rows.clear_all()
+    }
+
+    /// Touches the watched keys of the database that are there.
+    fn touch_all(&mut self) -> Result<(), Fail> {
+        for key in self.shared.watched.keys_of(self.db) {
+            if self.rows.record(self.db, &key)?.is_some() {
+                self.touch(&key);
+            }
+        }
+        Ok(())
+    }
+
     /// Removes keys that have expired and rows of removed values, a bounded number of them; whether
     /// there is more to do.
     pub(crate) fn sweep(&mut self) -> Result<bool, Fail> {
         let mut left = SWEEP_ROWS_MAX;
-        for db in 0..crate::limits::DATABASES {
+        for db in 0..DATABASES {
             self.db = db;
             for key in self.rows.due(db, self.now, left)? {
                 // Finding what has expired removes it.
@@ -319,7 +336,7 @@ impl Space<'_> {
 /// At most how many rows a value has in one table.
 const fn rows_of(body: &Body) -> u64 {
     match body.kind {
-        Kind::Text => body.count / crate::limits::CHUNK_BYTES + 1,
+        Kind::Text => body.count / CHUNK_BYTES + 1,
         _ => body.count,
     }
 }
