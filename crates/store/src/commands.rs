@@ -45,6 +45,12 @@ impl Commands {
         self.queue.push_back(command);
     }
 
+    /// Moves all of `other` to the end.
+    pub fn append(&mut self, other: &mut Self) {
+        self.bytes = self.bytes.saturating_add(std::mem::take(&mut other.bytes));
+        self.queue.append(&mut other.queue);
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.queue.len()

@@ -107,6 +107,8 @@ impl Arguments {
 #[derive(Debug)]
 pub struct CommandScanner {
     limits: Limits,
+    /// Whether every argument is kept whole.
+    whole: bool,
     state: State,
     line: Vec<u8>,
     left: u64,
@@ -129,12 +131,38 @@ impl CommandScanner {
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
+            whole: false,
             state: State::Start,
             line: Vec::new(),
             left: 0,
             arguments: Arguments::default(),
             digest: None,
         }
+    }
+
+    /// A scanner that keeps every argument whole, for whoever carries out the commands.
+    pub fn keeping_all(limits: Limits) -> Self {
+        Self {
+            whole: true,
+            ..Self::new(limits)
+        }
+    }
+
+    /// What Redis answers, before it closes the connection, to the line that was refused last.
+    pub fn complaint(&self, error: RespError) -> String {
+        let counting = self.state == State::CountLine;
+        let reason = match error {
+            RespError::LineTooLong(_) => match self.state {
+                State::CountLine => "too big mbulk count string".to_owned(),
+                State::BulkLine => "too big bulk count string".to_owned(),
+                _ => "too big inline request".to_owned(),
+            },
+            RespError::NotBulk(byte) => format!("expected '$', got '{}'", char::from(byte)),
+            RespError::Quotes => "unbalanced quotes in request".to_owned(),
+            _ if counting => "invalid multibulk length".to_owned(),
+            _ => "invalid bulk length".to_owned(),
+        };
+        format!("ERR Protocol error: {reason}")
     }
 
     /// The arguments of the command that was completed last.
@@ -314,7 +342,7 @@ impl CommandScanner {
     }
 
     fn bytes_to_keep(&mut self, length: u64, may_be_key: &impl Fn(&Arguments) -> bool) -> u64 {
-        if length <= SHORT_BYTES {
+        if self.whole || length <= SHORT_BYTES {
             return length;
         }
         if !may_be_key(&self.arguments) {

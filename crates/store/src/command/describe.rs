@@ -29,7 +29,7 @@ static DESCRIBED: LazyLock<BTreeMap<&'static str, Facts>> = LazyLock::new(|| {
     let mut described = BTreeMap::new();
     for line in FACTS.lines() {
         let mut words = line.split(' ');
-        let fields = std::array::from_fn(|_| words.next().unwrap_or_default());
+        let fields: [&str; 7] = std::array::from_fn(|_| words.next().unwrap_or_default());
         let [name, ..] = fields;
         let facts = Facts {
             fields,
