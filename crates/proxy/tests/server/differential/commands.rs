@@ -1,0 +1,104 @@
+//! The templates: every command the store knows, how often it is drawn, and how replies are compared.
+
+/// How two replies are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// Byte for byte.
+    Exactly,
+    /// As sets.
+    Unordered,
+    /// As sets of pairs.
+    Pairs,
+    /// Integers that may differ by so much, because time passes.
+    Near(i64),
+    /// Kind and length only: what comes is drawn by chance.
+    Shape,
+    /// A cursor and a set.
+    Scan,
+    /// A cursor and a set of pairs.
+    ScanPairs,
+}
+
+use How::{Exactly, Near, Pairs, Scan, ScanPairs, Shape, Unordered};
+
+pub type Template = (u32, How, &'static str);
+
+pub const STRINGS: &[Template] = &[
+    (30, Exactly, "GET {s}"),
+    (30, Exactly, "SET {s} {v}"),
+    (20, Exactly, "SET {s} {v} ?NX|XX ?GET ?EX+{seconds}|PX+{milliseconds}|EXAT+{at}|PXAT+{atms}|KEEPTTL"),
+    (3, Exactly, "SET {s} {v} EX|PX|EXAT|PXAT {wrongtime}"),
+    (3, Exactly, "SET {s} {v} ?NX ?XX ?GET ?KEEPTTL ?EX+{seconds} ?PX+{milliseconds} ?PERSIST"),
+    (5, Exactly, "SETNX {s} {v}"),
+    (5, Exactly, "SETEX {s} {seconds} {v}"),
+    (5, Exactly, "PSETEX {s} {milliseconds} {v}"),
+    (2, Exactly, "SETEX|PSETEX {s} {wrongtime} {v}"),
+    (5, Exactly, "GETSET {s} {v}"),
+    (5, Exactly, "GETDEL {s}"),
+    (8, Exactly, "GETEX {s} ?EX+{seconds}|PX+{milliseconds}|EXAT+{at}|PXAT+{atms}|PERSIST"),
+    (3, Exactly, "GETEX {s} EXAT|PXAT|EX|PX {wrongtime}|1"),
+    (8, Exactly, "MGET {k}*"),
+    (8, Exactly, "MSET {s}+{v}*"),
+    (5, Exactly, "MSETNX {s}+{v}*"),
+    (12, Exactly, "APPEND {s} {v}"),
+    (5, Exactly, "STRLEN {s}"),
+    (10, Exactly, "INCR|DECR {s}"),
+    (10, Exactly, "INCRBY|DECRBY {s} {i}"),
+    (12, Exactly, "INCRBYFLOAT {s} {f}"),
+    (10, Exactly, "GETRANGE|SUBSTR {s} {i} {i}"),
+    (8, Exactly, "SETRANGE {s} {n}|{bit}|{i}|2040|33000 {v}"),
+    (8, Exactly, "SETBIT {s} {bit}|{i}|20000|600000 0|1|2|x"),
+    (5, Exactly, "GETBIT {s} {bit}|{i}|20000"),
+    (8, Exactly, "BITCOUNT {s} ?{i}+{i}|{i}+{i}+BIT|{i}+{i}+BYTE|{i}|{n}+{bit}+BIT"),
+];
+
+pub const KEYS: &[Template] = &[
+    (10, Exactly, "DEL|UNLINK {k}*"),
+    (5, Exactly, "EXISTS|TOUCH {k}*"),
+    (8, Exactly, "TYPE {k}"),
+    (3, Unordered, "KEYS {pattern}"),
+    (4, Scan, "SCAN 0 COUNT 1000 ?MATCH+{pattern} ?TYPE+string|TYPE+zset|TYPE+HASH|TYPE+none"),
+    (2, Exactly, "SCAN x|1x|-|99999999999999999999"),
+    (1, Exactly, "SCAN 0 COUNT 0|-1|x"),
+    (6, Exactly, "RENAME|RENAMENX {k} {k}"),
+    (6, Exactly, "COPY {k} {k} ?DB+{db} ?REPLACE"),
+    (2, Shape, "RANDOMKEY"),
+    (3, Exactly, "DBSIZE"),
+    (8, Exactly, "EXPIRE {k} {seconds} ?NX|XX|GT|LT"),
+    (8, Exactly, "PEXPIRE {k} {milliseconds} ?NX|XX|GT|LT"),
+    (8, Exactly, "EXPIREAT {k} {at} ?NX|XX|GT|LT"),
+    (8, Exactly, "PEXPIREAT {k} {atms} ?NX|XX|GT|LT"),
+    (2, Exactly, "EXPIRE|PEXPIRE|EXPIREAT|PEXPIREAT {k} {past} ?NX|XX|GT|LT"),
+    (2, Exactly, "EXPIRE|PEXPIRE|EXPIREAT|PEXPIREAT {k} {seconds}|x|9223372036854775807|-9223372036854775807 NX|GT|LT|XX|YY NX|GT|LT|XX"),
+    (8, Near(60), "TTL|EXPIRETIME {k}"),
+    (8, Near(60_000), "PTTL|PEXPIRETIME {k}"),
+    (6, Exactly, "PERSIST {k}"),
+    (8, Exactly, "OBJECT ENCODING {k}"),
+    (1, Exactly, "OBJECT {m} {k}"),
+];
+
+pub const SERVER: &[Template] = &[
+    (2, Exactly, "PING ?{v}"),
+    (2, Exactly, "ECHO {v}"),
+    (8, Exactly, "SELECT {db}"),
+    (1, Exactly, "FLUSHDB ?SYNC|ASYNC|x"),
+    (1, Exactly, "FLUSHALL ?SYNC|ASYNC|x"),
+    (2, Exactly, "CLIENT SETNAME a|b|bad+name"),
+    (2, Exactly, "CLIENT GETNAME"),
+    (1, Exactly, "CLIENT NO-EVICT on|off|x"),
+    (1, Exactly, "CLIENT SETINFO lib-name x"),
+    (1, Exactly, "CLIENT|CONFIG|OBJECT"),
+    (1, Exactly, "AUTH x"),
+    (1, Exactly, "AUTH default|nobody x"),
+    (1, Exactly, "HELLO 4|x|1"),
+    (1, Exactly, "HELLO 2 {v}"),
+    (2, Exactly, "NOSUCH|X {v}*"),
+    (1, Exactly, "UNWATCH"),
+    (1, Exactly, "EXEC|DISCARD"),
+    (1, Pairs, "CONFIG GET databases|DATABASES|maxmemory|proto-max-bulk-len|nothing|maxmemory-p*"),
+    (1, Exactly, "COMMAND LIST FILTERBY"),
+    (1, Exactly, "COMMAND COUNT x"),
+];
+
+/// All families with how much of the whole each makes.
+pub const FAMILIES: &[(u32, &[Template])] = &[(30, STRINGS), (25, KEYS), (5, SERVER)];
