@@ -46,6 +46,11 @@ impl Fail {
         Self::said("ERR value is not an integer or out of range")
     }
 
+    pub(crate) fn out_of_bounds(least: i64, most: i64) -> Self {
+        let text = format!("ERR value is out of range, value must between {least} and {most}");
+        Self::said(&text)
+    }
+
     pub(crate) fn not_float() -> Self {
         Self::said("ERR value is not a valid float")
     }

@@ -134,7 +134,8 @@ fn select(call: &mut Call<'_, '_>) -> Result<(), Fail> {
 pub(super) fn database(text: &[u8]) -> Result<usize, Fail> {
     let number = parse_integer(text).ok_or_else(Fail::not_integer)?;
     if i32::try_from(number).is_err() {
-        return Err(Fail::not_integer());
+        let (least, most) = (i32::MIN, i32::MAX);
+        return Err(Fail::out_of_bounds(least.into(), most.into()));
     }
     let number = usize::try_from(number).ok();
     number

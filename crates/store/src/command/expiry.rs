@@ -33,7 +33,10 @@ fn conditions(call: &Call<'_, '_>) -> Result<Conditions, Fail> {
             b"xx" => conditions.some_already = true,
             b"gt" => conditions.later = true,
             b"lt" => conditions.earlier = true,
-            _ => return Err(Fail::Said([b"ERR Unsupported option ", *word].concat())),
+            _ => {
+                let shown = super::c_string(word, usize::MAX);
+                return Err(Fail::Said([b"ERR Unsupported option ", shown].concat()));
+            }
         }
     }
     if conditions.none_yet && (conditions.some_already || conditions.later || conditions.earlier) {

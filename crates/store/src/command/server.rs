@@ -156,16 +156,22 @@ fn config_get(call: &mut Call<'_, '_>) -> Result<(), Fail> {
         ("save", ""),
         ("timeout", "0"),
     ];
-    let patterns: Vec<Vec<u8>> = call.rest(2).iter().map(|word| word.to_ascii_lowercase()).collect();
-    let wanted = |name: &str| {
-        patterns
-            .iter()
-            .any(|pattern| matches(pattern, name.as_bytes()))
-    };
-    let found: Vec<_> = known.iter().filter(|(name, _)| wanted(name)).collect();
+    let mut found: Vec<(&[u8], &str)> = Vec::new();
+    for asked in call.rest(2) {
+        // A name is repeated as it was asked for; only patterns give the names there are.
+        let is_pattern = asked.iter().any(|byte| b"[*?".contains(byte));
+        for (name, value) in known {
+            let named = asked.eq_ignore_ascii_case(name.as_bytes());
+            let wanted = named || (is_pattern && matches(&asked.to_ascii_lowercase(), name.as_bytes()));
+            let told = |(told, _): &(&[u8], &str)| told.eq_ignore_ascii_case(name.as_bytes());
+            if wanted && !found.iter().any(told) {
+                found.push((if named { asked } else { name.as_bytes() }, value));
+            }
+        }
+    }
     call.reply.map(found.len());
     for (name, value) in found {
-        call.reply.bulk(name.as_bytes());
+        call.reply.bulk(name);
         call.reply.bulk(value.as_bytes());
     }
     Ok(())

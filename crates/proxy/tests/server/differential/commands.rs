@@ -17,6 +17,8 @@ pub enum How {
     Scan,
     /// A cursor and a set of pairs.
     ScanPairs,
+    /// Not at all but for errors: a scan that begins in the middle.
+    Loosely,
 }
 
 use How::{Exactly, Near, Pairs, Scan, ScanPairs, Shape, Unordered};
@@ -96,8 +98,6 @@ pub const SERVER: &[Template] = &[
     (1, Exactly, "UNWATCH"),
     (1, Exactly, "EXEC|DISCARD"),
     (1, Pairs, "CONFIG GET databases|DATABASES|maxmemory|proto-max-bulk-len|nothing|maxmemory-p*"),
-    (1, Exactly, "COMMAND LIST FILTERBY"),
-    (1, Exactly, "COMMAND COUNT x"),
 ];
 
 /// All families with how much of the whole each makes.

@@ -136,7 +136,7 @@ impl Sides {
             let cut = &answer.bytes[..answer.bytes.len().min(300)];
             format!("{:?}", String::from_utf8_lossy(cut))
         };
-        let before: Vec<String> = self.said.iter().rev().take(40).rev().map(|c| show(c)).collect();
+        let before: Vec<String> = self.said.iter().rev().take(std::env::var("SHOW").ok().and_then(|show| show.parse().ok()).unwrap_or(40)).rev().map(|c| show(c)).collect();
         panic!(
             "seed {}: after\n  {}\n{}\n  Redis {}\n  store {}",
             self.seed,
@@ -145,6 +145,22 @@ impl Sides {
             shown(redis),
             shown(store)
         );
+    }
+}
+
+/// Whether a key would expire while the others are compared; a test of its own does that.
+fn expires_soon(words: &[Vec<u8>]) -> bool {
+    let soon = |word: Option<&Vec<u8>>| {
+        let number = word.and_then(|word| std::str::from_utf8(word).ok()?.parse::<i64>().ok());
+        number.is_some_and(|number| (1..=1000).contains(&number))
+    };
+    match words[0].to_ascii_lowercase().as_slice() {
+        b"expire" | b"pexpire" | b"setex" | b"psetex" => soon(words.get(2)),
+        b"set" | b"getex" => words.windows(2).any(|pair| {
+            let options = [&b"EX"[..], b"PX", b"EXAT", b"PXAT"];
+            options.contains(&pair[0].as_slice()) && soon(Some(&pair[1]))
+        }),
+        _ => false,
     }
 }
 
@@ -165,7 +181,16 @@ fn drawn(random: &mut Random) -> (How, Vec<Vec<u8>>) {
         here
     });
     let (_, how, text) = template.unwrap();
-    (*how, command(text, random))
+    let mut words = command(text, random);
+    while expires_soon(&words) {
+        words = command(text, random);
+    }
+    let cursor = usize::from(!words[0].eq_ignore_ascii_case(b"scan")) + 1;
+    let begins = words.get(cursor).is_some_and(|word| word == b"0");
+    match how {
+        How::Scan | How::ScanPairs if !begins => (How::Loosely, words),
+        how => (*how, words),
+    }
 }
 
 /// A command, or a whole transaction.
