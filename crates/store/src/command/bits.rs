@@ -73,18 +73,20 @@ fn bitcount(call: &mut Call<'_, '_>) -> Result<(), Fail> {
         return Ok(());
     };
     let length = text_len(&record.value);
-    let in_bits = match call.args.len() {
-        2 | 4 => false,
-        5 if call.is_word(4, "bit") => true,
-        5 if call.is_word(4, "byte") => false,
+    let bounds = match call.args.len() {
+        2 => None,
+        4 | 5 => Some((call.integer(2)?, call.integer(3)?)),
         _ => return Err(Fail::syntax()),
     };
-    let range = if call.args.len() == 2 {
-        byte_range(0, -1, length)
-    } else {
-        let (start, end) = (call.integer(2)?, call.integer(3)?);
-        let length = if in_bits { length * 8 } else { length };
-        byte_range(start, end, length)
+    let in_bits = match call.args.get(4) {
+        Some(_) if call.is_word(4, "bit") => true,
+        Some(_) if !call.is_word(4, "byte") => return Err(Fail::syntax()),
+        _ => false,
+    };
+    let range = match bounds {
+        None => byte_range(0, -1, length),
+        Some((start, end)) if in_bits => byte_range(start, end, length * 8),
+        Some((start, end)) => byte_range(start, end, length),
     };
     let count = match range {
         None => 0,

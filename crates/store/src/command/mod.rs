@@ -129,12 +129,7 @@ pub(crate) fn execute(
             }
             _ => run(spec, args, client, space, reply),
         },
-        Err(fail) => {
-            if let Some(transaction) = &mut client.transaction {
-                transaction.broken = true;
-            }
-            Err(fail)
-        }
+        Err(fail) => Err(transaction::refuse(client, args, fail)),
     };
     if let Err(fail) = outcome {
         reply.truncate(start);

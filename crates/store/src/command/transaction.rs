@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{Call, Spec, run};
-use crate::client::Transaction;
+use crate::client::{Client, Transaction};
 use crate::commands::Command;
 use crate::fail::Fail;
 use crate::limits::{QUEUED_BYTES_MAX, QUEUED_COMMANDS_MAX, WATCHED_KEYS_MAX};
@@ -48,6 +48,27 @@ pub(super) fn queue(
     }
     reply.simple("QUEUED");
     Ok(())
+}
+
+/// What becomes of a transaction when a command is refused before it is looked at closer.
+pub(super) fn refuse(client: &mut Client, args: &[&[u8]], fail: Fail) -> Fail {
+    let name = args.first().copied().unwrap_or_default();
+    if !name.eq_ignore_ascii_case(b"exec") {
+        if let Some(transaction) = &mut client.transaction {
+            transaction.broken = true;
+        }
+        return fail;
+    }
+    client.transaction = None;
+    client.unwatch();
+    match fail {
+        Fail::Said(text) => {
+            let reason = text.strip_prefix(b"ERR ").unwrap_or(&text);
+            let intro = b"EXECABORT Transaction discarded because of: ";
+            Fail::Said([&intro[..], reason].concat())
+        }
+        fail => fail,
+    }
 }
 
 fn multi(call: &mut Call<'_, '_>) -> Result<(), Fail> {

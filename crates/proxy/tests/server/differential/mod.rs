@@ -108,6 +108,9 @@ impl Sides {
         let mut queued: Vec<How> = Vec::new();
         for (place, (how, command)) in batch.iter().enumerate() {
             self.said.push(command.clone());
+            if command[0].eq_ignore_ascii_case(b"multi") {
+                queued.clear();
+            }
             let (left, right) = (&redis[place], &store[place]);
             let same = match (&left.frame, &right.frame) {
                 (Frame::Simple(text), _) if text == b"QUEUED" => {
@@ -185,12 +188,12 @@ fn drawn(random: &mut Random) -> (How, Vec<Vec<u8>>) {
     while expires_soon(&words) {
         words = command(text, random);
     }
-    let cursor = usize::from(!words[0].eq_ignore_ascii_case(b"scan")) + 1;
+    let scans = words[0].to_ascii_lowercase().ends_with(b"scan");
+    let cursor = usize::from(words[0].len() > 4) + 1;
     let begins = words.get(cursor).is_some_and(|word| word == b"0");
-    match how {
-        How::Scan | How::ScanPairs if !begins => (How::Loosely, words),
-        how => (*how, words),
-    }
+    let ends = words.iter().any(|word| word == b"1000");
+    let how = if scans && !(begins && ends) { How::Loosely } else { *how };
+    (how, words)
 }
 
 /// A command, or a whole transaction.
