@@ -31,6 +31,7 @@
 
 mod client;
 mod clock;
+mod collection;
 mod command;
 mod commands;
 mod directory;

@@ -42,3 +42,5 @@ pub const LISTPACK_ENTRIES_MAX: u64 = 128;
 pub const LISTPACK_VALUE_BYTES_MAX: usize = 64;
 /// Most members of a set of integers in Redis' compact form.
 pub const INTSET_ENTRIES_MAX: u64 = 512;
+/// Most elements drawn by one command that may draw the same element again.
+pub const DRAWN_MAX: u64 = 1 << 20;

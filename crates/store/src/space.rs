@@ -150,6 +150,18 @@ impl Space<'_> {
         }
     }
 
+    /// As [`Self::held`], and counts whether it was there.
+    pub(crate) fn look_up_held(&mut self, key: &[u8], kind: Kind) -> Result<Option<Held>, Fail> {
+        let found = self.held(key, kind)?;
+        let totals = &mut self.shared.totals;
+        if found.is_some() {
+            totals.hits += 1;
+        } else {
+            totals.misses += 1;
+        }
+        Ok(found)
+    }
+
     /// The collection under a key, empty if there is none.
     pub(crate) fn held_or_new(&mut self, key: &[u8], kind: Kind) -> Result<Held, Fail> {
         match self.held(key, kind)? {

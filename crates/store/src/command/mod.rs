@@ -3,11 +3,14 @@
 mod bits;
 mod connection;
 mod describe;
+mod draws;
 mod expiry;
+mod hash;
 mod increment;
 mod keys;
 mod scan;
 mod server;
+mod set;
 mod string;
 mod transaction;
 
@@ -48,10 +51,12 @@ static TABLE: LazyLock<HashMap<&'static [u8], &'static Spec>> = LazyLock::new(||
         connection::SPECS,
         describe::SPECS,
         expiry::SPECS,
+        hash::SPECS,
         increment::SPECS,
         keys::SPECS,
         scan::SPECS,
         server::SPECS,
+        set::SPECS,
         string::SPECS,
         transaction::SPECS,
     ];
