@@ -102,9 +102,8 @@ fn scard(call: &mut Call<'_, '_>) -> Result<(), Fail> {
 
 /// A number that may not be negative.
 pub(super) fn positive(text: &[u8]) -> Result<u64, Fail> {
-    let number = parse_integer(text).ok_or_else(Fail::not_integer)?;
-    let wrong = |_negative| Fail::said("ERR value is out of range, must be positive");
-    u64::try_from(number).map_err(wrong)
+    let number = parse_integer(text).and_then(|number| u64::try_from(number).ok());
+    number.ok_or_else(|| Fail::said("ERR value is out of range, must be positive"))
 }
 
 fn spop(call: &mut Call<'_, '_>) -> Result<(), Fail> {

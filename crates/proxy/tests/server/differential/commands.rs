@@ -100,5 +100,41 @@ pub const SERVER: &[Template] = &[
     (1, Pairs, "CONFIG GET databases|DATABASES|maxmemory|proto-max-bulk-len|nothing|maxmemory-p*"),
 ];
 
+pub const HASHES: &[Template] = &[
+    (25, Exactly, "HSET {h} {field}+{v}*"),
+    (5, Exactly, "HMSET {h} {field}+{v}*"),
+    (5, Exactly, "HSETNX {h} {field} {v}"),
+    (10, Exactly, "HGET {h} {field}"),
+    (8, Exactly, "HMGET {h} {field}*"),
+    (6, Pairs, "HGETALL {h}"),
+    (4, Unordered, "HKEYS|HVALS {h}"),
+    (12, Exactly, "HDEL {h} {field}*"),
+    (4, Exactly, "HEXISTS|HSTRLEN {h} {field}"),
+    (3, Exactly, "HLEN {h}"),
+    (10, Exactly, "HINCRBY {h} {field} {i}"),
+    (10, Exactly, "HINCRBYFLOAT {h} {field} {f}"),
+    (3, Shape, "HRANDFIELD {h} ?{n}|-{n}|{n}+WITHVALUES|-{n}+WITHVALUES"),
+    (3, ScanPairs, "HSCAN {h} 0 COUNT 1000 ?MATCH+{pattern}"),
+    (1, Exactly, "HSCAN {h} 0|x COUNT|MATCH|TYPE 0|x|string"),
+];
+
+pub const SETS: &[Template] = &[
+    (25, Exactly, "SADD {e} {m}*"),
+    (8, Exactly, "SADD {e} {i}*"),
+    (10, Exactly, "SREM {e} {m}*"),
+    (5, Unordered, "SMEMBERS {e}"),
+    (5, Exactly, "SISMEMBER {e} {m}"),
+    (4, Exactly, "SMISMEMBER {e} {m}*"),
+    (3, Exactly, "SCARD {e}"),
+    (5, Exactly, "SMOVE {e} {e} {m}"),
+    (3, Shape, "SRANDMEMBER {e} ?{n}|-{n}"),
+    (3, Shape, "SPOP none ?{n}"),
+    (2, Unordered, "SPOP {e} 1000"),
+    (5, Unordered, "SINTER|SUNION|SDIFF {e}*"),
+    (5, Exactly, "SINTERSTORE|SUNIONSTORE|SDIFFSTORE {k} {e}*"),
+    (4, Exactly, "SINTERCARD {n} {e}* ?LIMIT+{n}|LIMIT+-1"),
+    (3, Scan, "SSCAN {e} 0 COUNT 1000 ?MATCH+{pattern}"),
+];
+
 /// All families with how much of the whole each makes.
-pub const FAMILIES: &[(u32, &[Template])] = &[(30, STRINGS), (25, KEYS), (5, SERVER)];
+pub const FAMILIES: &[(u32, &[Template])] = &[(30, STRINGS), (25, KEYS), (5, SERVER), (20, HASHES), (20, SETS)];

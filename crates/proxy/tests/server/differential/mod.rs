@@ -167,6 +167,20 @@ fn expires_soon(words: &[Vec<u8>]) -> bool {
     }
 }
 
+/// Whether what is drawn would change what is there in two ways, or fill the memory.
+fn draws_too_much(words: &[Vec<u8>]) -> bool {
+    let count = words
+        .get(2)
+        .and_then(|word| std::str::from_utf8(word).ok()?.parse::<i64>().ok());
+    match words[0].to_ascii_lowercase().as_slice() {
+        b"spop" => words.get(1).is_some_and(|key| key != b"none") && count.is_none_or(|count| count < 1000),
+        b"srandmember" | b"hrandfield" | b"zrandmember" => {
+            count.is_some_and(|count| count.unsigned_abs() > 1000)
+        }
+        _ => false,
+    }
+}
+
 fn drawn(random: &mut Random) -> (How, Vec<Vec<u8>>) {
     let whole: u32 = FAMILIES.iter().map(|(weight, _)| weight).sum();
     let mut place = random.below(whole as usize) as u32;
@@ -185,7 +199,7 @@ fn drawn(random: &mut Random) -> (How, Vec<Vec<u8>>) {
     });
     let (_, how, text) = template.unwrap();
     let mut words = command(text, random);
-    while expires_soon(&words) {
+    while expires_soon(&words) || draws_too_much(&words) {
         words = command(text, random);
     }
     let scans = words[0].to_ascii_lowercase().ends_with(b"scan");
