@@ -9,8 +9,7 @@ use crate::limits::DATABASES;
 use crate::record::{Body, Kind, Record, number};
 use crate::siphash::siphash;
 use crate::table::{
-    BytesTable, Definition, ID_BYTES, KeyRow, LazyTable, Row, copy, drain, place_of_score, placed, row,
-    rows,
+    BytesTable, Definition, ID_BYTES, KeyRow, LazyTable, Row, copy, drain, place_of_score, placed, rows,
 };
 
 
@@ -276,7 +275,8 @@ impl<'txn> Rows<'txn> {
         id: u64,
         hash: u64,
     ) -> Result<impl Iterator<Item = Result<Row<'_>, Fail>>, Fail> {
-        rows(self.elements.table()?, placed(id, hash, &[]), id)
+        let (start, end) = (placed(id, hash, &[]), id_row(id.saturating_add(1)));
+        rows(self.elements.table()?, &start, &end)
     }
 
     // The order of sorted sets.
@@ -300,29 +300,17 @@ impl<'txn> Rows<'txn> {
         Ok(())
     }
 
-    /// The members of a sorted set in order, from `start` on; from both ends.
+    /// The members of a sorted set in order, from `start` on and before `end`; from both ends.
     pub(crate) fn scores(
         &self,
         id: u64,
         start: Option<(f64, &[u8])>,
+        end: Option<(f64, &[u8])>,
     ) -> Result<impl DoubleEndedIterator<Item = Result<Row<'_>, Fail>>, Fail> {
-        let start = start.map_or_else(
-            || id.to_be_bytes().to_vec(),
-            |(score, name)| placed(id, place_of_score(score), name),
-        );
-        rows(self.scores.table()?, start, id)
-    }
-
-    /// The members of a sorted set before `end`, for going backwards.
-    pub(crate) fn scores_before(
-        &self,
-        id: u64,
-        end: (f64, &[u8]),
-    ) -> Result<impl DoubleEndedIterator<Item = Result<Row<'_>, Fail>>, Fail> {
-        let start = id.to_be_bytes();
-        let end = placed(id, place_of_score(end.0), end.1);
-        let range = self.scores.table()?.range::<&[u8]>(start.as_slice()..end.as_slice())?;
-        Ok(range.map(row))
+        let row = |(score, name): (f64, &[u8])| placed(id, place_of_score(score), name);
+        let start = start.map_or_else(|| id_row(id), row);
+        let end = end.map_or_else(|| id_row(id.saturating_add(1)), row);
+        rows(self.scores.table()?, &start, &end)
     }
 
     // Items of lists, chunks of strings.
@@ -353,7 +341,8 @@ impl<'txn> Rows<'txn> {
         id: u64,
         place: u64,
     ) -> Result<impl DoubleEndedIterator<Item = Result<Row<'_>, Fail>>, Fail> {
-        rows(self.items.table()?, placed(id, place, &[]), id)
+        let (start, end) = (placed(id, place, &[]), id_row(id.saturating_add(1)));
+        rows(self.items.table()?, &start, &end)
     }
 
     // Removing whole values.
@@ -445,6 +434,10 @@ fn of_database<T>(tables: &[T; DATABASES], db: usize) -> Result<&T, Fail> {
 
 fn of_database_mut<T>(tables: &mut [T; DATABASES], db: usize) -> Result<&mut T, Fail> {
     tables.get_mut(db).ok_or_else(|| Fail::broken("the number of a database"))
+}
+
+fn id_row(id: u64) -> Vec<u8> {
+    id.to_be_bytes().to_vec()
 }
 
 fn deadline_row(deadline: u64, key: &[u8]) -> Vec<u8> {

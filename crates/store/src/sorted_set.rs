@@ -190,11 +190,20 @@ impl Space<'_> {
         let Some(score) = self.score(set, member)? else {
             return Ok(None);
         };
-        let mut before = 0;
-        for row in self.rows.scores_before(set.id(), (score, member))? {
-            row?;
-            before += 1;
-        }
+        let own = Some((score, member));
+        let mut before = self.rows.scores(set.id(), None, own)?.rev();
+        let mut behind = self.rows.scores(set.id(), own, None)?.skip(1);
+        let mut steps = 0;
+        // Both ways at once: the nearer end tells.
+        let before = loop {
+            if before.next().transpose()?.is_none() {
+                break steps;
+            }
+            if behind.next().transpose()?.is_none() {
+                break set.len().saturating_sub(steps + 1);
+            }
+            steps += 1;
+        };
         let rank = match order {
             Order::Ascending => before,
             Order::Descending => set.len().saturating_sub(before + 1),
@@ -214,10 +223,6 @@ impl Space<'_> {
         if let Range::Rank(start, end) = *range {
             return self.walk_ranks(set, start, end, order, &mut take);
         }
-        let start = match (range, order) {
-            (Range::Score(range), Order::Ascending) => Some((range.least, &b""[..])),
-            _ => None,
-        };
         let mut skipped = 0;
         let mut left = most;
         let mut visit = |row: &Row<'_>, inside: bool, beyond: bool| {
@@ -234,7 +239,7 @@ impl Space<'_> {
             }
             true
         };
-        let rows = self.rows.scores(set.id(), start)?;
+        let rows = self.rows_of(set, range)?;
         match order {
             Order::Ascending => {
                 for row in rows {
@@ -245,7 +250,7 @@ impl Space<'_> {
                 }
             }
             Order::Descending => {
-                for row in self.backwards(set, range)? {
+                for row in rows.rev() {
                     let row = row?;
                     if !visit(&row, range.stays(&row), !range.reaches(&row)) {
                         break;
@@ -256,21 +261,31 @@ impl Space<'_> {
         Ok(())
     }
 
-    /// The members from the end of a range backwards, perhaps with some behind it.
-    fn backwards(
+    /// The members of a range, perhaps with some beside its bounds.
+    fn rows_of(
         &self,
         set: &Held,
         range: &Range<'_>,
-    ) -> Result<impl Iterator<Item = Result<Row<'_>, Fail>>, Fail> {
-        let end = match range {
-            Range::Score(range) if range.most < f64::INFINITY => Some(range.most.next_up()),
-            _ => None,
+    ) -> Result<impl DoubleEndedIterator<Item = Result<Row<'_>, Fail>>, Fail> {
+        let (start, end) = match range {
+            Range::Rank(..) => (None, None),
+            Range::Score(range) => {
+                let end = range.most.next_up();
+                let bounded = range.most < f64::INFINITY;
+                (Some((range.least, &b""[..])), bounded.then_some((end, &b""[..])))
+            }
+            Range::Text(range) => {
+                // Members are ordered as texts only where all scores are the same.
+                let first = self.rows.scores(set.id(), None, None)?.next().transpose()?;
+                let score = first.map_or(0.0, |row| row.score());
+                let start = match range.least {
+                    Text::Included(least) | Text::Excluded(least) => Some((score, least)),
+                    Text::First | Text::Last => None,
+                };
+                (start, None)
+            }
         };
-        let rows = match end {
-            Some(end) => self.rows.scores_before(set.id(), (end, b""))?,
-            None => self.rows.all_scores(set.id())?,
-        };
-        Ok(rows.rev())
+        self.rows.scores(set.id(), start, end)
     }
 
     /// Walks from the end that is nearer.
@@ -289,23 +304,34 @@ impl Space<'_> {
         };
         let steps = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         let count = steps(high.saturating_sub(low));
+        let behind = steps(length.saturating_sub(high));
         let from_start = low <= length.saturating_sub(high);
-        let rows = self.rows.all_scores(set.id())?;
-        let mut found: Vec<Row<'_>> = if from_start {
-            rows.skip(steps(low)).take(count).collect::<Result<_, _>>()?
+        let rows = self.rows.scores(set.id(), None, None)?;
+        if from_start {
+            let rows = rows.skip(steps(low)).take(count);
+            in_order(rows, order == Order::Ascending, take)
         } else {
-            let behind = steps(length.saturating_sub(high));
-            rows.rev()
-                .skip(behind)
-                .take(count)
-                .collect::<Result<_, _>>()?
-        };
-        if from_start != (order == Order::Ascending) {
-            found.reverse();
+            let rows = rows.rev().skip(behind).take(count);
+            in_order(rows, order == Order::Descending, take)
         }
-        found.iter().for_each(take);
-        Ok(())
     }
+}
+
+/// Takes rows as they come, or the last one first.
+fn in_order<'a>(
+    rows: impl Iterator<Item = Result<Row<'a>, Fail>>,
+    as_they_come: bool,
+    take: &mut impl FnMut(&Row<'_>),
+) -> Result<(), Fail> {
+    if as_they_come {
+        for row in rows {
+            take(&row?);
+        }
+        return Ok(());
+    }
+    let rows: Vec<Row<'_>> = rows.collect::<Result<_, _>>()?;
+    rows.iter().rev().for_each(take);
+    Ok(())
 }
 
 fn decode(value: &[u8]) -> Result<f64, Fail> {

@@ -141,19 +141,18 @@ pub(crate) fn placed(id: u64, place: u64, name: &[u8]) -> Vec<u8> {
     row
 }
 
+/// The rows from `start` on and before `end`.
 pub(crate) fn rows<'a>(
     table: &'a BytesTable<'_>,
-    start: Vec<u8>,
-    id: u64,
+    start: &[u8],
+    end: &[u8],
 ) -> Result<impl DoubleEndedIterator<Item = Result<Row<'a>, Fail>>, Fail> {
-    let end = id.saturating_add(1).to_be_bytes();
-    let range = table.range::<&[u8]>(start.as_slice()..end.as_slice())?;
-    Ok(range.map(row))
-}
-
-pub(crate) fn row(guards: Result<Guards<'_>, StorageError>) -> Result<Row<'_>, Fail> {
-    let (key, value) = guards?;
-    Ok(Row { key, value })
+    // A range that ends before it begins has no rows; redb would not take it.
+    let range = table.range::<&[u8]>(start.min(end)..end)?;
+    Ok(range.map(|guards| {
+        let (key, value) = guards?;
+        Ok(Row { key, value })
+    }))
 }
 
 /// Removes at most `most` rows that begin with `id`; how many were removed.
