@@ -276,7 +276,7 @@ impl<'txn> Rows<'txn> {
         hash: u64,
     ) -> Result<impl Iterator<Item = Result<Row<'_>, Fail>>, Fail> {
         let (start, end) = (placed(id, hash, &[]), id_row(id.saturating_add(1)));
-        rows(self.elements.table()?, &start, &end)
+        rows(self.elements.table()?, start, end)
     }
 
     // The order of sorted sets.
@@ -310,7 +310,7 @@ impl<'txn> Rows<'txn> {
         let row = |(score, name): (f64, &[u8])| placed(id, place_of_score(score), name);
         let start = start.map_or_else(|| id_row(id), row);
         let end = end.map_or_else(|| id_row(id.saturating_add(1)), row);
-        rows(self.scores.table()?, &start, &end)
+        rows(self.scores.table()?, start, end)
     }
 
     // Items of lists, chunks of strings.
@@ -342,7 +342,7 @@ impl<'txn> Rows<'txn> {
         place: u64,
     ) -> Result<impl DoubleEndedIterator<Item = Result<Row<'_>, Fail>>, Fail> {
         let (start, end) = (placed(id, place, &[]), id_row(id.saturating_add(1)));
-        rows(self.items.table()?, &start, &end)
+        rows(self.items.table()?, start, end)
     }
 
     // Removing whole values.

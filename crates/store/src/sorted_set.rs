@@ -186,7 +186,7 @@ impl Space<'_> {
         set: &Held,
         member: &[u8],
         order: Order,
-    ) -> Result<Option<(u64, f64)>, Fail> {
+    ) -> Result<Option<u64>, Fail> {
         let Some(score) = self.score(set, member)? else {
             return Ok(None);
         };
@@ -208,7 +208,7 @@ impl Space<'_> {
             Order::Ascending => before,
             Order::Descending => set.len().saturating_sub(before + 1),
         };
-        Ok(Some((rank, score)))
+        Ok(Some(rank))
     }
 
     fn walk(
@@ -334,7 +334,8 @@ fn in_order<'a>(
     Ok(())
 }
 
-fn decode(value: &[u8]) -> Result<f64, Fail> {
+/// The score that a member's row holds.
+pub(crate) fn decode(value: &[u8]) -> Result<f64, Fail> {
     let bits = crate::record::number(value);
     bits.map(f64::from_bits)
         .ok_or_else(|| Fail::broken("a score"))

@@ -144,11 +144,12 @@ pub(crate) fn placed(id: u64, place: u64, name: &[u8]) -> Vec<u8> {
 /// The rows from `start` on and before `end`.
 pub(crate) fn rows<'a>(
     table: &'a BytesTable<'_>,
-    start: &[u8],
-    end: &[u8],
+    start: Vec<u8>,
+    end: Vec<u8>,
 ) -> Result<impl DoubleEndedIterator<Item = Result<Row<'a>, Fail>>, Fail> {
     // A range that ends before it begins has no rows; redb would not take it.
-    let range = table.range::<&[u8]>(start.min(end)..end)?;
+    let start = start.min(end.clone());
+    let range = table.range::<&[u8]>(start.as_slice()..end.as_slice())?;
     Ok(range.map(|guards| {
         let (key, value) = guards?;
         Ok(Row { key, value })

@@ -1,5 +1,6 @@
 //! The commands: found by name, checked, queued in a transaction or carried out.
 
+mod aggregate;
 mod bits;
 mod connection;
 mod describe;
@@ -8,9 +9,12 @@ mod expiry;
 mod hash;
 mod increment;
 mod keys;
+mod list;
+mod range;
 mod scan;
 mod server;
 mod set;
+mod sorted_set;
 mod string;
 mod transaction;
 
@@ -47,6 +51,7 @@ pub(crate) struct Call<'a, 'txn> {
 /// Every command, by name.
 static TABLE: LazyLock<HashMap<&'static [u8], &'static Spec>> = LazyLock::new(|| {
     let all = [
+        aggregate::SPECS,
         bits::SPECS,
         connection::SPECS,
         describe::SPECS,
@@ -54,9 +59,12 @@ static TABLE: LazyLock<HashMap<&'static [u8], &'static Spec>> = LazyLock::new(||
         hash::SPECS,
         increment::SPECS,
         keys::SPECS,
+        list::SPECS,
+        range::SPECS,
         scan::SPECS,
         server::SPECS,
         set::SPECS,
+        sorted_set::SPECS,
         string::SPECS,
         transaction::SPECS,
     ];

@@ -33,7 +33,7 @@ pub(super) const SPECS: &[Spec] = &[
     Spec::new("zscan", -3, zscan),
 ];
 
-pub(super) fn held(call: &mut Call<'_, '_>) -> Result<Option<Held>, Fail> {
+fn held(call: &mut Call<'_, '_>) -> Result<Option<Held>, Fail> {
     call.space.look_up_held(call.arg(1), Kind::SortedSet)
 }
 
@@ -118,9 +118,10 @@ fn zadd(call: &mut Call<'_, '_>, increment: bool) -> Result<(), Fail> {
     let mut set = match found {
         Some(set) => set,
         None if conditions.only_old => {
-            match conditions.increment {
-                true => call.reply.null(),
-                false => call.reply.integer(0),
+            if conditions.increment {
+                call.reply.null();
+            } else {
+                call.reply.integer(0);
             }
             return Ok(());
         }

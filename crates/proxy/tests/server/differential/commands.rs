@@ -136,5 +136,58 @@ pub const SETS: &[Template] = &[
     (3, Scan, "SSCAN {e} 0 COUNT 1000 ?MATCH+{pattern}"),
 ];
 
+pub const LISTS: &[Template] = &[
+    (25, Exactly, "LPUSH|RPUSH {l} {m}*"),
+    (4, Exactly, "LPUSHX|RPUSHX {l} {m}*"),
+    (10, Exactly, "LPOP|RPOP {l} ?{n}|{i}"),
+    (4, Exactly, "LLEN {l}"),
+    (10, Exactly, "LRANGE {l} {i}|{n} {i}|-1"),
+    (8, Exactly, "LINDEX {l} {i}|{n}"),
+    (8, Exactly, "LSET {l} {i}|{n} {v}"),
+    (10, Exactly, "LINSERT {l} BEFORE|AFTER|x {m} {m}"),
+    (10, Exactly, "LREM {l} {i}|0|1|-1 {m}"),
+    (6, Exactly, "LTRIM {l} {i}|0|1 {i}|-1|-2|10"),
+    (8, Exactly, "LMOVE {l} {l} LEFT|RIGHT|left LEFT|RIGHT|x"),
+    (5, Exactly, "RPOPLPUSH {l} {l}"),
+    (10, Exactly, "LPOS {l} {m} ?RANK+{i}|RANK+-1|RANK+2|RANK+0 ?COUNT+{n}|COUNT+-1 ?MAXLEN+{n}|MAXLEN+-1"),
+];
+
+pub const SORTED_SETS: &[Template] = &[
+    (25, Exactly, "ZADD {z} {f}+{m}*"),
+    (25, Exactly, "ZADD {z} {w}+{m}*"),
+    (15, Exactly, "ZADD {z} ?NX|XX ?GT|LT ?CH ?INCR {w}+{m}*"),
+    (8, Exactly, "ZADD {z} INCR ?NX|XX|GT|LT {f} {m}"),
+    (15, Exactly, "ZADD {x} 0+{letter}*"),
+    (8, Exactly, "ZINCRBY {z} {f} {m}"),
+    (8, Exactly, "ZREM {z} {m}*"),
+    (6, Exactly, "ZSCORE {z} {m}"),
+    (4, Exactly, "ZMSCORE {z} {m}*"),
+    (3, Exactly, "ZCARD {z}"),
+    (5, Exactly, "ZCOUNT {z} {score} {score}"),
+    (10, Exactly, "ZRANGE {z} {i} {i} ?REV ?WITHSCORES"),
+    (10, Exactly, "ZRANGE {z} {score} {score} BYSCORE ?REV ?LIMIT+{n}+{n}|LIMIT+{i}+{i} ?WITHSCORES"),
+    (8, Exactly, "ZRANGE {x} {lex} {lex} BYLEX ?REV ?LIMIT+{n}+{n}"),
+    (3, Exactly, "ZRANGE {x} {lex}|{i}|{score} {lex}|{i}|{score} ?BYLEX ?BYSCORE ?REV ?LIMIT+{n}+{i} ?WITHSCORES"),
+    (5, Exactly, "ZRANGESTORE {x} {x} {lex} {lex} BYLEX ?REV ?LIMIT+{n}+{n}"),
+    (5, Exactly, "ZRANGESTORE {z} {z} {score} {score} BYSCORE ?REV ?LIMIT+{n}+{n} ?WITHSCORES"),
+    (5, Exactly, "ZRANGESTORE {k} {z} {i} {i} ?REV"),
+    (6, Exactly, "ZRANGEBYSCORE|ZREVRANGEBYSCORE {z} {score} {score} ?WITHSCORES ?LIMIT+{n}+{i}"),
+    (5, Exactly, "ZREVRANGE {z} {i} {i} ?WITHSCORES"),
+    (6, Exactly, "ZRANGEBYLEX|ZREVRANGEBYLEX {x} {lex} {lex} ?LIMIT+{n}+{i}"),
+    (4, Exactly, "ZLEXCOUNT {x} {lex} {lex}"),
+    (8, Exactly, "ZRANK|ZREVRANK {z} {m}"),
+    (5, Exactly, "ZPOPMIN|ZPOPMAX {z} ?{n}|{i}"),
+    (3, Exactly, "ZREMRANGEBYRANK {z} {n}|{i} {n}|{i}"),
+    (3, Exactly, "ZREMRANGEBYSCORE {z} {score} {score}"),
+    (3, Exactly, "ZREMRANGEBYLEX {x} {lex} {lex}"),
+    (5, Exactly, "ZUNIONSTORE|ZINTERSTORE {k} 1 {z} ?WEIGHTS+{w} ?AGGREGATE+MIN|AGGREGATE+MAX|AGGREGATE+SUM|AGGREGATE+x"),
+    (5, Exactly, "ZUNIONSTORE|ZINTERSTORE {z} 2 {z} {e}|{z} ?WEIGHTS+{w}+{w} ?AGGREGATE+MIN|AGGREGATE+MAX|AGGREGATE+SUM"),
+    (5, Exactly, "ZUNION|ZINTER|ZDIFF {n}|2 {z} {e}|{z} ?WITHSCORES ?WEIGHTS+{w}+{w}"),
+    (4, Exactly, "ZDIFFSTORE {k} {n}|2 {z} {e}|{z}"),
+    (3, Exactly, "ZINTERCARD {n} {z}* ?LIMIT+{n}|LIMIT+-1"),
+    (3, Shape, "ZRANDMEMBER {z} ?{n}|-{n}|{n}+WITHSCORES|-{n}+WITHSCORES"),
+    (3, ScanPairs, "ZSCAN {z} 0 COUNT 1000 ?MATCH+{pattern}"),
+];
+
 /// All families with how much of the whole each makes.
-pub const FAMILIES: &[(u32, &[Template])] = &[(30, STRINGS), (25, KEYS), (5, SERVER), (20, HASHES), (20, SETS)];
+pub const FAMILIES: &[(u32, &[Template])] = &[(30, STRINGS), (25, KEYS), (5, SERVER), (20, HASHES), (20, SETS), (20, LISTS), (30, SORTED_SETS)];
