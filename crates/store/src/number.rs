@@ -91,6 +91,14 @@ pub(crate) fn format_double(value: f64) -> String {
     text
 }
 
+/// A whole number that is far enough from what 64 bits hold, in all its digits.
+pub(crate) fn format_whole(value: f64) -> Option<String> {
+    (value.abs() <= WHOLE_MAX && value.fract() == 0.0).then(|| format!("{value:.0}"))
+}
+
+/// Half of what a signed integer of 64 bits holds.
+const WHOLE_MAX: f64 = (1_u64 << 62) as f64;
+
 /// Puts significant digits in the form that `%g` chooses for 17 of them.
 fn put_general(text: &mut String, digits: &str, exponent: i32) {
     let (first, rest) = digits.split_at_checked(1).unwrap_or(("0", ""));

@@ -137,11 +137,17 @@ impl Space<'_> {
         if let Some(old) = old {
             self.rows.remove_score(set.id(), old, member)?;
         }
+        set.body.count += u64::from(old.is_none());
+        note_element(&mut set.body, member, b"");
+        // In its compact form Redis keeps whole scores as integers, which know one zero only.
+        let score = if score == 0.0 && !set.body.large {
+            0.0
+        } else {
+            score
+        };
         self.rows.put_score(set.id(), score, member)?;
         let value = score.to_bits().to_be_bytes();
         self.rows.put_element(set.id(), member, &value)?;
-        set.body.count += u64::from(old.is_none());
-        note_element(&mut set.body, member, b"");
         set.touch();
         Ok(old.is_none())
     }

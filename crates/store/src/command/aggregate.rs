@@ -73,10 +73,11 @@ impl Source {
             Kind::Set => 1.0,
             _ => decode(value)?,
         };
-        Ok(number(self.weight * score))
+        Ok(self.weight * score)
     }
 
-    /// Every member with its weighted score.
+    /// Every member with its weighted score, which is a number here; where sets are intersected
+    /// that holds for the first alone, and what the others add up to is made one.
     fn each(
         &self,
         rows: &Rows<'_>,
@@ -85,7 +86,7 @@ impl Source {
         let Some(body) = self.body else { return Ok(()) };
         for row in rows.elements(body.id, 0)? {
             let row = row?;
-            take(row.name(), self.weighted(&body, row.value())?)?;
+            take(row.name(), number(self.weighted(&body, row.value())?))?;
         }
         Ok(())
     }

@@ -241,7 +241,7 @@ fn hrandfield(call: &mut Call<'_, '_>) -> Result<(), Fail> {
 }
 
 fn hscan(call: &mut Call<'_, '_>) -> Result<(), Fail> {
-    scan_elements(call, Kind::Hash, |row, found| {
+    scan_elements(call, Kind::Hash, |_, row, found| {
         found.push(row.name().to_vec());
         found.push(row.value().to_vec());
     })
@@ -251,7 +251,7 @@ fn hscan(call: &mut Call<'_, '_>) -> Result<(), Fail> {
 pub(super) fn scan_elements(
     call: &mut Call<'_, '_>,
     kind: Kind,
-    take: impl Fn(&crate::table::Row<'_>, &mut Vec<Vec<u8>>),
+    take: impl Fn(&Held, &crate::table::Row<'_>, &mut Vec<Vec<u8>>),
 ) -> Result<(), Fail> {
     let place = cursor(call.arg(2))?;
     let collection = call.space.look_up_held(call.arg(1), kind)?;
@@ -266,7 +266,7 @@ pub(super) fn scan_elements(
                 break;
             }
             if scan.wants(row.name()) {
-                take(&row, &mut found);
+                take(&collection, &row, &mut found);
             }
         }
         next = walk.next();

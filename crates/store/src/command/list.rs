@@ -304,11 +304,13 @@ fn position(call: &Call<'_, '_>) -> Result<Position, Fail> {
         let has_value = index + 1 < call.args.len();
         if call.is_word(index, "rank") && has_value {
             let rank = parse_integer(text).ok_or_else(Fail::not_integer)?;
-            if rank == i64::MIN {
-                return Err(Fail::out_of_bounds(-i64::MAX, i64::MAX));
-            }
-            let skipped = rank.unsigned_abs().checked_sub(1);
-            position.skipped = skipped.ok_or_else(rank_is_zero)?;
+            let skipped = match rank {
+                0 => return Err(rank_is_zero()),
+                // Redis turns the sign round, which this number does not bear.
+                i64::MIN => 0,
+                rank => rank.unsigned_abs() - 1,
+            };
+            position.skipped = skipped;
             position.backwards = rank < 0;
         } else if call.is_word(index, "count") && has_value {
             let wrong = || Fail::said("ERR COUNT can't be negative");

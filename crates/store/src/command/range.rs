@@ -71,9 +71,11 @@ fn options(
                 said.limit = call.integer(index + 2)?;
                 index += 2;
             }
-            b"rev" if order.is_none() => said.order = Order::Descending,
-            b"bylex" if by == By::Unsaid => said.by = By::Text,
-            b"byscore" if by == By::Unsaid => said.by = By::Score,
+            b"rev" if order.is_none() && said.order == Order::Ascending => {
+                said.order = Order::Descending;
+            }
+            b"bylex" if said.by == By::Unsaid => said.by = By::Text,
+            b"byscore" if said.by == By::Unsaid => said.by = By::Score,
             _ => return Err(Fail::syntax()),
         }
         index += 1;

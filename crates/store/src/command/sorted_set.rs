@@ -7,7 +7,7 @@ use super::range::{lex_range, score_range};
 use super::set::positive;
 use super::{Call, Spec};
 use crate::fail::Fail;
-use crate::number::format_double;
+use crate::number::{format_double, format_whole};
 use crate::record::{Kind, number};
 use crate::reply::Protocol;
 use crate::sorted_set::{Order, Range, Scored};
@@ -352,8 +352,11 @@ fn score(value: &[u8]) -> f64 {
 }
 
 fn zscan(call: &mut Call<'_, '_>) -> Result<(), Fail> {
-    scan_elements(call, Kind::SortedSet, |row, found| {
+    scan_elements(call, Kind::SortedSet, |set, row, found| {
+        let score = score(row.value());
+        // In its compact form Redis keeps whole scores as integers, and here it shows.
+        let whole = (!set.body.large).then(|| format_whole(score)).flatten();
         found.push(row.name().to_vec());
-        found.push(format_double(score(row.value())).into_bytes());
+        found.push(whole.unwrap_or_else(|| format_double(score)).into_bytes());
     })
 }
