@@ -104,7 +104,9 @@ fn check_mark(directory: &Path, mark: &Path) -> Result<(), OpenError> {
     }
     let bytes = fs::read(mark).map_err(io)?;
     let text = String::from_utf8(bytes).map_err(|_not_text| foreign())?;
-    let version = text.lines().find_map(|line| line.strip_prefix("version = "));
+    let version = text
+        .lines()
+        .find_map(|line| line.strip_prefix("version = "));
     let found: u32 = version
         .and_then(|version| version.trim().parse().ok())
         .ok_or_else(foreign)?;

@@ -10,9 +10,7 @@ use crate::clock::Stopwatch;
 use crate::command::execute;
 use crate::directory::OpenError;
 use crate::fail::Fail;
-use crate::limits::{
-    ANSWER_BYTES_MAX, GROUP_REQUESTS_MAX, SWEEP_MILLISECONDS, SYNC_MILLISECONDS,
-};
+use crate::limits::{ANSWER_BYTES_MAX, GROUP_REQUESTS_MAX, SWEEP_MILLISECONDS, SYNC_MILLISECONDS};
 use crate::random::unguessable;
 use crate::reply::Reply;
 use crate::rows::{Facts, Rows};
@@ -119,7 +117,7 @@ impl Engine {
             match message {
                 Ok(Message::Request(request)) => {
                     requests += 1;
-                    let (answering, answer) = answer(request, &mut space)?;
+                    let (answering, answer) = answer(*request, &mut space)?;
                     if always && space.rows.is_changed() {
                         held.push((answering, answer));
                     } else {

@@ -11,16 +11,36 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
+    /// So many seconds from now on.
+    pub(crate) const SECONDS: Self = Self {
+        seconds: true,
+        absolute: false,
+    };
+    /// So many milliseconds from now on.
+    pub(crate) const MILLISECONDS: Self = Self {
+        seconds: false,
+        absolute: false,
+    };
+    /// Seconds since 1970.
+    pub(crate) const AT_SECOND: Self = Self {
+        seconds: true,
+        absolute: true,
+    };
+    /// Milliseconds since 1970.
+    pub(crate) const AT_MILLISECOND: Self = Self {
+        seconds: false,
+        absolute: true,
+    };
+
     /// What the options EX, PX, EXAT and PXAT stand for.
     pub(crate) fn of_option(word: &[u8]) -> Option<Self> {
-        let (seconds, absolute) = match word.to_ascii_lowercase().as_slice() {
-            b"ex" => (true, false),
-            b"px" => (false, false),
-            b"exat" => (true, true),
-            b"pxat" => (false, true),
-            _ => return None,
-        };
-        Some(Self { seconds, absolute })
+        match word.to_ascii_lowercase().as_slice() {
+            b"ex" => Some(Self::SECONDS),
+            b"px" => Some(Self::MILLISECONDS),
+            b"exat" => Some(Self::AT_SECOND),
+            b"pxat" => Some(Self::AT_MILLISECOND),
+            _ => None,
+        }
     }
 
     /// A time that must lie after 1970, or from now on if it is relative.

@@ -83,8 +83,22 @@ impl Extended {
                 Ordering::Greater => (negative, left.minus(&right)),
             }
         };
-        let sum = rounded(negative, sum, false, least);
+        let sum = rounded(sum, false, least).signed(negative);
         matches!(sum, Self::Finite { .. }).then_some(sum)
+    }
+
+    /// The same number with this sign.
+    const fn signed(self, negative: bool) -> Self {
+        match self {
+            Self::Finite {
+                mantissa, exponent, ..
+            } => Self::Finite {
+                negative,
+                mantissa,
+                exponent,
+            },
+            Self::Infinite { .. } => Self::Infinite { negative },
+        }
     }
 
     /// The number as `%.17Lf` writes it, without trailing zeros.
@@ -149,15 +163,15 @@ fn decimal_number(text: &str, negative: bool) -> Option<Extended> {
     }
     let power = Natural::power_of_ten(u32::try_from(exponent.unsigned_abs()).ok()?);
     let number = if exponent >= 0 {
-        rounded(negative, digits.times(&power), false, 0)
+        rounded(digits.times(&power), false, 0)
     } else {
         // Two bits more than the mantissa has, so that the rounding sees what was cut.
         let wanted = i64::try_from(power.bits()).ok()? - i64::try_from(digits.bits()).ok()?;
         let shift = (wanted + MANTISSA_BITS + 2).max(0);
         let (quotient, inexact) = digits.shifted_left(steps(shift)).divided_by(&power);
-        rounded(negative, quotient, inexact, -shift)
+        rounded(quotient, inexact, -shift)
     };
-    is_in_range(number).then_some(number)
+    is_in_range(number).then(|| number.signed(negative))
 }
 
 /// An exponent that is too long to be read is out of range anyway.
@@ -191,8 +205,8 @@ fn hexadecimal_number(text: &str, negative: bool) -> Option<Extended> {
         return Some(zero(negative));
     }
     let shift = i64::try_from(fraction.len()).ok()?.checked_mul(4)?;
-    let number = rounded(negative, value, false, exponent.checked_sub(shift)?);
-    is_in_range(number).then_some(number)
+    let number = rounded(value, false, exponent.checked_sub(shift)?);
+    is_in_range(number).then(|| number.signed(negative))
 }
 
 const fn zero(negative: bool) -> Extended {
@@ -210,7 +224,7 @@ const fn is_in_range(number: Extended) -> bool {
 
 /// `value` times two to the power of `exponent`, rounded to even; `inexact` says that something
 /// smaller was cut off before.
-fn rounded(negative: bool, value: Natural, inexact: bool, exponent: i64) -> Extended {
+fn rounded(value: Natural, inexact: bool, exponent: i64) -> Extended {
     let bits = i64::try_from(value.bits()).unwrap_or(i64::MAX);
     let surplus = (bits - MANTISSA_BITS).max(EXPONENT_MIN - exponent);
     let (mut value, mut exponent) = if surplus > 0 {
@@ -225,10 +239,10 @@ fn rounded(negative: bool, value: Natural, inexact: bool, exponent: i64) -> Exte
     }
     let missing = MANTISSA_BITS - i64::try_from(value.bits()).unwrap_or(MANTISSA_BITS);
     if exponent - missing > EXPONENT_MAX && !value.is_zero() {
-        return Extended::Infinite { negative };
+        return Extended::Infinite { negative: false };
     }
     Extended::Finite {
-        negative,
+        negative: false,
         mantissa: value.low(),
         exponent,
     }
@@ -259,7 +273,11 @@ mod tests {
             ("0x1p4", "0.5", "16.5"),
             ("-1.23456789012345678", "0", "-1.23456789012345678"),
         ] {
-            assert_eq!(sum(left, right).as_deref(), Some(expected), "{left} {right}");
+            assert_eq!(
+                sum(left, right).as_deref(),
+                Some(expected),
+                "{left} {right}"
+            );
         }
         assert_eq!(sum("1e4932", "1e4932"), None);
         assert_eq!(sum("inf", "1"), None);
@@ -268,7 +286,18 @@ mod tests {
     #[test]
     fn what_is_no_number_is_refused() {
         for text in [
-            "", " 1", "1 ", "abc", "nan", "1e5000", "1e-5000", "1e", "--1", "1.2.3", "0x", "e1",
+            "",
+            " 1",
+            "1 ",
+            "abc",
+            "nan",
+            "1e5000",
+            "1e-5000",
+            "1e",
+            "--1",
+            "1.2.3",
+            "0x",
+            "e1",
             "1e99999999999999999999",
         ] {
             assert_eq!(Extended::parse(text.as_bytes()), None, "{text}");

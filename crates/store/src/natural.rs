@@ -1,6 +1,7 @@
 //! Natural numbers of any length: exact where floats are read, added and written.
 
 use std::cmp::Ordering;
+use std::fmt::Write as _;
 
 const WORD_BITS: usize = 32;
 /// The largest power of ten in a word, and its digits.
@@ -160,7 +161,8 @@ impl Natural {
         }
         let mut text = groups.pop().unwrap_or_default().to_string();
         for group in groups.iter().rev() {
-            text.push_str(&format!("{group:0width$}"));
+            // Writing to a string cannot fail.
+            let _infallible = write!(text, "{group:0width$}");
         }
         text
     }
@@ -232,7 +234,16 @@ mod tests {
 
     #[test]
     fn arithmetic_agrees_with_numbers_of_128_bits() {
-        let samples = [0_u128, 1, 7, 1 << 31, 1 << 32, (1 << 64) - 1, 1 << 90, (1 << 96) - 5];
+        let samples = [
+            0_u128,
+            1,
+            7,
+            1 << 31,
+            1 << 32,
+            (1 << 64) - 1,
+            1 << 90,
+            (1 << 96) - 5,
+        ];
         for left in samples {
             for right in samples {
                 let (a, b) = (natural(&left.to_string()), natural(&right.to_string()));
@@ -255,10 +266,27 @@ mod tests {
 
     #[test]
     fn shifts_to_the_right_round_to_even() {
-        for (value, bits, expected) in [(5, 1, "2"), (7, 1, "4"), (6, 2, "2"), (2, 2, "0"), (1, 70, "0")] {
-            assert_eq!(Natural::from(value).shifted_right_to_even(bits, false).to_decimal(), expected);
+        for (value, bits, expected) in [
+            (5, 1, "2"),
+            (7, 1, "4"),
+            (6, 2, "2"),
+            (2, 2, "0"),
+            (1, 70, "0"),
+        ] {
+            assert_eq!(
+                Natural::from(value)
+                    .shifted_right_to_even(bits, false)
+                    .to_decimal(),
+                expected
+            );
         }
-        assert_eq!(Natural::from(5).shifted_right_to_even(1, true).to_decimal(), "3");
-        assert_eq!(Natural::from(3).shifted_left(70).to_decimal(), "3541774862152233910272");
+        assert_eq!(
+            Natural::from(5).shifted_right_to_even(1, true).to_decimal(),
+            "3"
+        );
+        assert_eq!(
+            Natural::from(3).shifted_left(70).to_decimal(),
+            "3541774862152233910272"
+        );
     }
 }

@@ -97,7 +97,7 @@ pub(crate) fn format_whole(value: f64) -> Option<String> {
 }
 
 /// Half of what a signed integer of 64 bits holds.
-const WHOLE_MAX: f64 = (1_u64 << 62) as f64;
+const WHOLE_MAX: f64 = (1_u32 << 31) as f64 * (1_u32 << 31) as f64;
 
 /// Puts significant digits in the form that `%g` chooses for 17 of them.
 fn put_general(text: &mut String, digits: &str, exponent: i32) {

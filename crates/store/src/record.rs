@@ -217,7 +217,12 @@ mod tests {
             record.encode(&mut bytes);
             assert_eq!(Record::decode(&bytes).unwrap(), record);
         }
-        for bad in [&b""[..], b"\x00", b"\x09aaaaaaaabbbb", b"\x03aaaaaaaabbbbbbbb"] {
+        for bad in [
+            &b""[..],
+            b"\x00",
+            b"\x09aaaaaaaabbbb",
+            b"\x03aaaaaaaabbbbbbbb",
+        ] {
             assert!(Record::decode(bad).is_err());
         }
     }

@@ -1,17 +1,15 @@
 //! The tables of the file, and the rows in them.
 
-use redb::{
-    ReadableTable as _, ReadableTableMetadata as _, TableDefinition, WriteTransaction,
-};
+use redb::{ReadableTable as _, ReadableTableMetadata as _, TableDefinition, WriteTransaction};
 
 use crate::fail::Fail;
 use crate::limits::DATABASES;
 use crate::record::{Body, Kind, Record, number};
 use crate::siphash::siphash;
 use crate::table::{
-    BytesTable, Definition, ID_BYTES, KeyRow, LazyTable, Row, copy, drain, place_of_score, placed, rows,
+    BytesTable, Definition, ID_BYTES, KeyRow, LazyTable, Row, copy, drain, place_of_score, placed,
+    rows,
 };
-
 
 /// The keys of each database: hash and key, to the key's record.
 const KEYS: [Definition; DATABASES] = [
@@ -155,11 +153,17 @@ impl<'txn> Rows<'txn> {
         Record::decode(value.value()).map(Some)
     }
 
-    pub(crate) fn put_record(&mut self, db: usize, key: &[u8], record: &Record) -> Result<(), Fail> {
+    pub(crate) fn put_record(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        record: &Record,
+    ) -> Result<(), Fail> {
         let name = self.named(None, key);
         let mut value = Vec::with_capacity(64);
         record.encode(&mut value);
-        self.keys_mut(db)?.insert(name.as_slice(), value.as_slice())?;
+        self.keys_mut(db)?
+            .insert(name.as_slice(), value.as_slice())?;
         Ok(())
     }
 
@@ -204,7 +208,12 @@ impl<'txn> Rows<'txn> {
 
     // Deadlines.
 
-    pub(crate) fn put_deadline(&mut self, db: usize, deadline: u64, key: &[u8]) -> Result<(), Fail> {
+    pub(crate) fn put_deadline(
+        &mut self,
+        db: usize,
+        deadline: u64,
+        key: &[u8],
+    ) -> Result<(), Fail> {
         self.changed = true;
         let table = of_database_mut(&mut self.deadlines, db)?.table_mut()?;
         table.insert(deadline_row(deadline, key).as_slice(), &[][..])?;
@@ -244,7 +253,10 @@ impl<'txn> Rows<'txn> {
 
     pub(crate) fn element(&self, id: u64, name: &[u8]) -> Result<Option<Vec<u8>>, Fail> {
         let row = self.named(Some(id), name);
-        Ok(self.elements.table()?.get(row.as_slice())?
+        Ok(self
+            .elements
+            .table()?
+            .get(row.as_slice())?
             .map(|value| value.value().to_vec()))
     }
 
@@ -257,7 +269,11 @@ impl<'txn> Rows<'txn> {
     pub(crate) fn put_element(&mut self, id: u64, name: &[u8], value: &[u8]) -> Result<bool, Fail> {
         let row = self.named(Some(id), name);
         self.changed = true;
-        Ok(self.elements.table_mut()?.insert(row.as_slice(), value)?.is_none())
+        Ok(self
+            .elements
+            .table_mut()?
+            .insert(row.as_slice(), value)?
+            .is_none())
     }
 
     /// The value it had.
@@ -317,7 +333,10 @@ impl<'txn> Rows<'txn> {
 
     pub(crate) fn item(&self, id: u64, place: u64) -> Result<Option<Vec<u8>>, Fail> {
         let row = placed(id, place, &[]);
-        Ok(self.items.table()?.get(row.as_slice())?
+        Ok(self
+            .items
+            .table()?
+            .get(row.as_slice())?
             .map(|value| value.value().to_vec()))
     }
 
@@ -351,7 +370,9 @@ impl<'txn> Rows<'txn> {
     pub(crate) fn remove_later(&mut self, body: &Body) -> Result<(), Fail> {
         self.changed = true;
         let id = body.id.to_be_bytes();
-        self.removed.table_mut()?.insert(id.as_slice(), &[body.kind.code()][..])?;
+        self.removed
+            .table_mut()?
+            .insert(id.as_slice(), &[body.kind.code()][..])?;
         Ok(())
     }
 
@@ -362,7 +383,9 @@ impl<'txn> Rows<'txn> {
         };
         let count = self.remove_rows(id, kind, most)?;
         if count < most {
-            self.removed.table_mut()?.remove(id.to_be_bytes().as_slice())?;
+            self.removed
+                .table_mut()?
+                .remove(id.to_be_bytes().as_slice())?;
         }
         self.changed = true;
         Ok(count.max(1))
@@ -429,11 +452,15 @@ impl<'txn> Rows<'txn> {
 }
 
 fn of_database<T>(tables: &[T; DATABASES], db: usize) -> Result<&T, Fail> {
-    tables.get(db).ok_or_else(|| Fail::broken("the number of a database"))
+    tables
+        .get(db)
+        .ok_or_else(|| Fail::broken("the number of a database"))
 }
 
 fn of_database_mut<T>(tables: &mut [T; DATABASES], db: usize) -> Result<&mut T, Fail> {
-    tables.get_mut(db).ok_or_else(|| Fail::broken("the number of a database"))
+    tables
+        .get_mut(db)
+        .ok_or_else(|| Fail::broken("the number of a database"))
 }
 
 fn id_row(id: u64) -> Vec<u8> {
@@ -443,4 +470,3 @@ fn id_row(id: u64) -> Vec<u8> {
 fn deadline_row(deadline: u64, key: &[u8]) -> Vec<u8> {
     [&deadline.to_be_bytes(), key].concat()
 }
-

@@ -278,7 +278,10 @@ impl Space<'_> {
             Range::Score(range) => {
                 let end = range.most.next_up();
                 let bounded = range.most < f64::INFINITY;
-                (Some((range.least, &b""[..])), bounded.then_some((end, &b""[..])))
+                (
+                    Some((range.least, &b""[..])),
+                    bounded.then_some((end, &b""[..])),
+                )
             }
             Range::Text(range) => {
                 // Members are ordered as texts only where all scores are the same.

@@ -69,14 +69,14 @@ pub struct Store {
 
 /// What the engine is sent.
 pub(crate) enum Message {
-    Request(Request),
+    Request(Box<Request>),
     /// A client has gone.
     Gone,
     Close,
 }
 
 /// What a client asks, and who is told.
-pub struct Request {
+pub(crate) struct Request {
     pub(crate) client: Client,
     pub(crate) commands: Commands,
     pub(crate) answer: Answering,
@@ -155,11 +155,12 @@ impl Store {
     ) {
         let answer = Answering(Some(Box::new(answer)));
         // A request that is not taken tells so when it is dropped.
-        let _dropped = self.sender.send(Message::Request(Request {
+        let request = Box::new(Request {
             client,
             commands,
             answer,
-        }));
+        });
+        let _dropped = self.sender.send(Message::Request(request));
     }
 
     /// Says that a client has gone.

@@ -148,8 +148,8 @@ pub(crate) fn rows<'a>(
     end: Vec<u8>,
 ) -> Result<impl DoubleEndedIterator<Item = Result<Row<'a>, Fail>>, Fail> {
     // A range that ends before it begins has no rows; redb would not take it.
-    let start = start.min(end.clone());
-    let range = table.range::<&[u8]>(start.as_slice()..end.as_slice())?;
+    let range = start.min(end.clone())..end;
+    let range = table.range::<&[u8]>(range.start.as_slice()..range.end.as_slice())?;
     Ok(range.map(|guards| {
         let (key, value) = guards?;
         Ok(Row { key, value })

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::command::{Access, KeyUse, Table};
 use super::embedded::StoreSocket;
+use crate::command::{Access, KeyUse, Table};
 use crate::config::{Backend, Place, Upstream};
 use crate::resp::{Arguments, Frame, FrameReader, Limits, put_command};
 

@@ -16,7 +16,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use probity_format::{Entry, Outcome};
-use probity_proxy::{Backend, EntrySink, Listen, Proxy, ProxyConfig, SinkError, SinkSource, Upstream};
+use probity_proxy::{
+    Backend, EntrySink, Listen, Proxy, ProxyConfig, SinkError, SinkSource, Upstream,
+};
 
 pub struct Redis {
     child: Child,

@@ -4,12 +4,11 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::range::store_scored;
-use super::sorted_set::reply_scored;
+use super::sorted_set::{Scores, reply_scored};
 use super::{Call, Spec};
 use crate::fail::Fail;
 use crate::number::{parse_double, parse_integer};
 use crate::record::{Body, Kind, Value};
-use crate::reply::Protocol;
 use crate::rows::Rows;
 use crate::sorted_set::{Scored, decode};
 
@@ -237,15 +236,19 @@ fn members(call: &Call<'_, '_>, way: Way, said: &Said) -> Result<Vec<Scored>, Fa
         .map(|(member, score)| Scored { member, score })
         .collect();
     // Members are in order already; the sort keeps that among equal scores.
-    scored.sort_by(|left, right| left.score.partial_cmp(&right.score).unwrap_or(Ordering::Equal));
+    scored.sort_by(|left, right| {
+        left.score
+            .partial_cmp(&right.score)
+            .unwrap_or(Ordering::Equal)
+    });
     Ok(scored)
 }
 
 fn answer(call: &mut Call<'_, '_>, way: Way) -> Result<(), Fail> {
     let said = read(call, 1, way, Mode::Answer)?;
     let scored = members(call, way, &said)?;
-    let nested = call.client.protocol == Protocol::Resp3;
-    reply_scored(call, &scored, said.with_scores, nested);
+    let scores = Scores::wanted(call, said.with_scores);
+    reply_scored(call, &scored, scores);
     Ok(())
 }
 
@@ -258,7 +261,11 @@ fn store(call: &mut Call<'_, '_>, way: Way) -> Result<(), Fail> {
 fn zintercard(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     let said = read(call, 1, Way::Inter, Mode::Count)?;
     let count = members(call, Way::Inter, &said)?.len() as u64;
-    let most = if said.limit == 0 { u64::MAX } else { said.limit };
+    let most = if said.limit == 0 {
+        u64::MAX
+    } else {
+        said.limit
+    };
     call.reply.count(count.min(most));
     Ok(())
 }

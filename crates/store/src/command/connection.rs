@@ -82,7 +82,7 @@ fn hello(call: &mut Call<'_, '_>) -> Result<(), Fail> {
         Protocol::Resp2 => 2,
         Protocol::Resp3 => 3,
     };
-    let reply = &mut call.reply;
+    let reply = &mut *call.reply;
     reply.map(7);
     for (name, value) in [("server", "redis"), ("version", REDIS_VERSION)] {
         reply.bulk(name.as_bytes());

@@ -5,19 +5,23 @@ use crate::expire::Moment;
 use crate::fail::Fail;
 
 pub(super) const SPECS: &[Spec] = &[
-    Spec::new("expire", -3, |call| expire(call, true, false)),
-    Spec::new("pexpire", -3, |call| expire(call, false, false)),
-    Spec::new("expireat", -3, |call| expire(call, true, true)),
-    Spec::new("pexpireat", -3, |call| expire(call, false, true)),
-    Spec::new("ttl", 2, |call| tell(call, true, false)),
-    Spec::new("pttl", 2, |call| tell(call, false, false)),
-    Spec::new("expiretime", 2, |call| tell(call, true, true)),
-    Spec::new("pexpiretime", 2, |call| tell(call, false, true)),
+    Spec::new("expire", -3, |call| expire(call, Moment::SECONDS)),
+    Spec::new("pexpire", -3, |call| expire(call, Moment::MILLISECONDS)),
+    Spec::new("expireat", -3, |call| expire(call, Moment::AT_SECOND)),
+    Spec::new("pexpireat", -3, |call| expire(call, Moment::AT_MILLISECOND)),
+    Spec::new("ttl", 2, |call| tell(call, Moment::SECONDS)),
+    Spec::new("pttl", 2, |call| tell(call, Moment::MILLISECONDS)),
+    Spec::new("expiretime", 2, |call| tell(call, Moment::AT_SECOND)),
+    Spec::new("pexpiretime", 2, |call| tell(call, Moment::AT_MILLISECOND)),
     Spec::new("persist", 2, persist),
 ];
 
 /// Under which condition a deadline is set.
 #[derive(Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a word of the command"
+)]
 struct Conditions {
     none_yet: bool,
     some_already: bool,
@@ -61,10 +65,9 @@ impl Conditions {
     }
 }
 
-fn expire(call: &mut Call<'_, '_>, seconds: bool, absolute: bool) -> Result<(), Fail> {
+fn expire(call: &mut Call<'_, '_>, moment: Moment) -> Result<(), Fail> {
     let conditions = conditions(call)?;
     let number = call.integer(2)?;
-    let moment = Moment { seconds, absolute };
     let deadline = moment
         .resolve(number, call.space.now)
         .ok_or_else(|| Fail::invalid_expire(call.name()))?;
@@ -88,7 +91,7 @@ fn expire(call: &mut Call<'_, '_>, seconds: bool, absolute: bool) -> Result<(), 
     }
 }
 
-fn tell(call: &mut Call<'_, '_>, seconds: bool, absolute: bool) -> Result<(), Fail> {
+fn tell(call: &mut Call<'_, '_>, moment: Moment) -> Result<(), Fail> {
     let Some(record) = call.space.look_up(call.arg(1))? else {
         call.reply.integer(-2);
         return Ok(());
@@ -97,13 +100,16 @@ fn tell(call: &mut Call<'_, '_>, seconds: bool, absolute: bool) -> Result<(), Fa
         call.reply.integer(-1);
         return Ok(());
     };
-    let time = if absolute {
+    let time = if moment.absolute {
         deadline
     } else {
         deadline.saturating_sub(call.space.now)
     };
-    call.reply
-        .count(if seconds { (time + 500) / 1000 } else { time });
+    call.reply.count(if moment.seconds {
+        (time + 500) / 1000
+    } else {
+        time
+    });
     Ok(())
 }
 

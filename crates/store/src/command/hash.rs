@@ -94,38 +94,41 @@ fn hmget(call: &mut Call<'_, '_>) -> Result<(), Fail> {
 fn hgetall(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     let hash = held(call)?;
     call.reply.map(length(hash.as_ref()));
-    each(call, hash.as_ref(), true, true)
+    each(call, hash.as_ref(), Parts::Both)
 }
 
 fn hkeys(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     let hash = held(call)?;
     call.reply.array(length(hash.as_ref()));
-    each(call, hash.as_ref(), true, false)
+    each(call, hash.as_ref(), Parts::Fields)
 }
 
 fn hvals(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     let hash = held(call)?;
     call.reply.array(length(hash.as_ref()));
-    each(call, hash.as_ref(), false, true)
+    each(call, hash.as_ref(), Parts::Values)
 }
 
 fn length(hash: Option<&Held>) -> usize {
     hash.map_or(0, |hash| usize::try_from(hash.len()).unwrap_or(usize::MAX))
 }
 
-fn each(
-    call: &mut Call<'_, '_>,
-    hash: Option<&Held>,
-    fields: bool,
-    values: bool,
-) -> Result<(), Fail> {
+/// What is told of each element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Parts {
+    Both,
+    Fields,
+    Values,
+}
+
+fn each(call: &mut Call<'_, '_>, hash: Option<&Held>, parts: Parts) -> Result<(), Fail> {
     let Some(hash) = hash else { return Ok(()) };
     for row in call.space.elements(hash)? {
         let row = row?;
-        if fields {
+        if parts != Parts::Values {
             call.reply.bulk(row.name());
         }
-        if values {
+        if parts != Parts::Fields {
             call.reply.bulk(row.value());
         }
     }
@@ -168,8 +171,9 @@ fn hincrby(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     let field = call.arg(2);
     let mut hash = call.space.held_or_new(call.arg(1), Kind::Hash)?;
     let number = match call.space.rows.element(hash.id(), field)? {
-        Some(text) => parse_integer(&text)
-            .ok_or_else(|| Fail::said("ERR hash value is not an integer"))?,
+        Some(text) => {
+            parse_integer(&text).ok_or_else(|| Fail::said("ERR hash value is not an integer"))?
+        }
         None => 0,
     };
     let sum = number

@@ -114,12 +114,7 @@ fn renamenx(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     Ok(())
 }
 
-fn move_key(
-    call: &mut Call<'_, '_>,
-    from: &[u8],
-    to: &[u8],
-    record: &Record,
-) -> Result<(), Fail> {
+fn move_key(call: &mut Call<'_, '_>, from: &[u8], to: &[u8], record: &Record) -> Result<(), Fail> {
     call.space.forget(from, record.deadline)?;
     call.space.touch(from);
     call.space.put(to, record)

@@ -69,7 +69,8 @@ fn pop(call: &mut Call<'_, '_>, end: End) -> Result<(), Fail> {
         return Ok(());
     };
     let count = count.min(list.len());
-    call.reply.array(usize::try_from(count).unwrap_or(usize::MAX));
+    call.reply
+        .array(usize::try_from(count).unwrap_or(usize::MAX));
     for _ in 0..count {
         let value = call.space.pop(&mut list, end)?.unwrap_or_default();
         call.reply.bulk(&value);

@@ -1,4 +1,8 @@
 //! The commands: found by name, checked, queued in a transaction or carried out.
+#![expect(
+    clippy::unnecessary_wraps,
+    reason = "the table of commands holds functions of one kind"
+)]
 
 mod aggregate;
 mod bits;
@@ -151,7 +155,10 @@ pub(crate) fn execute(
             Fail::Store(_) => return Err(fail),
         }
     }
-    if matches!(client.answers, Answers::Off | Answers::SkipNext | Answers::Skip) {
+    if matches!(
+        client.answers,
+        Answers::Off | Answers::SkipNext | Answers::Skip
+    ) {
         reply.truncate(start);
     }
     client.answers = match client.answers {

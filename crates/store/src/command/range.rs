@@ -1,12 +1,11 @@
 //! ZRANGE and its kin: members of a sorted set by rank, score or text.
 
 use super::list::index_range;
-use super::sorted_set::reply_scored;
+use super::sorted_set::{Scores, reply_scored};
 use super::{Call, Spec};
 use crate::fail::Fail;
 use crate::number::parse_double;
 use crate::record::Kind;
-use crate::reply::Protocol;
 use crate::sorted_set::{Order, Range, ScoreRange, Scored, Text, TextRange};
 
 pub(super) const SPECS: &[Spec] = &[
@@ -84,7 +83,8 @@ fn options(
         said.by = By::Rank;
     }
     if said.limit != -1 && said.by == By::Rank {
-        let text = "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
+        let text =
+            "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
         return Err(Fail::said(text));
     }
     if said.with_scores && said.by == By::Text {
@@ -140,8 +140,8 @@ fn range(call: &mut Call<'_, '_>, by: By, order: Option<Order>) -> Result<(), Fa
     let options = options(call, 4, by, order, false)?;
     let bounds = bounds(call, 2, &options)?;
     let scored = members(call, 1, &options, bounds)?;
-    let nested = call.client.protocol == Protocol::Resp3;
-    reply_scored(call, &scored, options.with_scores, nested);
+    let scores = Scores::wanted(call, options.with_scores);
+    reply_scored(call, &scored, scores);
     Ok(())
 }
 

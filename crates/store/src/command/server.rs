@@ -89,10 +89,6 @@ fn info(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     Ok(())
 }
 
-#[expect(
-    clippy::unnecessary_wraps,
-    reason = "the sections are told by functions of one kind"
-)]
 fn about_server(call: &Call<'_, '_>) -> Result<String, Fail> {
     let opened = call.space.shared.totals.opened;
     let seconds = call.space.now.saturating_sub(opened) / 1000;
@@ -109,19 +105,11 @@ fn about_server(call: &Call<'_, '_>) -> Result<String, Fail> {
     ))
 }
 
-#[expect(
-    clippy::unnecessary_wraps,
-    reason = "the sections are told by functions of one kind"
-)]
 fn about_clients(call: &Call<'_, '_>) -> Result<String, Fail> {
     let clients = call.space.shared.totals.clients;
     Ok(format!("connected_clients:{clients}\r\n"))
 }
 
-#[expect(
-    clippy::unnecessary_wraps,
-    reason = "the sections are told by functions of one kind"
-)]
 fn about_work(call: &Call<'_, '_>) -> Result<String, Fail> {
     let totals = &call.space.shared.totals;
     Ok(format!(
@@ -162,7 +150,8 @@ fn config_get(call: &mut Call<'_, '_>) -> Result<(), Fail> {
         let is_pattern = asked.iter().any(|byte| b"[*?".contains(byte));
         for (name, value) in known {
             let named = asked.eq_ignore_ascii_case(name.as_bytes());
-            let wanted = named || (is_pattern && matches(&asked.to_ascii_lowercase(), name.as_bytes()));
+            let wanted =
+                named || (is_pattern && matches(&asked.to_ascii_lowercase(), name.as_bytes()));
             let told = |(told, _): &(&[u8], &str)| told.eq_ignore_ascii_case(name.as_bytes());
             if wanted && !found.iter().any(told) {
                 found.push((if named { asked } else { name.as_bytes() }, value));

@@ -230,7 +230,11 @@ fn members(
             }
         }
         Way::Diff => {
-            let others: Vec<Held> = sets.split_off(1.min(sets.len())).into_iter().flatten().collect();
+            let others: Vec<Held> = sets
+                .split_off(1.min(sets.len()))
+                .into_iter()
+                .flatten()
+                .collect();
             let Some(Some(first)) = sets.pop() else {
                 return Ok(members);
             };

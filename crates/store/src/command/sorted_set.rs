@@ -39,7 +39,10 @@ fn held(call: &mut Call<'_, '_>) -> Result<Option<Held>, Fail> {
 
 /// Under which conditions ZADD changes a score, and what it answers.
 #[derive(Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a word of the command")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a word of the command"
+)]
 struct Conditions {
     only_new: bool,
     only_old: bool,
@@ -76,7 +79,8 @@ impl Conditions {
             let text = "ERR XX and NX options at the same time are not compatible";
             return Err(Fail::said(text));
         }
-        if (self.greater && self.only_new) || (self.less && self.only_new) || (self.greater && self.less) {
+        let one_way = self.greater || self.less;
+        if (one_way && self.only_new) || (self.greater && self.less) {
             let text = "ERR GT, LT, and/or NX options at the same time are not compatible";
             return Err(Fail::said(text));
         }
@@ -246,26 +250,46 @@ fn zpop(call: &mut Call<'_, '_>, order: Order) -> Result<(), Fail> {
     };
     let popped = Range::Rank(0, count.unwrap_or(1).min(set.len()));
     let popped = call.space.scored(&set, &popped, order, 0, usize::MAX)?;
-    let nested = count.is_some() && call.client.protocol == Protocol::Resp3;
-    reply_scored(call, &popped, true, nested);
+    let scores = match count {
+        // One popped without a count is told as two things.
+        None => Scores::Flat,
+        Some(_) => Scores::wanted(call, true),
+    };
+    reply_scored(call, &popped, scores);
     remove_all(call, &mut set, &popped)
 }
 
-/// Answers with members, and with their scores: each pair on its own if `nested`.
-pub(super) fn reply_scored(
-    call: &mut Call<'_, '_>,
-    scored: &[Scored],
-    with_scores: bool,
-    nested: bool,
-) {
-    let flat = with_scores && !nested;
-    call.reply.array(scored.len() * if flat { 2 } else { 1 });
+/// How scores are told beside their members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scores {
+    Untold,
+    /// Behind each member.
+    Flat,
+    /// Each member and its score in an array of their own.
+    Nested,
+}
+
+impl Scores {
+    /// How WITHSCORES has them told to this client.
+    pub(super) fn wanted(call: &Call<'_, '_>, with_scores: bool) -> Self {
+        match call.client.protocol {
+            _ if !with_scores => Self::Untold,
+            Protocol::Resp2 => Self::Flat,
+            Protocol::Resp3 => Self::Nested,
+        }
+    }
+}
+
+/// Answers with members.
+pub(super) fn reply_scored(call: &mut Call<'_, '_>, scored: &[Scored], scores: Scores) {
+    let each = if scores == Scores::Flat { 2 } else { 1 };
+    call.reply.array(scored.len() * each);
     for one in scored {
-        if with_scores && nested {
+        if scores == Scores::Nested {
             call.reply.array(2);
         }
         call.reply.bulk(&one.member);
-        if with_scores {
+        if scores != Scores::Untold {
             call.reply.double(one.score);
         }
     }
@@ -300,11 +324,7 @@ fn zremrangebylex(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     remove_range(call, set, &range)
 }
 
-fn remove_range(
-    call: &mut Call<'_, '_>,
-    set: Option<Held>,
-    range: &Range<'_>,
-) -> Result<(), Fail> {
+fn remove_range(call: &mut Call<'_, '_>, set: Option<Held>, range: &Range<'_>) -> Result<(), Fail> {
     let mut removed = Vec::new();
     if let Some(mut set) = set {
         removed = call
@@ -342,8 +362,8 @@ fn zrandmember(call: &mut Call<'_, '_>) -> Result<(), Fail> {
             member: element.name,
         })
         .collect();
-    let nested = call.client.protocol == Protocol::Resp3;
-    reply_scored(call, &scored, with_scores, nested);
+    let scores = Scores::wanted(call, with_scores);
+    reply_scored(call, &scored, scores);
     Ok(())
 }
 

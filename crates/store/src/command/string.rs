@@ -45,6 +45,10 @@ fn reply_text(call: &mut Call<'_, '_>, found: Option<&Record>) -> Result<(), Fai
 
 /// What the options of SET and GETEX say.
 #[derive(Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a word of the command"
+)]
 struct Options<'a> {
     only_new: bool,
     only_old: bool,
@@ -160,18 +164,14 @@ fn setnx(call: &mut Call<'_, '_>) -> Result<(), Fail> {
 }
 
 fn setex(call: &mut Call<'_, '_>) -> Result<(), Fail> {
-    set_until(call, true)
+    set_until(call, Moment::SECONDS)
 }
 
 fn psetex(call: &mut Call<'_, '_>) -> Result<(), Fail> {
-    set_until(call, false)
+    set_until(call, Moment::MILLISECONDS)
 }
 
-fn set_until(call: &mut Call<'_, '_>, seconds: bool) -> Result<(), Fail> {
-    let moment = Moment {
-        seconds,
-        absolute: false,
-    };
+fn set_until(call: &mut Call<'_, '_>, moment: Moment) -> Result<(), Fail> {
     let deadline = moment.positive(call.arg(2), call.space.now, call.name())?;
     let key = call.arg(1);
     let old = call.space.find(key)?;

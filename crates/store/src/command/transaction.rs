@@ -67,7 +67,7 @@ pub(super) fn refuse(client: &mut Client, args: &[&[u8]], fail: Fail) -> Fail {
             let intro = b"EXECABORT Transaction discarded because of: ";
             Fail::Said([&intro[..], reason].concat())
         }
-        fail => fail,
+        fail @ Fail::Store(_) => fail,
     }
 }
 

@@ -28,16 +28,28 @@ pub type Template = (u32, How, &'static str);
 pub const STRINGS: &[Template] = &[
     (30, Exactly, "GET {s}"),
     (30, Exactly, "SET {s} {v}"),
-    (20, Exactly, "SET {s} {v} ?NX|XX ?GET ?EX+{seconds}|PX+{milliseconds}|EXAT+{at}|PXAT+{atms}|KEEPTTL"),
+    (
+        20,
+        Exactly,
+        "SET {s} {v} ?NX|XX ?GET ?EX+{seconds}|PX+{milliseconds}|EXAT+{at}|PXAT+{atms}|KEEPTTL",
+    ),
     (3, Exactly, "SET {s} {v} EX|PX|EXAT|PXAT {wrongtime}"),
-    (3, Exactly, "SET {s} {v} ?NX ?XX ?GET ?KEEPTTL ?EX+{seconds} ?PX+{milliseconds} ?PERSIST"),
+    (
+        3,
+        Exactly,
+        "SET {s} {v} ?NX ?XX ?GET ?KEEPTTL ?EX+{seconds} ?PX+{milliseconds} ?PERSIST",
+    ),
     (5, Exactly, "SETNX {s} {v}"),
     (5, Exactly, "SETEX {s} {seconds} {v}"),
     (5, Exactly, "PSETEX {s} {milliseconds} {v}"),
     (2, Exactly, "SETEX|PSETEX {s} {wrongtime} {v}"),
     (5, Exactly, "GETSET {s} {v}"),
     (5, Exactly, "GETDEL {s}"),
-    (8, Exactly, "GETEX {s} ?EX+{seconds}|PX+{milliseconds}|EXAT+{at}|PXAT+{atms}|PERSIST"),
+    (
+        8,
+        Exactly,
+        "GETEX {s} ?EX+{seconds}|PX+{milliseconds}|EXAT+{at}|PXAT+{atms}|PERSIST",
+    ),
     (3, Exactly, "GETEX {s} EXAT|PXAT|EX|PX {wrongtime}|1"),
     (8, Exactly, "MGET {k}*"),
     (8, Exactly, "MSET {s}+{v}*"),
@@ -51,7 +63,11 @@ pub const STRINGS: &[Template] = &[
     (8, Exactly, "SETRANGE {s} {n}|{bit}|{i}|2040|33000 {v}"),
     (8, Exactly, "SETBIT {s} {bit}|{i}|20000|600000 0|1|2|x"),
     (5, Exactly, "GETBIT {s} {bit}|{i}|20000"),
-    (8, Exactly, "BITCOUNT {s} ?{i}+{i}|{i}+{i}+BIT|{i}+{i}+BYTE|{i}|{n}+{bit}+BIT"),
+    (
+        8,
+        Exactly,
+        "BITCOUNT {s} ?{i}+{i}|{i}+{i}+BIT|{i}+{i}+BYTE|{i}|{n}+{bit}+BIT",
+    ),
 ];
 
 pub const KEYS: &[Template] = &[
@@ -59,7 +75,11 @@ pub const KEYS: &[Template] = &[
     (5, Exactly, "EXISTS|TOUCH {k}*"),
     (8, Exactly, "TYPE {k}"),
     (3, Unordered, "KEYS {pattern}"),
-    (4, Scan, "SCAN 0 COUNT 1000 ?MATCH+{pattern} ?TYPE+string|TYPE+zset|TYPE+HASH|TYPE+none"),
+    (
+        4,
+        Scan,
+        "SCAN 0 COUNT 1000 ?MATCH+{pattern} ?TYPE+string|TYPE+zset|TYPE+HASH|TYPE+none",
+    ),
     (2, Exactly, "SCAN x|1x|-|99999999999999999999"),
     (1, Exactly, "SCAN 0 COUNT 0|-1|x"),
     (6, Exactly, "RENAME|RENAMENX {k} {k}"),
@@ -70,8 +90,16 @@ pub const KEYS: &[Template] = &[
     (8, Exactly, "PEXPIRE {k} {milliseconds} ?NX|XX|GT|LT"),
     (8, Exactly, "EXPIREAT {k} {at} ?NX|XX|GT|LT"),
     (8, Exactly, "PEXPIREAT {k} {atms} ?NX|XX|GT|LT"),
-    (2, Exactly, "EXPIRE|PEXPIRE|EXPIREAT|PEXPIREAT {k} {past} ?NX|XX|GT|LT"),
-    (2, Exactly, "EXPIRE|PEXPIRE|EXPIREAT|PEXPIREAT {k} {seconds}|x|9223372036854775807|-9223372036854775807 NX|GT|LT|XX|YY NX|GT|LT|XX"),
+    (
+        2,
+        Exactly,
+        "EXPIRE|PEXPIRE|EXPIREAT|PEXPIREAT {k} {past} ?NX|XX|GT|LT",
+    ),
+    (
+        2,
+        Exactly,
+        "EXPIRE|PEXPIRE|EXPIREAT|PEXPIREAT {k} {seconds}|x|9223372036854775807|-9223372036854775807 NX|GT|LT|XX|YY NX|GT|LT|XX",
+    ),
     (8, Near(60), "TTL|EXPIRETIME {k}"),
     (8, Near(60_000), "PTTL|PEXPIRETIME {k}"),
     (6, Exactly, "PERSIST {k}"),
@@ -97,7 +125,11 @@ pub const SERVER: &[Template] = &[
     (2, Exactly, "NOSUCH|X {v}*"),
     (1, Exactly, "UNWATCH"),
     (1, Exactly, "EXEC|DISCARD"),
-    (1, Pairs, "CONFIG GET databases|DATABASES|maxmemory|proto-max-bulk-len|nothing|maxmemory-p*"),
+    (
+        1,
+        Pairs,
+        "CONFIG GET databases|DATABASES|maxmemory|proto-max-bulk-len|nothing|maxmemory-p*",
+    ),
 ];
 
 pub const HASHES: &[Template] = &[
@@ -113,7 +145,11 @@ pub const HASHES: &[Template] = &[
     (3, Exactly, "HLEN {h}"),
     (10, Exactly, "HINCRBY {h} {field} {i}"),
     (10, Exactly, "HINCRBYFLOAT {h} {field} {f}"),
-    (3, Shape, "HRANDFIELD {h} ?{n}|-{n}|{n}+WITHVALUES|-{n}+WITHVALUES"),
+    (
+        3,
+        Shape,
+        "HRANDFIELD {h} ?{n}|-{n}|{n}+WITHVALUES|-{n}+WITHVALUES",
+    ),
     (3, ScanPairs, "HSCAN {h} 0 COUNT 1000 ?MATCH+{pattern}"),
     (1, Exactly, "HSCAN {h} 0|x COUNT|MATCH|TYPE 0|x|string"),
 ];
@@ -149,7 +185,11 @@ pub const LISTS: &[Template] = &[
     (6, Exactly, "LTRIM {l} {i}|0|1 {i}|-1|-2|10"),
     (8, Exactly, "LMOVE {l} {l} LEFT|RIGHT|left LEFT|RIGHT|x"),
     (5, Exactly, "RPOPLPUSH {l} {l}"),
-    (10, Exactly, "LPOS {l} {m} ?RANK+{i}|RANK+-1|RANK+2|RANK+0 ?COUNT+{n}|COUNT+-1 ?MAXLEN+{n}|MAXLEN+-1"),
+    (
+        10,
+        Exactly,
+        "LPOS {l} {m} ?RANK+{i}|RANK+-1|RANK+2|RANK+0 ?COUNT+{n}|COUNT+-1 ?MAXLEN+{n}|MAXLEN+-1",
+    ),
 ];
 
 pub const SORTED_SETS: &[Template] = &[
@@ -165,29 +205,81 @@ pub const SORTED_SETS: &[Template] = &[
     (3, Exactly, "ZCARD {z}"),
     (5, Exactly, "ZCOUNT {z} {score} {score}"),
     (10, Exactly, "ZRANGE {z} {i} {i} ?REV ?WITHSCORES"),
-    (10, Exactly, "ZRANGE {z} {score} {score} BYSCORE ?REV ?LIMIT+{n}+{n}|LIMIT+{i}+{i} ?WITHSCORES"),
-    (8, Exactly, "ZRANGE {x} {lex} {lex} BYLEX ?REV ?LIMIT+{n}+{n}"),
-    (3, Exactly, "ZRANGE {x} {lex}|{i}|{score} {lex}|{i}|{score} ?BYLEX ?BYSCORE ?REV ?LIMIT+{n}+{i} ?WITHSCORES"),
-    (5, Exactly, "ZRANGESTORE {x} {x} {lex} {lex} BYLEX ?REV ?LIMIT+{n}+{n}"),
-    (5, Exactly, "ZRANGESTORE {z} {z} {score} {score} BYSCORE ?REV ?LIMIT+{n}+{n} ?WITHSCORES"),
+    (
+        10,
+        Exactly,
+        "ZRANGE {z} {score} {score} BYSCORE ?REV ?LIMIT+{n}+{n}|LIMIT+{i}+{i} ?WITHSCORES",
+    ),
+    (
+        8,
+        Exactly,
+        "ZRANGE {x} {lex} {lex} BYLEX ?REV ?LIMIT+{n}+{n}",
+    ),
+    (
+        3,
+        Exactly,
+        "ZRANGE {x} {lex}|{i}|{score} {lex}|{i}|{score} ?BYLEX ?BYSCORE ?REV ?LIMIT+{n}+{i} ?WITHSCORES",
+    ),
+    (
+        5,
+        Exactly,
+        "ZRANGESTORE {x} {x} {lex} {lex} BYLEX ?REV ?LIMIT+{n}+{n}",
+    ),
+    (
+        5,
+        Exactly,
+        "ZRANGESTORE {z} {z} {score} {score} BYSCORE ?REV ?LIMIT+{n}+{n} ?WITHSCORES",
+    ),
     (5, Exactly, "ZRANGESTORE {k} {z} {i} {i} ?REV"),
-    (6, Exactly, "ZRANGEBYSCORE|ZREVRANGEBYSCORE {z} {score} {score} ?WITHSCORES ?LIMIT+{n}+{i}"),
+    (
+        6,
+        Exactly,
+        "ZRANGEBYSCORE|ZREVRANGEBYSCORE {z} {score} {score} ?WITHSCORES ?LIMIT+{n}+{i}",
+    ),
     (5, Exactly, "ZREVRANGE {z} {i} {i} ?WITHSCORES"),
-    (6, Exactly, "ZRANGEBYLEX|ZREVRANGEBYLEX {x} {lex} {lex} ?LIMIT+{n}+{i}"),
+    (
+        6,
+        Exactly,
+        "ZRANGEBYLEX|ZREVRANGEBYLEX {x} {lex} {lex} ?LIMIT+{n}+{i}",
+    ),
     (4, Exactly, "ZLEXCOUNT {x} {lex} {lex}"),
     (8, Exactly, "ZRANK|ZREVRANK {z} {m}"),
     (5, Exactly, "ZPOPMIN|ZPOPMAX {z} ?{n}|{i}"),
     (3, Exactly, "ZREMRANGEBYRANK {z} {n}|{i} {n}|{i}"),
     (3, Exactly, "ZREMRANGEBYSCORE {z} {score} {score}"),
     (3, Exactly, "ZREMRANGEBYLEX {x} {lex} {lex}"),
-    (5, Exactly, "ZUNIONSTORE|ZINTERSTORE {k} 1 {z} ?WEIGHTS+{w} ?AGGREGATE+MIN|AGGREGATE+MAX|AGGREGATE+SUM|AGGREGATE+x"),
-    (5, Exactly, "ZUNIONSTORE|ZINTERSTORE {z} 2 {z} {e}|{z} ?WEIGHTS+{w}+{w} ?AGGREGATE+MIN|AGGREGATE+MAX|AGGREGATE+SUM"),
-    (5, Exactly, "ZUNION|ZINTER|ZDIFF {n}|2 {z} {e}|{z} ?WITHSCORES ?WEIGHTS+{w}+{w}"),
+    (
+        5,
+        Exactly,
+        "ZUNIONSTORE|ZINTERSTORE {k} 1 {z} ?WEIGHTS+{w} ?AGGREGATE+MIN|AGGREGATE+MAX|AGGREGATE+SUM|AGGREGATE+x",
+    ),
+    (
+        5,
+        Exactly,
+        "ZUNIONSTORE|ZINTERSTORE {z} 2 {z} {e}|{z} ?WEIGHTS+{w}+{w} ?AGGREGATE+MIN|AGGREGATE+MAX|AGGREGATE+SUM",
+    ),
+    (
+        5,
+        Exactly,
+        "ZUNION|ZINTER|ZDIFF {n}|2 {z} {e}|{z} ?WITHSCORES ?WEIGHTS+{w}+{w}",
+    ),
     (4, Exactly, "ZDIFFSTORE {k} {n}|2 {z} {e}|{z}"),
     (3, Exactly, "ZINTERCARD {n} {z}* ?LIMIT+{n}|LIMIT+-1"),
-    (3, Shape, "ZRANDMEMBER {z} ?{n}|-{n}|{n}+WITHSCORES|-{n}+WITHSCORES"),
+    (
+        3,
+        Shape,
+        "ZRANDMEMBER {z} ?{n}|-{n}|{n}+WITHSCORES|-{n}+WITHSCORES",
+    ),
     (3, ScanPairs, "ZSCAN {z} 0 COUNT 1000 ?MATCH+{pattern}"),
 ];
 
 /// All families with how much of the whole each makes.
-pub const FAMILIES: &[(u32, &[Template])] = &[(30, STRINGS), (25, KEYS), (5, SERVER), (20, HASHES), (20, SETS), (20, LISTS), (30, SORTED_SETS)];
+pub const FAMILIES: &[(u32, &[Template])] = &[
+    (30, STRINGS),
+    (25, KEYS),
+    (5, SERVER),
+    (20, HASHES),
+    (20, SETS),
+    (20, LISTS),
+    (30, SORTED_SETS),
+];

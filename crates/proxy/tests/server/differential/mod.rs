@@ -89,7 +89,9 @@ struct Sides {
 }
 
 fn words(text: &str) -> Vec<Vec<u8>> {
-    text.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+    text.split(' ')
+        .map(|word| word.as_bytes().to_vec())
+        .collect()
 }
 
 fn show(command: &[Vec<u8>]) -> String {
@@ -139,7 +141,19 @@ impl Sides {
             let cut = &answer.bytes[..answer.bytes.len().min(300)];
             format!("{:?}", String::from_utf8_lossy(cut))
         };
-        let before: Vec<String> = self.said.iter().rev().take(std::env::var("SHOW").ok().and_then(|show| show.parse().ok()).unwrap_or(40)).rev().map(|c| show(c)).collect();
+        let before: Vec<String> = self
+            .said
+            .iter()
+            .rev()
+            .take(
+                std::env::var("SHOW")
+                    .ok()
+                    .and_then(|show| show.parse().ok())
+                    .unwrap_or(40),
+            )
+            .rev()
+            .map(|c| show(c))
+            .collect();
         panic!(
             "seed {}: after\n  {}\n{}\n  Redis {}\n  store {}",
             self.seed,
@@ -173,7 +187,9 @@ fn draws_too_much(words: &[Vec<u8>]) -> bool {
         .get(2)
         .and_then(|word| std::str::from_utf8(word).ok()?.parse::<i64>().ok());
     match words[0].to_ascii_lowercase().as_slice() {
-        b"spop" => words.get(1).is_some_and(|key| key != b"none") && count.is_none_or(|count| count < 1000),
+        b"spop" => {
+            words.get(1).is_some_and(|key| key != b"none") && count.is_none_or(|count| count < 1000)
+        }
         b"srandmember" | b"hrandfield" | b"zrandmember" => {
             count.is_some_and(|count| count.unsigned_abs() > 1000)
         }
@@ -206,7 +222,11 @@ fn drawn(random: &mut Random) -> (How, Vec<Vec<u8>>) {
     let cursor = usize::from(words[0].len() > 4) + 1;
     let begins = words.get(cursor).is_some_and(|word| word == b"0");
     let ends = words.iter().any(|word| word == b"1000");
-    let how = if scans && !(begins && ends) { How::Loosely } else { *how };
+    let how = if scans && !(begins && ends) {
+        How::Loosely
+    } else {
+        *how
+    };
     (how, words)
 }
 

@@ -40,11 +40,15 @@ pub const NOW: i64 = 1_900_000_000;
 pub fn command(template: &str, random: &mut Random) -> Vec<Vec<u8>> {
     let mut words: Vec<Vec<u8>> = Vec::new();
     for part in template.split(' ') {
-        let (part, optional) = part.strip_prefix('?').map_or((part, false), |part| (part, true));
+        let (part, optional) = part
+            .strip_prefix('?')
+            .map_or((part, false), |part| (part, true));
         if optional && random.one_in(2) {
             continue;
         }
-        let (part, repeated) = part.strip_suffix('*').map_or((part, false), |part| (part, true));
+        let (part, repeated) = part
+            .strip_suffix('*')
+            .map_or((part, false), |part| (part, true));
         let count = if repeated { 1 + random.below(4) } else { 1 };
         for _ in 0..count {
             let alternatives: Vec<&str> = part.split('|').collect();
@@ -76,7 +80,17 @@ fn spoil(words: &mut Vec<Vec<u8>>, random: &mut Random) {
         }
         1 => words.push(value("{v}", random)),
         2 if place > 0 => {
-            let junk = ["", "x", "-1", "1.5", "nan", "9223372036854775808", "(", "NX", "LIMIT"];
+            let junk = [
+                "",
+                "x",
+                "-1",
+                "1.5",
+                "nan",
+                "9223372036854775808",
+                "(",
+                "NX",
+                "LIMIT",
+            ];
             words[place] = random.pick(&junk).as_bytes().to_vec();
         }
         _ if place > 0 => words[place] = value("{i}", random),
@@ -85,12 +99,58 @@ fn spoil(words: &mut Vec<Vec<u8>>, random: &mut Random) {
 }
 
 const INTEGERS: [&str; 24] = [
-    "0", "1", "2", "3", "-1", "-2", "-3", "5", "10", "100", "-100", "7", "9", "12", "64", "1000",
-    "9223372036854775807", "-9223372036854775808", "9223372036854775800", "abc", "01", "1.5", "", "+1",
+    "0",
+    "1",
+    "2",
+    "3",
+    "-1",
+    "-2",
+    "-3",
+    "5",
+    "10",
+    "100",
+    "-100",
+    "7",
+    "9",
+    "12",
+    "64",
+    "1000",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "9223372036854775800",
+    "abc",
+    "01",
+    "1.5",
+    "",
+    "+1",
 ];
 const FLOATS: [&str; 26] = [
-    "0", "1", "-1", "0.5", "1.5", "-2.25", "3", "1e3", "1e300", "-1e300", "inf", "-inf", "+inf", "nan",
-    "0.1", "3.14159", "-0", "1e-7", "123456789.125", "1e17", "x", "", "5.", ".5", "0x10", "1e400",
+    "0",
+    "1",
+    "-1",
+    "0.5",
+    "1.5",
+    "-2.25",
+    "3",
+    "1e3",
+    "1e300",
+    "-1e300",
+    "inf",
+    "-inf",
+    "+inf",
+    "nan",
+    "0.1",
+    "3.14159",
+    "-0",
+    "1e-7",
+    "123456789.125",
+    "1e17",
+    "x",
+    "",
+    "5.",
+    ".5",
+    "0x10",
+    "1e400",
 ];
 /// Scores that sum the same in any order.
 const WEIGHTS: [&str; 10] = ["0", "1", "2", "-1", "0.5", "3", "-0.25", "10", "inf", "x"];
@@ -104,11 +164,27 @@ const PATTERNS: [&str; 12] = [
     "*", "s*", "?0", "*1", "[sh]*", "[^s]*", "h[0-1]", "\\*", "nothing", "m*", "f[1-3]", "**",
 ];
 const MEMBERS: [&str; 14] = [
-    "a", "b", "c", "d", "e", "f", "1", "2", "3", "10", "", "m1", "m2", "member-that-is-longer-than-most",
+    "a",
+    "b",
+    "c",
+    "d",
+    "e",
+    "f",
+    "1",
+    "2",
+    "3",
+    "10",
+    "",
+    "m1",
+    "m2",
+    "member-that-is-longer-than-most",
 ];
 
 fn value(word: &str, random: &mut Random) -> Vec<u8> {
-    let Some(name) = word.strip_prefix('{').and_then(|word| word.strip_suffix('}')) else {
+    let Some(name) = word
+        .strip_prefix('{')
+        .and_then(|word| word.strip_suffix('}'))
+    else {
         return word.as_bytes().to_vec();
     };
     let text = |text: &str| text.as_bytes().to_vec();
