@@ -20,7 +20,7 @@
 //! store.ask(store.client(), commands, move |answer| {
 //!     let _gone = sender.send(answer);
 //! });
-//! let answer = receiver.recv()?.ok_or("the store has failed")?;
+//! let answer = receiver.recv()??;
 //! assert_eq!(answer.bytes, b"+OK\r\n:5\r\n");
 //! store.close()?;
 //! # Ok(())
@@ -60,4 +60,4 @@ pub use client::Client;
 pub use clock::Clock;
 pub use commands::{Command, Commands};
 pub use directory::OpenError;
-pub use store::{Answer, CloseError, Options, Store, Sync};
+pub use store::{Answer, CloseError, Options, Store, Sync, Unanswered};

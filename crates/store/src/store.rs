@@ -96,7 +96,13 @@ pub struct Answer {
     pub closes: bool,
 }
 
-type Callback = Box<dyn FnOnce(Option<Answer>) + Send>;
+/// Why there is no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the store has failed or was closed")]
+#[expect(clippy::exhaustive_structs, reason = "there is nothing more to tell")]
+pub struct Unanswered;
+
+type Callback = Box<dyn FnOnce(Result<Answer, Unanswered>) + Send>;
 
 /// Tells the one who asked, even when the engine is gone.
 pub(crate) struct Answering(Option<Callback>);
@@ -104,7 +110,7 @@ pub(crate) struct Answering(Option<Callback>);
 impl Answering {
     pub(crate) fn tell(mut self, answer: Answer) {
         if let Some(callback) = self.0.take() {
-            callback(Some(answer));
+            callback(Ok(answer));
         }
     }
 }
@@ -112,7 +118,7 @@ impl Answering {
 impl Drop for Answering {
     fn drop(&mut self) {
         if let Some(callback) = self.0.take() {
-            callback(None);
+            callback(Err(Unanswered));
         }
     }
 }
@@ -145,13 +151,12 @@ impl Store {
         }
     }
 
-    /// Has commands carried out; `answer` is called once, from another thread: with nothing when the
-    /// store has failed or was closed.
+    /// Has commands carried out; `answer` is called once, most likely from another thread.
     pub fn ask(
         &self,
         client: Client,
         commands: Commands,
-        answer: impl FnOnce(Option<Answer>) + Send + 'static,
+        answer: impl FnOnce(Result<Answer, Unanswered>) + Send + 'static,
     ) {
         let answer = Answering(Some(Box::new(answer)));
         // A request that is not taken tells so when it is dropped.

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use probity_store::{Answer, Client, Command, Commands, Store};
+use probity_store::{Answer, Client, Command, Commands, Store, Unanswered};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::resp::{Arguments, CommandScanner, Limits};
@@ -37,7 +37,7 @@ pub(super) struct StoreSocket {
 /// Where the store's thread leaves an answer.
 #[derive(Default)]
 struct Slot {
-    answer: Option<Option<Answer>>,
+    answer: Option<Result<Answer, Unanswered>>,
     waker: Option<Waker>,
 }
 
@@ -104,19 +104,16 @@ impl StoreSocket {
             return false;
         };
         drop(slot);
-        match answer {
-            Some(answer) => {
-                self.client = Some(answer.client);
-                self.replies = answer.bytes;
-                self.closed = answer.closes;
-                let mut commands = answer.rest;
-                commands.append(&mut self.commands);
-                self.commands = commands;
-            }
-            None => {
-                self.replies = FAILED.to_vec();
-                self.closed = true;
-            }
+        if let Ok(answer) = answer {
+            self.client = Some(answer.client);
+            self.replies = answer.bytes;
+            self.closed = answer.closes;
+            let mut commands = answer.rest;
+            commands.append(&mut self.commands);
+            self.commands = commands;
+        } else {
+            self.replies = FAILED.to_vec();
+            self.closed = true;
         }
         self.read = 0;
         true

@@ -12,18 +12,15 @@
 
 mod commands;
 mod compare;
+pub mod sides;
 mod template;
-
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
-
-use probity_proxy::resp::{Frame, FrameReader, Limits, put_command};
+mod timed;
+mod watched;
 
 use crate::embedded::Embedded;
 use crate::support::Redis;
 use commands::{FAMILIES, How};
-use compare::{Answer, agree, frames_agree};
+use sides::{Sides, words};
 use template::{Random, command};
 
 /// Commands in the gate; `PROBITY_STORE_COMMANDS` asks for another number.
@@ -34,136 +31,6 @@ const COMMANDS_LONG: usize = 1_000_000;
 const ROUND: usize = 500;
 /// Commands sent before their replies are read.
 const PIPELINE: usize = 25;
-
-struct Connection {
-    socket: TcpStream,
-    reader: FrameReader,
-}
-
-impl Connection {
-    fn new(address: SocketAddr) -> Self {
-        let socket = TcpStream::connect(address).unwrap();
-        socket.set_nodelay(true).unwrap();
-        socket
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .unwrap();
-        Self {
-            socket,
-            reader: FrameReader::new(Limits::SERVER),
-        }
-    }
-
-    fn ask(&mut self, commands: &[Vec<Vec<u8>>]) -> Vec<Answer> {
-        let mut out = Vec::new();
-        for words in commands {
-            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-            put_command(&mut out, &words);
-        }
-        self.socket.write_all(&out).unwrap();
-        let mut answers = Vec::new();
-        let (mut buffer, mut bytes) = (vec![0; 1 << 16], Vec::new());
-        while answers.len() < commands.len() {
-            let count = self.socket.read(&mut buffer).unwrap();
-            assert!(count > 0, "the connection ended");
-            let mut rest = &buffer[..count];
-            while !rest.is_empty() {
-                let (taken, frame) = self.reader.read(rest).unwrap();
-                bytes.extend_from_slice(&rest[..taken]);
-                rest = &rest[taken..];
-                if let Some(frame) = frame {
-                    let bytes = std::mem::take(&mut bytes);
-                    answers.push(Answer { bytes, frame });
-                }
-            }
-        }
-        answers
-    }
-}
-
-/// The two sides, and what was said to them since the round began.
-struct Sides {
-    redis: Connection,
-    store: Connection,
-    said: Vec<Vec<Vec<u8>>>,
-    seed: u64,
-}
-
-fn words(text: &str) -> Vec<Vec<u8>> {
-    text.split(' ')
-        .map(|word| word.as_bytes().to_vec())
-        .collect()
-}
-
-fn show(command: &[Vec<u8>]) -> String {
-    let words = command.iter().map(|word| {
-        let cut = &word[..word.len().min(60)];
-        format!("{:?}", String::from_utf8_lossy(cut))
-    });
-    words.collect::<Vec<_>>().join(" ")
-}
-
-impl Sides {
-    fn compare(&mut self, batch: &[(How, Vec<Vec<u8>>)]) {
-        let commands: Vec<_> = batch.iter().map(|(_, command)| command.clone()).collect();
-        let redis = self.redis.ask(&commands);
-        let store = self.store.ask(&commands);
-        let mut queued: Vec<How> = Vec::new();
-        for (place, (how, command)) in batch.iter().enumerate() {
-            self.said.push(command.clone());
-            if command[0].eq_ignore_ascii_case(b"multi") {
-                queued.clear();
-            }
-            let (left, right) = (&redis[place], &store[place]);
-            let same = match (&left.frame, &right.frame) {
-                (Frame::Simple(text), _) if text == b"QUEUED" => {
-                    queued.push(*how);
-                    left.bytes == right.bytes
-                }
-                (Frame::Array(left), Frame::Array(right))
-                    if command[0].eq_ignore_ascii_case(b"exec") =>
-                {
-                    left.len() == right.len()
-                        && queued
-                            .drain(..)
-                            .zip(left.iter().zip(right))
-                            .all(|(how, (left, right))| frames_agree(how, left, right))
-                }
-                _ => agree(*how, left, right),
-            };
-            if !same {
-                self.fail(command, left, right);
-            }
-        }
-    }
-
-    fn fail(&self, command: &[Vec<u8>], redis: &Answer, store: &Answer) -> ! {
-        let shown = |answer: &Answer| {
-            let cut = &answer.bytes[..answer.bytes.len().min(300)];
-            format!("{:?}", String::from_utf8_lossy(cut))
-        };
-        let before: Vec<String> = self
-            .said
-            .iter()
-            .rev()
-            .take(
-                std::env::var("SHOW")
-                    .ok()
-                    .and_then(|show| show.parse().ok())
-                    .unwrap_or(40),
-            )
-            .rev()
-            .map(|c| show(c))
-            .collect();
-        panic!(
-            "seed {}: after\n  {}\n{}\n  Redis {}\n  store {}",
-            self.seed,
-            before.join("\n  "),
-            show(command),
-            shown(redis),
-            shown(store)
-        );
-    }
-}
 
 /// Whether a key would expire while the others are compared; a test of its own does that.
 fn expires_soon(words: &[Vec<u8>]) -> bool {
@@ -244,16 +111,26 @@ fn step(random: &mut Random) -> Vec<(How, Vec<Vec<u8>>)> {
     steps
 }
 
+/// A number from the environment.
+fn asked(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// The seed, shown so that a failure can be had again.
+fn seed() -> u64 {
+    let seed = asked("PROBITY_SEED").unwrap_or(42);
+    print(&format!("seed {seed}"));
+    seed
+}
+
+#[expect(clippy::print_stdout, reason = "the test tells how to repeat it")]
+fn print(text: &str) {
+    println!("{text}");
+}
+
 fn run(commands: usize) {
-    let seed = std::env::var("PROBITY_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or(42);
-    let count = std::env::var("PROBITY_STORE_COMMANDS")
-        .ok()
-        .and_then(|count| count.parse().ok())
-        .unwrap_or(commands);
-    println!("seed {seed}");
+    let seed = seed();
+    let count = asked("PROBITY_STORE_COMMANDS").map_or(commands, |count| count as usize);
     let redis = Redis::start(&[]);
     let embedded = Embedded::start();
     let mut done = 0;
@@ -263,19 +140,14 @@ fn run(commands: usize) {
         }
         let seed = seed + round;
         let mut random = Random::new(seed);
-        let mut sides = Sides {
-            redis: Connection::new(redis.address()),
-            store: Connection::new(embedded.address),
-            said: Vec::new(),
-            seed,
-        };
+        let mut sides = Sides::new(redis.address(), embedded.address, seed);
         let mut batch = vec![(How::Exactly, words("FLUSHALL"))];
         if round % 2 == 1 {
             batch.insert(0, (How::Pairs, words("HELLO 3")));
             let hello = batch[0].1.clone();
             // The connection's number is its own.
-            sides.redis.ask(&[hello.clone()]);
-            sides.store.ask(&[hello]);
+            sides.redis.ask(std::slice::from_ref(&hello));
+            sides.store.ask(std::slice::from_ref(&hello));
             batch.remove(0);
         }
         while sides.said.len() < ROUND {
@@ -287,7 +159,7 @@ fn run(commands: usize) {
         }
         done += sides.said.len();
     }
-    println!("{done} commands compared");
+    print(&format!("{done} commands compared"));
 }
 
 #[test]
