@@ -544,6 +544,37 @@ mod tests {
     }
 
     #[test]
+    fn what_is_refused_has_the_words_of_redis() {
+        let long = vec![b'1'; (64 << 10) + 1];
+        for (input, words) in [
+            ([b"", &long[..]].concat(), "too big inline request"),
+            ([b"*", &long[..]].concat(), "too big mbulk count string"),
+            (
+                [b"*1\r\n$", &long[..]].concat(),
+                "too big bulk count string",
+            ),
+            (b"*x\r\n".to_vec(), "invalid multibulk length"),
+            (b"*1\r\n$-1\r\n".to_vec(), "invalid bulk length"),
+            (b"*1\r\n:1\r\n".to_vec(), "expected '$', got ':'"),
+            (b"GET \"a\r\n".to_vec(), "unbalanced quotes in request"),
+        ] {
+            let mut scanner = CommandScanner::keeping_all(Limits::STORE);
+            let (_, error) = scanner.scan(&input, &|_| true).unwrap_err();
+            let expected = format!("ERR Protocol error: {words}");
+            assert_eq!(scanner.complaint(error), expected);
+        }
+    }
+
+    #[test]
+    fn a_scanner_that_keeps_all_keeps_long_arguments_whole() {
+        let long = vec![b'v'; 100_000];
+        let input = [&b"*2\r\n$1\r\nx\r\n$100000\r\n"[..], &long, b"\r\n"].concat();
+        let mut scanner = CommandScanner::keeping_all(Limits::STORE);
+        assert!(scanner.scan(&input, &|_| false).unwrap().complete);
+        assert_eq!(scanner.arguments().text(1), long);
+    }
+
+    #[test]
     fn inline_commands_follow_the_quoting_of_redis() {
         assert_eq!(
             words(b"SET a \"b c\\x41\\n\"\r\n").unwrap(),
