@@ -21,6 +21,8 @@ pub enum Error {
         /// Bytes given at the start.
         given: usize,
     },
+    /// Something that this engine does not do; the text names it.
+    Refused(String),
     /// A fixed limit of the engine is exceeded; the text names it.
     Limit(&'static str),
     /// The flash device is full.
@@ -62,6 +64,7 @@ impl core::fmt::Display for Error {
             Self::Memory { needed, given } => {
                 write!(f, "{needed} bytes of memory are needed, {given} were given")
             }
+            Self::Refused(what) => write!(f, "{what} is not possible"),
             Self::Limit(what) => write!(f, "{what} exceeds the limit"),
             Self::DeviceFull => f.write_str("the flash device is full"),
             Self::Tampered { page, what } => {

@@ -4,51 +4,41 @@
 //! if that one is in the same unit or in the [`FILTER_UNITS`] units before; a pointer of zero says
 //! that those units hold none, so a search goes on behind them.
 
-use alloc::vec::Vec;
-
-use crate::bytes::{narrow, part, put, u16_at, u32_at};
+use crate::arena::Area;
+use crate::bytes::{narrow, part, put, take, u16_at};
+use crate::catalogue::{ID, Index, OWN};
+use crate::directory::owner_of;
 use crate::error::{Error, Result};
-use crate::flash::Nand;
-use crate::limits::{FILTER_UNITS, INDEXES_MAX, UNIT_ROWS};
+use crate::flash::{Nand, PAGE_BYTES};
+use crate::limits::{FILTER_UNITS, KEY_BYTES_MAX, UNIT_ROWS};
 use crate::root::SecureStore;
-use crate::seal::{MAC_BYTES, PAYLOAD_BYTES, PageIdentity, ROLE_FILTER, ROLE_KEY};
-use crate::store::{Store, data_identity, data_pages, vec_of};
+use crate::rows::pages_for;
+use crate::seal::{KeyHash, PAYLOAD_BYTES, PageIdentity, ROLE_FILTER, ROLE_KEY, TAG_BYTES};
+use crate::store::{Store, data_identity};
+use crate::unit::Site;
 
-/// Bytes of a key tag.
-const TAG_BYTES: usize = 10;
 /// Bytes of one unit's filter: 16 bits for each row.
 const FILTER_BYTES: usize = UNIT_ROWS as usize * 2;
 /// Bits that a key sets in its filter.
-const FILTER_HASHES: usize = 4;
+const FILTER_HASHES: u32 = 4;
 /// Bytes of one unit's pointers, 12 bits each.
 const POINTER_BYTES: usize = UNIT_ROWS as usize * 3 / 2;
 /// Where the pointers begin in a filter page.
 const POINTERS_AT: usize = FILTER_UNITS as usize * FILTER_BYTES;
-/// Longest key.
-const KEY_BYTES_MAX: u8 = 128;
-/// Separates filter positions from key tags.
-const FILTER_DOMAIN: u64 = 1 << 32;
-/// Separates the noise in slots without a tag from key tags.
-const NOISE_DOMAIN: u64 = 1 << 33;
+/// Bytes of a key hash.
+const HASH_BYTES: usize = size_of::<KeyHash>();
+/// Bytes of the hashes of one index over a unit.
+const HASHES_BYTES: usize = UNIT_ROWS as usize * HASH_BYTES;
+/// Stands for no slot; a unit has fewer.
+const NO_SLOT: u8 = u8::MAX;
 
-/// The part of a table's row that an index searches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct IndexKey {
-    /// The table.
-    pub table: u8,
-    /// First byte of the key in the row.
-    pub at: u16,
-    /// Bytes of the key.
-    pub bytes: u8,
-}
-
-/// A search for one key, from the newest row to the oldest.
-#[derive(Debug, Clone)]
-pub struct Cursor {
-    index: usize,
-    key: Vec<u8>,
-    /// Only smaller ids are found from now on.
-    below: u32,
+/// A search for one key in the units of an index, from the newest row to the oldest.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cursor {
+    index: Index,
+    /// The index's rank among those of its table.
+    rank: u16,
+    hash: KeyHash,
     next: Next,
     /// Unit of the filter page that served last.
     cover: u32,
@@ -56,8 +46,6 @@ pub struct Cursor {
 
 #[derive(Debug, Clone, Copy)]
 enum Next {
-    /// Compare the rows in the commit buffer.
-    Waiting,
     /// Search filters from this unit down.
     Unit(u32),
     /// Follow the pointer of this row, counted from zero.
@@ -66,302 +54,315 @@ enum Next {
     End,
 }
 
-/// Role of the page at `offset` behind the rows of a unit.
-pub(crate) fn role(offset: u32) -> u8 {
-    if offset.is_multiple_of(2) {
-        ROLE_KEY
-    } else {
-        ROLE_FILTER
-    }
-}
-
-/// The schema as the secure store keeps it; refuses keys outside their row.
-pub(crate) fn encode_schema(widths: &[u16], indexes: &[IndexKey]) -> Result<Vec<u8>> {
-    if indexes.len() > INDEXES_MAX {
-        return Err(Error::Limit("the number of indexes"));
-    }
-    let mut schema = Vec::new();
-    schema.extend_from_slice(&narrow(widths.len()).to_le_bytes());
-    for width in widths {
-        schema.extend_from_slice(&width.to_le_bytes());
-    }
-    for index in indexes {
-        let width = widths.get(usize::from(index.table)).copied().unwrap_or(0);
-        let end = u32::from(index.at) + u32::from(index.bytes);
-        if index.bytes == 0 || index.bytes > KEY_BYTES_MAX || end > u32::from(width) {
-            return Err(Error::Limit("the key of an index"));
-        }
-        schema.extend_from_slice(&[index.table, index.bytes]);
-        schema.extend_from_slice(&index.at.to_le_bytes());
-    }
-    Ok(schema)
-}
-
-/// The widths and indexes in an authenticated schema.
-pub(crate) fn decode_schema(schema: &[u8]) -> (Vec<u16>, Vec<IndexKey>) {
-    let tables = u32_at(schema, 0) as usize;
-    let widths = part(schema, 4, tables * 2)
-        .chunks_exact(2)
-        .map(|bytes| u16_at(bytes, 0));
-    let rest = schema.get(4 + tables * 2..).unwrap_or(&[]);
-    let indexes = rest.chunks_exact(4).filter_map(|bytes| match bytes {
-        [table, length, low, high] => {
-            let at = u16::from_le_bytes([*low, *high]);
-            Some(IndexKey {
-                table: *table,
-                at,
-                bytes: *length,
-            })
-        }
-        _ => None,
-    });
-    (widths.collect(), indexes.collect())
+/// A search for the rows whose indexed value is a key, from the newest to the oldest.
+#[derive(Debug, Clone, Copy)]
+pub struct Search {
+    /// Only smaller ids that wait in the buffer are found from now on.
+    below: u32,
+    cursor: Option<Cursor>,
+    index: u16,
+    hash: KeyHash,
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Begins a search for the rows whose indexed part is `key`.
+    /// Begins a search for the rows of `index`'s table that lead to `key`.
     ///
     /// # Errors
     /// [`Error::Name`] for an index that is not there, [`Error::Value`] for a key of another
     /// length.
-    pub fn search(&self, index: usize, key: &[u8]) -> Result<Cursor> {
-        let unknown = || Error::Name(alloc::format!("there is no index {index}"));
-        let layout = self.indexes.get(index).copied().ok_or_else(unknown)?;
-        if key.len() != usize::from(layout.bytes) {
-            let text = alloc::format!("a key of index {index} has {} bytes", layout.bytes);
+    pub fn search(&mut self, index: usize, key: &[u8]) -> Result<Search> {
+        let entry = self.catalogue.index(index)?;
+        let bytes = self.key_bytes(entry)?;
+        if key.len() != bytes {
+            let text = alloc::format!("a key of index {index} has {bytes} bytes");
             return Err(Error::Value(text));
         }
-        let below = self.count(usize::from(layout.table)).saturating_add(1);
+        Ok(Search {
+            below: self.count(usize::from(entry.table)).saturating_add(1),
+            cursor: None,
+            index: number_of(index),
+            hash: self.seal.hash(number_of(index), trimmed(key)),
+        })
+    }
+
+    /// The next id that `search` finds, always smaller than the one before.
+    ///
+    /// # Errors
+    /// [`Error::Tampered`] when a page is not the one that was written.
+    pub fn next(&mut self, search: &mut Search) -> Result<Option<u32>> {
+        self.usable()?;
+        let index = self.catalogue.index(usize::from(search.index))?;
+        let table = usize::from(index.table);
+        while search.cursor.is_none() {
+            let id = search.below - 1;
+            if id <= self.placed(table) {
+                search.cursor = Some(self.cursor(usize::from(search.index), search.hash, id)?);
+                break;
+            }
+            search.below = id;
+            if self.hash_row(search.index, index, id)? == search.hash {
+                return Ok(Some(id));
+            }
+        }
+        // Rows that came to their place meanwhile were found while they waited.
+        while let Some(cursor) = &mut search.cursor {
+            match self.advance(cursor)? {
+                Some(id) if id >= search.below => {}
+                found => return Ok(found),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The number of the index of `table` on the column `column` of `source`, the table itself or
+    /// one that it references; without a column, on the ids of `source`.
+    pub fn index(&self, table: usize, source: usize, column: Option<usize>) -> Option<usize> {
+        let column = column.map_or(Some(ID), |column| u8::try_from(column).ok())?;
+        if source == table {
+            return self.catalogue.find_index(table, OWN, column);
+        }
+        let mut slots = self.catalogue.slots_of(table).iter();
+        let slot = slots.position(|slot| usize::from(slot.table) == source)?;
+        self.catalogue.find_index(table, owner_of(slot), column)
+    }
+
+    /// Bytes of a key of an index.
+    fn key_bytes(&self, index: Index) -> Result<usize> {
+        let (table, column) = self.catalogue.source(index);
+        if column == ID {
+            return Ok(crate::catalogue::ID_BYTES);
+        }
+        let column = self.catalogue.column_at(table, usize::from(column))?;
+        Ok(usize::from(column.width))
+    }
+
+    /// The hash of the value that an index knows of one row.
+    fn hash_row(&mut self, number: u16, index: Index, id: u32) -> Result<KeyHash> {
+        let own = usize::from(index.table);
+        let (table, column) = self.catalogue.source(index);
+        let id = if index.slot == OWN {
+            id
+        } else {
+            self.join_id(own, id, usize::from(index.slot))?
+        };
+        self.hash_value(number, table, column, id)
+    }
+
+    fn hash_value(&mut self, number: u16, table: usize, column: u8, id: u32) -> Result<KeyHash> {
+        if column == ID {
+            return Ok(self.seal.hash(number, trimmed(&id.to_le_bytes())));
+        }
+        let column = self.catalogue.column_at(table, usize::from(column))?;
+        let mut value = [0u8; KEY_BYTES_MAX];
+        let value = value
+            .get_mut(..usize::from(column.width))
+            .unwrap_or(&mut []);
+        self.value(table, id, &column, value)?;
+        Ok(self.seal.hash(number, trimmed(value)))
+    }
+
+    /// Begins a search in units for rows up to `id`.
+    pub(crate) fn cursor(&self, number: usize, hash: KeyHash, id: u32) -> Result<Cursor> {
+        let index = self.catalogue.index(number)?;
+        let first = self.catalogue.indexes_of(usize::from(index.table)).start;
         Ok(Cursor {
             index,
-            key: key.to_vec(),
-            below,
-            next: Next::Waiting,
+            rank: number_of(number - first),
+            hash,
+            next: id
+                .checked_sub(1)
+                .map_or(Next::End, |row| Next::Unit(row / UNIT_ROWS)),
             cover: 0,
         })
     }
 
-    /// The next id that `cursor` finds, always smaller than the one before.
-    ///
-    /// # Errors
-    /// [`Error::Tampered`] when a page is not the one that was written.
-    pub fn next(&mut self, cursor: &mut Cursor) -> Result<Option<u32>> {
-        self.usable()?;
-        let table = self.index_table(cursor.index)?;
+    /// The next id in units.
+    pub(crate) fn advance(&mut self, cursor: &mut Cursor) -> Result<Option<u32>> {
         loop {
             let found = match cursor.next {
                 Next::End => return Ok(None),
-                Next::Waiting => self.next_waiting(cursor, table)?,
                 Next::Unit(unit) => self.next_in_units(cursor, unit)?,
                 Next::Chain(row) => self.next_in_chain(cursor, row)?,
             };
-            if let Some(id) = found
-                && id < cursor.below
-            {
-                cursor.below = id;
-                return Ok(Some(id));
+            if found.is_some() {
+                return Ok(found);
             }
         }
-    }
-
-    /// The indexes of `table`, by their number.
-    pub(crate) fn indexes_of(&self, table: usize) -> impl Iterator<Item = usize> + '_ {
-        let own = move |(_, key): &(usize, &IndexKey)| usize::from(key.table) == table;
-        self.indexes
-            .iter()
-            .enumerate()
-            .filter(own)
-            .map(|(number, _)| number)
     }
 
     /// Builds and programs the pair of pages of every index, behind the rows of a new unit.
-    pub(crate) fn place_indexes(
+    pub(crate) fn build_indexes(&mut self, site: &mut Site) -> Result<()> {
+        let pair = self.arena.lease(2)?;
+        let mut numbers = self.catalogue.indexes_of(site.table);
+        while let Some(first) = numbers.next() {
+            let slot = self.catalogue.index(first)?.slot;
+            // Indexes on one table's columns share the reads of its rows, as far as room goes.
+            let room = (self.arena.spare().saturating_sub(2) * PAGE_BYTES / HASHES_BYTES).max(1);
+            let mut count = 1;
+            while count < room
+                && numbers.clone().next().is_some()
+                && self.catalogue.index(first + count)?.slot == slot
+            {
+                numbers.next();
+                count += 1;
+            }
+            let hashes = self
+                .arena
+                .lease((count * HASHES_BYTES).div_ceil(PAGE_BYTES))?;
+            self.hash_unit(site, first..first + count, hashes)?;
+            for number in 0..count {
+                self.build_pair(site, first + number, number * HASHES_BYTES, hashes, pair)?;
+                self.program_unit_page(site, ROLE_KEY, pair, 0)?;
+                self.program_unit_page(site, ROLE_FILTER, pair, 1)?;
+            }
+            self.arena.release(hashes);
+        }
+        self.arena.release(pair);
+        Ok(())
+    }
+
+    /// Hashes what the indexes `numbers`, all of one slot, know of every row of a unit.
+    fn hash_unit(
         &mut self,
-        table: usize,
-        unit: u32,
-        start: u32,
-        epoch: u64,
+        site: &Site,
+        numbers: core::ops::Range<usize>,
+        hashes: Area,
     ) -> Result<()> {
-        let mut page = start;
-        for index in 0..self.indexes.len() {
-            if self.index_table(index)? != table {
-                continue;
-            }
-            self.build_pair(table, unit, index, epoch)?;
-            let first = data_identity(page, epoch, table, unit);
-            self.program_unit_page(
-                &PageIdentity {
-                    role: ROLE_KEY,
-                    ..first
-                },
-                false,
-            )?;
-            let second = data_identity(page + 1, epoch, table, unit);
-            self.program_unit_page(
-                &PageIdentity {
-                    role: ROLE_FILTER,
-                    ..second
-                },
-                true,
-            )?;
-            page += 2;
-        }
-        Ok(())
-    }
-
-    /// Fills the two pages being built with tags, filters and pointers of one index.
-    fn build_pair(&mut self, table: usize, unit: u32, index: usize, epoch: u64) -> Result<()> {
-        self.open_page.fill(0);
-        self.work_page.fill(0);
-        self.carry_filters(unit, index)?;
-        for at in (UNIT_ROWS as usize * TAG_BYTES..PAYLOAD_BYTES).step_by(MAC_BYTES) {
-            // The rest of the page looks like tags: nothing tells where they end.
-            let noise = self.seal.tag(
-                NOISE_DOMAIN | index as u64,
-                epoch,
-                &narrow(at).to_le_bytes(),
-            );
-            put(&mut self.open_page, at, &noise);
-        }
-        let unknown = Error::Limit("the number of indexes");
-        let layout = self.indexes.get(index).copied().ok_or(unknown)?;
-        let mut row = vec_of(usize::from(self.width(table)?));
+        let index = self.catalogue.index(numbers.start)?;
         for slot in 0..UNIT_ROWS {
-            let rank = unit * UNIT_ROWS + slot;
-            self.read_waiting(table, rank + 1, &mut row)?;
-            let key = part(&row, usize::from(layout.at), usize::from(layout.bytes));
-            let tag = self.seal.tag(index as u64, epoch, key);
-            let distance = if let Some(before) = find_tag(&self.open_page, &tag, slot) {
-                // Only the last occurrence keeps its tag: no two are ever equal.
-                let noise =
-                    self.seal
-                        .tag(NOISE_DOMAIN | index as u64, epoch, &before.to_le_bytes());
-                put(
-                    &mut self.open_page,
-                    before as usize * TAG_BYTES,
-                    part(&noise, 0, TAG_BYTES),
-                );
-                slot - before
-            } else {
-                self.find_behind(unit, index, key)?
-                    .map_or(0, |found| rank - found)
-            };
-            put(
-                &mut self.open_page,
-                slot as usize * TAG_BYTES,
-                part(&tag, 0, TAG_BYTES),
-            );
-            for position in self.positions(index, key) {
-                set_bit(&mut self.work_page, position);
+            let mut id = site.unit * UNIT_ROWS + slot + 1;
+            let mut table = site.table;
+            if index.slot != OWN {
+                id = self.join_id(table, id, usize::from(index.slot))?;
+                table = self.catalogue.source(index).0;
             }
-            set_pointer(&mut self.work_page, slot, distance);
+            for (rank, number) in numbers.clone().enumerate() {
+                let column = self.catalogue.index(number)?.column;
+                let hash = self.hash_value(number_of(number), table, column, id)?;
+                let at = rank * HASHES_BYTES + slot as usize * HASH_BYTES;
+                put(self.arena.area_mut(hashes), at, &hash);
+            }
         }
         Ok(())
     }
 
-    /// Takes over the filters and pointers of the units just before `unit`.
-    fn carry_filters(&mut self, unit: u32, index: usize) -> Result<()> {
-        let Some(before) = unit.checked_sub(1) else {
-            return Ok(());
+    /// Fills the two pages of `pair` with the tags, filters and pointers of one index.
+    fn build_pair(
+        &mut self,
+        site: &Site,
+        number: usize,
+        at: usize,
+        hashes: Area,
+        pair: Area,
+    ) -> Result<()> {
+        self.arena.area_mut(pair).fill(0);
+        let mut behind = match site.unit.checked_sub(1) {
+            Some(before) => {
+                let first = self.catalogue.indexes_of(site.table).start;
+                self.carry_filters(site.table, before, number - first, pair)?;
+                Some(self.cursor(number, [0; HASH_BYTES], site.unit * UNIT_ROWS)?)
+            }
+            None => None,
         };
-        let kept = FILTER_UNITS as usize - 1;
-        let frame = self.load_index_page(before, index, ROLE_FILTER)?;
-        let Self {
-            frames, work_page, ..
-        } = self;
-        let page = frames.get(frame).map_or(&[][..], |frame| &frame.bytes);
-        put(work_page, FILTER_BYTES, part(page, 0, kept * FILTER_BYTES));
-        let pointers = part(page, POINTERS_AT, kept * POINTER_BYTES);
-        put(work_page, POINTERS_AT + POINTER_BYTES, pointers);
+        let mut seen = Seen::new();
+        for slot in 0..UNIT_ROWS {
+            let hash_at = at + slot as usize * HASH_BYTES;
+            let area = self.arena.area(hashes);
+            let hash: KeyHash = take(area, hash_at);
+            let same =
+                |other: u8| part(area, at + usize::from(other) * HASH_BYTES, HASH_BYTES) == hash;
+            let row = site.unit * UNIT_ROWS + slot;
+            let distance = match seen.insert(slot, &hash, same) {
+                Some(before) => slot - u32::from(before),
+                None => match &mut behind {
+                    Some(cursor) => {
+                        cursor.hash = hash;
+                        let found = self.find_in_cover(cursor, site.unit - 1)?;
+                        found.map_or(0, |found| row - found)
+                    }
+                    None => 0,
+                },
+            };
+            let filter = self.arena.area_page(pair, 1);
+            positions(&hash).for_each(|position| set_bit(filter, position));
+            set_pointer(filter, slot, distance);
+        }
+        self.write_tags(site, number, &seen, (at, hashes), pair);
         Ok(())
     }
 
-    /// The newest row with `key` in the [`FILTER_UNITS`] units before `unit`.
-    fn find_behind(&mut self, unit: u32, index: usize, key: &[u8]) -> Result<Option<u32>> {
-        match unit.checked_sub(1) {
-            Some(before) => self.find_in_cover(before, index, key),
-            None => Ok(None),
+    /// Writes the tags of the rows that are the last with their key, and noise elsewhere.
+    fn write_tags(
+        &mut self,
+        site: &Site,
+        number: usize,
+        seen: &Seen,
+        (at, hashes): (usize, Area),
+        pair: Area,
+    ) {
+        let slots = narrow(PAYLOAD_BYTES.div_ceil(TAG_BYTES));
+        for slot in 0..slots {
+            let tag = if slot < UNIT_ROWS && seen.is_last(slot) {
+                let hash = take(self.arena.area(hashes), at + slot as usize * HASH_BYTES);
+                self.seal.tag(&hash, site.epoch)
+            } else {
+                self.seal.noise(number_of(number), slot, site.epoch)
+            };
+            let place = slot as usize * TAG_BYTES;
+            let page = self.arena.area_page(pair, 0);
+            let room = PAYLOAD_BYTES.saturating_sub(place).min(TAG_BYTES);
+            put(page, place, part(&tag, 0, room));
         }
     }
 
-    /// The newest row with `key` in `unit` and the other units that its filter page covers.
-    fn find_in_cover(&mut self, unit: u32, index: usize, key: &[u8]) -> Result<Option<u32>> {
-        let positions = self.positions(index, key);
-        let table = self.index_table(index)?;
+    /// Takes over the filters and pointers of `before` and the units before it.
+    fn carry_filters(&mut self, table: usize, before: u32, rank: usize, pair: Area) -> Result<()> {
+        let kept = FILTER_UNITS as usize - 1;
+        let frame = self.load_index_page(table, before, rank, ROLE_FILTER)?;
+        self.arena
+            .copy_to_page(frame, 0, kept * FILTER_BYTES, (pair, 1), FILTER_BYTES);
+        let pointers = kept * POINTER_BYTES;
+        let to = POINTERS_AT + POINTER_BYTES;
+        self.arena
+            .copy_to_page(frame, POINTERS_AT, pointers, (pair, 1), to);
+        Ok(())
+    }
+
+    /// The newest row with the key in `unit` and the other units that its filter page covers.
+    fn find_in_cover(&mut self, cursor: &Cursor, unit: u32) -> Result<Option<u32>> {
+        let table = usize::from(cursor.index.table);
+        let rank = usize::from(cursor.rank);
         for back in 0..FILTER_UNITS.min(unit + 1) {
-            let frame = self.load_index_page(unit, index, ROLE_FILTER)?;
-            let filter = part(
-                self.frame(frame),
-                back as usize * FILTER_BYTES,
-                FILTER_BYTES,
-            );
-            if !positions.iter().all(|&position| has_bit(filter, position)) {
+            let frame = self.load_index_page(table, unit, rank, ROLE_FILTER)?;
+            let at = back as usize * FILTER_BYTES;
+            let filter = part(self.arena.page(frame), at, FILTER_BYTES);
+            if !positions(&cursor.hash).all(|position| has_bit(filter, position)) {
                 continue;
             }
-            let (_, epoch) = self.unit_place(table, unit - back)?;
-            let tag = self.seal.tag(index as u64, epoch, key);
-            let frame = self.load_index_page(unit - back, index, ROLE_KEY)?;
-            if let Some(slot) = find_tag(self.frame(frame), &tag, UNIT_ROWS) {
+            let epoch = self.entry(owner_of(table), unit - back)?.epoch;
+            let tag = self.seal.tag(&cursor.hash, epoch);
+            let frame = self.load_index_page(table, unit - back, rank, ROLE_KEY)?;
+            if let Some(slot) = find_tag(self.arena.page(frame), &tag) {
                 return Ok(Some((unit - back) * UNIT_ROWS + slot));
             }
         }
         Ok(None)
     }
 
-    fn index_table(&self, index: usize) -> Result<usize> {
-        let layout = self
-            .indexes
-            .get(index)
-            .ok_or(Error::Limit("the number of indexes"))?;
-        Ok(usize::from(layout.table))
-    }
-
-    fn load_index_page(&mut self, unit: u32, index: usize, role: u8) -> Result<usize> {
-        let table = self.index_table(index)?;
-        let rank = narrow(
-            self.indexes_of(table)
-                .take_while(|&number| number < index)
-                .count(),
-        );
-        let (start, epoch) = self.unit_place(table, unit)?;
-        let pair = start + data_pages(usize::from(self.width(table)?)) + 2 * rank;
+    fn load_index_page(&mut self, table: usize, unit: u32, rank: usize, role: u8) -> Result<usize> {
+        let (own, all) = self.catalogue.widths(table);
+        let entry = self.entry(owner_of(table), unit)?;
+        let pair = entry.page + pages_for(own) + pages_for(all - own) + 2 * narrow(rank);
         let page = if role == ROLE_KEY { pair } else { pair + 1 };
         self.load(&PageIdentity {
             role,
-            ..data_identity(page, epoch, table, unit)
+            ..data_identity(page, entry.epoch, table, unit)
         })
-    }
-
-    /// The bits of `key` in every filter of `index`.
-    fn positions(&mut self, index: usize, key: &[u8]) -> [usize; FILTER_HASHES] {
-        let hash = self.seal.tag(FILTER_DOMAIN | index as u64, 0, key);
-        core::array::from_fn(|part| u32_at(&hash, part * 4) as usize % (FILTER_BYTES * 8))
-    }
-
-    fn next_waiting(&mut self, cursor: &mut Cursor, table: usize) -> Result<Option<u32>> {
-        let id = cursor.below.saturating_sub(1);
-        if id <= self.placed(table) {
-            cursor.next = id
-                .checked_sub(1)
-                .map_or(Next::End, |row| Next::Unit(row / UNIT_ROWS));
-            return Ok(None);
-        }
-        let mut row = vec_of(usize::from(self.width(table)?));
-        self.read_waiting(table, id, &mut row)?;
-        let at = self
-            .indexes
-            .get(cursor.index)
-            .map_or(0, |layout| usize::from(layout.at));
-        if part(&row, at, cursor.key.len()) == cursor.key {
-            return Ok(Some(id));
-        }
-        cursor.below = id;
-        Ok(None)
     }
 
     fn next_in_units(&mut self, cursor: &mut Cursor, unit: u32) -> Result<Option<u32>> {
         cursor.cover = unit;
-        let found = self.find_in_cover(unit, cursor.index, &cursor.key)?;
+        let found = self.find_in_cover(cursor, unit)?;
         let further = unit.checked_sub(FILTER_UNITS).map_or(Next::End, Next::Unit);
         cursor.next = found.map_or(further, Next::Chain);
         Ok(found.map(|row| row + 1))
@@ -372,9 +373,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if unit > cursor.cover || cursor.cover - unit >= FILTER_UNITS {
             cursor.cover = unit;
         }
-        let frame = self.load_index_page(cursor.cover, cursor.index, ROLE_FILTER)?;
+        let table = usize::from(cursor.index.table);
+        let rank = usize::from(cursor.rank);
+        let frame = self.load_index_page(table, cursor.cover, rank, ROLE_FILTER)?;
         let at = POINTERS_AT + (cursor.cover - unit) as usize * POINTER_BYTES;
-        let distance = pointer(part(self.frame(frame), at, POINTER_BYTES), row % UNIT_ROWS);
+        let pointers = part(self.arena.page(frame), at, POINTER_BYTES);
+        let distance = pointer(pointers, row % UNIT_ROWS);
         if distance == 0 {
             let behind = unit.checked_sub(FILTER_UNITS + 1);
             cursor.next = behind.map_or(Next::End, Next::Unit);
@@ -386,10 +390,78 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 }
 
-/// The last of the first `slots` slots that holds `tag`.
-fn find_tag(page: &[u8], tag: &[u8; 16], slots: u32) -> Option<u32> {
-    let mut tags = part(page, 0, slots as usize * TAG_BYTES).chunks_exact(TAG_BYTES);
-    tags.rposition(|slot| tag.starts_with(slot)).map(narrow)
+/// The slots of a unit by their key, so that equal keys find each other.
+struct Seen {
+    first: [u8; 256],
+    next: [u8; UNIT_ROWS as usize],
+    last: [bool; UNIT_ROWS as usize],
+}
+
+impl Seen {
+    fn new() -> Self {
+        Self {
+            first: [NO_SLOT; 256],
+            next: [NO_SLOT; UNIT_ROWS as usize],
+            last: [true; UNIT_ROWS as usize],
+        }
+    }
+
+    /// Adds a slot; returns the slot before it for which `same` holds.
+    fn insert(&mut self, slot: u32, hash: &KeyHash, same: impl Fn(u8) -> bool) -> Option<u8> {
+        let [bucket, ..] = *hash;
+        let number = u8::try_from(slot).unwrap_or(NO_SLOT);
+        let head = self.first.get_mut(usize::from(bucket))?;
+        let mut before = *head;
+        if let Some(next) = self.next.get_mut(slot as usize) {
+            *next = before;
+        }
+        *head = number;
+        while before != NO_SLOT && !same(before) {
+            before = self
+                .next
+                .get(usize::from(before))
+                .copied()
+                .unwrap_or(NO_SLOT);
+        }
+        let found = (before != NO_SLOT).then_some(before)?;
+        if let Some(last) = self.last.get_mut(usize::from(found)) {
+            *last = false;
+        }
+        Some(found)
+    }
+
+    fn is_last(&self, slot: u32) -> bool {
+        self.last.get(slot as usize).copied().unwrap_or(false)
+    }
+}
+
+/// An index number as hashes know it.
+pub(crate) fn number_of(index: usize) -> u16 {
+    u16::try_from(index).unwrap_or(u16::MAX)
+}
+
+/// A value without the zeros that fill it up to its width.
+pub(crate) fn trimmed(value: &[u8]) -> &[u8] {
+    let end = value.iter().rposition(|&byte| byte != 0);
+    part(value, 0, end.map_or(0, |end| end + 1))
+}
+
+/// The bits of a key in every filter of its index.
+fn positions(hash: &KeyHash) -> impl Iterator<Item = usize> {
+    let (start, step) = (word24(hash, TAG_BYTES), word24(hash, TAG_BYTES + 3) | 1);
+    let bits = narrow(FILTER_BYTES * 8);
+    (0..FILTER_HASHES).map(move |number| ((start + number * step) % bits) as usize)
+}
+
+fn word24(hash: &KeyHash, at: usize) -> u32 {
+    let [a, b, c] = take(hash, at);
+    u32::from_le_bytes([a, b, c, 0])
+}
+
+/// The slot that holds `tag`.
+fn find_tag(page: &[u8], tag: &[u8; TAG_BYTES]) -> Option<u32> {
+    let mut tags = part(page, 0, UNIT_ROWS as usize * TAG_BYTES).chunks_exact(TAG_BYTES);
+    tags.position(|slot| slot == tag).map(narrow)
 }
 
 fn set_bit(filter: &mut [u8], position: usize) {

@@ -12,22 +12,30 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
+mod arena;
+mod blocks;
 mod buffer;
 mod bytes;
+mod catalogue;
+mod directory;
 pub mod error;
 pub mod flash;
 mod index;
 pub mod limits;
+mod memory;
 mod recovery;
 pub mod root;
+mod rows;
 mod seal;
 #[cfg(feature = "std")]
 pub mod secure;
 mod store;
 mod unit;
+mod window;
 
+pub use catalogue::{ColumnDefinition, Kind, Layout, TableDefinition};
 pub use error::{Error, Result};
-pub use index::{Cursor, IndexKey};
+pub use index::Search;
 pub use root::SecureStore;
 pub use seal::CipherCounters;
 pub use store::{Store, StoreCounters};

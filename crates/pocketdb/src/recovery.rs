@@ -2,152 +2,176 @@
 
 use alloc::vec::Vec;
 
-use crate::buffer::{self, ChainEnd};
-use crate::bytes::take;
+use crate::arena::Arena;
+use crate::bytes::{narrow, put};
+use crate::catalogue::Catalogue;
 use crate::error::{Error, Result};
-use crate::flash::{BLOCK_PAGES, Nand, PAGE_BYTES, PageState, SECTOR_BYTES};
-use crate::index::{self, IndexKey};
-use crate::limits::{INDEXES_MAX, TABLES_MAX, UNIT_ROWS};
-use crate::root::{
-    DIRECTORY_AT, DIRECTORY_ENTRY_BYTES, RootRecord, SCHEMA_AT, SCHEMA_BYTES, SecureStore,
-};
-use crate::seal::Seal;
-use crate::store::{CHUNK_BYTES, Frame, RING_PAGES, Store, WINDOW_ROWS, buffer_identity, vec_of};
+use crate::flash::{BLOCK_PAGES, FlashError, Nand, PageState, SECTOR_BYTES};
+use crate::limits::BAD_BLOCKS_MAX;
+use crate::memory::Plan;
+use crate::root::{CatalogueState, SecureStore, read_bad, read_structure};
+use crate::seal::{PAYLOAD_BYTES, PageIdentity, ROLE_CATALOGUE};
+use crate::store::Store;
+use crate::window::Window;
 
-/// Distance between the unit epochs of two openings.
-const EPOCHS_PER_OPENING: u64 = 1 << 20;
-/// Page frames a store keeps at most, and at least.
-const FRAMES: core::ops::RangeInclusive<usize> = 2..=12;
-/// Stack set aside in the plan of the memory.
-const STACK_BYTES: usize = 8 * 1024;
-/// Memory for the widths and the indexes.
-const SCHEMA_RAM_BYTES: usize = TABLES_MAX * 2 + INDEXES_MAX * size_of::<IndexKey>();
+/// Distance between the numbers that two openings give to what they write.
+const NUMBERS_PER_OPENING: u64 = 1 << 20;
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Reads the buffer page `end`, checks that it is the very one, and returns its link.
-    pub(crate) fn read_link(&mut self, end: &ChainEnd) -> Result<ChainEnd> {
-        let identity = buffer_identity(end.sequence);
-        let (frame, code) = self.fetch(&identity)?;
-        if code != end.code {
-            return Err(Error::Tampered {
-                page: identity.page,
-                what: "commit buffer page",
-            });
-        }
-        Ok(buffer::previous(self.frame(frame)))
-    }
-
-    /// Finds the waiting rows and continues behind everything an earlier opening may have left.
-    pub(crate) fn recover(&mut self) -> Result<()> {
-        let mut end = self.chain;
-        while end.sequence >= self.committed.buffer_start {
-            let previous = self.read_link(&end)?;
-            self.note_waiting(end.sequence)?;
-            end = previous;
-        }
-        // No number of a page that an interrupted transaction may have programmed comes again.
-        let pages = u64::from(BLOCK_PAGES);
-        self.buffer_next = (self.buffer_next + RING_PAGES).next_multiple_of(pages);
-        self.committed.epoch += EPOCHS_PER_OPENING;
-        self.committed.unit_next = self.clean_unit_start()?;
-        // One turn of the ring was skipped: the old window lies as many pages behind as before.
-        self.committed.buffer_start += RING_PAGES;
-        self.densify()
-    }
-
-    /// Notes where the waiting rows of one committed buffer page are.
-    pub(crate) fn note_waiting(&mut self, sequence: u64) -> Result<()> {
-        let index = self.load(&buffer_identity(sequence))?;
-        let Self {
-            frames,
-            places,
-            widths,
-            committed,
-            rows,
-            ..
-        } = self;
-        let page = frames.get(index).map_or(&[][..], |frame| &frame.bytes);
-        for row in buffer::rows(page, widths) {
-            let table = usize::from(row.table);
-            let placed = committed
-                .tables
-                .get(table)
-                .map_or(0, |state| state.units * UNIT_ROWS);
-            let known = rows.get(table).copied().unwrap_or(0);
-            if (placed + 1..=known).contains(&row.id)
-                && let Some(place) = places.get_mut(Self::place_index(table, row.id))
-            {
-                *place = sequence;
+    /// Restores the committed state and continues behind everything an earlier opening left.
+    pub(crate) fn recover(&mut self, memory: usize) -> Result<()> {
+        self.read_owners()?;
+        for number in 0..BAD_BLOCKS_MAX {
+            match read_bad(&mut self.secure, number)? {
+                Some(block) if block < self.blocks.count() => {
+                    self.blocks.retire(block)?;
+                }
+                _ => break,
             }
         }
+        self.adopt_catalogue(memory)?;
+        self.mark_blocks()?;
+        self.reload_window()?;
+        if !self.committed.unit_next.is_multiple_of(BLOCK_PAGES)
+            && !self.is_clean(self.committed.unit_next)?
+        {
+            self.committed.unit_next = 0;
+        }
+        // No number that an interrupted transaction may have used comes again.
+        self.committed.epoch += NUMBERS_PER_OPENING;
+        self.window.skip(NUMBERS_PER_OPENING);
+        let record = self.next_record()?;
+        self.finish(record)
+    }
+
+    /// Whether nothing was programmed to `page` since its block was erased.
+    pub(crate) fn is_clean(&mut self, page: u32) -> Result<bool> {
+        let mut sector = [0; SECTOR_BYTES];
+        Ok(self.flash.read(page, 0, &mut sector)? == PageState::Erased)
+    }
+
+    fn read_owners(&mut self) -> Result<()> {
+        let mut owners = alloc::vec![0; self.owners.capacity()];
+        let state = self.committed.structure;
+        let count = read_structure(&mut self.secure, &mut self.seal, state, &mut owners)?;
+        owners.truncate(count);
+        self.owners.extend_from_slice(&owners);
         Ok(())
     }
 
-    /// The first page of the unit area that nothing was programmed behind.
-    pub(crate) fn clean_unit_start(&mut self) -> Result<u32> {
-        let next = self.committed.unit_next;
-        if next.is_multiple_of(BLOCK_PAGES) {
-            return Ok(next);
+    /// Reads the catalogue and divides the memory anew.
+    fn adopt_catalogue(&mut self, memory: usize) -> Result<()> {
+        let state = self.committed.catalogue;
+        let mut bytes = Vec::with_capacity(state.bytes as usize);
+        for number in 0..pages_of(state.bytes as usize) {
+            let frame = self.load(&catalogue_identity(&state, number))?;
+            let rest = state.bytes as usize - bytes.len();
+            let page = self.arena.page(frame);
+            bytes.extend_from_slice(page.get(..rest.min(PAYLOAD_BYTES)).unwrap_or(&[]));
         }
-        let mut sector = vec_of(SECTOR_BYTES);
-        Ok(match self.flash.read(next, 0, &mut sector)? {
-            PageState::Erased => next,
-            PageState::Programmed => next.next_multiple_of(BLOCK_PAGES),
-        })
+        let catalogue = Catalogue::decode(&bytes)?;
+        let store_bytes = self.secure.capacity();
+        let plan = Plan::new(&catalogue, self.blocks.count(), store_bytes, memory)?;
+        self.adopt_plan(catalogue, plan);
+        Ok(())
+    }
+
+    fn adopt_plan(&mut self, catalogue: Catalogue, plan: Plan) {
+        // The old frames go before the new ones come, so that both never exist together.
+        self.arena = Arena::new(0);
+        self.arena = Arena::new(plan.frames);
+        self.window = Window::new(&self.committed, plan.runs);
+        self.catalogue = catalogue;
+        self.plan = plan;
+    }
+
+    /// Writes a new catalogue to a block of its own and makes it final.
+    pub(crate) fn replace_catalogue(&mut self, catalogue: Catalogue, plan: Plan) -> Result<()> {
+        let bytes = catalogue.encode();
+        let state = loop {
+            match self.program_catalogue(&bytes) {
+                Err(Error::Flash(FlashError::BadBlock)) => self.committed.epoch += 1,
+                result => break result?,
+            }
+        };
+        let old = self.committed.catalogue;
+        let mut record = self.next_record()?;
+        record.epoch += 1;
+        record.catalogue = state;
+        self.finish(record)?;
+        if old.bytes > 0 {
+            self.blocks.free(old.page / BLOCK_PAGES);
+        }
+        for block in self.window.blocks() {
+            self.blocks.free(block);
+        }
+        self.adopt_plan(catalogue, plan);
+        self.reload_window()
+    }
+
+    fn program_catalogue(&mut self, bytes: &[u8]) -> Result<CatalogueState> {
+        self.arena.reset();
+        let state = CatalogueState {
+            page: self.blocks.take()? * BLOCK_PAGES,
+            bytes: narrow(bytes.len()),
+            epoch: self.committed.epoch,
+        };
+        let area = self.arena.lease(1)?;
+        for (number, chunk) in (0..).zip(bytes.chunks(PAYLOAD_BYTES)) {
+            let page = self.arena.area_page(area, 0);
+            page.fill(0);
+            put(page, 0, chunk);
+            let identity = catalogue_identity(&state, number);
+            self.seal.close(&identity, page);
+            self.program(identity.page, area, 0)?;
+        }
+        self.arena.release(area);
+        Ok(state)
+    }
+
+    /// Reads every page of the catalogue.
+    pub(crate) fn verify_catalogue(&mut self) -> Result<u64> {
+        let state = self.committed.catalogue;
+        let pages = pages_of(state.bytes as usize);
+        for number in 0..pages {
+            self.load(&catalogue_identity(&state, number))?;
+        }
+        Ok(u64::from(pages))
+    }
+
+    /// Marks the blocks that hold something committed.
+    fn mark_blocks(&mut self) -> Result<()> {
+        let state = self.committed.catalogue;
+        if state.bytes > 0 {
+            self.blocks.mark(state.page / BLOCK_PAGES);
+        }
+        for table in 0..self.catalogue.len() {
+            let pages = self.unit_pages(table);
+            for unit in 0..self.committed.units(table) {
+                let start = self.entry(crate::directory::owner_of(table), unit)?.page;
+                let last = start + pages - 1;
+                (start / BLOCK_PAGES..=last / BLOCK_PAGES)
+                    .for_each(|block| self.blocks.mark(block));
+            }
+        }
+        let unit_next = self.committed.unit_next;
+        if !unit_next.is_multiple_of(BLOCK_PAGES) {
+            self.blocks.mark(unit_next / BLOCK_PAGES);
+        }
+        Ok(())
     }
 }
 
-pub(crate) fn read_schema(
-    secure: &mut impl SecureStore,
-    seal: &mut Seal,
-    record: &RootRecord,
-) -> Result<(Vec<u16>, Vec<IndexKey>)> {
-    let bytes = record.schema_bytes as usize;
-    if bytes > SCHEMA_BYTES {
-        return Err(Error::Root("is damaged"));
-    }
-    let mut schema = vec_of(bytes);
-    secure.read(SCHEMA_AT, &mut schema)?;
-    if seal.root_code(&schema) != record.schema_code {
-        return Err(Error::Root("is damaged"));
-    }
-    Ok(index::decode_schema(&schema))
+fn pages_of(bytes: usize) -> u32 {
+    narrow(bytes.div_ceil(PAYLOAD_BYTES))
 }
 
-pub(crate) fn read_chunks(secure: &mut impl SecureStore, record: &RootRecord) -> Result<Vec<u8>> {
-    let mut chunks = Vec::new();
-    for chunk in 0..record.directory_chunks as usize {
-        let mut entry = [0u8; DIRECTORY_ENTRY_BYTES];
-        secure.read(DIRECTORY_AT + chunk * CHUNK_BYTES, &mut entry)?;
-        chunks.push(take::<1>(&entry, 12)[0]);
+fn catalogue_identity(state: &CatalogueState, number: u32) -> PageIdentity {
+    PageIdentity {
+        page: state.page + number,
+        epoch: state.epoch,
+        role: ROLE_CATALOGUE,
+        owner: 0,
+        number,
     }
-    Ok(chunks)
-}
-
-/// Buffer pages that the waiting rows of all tables fill at most.
-pub(crate) fn waiting_pages(widths: &[u16]) -> u64 {
-    let pages = |width: &u16| WINDOW_ROWS.div_ceil(buffer::rows_per_page(*width)) + 1;
-    widths.iter().map(|width| u64::from(pages(width))).sum()
-}
-
-/// The number of page frames that `memory` allows, and the sum of everything in bytes.
-pub(crate) fn memory_plan(
-    tables: usize,
-    store_bytes: usize,
-    memory: usize,
-) -> Result<(usize, usize)> {
-    let frame = PAGE_BYTES + size_of::<Frame>();
-    let places = tables * WINDOW_ROWS as usize * size_of::<u64>();
-    // A vector that grows holds its old and its new half-used content for a moment.
-    let chunks = 3 * store_bytes.saturating_sub(DIRECTORY_AT) / CHUNK_BYTES;
-    // Two pages being built, the indexes, one row in flight, keys and state, the stack.
-    let fixed = 3 * PAGE_BYTES + SCHEMA_RAM_BYTES + places + chunks + 2048 + STACK_BYTES;
-    let frames = (memory.saturating_sub(fixed) / frame).min(*FRAMES.end());
-    if frames < *FRAMES.start() {
-        return Err(Error::Memory {
-            needed: fixed + FRAMES.start() * frame,
-            given: memory,
-        });
-    }
-    Ok((frames, fixed + frames * frame))
 }

@@ -3,25 +3,31 @@
 //! Section 3 of `docs/pocketdb.md` gives every byte. The store is trusted to keep what it was
 //! given and to be read by nobody else; a write of it may still be torn by a loss of power.
 
+use zeroize::Zeroizing;
+
 use crate::bytes::{part, put, take, u16_at, u32_at, u64_at};
 use crate::error::{Error, Result};
-use crate::limits::{RECORD_SLOTS, ROOT_RECORD_BYTES, TABLES_MAX};
+use crate::limits::{BAD_BLOCKS_MAX, RECORD_SLOTS, ROOT_RECORD_BYTES, TABLES_MAX};
 use crate::seal::{MAC_BYTES, Seal};
 
 /// First bytes of every secure store.
 const MAGIC: &[u8; 8] = b"PRBPOCKT";
 /// Format of the image and the store; grows when bytes change.
-pub const FORMAT: u16 = 1;
+pub const FORMAT: u16 = 2;
 /// Where the records begin.
 const RECORDS_AT: usize = 512;
-/// Where the two copies of the schema begin.
-pub(crate) const SCHEMA_AT: usize = RECORDS_AT + RECORD_SLOTS * ROOT_RECORD_BYTES;
-/// Bytes of one copy of the schema.
-pub(crate) const SCHEMA_BYTES: usize = 8 * 1024;
+/// Where the two copies of the structure begin.
+const STRUCTURE_AT: usize = RECORDS_AT + RECORD_SLOTS * ROOT_RECORD_BYTES;
+/// Bytes of one copy of the structure.
+pub(crate) const STRUCTURE_BYTES: usize = 4 * 1024;
+/// Where the list of failed blocks is.
+const BAD_AT: usize = STRUCTURE_AT + 2 * STRUCTURE_BYTES;
 /// Where the directory of units begins.
-pub(crate) const DIRECTORY_AT: usize = SCHEMA_AT + 2 * SCHEMA_BYTES;
-/// Bytes of one directory entry: start page, epoch and table of a unit.
+pub(crate) const DIRECTORY_AT: usize = BAD_AT + BAD_BLOCKS_MAX * 4;
+/// Bytes of one directory entry.
 pub(crate) const DIRECTORY_ENTRY_BYTES: usize = 16;
+/// Bytes of a record before its tables.
+const TABLES_AT: usize = 112;
 
 /// A small store that nobody but the engine reads or writes.
 pub trait SecureStore {
@@ -32,11 +38,28 @@ pub trait SecureStore {
     /// # Errors
     /// The store cannot be read.
     fn read(&mut self, offset: usize, out: &mut [u8]) -> Result<()>;
-    /// Writes `bytes` at `offset` and returns once they survive a loss of power.
+    /// Writes `bytes` at `offset`; a loss of power may keep any prefix of them until the next
+    /// [`Self::sync`] has returned.
     ///
     /// # Errors
     /// The store cannot be written; any prefix of the bytes may have been.
     fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<()>;
+    /// Returns once everything written survives a loss of power.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    fn sync(&mut self) -> Result<()>;
+}
+
+/// A page of the commit buffer as its successor and the record know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Link {
+    /// Its sequence number, zero for none.
+    pub(crate) sequence: u64,
+    /// Where it is.
+    pub(crate) page: u32,
+    /// Its code.
+    pub(crate) code: [u8; MAC_BYTES],
 }
 
 /// Rows of one table as committed.
@@ -44,8 +67,25 @@ pub trait SecureStore {
 pub(crate) struct TableState {
     /// Rows inserted; the last one's id.
     pub(crate) rows: u32,
-    /// Units written to their place; each holds a fixed number of rows.
+    /// Units written to their place.
     pub(crate) units: u32,
+}
+
+/// Which copy of the structure holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct StructureState {
+    pub(crate) copy: u8,
+    pub(crate) bytes: u32,
+    pub(crate) code: [u8; MAC_BYTES],
+}
+
+/// Where the catalogue is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct CatalogueState {
+    /// First page, in a block of its own; nothing when `bytes` is zero.
+    pub(crate) page: u32,
+    pub(crate) bytes: u32,
+    pub(crate) epoch: u64,
 }
 
 /// The state that one commit makes final.
@@ -53,47 +93,44 @@ pub(crate) struct TableState {
 pub(crate) struct RootRecord {
     /// Grows by one with every record.
     pub(crate) sequence: u64,
-    /// Epoch of the next unit attempt.
+    /// Number of the next thing that is written beside the buffer; never used twice.
     pub(crate) epoch: u64,
-    /// Next page of the unit area.
-    pub(crate) unit_next: u32,
     /// Sequence number of the next buffer page to program.
     pub(crate) buffer_next: u64,
     /// Sequence number of the oldest buffer page that still matters (the paper's Start).
     pub(crate) buffer_start: u64,
-    /// Sequence number of the last committed buffer page, if any (the paper's Dirty).
-    pub(crate) buffer_last: u64,
-    /// Code of that page.
-    pub(crate) buffer_code: [u8; MAC_BYTES],
-    /// Which copy of the schema holds, and its length and code.
-    pub(crate) schema_copy: u8,
-    /// Bytes of the schema.
-    pub(crate) schema_bytes: u32,
-    /// Code of the schema.
-    pub(crate) schema_code: [u8; MAC_BYTES],
-    /// Chunks of the directory in use.
-    pub(crate) directory_chunks: u32,
+    /// The last committed buffer page (the paper's Dirty).
+    pub(crate) tail: Link,
+    /// Next page of the block that units are written to; none at the start of a block.
+    pub(crate) unit_next: u32,
+    /// Block at which the search for a free one begins.
+    pub(crate) block_next: u32,
+    pub(crate) structure: StructureState,
+    pub(crate) catalogue: CatalogueState,
     /// Every table, the two hidden ones first.
     pub(crate) tables: [TableState; TABLES_MAX],
 }
 
 impl RootRecord {
     /// The state of an empty database.
-    pub(crate) fn empty(unit_next: u32) -> Self {
+    pub(crate) fn empty() -> Self {
         Self {
             sequence: 0,
             epoch: 1,
-            unit_next,
             buffer_next: 1,
             buffer_start: 1,
-            buffer_last: 0,
-            buffer_code: [0; MAC_BYTES],
-            schema_copy: 0,
-            schema_bytes: 0,
-            schema_code: [0; MAC_BYTES],
-            directory_chunks: 0,
+            tail: Link::default(),
+            unit_next: 0,
+            block_next: 0,
+            structure: StructureState::default(),
+            catalogue: CatalogueState::default(),
             tables: [TableState::default(); TABLES_MAX],
         }
+    }
+
+    /// Units of a table.
+    pub(crate) fn units(&self, table: usize) -> u32 {
+        self.tables.get(table).map_or(0, |state| state.units)
     }
 
     fn encode(&self, out: &mut [u8]) {
@@ -101,34 +138,51 @@ impl RootRecord {
         put(out, 8, &self.epoch.to_le_bytes());
         put(out, 16, &self.buffer_next.to_le_bytes());
         put(out, 24, &self.buffer_start.to_le_bytes());
-        put(out, 32, &self.buffer_last.to_le_bytes());
-        put(out, 40, &self.buffer_code);
-        put(out, 56, &self.schema_code);
-        put(out, 72, &self.unit_next.to_le_bytes());
-        put(out, 76, &self.schema_bytes.to_le_bytes());
-        put(out, 80, &self.directory_chunks.to_le_bytes());
-        put(out, 84, &[self.schema_copy]);
+        put(out, 32, &self.tail.sequence.to_le_bytes());
+        put(out, 40, &self.tail.code);
+        put(out, 56, &self.tail.page.to_le_bytes());
+        put(out, 60, &self.unit_next.to_le_bytes());
+        put(out, 64, &self.block_next.to_le_bytes());
+        put(out, 68, &self.structure.bytes.to_le_bytes());
+        put(out, 72, &self.structure.code);
+        put(out, 88, &[self.structure.copy]);
+        put(out, 92, &self.catalogue.page.to_le_bytes());
+        put(out, 96, &self.catalogue.bytes.to_le_bytes());
+        put(out, 100, &self.catalogue.epoch.to_le_bytes());
         for (index, table) in self.tables.iter().enumerate() {
-            put(out, 88 + index * 8, &table.rows.to_le_bytes());
-            put(out, 92 + index * 8, &table.units.to_le_bytes());
+            put(out, TABLES_AT + index * 8, &table.rows.to_le_bytes());
+            put(out, TABLES_AT + 4 + index * 8, &table.units.to_le_bytes());
         }
     }
 
     fn decode(bytes: &[u8]) -> Self {
-        let mut record = Self::empty(u32_at(bytes, 72));
-        record.sequence = u64_at(bytes, 0);
-        record.epoch = u64_at(bytes, 8);
-        record.buffer_next = u64_at(bytes, 16);
-        record.buffer_start = u64_at(bytes, 24);
-        record.buffer_last = u64_at(bytes, 32);
-        record.buffer_code = take(bytes, 40);
-        record.schema_code = take(bytes, 56);
-        record.schema_bytes = u32_at(bytes, 76);
-        record.directory_chunks = u32_at(bytes, 80);
-        record.schema_copy = part(bytes, 84, 1).first().copied().unwrap_or(0) & 1;
+        let mut record = Self {
+            sequence: u64_at(bytes, 0),
+            epoch: u64_at(bytes, 8),
+            buffer_next: u64_at(bytes, 16),
+            buffer_start: u64_at(bytes, 24),
+            tail: Link {
+                sequence: u64_at(bytes, 32),
+                page: u32_at(bytes, 56),
+                code: take(bytes, 40),
+            },
+            unit_next: u32_at(bytes, 60),
+            block_next: u32_at(bytes, 64),
+            structure: StructureState {
+                copy: part(bytes, 88, 1).first().copied().unwrap_or(0) & 1,
+                bytes: u32_at(bytes, 68),
+                code: take(bytes, 72),
+            },
+            catalogue: CatalogueState {
+                page: u32_at(bytes, 92),
+                bytes: u32_at(bytes, 96),
+                epoch: u64_at(bytes, 100),
+            },
+            tables: [TableState::default(); TABLES_MAX],
+        };
         for (index, table) in record.tables.iter_mut().enumerate() {
-            table.rows = u32_at(bytes, 88 + index * 8);
-            table.units = u32_at(bytes, 92 + index * 8);
+            table.rows = u32_at(bytes, TABLES_AT + index * 8);
+            table.units = u32_at(bytes, TABLES_AT + 4 + index * 8);
         }
         record
     }
@@ -140,29 +194,37 @@ pub(crate) fn format_store(
     blocks: u32,
     secret: &[u8; 32],
 ) -> Result<()> {
-    if store.capacity() < DIRECTORY_AT + DIRECTORY_ENTRY_BYTES {
+    let mut head = Zeroizing::new([0u8; 64]);
+    put(&mut *head, 0, MAGIC);
+    put(&mut *head, 8, &FORMAT.to_le_bytes());
+    put(&mut *head, 12, &blocks.to_le_bytes());
+    put(&mut *head, 16, secret);
+    store.write(0, &*head)?;
+    store.sync()
+}
+
+/// Refuses a store that has no room for a directory.
+pub(crate) fn check_capacity(store: &impl SecureStore) -> Result<()> {
+    if store.capacity() < DIRECTORY_AT + crate::directory::CHUNK_BYTES {
         return Err(Error::Root("is too small"));
     }
-    let mut head = [0u8; 64];
-    put(&mut head, 0, MAGIC);
-    put(&mut head, 8, &FORMAT.to_le_bytes());
-    put(&mut head, 12, &blocks.to_le_bytes());
-    put(&mut head, 16, secret);
-    store.write(0, &head)
+    Ok(())
 }
 
 /// Reads the head; returns the number of blocks and the image's secret.
-pub(crate) fn read_head(store: &mut impl SecureStore) -> Result<(u32, [u8; 32])> {
-    let mut head = [0u8; 64];
-    store.read(0, &mut head)?;
+pub(crate) fn read_head(store: &mut impl SecureStore) -> Result<(u32, Zeroizing<[u8; 32]>)> {
+    let mut head = Zeroizing::new([0u8; 64]);
+    store.read(0, &mut *head)?;
     if head.first_chunk::<8>() != Some(MAGIC) {
         return Err(Error::Root("is not one of a pocket database"));
     }
-    let format = u16_at(&head, 8);
-    if format > FORMAT {
-        return Err(Error::NewerFormat(format));
+    match u16_at(&*head, 8) {
+        FORMAT => Ok((u32_at(&*head, 12), Zeroizing::new(take(&*head, 16)))),
+        format if format > FORMAT => Err(Error::NewerFormat(format)),
+        _ => Err(Error::Root(
+            "has a format that this program no longer reads",
+        )),
     }
-    Ok((u32_at(&head, 12), take(&head, 16)))
 }
 
 /// Makes `record` the state of the database; this single write is the commit.
@@ -177,7 +239,8 @@ pub(crate) fn write_record(
     let code = seal.root_code(body);
     put(&mut bytes, ROOT_RECORD_BYTES - MAC_BYTES, &code);
     let slot = usize::try_from(record.sequence % RECORD_SLOTS as u64).unwrap_or(0);
-    store.write(RECORDS_AT + slot * ROOT_RECORD_BYTES, &bytes)
+    store.write(RECORDS_AT + slot * ROOT_RECORD_BYTES, &bytes)?;
+    store.sync()
 }
 
 /// The newest intact record.
@@ -206,4 +269,54 @@ pub(crate) fn read_newest(store: &mut impl SecureStore, seal: &mut Seal) -> Resu
         Some(record) if damaged <= 1 => Ok(record),
         _ => Err(Error::Root("is damaged")),
     }
+}
+
+/// Writes `bytes` as the copy of the structure that does not hold now.
+pub(crate) fn write_structure(
+    store: &mut impl SecureStore,
+    seal: &mut Seal,
+    present: StructureState,
+    bytes: &[u8],
+) -> Result<StructureState> {
+    if bytes.len() > STRUCTURE_BYTES {
+        return Err(Error::DeviceFull);
+    }
+    let copy = present.copy ^ 1;
+    store.write(STRUCTURE_AT + usize::from(copy) * STRUCTURE_BYTES, bytes)?;
+    Ok(StructureState {
+        copy,
+        bytes: crate::bytes::narrow(bytes.len()),
+        code: seal.root_code(bytes),
+    })
+}
+
+/// Reads the structure that holds to the beginning of `out` and returns its length.
+pub(crate) fn read_structure(
+    store: &mut impl SecureStore,
+    seal: &mut Seal,
+    state: StructureState,
+    out: &mut [u8],
+) -> Result<usize> {
+    let bytes = state.bytes as usize;
+    let target = out.get_mut(..bytes).ok_or(Error::Root("is damaged"))?;
+    store.read(
+        STRUCTURE_AT + usize::from(state.copy) * STRUCTURE_BYTES,
+        target,
+    )?;
+    if seal.root_code(target) != state.code {
+        return Err(Error::Root("is damaged"));
+    }
+    Ok(bytes)
+}
+
+/// Notes a failed block as number `number` of the list; each is kept as its number plus one.
+pub(crate) fn write_bad(store: &mut impl SecureStore, number: usize, block: u32) -> Result<()> {
+    store.write(BAD_AT + number * 4, &block.saturating_add(1).to_le_bytes())
+}
+
+/// The failed block number `number`.
+pub(crate) fn read_bad(store: &mut impl SecureStore, number: usize) -> Result<Option<u32>> {
+    let mut bytes = [0u8; 4];
+    store.read(BAD_AT + number * 4, &mut bytes)?;
+    Ok(u32::from_le_bytes(bytes).checked_sub(1))
 }

@@ -1,11 +1,10 @@
 //! Encryption and authentication of flash pages; the layout is section 4 of `docs/pocketdb.md`.
 
 use aes::Aes128;
-use aes::cipher::{KeyInit as _, KeyIvInit as _, StreamCipher as _};
+use aes::cipher::{BlockCipherEncrypt as _, InnerIvInit as _, KeyInit as _, StreamCipher as _};
 use cmac::{Cmac, Mac as _};
-use zeroize::Zeroizing;
 
-use crate::bytes::put;
+use crate::bytes::{put, take};
 use crate::error::{Error, Result};
 use crate::flash::PAGE_BYTES;
 
@@ -13,6 +12,11 @@ use crate::flash::PAGE_BYTES;
 pub(crate) const PAYLOAD_BYTES: usize = PAGE_BYTES - MAC_BYTES;
 /// Bytes of the authentication code that closes every page.
 pub(crate) const MAC_BYTES: usize = 16;
+/// Bytes of a key tag.
+pub(crate) const TAG_BYTES: usize = 10;
+
+/// What stands for a key in one index; the first [`TAG_BYTES`] make tags, the rest filters.
+pub(crate) type KeyHash = [u8; 16];
 
 /// Cipher operations by type, counted in blocks of 16 bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,10 +39,10 @@ pub(crate) struct PageIdentity {
     pub(crate) epoch: u64,
     /// Role of the page, such as [`ROLE_BUFFER`].
     pub(crate) role: u8,
-    /// Table of the page, zero for the buffer.
-    pub(crate) table: u8,
-    /// Unit of the table, zero for the buffer.
-    pub(crate) unit: u32,
+    /// Whose page it is: a table, zero for the buffer.
+    pub(crate) owner: u8,
+    /// Which of the owner's pages, zero for the buffer.
+    pub(crate) number: u32,
 }
 
 /// A page of the commit buffer.
@@ -51,6 +55,8 @@ pub(crate) const ROLE_JOIN: u8 = 3;
 pub(crate) const ROLE_KEY: u8 = 4;
 /// A page of filters and pointers.
 pub(crate) const ROLE_FILTER: u8 = 5;
+/// A page of the catalogue.
+pub(crate) const ROLE_CATALOGUE: u8 = 6;
 
 impl PageIdentity {
     fn description(&self) -> &'static str {
@@ -59,16 +65,18 @@ impl PageIdentity {
             ROLE_DATA => "row page",
             ROLE_JOIN => "join page",
             ROLE_KEY => "key page",
-            _ => "filter page",
+            ROLE_FILTER => "filter page",
+            _ => "catalogue page",
         }
     }
 }
 
 /// The keys of one database image; they leave memory with it.
 pub(crate) struct Seal {
-    cipher_key: Zeroizing<[u8; 16]>,
+    cipher: Aes128,
     page_mac: Cmac<Aes128>,
     tag_mac: Cmac<Aes128>,
+    tag_cipher: Aes128,
     pub(crate) counters: CipherCounters,
 }
 
@@ -87,9 +95,10 @@ impl Seal {
             inner.finalize().into_bytes().into()
         };
         Self {
-            cipher_key: Zeroizing::new(derive(1)),
+            cipher: Aes128::new(&derive(1).into()),
             page_mac: Cmac::new(&derive(2).into()),
             tag_mac: Cmac::new(&derive(3).into()),
+            tag_cipher: Aes128::new(&derive(4).into()),
             counters: CipherCounters::default(),
         }
     }
@@ -124,14 +133,36 @@ impl Seal {
         Ok(code)
     }
 
-    /// The tag under which equal keys meet inside one page, and nowhere else.
-    pub(crate) fn tag(&mut self, domain: u64, place: u64, key: &[u8]) -> [u8; 16] {
+    /// What stands for `key` in the index `domain`: equal for equal keys, telling nothing else.
+    pub(crate) fn hash(&mut self, domain: u16, key: &[u8]) -> KeyHash {
         let mut mac = self.tag_mac.clone();
         mac.update(&domain.to_le_bytes());
-        mac.update(&place.to_le_bytes());
         mac.update(key);
-        self.counters.tag_blocks += 1 + key.len().div_ceil(16) as u64;
+        self.counters.tag_blocks += (2 + key.len()).div_ceil(16) as u64;
         mac.finalize().into_bytes().into()
+    }
+
+    /// The tag under which equal keys meet inside one page, and nowhere else.
+    pub(crate) fn tag(&mut self, hash: &KeyHash, epoch: u64) -> [u8; TAG_BYTES] {
+        let mut block = *hash;
+        put(&mut block, TAG_BYTES, &take::<6>(&epoch.to_le_bytes(), 0));
+        self.encrypt_tag(block)
+    }
+
+    /// What stands in a slot without a tag: it looks like one and equals none.
+    pub(crate) fn noise(&mut self, index: u16, slot: u32, epoch: u64) -> [u8; TAG_BYTES] {
+        let mut block = [0xFF; 16];
+        put(&mut block, 0, &index.to_le_bytes());
+        put(&mut block, 2, &slot.to_le_bytes());
+        put(&mut block, TAG_BYTES, &take::<6>(&epoch.to_le_bytes(), 0));
+        self.encrypt_tag(block)
+    }
+
+    fn encrypt_tag(&mut self, block: [u8; 16]) -> [u8; TAG_BYTES] {
+        let mut block = block.into();
+        self.tag_cipher.encrypt_block(&mut block);
+        self.counters.tag_blocks += 1;
+        take(&block, 0)
     }
 
     /// The code of arbitrary bytes of the secure store.
@@ -148,8 +179,8 @@ impl Seal {
         mac.update(page.get(..PAYLOAD_BYTES).unwrap_or(&[]));
         mac.update(&identity.page.to_le_bytes());
         mac.update(&identity.epoch.to_le_bytes());
-        mac.update(&[identity.role, identity.table]);
-        mac.update(&identity.unit.to_le_bytes());
+        mac.update(&[identity.role, identity.owner]);
+        mac.update(&identity.number.to_le_bytes());
         self.counters.mac_blocks += (PAGE_BYTES / 16) as u64 + 1;
         mac.finalize().into_bytes().into()
     }
@@ -158,11 +189,13 @@ impl Seal {
         if identity.role == ROLE_KEY {
             return;
         }
-        // Physical page and epoch never repeat together, so no counter block does.
+        // Page, role and epoch never repeat together, so no counter block does.
         let mut start = [0u8; 16];
         put(&mut start, 0, &identity.page.to_be_bytes());
         put(&mut start, 4, &identity.epoch.to_be_bytes());
-        let mut cipher = ctr::Ctr32BE::<Aes128>::new(&(*self.cipher_key).into(), &start.into());
+        put(&mut start, 4, &[identity.role]);
+        let core = ctr::CtrCore::inner_iv_init(self.cipher.clone(), &start.into());
+        let mut cipher = ctr::Ctr32BE::<Aes128>::from_core(core);
         if let Some(payload) = page.get_mut(..PAYLOAD_BYTES) {
             cipher.apply_keystream(payload);
         }
@@ -171,7 +204,7 @@ impl Seal {
 }
 
 fn to_key(half: &[u8]) -> aes::cipher::Key<Aes128> {
-    crate::bytes::take::<16>(half, 0).into()
+    take::<16>(half, 0).into()
 }
 
 #[cfg(test)]
@@ -183,8 +216,8 @@ mod tests {
             page: 3,
             epoch: 9,
             role: ROLE_DATA,
-            table: 1,
-            unit: 2,
+            owner: 1,
+            number: 2,
         }
     }
 
@@ -211,11 +244,11 @@ mod tests {
                 ..identity()
             },
             PageIdentity {
-                table: 0,
+                owner: 0,
                 ..identity()
             },
             PageIdentity {
-                unit: 3,
+                number: 3,
                 ..identity()
             },
         ];

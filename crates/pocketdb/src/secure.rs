@@ -79,6 +79,10 @@ impl SecureStore for MemoryStore {
         self.writes += 1;
         Ok(())
     }
+
+    fn sync(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// A secure store in a file; whoever reads the file reads the database.
@@ -147,8 +151,7 @@ impl FileStore {
 
     fn write_at(&mut self, offset: usize, bytes: &[u8]) -> io::Result<()> {
         self.file.seek(SeekFrom::Start(offset as u64))?;
-        self.file.write_all(bytes)?;
-        self.file.sync_data()
+        self.file.write_all(bytes)
     }
 }
 
@@ -168,5 +171,9 @@ impl SecureStore for FileStore {
         }
         self.write_at(offset, bytes)
             .map_err(|cause| self.failed(cause))
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.file.sync_data().map_err(|cause| self.failed(cause))
     }
 }

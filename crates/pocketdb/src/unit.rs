@@ -1,162 +1,165 @@
-//! Units of rows: how waiting rows come to their place, and where the directory finds them.
+//! Units: how the rows of a table that wait in the buffer come to their place, all at once.
 
-use crate::buffer::ChainEnd;
-use crate::bytes::{narrow, put, u32_at, u64_at};
+use crate::arena::Area;
+use crate::directory::{Entry, owner_of, rows_of};
 use crate::error::{Error, Result};
-use crate::flash::{BLOCK_PAGES, Nand};
+use crate::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::limits::UNIT_ROWS;
-use crate::root::{DIRECTORY_AT, DIRECTORY_ENTRY_BYTES, RootRecord, SecureStore};
-use crate::seal::{PAYLOAD_BYTES, PageIdentity};
-use crate::store::{CHUNK_BYTES, Store, data_identity, data_pages, vec_of};
+use crate::root::{RootRecord, SecureStore};
+use crate::rows::pages_for;
+use crate::seal::{PageIdentity, ROLE_DATA, ROLE_FILTER, ROLE_JOIN, ROLE_KEY};
+use crate::store::{Store, data_identity, rows_per_page};
 
-/// Directory entries that one table takes at a time.
-pub(crate) const CHUNK_ENTRIES: u32 = 64;
+/// Where a unit is being built.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Site {
+    pub(crate) table: usize,
+    pub(crate) unit: u32,
+    pub(crate) epoch: u64,
+    /// The next page to program.
+    pub(crate) page: u32,
+}
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Moves the oldest waiting rows of `table`, all committed, to a unit of their own.
     pub(crate) fn place_unit(&mut self, table: usize) -> Result<()> {
-        let width = usize::from(self.width(table)?);
-        let pages = data_pages(width);
-        let start = self.committed.unit_next;
-        let end = start
-            .checked_add(self.unit_pages(table))
-            .ok_or(Error::DeviceFull)?;
-        if end > self.flash.blocks() * BLOCK_PAGES {
-            return Err(Error::DeviceFull);
-        }
-        let unit = self.placed(table) / UNIT_ROWS;
-        let epoch = self.committed.epoch;
-        let per_page = PAYLOAD_BYTES / width;
-        let first = self.placed(table) + 1;
-        for page in 0..pages {
-            self.open_page.fill(0);
-            for slot in 0..per_page {
-                let rank = page * narrow(per_page) + narrow(slot);
-                if rank >= UNIT_ROWS {
-                    break;
-                }
-                let mut row = vec_of(width);
-                self.read_waiting(table, first + rank, &mut row)?;
-                put(&mut self.open_page, slot * width, &row);
+        let pages = self.unit_pages(table);
+        loop {
+            let start = self.unit_start(pages)?;
+            let site = Site {
+                table,
+                unit: self.committed.units(table),
+                epoch: self.committed.epoch,
+                page: start,
+            };
+            match self.build_unit(site) {
+                Err(Error::Flash(FlashError::BadBlock)) => self.abandon(start, pages),
+                Ok(()) => return self.finish_unit(site, start, pages),
+                Err(error) => return Err(error),
             }
-            self.program_unit_page(&data_identity(start + page, epoch, table, unit), false)?;
         }
-        self.place_indexes(table, unit, start + pages, epoch)?;
-        self.write_directory(table, unit, start, epoch)?;
-        let mut record = self.next_record();
-        record.unit_next = end;
-        record.epoch = epoch + 1;
-        record.directory_chunks = narrow(self.chunks.len());
-        if let Some(state) = record.tables.get_mut(table) {
+    }
+
+    fn finish_unit(&mut self, site: Site, start: u32, pages: u32) -> Result<()> {
+        let entry = Entry {
+            page: start,
+            epoch: site.epoch,
+            rows: rows_of(UNIT_ROWS),
+        };
+        self.set_entry(owner_of(site.table), site.unit, &entry)?;
+        let mut record: RootRecord = self.next_record()?;
+        record.unit_next = start + pages;
+        record.epoch += 1;
+        if let Some(state) = record.tables.get_mut(site.table) {
             state.units += 1;
         }
-        record.buffer_start = self.oldest_waiting(&record);
+        record.buffer_start = self.window.oldest(&record);
         self.finish(record)
     }
 
-    /// Closes and programs the page being built, or the second one of a pair.
-    pub(crate) fn program_unit_page(
-        &mut self,
-        identity: &PageIdentity,
-        second: bool,
-    ) -> Result<()> {
-        if identity.page.is_multiple_of(BLOCK_PAGES) {
-            self.flash.erase(identity.page / BLOCK_PAGES)?;
+    /// The first of `pages` pages in a row: behind the last unit, or in blocks of their own.
+    fn unit_start(&mut self, pages: u32) -> Result<u32> {
+        let next = self.committed.unit_next;
+        if !next.is_multiple_of(BLOCK_PAGES) {
+            let first = next / BLOCK_PAGES + 1;
+            let last = (next + pages - 1) / BLOCK_PAGES;
+            if (first..=last).all(|block| !self.blocks.is_used(block)) {
+                (first..=last).for_each(|block| self.blocks.mark(block));
+                return Ok(next);
+            }
         }
-        let page = if second {
-            &mut self.work_page
-        } else {
-            &mut self.open_page
-        };
-        self.seal.close(identity, page);
-        self.flash.program(identity.page, page)?;
+        let block = self.blocks.take_run(pages.div_ceil(BLOCK_PAGES))?;
+        Ok(block * BLOCK_PAGES)
+    }
+
+    /// Leaves what was programmed of a unit behind; the next attempt begins elsewhere.
+    fn abandon(&mut self, start: u32, pages: u32) {
+        let last = (start + pages - 1) / BLOCK_PAGES;
+        (start.div_ceil(BLOCK_PAGES)..=last).for_each(|block| self.blocks.free(block));
+        self.committed.unit_next = 0;
+        self.committed.epoch += 1;
+    }
+
+    fn build_unit(&mut self, mut site: Site) -> Result<()> {
+        self.arena.reset();
+        let (own, all) = self.catalogue.widths(site.table);
+        let area = self.arena.lease(1)?;
+        self.build_rows(&mut site, ROLE_DATA, 0, own, area)?;
+        self.build_rows(&mut site, ROLE_JOIN, own, all - own, area)?;
+        self.arena.release(area);
+        self.build_indexes(&mut site)
+    }
+
+    /// Programs `width` bytes from `from` of every row of the unit.
+    fn build_rows(
+        &mut self,
+        site: &mut Site,
+        role: u8,
+        from: usize,
+        width: usize,
+        area: Area,
+    ) -> Result<()> {
+        let per_page = rows_per_page(width);
+        let first = site.unit * UNIT_ROWS + 1;
+        for page in 0..pages_for(width) {
+            self.arena.area_mut(area).fill(0);
+            for slot in 0..per_page.min(UNIT_ROWS - page * per_page) {
+                let mut row = [0u8; crate::buffer::ROW_FIT_BYTES];
+                let id = first + page * per_page + slot;
+                let bytes = row.get_mut(..width).unwrap_or(&mut []);
+                self.read_waiting(site.table, id, from, bytes)?;
+                let at = slot as usize * width;
+                crate::bytes::put(self.arena.area_mut(area), at, bytes);
+            }
+            self.program_unit_page(site, role, area, 0)?;
+        }
         Ok(())
     }
 
-    /// Pages of one unit of `table`: its rows, then a pair for every index.
-    pub(crate) fn unit_pages(&self, table: usize) -> u32 {
-        let width = self.widths.get(table).copied().map_or(1, usize::from);
-        data_pages(width) + 2 * narrow(self.indexes_of(table).count())
-    }
-
-    /// The oldest buffer page that a waiting row needs once `record` holds.
-    pub(crate) fn oldest_waiting(&self, record: &RootRecord) -> u64 {
-        let mut oldest = self.buffer_next;
-        for (table, state) in record.tables.iter().enumerate().take(self.widths.len()) {
-            for id in state.units * UNIT_ROWS + 1..=state.rows {
-                oldest = oldest.min(self.place(table, id));
-            }
-        }
-        oldest
-    }
-
-    /// Writes every waiting row again behind the buffer's end and lets the window begin there.
-    pub(crate) fn densify(&mut self) -> Result<()> {
-        let start = self.buffer_next;
-        self.chain = ChainEnd {
-            sequence: 0,
-            code: [0; 16],
-        };
-        for table in 0..self.widths.len() {
-            let mut row = vec_of(usize::from(self.width(table)?));
-            for id in self.placed(table) + 1..=self.count(table) {
-                self.read_waiting(table, id, &mut row)?;
-                self.append(table, id, &row, BLOCK_PAGES.into())?;
-            }
-        }
-        self.program_open_page(BLOCK_PAGES.into())?;
-        let record = RootRecord {
-            buffer_start: start,
-            ..self.next_record()
-        };
-        self.finish(record)
-    }
-
-    pub(crate) fn write_directory(
+    /// Closes and programs page `number` of `area` as the next page of the unit.
+    pub(crate) fn program_unit_page(
         &mut self,
-        table: usize,
-        unit: u32,
-        start: u32,
-        epoch: u64,
+        site: &mut Site,
+        role: u8,
+        area: Area,
+        number: usize,
     ) -> Result<()> {
-        let owner = u8::try_from(table).unwrap_or(u8::MAX);
-        if self.entry_at(owner, unit).is_none() {
-            let end = DIRECTORY_AT + (self.chunks.len() + 1) * CHUNK_BYTES;
-            if end > self.secure.capacity() {
-                return Err(Error::DeviceFull);
-            }
-            self.chunks.push(owner);
+        let identity = PageIdentity {
+            role,
+            ..data_identity(site.page, site.epoch, site.table, site.unit)
+        };
+        self.seal
+            .close(&identity, self.arena.area_page(area, number));
+        self.program(site.page, area, number)?;
+        site.page += 1;
+        Ok(())
+    }
+
+    /// Pages of one unit of `table`: its rows, its join rows, then a pair for every index.
+    pub(crate) fn unit_pages(&self, table: usize) -> u32 {
+        let (own, all) = self.catalogue.widths(table);
+        let indexes = crate::bytes::narrow(self.catalogue.indexes_of(table).len());
+        pages_for(own) + pages_for(all - own) + 2 * indexes
+    }
+
+    /// Reads every page of a unit.
+    pub(crate) fn verify_unit(&mut self, table: usize, unit: u32) -> Result<u64> {
+        let (own, all) = self.catalogue.widths(table);
+        let (data, join) = (pages_for(own), pages_for(all - own));
+        let entry = self.entry(owner_of(table), unit)?;
+        let pages = self.unit_pages(table);
+        for page in 0..pages {
+            let role = match page {
+                _ if page < data => ROLE_DATA,
+                _ if page < data + join => ROLE_JOIN,
+                _ if (page - data - join).is_multiple_of(2) => ROLE_KEY,
+                _ => ROLE_FILTER,
+            };
+            self.load(&PageIdentity {
+                role,
+                ..data_identity(entry.page + page, entry.epoch, table, unit)
+            })?;
         }
-        let at = self
-            .entry_at(owner, unit)
-            .ok_or(Error::Root("lacks a unit"))?;
-        let mut entry = [0u8; DIRECTORY_ENTRY_BYTES];
-        put(&mut entry, 0, &start.to_le_bytes());
-        put(&mut entry, 4, &epoch.to_le_bytes());
-        put(&mut entry, 12, &[owner]);
-        self.secure.write(at, &entry)
-    }
-
-    /// Where the directory keeps `unit` of the table `owner`, if a chunk covers it.
-    pub(crate) fn entry_at(&self, owner: u8, unit: u32) -> Option<usize> {
-        let mut own = self
-            .chunks
-            .iter()
-            .enumerate()
-            .filter(|(_, table)| **table == owner);
-        let (chunk, _) = own.nth((unit / CHUNK_ENTRIES) as usize)?;
-        let slot = (unit % CHUNK_ENTRIES) as usize;
-        Some(DIRECTORY_AT + chunk * CHUNK_BYTES + slot * DIRECTORY_ENTRY_BYTES)
-    }
-
-    /// Start page and epoch of a unit.
-    pub(crate) fn unit_place(&mut self, table: usize, unit: u32) -> Result<(u32, u64)> {
-        let owner = u8::try_from(table).unwrap_or(u8::MAX);
-        let at = self
-            .entry_at(owner, unit)
-            .ok_or(Error::Root("lacks a unit"))?;
-        let mut entry = [0u8; DIRECTORY_ENTRY_BYTES];
-        self.secure.read(at, &mut entry)?;
-        Ok((u32_at(&entry, 0), u64_at(&entry, 4)))
+        Ok(u64::from(pages))
     }
 }

@@ -2,19 +2,22 @@
 
 use probity_pocketdb::flash::{PowerCut, Simulator, Torn};
 use probity_pocketdb::secure::MemoryStore;
-use probity_pocketdb::{Error, IndexKey, Store};
+use probity_pocketdb::{ColumnDefinition, Error, Store};
 
-use crate::script::{MEMORY, SECRET, STORE_BYTES, Shared, WIDTHS, new_store, row};
+use crate::script::{
+    MEMORY, SECRET, STORE_BYTES, Shared, TABLES, create_tables, new_store, reference, row, table,
+    text,
+};
 
 #[test]
 fn one_row_commits_cost_one_program_and_a_bounded_share() {
     let mut store = new_store();
     // A waiting row that nothing pushes out pins the window until it is written again.
-    store.insert(1, &row(1, 0)).unwrap();
+    store.insert(TABLES[1], &row(1, 0), &[]).unwrap();
     store.commit().unwrap();
     let before = store.counters();
     for number in 0..2_500 {
-        store.insert(0, &row(0, number)).unwrap();
+        store.insert(TABLES[0], &row(0, number), &[]).unwrap();
         store.commit().unwrap();
     }
     let after = store.counters();
@@ -24,7 +27,7 @@ fn one_row_commits_cost_one_program_and_a_bounded_share() {
     assert_eq!(after.memory_bytes, before.memory_bytes);
     assert!(after.memory_bytes <= MEMORY);
     let mut found = [0; 40];
-    store.read(1, 1, &mut found).unwrap();
+    store.read(TABLES[1], 1, &mut found).unwrap();
     assert_eq!(found.to_vec(), row(1, 0));
     store.verify().unwrap();
 }
@@ -32,15 +35,13 @@ fn one_row_commits_cost_one_program_and_a_bounded_share() {
 #[test]
 fn the_row_of_the_benchmark_costs_at_most_one_and_a_half_programs() {
     // The largest table of the reference data set: 180 bytes with its references, 29 indexes.
-    let keys = (0..29u16).map(|number| IndexKey {
-        table: 0,
-        at: number * 5,
-        bytes: 10,
-    });
-    let indexes: Vec<_> = keys.collect();
+    let names: Vec<String> = (0..29).map(|number| format!("c{number}")).collect();
+    let mut columns: Vec<_> = names.iter().map(|name| text(name, 6, true)).collect();
+    columns.push(text("rest", 6, false));
     let secure = MemoryStore::new(STORE_BYTES);
     let flash = Simulator::new(80);
-    let mut store = Store::create(flash, secure, &SECRET, &[180], &indexes, MEMORY).unwrap();
+    let mut store = Store::create(flash, secure, &SECRET, MEMORY).unwrap();
+    let wide = store.create_table(&table("wide", &columns)).unwrap();
     let rows = 192u32 * 10;
     let before = store.counters().flash;
     for number in 0..rows {
@@ -48,7 +49,7 @@ fn the_row_of_the_benchmark_costs_at_most_one_and_a_half_programs() {
         for (at, byte) in bytes.iter_mut().enumerate() {
             *byte = u8::try_from((u64::from(number) * 7919 + at as u64 * 31) % 251).unwrap();
         }
-        store.insert(0, &bytes).unwrap();
+        store.insert(wide, &bytes, &[]).unwrap();
         store.commit().unwrap();
     }
     let after = store.counters().flash;
@@ -69,98 +70,167 @@ fn the_row_of_the_benchmark_costs_at_most_one_and_a_half_programs() {
 #[test]
 fn a_transaction_that_is_too_large_is_refused_and_can_be_rolled_back() {
     let mut store = new_store();
-    store.insert(0, &row(0, 1)).unwrap();
+    store.insert(TABLES[0], &row(0, 1), &[]).unwrap();
     store.commit().unwrap();
-    let refused = (0..1_000).find_map(|number| store.insert(0, &row(0, number)).err());
+    let refused = (0..9_000).find_map(|number| store.insert(TABLES[0], &row(0, number), &[]).err());
     assert_eq!(
         refused,
         Some(Error::Limit("the number of rows in one transaction"))
     );
-    store.rollback();
-    assert_eq!(store.count(0), 1);
-    assert_eq!(store.insert(0, &row(0, 2)), Ok(2));
+    store.rollback().unwrap();
+    assert_eq!(store.count(TABLES[0]), 1);
+    assert_eq!(store.insert(TABLES[0], &row(0, 2), &[]), Ok(2));
     store.commit().unwrap();
 }
 
 #[test]
 fn a_full_device_is_an_error_and_loses_nothing_committed() {
     let secure = MemoryStore::new(STORE_BYTES);
-    let flash = Simulator::new(33);
-    let mut store = Store::create(flash, secure, &SECRET, &WIDTHS, &[], MEMORY).unwrap();
+    let flash = Simulator::new(8);
+    let mut store = Store::create(flash, secure, &SECRET, MEMORY).unwrap();
+    create_tables(&mut store).unwrap();
     let mut inserted = 0;
     let error = loop {
-        store.insert(0, &row(0, inserted)).unwrap();
+        store.insert(TABLES[0], &row(0, inserted), &[]).unwrap();
         inserted += 1;
         if let Err(error) = store.commit() {
             break error;
         }
     };
     assert_eq!(error, Error::DeviceFull);
-    assert_eq!(store.insert(0, &row(0, 0)), Err(Error::Poisoned));
+    assert_eq!(
+        store.insert(TABLES[0], &row(0, 0), &[]),
+        Err(Error::Poisoned)
+    );
     let (flash, secure) = store.into_parts();
     let mut store = Store::open(flash, secure, MEMORY).unwrap();
-    assert_eq!(store.count(0), inserted);
+    assert_eq!(store.count(TABLES[0]), inserted);
     let mut found = [0; 160];
     for id in 1..=inserted {
-        store.read(0, id, &mut found).unwrap();
+        store.read(TABLES[0], id, &mut found).unwrap();
         assert_eq!(found.to_vec(), row(0, id - 1));
     }
 }
 
 #[test]
-fn wrong_widths_keys_and_memory_are_refused_by_name() {
-    let create = |widths: &[u16], indexes: &[IndexKey], memory| {
-        let secure = MemoryStore::new(STORE_BYTES);
-        Store::create(Simulator::new(48), secure, &SECRET, widths, indexes, memory).err()
-    };
-    assert!(matches!(create(&[], &[], MEMORY), Some(Error::Limit(_))));
-    assert!(matches!(create(&[0], &[], MEMORY), Some(Error::Limit(_))));
-    assert!(matches!(
-        create(&[2_040], &[], MEMORY),
-        Some(Error::Limit(_))
-    ));
-    assert!(matches!(
-        create(&[10; 19], &[], MEMORY),
-        Some(Error::Limit(_))
-    ));
-    let outside = IndexKey {
-        table: 0,
-        at: 8,
-        bytes: 3,
-    };
-    assert!(matches!(
-        create(&[10], &[outside], MEMORY),
-        Some(Error::Limit(_))
-    ));
-    assert!(matches!(
-        create(&[10; 8], &[], 20_000),
-        Some(Error::Memory { .. })
-    ));
-    assert!(create(&[10, 10], &[], 32_768).is_none());
+fn wrong_definitions_rows_and_memory_are_refused_by_name() {
     let mut store = new_store();
-    assert!(matches!(store.insert(0, &[1]), Err(Error::Value(_))));
-    assert!(matches!(store.insert(9, &[1]), Err(Error::Name(_))));
+    let mut create = |name: &str, columns: &[ColumnDefinition<'_>]| {
+        store.create_table(&table(name, columns)).err()
+    };
     assert!(matches!(
-        store.read(0, 1, &mut [0; 160]),
+        create("first", &[text("a", 1, false)]),
+        Some(Error::Name(_))
+    ));
+    assert!(matches!(
+        create("a b", &[text("a", 1, false)]),
+        Some(Error::Name(_))
+    ));
+    assert!(matches!(create("a", &[]), Some(Error::Limit(_))));
+    let twice = [text("a", 1, false), text("A", 1, false)];
+    assert!(matches!(create("a", &twice), Some(Error::Name(_))));
+    assert!(matches!(
+        create("a", &[text("a", 0, false)]),
+        Some(Error::Limit(_))
+    ));
+    assert!(matches!(
+        create("a", &[text("a", 2_040, false)]),
+        Some(Error::Limit(_))
+    ));
+    assert!(matches!(
+        create("a", &[text("a", 200, true)]),
+        Some(Error::Limit(_))
+    ));
+    assert!(matches!(
+        create("a", &[reference("a", "b")]),
+        Some(Error::Name(_))
+    ));
+    let two = [reference("a", "first"), reference("b", "first")];
+    assert!(matches!(create("a", &two), Some(Error::Refused(_))));
+    let many = [text("a", 1, false); 33];
+    assert!(matches!(create("a", &many), Some(Error::Limit(_))));
+    assert!(matches!(
+        store.insert(TABLES[0], &[1], &[]),
+        Err(Error::Value(_))
+    ));
+    assert!(matches!(store.insert(9, &[1], &[]), Err(Error::Name(_))));
+    assert!(matches!(
+        store.insert(TABLES[0], &row(0, 1), &[1]),
+        Err(Error::Value(_))
+    ));
+    assert!(matches!(
+        store.read(TABLES[0], 1, &mut [0; 160]),
         Err(Error::Key(_))
     ));
+    store.verify().unwrap();
+}
+
+#[test]
+fn too_little_memory_is_refused_with_both_numbers() {
+    let create = |memory| {
+        let secure = MemoryStore::new(STORE_BYTES);
+        let mut store = Store::create(Simulator::new(48), secure, &SECRET, memory)?;
+        create_tables(&mut store)
+    };
+    assert!(matches!(
+        create(20_000),
+        Err(Error::Memory { given: 20_000, .. })
+    ));
+    create(32_768).unwrap();
+    let mut store = new_store();
+    for number in 0..16 {
+        let name = format!("t{number}");
+        match store.create_table(&table(&name, &[text("a", 900, false)])) {
+            Ok(_) => {}
+            Err(Error::Limit(_) | Error::Memory { .. }) => return,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("the waiting rows of so many wide tables cannot fit");
 }
 
 #[test]
 fn a_failed_operation_poisons_the_handle_until_it_is_opened_again() {
     let flash = Shared::new(Simulator::new(48));
     let secure = Shared::new(MemoryStore::new(STORE_BYTES));
-    let mut store =
-        Store::create(flash.clone(), secure.clone(), &SECRET, &WIDTHS, &[], MEMORY).unwrap();
+    let mut store = Store::create(flash.clone(), secure.clone(), &SECRET, MEMORY).unwrap();
+    create_tables(&mut store).unwrap();
     let cut = PowerCut {
         after: 0,
         torn: Torn::Nothing,
     };
     flash.change(|chip| chip.plan_cut(cut));
-    store.insert(0, &row(0, 1)).unwrap();
+    store.insert(TABLES[0], &row(0, 1), &[]).unwrap();
     assert!(matches!(store.commit(), Err(Error::Flash(_))));
     assert_eq!(store.commit(), Err(Error::Poisoned));
     flash.change(Simulator::restore_power);
     let store = Store::open(flash, secure, MEMORY).unwrap();
-    assert_eq!(store.count(0), 0);
+    assert_eq!(store.count(TABLES[0]), 0);
+}
+
+#[test]
+fn failed_blocks_are_left_and_everything_else_goes_on() {
+    let flash = Shared::new(Simulator::new(48));
+    let secure = Shared::new(MemoryStore::new(STORE_BYTES));
+    for block in [1, 3, 4, 7, 20] {
+        flash.change(|chip| chip.wear_out(block));
+    }
+    let mut store = Store::create(flash.clone(), secure.clone(), &SECRET, MEMORY).unwrap();
+    create_tables(&mut store).unwrap();
+    for number in 0..2_000 {
+        if number == 700 {
+            // A block in the middle of its use fails as well.
+            (8..14).for_each(|block| flash.change(|chip| chip.wear_out(block)));
+        }
+        store.insert(TABLES[0], &row(0, number), &[]).unwrap();
+        store.commit().unwrap();
+    }
+    store.verify().unwrap();
+    drop(store);
+    let mut store = Store::open(flash, secure, MEMORY).unwrap();
+    let mut found = [0; 160];
+    for id in 1..=2_000 {
+        store.read(TABLES[0], id, &mut found).unwrap();
+        assert_eq!(found.to_vec(), row(0, id - 1));
+    }
 }

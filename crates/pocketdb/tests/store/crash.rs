@@ -4,7 +4,7 @@ use probity_pocketdb::Store;
 use probity_pocketdb::flash::{PowerCut, Simulator, Torn};
 use probity_pocketdb::secure::MemoryStore;
 
-use crate::script::{INDEXES, MEMORY, Model, SECRET, WIDTHS, check, new_store, play};
+use crate::script::{MEMORY, Model, SECRET, TABLES, check, create_tables, new_store, play};
 
 /// Commits of the script; enough for several units and for a rollback between them.
 const STEPS: u32 = 60;
@@ -58,7 +58,7 @@ fn cut_once(flash: Simulator, secure: MemoryStore, place: &str) {
     };
     let mut store = store;
     // The commit in progress came to be or it did not; nothing in between.
-    if store.count(0) + store.count(1) != model.committed_total() {
+    if store.count(TABLES[0]) + store.count(TABLES[1]) != model.committed_total() {
         model.accept_pending();
     }
     check(&mut store, &model, place);
@@ -79,28 +79,29 @@ impl Devices {
         let mut model = Model::default();
         let shared_flash = crate::script::Shared::new(self.flash);
         let shared_secure = crate::script::Shared::new(self.secure);
-        let created = Store::create(
-            shared_flash.clone(),
-            shared_secure.clone(),
-            &SECRET,
-            &WIDTHS,
-            &INDEXES,
-            MEMORY,
-        );
-        let was_created = created.is_ok();
-        if let Ok(mut store) = created {
-            assert!(
-                play(&mut store, &mut model, 0..STEPS).is_err(),
-                "{place}: no cut"
-            );
+        let mut ready = false;
+        if let Ok(mut store) =
+            Store::create(shared_flash.clone(), shared_secure.clone(), &SECRET, MEMORY)
+        {
+            ready = create_tables(&mut store).is_ok();
+            if ready {
+                let result = play(&mut store, &mut model, 0..STEPS);
+                assert!(result.is_err(), "{place}: no cut");
+            }
         }
         let mut flash = shared_flash.copy();
         let mut secure = shared_secure.copy();
         flash.restore_power();
         secure.restore_power();
         match Store::open(flash, secure, MEMORY) {
-            Ok(store) => Some((store, model)),
-            Err(error) if was_created => panic!("{place}: {error}"),
+            Ok(store) if ready => Some((store, model)),
+            // Each table came to be as a whole or not at all.
+            Ok(mut store) => {
+                store.verify().unwrap();
+                assert!(store.table("first").is_some() || store.table("second").is_none());
+                None
+            }
+            Err(error) if ready => panic!("{place}: {error}"),
             // A store whose creation was interrupted does not open; nothing was committed to it.
             Err(_) => None,
         }

@@ -6,26 +6,61 @@ use std::rc::Rc;
 
 use probity_pocketdb::flash::{FlashCounters, FlashError, Nand, PageState, Simulator};
 use probity_pocketdb::secure::MemoryStore;
-use probity_pocketdb::{IndexKey, Result, SecureStore, Store};
+use probity_pocketdb::{
+    ColumnDefinition, Kind, Layout, Result, SecureStore, Store, TableDefinition,
+};
 
 pub(crate) const BLOCKS: u32 = 48;
 pub(crate) const STORE_BYTES: usize = 128 * 1024;
 pub(crate) const MEMORY: usize = 65_536;
 pub(crate) const SECRET: [u8; 32] = [0x5A; 32];
-/// An index of each table, so that crashes and attacks meet its pages as well.
-pub(crate) const INDEXES: [IndexKey; 2] = [
-    IndexKey {
-        table: 0,
-        at: 10,
-        bytes: 8,
-    },
-    IndexKey {
-        table: 1,
-        at: 0,
-        bytes: 30,
-    },
-];
-pub(crate) const WIDTHS: [u16; 2] = [160, 40];
+/// The numbers of the two tables of the script; the first two belong to the engine.
+pub(crate) const TABLES: [usize; 2] = [2, 3];
+pub(crate) const WIDTHS: [usize; 2] = [160, 40];
+
+/// A text column.
+pub(crate) fn text(name: &str, bytes: u16, indexed: bool) -> ColumnDefinition<'_> {
+    ColumnDefinition {
+        name,
+        kind: Kind::Text(bytes),
+        indexed,
+        unique: false,
+        reference: None,
+    }
+}
+
+/// A foreign key.
+pub(crate) fn reference<'a>(name: &'a str, table: &'a str) -> ColumnDefinition<'a> {
+    ColumnDefinition {
+        name,
+        kind: Kind::Reference,
+        indexed: false,
+        unique: false,
+        reference: Some((table, "")),
+    }
+}
+
+/// A table in the usual layout.
+pub(crate) fn table<'a>(name: &'a str, columns: &'a [ColumnDefinition<'a>]) -> TableDefinition<'a> {
+    TableDefinition {
+        name,
+        columns,
+        layout: Layout::Keyed,
+    }
+}
+
+/// Creates the two tables, each with an index, so that crashes and attacks meet its pages too.
+pub(crate) fn create_tables<F: Nand, S: SecureStore>(store: &mut Store<F, S>) -> Result<()> {
+    let first = [
+        text("head", 10, false),
+        text("key", 8, true),
+        text("rest", 142, false),
+    ];
+    store.create_table(&table("first", &first))?;
+    let second = [text("key", 30, true), text("rest", 10, false)];
+    store.create_table(&table("second", &second))?;
+    Ok(())
+}
 
 /// A device that survives the store which uses it.
 pub(crate) struct Shared<T>(Rc<RefCell<T>>);
@@ -89,6 +124,10 @@ impl SecureStore for Shared<MemoryStore> {
     fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<()> {
         self.0.borrow_mut().write(offset, bytes)
     }
+
+    fn sync(&mut self) -> Result<()> {
+        self.0.borrow_mut().sync()
+    }
 }
 
 /// What the store must hold.
@@ -117,24 +156,16 @@ impl Model {
 
 pub(crate) fn new_store() -> Store<Simulator, MemoryStore> {
     let secure = MemoryStore::new(STORE_BYTES);
-    Store::create(
-        Simulator::new(BLOCKS),
-        secure,
-        &SECRET,
-        &WIDTHS,
-        &INDEXES,
-        MEMORY,
-    )
-    .unwrap()
+    let flash = Simulator::new(BLOCKS);
+    let mut store = Store::create(flash, secure, &SECRET, MEMORY).unwrap();
+    create_tables(&mut store).unwrap();
+    store
 }
 
 /// The bytes of a row: recognisable, so that a leak of them into the image is found.
 pub(crate) fn row(table: usize, number: u32) -> Vec<u8> {
     let text = format!("table {table} row {number:08} of the person;");
-    text.bytes()
-        .cycle()
-        .take(usize::from(WIDTHS[table]))
-        .collect()
+    text.bytes().cycle().take(WIDTHS[table]).collect()
 }
 
 /// Plays steps: transactions of 1 to 30 rows; every seventh is rolled back.
@@ -148,11 +179,11 @@ pub(crate) fn play<F: Nand, S: SecureStore>(
         for number in 0..=((step * 13) % 30) {
             let table = usize::from((step + number).is_multiple_of(3));
             let bytes = row(table, step * 1000 + number);
-            store.insert(table, &bytes)?;
+            store.insert(TABLES[table], &bytes, &[])?;
             model.pending[table].push(bytes);
         }
         if step % 7 == 6 {
-            store.rollback();
+            store.rollback()?;
             model.forget_pending();
         } else {
             store.commit()?;
@@ -167,14 +198,14 @@ pub(crate) fn play<F: Nand, S: SecureStore>(
 pub(crate) fn check<F: Nand, S: SecureStore>(store: &mut Store<F, S>, model: &Model, place: &str) {
     for (table, rows) in model.committed.iter().enumerate() {
         assert_eq!(
-            store.count(table) as usize,
+            store.count(TABLES[table]) as usize,
             rows.len(),
             "{place}: table {table}"
         );
-        let mut found = vec![0; usize::from(WIDTHS[table])];
+        let mut found = vec![0; WIDTHS[table]];
         for (id, expected) in (1..).zip(rows) {
             store
-                .read(table, id, &mut found)
+                .read(TABLES[table], id, &mut found)
                 .unwrap_or_else(|error| panic!("{place}: {error}"));
             assert_eq!(&found, expected, "{place}: table {table} row {id}");
         }

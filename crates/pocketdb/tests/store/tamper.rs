@@ -5,7 +5,7 @@ use probity_pocketdb::secure::MemoryStore;
 use probity_pocketdb::{Error, Store};
 
 use crate::script::{
-    BLOCKS, INDEXES, MEMORY, Model, STORE_BYTES, WIDTHS, check, new_store, play, row,
+    BLOCKS, MEMORY, Model, STORE_BYTES, TABLES, check, create_tables, new_store, play, row,
 };
 
 fn image() -> (Simulator, MemoryStore, Model) {
@@ -82,13 +82,15 @@ fn every_older_image_is_refused_under_the_present_root() {
     let mut store = new_store();
     let mut images = Vec::new();
     for number in 0..250 {
-        store.insert(0, &row(0, number)).unwrap();
+        store.insert(TABLES[0], &row(0, number), &[]).unwrap();
         store.commit().unwrap();
         let (flash, secure) = store.into_parts();
         images.push(flash.clone());
         store = Store::open(flash, secure, MEMORY).unwrap();
     }
     let (_, secure) = store.into_parts();
+    // The last one is the present image.
+    images.pop();
     for (number, flash) in images.into_iter().enumerate() {
         let opened = Store::open(flash, secure.clone(), MEMORY);
         assert!(
@@ -130,8 +132,8 @@ fn a_foreign_newer_or_missing_root_is_refused_by_name() {
         Error::Root(_)
     ));
     let mut newer = secure.clone();
-    newer.bytes_mut()[8] = 2;
-    assert_eq!(open(newer), Error::NewerFormat(2));
+    newer.bytes_mut()[8] = 3;
+    assert_eq!(open(newer), Error::NewerFormat(3));
     let mut secret = secure.clone();
     secret.bytes_mut()[20] ^= 1;
     assert!(matches!(open(secret), Error::Root(_)));
@@ -139,12 +141,11 @@ fn a_foreign_newer_or_missing_root_is_refused_by_name() {
         Simulator::new(BLOCKS),
         MemoryStore::new(STORE_BYTES),
         &[1; 32],
-        &WIDTHS,
-        &INDEXES,
         MEMORY,
     )
     .unwrap();
-    other.insert(0, &row(0, 1)).unwrap();
+    create_tables(&mut other).unwrap();
+    other.insert(TABLES[0], &row(0, 1), &[]).unwrap();
     other.commit().unwrap();
     assert!(matches!(open(other.into_parts().1), Error::Tampered { .. }));
     assert!(matches!(

@@ -37,7 +37,7 @@ fn every_script_gives_the_same_bytes_however_it_is_cut() {
 }
 
 /// HELLO tells the connection's number, which no two connections share.
-pub fn without_id(bytes: &[u8]) -> String {
+pub(crate) fn without_id(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes).into_owned();
     let mut parts = text.split("$2\r\nid\r\n:");
     let first = parts.next().unwrap_or_default().to_owned();

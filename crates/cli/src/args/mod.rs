@@ -5,6 +5,8 @@
     reason = "the comments are the help text, which knows no markup"
 )]
 
+mod proof;
+
 use std::path::PathBuf;
 
 use base64::Engine as _;
@@ -16,6 +18,7 @@ use probity_log::reader::Filter;
 use probity_log::{Compression, Durability, Proofs, StreamConfig, StreamName};
 use probity_store::Sync;
 
+pub use self::proof::{CheckProof, Prove};
 use crate::entry_json::parse_time;
 
 const EXIT_STATUS: &str = "Exit status:
@@ -51,6 +54,8 @@ pub enum Command {
     Proxy(Proxy),
     Verify(Verify),
     Export(Export),
+    Prove(Prove),
+    CheckProof(CheckProof),
     Stream(Stream),
     Keys(Keys),
     Bench(Bench),

@@ -1,0 +1,213 @@
+//! The page frames in which everything is read, built, sorted and joined.
+//!
+//! All frames lie in one piece of memory taken at opening. The lower ones cache pages; an
+//! operation that needs working space leases frames from the upper end, last leased first returned.
+
+use alloc::vec::Vec;
+
+use crate::error::{Error, Result};
+use crate::flash::PAGE_BYTES;
+
+/// Frames that stay with the cache whatever is leased.
+const CACHE_FRAMES_MIN: usize = 2;
+/// Page number of a frame that holds nothing.
+const NOTHING: u32 = u32::MAX;
+
+/// What a cached frame holds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Head {
+    page: u32,
+    epoch: u64,
+    used: u64,
+}
+
+/// Leased frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Area {
+    first: usize,
+    frames: usize,
+}
+
+impl Area {
+    /// Bytes of the area.
+    pub(crate) fn bytes(self) -> usize {
+        self.frames * PAGE_BYTES
+    }
+}
+
+/// The frames.
+pub(crate) struct Arena {
+    bytes: Vec<u8>,
+    heads: Vec<Head>,
+    /// Frames from here on are leased.
+    cached: usize,
+    clock: u64,
+}
+
+impl Arena {
+    /// Takes the memory of `frames` frames.
+    pub(crate) fn new(frames: usize) -> Self {
+        let head = Head {
+            page: NOTHING,
+            epoch: 0,
+            used: 0,
+        };
+        Self {
+            bytes: alloc::vec![0; frames * PAGE_BYTES],
+            heads: alloc::vec![head; frames],
+            cached: frames,
+            clock: 0,
+        }
+    }
+
+    /// Frames that can be leased now.
+    pub(crate) fn spare(&self) -> usize {
+        self.cached.saturating_sub(CACHE_FRAMES_MIN)
+    }
+
+    /// Takes `frames` frames from the cache.
+    pub(crate) fn lease(&mut self, frames: usize) -> Result<Area> {
+        if frames > self.spare() {
+            return Err(Error::Memory {
+                needed: self.bytes.len() + (frames - self.spare()) * PAGE_BYTES,
+                given: self.bytes.len(),
+            });
+        }
+        self.cached -= frames;
+        let area = Area {
+            first: self.cached,
+            frames,
+        };
+        for head in self.heads.iter_mut().skip(area.first).take(frames) {
+            head.page = NOTHING;
+        }
+        Ok(area)
+    }
+
+    /// Gives the frames leased last back to the cache.
+    pub(crate) fn release(&mut self, area: Area) {
+        debug_assert_eq!(area.first, self.cached, "areas return in reverse order");
+        self.cached = (area.first + area.frames).min(self.heads.len());
+    }
+
+    /// Gives all leased frames back, those of an operation that failed included.
+    pub(crate) fn reset(&mut self) {
+        self.cached = self.heads.len();
+    }
+
+    /// The bytes of an area.
+    pub(crate) fn area(&self, area: Area) -> &[u8] {
+        let at = area.first * PAGE_BYTES;
+        self.bytes.get(at..at + area.bytes()).unwrap_or(&[])
+    }
+
+    /// The bytes of an area, to be changed.
+    pub(crate) fn area_mut(&mut self, area: Area) -> &mut [u8] {
+        let at = area.first * PAGE_BYTES;
+        self.bytes.get_mut(at..at + area.bytes()).unwrap_or(&mut [])
+    }
+
+    /// One page of an area, to be changed.
+    pub(crate) fn area_page(&mut self, area: Area, number: usize) -> &mut [u8] {
+        self.page_mut(area.first + number)
+    }
+
+    /// The bytes of a cached page.
+    pub(crate) fn page(&self, frame: usize) -> &[u8] {
+        let at = frame * PAGE_BYTES;
+        self.bytes.get(at..at + PAGE_BYTES).unwrap_or(&[])
+    }
+
+    /// The bytes of a frame that a page is read into.
+    pub(crate) fn page_mut(&mut self, frame: usize) -> &mut [u8] {
+        let at = frame * PAGE_BYTES;
+        self.bytes.get_mut(at..at + PAGE_BYTES).unwrap_or(&mut [])
+    }
+
+    /// Copies `count` bytes from `at` of a cached page to a page of an area.
+    pub(crate) fn copy_to_page(
+        &mut self,
+        frame: usize,
+        at: usize,
+        count: usize,
+        (area, number): (Area, usize),
+        to: usize,
+    ) {
+        let from = frame * PAGE_BYTES + at;
+        let to = (area.first + number) * PAGE_BYTES + to;
+        if from + count <= self.bytes.len() && to + count <= self.bytes.len() {
+            self.bytes.copy_within(from..from + count, to);
+        }
+    }
+
+    /// The frame that holds `page` as written in `epoch`.
+    pub(crate) fn find(&mut self, page: u32, epoch: u64) -> Option<usize> {
+        self.clock += 1;
+        let clock = self.clock;
+        let mut heads = self.heads.iter_mut().take(self.cached).enumerate();
+        let (frame, head) = heads.find(|(_, head)| head.page == page && head.epoch == epoch)?;
+        head.used = clock;
+        Some(frame)
+    }
+
+    /// Empties the frame used least recently and returns it.
+    pub(crate) fn victim(&mut self) -> usize {
+        let heads = self.heads.iter_mut().take(self.cached).enumerate();
+        let oldest = heads.min_by_key(|(_, head)| head.used);
+        oldest.map_or(0, |(frame, head)| {
+            head.page = NOTHING;
+            frame
+        })
+    }
+
+    /// Notes what was read into `frame`.
+    pub(crate) fn note(&mut self, frame: usize, page: u32, epoch: u64) {
+        self.clock += 1;
+        let used = self.clock;
+        if let Some(head) = self.heads.get_mut(frame) {
+            *head = Head { page, epoch, used };
+        }
+    }
+
+    /// Forgets every cached page.
+    pub(crate) fn forget(&mut self) {
+        for head in &mut self.heads {
+            head.page = NOTHING;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leased_frames_leave_the_cache_and_return_to_it() {
+        let mut arena = Arena::new(5);
+        for page in 0..5 {
+            let frame = arena.victim();
+            arena.note(frame, page, 1);
+        }
+        let area = arena.lease(3).unwrap();
+        assert_eq!(arena.area(area).len(), 3 * PAGE_BYTES);
+        assert!(matches!(arena.lease(1), Err(Error::Memory { .. })));
+        let kept = (0..5).filter(|&page| arena.find(page, 1).is_some());
+        assert_eq!(kept.count(), 2);
+        assert_eq!(arena.find(0, 2), None);
+        arena.release(area);
+        assert_eq!(arena.spare(), 3);
+    }
+
+    #[test]
+    fn the_page_used_least_recently_makes_room() {
+        let mut arena = Arena::new(2);
+        for page in 0..2 {
+            let frame = arena.victim();
+            arena.note(frame, page, 1);
+        }
+        arena.find(0, 1);
+        arena.victim();
+        assert!(arena.find(0, 1).is_some());
+        assert!(arena.find(1, 1).is_none());
+    }
+}

@@ -1,0 +1,74 @@
+//! The plan of the memory: what every part takes, and how many page frames remain.
+
+use crate::blocks::map_bytes;
+use crate::catalogue::Catalogue;
+use crate::directory::chunks_max;
+use crate::error::{Error, Result};
+use crate::flash::PAGE_BYTES;
+use crate::limits::{BAD_BLOCKS_MAX, MEMORY_BYTES_MIN};
+use crate::store::waiting_pages_of;
+use crate::window::window_bytes;
+
+/// Stack set aside.
+const STACK_BYTES: usize = 8 * 1024;
+/// Keys, state and what one operation holds beside its frames.
+const STATE_BYTES: usize = 4 * 1024;
+/// Runs of the commit buffer at least and at most.
+const RUNS: core::ops::RangeInclusive<usize> = 64..=512;
+/// Frames at least and at most.
+const FRAMES: core::ops::RangeInclusive<usize> = 6..=24;
+/// Bytes of a frame with its head.
+const FRAME_BYTES: usize = PAGE_BYTES + size_of::<crate::arena::Head>();
+
+/// What the memory given at the start is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// Bytes given.
+    pub(crate) memory: usize,
+    /// Runs of waiting rows.
+    pub(crate) runs: usize,
+    /// Page frames.
+    pub(crate) frames: usize,
+    /// Bytes used, never more than given.
+    pub(crate) used: usize,
+}
+
+impl Plan {
+    /// Divides `memory`.
+    pub(crate) fn new(
+        catalogue: &Catalogue,
+        blocks: u32,
+        store_bytes: usize,
+        memory: usize,
+    ) -> Result<Self> {
+        // Half of the runs must do for all waiting rows, so that they can be written again.
+        let mut runs = (2 * waiting_pages_of(catalogue)).max(*RUNS.start());
+        if runs > *RUNS.end() {
+            return Err(Error::Limit("the width of all rows together"));
+        }
+        let fixed = STACK_BYTES
+            + STATE_BYTES
+            + map_bytes(blocks)
+            + BAD_BLOCKS_MAX * size_of::<u32>()
+            + chunks_max(store_bytes)
+            + catalogue.memory_bytes();
+        // A larger window makes large transactions possible; frames make everything faster.
+        if memory >= 2 * MEMORY_BYTES_MIN {
+            runs = (2 * runs).min(*RUNS.end());
+        }
+        let fixed = fixed + window_bytes(runs);
+        let frames = (memory.saturating_sub(fixed) / FRAME_BYTES).min(*FRAMES.end());
+        if frames < *FRAMES.start() {
+            return Err(Error::Memory {
+                needed: fixed + FRAMES.start() * FRAME_BYTES,
+                given: memory,
+            });
+        }
+        Ok(Self {
+            memory,
+            runs,
+            frames,
+            used: fixed + frames * FRAME_BYTES,
+        })
+    }
+}

@@ -1,0 +1,491 @@
+//! The commit buffer: rows that are committed or about to be, and wait for their unit.
+//!
+//! The page being filled stays in memory. A commit programs it as it is; the next commit programs
+//! it again at the next place with the rows that came meanwhile, and the chain goes past the
+//! version before. So waiting rows always lie densely, however small the transactions are.
+
+use alloc::vec::Vec;
+
+use crate::buffer;
+use crate::bytes::part;
+use crate::directory::owner_of;
+use crate::error::{Error, Result};
+use crate::flash::{BLOCK_PAGES, FlashError, Nand, PAGE_BYTES};
+use crate::limits::{BUFFER_BLOCKS_MAX, UNIT_ROWS};
+use crate::root::{Link, RootRecord, SecureStore};
+use crate::seal::{PageIdentity, ROLE_BUFFER};
+use crate::store::Store;
+
+/// Place of rows in the page being filled.
+const OPEN: u32 = u32::MAX;
+
+/// Rows of one table in one page: their ids follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Run {
+    page: u32,
+    /// Sequence number of the page, counted from the window's base.
+    sequence: u32,
+    first: u32,
+    count: u16,
+    table: u8,
+}
+
+impl Run {
+    /// Whether one of its rows has no unit yet.
+    fn waits(&self, record: &RootRecord) -> bool {
+        let last = self.first + u32::from(self.count) - 1;
+        last > placed_in(record, usize::from(self.table))
+    }
+}
+
+/// A block of the buffer and the last page of it that was programmed.
+#[derive(Debug, Clone, Copy)]
+struct Used {
+    block: u32,
+    last: u64,
+}
+
+/// The state of the commit buffer in memory.
+pub(crate) struct Window {
+    open: Vec<u8>,
+    used: usize,
+    /// What the page being filled links to.
+    previous: Link,
+    /// The last version programmed, of the page being filled or of the one before it.
+    tail: Link,
+    /// Whether the page being filled has rows that its last version lacks.
+    changed: bool,
+    next: u64,
+    /// The next page of the block in use; none when a block begins.
+    page: u32,
+    blocks: Vec<Used>,
+    runs: Vec<Run>,
+    base: u64,
+}
+
+/// Bytes of memory a window with room for `runs` runs takes.
+pub(crate) fn window_bytes(runs: usize) -> usize {
+    PAGE_BYTES + runs * size_of::<Run>() + (BUFFER_BLOCKS_MAX + 8) * size_of::<Used>()
+}
+
+impl Window {
+    /// The window that `record` describes, still without its rows.
+    pub(crate) fn new(record: &RootRecord, runs: usize) -> Self {
+        let mut window = Self {
+            open: alloc::vec![0; PAGE_BYTES],
+            used: 0,
+            previous: Link::default(),
+            tail: record.tail,
+            changed: false,
+            next: record.buffer_next,
+            page: 0,
+            blocks: Vec::with_capacity(BUFFER_BLOCKS_MAX + 8),
+            runs: Vec::with_capacity(runs),
+            base: record.buffer_start.saturating_sub(1),
+        };
+        window.used = buffer::begin(&mut window.open, &window.previous);
+        window
+    }
+
+    /// Puts what the record needs to know of the window into it.
+    pub(crate) fn describe(&self, record: &mut RootRecord) {
+        record.buffer_next = self.next;
+        record.tail = self.tail;
+    }
+
+    /// The oldest sequence number that a row needs which waits once `record` holds.
+    pub(crate) fn oldest(&self, record: &RootRecord) -> u64 {
+        let closed = self
+            .runs
+            .iter()
+            .filter(|run| run.page != OPEN && run.waits(record));
+        let oldest = closed.map(|run| self.base + u64::from(run.sequence)).min();
+        let tail = self.tail.sequence.max(1);
+        oldest.unwrap_or(tail).min(tail)
+    }
+
+    /// Blocks that hold the window.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = u32> + '_ {
+        self.blocks.iter().map(|used| used.block)
+    }
+
+    /// Skips `count` sequence numbers.
+    pub(crate) fn skip(&mut self, count: u64) {
+        self.next += count;
+    }
+
+    fn note_block(&mut self, page: u32, sequence: u64) {
+        let block = page / BLOCK_PAGES;
+        match self.blocks.iter_mut().find(|used| used.block == block) {
+            Some(used) => used.last = used.last.max(sequence),
+            None => self.blocks.push(Used {
+                block,
+                last: sequence,
+            }),
+        }
+    }
+
+    fn add_run(&mut self, run: Run) -> Result<()> {
+        if self.runs.len() == self.runs.capacity() {
+            return Err(Error::Limit("the number of rows in one transaction"));
+        }
+        self.runs.push(run);
+        Ok(())
+    }
+
+    fn note_row(&mut self, table: u8, id: u32) -> Result<()> {
+        let own = |run: &&mut Run| run.page == OPEN && run.table == table;
+        if let Some(run) = self.runs.iter_mut().rev().find(own)
+            && run.first + u32::from(run.count) == id
+        {
+            run.count += 1;
+            return Ok(());
+        }
+        self.add_run(Run {
+            page: OPEN,
+            sequence: 0,
+            first: id,
+            count: 1,
+            table,
+        })
+    }
+
+    /// Lets the rows of the page being filled be found where its last version is.
+    fn close_runs(&mut self) {
+        let sequence = self.tail.sequence.saturating_sub(self.base);
+        for run in self.runs.iter_mut().filter(|run| run.page == OPEN) {
+            run.page = self.tail.page;
+            run.sequence = u32::try_from(sequence).unwrap_or(u32::MAX);
+        }
+    }
+
+    fn find(&self, table: usize, id: u32) -> Option<Run> {
+        let holds = |run: &&Run| {
+            usize::from(run.table) == table
+                && id
+                    .checked_sub(run.first)
+                    .is_some_and(|at| at < u32::from(run.count))
+        };
+        self.runs.iter().find(holds).copied()
+    }
+}
+
+impl<F: Nand, S: SecureStore> Store<F, S> {
+    /// Adds a row with its join row to the page being filled.
+    pub(crate) fn append(&mut self, table: usize, id: u32, row: &[u8]) -> Result<()> {
+        let tag = owner_of(table);
+        for _ in 0..2 {
+            let window = &mut self.window;
+            if let Some(used) = buffer::append(&mut window.open, window.used, tag, id, row) {
+                window.used = used;
+                window.changed = true;
+                return window.note_row(tag, id);
+            }
+            self.turn_page()?;
+        }
+        Err(Error::Limit("the width of a row"))
+    }
+
+    /// Finishes the page being filled and begins the next one.
+    fn turn_page(&mut self) -> Result<()> {
+        self.program_open_page()?;
+        let window = &mut self.window;
+        window.close_runs();
+        window.previous = window.tail;
+        window.used = buffer::begin(&mut window.open, &window.previous);
+        Ok(())
+    }
+
+    /// Programs the page being filled if its last version lacks something.
+    pub(crate) fn program_open_page(&mut self) -> Result<()> {
+        if !self.window.changed {
+            return Ok(());
+        }
+        let area = self.arena.lease(1)?;
+        let mut result = self.program_version(area);
+        while result == Err(Error::Flash(FlashError::BadBlock)) {
+            // The block fails; its earlier pages still read, and the version goes elsewhere.
+            self.window.page = 0;
+            result = self.program_version(area);
+        }
+        self.arena.release(area);
+        result
+    }
+
+    fn program_version(&mut self, area: crate::arena::Area) -> Result<()> {
+        if self.window.page.is_multiple_of(BLOCK_PAGES) {
+            if self.window.blocks.len() >= BUFFER_BLOCKS_MAX + 8 {
+                return Err(Error::Limit("the number of rows in one transaction"));
+            }
+            let block = self.blocks.take()?;
+            self.window.page = block * BLOCK_PAGES;
+        }
+        let sequence = self.window.next;
+        let identity = buffer_identity(self.window.page, sequence);
+        let page = self.arena.area_mut(area);
+        page.copy_from_slice(&self.window.open);
+        let code = self.seal.close(&identity, page);
+        self.window.next += 1;
+        self.window.note_block(identity.page, sequence);
+        self.program(identity.page, area, 0)?;
+        let window = &mut self.window;
+        window.tail = Link {
+            sequence,
+            page: identity.page,
+            code,
+        };
+        window.page += 1;
+        window.changed = false;
+        Ok(())
+    }
+
+    /// Copies `out.len()` bytes from `at` of a waiting row.
+    pub(crate) fn read_waiting(
+        &mut self,
+        table: usize,
+        id: u32,
+        at: usize,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let missing = Error::Tampered {
+            page: self.window.tail.page,
+            what: "row",
+        };
+        let run = self.window.find(table, id).ok_or(missing)?;
+        self.read_run(run, id, at, out)
+    }
+
+    fn read_run(&mut self, run: Run, id: u32, at: usize, out: &mut [u8]) -> Result<()> {
+        let frame = if run.page == OPEN {
+            None
+        } else {
+            let sequence = self.window.base + u64::from(run.sequence);
+            Some(self.load(&buffer_identity(run.page, sequence))?)
+        };
+        let page = match frame {
+            Some(frame) => self.arena.page(frame),
+            None => &self.window.open,
+        };
+        let width = |table| self.catalogue.widths(table).1;
+        let wanted = |row: &buffer::Located| row.table == run.table && row.id == id;
+        let missing = Error::Tampered {
+            page: run.page,
+            what: "row",
+        };
+        let found = buffer::rows(page, width).find(wanted).ok_or(missing)?;
+        out.copy_from_slice(part(page, found.at + at, out.len()));
+        Ok(())
+    }
+
+    /// Forgets every row that was appended since the last commit.
+    pub(crate) fn rollback_window(&mut self) -> Result<()> {
+        let tail = self.committed.tail;
+        let base = self.window.base;
+        let kept = |run: &Run| run.page != OPEN && base + u64::from(run.sequence) < tail.sequence;
+        self.window.runs.retain(kept);
+        self.window.tail = tail;
+        self.reload_tail()
+    }
+
+    /// Reads the whole committed window.
+    pub(crate) fn reload_window(&mut self) -> Result<()> {
+        self.reload_tail()?;
+        let mut link = self.window.previous;
+        while link.sequence >= self.committed.buffer_start && link.sequence > 0 {
+            link = self.note_page(&link)?;
+        }
+        self.continue_block()?;
+        for used in &self.window.blocks {
+            self.blocks.mark(used.block);
+        }
+        Ok(())
+    }
+
+    /// Reads every page of the committed window.
+    pub(crate) fn verify_window(&mut self) -> Result<u64> {
+        let mut link = self.committed.tail;
+        let mut checked = 0;
+        while link.sequence >= self.committed.buffer_start && link.sequence > 0 {
+            let frame = self.load_link(&link)?;
+            link = buffer::previous(self.arena.page(frame));
+            checked += 1;
+        }
+        Ok(checked)
+    }
+
+    /// Takes the last committed page back into memory, to be filled further.
+    fn reload_tail(&mut self) -> Result<()> {
+        let tail = self.window.tail;
+        let mut page = core::mem::take(&mut self.window.open);
+        let result = self.reload_into(&tail, &mut page);
+        self.window.open = page;
+        self.window.changed = false;
+        result
+    }
+
+    fn reload_into(&mut self, tail: &Link, page: &mut [u8]) -> Result<()> {
+        if tail.sequence == 0 {
+            self.window.previous = Link::default();
+            self.window.used = buffer::begin(page, &self.window.previous);
+            return Ok(());
+        }
+        let frame = self.load_link(tail)?;
+        page.copy_from_slice(self.arena.page(frame));
+        if let Some(code) = page.get_mut(crate::seal::PAYLOAD_BYTES..) {
+            code.fill(0);
+        }
+        self.window.previous = buffer::previous(page);
+        self.window.used = buffer::HEAD_BYTES;
+        let width = |table| self.catalogue.widths(table).1;
+        for row in buffer::rows(page, width) {
+            let table = usize::from(row.table);
+            self.window.used = row.at + width(table);
+            if row.id > placed_in(&self.committed, table) {
+                self.window.note_row(row.table, row.id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a buffer page and checks that it is the very one that `link` means.
+    fn load_link(&mut self, link: &Link) -> Result<usize> {
+        let identity = buffer_identity(link.page, link.sequence);
+        let (frame, code) = self.fetch(&identity)?;
+        if code != link.code {
+            return Err(Error::Tampered {
+                page: identity.page,
+                what: "commit buffer page",
+            });
+        }
+        Ok(frame)
+    }
+
+    /// Notes the rows of a committed page before the tail; returns the page before it.
+    fn note_page(&mut self, link: &Link) -> Result<Link> {
+        let frame = self.load_link(link)?;
+        let page = self.arena.page(frame);
+        let width = |table| self.catalogue.widths(table).1;
+        let offset = link.sequence.saturating_sub(self.window.base);
+        let sequence = u32::try_from(offset).unwrap_or(u32::MAX);
+        for row in buffer::rows(page, width) {
+            if row.id <= placed_in(&self.committed, usize::from(row.table)) {
+                continue;
+            }
+            let own = |run: &&mut Run| run.page == link.page && run.table == row.table;
+            match self.window.runs.iter_mut().rev().find(own) {
+                Some(run) if run.first + u32::from(run.count) == row.id => run.count += 1,
+                _ => self.window.add_run(Run {
+                    page: link.page,
+                    sequence,
+                    first: row.id,
+                    count: 1,
+                    table: row.table,
+                })?,
+            }
+        }
+        let previous = buffer::previous(page);
+        self.window.note_block(link.page, link.sequence);
+        Ok(previous)
+    }
+
+    /// Continues the block of the tail where nothing was programmed behind it.
+    fn continue_block(&mut self) -> Result<()> {
+        let tail = self.window.tail;
+        self.window.page = 0;
+        if tail.sequence == 0 {
+            return Ok(());
+        }
+        self.window.note_block(tail.page, tail.sequence);
+        let next = tail.page + 1;
+        if !next.is_multiple_of(BLOCK_PAGES) && self.is_clean(next)? {
+            self.window.page = next;
+        }
+        Ok(())
+    }
+
+    /// Forgets rows that have their place now and frees the blocks nobody needs.
+    pub(crate) fn trim_window(&mut self) {
+        let committed = self.committed;
+        self.window.runs.retain(|run| run.waits(&committed));
+        let current = self
+            .window
+            .page
+            .checked_sub(1)
+            .map(|page| page / BLOCK_PAGES);
+        let blocks = &mut self.blocks;
+        self.window.blocks.retain(|used| {
+            let kept = used.last >= committed.buffer_start || Some(used.block) == current;
+            if !kept {
+                blocks.free(used.block);
+            }
+            kept
+        });
+    }
+
+    /// Whether so much is in use that the waiting rows should be written again.
+    pub(crate) fn is_window_long(&self) -> bool {
+        let window = &self.window;
+        window.runs.len() > window.runs.capacity() / 2 || window.blocks.len() > BUFFER_BLOCKS_MAX
+    }
+
+    /// Writes every waiting row again and lets the window begin there.
+    pub(crate) fn densify(&mut self) -> Result<()> {
+        self.window.close_runs();
+        self.window.previous = Link::default();
+        self.window.used = buffer::begin(&mut self.window.open, &Link::default());
+        let start = self.window.next;
+        let old = self.window.runs.len();
+        for table in 0..self.catalogue.len() {
+            for number in 0..old {
+                let run = self.window.runs.get(number).copied();
+                if let Some(run) = run.filter(|run| usize::from(run.table) == table) {
+                    self.copy_run(run)?;
+                }
+            }
+        }
+        self.window.runs.drain(..old);
+        self.program_open_page()?;
+        let mut record = self.next_record()?;
+        record.buffer_start = start;
+        self.finish(record)?;
+        self.trim_window();
+        Ok(())
+    }
+
+    /// Appends the rows of `run` again, those that still wait.
+    fn copy_run(&mut self, run: Run) -> Result<()> {
+        let table = usize::from(run.table);
+        let width = self.catalogue.widths(table).1;
+        let placed = placed_in(&self.committed, table);
+        let mut bytes = [0u8; buffer::ROW_FIT_BYTES];
+        let Some(row) = bytes.get_mut(..width) else {
+            return Err(Error::Limit("the width of a row"));
+        };
+        for id in run.first.max(placed + 1)..run.first + u32::from(run.count) {
+            self.read_run(run, id, 0, row)?;
+            self.append(table, id, row)?;
+        }
+        Ok(())
+    }
+}
+
+/// The identity of a buffer page.
+pub(crate) fn buffer_identity(page: u32, sequence: u64) -> PageIdentity {
+    PageIdentity {
+        page,
+        epoch: sequence,
+        role: ROLE_BUFFER,
+        owner: 0,
+        number: 0,
+    }
+}
+
+/// Rows of `table` that `record` has in units.
+pub(crate) fn placed_in(record: &RootRecord, table: usize) -> u32 {
+    record.units(table) * UNIT_ROWS
+}
+
+/// Pages that the waiting rows of a table with rows of `width` bytes fill at most.
+pub(crate) fn waiting_pages(width: usize) -> usize {
+    UNIT_ROWS.div_ceil(buffer::rows_per_page(width)) as usize + 1
+}
