@@ -3,8 +3,6 @@
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation,
     reason = "a test may fail loudly"
 )]
 

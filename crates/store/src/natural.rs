@@ -255,10 +255,10 @@ mod tests {
                 if let Some(product) = left.checked_mul(right) {
                     assert_eq!(a.times(&b).to_decimal(), product.to_string());
                 }
-                if right > 0 {
-                    let (quotient, left_over) = a.divided_by(&b);
-                    assert_eq!(quotient.to_decimal(), (left / right).to_string());
-                    assert_eq!(left_over, left % right > 0);
+                if let Some(quotient) = left.checked_div(right) {
+                    let (found, left_over) = a.divided_by(&b);
+                    assert_eq!(found.to_decimal(), quotient.to_string());
+                    assert_eq!(left_over, quotient * right != left);
                 }
             }
         }

@@ -191,7 +191,7 @@ pub(super) fn parse_upstream(
 ) -> Result<Upstream, Failure> {
     let url = said.or(environment.upstream.as_deref()).ok_or_else(|| {
         Failure::usage("no server is named")
-            .remedy("write --store DIR for an embedded one, --upstream redis://HOST:PORT, or set PROBITY_UPSTREAM")
+            .remedy("write --store DIR for an embedded store, --upstream redis://HOST:PORT, or set PROBITY_UPSTREAM")
     })?;
     let upstream = Upstream::parse(url).map_err(|error| {
         Failure::usage(format!("the upstream is refused: {}", error.reason)).remedy(error.remedy)

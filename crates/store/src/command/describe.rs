@@ -107,7 +107,7 @@ fn describe(name: &[u8], reply: &mut Reply) {
         .ok()
         .and_then(|name| DESCRIBED.get(name));
     let Some(facts) = facts else {
-        reply.null_array();
+        reply.null();
         return;
     };
     let [name, arity, flags, keys, categories, tips, specs] = facts.fields;
@@ -204,9 +204,10 @@ mod tests {
         known.sort_unstable();
         let described: Vec<&str> = DESCRIBED.keys().copied().collect();
         assert_eq!(described, known);
-        for spec in TABLE.values() {
-            let [_, arity, ..] = DESCRIBED[spec.name].fields;
-            assert_eq!(number(arity), i64::from(spec.arity), "{}", spec.name);
+        for (name, facts) in DESCRIBED.iter() {
+            let [_, arity, ..] = facts.fields;
+            let spec = TABLE[name.as_bytes()];
+            assert_eq!(number(arity), i64::from(spec.arity), "{name}");
         }
     }
 }
