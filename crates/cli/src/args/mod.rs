@@ -19,8 +19,8 @@ use probity_log::reader::Filter;
 use probity_log::{Compression, Durability, Proofs, StreamConfig, StreamName};
 
 pub use self::disguise::{
-    Apply, Check, DatabaseChoice, Description, Disguise, DisguiseCommand, Draft, Forget, Holder, List,
-    LogChoice, Plan, ReferencesChoice, Register, Rekey, Reveal, SpeaksFor, SpecChoice,
+    Apply, Check, DatabaseChoice, Description, Disguise, DisguiseCommand, Draft, Forget, Holder,
+    List, LogChoice, Plan, ReferencesChoice, Register, Rekey, Reveal, SpeaksFor, SpecChoice,
 };
 pub use self::proof::{CheckProof, Prove};
 use crate::entry_json::parse_time;

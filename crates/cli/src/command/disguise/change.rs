@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use probity_disguise::{ApplyRequest, Revealed, RevealRequest, Rows, Value};
+use probity_disguise::{ApplyRequest, RevealRequest, Revealed, Rows, Value};
 use probity_log::clock::{Clock as _, SystemClock};
 use serde::Serialize;
 
@@ -87,7 +87,11 @@ pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, F
     } else {
         output.line(&format!("disguise {}", applied.id))?;
         print_rows(&applied.rows, &mut output)?;
-        let made = counted(applied.pseudoprincipals, "placeholder made", "placeholders made");
+        let made = counted(
+            applied.pseudoprincipals,
+            "placeholder made",
+            "placeholders made",
+        );
         output.line(&format!("  {made}"))?;
         print_entry(entry.as_ref(), &mut output)?;
     }
@@ -145,11 +149,7 @@ pub(super) fn reveal(args: &Reveal, environment: &Environment) -> Result<Status,
     })
 }
 
-fn tell_revealed(
-    json: bool,
-    revealed: &Revealed,
-    entry: Option<Recorded>,
-) -> Result<(), Failure> {
+fn tell_revealed(json: bool, revealed: &Revealed, entry: Option<Recorded>) -> Result<(), Failure> {
     let kept = revealed.kept.iter().map(|it| KeptForm {
         table: &it.table,
         identity: &it.identity,
@@ -172,8 +172,13 @@ fn tell_revealed(
         output.line("still disguised")?;
     }
     for it in kept {
-        let column = it.column.map_or_else(String::new, |column| format!(".{column}"));
-        output.line(&format!("  {}{column} {}: {}", it.table, it.identity, it.reason))?;
+        let column = it
+            .column
+            .map_or_else(String::new, |column| format!(".{column}"));
+        output.line(&format!(
+            "  {}{column} {}: {}",
+            it.table, it.identity, it.reason
+        ))?;
     }
     print_entry(entry.as_ref(), &mut output)?;
     output.flush()

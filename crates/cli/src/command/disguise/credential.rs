@@ -63,8 +63,10 @@ impl Brought {
 pub(super) fn read_password(path: &Path) -> Result<Zeroizing<String>, Failure> {
     let line = first_line(path)?;
     if line.is_empty() {
-        return Err(Failure::new(format!("{} holds no password", path.display()))
-            .remedy("write the password on its first line"));
+        return Err(
+            Failure::new(format!("{} holds no password", path.display()))
+                .remedy("write the password on its first line"),
+        );
     }
     Ok(line)
 }

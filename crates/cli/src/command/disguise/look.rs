@@ -30,9 +30,8 @@ struct StepForm<'a> {
 
 pub(super) fn draft(args: &Draft, environment: &Environment) -> Result<Status, Failure> {
     let mut database = open(&args.database, environment)?;
-    let made = probity_disguise::draft(&mut database, args.users.as_deref()).map_err(|error| {
-        refused(error).remedy("name the users table with --users TABLE")
-    })?;
+    let made = probity_disguise::draft(&mut database, args.users.as_deref())
+        .map_err(|error| refused(error).remedy("name the users table with --users TABLE"))?;
     let Some(path) = &args.output else {
         let mut output = Output::new();
         output.line(made.text.trim_end())?;
@@ -77,7 +76,8 @@ pub(super) fn ready(
 
 /// A number where it is one; databases compare texts and numbers differently.
 fn parameter(text: &str) -> Value {
-    text.parse().map_or_else(|_text| Value::from(text), Value::Int)
+    text.parse()
+        .map_or_else(|_text| Value::from(text), Value::Int)
 }
 
 pub(super) fn check(args: &Check, environment: &Environment) -> Result<Status, Failure> {
@@ -103,7 +103,8 @@ pub(super) fn user_of(
     engine: &mut AnyEngine,
     text: Option<&str>,
 ) -> Result<Option<Value>, Failure> {
-    text.map(|text| engine.user(text).map_err(refused)).transpose()
+    text.map(|text| engine.user(text).map_err(refused))
+        .transpose()
 }
 
 pub(super) fn plan(args: &Plan, environment: &Environment) -> Result<Status, Failure> {

@@ -10,9 +10,7 @@ use std::fs;
 use std::path::Path;
 
 use probity_disguise::database::connect;
-use probity_disguise::{
-    Database, Engine, Error, Pseudo, Schema, SpecFile, stored_description,
-};
+use probity_disguise::{Database, Engine, Error, Pseudo, Schema, SpecFile, stored_description};
 
 use crate::args::{DatabaseChoice, Description, DisguiseCommand};
 use crate::config::Environment;
@@ -21,10 +19,7 @@ use crate::failure::{Failure, Status};
 /// The engine over any database.
 type AnyEngine = Engine<Box<dyn Database>>;
 
-pub(crate) fn run(
-    command: &DisguiseCommand,
-    environment: &Environment,
-) -> Result<Status, Failure> {
+pub(crate) fn run(command: &DisguiseCommand, environment: &Environment) -> Result<Status, Failure> {
     match command {
         DisguiseCommand::Draft(args) => look::draft(args, environment),
         DisguiseCommand::Check(args) => look::check(args, environment),
@@ -42,8 +37,9 @@ pub(crate) fn run(
 fn open(choice: &DatabaseChoice, environment: &Environment) -> Result<Box<dyn Database>, Failure> {
     let said = choice.url.as_deref().or(environment.database.as_deref());
     let url = said.ok_or_else(|| {
-        Failure::usage("no database is named")
-            .remedy("write --db sqlite:FILE or --db postgres://USER@HOST/NAME, or set PROBITY_DATABASE")
+        Failure::usage("no database is named").remedy(
+            "write --db sqlite:FILE or --db postgres://USER@HOST/NAME, or set PROBITY_DATABASE",
+        )
     })?;
     connect(url).map_err(|error| {
         Failure::new("cannot open the database")
@@ -101,8 +97,12 @@ fn in_file(path: &Path) -> Failure {
 /// What the engine refused, in the words of the terminal.
 fn refused(error: Error) -> Failure {
     let remedy = match &error {
-        Error::NotInstalled => Some("name the specification with --spec FILE once; register and apply store what it says"),
-        Error::Unregistered { .. } => Some("give them a credential first: probity disguise register"),
+        Error::NotInstalled => Some(
+            "name the specification with --spec FILE once; register and apply store what it says",
+        ),
+        Error::Unregistered { .. } => {
+            Some("give them a credential first: probity disguise register")
+        }
         Error::AlreadyRegistered => Some("change their credential with: probity disguise rekey"),
         Error::NoSuchDisguise => Some("see what the credential opens with: probity disguise list"),
         Error::WouldCascade { .. } => Some("say in the specification what happens to those rows"),
@@ -111,7 +111,9 @@ fn refused(error: Error) -> Failure {
         _ => None,
     };
     let failure = match error {
-        Error::Spec(error) => Failure::new("the specification does not fit the database").because(error),
+        Error::Spec(error) => {
+            Failure::new("the specification does not fit the database").because(error)
+        }
         Error::Audit(cause) => Failure::new("the log did not take the entry").because(cause),
         error => Failure::from(error),
     };

@@ -37,9 +37,12 @@ pub(super) fn register(args: &Register, environment: &Environment) -> Result<Sta
     let password = args.password_file.as_deref().map(read_password);
     let password = password.transpose()?;
     let password = password.as_ref().map(|password| password.as_str());
-    hand_over(&args.user, args.credential_out.as_deref(), args.json, || {
-        engine.register(&user, password).map_err(refused)
-    })
+    hand_over(
+        &args.user,
+        args.credential_out.as_deref(),
+        args.json,
+        || engine.register(&user, password).map_err(refused),
+    )
 }
 
 fn engine_of(args: &Register, environment: &Environment) -> Result<AnyEngine, Failure> {
