@@ -29,7 +29,7 @@ impl Drop for Server {
     }
 }
 
-/// A PostgreSQL server, and the folder of its socket.
+/// A `PostgreSQL` server, and the folder of its socket.
 pub(crate) fn postgres(answers: impl Fn(&str) -> bool) -> (Server, String) {
     let folder = folder();
     let data = folder.path().join("data");
@@ -70,6 +70,7 @@ fn postgres_program(name: &str) -> PathBuf {
     found(&releases)
 }
 
+#[expect(clippy::panic, reason = "a test without its server cannot run")]
 /// The first of `candidates` that exists.
 fn found(candidates: &[PathBuf]) -> PathBuf {
     let there = candidates.iter().find(|it| it.exists());

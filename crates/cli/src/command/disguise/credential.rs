@@ -74,15 +74,12 @@ pub(super) fn read_password(path: &Path) -> Result<Zeroizing<String>, Failure> {
 /// The line that its owner keeps: the recovery token beside a password, else the private key.
 pub(super) fn line_of(made: &Registration) -> Zeroizing<String> {
     let mut line = Zeroizing::new(String::with_capacity(FILE_BYTES_CAPACITY));
-    match &made.token {
-        Some(token) => {
-            line.push_str(TOKEN_LABEL);
-            line.push_str(&Zeroizing::new(token.expose()));
-        }
-        None => {
-            line.push_str(KEY_LABEL);
-            URL_SAFE_NO_PAD.encode_string(made.key.expose(), &mut line);
-        }
+    if let Some(token) = &made.token {
+        line.push_str(TOKEN_LABEL);
+        line.push_str(&Zeroizing::new(token.expose()));
+    } else {
+        line.push_str(KEY_LABEL);
+        URL_SAFE_NO_PAD.encode_string(made.key.expose(), &mut line);
     }
     line
 }
