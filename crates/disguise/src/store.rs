@@ -64,8 +64,9 @@ pub(crate) fn install(database: &mut dyn Database) -> Result<(), Error> {
             "CREATE TABLE IF NOT EXISTS {BAGS} (id {binary} NOT NULL PRIMARY KEY, body {binary} NOT NULL) {end}"
         ),
         format!(
-            "CREATE TABLE IF NOT EXISTS {CREDENTIALS} (id {binary} NOT NULL PRIMARY KEY, wrapped {binary} NOT NULL) {end}"
+            "CREATE TABLE IF NOT EXISTS {CREDENTIALS} (id {binary} NOT NULL PRIMARY KEY, holder {binary} NOT NULL, wrapped {binary} NOT NULL) {end}"
         ),
+        format!("CREATE INDEX IF NOT EXISTS {CREDENTIALS}_holder ON {CREDENTIALS} (holder)"),
         format!(
             "CREATE TABLE IF NOT EXISTS {SHARED} (slot {binary} NOT NULL PRIMARY KEY, version {binary} NOT NULL) {end}"
         ),
@@ -92,21 +93,48 @@ pub(crate) fn install(database: &mut dyn Database) -> Result<(), Error> {
     Ok(())
 }
 
-/// The random salt of this database.
-pub(crate) fn salt(database: &mut dyn Database) -> Result<Vec<u8>, Error> {
+/// Stores the description of the application.
+pub(crate) fn put_description(database: &mut dyn Database, text: &str) -> Result<(), Error> {
+    let name = || bytes(b"description");
+    delete_keys(database, SETTINGS, &["name".to_owned()], &[vec![name()]])?;
+    insert_all(
+        database,
+        SETTINGS,
+        &["name", "value"],
+        &[vec![name(), bytes(text.as_bytes())]],
+    )
+}
+
+/// The description of the application that was stored last.
+pub(crate) fn description(database: &mut dyn Database) -> Result<String, Error> {
+    match setting(database, b"description")? {
+        Some(text) => String::from_utf8(text).map_err(|_bytes| Error::Forged),
+        None => Err(Error::NotInstalled),
+    }
+}
+
+fn setting(database: &mut dyn Database, name: &[u8]) -> Result<Option<Vec<u8>>, Error> {
     let sql = format!("SELECT value FROM {SETTINGS} WHERE name = ?");
     let rows = database
-        .query(&sql, &[bytes(b"salt")])
+        .query(&sql, &[bytes(name)])
         .map_err(|_no_table| Error::NotInstalled)?;
-    match rows.into_iter().flatten().next() {
-        Some(Value::Bytes(salt)) => Ok(salt),
-        _ => Err(Error::NotInstalled),
-    }
+    Ok(match rows.into_iter().flatten().next() {
+        Some(Value::Bytes(value)) => Some(value),
+        _ => None,
+    })
+}
+
+/// The random salt of this database.
+pub(crate) fn salt(database: &mut dyn Database) -> Result<Vec<u8>, Error> {
+    setting(database, b"salt")?.ok_or(Error::NotInstalled)
 }
 
 pub(crate) fn bytes(bytes: &[u8]) -> Value {
     Value::Bytes(bytes.to_vec())
 }
+
+/// A principal and its public key.
+pub(crate) type Keyed = (Vec<u8>, [u8; KEY_BYTES]);
 
 /// Principal to public key and standing.
 pub(crate) type Registered = BTreeMap<Vec<u8>, ([u8; KEY_BYTES], Standing)>;
@@ -133,7 +161,7 @@ pub(crate) fn principals(
 /// Registers principals.
 pub(crate) fn register(
     database: &mut dyn Database,
-    principals: &[(Vec<u8>, [u8; KEY_BYTES])],
+    principals: &[Keyed],
     standing: Standing,
 ) -> Result<(), Error> {
     let rows: Vec<Vec<Value>> = principals
@@ -149,6 +177,28 @@ pub(crate) fn register(
         &["id", "public_key", "standing"],
         &rows,
     )
+}
+
+/// Gives registered principals new public keys; whoever is not registered stays so.
+pub(crate) fn change_keys(
+    database: &mut dyn Database,
+    keys: &BTreeMap<Vec<u8>, [u8; KEY_BYTES]>,
+) -> Result<(), Error> {
+    let names: Vec<Vec<u8>> = keys.keys().cloned().collect();
+    let registered = principals(database, &names)?;
+    let mut by_standing: BTreeMap<Standing, Vec<Keyed>> = BTreeMap::new();
+    for (name, (_, standing)) in &registered {
+        if let Some(public) = keys.get(name) {
+            let of = by_standing.entry(*standing).or_default();
+            of.push((name.clone(), *public));
+        }
+    }
+    let there: Vec<Vec<u8>> = registered.into_keys().collect();
+    unregister(database, &there)?;
+    for (standing, principals) in by_standing {
+        register(database, &principals, standing)?;
+    }
+    Ok(())
 }
 
 /// Notes that placeholders are no longer those of someone who left.

@@ -3,18 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{TRIES_MAX, Work, at, encoded, moved, picked};
-use crate::crypto::KEY_BYTES;
 use crate::error::Error;
 use crate::plan::Step;
 use crate::principal::pseudo_key;
 use crate::record::{Change, Modified, SpeaksFor, Standing};
 use crate::schema::Known;
-use crate::store;
+use crate::store::{self, Keyed};
 use crate::table::{Inserted, Write, existing, insert, runs, select, update_keys};
 use crate::value::Value;
 
-/// A principal and its public key.
-type Keyed = (Vec<u8>, [u8; KEY_BYTES]);
 /// The owner of each group, and for each row chosen the number of its group.
 type Groups = (Vec<Value>, Vec<(usize, usize)>);
 
@@ -86,6 +83,7 @@ impl Work<'_> {
                 index,
                 gone: false,
                 left,
+                retained: false,
             });
             let public = pseudo_key(&bag.seed, index)?.public()?;
             let departed = left || self.is_departed(owner);

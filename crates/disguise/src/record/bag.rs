@@ -60,7 +60,7 @@ impl Bag {
             link.old.encode(&mut out);
             link.new.encode(&mut out);
             put_varint(&mut out, u64::from(link.index));
-            out.push(u8::from(link.gone) | u8::from(link.left) << 1);
+            out.push(u8::from(link.gone) | u8::from(link.left) << 1 | u8::from(link.retained) << 2);
         }
         put_count(&mut out, self.sections.len());
         for section in &self.sections {
@@ -93,16 +93,16 @@ impl Bag {
             let index = u32::try_from(reader.varint()?)
                 .map_err(|_wide| reader.error("has an index past 32 bits"))?;
             let flags = reader.u8()?;
-            if flags > 3 {
+            if flags > 7 {
                 return Err(reader.error("has unknown flags of a speaks-for record"));
             }
-            let (gone, left) = (flags & 1 != 0, flags & 2 != 0);
             speaks_for.push(SpeaksFor {
                 old,
                 new,
                 index,
-                gone,
-                left,
+                gone: flags & 1 != 0,
+                left: flags & 2 != 0,
+                retained: flags & 4 != 0,
             });
         }
         let count = reader.length(LIST_MAX)?;
@@ -379,6 +379,7 @@ mod tests {
                 index: 3,
                 gone: true,
                 left: true,
+                retained: false,
             }],
             sections: vec![
                 section(

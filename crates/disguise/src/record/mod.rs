@@ -85,6 +85,10 @@ pub(crate) struct Modified {
     pub(crate) after: Value,
 }
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent flags of one byte"
+)]
 /// A speaks-for record: `old` may act as `new`, whose key comes from the bag's seed and `index`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SpeaksFor {
@@ -95,6 +99,8 @@ pub(crate) struct SpeaksFor {
     pub(crate) gone: bool,
     /// It was made because `old` left a shared row.
     pub(crate) left: bool,
+    /// A reveal left it where it is, with the rows made meanwhile.
+    pub(crate) retained: bool,
 }
 
 /// Which disguise made a record, and when.

@@ -34,7 +34,7 @@ impl<'a> Work<'a> {
                 open.due = Due::All;
                 continue;
             }
-            let bag = self.read(reached)?;
+            let bag = reached.read(self.database)?;
             opened.push(Open::new(reached, bag, Due::Copies));
         }
         Ok(())

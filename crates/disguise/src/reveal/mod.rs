@@ -8,18 +8,21 @@ mod tidy;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use crate::apply::encoded;
 use crate::database::Database;
 use crate::error::Error;
 use crate::principal::{Reach, Reached};
 use crate::record::{Bag, Change, Section};
 use crate::schema::{Known, Live};
-use crate::store::{self, DisguiseId};
+use crate::store::DisguiseId;
 use crate::table::existing;
 use crate::value::Value;
 
 /// What happens to rows made while a placeholder owned things, when it goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum References {
     /// They go to the returning owner.
@@ -216,7 +219,7 @@ impl Work<'_> {
         let changes = reach.bags.iter().filter(|it| meant(it) || pending(it));
         let mut opened = Vec::new();
         for reached in changes {
-            let bag = self.read(reached)?;
+            let bag = reached.read(self.database)?;
             opened.push(Open::new(reached, bag, Due::Changes));
         }
         self.open_copies(&mut opened)?;
@@ -231,13 +234,6 @@ impl Work<'_> {
             open.waiting = self.clear_placeholders(&mut open.bag)?;
         }
         self.put_away(opened)
-    }
-
-    fn read(&mut self, reached: &Reached) -> Result<Bag, Error> {
-        match &reached.bag {
-            Some(bag) => Ok(bag.clone()),
-            None => store::read_bag(self.database, &reached.found.locator),
-        }
     }
 
     /// Undoes all changes in the opposite order of the steps, again and again while that helps; what cannot be

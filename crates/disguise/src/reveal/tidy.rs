@@ -50,6 +50,7 @@ impl Work<'_> {
                     link.gone = true;
                     self.cleared.insert(name);
                 }
+                _ if link.retained => {}
                 Some(target) if !self.needed.contains(&name) => {
                     going.push((link.new.clone(), target.clone()));
                 }
@@ -62,6 +63,7 @@ impl Work<'_> {
         if going.is_empty() {
             return Ok(waiting);
         }
+        let meant: BTreeSet<Vec<u8>> = going.iter().map(|(id, _)| id.principal()).collect();
         self.move_references(&mut going)?;
         let keys: Vec<Vec<Value>> = going.iter().map(|(id, _)| vec![id.clone()]).collect();
         let pseudo = &self.live.pseudo;
@@ -76,7 +78,9 @@ impl Work<'_> {
         let gone: BTreeSet<Vec<u8>> = names.into_iter().collect();
         self.cleared.extend(gone.iter().cloned());
         for link in &mut bag.speaks_for {
-            link.gone |= gone.contains(&link.new.principal());
+            let name = link.new.principal();
+            link.gone |= gone.contains(&name);
+            link.retained |= meant.contains(&name) && !link.gone;
         }
         Ok(waiting)
     }
@@ -87,7 +91,7 @@ impl Work<'_> {
         for (table, column) in live.owner_columns() {
             let by = [column.to_owned()];
             let keys: Vec<Vec<Value>> = going.iter().map(|(id, _)| vec![id.clone()]).collect();
-            match self.references {
+            match table.meanwhile.unwrap_or(self.references) {
                 References::Delete => {
                     delete_keys(self.database, &table.name, &by, &keys)?;
                 }

@@ -260,7 +260,7 @@ impl Pair {
         let credential = Credential::Key(&key);
         let id = Value::Int(user);
         let listed = self.forum.engine.list(&id, &credential).unwrap();
-        let listed: BTreeSet<DisguiseId> = listed.into_iter().collect();
+        let listed: BTreeSet<DisguiseId> = listed.into_iter().map(|it| it.id).collect();
         assert_eq!(
             listed,
             self.model.disguises_of(user),

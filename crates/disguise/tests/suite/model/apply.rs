@@ -85,6 +85,7 @@ impl Apply<'_> {
             departed,
             present: true,
             gone: false,
+            retained: false,
         };
         self.model.placeholders.insert(symbol, it);
         self.note(person).placeholders.push(symbol);

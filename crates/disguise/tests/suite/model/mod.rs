@@ -80,6 +80,8 @@ struct Placeholder {
     present: bool,
     /// Will not come back.
     gone: bool,
+    /// Was left where it is with the rows made meanwhile.
+    retained: bool,
 }
 
 /// What a reveal must undo.

@@ -331,6 +331,9 @@ impl Model {
                 self.placeholders.get_mut(symbol).unwrap().gone = true;
                 continue;
             }
+            if self.placeholders[symbol].retained {
+                continue;
+            }
             let Some(target) = target.filter(|_| !needed.contains(symbol)) else {
                 waiting = true;
                 continue;
@@ -338,6 +341,8 @@ impl Model {
             if self.move_references(&Cell::Drawn(*symbol), &target, policy) {
                 let it = self.placeholders.get_mut(symbol).unwrap();
                 (it.present, it.gone) = (false, true);
+            } else {
+                self.placeholders.get_mut(symbol).unwrap().retained = true;
             }
         }
         self.holdings.get_mut(&(person, id)).unwrap().waiting = waiting;
