@@ -139,15 +139,9 @@ impl Core {
             any |= stream.commit(&self.files, sync)?;
         }
         self.committing.store(false, Ordering::Release);
-        self.tell_committed(any);
-        Ok(())
-    }
-
-    /// Wakes who waits for a commit; `any` says whether there was something in it.
-    pub(crate) fn tell_committed(&self, any: bool) {
         self.committed.raise();
         if !any {
-            return;
+            return Ok(());
         }
         // AcqRel: the publishing thread that sees it sees what was integrated before.
         if !self.grown.swap(true, Ordering::AcqRel) {
@@ -160,5 +154,6 @@ impl Core {
         for callback in callbacks.iter() {
             (callback.0)();
         }
+        Ok(())
     }
 }

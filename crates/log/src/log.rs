@@ -78,11 +78,12 @@ impl Log {
         journal
             .append(core, &[JournalEntry::stream_create(name, config)])
             .map_err(|error| core.fail(error))?;
-        drop(journal);
-        core.insert_stream(Arc::clone(&stream));
         core.publish_stream(&stream)
-            .map(drop)
-            .map_err(|error| core.fail(error))
+            .map_err(|error| core.fail(error))?;
+        // From now on the publishing thread anchors what is published of it. The journal is still locked: whoever
+        // creates the same stream finds it.
+        core.insert_stream(stream);
+        Ok(())
     }
 
     /// How old entries were when they were sealed, since the log was opened.

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use probity_format::checkpoint::Checkpoint;
 
-use crate::config::Durability;
 use crate::core::Core;
 use crate::error::LogError;
 use crate::journal::JournalEntry;
@@ -91,10 +90,6 @@ impl Core {
 
     /// Publishes `stream` if it grew.
     pub(crate) fn publish_stream(&self, stream: &Stream) -> Result<Option<Checkpoint>, LogError> {
-        if self.options.durability == Durability::Relaxed {
-            // What was integrated may not be durable yet, and nothing else is signed for.
-            self.tell_committed(stream.commit(&self.files, true)?);
-        }
         let signer = {
             let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
             keys.signer(&stream.origin)?

@@ -1,6 +1,7 @@
 //! Opens a log for writing: repairs what a crash left, moves the signing key on, starts the threads.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
@@ -218,28 +219,19 @@ fn spawn(name: String, core: &Arc<Core>, body: fn(&Core)) -> Result<JoinHandle<(
     std::thread::Builder::new()
         .name(name.clone())
         .spawn(move || {
-            let _told = Sentinel(&core);
-            body(&core);
+            // Whoever waits would wait for ever for a thread that ended by a defect.
+            if catch_unwind(AssertUnwindSafe(|| body(&core))).is_err() {
+                core.set_poison(LogError::Broken {
+                    place: "a thread of the log".into(),
+                    reason: "ended by a defect".into(),
+                });
+            }
         })
         .map_err(|source| LogError::Storage {
             action: "start thread",
             name,
             source,
         })
-}
-
-/// Tells everybody who waits when a thread of the log ends by a defect.
-struct Sentinel<'a>(&'a Core);
-
-impl Drop for Sentinel<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.set_poison(LogError::Broken {
-                place: "a thread of the log".into(),
-                reason: "ended by a defect".into(),
-            });
-        }
-    }
 }
 
 pub(crate) fn check_options(options: &Options) -> Result<(), LogError> {
