@@ -263,11 +263,11 @@ fn a_read_only_disk_is_said_with_place_and_remedy_and_can_be_read() {
     assert_eq!(text(&export.stdout).lines().count(), 1);
 }
 
-/// `program` for a user who owns nothing here, with `arguments`.
+/// The copy of the program in `folder`, run with `arguments` for a user who owns nothing here.
 fn as_nobody(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
-    command.arg(env!("CARGO_BIN_EXE_probity")).args(arguments);
+    command.arg(folder.join("probity")).args(arguments);
     command.current_dir(folder).env_remove("PROBITY_KEY_FILE");
     command.stdin(Stdio::null()).output().unwrap()
 }
@@ -300,6 +300,9 @@ fn missing_permission_is_said_with_place_and_remedy_and_an_auditor_needs_none_to
         }
     };
     if superuser {
+        // Where the program was built, others may not go.
+        let program = env!("CARGO_BIN_EXE_probity");
+        fs::copy(program, folder.path().join("probity")).unwrap();
         let path = folder.path().to_str().unwrap();
         change("a+rX", &[path]);
         change("go-rwx", &["audit/keys"]);

@@ -49,12 +49,12 @@ impl SubjectKeys for Keys {
 
 fn rows() -> Vec<u8> {
     let mut rows = Vec::new();
-    for (number, subject) in ["alice", "bob", "", "alice"].into_iter().enumerate() {
+    for (number, subject) in (0..).zip(["alice", "bob", "", "alice"]) {
         let entry = Entry {
             subjects: Subjects::joined(subject),
             payload: b"the same payload every time",
             ..Entry::new(
-                Timestamp::from_nanoseconds(number as i64).unwrap(),
+                Timestamp::from_nanoseconds(number).unwrap(),
                 "read",
                 b"user:7",
             )
@@ -117,26 +117,18 @@ fn no_two_sections_of_a_stream_have_the_same_key() {
     let mut commitments = BTreeSet::new();
     let mut count = 0;
     for (number, salt) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
+        // One section in a frame, or those of the subjects beside it.
+        let config = config(Proofs::Section, number == 2);
         for frame in 0..50 {
-            for erasable in [false, true] {
-                // One stream is either; here they stand for streams that differ in nothing else.
-                if erasable != (number == 2) {
-                    continue;
-                }
-                let bytes = sealed(
-                    config(Proofs::Section, erasable),
-                    &epoch(number, salt),
-                    frame,
-                );
-                for section in Frame::parse(&bytes).unwrap().clear.sections {
-                    commitments.insert(section.key_commitment);
-                    count += 1;
-                }
+            let bytes = sealed(config, &epoch(number, salt), frame);
+            for section in Frame::parse(&bytes).unwrap().clear.sections {
+                commitments.insert(section.key_commitment);
+                count += 1;
             }
         }
     }
     assert_eq!(commitments.len(), count);
-    assert!(count > 500, "{count}");
+    assert!(count >= 500, "{count}");
 }
 
 #[test]

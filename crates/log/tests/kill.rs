@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -36,6 +37,8 @@ const NUMBERS: u64 = 1 << 32;
 const NUMBERS_OF_STREAM: u64 = 1 << 28;
 /// Longest that a process writes before it is killed.
 const LIFE: Duration = Duration::from_millis(250);
+/// The signal of kill -9.
+const KILLED: i32 = 9;
 
 const MODES: [Durability; 3] = [Durability::Strict, Durability::Group, Durability::Relaxed];
 
@@ -250,7 +253,8 @@ impl Campaign {
         // The way of kill -9.
         child.kill().unwrap();
         let opened = self.take_receipts(&mut child);
-        assert!(!child.wait().unwrap().success());
+        let ended = child.wait().unwrap();
+        assert_eq!(ended.signal(), Some(KILLED), "it ended by itself: {ended}");
         self.figures.kills += 1;
         self.figures.while_opening += u64::from(!opened);
     }
