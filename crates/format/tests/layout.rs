@@ -3,6 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::string_slice,
     clippy::cast_possible_truncation,
     reason = "a table that cannot be read is a failure, and offsets come from it"
 )]

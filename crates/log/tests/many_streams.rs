@@ -106,7 +106,7 @@ fn write_to(path: &Path, streams: u64, open_files_max: usize) {
 #[test]
 fn streams_beyond_the_open_files_cost_neither_handles_nor_memory() {
     let folder = tempfile::tempdir().unwrap();
-    write_to(&folder.path().join("log"), 60, 8);
+    write_to(&folder.path().join("log"), 30, 4);
 }
 
 #[test]

@@ -7,9 +7,9 @@ mod entry_json;
 
 use std::io::Cursor;
 
-use entry_json::{LINE_BYTES_MAX, Line, Lines, parse_line, write_line};
 use probity_format::{Entry, Timestamp};
 
+use self::entry_json::{LINE_BYTES_MAX, Line, Lines, parse_line, write_line};
 use crate::Target;
 use crate::targets::entry::entries;
 
