@@ -29,6 +29,11 @@ pub(crate) struct Area {
 }
 
 impl Area {
+    /// Frames of the area.
+    pub(crate) fn frames(self) -> usize {
+        self.frames
+    }
+
     /// Bytes of the area.
     pub(crate) fn bytes(self) -> usize {
         self.frames * PAGE_BYTES
@@ -135,6 +140,20 @@ impl Arena {
     ) {
         let from = frame * PAGE_BYTES + at;
         let to = (area.first + number) * PAGE_BYTES + to;
+        if from + count <= self.bytes.len() && to + count <= self.bytes.len() {
+            self.bytes.copy_within(from..from + count, to);
+        }
+    }
+
+    /// Copies a cached page to the first page of an area.
+    pub(crate) fn copy_page(&mut self, frame: usize, area: Area) {
+        self.copy_to_page(frame, 0, PAGE_BYTES, (area, 0), 0);
+    }
+
+    /// Copies `count` bytes between two areas.
+    pub(crate) fn copy_within(&mut self, from: (Area, usize), to: (Area, usize), count: usize) {
+        let from = from.0.first * PAGE_BYTES + from.1;
+        let to = to.0.first * PAGE_BYTES + to.1;
         if from + count <= self.bytes.len() && to + count <= self.bytes.len() {
             self.bytes.copy_within(from..from + count, to);
         }

@@ -17,6 +17,11 @@ const CHUNK_ENTRIES: u32 = 64;
 /// Bytes of one chunk.
 pub(crate) const CHUNK_BYTES: usize = CHUNK_ENTRIES as usize * DIRECTORY_ENTRY_BYTES;
 
+/// The owner of nothing: a chunk to be used again.
+const NOBODY: u8 = 255;
+/// The owner of the temporary log.
+pub(crate) const TEMPORARY: u8 = 254;
+
 /// Where something was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Entry {
@@ -51,11 +56,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Writes the entry `number` of `owner`; it holds once a record counts it.
     pub(crate) fn set_entry(&mut self, owner: u8, number: u32, entry: &Entry) -> Result<()> {
         if self.entry_at(owner, number).is_none() {
-            if self.owners.len() >= chunks_max(self.secure.capacity()) {
-                return Err(Error::DeviceFull);
-            }
-            self.owners.push(owner);
-            self.pending = Pending::Structure;
+            self.own_chunk(owner)?;
         }
         let at = self
             .entry_at(owner, number)
@@ -66,6 +67,31 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         put(&mut bytes, 12, &entry.rows.to_le_bytes());
         self.pending = self.pending.max(Pending::Entries);
         self.secure.write(at, &bytes)
+    }
+
+    /// Gives a chunk to `owner`.
+    fn own_chunk(&mut self, owner: u8) -> Result<()> {
+        // Chunks of one owner stay in the order in which it got them.
+        let last = self.owners.iter().rposition(|&found| found == owner);
+        let behind = last.map_or(0, |last| last + 1);
+        let full = self.owners.len() >= chunks_max(self.secure.capacity());
+        let mut chunks = self.owners.iter_mut().skip(behind);
+        match chunks.find(|found| **found == NOBODY) {
+            Some(chunk) => *chunk = owner,
+            None if full => return Err(Error::DeviceFull),
+            None => self.owners.push(owner),
+        }
+        if owner != TEMPORARY {
+            self.pending = Pending::Structure;
+        }
+        Ok(())
+    }
+
+    /// Takes all chunks from `owner`.
+    pub(crate) fn disown(&mut self, owner: u8) {
+        for chunk in self.owners.iter_mut().filter(|found| **found == owner) {
+            *chunk = NOBODY;
+        }
     }
 
     /// Writes the structure if it changed and returns which copy holds with the next record.

@@ -8,6 +8,13 @@ use crate::flash::FlashError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
+    /// A statement cannot be understood, or says something that this engine does not do.
+    Sql {
+        /// Byte of the statement where that is plain.
+        at: usize,
+        /// What is wrong there.
+        what: String,
+    },
     /// A table is not known; the text names it.
     Name(String),
     /// A value does not fit its column; the text names both.
@@ -58,6 +65,7 @@ impl From<FlashError> for Error {
 impl core::fmt::Display for Error {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
+            Self::Sql { at, what } => write!(f, "{what} at byte {at} of the statement"),
             Self::Name(what) => f.write_str(what),
             Self::Value(what) => f.write_str(what),
             Self::Key(what) => f.write_str(what),

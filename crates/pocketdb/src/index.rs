@@ -71,6 +71,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Name`] for an index that is not there, [`Error::Value`] for a key of another
     /// length.
     pub fn search(&mut self, index: usize, key: &[u8]) -> Result<Search> {
+        self.usable()?;
+        self.begin_search(index, key)
+    }
+
+    /// Begins a search in the middle of an operation.
+    pub(crate) fn begin_search(&mut self, index: usize, key: &[u8]) -> Result<Search> {
         let entry = self.catalogue.index(index)?;
         let bytes = self.key_bytes(entry)?;
         if key.len() != bytes {
@@ -91,6 +97,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Tampered`] when a page is not the one that was written.
     pub fn next(&mut self, search: &mut Search) -> Result<Option<u32>> {
         self.usable()?;
+        self.next_found(search)
+    }
+
+    /// Goes on with a search in the middle of an operation.
+    pub(crate) fn next_found(&mut self, search: &mut Search) -> Result<Option<u32>> {
         let index = self.catalogue.index(usize::from(search.index))?;
         let table = usize::from(index.table);
         while search.cursor.is_none() {

@@ -26,3 +26,17 @@ pub const FILTER_UNITS: u32 = 3;
 pub const CATALOGUE_BYTES_MAX: usize = 8 * 1024;
 /// Least memory an engine can be given.
 pub const MEMORY_BYTES_MIN: usize = 24 * 1024;
+/// Tests in the condition of a statement.
+pub const TESTS_MAX: usize = 24;
+/// Values in the conditions, rows and changes of a statement.
+pub const VALUES_MAX: usize = 96;
+/// Lists of ids that a statement merges.
+pub const STREAMS_MAX: usize = 24;
+/// Columns that a query reads, and that it shows, the hidden ones for ordering included.
+pub const OUTPUTS_MAX: usize = 40;
+/// Columns to group or order by.
+pub const KEYS_MAX: usize = 8;
+/// Bytes of a statement's text.
+pub const STATEMENT_BYTES_MAX: usize = 4 * 1024;
+/// Depth of parentheses in a condition.
+pub const DEPTH_MAX: u32 = 12;

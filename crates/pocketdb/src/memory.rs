@@ -15,8 +15,10 @@ const STACK_BYTES: usize = 8 * 1024;
 const STATE_BYTES: usize = 4 * 1024;
 /// Runs of the commit buffer at least and at most.
 const RUNS: core::ops::RangeInclusive<usize> = 64..=512;
+/// Bytes of the summary of deletes and updates, with little and with much memory.
+const SUMMARY_BYTES: core::ops::RangeInclusive<usize> = 1024..=6 * 1024;
 /// Frames at least and at most.
-const FRAMES: core::ops::RangeInclusive<usize> = 6..=24;
+const FRAMES: core::ops::RangeInclusive<usize> = 7..=24;
 /// Bytes of a frame with its head.
 const FRAME_BYTES: usize = PAGE_BYTES + size_of::<crate::arena::Head>();
 
@@ -27,6 +29,8 @@ pub(crate) struct Plan {
     pub(crate) memory: usize,
     /// Runs of waiting rows.
     pub(crate) runs: usize,
+    /// Bytes of the summary of deletes and updates.
+    pub(crate) summary: usize,
     /// Page frames.
     pub(crate) frames: usize,
     /// Bytes used, never more than given.
@@ -53,10 +57,12 @@ impl Plan {
             + chunks_max(store_bytes)
             + catalogue.memory_bytes();
         // A larger window makes large transactions possible; frames make everything faster.
+        let mut summary = *SUMMARY_BYTES.start();
         if memory >= 2 * MEMORY_BYTES_MIN {
             runs = (2 * runs).min(*RUNS.end());
+            summary = *SUMMARY_BYTES.end();
         }
-        let fixed = fixed + window_bytes(runs);
+        let fixed = fixed + summary + window_bytes(runs);
         let frames = (memory.saturating_sub(fixed) / FRAME_BYTES).min(*FRAMES.end());
         if frames < *FRAMES.start() {
             return Err(Error::Memory {
@@ -67,6 +73,7 @@ impl Plan {
         Ok(Self {
             memory,
             runs,
+            summary,
             frames,
             used: fixed + frames * FRAME_BYTES,
         })

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use crate::arena::Arena;
 use crate::bytes::{narrow, put};
 use crate::catalogue::Catalogue;
+use crate::directory::{TEMPORARY, owner_of};
 use crate::error::{Error, Result};
 use crate::flash::{BLOCK_PAGES, FlashError, Nand, PageState, SECTOR_BYTES};
 use crate::limits::BAD_BLOCKS_MAX;
@@ -41,7 +42,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.committed.epoch += NUMBERS_PER_OPENING;
         self.window.skip(NUMBERS_PER_OPENING);
         let record = self.next_record()?;
-        self.finish(record)
+        self.finish(record)?;
+        self.summarize()
     }
 
     /// Whether nothing was programmed to `page` since its block was erased.
@@ -56,6 +58,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let count = read_structure(&mut self.secure, &mut self.seal, state, &mut owners)?;
         owners.truncate(count);
         self.owners.extend_from_slice(&owners);
+        // Nothing temporary survives an opening.
+        self.disown(TEMPORARY);
         Ok(())
     }
 
@@ -148,7 +152,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         for table in 0..self.catalogue.len() {
             let pages = self.unit_pages(table);
             for unit in 0..self.committed.units(table) {
-                let start = self.entry(crate::directory::owner_of(table), unit)?.page;
+                let start = self.entry(owner_of(table), unit)?.page;
                 let last = start + pages - 1;
                 (start / BLOCK_PAGES..=last / BLOCK_PAGES)
                     .for_each(|block| self.blocks.mark(block));

@@ -34,6 +34,17 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             .get_mut(..all)
             .ok_or(Error::Limit("the width of a row"))?;
         put(element, 0, row);
+        self.insert_element(table, element, references)
+    }
+
+    /// Appends a row whose join row is still to be filled in behind its own columns.
+    pub(crate) fn insert_element(
+        &mut self,
+        table: usize,
+        element: &mut [u8],
+        references: &[u32],
+    ) -> Result<u32> {
+        let own = self.catalogue.widths(table).0;
         let join = element.get_mut(own..).unwrap_or(&mut []);
         self.join_row(table, references, join)?;
         let id = self
@@ -41,7 +52,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             .checked_add(1)
             .filter(|&id| id < 1 << 31)
             .ok_or(Error::Limit("the number of rows"))?;
-        if let Err(error) = self.append(table, id, element) {
+        self.append_or_poison(table, id, element)?;
+        Ok(id)
+    }
+
+    /// Appends the row `id`, the next one of its table.
+    pub(crate) fn append_or_poison(&mut self, table: usize, id: u32, row: &[u8]) -> Result<()> {
+        if let Err(error) = self.append(table, id, row) {
             if !matches!(error, Error::Limit(_) | Error::DeviceFull) {
                 self.poison();
             }
@@ -50,7 +67,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if let Some(rows) = self.rows.get_mut(table) {
             *rows = id;
         }
-        Ok(id)
+        Ok(())
     }
 
     /// The ids of everything that a row with these references leads to.
@@ -79,6 +96,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 let parent_id = u32_at(join, direct * ID_BYTES);
                 self.join_id(parent_table, parent_id, at - direct - 1)?
             };
+            if self.is_named_deleted(target, id)? {
+                let name = self.catalogue.table_name(target);
+                return Err(Error::Key(alloc::format!(
+                    "{name} has no row {id} any more"
+                )));
+            }
             put(join, at * ID_BYTES, &id.to_le_bytes());
         }
         Ok(())
@@ -138,7 +161,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Copies bytes of the stored columns.
-    fn read_part(&mut self, table: usize, id: u32, at: usize, out: &mut [u8]) -> Result<()> {
+    pub(crate) fn read_part(
+        &mut self,
+        table: usize,
+        id: u32,
+        at: usize,
+        out: &mut [u8],
+    ) -> Result<()> {
         if id > self.placed(table) {
             return self.read_waiting(table, id, at, out);
         }

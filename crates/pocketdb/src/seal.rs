@@ -57,6 +57,8 @@ pub(crate) const ROLE_KEY: u8 = 4;
 pub(crate) const ROLE_FILTER: u8 = 5;
 /// A page of the catalogue.
 pub(crate) const ROLE_CATALOGUE: u8 = 6;
+/// A page that is needed for one statement.
+pub(crate) const ROLE_TEMPORARY: u8 = 7;
 
 impl PageIdentity {
     fn description(&self) -> &'static str {
@@ -66,6 +68,7 @@ impl PageIdentity {
             ROLE_JOIN => "join page",
             ROLE_KEY => "key page",
             ROLE_FILTER => "filter page",
+            ROLE_TEMPORARY => "temporary page",
             _ => "catalogue page",
         }
     }

@@ -5,16 +5,19 @@ use alloc::vec::Vec;
 use crate::arena::{Area, Arena};
 use crate::blocks::Blocks;
 use crate::catalogue::{Catalogue, TableDefinition};
-use crate::directory::chunks_max;
+use crate::change::Summary;
+use crate::directory::{TEMPORARY, chunks_max};
 use crate::error::{Error, Result};
 use crate::flash::{BLOCK_PAGES, FlashCounters, FlashError, Nand};
 use crate::limits::{TABLES_MAX, UNIT_ROWS};
+use crate::log::Log;
 use crate::memory::Plan;
 use crate::root::{
     RootRecord, SecureStore, check_capacity, format_store, read_head, read_newest, write_bad,
     write_record,
 };
 use crate::seal::{CipherCounters, PageIdentity, ROLE_DATA, Seal};
+use crate::sql::explain::Effort;
 use crate::window::{Window, placed_in};
 
 /// Operations since the store was opened.
@@ -56,6 +59,14 @@ pub struct Store<F: Nand, S: SecureStore> {
     /// The owner of each chunk of the directory.
     pub(crate) owners: Vec<u8>,
     pub(crate) pending: Pending,
+    /// What statements write for themselves.
+    pub(crate) temporary: Log,
+    /// Which rows may be deleted or updated.
+    pub(crate) summary: Summary,
+    /// Whether a statement began a transaction.
+    pub(crate) in_transaction: bool,
+    /// What the present statement did beside reading.
+    pub(crate) effort: Effort,
     pub(crate) root_writes: u64,
     pub(crate) plan: Plan,
     poisoned: bool,
@@ -100,9 +111,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             rows: committed.tables.map(|table| table.rows),
             window: Window::new(&committed, plan.runs),
             arena: Arena::new(plan.frames),
+            summary: Summary::new(plan.summary),
             blocks: Blocks::new(blocks, committed.block_next),
             owners: Vec::with_capacity(chunks_max(secure.capacity())),
             pending: Pending::Nothing,
+            temporary: Log {
+                owner: TEMPORARY,
+                pages: 0,
+            },
+            in_transaction: false,
+            effort: Effort::default(),
             root_writes: 0,
             poisoned: false,
             flash,
@@ -123,7 +141,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Memory`] when its description does not fit into the memory given.
     pub fn create_table(&mut self, definition: &TableDefinition<'_>) -> Result<usize> {
         self.usable()?;
-        if self.rows != self.committed.tables.map(|table| table.rows) {
+        if self.has_changes() {
             return Err(Error::Refused("a table inside a transaction".into()));
         }
         let mut catalogue = self.catalogue.clone();
@@ -207,6 +225,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         (self.flash, self.secure)
     }
 
+    /// Whether the open transaction inserted, updated or deleted anything.
+    pub(crate) fn has_changes(&self) -> bool {
+        self.rows != self.committed.tables.map(|table| table.rows)
+    }
+
     /// Refuses everything after a failure, and takes back what an operation had leased.
     pub(crate) fn usable(&mut self) -> Result<()> {
         self.arena.reset();
@@ -228,7 +251,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn commit_rows(&mut self) -> Result<()> {
-        if self.rows == self.committed.tables.map(|table| table.rows) {
+        if !self.has_changes() {
             return Ok(());
         }
         self.program_open_page()?;
@@ -299,6 +322,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             write_bad(&mut self.secure, number, block)?;
         }
         Ok(())
+    }
+
+    /// A number that nothing else was written under.
+    pub(crate) fn next_epoch(&mut self) -> u64 {
+        let epoch = self.committed.epoch;
+        self.committed.epoch += 1;
+        epoch
     }
 
     /// Reads, checks and decrypts a page, or finds it in memory; returns its frame.

@@ -134,9 +134,8 @@ impl Window {
     }
 
     fn note_row(&mut self, table: u8, id: u32) -> Result<()> {
-        let own = |run: &&mut Run| run.page == OPEN && run.table == table;
-        if let Some(run) = self.runs.iter_mut().rev().find(own)
-            && run.first + u32::from(run.count) == id
+        if let Some(number) = self.open_run(table, id)
+            && let Some(run) = self.runs.get_mut(number)
         {
             run.count += 1;
             return Ok(());
@@ -159,6 +158,28 @@ impl Window {
         }
     }
 
+    /// The first run of `table` that was written before sequence number `start`.
+    fn old_run(&self, table: usize, start: u64) -> Option<usize> {
+        let old = |run: &Run| {
+            usize::from(run.table) == table
+                && run.page != OPEN
+                && self.base + u64::from(run.sequence) < start
+        };
+        self.runs.iter().position(old)
+    }
+
+    /// Whether a row of `table` finds a run, its own or a new one.
+    fn has_room(&self, table: u8, id: u32) -> bool {
+        self.runs.len() < self.runs.capacity() || self.open_run(table, id).is_some()
+    }
+
+    /// The run of the page being filled that the row `id` continues.
+    fn open_run(&self, table: u8, id: u32) -> Option<usize> {
+        self.runs.iter().rposition(|run| {
+            run.page == OPEN && run.table == table && run.first + u32::from(run.count) == id
+        })
+    }
+
     fn find(&self, table: usize, id: u32) -> Option<Run> {
         let holds = |run: &&Run| {
             usize::from(run.table) == table
@@ -175,6 +196,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn append(&mut self, table: usize, id: u32, row: &[u8]) -> Result<()> {
         let tag = owner_of(table);
         for _ in 0..2 {
+            if !self.window.has_room(tag, id) {
+                return Err(Error::Limit("the number of rows in one transaction"));
+            }
             let window = &mut self.window;
             if let Some(used) = buffer::append(&mut window.open, window.used, tag, id, row) {
                 window.used = used;
@@ -434,16 +458,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.window.previous = Link::default();
         self.window.used = buffer::begin(&mut self.window.open, &Link::default());
         let start = self.window.next;
-        let old = self.window.runs.len();
         for table in 0..self.catalogue.len() {
-            for number in 0..old {
-                let run = self.window.runs.get(number).copied();
-                if let Some(run) = run.filter(|run| usize::from(run.table) == table) {
-                    self.copy_run(run)?;
-                }
+            // A run goes as soon as its rows are written again, so that both find room.
+            while let Some(number) = self.window.old_run(table, start) {
+                let run = self.window.runs.remove(number);
+                self.copy_run(run)?;
             }
         }
-        self.window.runs.drain(..old);
         self.program_open_page()?;
         let mut record = self.next_record()?;
         record.buffer_start = start;

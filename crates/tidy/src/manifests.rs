@@ -25,7 +25,7 @@ pub const HOMES: [(&str, &[&str]); 9] = [
     ("zstd-safe", &["probity-format", "probity-bench"]),
     ("lz4_flex", &["probity-format", "probity-bench"]),
     ("redb", &["probity-store"]),
-    ("rusqlite", &["probity-disguise"]),
+    ("rusqlite", &["probity-disguise", "probity-pocketdb"]),
     ("mysql", &["probity-disguise"]),
     ("postgres", &["probity-disguise"]),
     ("clap", &["probity-cli", "probity-bench"]),

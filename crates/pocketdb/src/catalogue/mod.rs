@@ -10,6 +10,10 @@ use crate::limits::{
     CATALOGUE_BYTES_MAX, COLUMNS_MAX, INDEXES_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, TABLES_MAX,
 };
 
+/// The hidden table of explicit deletes.
+pub(crate) const DELETES: usize = 0;
+/// The hidden table of updates.
+pub(crate) const UPDATES: usize = 1;
 /// The first table that a user created.
 pub(crate) const FIRST_TABLE: usize = 2;
 /// Slot of an index on the table's own column.

@@ -1,0 +1,342 @@
+//! Deletes and updates: rows of two hidden tables, and what a row is once they are counted in.
+//!
+//! Rows and indexes keep the *base* value, the one a row was inserted with. A delete names one
+//! row; whatever references it is deleted with it, without being named.
+
+use alloc::vec::Vec;
+
+use crate::bytes::{part, put, take, u32_at};
+use crate::catalogue::{Column, DELETES, UPDATES};
+use crate::error::{Error, Result};
+use crate::flash::Nand;
+use crate::index::trimmed;
+use crate::root::SecureStore;
+use crate::seal::KeyHash;
+use crate::store::Store;
+
+/// The index that finds the delete of a row.
+const DELETES_BY_ROW: usize = 0;
+/// The index that finds the updates of a value.
+const UPDATES_BY_PLACE: usize = 1;
+/// The index that finds the updates to a value.
+const UPDATES_BY_VALUE: usize = 2;
+/// Bytes that name a row: table and id.
+const ROW_NAME_BYTES: usize = 5;
+/// Bytes that name a part of a value: table, column, part, zero and id.
+const PLACE_BYTES: usize = 8;
+/// Bytes that stand for a new value: table, column and eight of its hash.
+const VALUE_NAME_BYTES: usize = 10;
+/// Bytes of a value that one update carries.
+const PART_BYTES: usize = crate::catalogue::UPDATE_PART_BYTES as usize;
+/// Bytes of an update.
+const UPDATE_BYTES: usize = PLACE_BYTES + VALUE_NAME_BYTES + PART_BYTES;
+/// The domain of hashes of new values.
+const VALUE_DOMAIN: u16 = 0xFFFF;
+/// Bits that an entry sets in the summary.
+const SUMMARY_HASHES: u32 = 4;
+
+/// Which rows may have been deleted or updated: no entry is missing, a few are too many.
+pub(crate) struct Summary {
+    bits: Vec<u8>,
+    /// Tables with a delete, and tables with an update, one bit each.
+    deleted: u32,
+    updated: u32,
+}
+
+impl Summary {
+    /// An empty summary of `bytes` bytes.
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self {
+            bits: alloc::vec![0; bytes],
+            deleted: 0,
+            updated: 0,
+        }
+    }
+
+    /// Whether rows of `table` were deleted.
+    pub(crate) fn has_deletes(&self, table: usize) -> bool {
+        self.deleted >> table & 1 == 1
+    }
+
+    /// Whether rows of `table` were updated.
+    pub(crate) fn has_updates(&self, table: usize) -> bool {
+        self.updated >> table & 1 == 1
+    }
+
+    /// Whether anything was deleted.
+    pub(crate) fn any_deletes(&self) -> bool {
+        self.deleted != 0
+    }
+
+    fn positions(&self, entry: u64) -> impl Iterator<Item = usize> + use<> {
+        let mut mixed = entry.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^= mixed >> 31;
+        let bits = self.bits.len() as u64 * 8;
+        let (start, step) = (mixed & 0xFFFF_FFFF, mixed >> 32 | 1);
+        (0..SUMMARY_HASHES).map(move |number| {
+            let position = (start + u64::from(number) * step) % bits.max(1);
+            usize::try_from(position).unwrap_or(0)
+        })
+    }
+
+    fn add(&mut self, entry: u64) {
+        for position in self.positions(entry) {
+            if let Some(byte) = self.bits.get_mut(position / 8) {
+                *byte |= 1 << (position % 8);
+            }
+        }
+    }
+
+    fn may_hold(&self, entry: u64) -> bool {
+        self.positions(entry).all(|position| {
+            let byte = self.bits.get(position / 8).copied().unwrap_or(0xFF);
+            byte >> (position % 8) & 1 == 1
+        })
+    }
+
+    fn add_delete(&mut self, table: usize, id: u32) {
+        self.deleted |= 1 << table;
+        self.add(delete_entry(table, id));
+    }
+
+    fn add_update(&mut self, table: usize, column: usize, id: u32) {
+        self.updated |= 1 << table;
+        self.add(update_entry(table, column, id));
+    }
+}
+
+fn delete_entry(table: usize, id: u32) -> u64 {
+    (table as u64) << 32 | u64::from(id)
+}
+
+fn update_entry(table: usize, column: usize, id: u32) -> u64 {
+    1 << 63 | (column as u64) << 40 | delete_entry(table, id)
+}
+
+impl<F: Nand, S: SecureStore> Store<F, S> {
+    /// Deletes the row `id` of `table`, and with it every row that references it.
+    ///
+    /// # Errors
+    /// [`Error::Key`] when there is no such row, or the reasons of [`Self::insert`].
+    pub fn delete(&mut self, table: usize, id: u32) -> Result<()> {
+        self.usable()?;
+        self.check_alive(table, id)?;
+        self.note_delete(table, id)
+    }
+
+    /// Gives the stored column `column` of the row `id` a new value, of the column's width.
+    ///
+    /// # Errors
+    /// [`Error::Key`] when there is no such row, [`Error::Value`] for a value of another width,
+    /// or the reasons of [`Self::insert`].
+    pub fn update(&mut self, table: usize, id: u32, column: usize, value: &[u8]) -> Result<()> {
+        self.usable()?;
+        self.check_alive(table, id)?;
+        let entry = self.catalogue.column_at(table, column)?;
+        if entry.width == 0 || value.len() != usize::from(entry.width) {
+            let name = self.catalogue.column_name(table, column);
+            let width = entry.width;
+            return Err(Error::Value(alloc::format!(
+                "a value of {name} has {width} bytes"
+            )));
+        }
+        self.note_update(table, id, column, value)
+    }
+
+    /// The value of a stored column with all updates counted in.
+    ///
+    /// # Errors
+    /// [`Error::Key`] when there is no such row, [`Error::Value`] for another width.
+    pub fn present(&mut self, table: usize, id: u32, column: usize, out: &mut [u8]) -> Result<()> {
+        self.usable()?;
+        self.check_alive(table, id)?;
+        let entry = self.catalogue.column_at(table, column)?;
+        if out.len() != usize::from(entry.width) {
+            return Err(Error::Value(alloc::format!(
+                "the value has {} bytes",
+                entry.width
+            )));
+        }
+        self.latest(table, id, column, &entry, out)
+    }
+
+    pub(crate) fn note_delete(&mut self, table: usize, id: u32) -> Result<()> {
+        self.append_hidden(DELETES, &row_name(table, id))?;
+        self.summary.add_delete(table, id);
+        Ok(())
+    }
+
+    pub(crate) fn note_update(
+        &mut self,
+        table: usize,
+        id: u32,
+        column: usize,
+        value: &[u8],
+    ) -> Result<()> {
+        let name = self.value_name(table, column, value);
+        for (number, bytes) in value.chunks(PART_BYTES).enumerate() {
+            let mut row = [0u8; UPDATE_BYTES];
+            put(&mut row, 0, &place(table, column, number, id));
+            if number == 0 {
+                put(&mut row, PLACE_BYTES, &name);
+            }
+            put(&mut row, PLACE_BYTES + VALUE_NAME_BYTES, bytes);
+            self.append_hidden(UPDATES, &row)?;
+        }
+        self.summary.add_update(table, column, id);
+        Ok(())
+    }
+
+    fn append_hidden(&mut self, table: usize, row: &[u8]) -> Result<()> {
+        let id = self.count(table) + 1;
+        self.append_or_poison(table, id, row)
+    }
+
+    /// Refuses an id that no row has, or whose row is deleted.
+    pub(crate) fn check_alive(&mut self, table: usize, id: u32) -> Result<()> {
+        self.check_row(table, id)?;
+        if self.is_deleted(table, id)? {
+            let name = self.catalogue.table_name(table);
+            return Err(Error::Key(alloc::format!(
+                "{name} has no row {id} any more"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Whether a row, or one that it references, was deleted.
+    pub(crate) fn is_deleted(&mut self, table: usize, id: u32) -> Result<bool> {
+        if self.is_named_deleted(table, id)? {
+            return Ok(true);
+        }
+        if !self.summary.any_deletes() {
+            return Ok(false);
+        }
+        for number in 0..self.catalogue.slots_of(table).len() {
+            let slot = self.catalogue.slots_of(table).get(number).copied();
+            let target = slot.map_or(0, |slot| usize::from(slot.table));
+            if self.summary.has_deletes(target) {
+                let referenced = self.join_id(table, id, number)?;
+                if self.is_named_deleted(target, referenced)? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether a delete names this very row.
+    pub(crate) fn is_named_deleted(&mut self, table: usize, id: u32) -> Result<bool> {
+        if !self.summary.has_deletes(table) || !self.summary.may_hold(delete_entry(table, id)) {
+            return Ok(false);
+        }
+        let mut search = self.begin_search(DELETES_BY_ROW, &row_name(table, id))?;
+        Ok(self.next_found(&mut search)?.is_some())
+    }
+
+    /// Whether an update may have changed a value.
+    pub(crate) fn may_be_updated(&self, table: usize, column: usize, id: u32) -> bool {
+        self.summary.has_updates(table) && self.summary.may_hold(update_entry(table, column, id))
+    }
+
+    /// Copies a stored value with all updates counted in.
+    pub(crate) fn latest(
+        &mut self,
+        table: usize,
+        id: u32,
+        number: usize,
+        column: &Column,
+        out: &mut [u8],
+    ) -> Result<()> {
+        if self.may_be_updated(table, number, id) {
+            // All parts are written together: without the first there is none.
+            let mut updated = true;
+            for (piece, bytes) in out.chunks_mut(PART_BYTES).enumerate() {
+                let key = place(table, number, piece, id);
+                let mut search = self.begin_search(UPDATES_BY_PLACE, &key)?;
+                let Some(update) = self.next_found(&mut search)? else {
+                    updated = false;
+                    break;
+                };
+                let at = PLACE_BYTES + VALUE_NAME_BYTES;
+                self.read_part(UPDATES, update, at, bytes)?;
+            }
+            if updated {
+                return Ok(());
+            }
+        }
+        self.value(table, id, column, out)
+    }
+
+    /// Begins to look for the rows that an update may have given `value`.
+    pub(crate) fn updates_to(
+        &mut self,
+        table: usize,
+        column: usize,
+        value: &[u8],
+    ) -> Result<crate::index::Search> {
+        let name = self.value_name(table, column, value);
+        self.begin_search(UPDATES_BY_VALUE, &name)
+    }
+
+    /// The row that an update is about, if it is about `table` and `column`.
+    pub(crate) fn updated_row(
+        &mut self,
+        update: u32,
+        table: usize,
+        column: usize,
+    ) -> Result<Option<u32>> {
+        let mut found = [0u8; PLACE_BYTES];
+        self.read_part(UPDATES, update, 0, &mut found)?;
+        let id = u32_at(&found, 4);
+        Ok((found == place(table, column, 0, id)).then_some(id))
+    }
+
+    fn value_name(&mut self, table: usize, column: usize, value: &[u8]) -> [u8; VALUE_NAME_BYTES] {
+        let mut name = [0u8; VALUE_NAME_BYTES];
+        put(&mut name, 0, &[small(table), small(column)]);
+        let hash: KeyHash = self.seal.hash(VALUE_DOMAIN, trimmed(value));
+        put(&mut name, 2, part(&hash, 0, VALUE_NAME_BYTES - 2));
+        name
+    }
+
+    /// Reads all deletes and updates into an empty summary.
+    pub(crate) fn summarize(&mut self) -> Result<()> {
+        for delete in 1..=self.count(DELETES) {
+            let mut name = [0u8; ROW_NAME_BYTES];
+            self.read_part(DELETES, delete, 0, &mut name)?;
+            let [table] = take::<1>(&name, 0);
+            self.summary
+                .add_delete(usize::from(table), u32_at(&name, 1));
+        }
+        for update in 1..=self.count(UPDATES) {
+            let mut found = [0u8; PLACE_BYTES];
+            self.read_part(UPDATES, update, 0, &mut found)?;
+            let [table, column] = take::<2>(&found, 0);
+            let id = u32_at(&found, 4);
+            self.summary
+                .add_update(usize::from(table), usize::from(column), id);
+        }
+        Ok(())
+    }
+}
+
+fn row_name(table: usize, id: u32) -> [u8; ROW_NAME_BYTES] {
+    let mut name = [0u8; ROW_NAME_BYTES];
+    put(&mut name, 0, &[small(table)]);
+    put(&mut name, 1, &id.to_le_bytes());
+    name
+}
+
+fn place(table: usize, column: usize, number: usize, id: u32) -> [u8; PLACE_BYTES] {
+    let mut place = [0u8; PLACE_BYTES];
+    put(&mut place, 0, &[small(table), small(column), small(number)]);
+    put(&mut place, 4, &id.to_le_bytes());
+    place
+}
+
+fn small(value: usize) -> u8 {
+    u8::try_from(value).unwrap_or(u8::MAX)
+}

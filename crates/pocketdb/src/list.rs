@@ -1,0 +1,78 @@
+//! A list of bounded length that lives where its owner lives.
+
+use core::ops::{Deref, DerefMut};
+
+use crate::error::{Error, Result};
+
+/// At most `N` items.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct List<T, const N: usize> {
+    items: [T; N],
+    count: usize,
+}
+
+impl<T: Copy + Default, const N: usize> List<T, N> {
+    /// An empty list.
+    pub(crate) fn new() -> Self {
+        Self {
+            items: [T::default(); N],
+            count: 0,
+        }
+    }
+
+    /// Appends `item`; `what` names the bound when it is reached.
+    pub(crate) fn push(&mut self, item: T, what: &'static str) -> Result<()> {
+        let place = self.items.get_mut(self.count).ok_or(Error::Limit(what))?;
+        *place = item;
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Whether no item fits any more.
+    pub(crate) fn is_full(&self) -> bool {
+        self.count == N
+    }
+
+    /// Removes the first `count` items.
+    pub(crate) fn remove_first(&mut self, count: usize) {
+        let count = count.min(self.count);
+        self.items.copy_within(count..self.count, 0);
+        self.count -= count;
+    }
+}
+
+impl<T: Copy + Default, const N: usize> Default for List<T, N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T, const N: usize> Deref for List<T, N> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        self.items.get(..self.count).unwrap_or(&[])
+    }
+}
+
+impl<T, const N: usize> DerefMut for List<T, N> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        self.items.get_mut(..self.count).unwrap_or(&mut [])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_refuses_what_exceeds_its_bound() {
+        let mut list: List<u8, 2> = List::new();
+        list.push(1, "items").unwrap();
+        list.push(2, "items").unwrap();
+        assert!(list.is_full());
+        assert_eq!(list.push(3, "items"), Err(Error::Limit("items")));
+        list.remove_first(1);
+        assert_eq!(&*list, &[2]);
+    }
+}

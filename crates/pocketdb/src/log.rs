@@ -1,0 +1,127 @@
+//! Page logs: pages written one after the other to blocks of their own, read back by number.
+//!
+//! The directory keeps the block and the epoch of every 64 pages. Logs hold what is written once
+//! and as a whole: sorted runs and lists of a statement, gone when it ends.
+
+use crate::arena::Area;
+use crate::directory::{Entry, TEMPORARY};
+use crate::error::{Error, Result};
+use crate::flash::{BLOCK_PAGES, FlashError, Nand};
+use crate::root::SecureStore;
+use crate::seal::PageIdentity;
+use crate::store::Store;
+
+/// A log that is being written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Log {
+    /// Whose entries of the directory say where its blocks are.
+    pub(crate) owner: u8,
+    /// Pages written.
+    pub(crate) pages: u32,
+}
+
+impl<F: Nand, S: SecureStore> Store<F, S> {
+    /// Closes page `number` of `area` and programs it as the next page of `log`.
+    pub(crate) fn log_append(
+        &mut self,
+        log: &mut Log,
+        role: u8,
+        area: Area,
+        number: usize,
+    ) -> Result<()> {
+        let block = log.pages / BLOCK_PAGES;
+        if log.pages.is_multiple_of(BLOCK_PAGES) {
+            self.log_block(log.owner, block)?;
+        }
+        loop {
+            let identity = self.log_identity(log.owner, role, log.pages)?;
+            self.seal
+                .close(&identity, self.arena.area_page(area, number));
+            match self.program(identity.page, area, number) {
+                Err(Error::Flash(FlashError::BadBlock)) => {
+                    self.seal
+                        .open(&identity, self.arena.area_page(area, number))?;
+                    self.move_block(*log, role)?;
+                }
+                Ok(()) => {
+                    log.pages += 1;
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Reads page `number` of the log of `owner`; returns its frame.
+    pub(crate) fn log_load(&mut self, owner: u8, role: u8, number: u32) -> Result<usize> {
+        let identity = self.log_identity(owner, role, number)?;
+        self.load(&identity)
+    }
+
+    /// Forgets what statements wrote.
+    pub(crate) fn drop_temporary(&mut self) -> Result<()> {
+        if self.temporary.pages == 0 {
+            return Ok(());
+        }
+        for block in 0..self.temporary.pages.div_ceil(BLOCK_PAGES) {
+            let page = self.entry(TEMPORARY, block)?.page;
+            self.blocks.free(page / BLOCK_PAGES);
+        }
+        self.temporary.pages = 0;
+        self.disown(TEMPORARY);
+        Ok(())
+    }
+
+    /// Gives `log` a new block number `block`.
+    fn log_block(&mut self, owner: u8, block: u32) -> Result<()> {
+        let entry = Entry {
+            page: self.blocks.take()? * BLOCK_PAGES,
+            epoch: self.next_epoch(),
+            rows: 0,
+        };
+        self.set_entry(owner, block, &entry)
+    }
+
+    /// Copies what the last block of `log` holds to another one, because it failed.
+    fn move_block(&mut self, log: Log, role: u8) -> Result<()> {
+        let block = log.pages / BLOCK_PAGES;
+        let old = self.entry(log.owner, block)?;
+        'blocks: loop {
+            self.log_block(log.owner, block)?;
+            let new = self.entry(log.owner, block)?;
+            let area = self.arena.lease(1)?;
+            for number in block * BLOCK_PAGES..log.pages {
+                let place = |entry: &Entry| PageIdentity {
+                    page: entry.page + number % BLOCK_PAGES,
+                    epoch: entry.epoch,
+                    role,
+                    owner: log.owner,
+                    number,
+                };
+                let frame = self.load(&place(&old))?;
+                self.arena.copy_page(frame, area);
+                self.seal.close(&place(&new), self.arena.area_page(area, 0));
+                match self.program(place(&new).page, area, 0) {
+                    Err(Error::Flash(FlashError::BadBlock)) => {
+                        self.arena.release(area);
+                        continue 'blocks;
+                    }
+                    result => result?,
+                }
+            }
+            self.arena.release(area);
+            return Ok(());
+        }
+    }
+
+    fn log_identity(&mut self, owner: u8, role: u8, number: u32) -> Result<PageIdentity> {
+        let entry = self.entry(owner, number / BLOCK_PAGES)?;
+        Ok(PageIdentity {
+            page: entry.page + number % BLOCK_PAGES,
+            epoch: entry.epoch,
+            role,
+            owner,
+            number,
+        })
+    }
+}

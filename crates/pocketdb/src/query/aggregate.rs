@@ -1,0 +1,233 @@
+//! Groups: one record for each, into which rows and other records of the group are combined.
+
+use crate::bytes::{part, put, take};
+use crate::error::{Error, Result};
+use crate::limits::OUTPUTS_MAX;
+use crate::list::List;
+use crate::query::select::{Function, Output, Select};
+use crate::sort::Combine;
+use crate::value::{
+    NUMBER_BYTES, ValueType, decode_integer, decode_real, encode_integer, encode_real,
+};
+
+/// Bytes of a sum of integers while it grows.
+const WIDE_BYTES: usize = 16;
+
+/// What a group's record keeps for one output.
+#[derive(Debug, Clone, Copy, Default)]
+struct State {
+    function: Function,
+    kind: ValueType,
+    at: u16,
+    bytes: u16,
+}
+
+/// The form of the records of groups: key, then a state for each aggregate.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Grouping {
+    key: usize,
+    states: List<State, OUTPUTS_MAX>,
+    /// Bytes of a record.
+    pub(crate) bytes: usize,
+}
+
+impl Grouping {
+    /// The form that a query needs.
+    pub(crate) fn new(select: &Select<'_>) -> Result<Self> {
+        let width = |&number: &u8| select.source_bytes_of(number);
+        let key = select.groups.iter().map(width).sum();
+        let mut grouping = Self {
+            key,
+            states: List::new(),
+            bytes: key,
+        };
+        for output in select.outputs.iter() {
+            let bytes = match (output.function, source_kind(select, *output)) {
+                (Function::Value, _) => 0,
+                (Function::Count, _) | (Function::Sum, ValueType::Real) => NUMBER_BYTES,
+                (Function::Sum, _) => WIDE_BYTES,
+                (Function::Average, ValueType::Real) => 2 * NUMBER_BYTES,
+                (Function::Average, _) => WIDE_BYTES + NUMBER_BYTES,
+                (Function::Minimum | Function::Maximum, _) => usize::from(output.width),
+            };
+            let state = State {
+                function: output.function,
+                kind: source_kind(select, *output),
+                at: u16::try_from(grouping.bytes).unwrap_or(u16::MAX),
+                bytes: u16::try_from(bytes).unwrap_or(u16::MAX),
+            };
+            grouping
+                .states
+                .push(state, "the number of columns of a query")?;
+            grouping.bytes += bytes;
+        }
+        Ok(grouping)
+    }
+
+    /// The record of a group with one row.
+    pub(crate) fn begin(&self, select: &Select<'_>, row: &[u8], record: &mut [u8]) {
+        let mut at = 0;
+        for &number in select.groups.iter() {
+            let bytes = select.source_bytes(number, row);
+            put(record, at, bytes);
+            at += bytes.len();
+        }
+        for (state, output) in self.states.iter().zip(select.outputs.iter()) {
+            let value = output
+                .source
+                .map_or(&[][..], |number| select.source_bytes(number, row));
+            let at = usize::from(state.at);
+            match (state.function, state.kind) {
+                (Function::Value, _) => {}
+                (Function::Count, _) => put(record, at, &1u64.to_le_bytes()),
+                (Function::Sum, ValueType::Real) => put(record, at, &real_bytes(value)),
+                (Function::Sum, _) => put(record, at, &wide_bytes(value)),
+                (Function::Average, ValueType::Real) => {
+                    put(record, at, &real_bytes(value));
+                    put(record, at + NUMBER_BYTES, &1u64.to_le_bytes());
+                }
+                (Function::Average, _) => {
+                    put(record, at, &wide_bytes(value));
+                    put(record, at + WIDE_BYTES, &1u64.to_le_bytes());
+                }
+                (Function::Minimum | Function::Maximum, _) => put(record, at, value),
+            }
+        }
+    }
+
+    /// The row of the result that a group's record makes.
+    pub(crate) fn finish(&self, select: &Select<'_>, record: &[u8], out: &mut [u8]) -> Result<()> {
+        for (state, output) in self.states.iter().zip(select.outputs.iter()) {
+            let at = usize::from(output.at);
+            let kept = part(record, usize::from(state.at), usize::from(state.bytes));
+            match (state.function, state.kind) {
+                (Function::Value, _) => put(out, at, key_part(select, *output, record)),
+                (Function::Count, _) => put(out, at, &encode_integer(count(kept, 0)?)),
+                (Function::Sum, ValueType::Real) => put(out, at, &encode_real(real(kept))),
+                (Function::Sum, _) => {
+                    let exact = i64::try_from(wide(kept));
+                    let sum = exact.map_err(|_range| overflow())?;
+                    put(out, at, &encode_integer(sum));
+                }
+                (Function::Average, kind) => put(out, at, &encode_real(average(kind, kept)?)),
+                (Function::Minimum | Function::Maximum, _) => put(out, at, kept),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Combine for Grouping {
+    fn key_bytes(&self) -> Option<usize> {
+        Some(self.key)
+    }
+
+    fn combine(&self, record: &mut [u8], other: &[u8]) -> Result<()> {
+        for state in self.states.iter() {
+            let (at, bytes) = (usize::from(state.at), usize::from(state.bytes));
+            let theirs = part(other, at, bytes);
+            let Some(ours) = record.get_mut(at..at + bytes) else {
+                continue;
+            };
+            match (state.function, state.kind) {
+                (Function::Value, _) => {}
+                (Function::Count, _) => add_count(ours, theirs, 0),
+                (Function::Sum, ValueType::Real) => add_real(ours, theirs),
+                (Function::Sum, _) => add_wide(ours, theirs)?,
+                (Function::Average, ValueType::Real) => {
+                    add_real(ours, theirs);
+                    add_count(ours, theirs, NUMBER_BYTES);
+                }
+                (Function::Average, _) => {
+                    add_wide(ours, theirs)?;
+                    add_count(ours, theirs, WIDE_BYTES);
+                }
+                (Function::Minimum, _) if theirs < &*ours => ours.copy_from_slice(theirs),
+                (Function::Maximum, _) if theirs > &*ours => ours.copy_from_slice(theirs),
+                (Function::Minimum | Function::Maximum, _) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Select<'_> {
+    fn source_bytes_of(&self, number: u8) -> usize {
+        self.sources
+            .get(usize::from(number))
+            .map_or(0, |source| usize::from(source.reach.width))
+    }
+}
+
+/// The value of a grouping column in a group's record.
+fn key_part<'r>(select: &Select<'_>, output: Output, record: &'r [u8]) -> &'r [u8] {
+    let mut at = 0;
+    for &number in select.groups.iter() {
+        let bytes = select.source_bytes_of(number);
+        if Some(number) == output.source {
+            return part(record, at, bytes);
+        }
+        at += bytes;
+    }
+    &[]
+}
+
+/// The type of what an output is made of.
+fn source_kind(select: &Select<'_>, output: Output) -> ValueType {
+    let source = output
+        .source
+        .and_then(|number| select.sources.get(usize::from(number)));
+    source.map_or(ValueType::Integer, |source| source.reach.kind)
+}
+
+fn overflow() -> Error {
+    Error::Value("the sum exceeds 64 bits".into())
+}
+
+fn real_bytes(value: &[u8]) -> [u8; NUMBER_BYTES] {
+    decode_real(value).to_le_bytes()
+}
+
+fn real(state: &[u8]) -> f64 {
+    f64::from_le_bytes(take(state, 0))
+}
+
+fn add_real(ours: &mut [u8], theirs: &[u8]) {
+    let sum = real(ours) + real(theirs);
+    put(ours, 0, &sum.to_le_bytes());
+}
+
+fn wide_bytes(value: &[u8]) -> [u8; WIDE_BYTES] {
+    i128::from(decode_integer(value)).to_le_bytes()
+}
+
+fn wide(state: &[u8]) -> i128 {
+    i128::from_le_bytes(take(state, 0))
+}
+
+fn add_wide(ours: &mut [u8], theirs: &[u8]) -> Result<()> {
+    let sum = wide(ours).checked_add(wide(theirs)).ok_or_else(overflow)?;
+    put(ours, 0, &sum.to_le_bytes());
+    Ok(())
+}
+
+fn count(state: &[u8], at: usize) -> Result<i64> {
+    i64::try_from(u64::from_le_bytes(take(state, at))).map_err(|_range| overflow())
+}
+
+fn add_count(ours: &mut [u8], theirs: &[u8], at: usize) {
+    let (a, b): ([u8; 8], [u8; 8]) = (take(ours, at), take(theirs, at));
+    let sum = u64::from_le_bytes(a).saturating_add(u64::from_le_bytes(b));
+    put(ours, at, &sum.to_le_bytes());
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "an average is a floating-point number"
+)]
+fn average(kind: ValueType, state: &[u8]) -> Result<f64> {
+    Ok(match kind {
+        ValueType::Real => real(state) / count(state, NUMBER_BYTES)? as f64,
+        _ => wide(state) as f64 / count(state, WIDE_BYTES)? as f64,
+    })
+}

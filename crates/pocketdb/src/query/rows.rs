@@ -1,0 +1,550 @@
+//! The rows of a query: candidates checked, their references followed, their values fetched.
+//!
+//! Work goes in chunks that fit into leased frames, one column at a time, so that every page is
+//! loaded once for a chunk. A result larger than a chunk is fetched table by table, each in the
+//! order of that table's ids, and put back into its own order by sorting.
+
+use crate::arena::Area;
+use crate::bytes::{narrow, part, put, take, u32_at};
+use crate::catalogue::{ID, ID_BYTES, OWN};
+use crate::error::{Error, Result};
+use crate::flash::Nand;
+use crate::limits::{COLUMNS_MAX, TABLES_MAX};
+use crate::list::List;
+use crate::query::condition::Condition;
+use crate::query::select::{Select, Source};
+use crate::query::stream::Candidates;
+use crate::root::SecureStore;
+use crate::seal::PAYLOAD_BYTES;
+use crate::sort::{Repeats, Run, RunWriter, Sorter};
+use crate::store::Store;
+use crate::value::encode_integer;
+
+/// Bytes of a pair by which a chunk is put into the order of a table.
+const PAIR_BYTES: usize = 8;
+
+/// Which ids a row of a chunk carries: the root's, then those of the slots listed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Reached {
+    slots: List<u8, TABLES_MAX>,
+}
+
+impl Reached {
+    /// Adds a slot unless it is there.
+    pub(crate) fn add(&mut self, slot: u8) -> Result<()> {
+        if slot == OWN || self.slots.contains(&slot) {
+            return Ok(());
+        }
+        self.slots.push(slot, "the number of tables")
+    }
+
+    /// Bytes of the ids of a row.
+    fn bytes(&self) -> usize {
+        ID_BYTES * (1 + self.slots.len())
+    }
+
+    /// Where the id of `slot` is among them.
+    fn at(&self, slot: u8) -> Option<usize> {
+        if slot == OWN {
+            return Some(0);
+        }
+        let number = self.slots.iter().position(|&known| known == slot)?;
+        Some(ID_BYTES * (number + 1))
+    }
+}
+
+/// Rows in leased frames: ids and values of each, then the pairs for sorting.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Chunk {
+    area: Area,
+    ids: usize,
+    width: usize,
+    room: usize,
+    count: usize,
+}
+
+impl Chunk {
+    /// A chunk in `area` for rows with so many bytes of ids and of values.
+    pub(crate) fn new(area: Area, ids: usize, values: usize) -> Result<Self> {
+        let width = ids + values;
+        let room = area.bytes() / (width + PAIR_BYTES);
+        if room == 0 {
+            return Err(Error::Limit("the width of a result row"));
+        }
+        Ok(Self {
+            area,
+            ids,
+            width,
+            room,
+            count: 0,
+        })
+    }
+
+    fn at(&self, row: usize) -> usize {
+        row * self.width
+    }
+
+    fn pairs_at(&self) -> usize {
+        self.room * self.width
+    }
+
+    fn id<F: Nand, S: SecureStore>(&self, store: &Store<F, S>, row: usize, at: usize) -> u32 {
+        u32_at(store.arena.area(self.area), self.at(row) + at)
+    }
+
+    fn put<F: Nand, S: SecureStore>(
+        &self,
+        store: &mut Store<F, S>,
+        row: usize,
+        at: usize,
+        bytes: &[u8],
+    ) {
+        put(store.arena.area_mut(self.area), self.at(row) + at, bytes);
+    }
+
+    /// The values of a row.
+    fn values<'s, F: Nand, S: SecureStore>(&self, store: &'s Store<F, S>, row: usize) -> &'s [u8] {
+        let at = self.at(row) + self.ids;
+        part(store.arena.area(self.area), at, self.width - self.ids)
+    }
+}
+
+/// Receives the values of each row, in descending order of ids; false ends the query.
+pub(crate) trait Rows<F: Nand, S: SecureStore> {
+    /// Takes one row.
+    ///
+    /// # Errors
+    /// Whatever ends the statement.
+    fn take(&mut self, store: &mut Store<F, S>, id: u32, values: &[u8]) -> Result<bool>;
+}
+
+impl<F: Nand, S: SecureStore> Store<F, S> {
+    /// Fills `chunk` with the ids of the next rows that fulfil the condition.
+    fn fill(
+        &mut self,
+        table: usize,
+        condition: &Condition<'_>,
+        candidates: &mut Candidates,
+        reached: &Reached,
+        chunk: &mut Chunk,
+        wanted: usize,
+    ) -> Result<()> {
+        chunk.count = 0;
+        while chunk.count < wanted.min(chunk.room) {
+            let from = chunk.count;
+            while chunk.count < wanted.min(chunk.room) {
+                let Some(id) = candidates.next(self)? else {
+                    break;
+                };
+                chunk.put(self, chunk.count, 0, &id.to_le_bytes());
+                chunk.count += 1;
+            }
+            if chunk.count == from {
+                return Ok(());
+            }
+            for (number, slot) in reached.slots.iter().enumerate() {
+                for row in from..chunk.count {
+                    let id = chunk.id(self, row, 0);
+                    let found = self.join_id(table, id, usize::from(*slot))?;
+                    chunk.put(self, row, ID_BYTES * (number + 1), &found.to_le_bytes());
+                }
+            }
+            self.sift(table, condition, candidates.exact, reached, chunk, from)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the rows from `from` on that are not deleted and fulfil the condition.
+    fn sift(
+        &mut self,
+        table: usize,
+        condition: &Condition<'_>,
+        exact: bool,
+        reached: &Reached,
+        chunk: &mut Chunk,
+        from: usize,
+    ) -> Result<()> {
+        let mut kept = from;
+        let placed = self.placed(table);
+        for row in from..chunk.count {
+            let id = chunk.id(self, row, 0);
+            if self.is_deleted_in(table, reached, chunk, row)? {
+                continue;
+            }
+            if let Some(root) = condition.root.filter(|_| !exact || id > placed) {
+                let copy = *chunk;
+                let mut ids = |store: &mut Self, slot: u8| match reached.at(slot) {
+                    Some(at) => Ok(copy.id(store, row, at)),
+                    None => store.join_id(table, id, usize::from(slot)),
+                };
+                if !self.fulfils(condition, root, &mut ids)? {
+                    continue;
+                }
+            }
+            if kept != row {
+                let (from, to) = (chunk.at(row), chunk.at(kept));
+                self.arena
+                    .copy_within((chunk.area, from), (chunk.area, to), chunk.ids);
+            }
+            kept += 1;
+        }
+        chunk.count = kept;
+        Ok(())
+    }
+
+    fn is_deleted_in(
+        &mut self,
+        table: usize,
+        reached: &Reached,
+        chunk: &Chunk,
+        row: usize,
+    ) -> Result<bool> {
+        if !self.summary.any_deletes() {
+            return Ok(false);
+        }
+        let id = chunk.id(self, row, 0);
+        if self.is_named_deleted(table, id)? {
+            return Ok(true);
+        }
+        for number in 0..self.catalogue.slots_of(table).len() {
+            let slot = self.catalogue.slots_of(table).get(number).copied();
+            let target = slot.map_or(0, |slot| usize::from(slot.table));
+            if !self.summary.has_deletes(target) {
+                continue;
+            }
+            let found = match u8::try_from(number).ok().and_then(|slot| reached.at(slot)) {
+                Some(at) => chunk.id(self, row, at),
+                None => self.join_id(table, id, number)?,
+            };
+            if self.is_named_deleted(target, found)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The slots whose ids the rows of a query need.
+    fn reached(&self, select: &Select<'_>, candidates: &Candidates) -> Result<Reached> {
+        let mut reached = Reached::default();
+        for source in select.sources.iter() {
+            reached.add(source.reach.slot)?;
+        }
+        if !candidates.exact {
+            for test in select.condition.tests.iter() {
+                reached.add(test.reach.slot)?;
+            }
+        }
+        for (number, slot) in (0u8..).zip(self.catalogue.slots_of(select.table)) {
+            if self.summary.has_deletes(usize::from(slot.table)) {
+                reached.add(number)?;
+            }
+        }
+        Ok(reached)
+    }
+
+    /// Gives the values of every row that fulfils the condition to `rows`, in chunks in `area`.
+    ///
+    /// No more than `wanted` rows are looked for.
+    pub(crate) fn rows_of(
+        &mut self,
+        select: &Select<'_>,
+        candidates: &mut Candidates,
+        area: Area,
+        wanted: usize,
+        rows: &mut impl Rows<F, S>,
+    ) -> Result<()> {
+        let reached = self.reached(select, candidates)?;
+        let mut chunk = Chunk::new(area, reached.bytes(), select.row_bytes)?;
+        let condition = &select.condition;
+        self.fill(
+            select.table,
+            condition,
+            candidates,
+            &reached,
+            &mut chunk,
+            wanted,
+        )?;
+        let complete = chunk.count < chunk.room || chunk.count == wanted;
+        if complete {
+            self.fetch_chunk(select, &reached, &chunk)?;
+            self.give(&chunk, rows)?;
+            return Ok(());
+        }
+        if select
+            .sources
+            .iter()
+            .all(|source| source.reach.slot == OWN || source.reach.column == ID)
+        {
+            // Everything is fetched in the order of the rows anyway.
+            while chunk.count > 0 {
+                self.fetch_chunk(select, &reached, &chunk)?;
+                if !self.give(&chunk, rows)? {
+                    return Ok(());
+                }
+                self.fill(
+                    select.table,
+                    condition,
+                    candidates,
+                    &reached,
+                    &mut chunk,
+                    usize::MAX,
+                )?;
+            }
+            return Ok(());
+        }
+        let mut writer = RunWriter::begin(self, reached.bytes())?;
+        while chunk.count > 0 {
+            for row in 0..chunk.count {
+                writer.copy(self, area, chunk.at(row))?;
+            }
+            self.fill(
+                select.table,
+                condition,
+                candidates,
+                &reached,
+                &mut chunk,
+                usize::MAX,
+            )?;
+        }
+        let list = writer.finish(self)?;
+        // The chunk's frames serve the sorting meanwhile.
+        self.arena.release(area);
+        let mut columns: List<Run, TABLES_MAX> = List::new();
+        for &slot in reached.slots.iter() {
+            let run = self.column_run(select, &reached, slot, list)?;
+            columns.push(run, "the number of tables")?;
+        }
+        let again = self.arena.lease(area.frames())?;
+        debug_assert_eq!(again, area, "the same frames come back");
+        self.rows_of_list(select, &reached, &mut chunk, list, &mut columns, rows)
+    }
+
+    /// Gives the rows of `ids`, whose values of other tables are in `columns`.
+    fn rows_of_list(
+        &mut self,
+        select: &Select<'_>,
+        reached: &Reached,
+        chunk: &mut Chunk,
+        mut ids: Run,
+        columns: &mut [Run],
+        rows: &mut impl Rows<F, S>,
+    ) -> Result<()> {
+        loop {
+            chunk.count = 0;
+            while chunk.count < chunk.room {
+                let mut record = [0u8; ID_BYTES * (TABLES_MAX + 1)];
+                let record = record.get_mut(..chunk.ids).unwrap_or(&mut []);
+                if !ids.next(self, record)? {
+                    break;
+                }
+                chunk.put(self, chunk.count, 0, record);
+                chunk.count += 1;
+            }
+            if chunk.count == 0 {
+                return Ok(());
+            }
+            self.fetch_slot(select, reached, chunk, OWN)?;
+            for (&slot, run) in reached.slots.iter().zip(columns.iter_mut()) {
+                self.take_column(select, reached, chunk, slot, run)?;
+            }
+            if !self.give(chunk, rows)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The values that a query needs of the table in `slot`, one record for each row of `list`.
+    fn column_run(
+        &mut self,
+        select: &Select<'_>,
+        reached: &Reached,
+        slot: u8,
+        mut list: Run,
+    ) -> Result<Run> {
+        let width = stored_bytes(select, slot);
+        let at = reached.at(slot).unwrap_or(0);
+        if width == 0 {
+            return Ok(Run::default());
+        }
+        let frames = (self.arena.spare().saturating_sub(4) / 2).max(1);
+        let outer = self.arena.lease(frames.min(self.arena.spare()))?;
+        let mut by_id = Sorter::new(PAIR_BYTES, outer, Repeats::Keep)?;
+        let mut record = [0u8; ID_BYTES * (TABLES_MAX + 1)];
+        let record = record.get_mut(..reached.bytes()).unwrap_or(&mut []);
+        let mut rank = 0u32;
+        while list.next(self, record)? {
+            let mut pair = [0u8; PAIR_BYTES];
+            put(&mut pair, 0, &u32_at(record, at).to_be_bytes());
+            put(&mut pair, 4, &rank.to_be_bytes());
+            by_id.push(self, &pair)?;
+            rank += 1;
+        }
+        let mut by_id = by_id.finish(self)?;
+        let inner = self.arena.lease(frames.min(self.arena.spare()))?;
+        let mut by_rank = Sorter::new(4 + width, inner, Repeats::Keep)?;
+        let mut pair = [0u8; PAIR_BYTES];
+        let mut bytes = [0u8; PAYLOAD_BYTES];
+        let entry = bytes
+            .get_mut(..4 + width)
+            .ok_or(Error::Limit("the width of a result row"))?;
+        while by_id.next(self, &mut pair)? {
+            let id = u32::from_be_bytes(take(&pair, 0));
+            put(entry, 0, part(&pair, 4, 4));
+            self.fetch_stored(select, slot, id, entry.get_mut(4..).unwrap_or(&mut []))?;
+            by_rank.push(self, entry)?;
+        }
+        let mut by_rank = by_rank.finish(self)?;
+        let mut writer = RunWriter::begin(self, width)?;
+        while by_rank.next(self, entry)? {
+            writer.put(self, entry.get(4..).unwrap_or(&[]))?;
+        }
+        let run = writer.finish(self)?;
+        self.arena.release(inner);
+        self.arena.release(outer);
+        Ok(run)
+    }
+
+    /// Copies the values of all stored sources of one table, one behind the other.
+    fn fetch_stored(
+        &mut self,
+        select: &Select<'_>,
+        slot: u8,
+        id: u32,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let mut at = 0;
+        for source in select
+            .sources
+            .iter()
+            .filter(|source| is_stored(**source, slot))
+        {
+            let end = at + usize::from(source.reach.width);
+            let value = out.get_mut(at..end).unwrap_or(&mut []);
+            self.fetch_value(source.reach, id, value)?;
+            at = end;
+        }
+        Ok(())
+    }
+
+    /// Puts the next values of a column run into the rows of a chunk.
+    fn take_column(
+        &mut self,
+        select: &Select<'_>,
+        reached: &Reached,
+        chunk: &Chunk,
+        slot: u8,
+        run: &mut Run,
+    ) -> Result<()> {
+        let width = stored_bytes(select, slot);
+        let id_at = reached.at(slot).unwrap_or(0);
+        for row in 0..chunk.count {
+            let mut bytes = [0u8; PAYLOAD_BYTES];
+            let record = bytes.get_mut(..width).unwrap_or(&mut []);
+            if width > 0 {
+                run.next(self, record)?;
+            }
+            let id = chunk.id(self, row, id_at);
+            let mut at = 0;
+            for source in select
+                .sources
+                .iter()
+                .filter(|source| source.reach.slot == slot)
+            {
+                let place = chunk.ids + usize::from(source.at);
+                if source.reach.column == ID {
+                    chunk.put(self, row, place, &encode_integer(i64::from(id)));
+                } else {
+                    let bytes = usize::from(source.reach.width);
+                    chunk.put(self, row, place, part(record, at, bytes));
+                    at += bytes;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Fetches all values of a chunk.
+    fn fetch_chunk(&mut self, select: &Select<'_>, reached: &Reached, chunk: &Chunk) -> Result<()> {
+        self.fetch_slot(select, reached, chunk, OWN)?;
+        for &slot in reached.slots.iter() {
+            self.fetch_slot(select, reached, chunk, slot)?;
+        }
+        Ok(())
+    }
+
+    /// Fetches the values of one table for a chunk, in the order of that table's ids.
+    fn fetch_slot(
+        &mut self,
+        select: &Select<'_>,
+        reached: &Reached,
+        chunk: &Chunk,
+        slot: u8,
+    ) -> Result<()> {
+        let mut sources: List<u8, COLUMNS_MAX> = List::new();
+        for (number, source) in (0u8..).zip(select.sources.iter()) {
+            if source.reach.slot == slot {
+                sources.push(number, "the number of columns of a query")?;
+            }
+        }
+        let id_at = reached.at(slot).unwrap_or(0);
+        if sources.is_empty() {
+            return Ok(());
+        }
+        for row in 0..chunk.count {
+            let at = chunk.pairs_at() + row * PAIR_BYTES;
+            let id = chunk.id(self, row, id_at);
+            let area = self.arena.area_mut(chunk.area);
+            put(area, at, &id.to_be_bytes());
+            put(area, at + 4, &narrow(row).to_be_bytes());
+        }
+        let pairs = chunk.pairs_at()..chunk.pairs_at() + chunk.count * PAIR_BYTES;
+        let area = self.arena.area_mut(chunk.area);
+        let pairs = area.get_mut(pairs).unwrap_or(&mut []);
+        pairs.as_chunks_mut::<PAIR_BYTES>().0.sort_unstable();
+        for &number in sources.iter() {
+            let Some(source) = select.sources.get(usize::from(number)).copied() else {
+                continue;
+            };
+            for rank in 0..chunk.count {
+                let at = chunk.pairs_at() + rank * PAIR_BYTES;
+                let pair: [u8; PAIR_BYTES] = take(self.arena.area(chunk.area), at);
+                let id = u32::from_be_bytes(take(&pair, 0));
+                let row = u32::from_be_bytes(take(&pair, 4)) as usize;
+                let mut bytes = [0u8; PAYLOAD_BYTES];
+                let width = usize::from(source.reach.width);
+                let value = bytes.get_mut(..width).unwrap_or(&mut []);
+                self.fetch_value(source.reach, id, value)?;
+                chunk.put(self, row, chunk.ids + usize::from(source.at), value);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the rows of a chunk away; false when no more are wanted.
+    fn give(&mut self, chunk: &Chunk, rows: &mut impl Rows<F, S>) -> Result<bool> {
+        for row in 0..chunk.count {
+            let mut bytes = [0u8; PAYLOAD_BYTES];
+            let values = bytes.get_mut(..chunk.width - chunk.ids).unwrap_or(&mut []);
+            values.copy_from_slice(chunk.values(self, row));
+            let id = chunk.id(self, row, 0);
+            if !rows.take(self, id, values)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Whether a source is a stored value of the table in `slot`.
+fn is_stored(source: Source, slot: u8) -> bool {
+    source.reach.slot == slot && source.reach.column != ID
+}
+
+/// Bytes of the stored values that a query needs of the table in `slot`.
+fn stored_bytes(select: &Select<'_>, slot: u8) -> usize {
+    let stored = select
+        .sources
+        .iter()
+        .filter(|source| is_stored(**source, slot));
+    stored.map(|source| usize::from(source.reach.width)).sum()
+}

@@ -1,0 +1,186 @@
+//! What a query shows, bound to the catalogue: columns to read, what is made of them, in which order.
+
+use crate::bytes::part;
+use crate::limits::{KEYS_MAX, OUTPUTS_MAX};
+use crate::list::List;
+use crate::query::condition::{Condition, Reach};
+use crate::value::{NUMBER_BYTES, Value, ValueType, decode, decode_integer};
+
+/// What is made of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Function {
+    /// Its value.
+    #[default]
+    Value,
+    Count,
+    Sum,
+    Minimum,
+    Maximum,
+    Average,
+}
+
+/// A column that is read for every row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Source {
+    pub(crate) reach: Reach,
+    /// Where its value begins among the values of a row.
+    pub(crate) at: u16,
+}
+
+/// A column of the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Output {
+    pub(crate) function: Function,
+    /// The source it is made of; nothing for `COUNT(*)`.
+    pub(crate) source: Option<u8>,
+    pub(crate) kind: ValueType,
+    /// Where its value begins in a row of the result, and its bytes.
+    pub(crate) at: u16,
+    pub(crate) width: u16,
+}
+
+/// A column of the result to order by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Key {
+    pub(crate) output: u8,
+    pub(crate) descending: bool,
+}
+
+/// A bound query.
+#[derive(Debug, Default)]
+pub(crate) struct Select<'a> {
+    /// The table that references all others of the query.
+    pub(crate) table: usize,
+    pub(crate) condition: Condition<'a>,
+    pub(crate) sources: List<Source, OUTPUTS_MAX>,
+    /// Bytes of the values of a row.
+    pub(crate) row_bytes: usize,
+    pub(crate) outputs: List<Output, OUTPUTS_MAX>,
+    /// Outputs that are shown; the others are for ordering.
+    pub(crate) shown: usize,
+    /// Bytes of a row of the result.
+    pub(crate) output_bytes: usize,
+    /// Sources that make the groups.
+    pub(crate) groups: List<u8, KEYS_MAX>,
+    /// Whether the result has one row for each group.
+    pub(crate) grouped: bool,
+    pub(crate) order: List<Key, KEYS_MAX>,
+    pub(crate) distinct: bool,
+    pub(crate) limit: Option<u64>,
+    pub(crate) offset: u64,
+}
+
+impl Select<'_> {
+    /// Adds a source unless it is there; returns its number.
+    pub(crate) fn add_source(&mut self, reach: Reach) -> crate::error::Result<u8> {
+        let known = self.sources.iter().position(|source| source.reach == reach);
+        let number = if let Some(number) = known {
+            number
+        } else {
+            let at = u16::try_from(self.row_bytes).unwrap_or(u16::MAX);
+            self.sources
+                .push(Source { reach, at }, "the number of columns of a query")?;
+            self.row_bytes += usize::from(reach.width);
+            self.sources.len() - 1
+        };
+        Ok(u8::try_from(number).unwrap_or(u8::MAX))
+    }
+
+    /// Adds an output and returns its number.
+    pub(crate) fn add_output(
+        &mut self,
+        function: Function,
+        source: Option<u8>,
+    ) -> crate::error::Result<u8> {
+        let (mut kind, mut width) = (ValueType::Integer, NUMBER_BYTES);
+        if let Some(found) = source.and_then(|number| self.sources.get(usize::from(number))) {
+            if !matches!(function, Function::Count) {
+                kind = found.reach.kind;
+                width = usize::from(found.reach.width);
+            }
+            if function == Function::Average {
+                (kind, width) = (ValueType::Real, NUMBER_BYTES);
+            }
+        }
+        let output = Output {
+            function,
+            source,
+            kind,
+            at: u16::try_from(self.output_bytes).unwrap_or(u16::MAX),
+            width: u16::try_from(width).unwrap_or(u16::MAX),
+        };
+        self.outputs
+            .push(output, "the number of columns of a query")?;
+        self.output_bytes += width;
+        Ok(u8::try_from(self.outputs.len() - 1).unwrap_or(u8::MAX))
+    }
+
+    /// The value of a source among the values of a row.
+    pub(crate) fn source_bytes<'r>(&self, number: u8, row: &'r [u8]) -> &'r [u8] {
+        self.sources.get(usize::from(number)).map_or(&[], |source| {
+            part(row, usize::from(source.at), usize::from(source.reach.width))
+        })
+    }
+}
+
+/// A row of a result.
+#[derive(Debug, Clone, Copy)]
+pub struct Row<'a> {
+    pub(crate) outputs: &'a [Output],
+    pub(crate) bytes: &'a [u8],
+    /// Whether this is the row of aggregates over nothing.
+    pub(crate) empty: bool,
+}
+
+impl<'a> Row<'a> {
+    /// Columns of the row.
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "no result has rows without columns"
+    )]
+    pub fn len(&self) -> usize {
+        self.outputs.len()
+    }
+
+    /// The value of column `number`, counted from zero; NULL beyond the last.
+    pub fn value(&self, number: usize) -> Value<'a> {
+        let Some(output) = self.outputs.get(number) else {
+            return Value::Null;
+        };
+        let bytes = part(
+            self.bytes,
+            usize::from(output.at),
+            usize::from(output.width),
+        );
+        if self.empty && output.function != Function::Count {
+            return Value::Null;
+        }
+        match output.function {
+            Function::Count => Value::Integer(decode_integer(bytes)),
+            _ => decode(output.kind, bytes),
+        }
+    }
+}
+
+/// Receives the rows of a result.
+pub trait Sink {
+    /// The names and types of the columns, before any row.
+    ///
+    /// # Errors
+    /// The receiver's own, to end the statement.
+    fn begin(&mut self, columns: &[Heading<'_>]) -> crate::error::Result<()>;
+    /// One row.
+    ///
+    /// # Errors
+    /// The receiver's own, to end the statement.
+    fn row(&mut self, row: &Row<'_>) -> crate::error::Result<()>;
+}
+
+/// Name and type of a column of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Heading<'a> {
+    /// The alias, or the column's name, or the function.
+    pub name: &'a str,
+    /// The type of its values.
+    pub kind: ValueType,
+}

@@ -1,0 +1,390 @@
+//! Candidates of a condition: descending ids of the root table, merged from indexes and lists.
+//!
+//! A stream never lacks a row that fulfils its test; it may have rows that do not, because a value
+//! was updated or the row still waits in the buffer. Whoever reads it checks those again.
+
+use crate::catalogue::{ID, OWN};
+use crate::error::{Error, Result};
+use crate::flash::Nand;
+use crate::index::{Cursor, number_of, trimmed};
+use crate::limits::STREAMS_MAX;
+use crate::list::List;
+use crate::query::condition::{Comparison, Condition, Node, Test};
+use crate::root::SecureStore;
+use crate::seal::KeyHash;
+use crate::sort::{Repeats, Run, RunWriter, Sorter, ascending, descending};
+use crate::store::Store;
+use crate::value::{Value, encode};
+
+/// Values of an `IN` list that get a stream each; longer lists are checked row by row.
+const AMONG_MAX: usize = 8;
+/// Frames for sorting the rows that updates add.
+const SORT_FRAMES: usize = 2;
+
+/// Ids from one index: first every waiting row, then those in units.
+#[derive(Debug, Clone, Copy)]
+struct FromIndex {
+    number: u16,
+    table: u8,
+    hash: KeyHash,
+    below: u32,
+    cursor: Option<Cursor>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+enum Source {
+    #[default]
+    Nothing,
+    Index(FromIndex),
+    /// A sorted list of ids in the temporary log.
+    Listed(Run),
+    One(u32),
+}
+
+/// A source with its next id.
+#[derive(Debug, Clone, Copy, Default)]
+struct Stream {
+    source: Source,
+    /// The next id, once it was read.
+    head: Option<u32>,
+    started: bool,
+}
+
+/// A node of the tree of streams.
+#[derive(Debug, Clone, Copy, Default)]
+enum Branch {
+    /// Every id.
+    #[default]
+    Every,
+    Stream(u8),
+    And(u8, u8),
+    Or(u8, u8),
+}
+
+/// The candidates of a condition.
+#[derive(Debug, Default)]
+pub(crate) struct Candidates {
+    streams: List<Stream, STREAMS_MAX>,
+    branches: List<Branch, { 2 * STREAMS_MAX }>,
+    root: u8,
+    /// The highest id not returned yet.
+    bound: u32,
+    /// Whether a candidate that is in a unit fulfils the condition for sure.
+    pub(crate) exact: bool,
+    /// Tests that an index answers, one bit each, for EXPLAIN.
+    pub(crate) answered: u32,
+}
+
+impl Candidates {
+    fn add(&mut self, branch: Branch) -> Result<u8> {
+        self.branches.push(branch, "the length of a condition")?;
+        Ok(u8::try_from(self.branches.len() - 1).unwrap_or(u8::MAX))
+    }
+
+    fn add_stream(&mut self, source: Source) -> Result<u8> {
+        let stream = Stream {
+            source,
+            ..Stream::default()
+        };
+        self.streams.push(stream, "the length of a condition")?;
+        let number = u8::try_from(self.streams.len() - 1).unwrap_or(u8::MAX);
+        self.add(Branch::Stream(number))
+    }
+
+    fn branch(&self, number: u8) -> Branch {
+        self.branches
+            .get(usize::from(number))
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// The next candidate below those before.
+    pub(crate) fn next<F: Nand, S: SecureStore>(
+        &mut self,
+        store: &mut Store<F, S>,
+    ) -> Result<Option<u32>> {
+        if self.bound == 0 {
+            return Ok(None);
+        }
+        let found = self.at_most(store, self.root, self.bound)?;
+        self.bound = found.map_or(0, |id| id - 1);
+        Ok(found)
+    }
+
+    /// The largest id of a branch that does not exceed `bound`.
+    fn at_most<F: Nand, S: SecureStore>(
+        &mut self,
+        store: &mut Store<F, S>,
+        branch: u8,
+        bound: u32,
+    ) -> Result<Option<u32>> {
+        match self.branch(branch) {
+            Branch::Every => Ok((bound > 0).then_some(bound)),
+            Branch::Stream(number) => {
+                let Some(stream) = self.streams.get_mut(usize::from(number)) else {
+                    return Ok(None);
+                };
+                while !stream.started || stream.head.is_some_and(|id| id > bound) {
+                    stream.head = store.next_of(&mut stream.source)?;
+                    stream.started = true;
+                }
+                Ok(stream.head)
+            }
+            Branch::Or(a, b) => {
+                let first = self.at_most(store, a, bound)?;
+                Ok(first.max(self.at_most(store, b, bound)?))
+            }
+            Branch::And(a, b) => {
+                let mut bound = bound;
+                loop {
+                    let Some(first) = self.at_most(store, a, bound)? else {
+                        return Ok(None);
+                    };
+                    match self.at_most(store, b, first)? {
+                        Some(second) if second == first => return Ok(Some(first)),
+                        Some(second) => bound = second,
+                        None => return Ok(None),
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<F: Nand, S: SecureStore> Store<F, S> {
+    /// Plans how the candidates for `condition` on rows of `table` are found.
+    pub(crate) fn candidates(
+        &mut self,
+        table: usize,
+        condition: &Condition<'_>,
+    ) -> Result<Candidates> {
+        let mut candidates = Candidates {
+            bound: self.count(table),
+            exact: true,
+            ..Candidates::default()
+        };
+        candidates.root = match condition.root {
+            Some(root) => self.branch_of(table, condition, root, &mut candidates)?,
+            None => candidates.add(Branch::Every)?,
+        };
+        Ok(candidates)
+    }
+
+    fn branch_of(
+        &mut self,
+        table: usize,
+        condition: &Condition<'_>,
+        node: u16,
+        candidates: &mut Candidates,
+    ) -> Result<u8> {
+        match condition.node(node) {
+            Node::Always => candidates.add(Branch::Every),
+            Node::Test(number) => {
+                let branch = self.branch_of_test(table, condition, number, candidates)?;
+                if matches!(candidates.branch(branch), Branch::Every) {
+                    candidates.exact = false;
+                } else if u32::from(number) < u32::BITS {
+                    candidates.answered |= 1 << number;
+                }
+                Ok(branch)
+            }
+            Node::And(a, b) => {
+                let first = self.branch_of(table, condition, a, candidates)?;
+                let second = self.branch_of(table, condition, b, candidates)?;
+                match (candidates.branch(first), candidates.branch(second)) {
+                    (Branch::Every, _) => Ok(second),
+                    (_, Branch::Every) => Ok(first),
+                    _ => candidates.add(Branch::And(first, second)),
+                }
+            }
+            Node::Or(a, b) => {
+                let first = self.branch_of(table, condition, a, candidates)?;
+                let second = self.branch_of(table, condition, b, candidates)?;
+                match (candidates.branch(first), candidates.branch(second)) {
+                    (Branch::Every, _) => Ok(first),
+                    (_, Branch::Every) => Ok(second),
+                    _ => candidates.add(Branch::Or(first, second)),
+                }
+            }
+        }
+    }
+
+    fn branch_of_test(
+        &mut self,
+        table: usize,
+        condition: &Condition<'_>,
+        number: u16,
+        candidates: &mut Candidates,
+    ) -> Result<u8> {
+        let test = condition.test(number);
+        let values = condition.values_of(&test);
+        let wanted = match test.comparison {
+            Comparison::Equal => 1,
+            Comparison::Among => values.len(),
+            _ => return candidates.add(Branch::Every),
+        };
+        let index = self
+            .catalogue
+            .find_index(table, test.reach.slot, test.reach.column);
+        let own_id = test.reach.slot == OWN && test.reach.column == ID;
+        if (index.is_none() && !own_id) || wanted > AMONG_MAX {
+            return candidates.add(Branch::Every);
+        }
+        let mut branch = None;
+        for value in values.iter().take(wanted) {
+            let next = self.branch_of_value(table, &test, index, value, candidates)?;
+            branch = match branch {
+                Some(before) => Some(candidates.add(Branch::Or(before, next))?),
+                None => Some(next),
+            };
+        }
+        match branch {
+            Some(branch) => Ok(branch),
+            None => candidates.add_stream(Source::Nothing),
+        }
+    }
+
+    /// The rows that lead to `value`, and those that an update led there.
+    fn branch_of_value(
+        &mut self,
+        table: usize,
+        test: &Test,
+        index: Option<usize>,
+        value: &Value<'_>,
+        candidates: &mut Candidates,
+    ) -> Result<u8> {
+        let id_of = |value: &Value<'_>| match value {
+            Value::Integer(number) => u32::try_from(*number).ok(),
+            _ => None,
+        };
+        let Some(index) = index else {
+            let source = id_of(value).map_or(Source::Nothing, Source::One);
+            return candidates.add_stream(source);
+        };
+        let mut key = [0u8; crate::limits::KEY_BYTES_MAX];
+        let width = usize::from(test.reach.width);
+        let key = key.get_mut(..width).unwrap_or(&mut []);
+        if test.reach.column == ID {
+            let Some(id) = id_of(value) else {
+                return candidates.add_stream(Source::Nothing);
+            };
+            let stream = self.index_source(index, &id.to_le_bytes())?;
+            return candidates.add_stream(stream);
+        }
+        // What the column could never hold is nowhere.
+        if encode(value, key).is_err() {
+            return candidates.add_stream(Source::Nothing);
+        }
+        let stream = self.index_source(index, key)?;
+        let branch = candidates.add_stream(stream)?;
+        if !self.summary.has_updates(usize::from(test.reach.table)) {
+            return Ok(branch);
+        }
+        candidates.exact = false;
+        match self.rows_updated_to(table, test, key)? {
+            Some(added) => {
+                let added = candidates.add_stream(Source::Listed(added))?;
+                candidates.add(Branch::Or(branch, added))
+            }
+            None => Ok(branch),
+        }
+    }
+
+    fn index_source(&mut self, index: usize, key: &[u8]) -> Result<Source> {
+        let entry = self.catalogue.index(index)?;
+        let table = usize::from(entry.table);
+        Ok(Source::Index(FromIndex {
+            number: number_of(index),
+            table: entry.table,
+            hash: self.seal.hash(number_of(index), trimmed(key)),
+            below: self.count(table).saturating_add(1),
+            cursor: None,
+        }))
+    }
+
+    /// The rows of `table` that lead to a row which an update gave the value `key`, sorted.
+    fn rows_updated_to(&mut self, table: usize, test: &Test, key: &[u8]) -> Result<Option<Run>> {
+        let (target, column) = (
+            usize::from(test.reach.table),
+            usize::from(test.reach.column),
+        );
+        let mut updates = self.updates_to(target, column, key)?;
+        let area = self.arena.lease(SORT_FRAMES.min(self.arena.spare()))?;
+        let mut sorter = Sorter::new(4, area, Repeats::Drop(4))?;
+        while let Some(update) = self.next_found(&mut updates)? {
+            if let Some(id) = self.updated_row(update, target, column)? {
+                self.push_leading_to(table, test.reach.slot, id, &mut sorter)?;
+            }
+        }
+        let run = self.list_of(sorter)?;
+        self.arena.release(area);
+        Ok(run)
+    }
+
+    /// Adds the rows of `table` that lead to the row `id` of the table in `slot`.
+    fn push_leading_to(
+        &mut self,
+        table: usize,
+        slot: u8,
+        id: u32,
+        sorter: &mut Sorter<Repeats>,
+    ) -> Result<()> {
+        if slot == OWN {
+            return sorter.push(self, &descending(id));
+        }
+        let missing = Error::Limit("the number of indexes");
+        let index = self.catalogue.find_index(table, slot, ID).ok_or(missing)?;
+        let mut source = self.index_source(index, &id.to_le_bytes())?;
+        while let Some(found) = self.next_of(&mut source)? {
+            sorter.push(self, &descending(found))?;
+        }
+        Ok(())
+    }
+
+    /// Writes what was sorted to a list; nothing when there was nothing.
+    fn list_of(&mut self, sorter: Sorter<Repeats>) -> Result<Option<Run>> {
+        if sorter.pushed == 0 {
+            return Ok(None);
+        }
+        let mut sorted = sorter.finish(self)?;
+        let mut writer = RunWriter::begin(self, 4)?;
+        let mut record = [0u8; 4];
+        while sorted.next(self, &mut record)? {
+            writer.put(self, &record)?;
+        }
+        writer.finish(self).map(Some)
+    }
+
+    /// The next id of a source.
+    fn next_of(&mut self, source: &mut Source) -> Result<Option<u32>> {
+        match source {
+            Source::Nothing => Ok(None),
+            Source::One(id) => {
+                let found = *id;
+                *source = Source::Nothing;
+                Ok((found > 0).then_some(found))
+            }
+            Source::Listed(run) => {
+                let mut record = [0u8; 4];
+                let found = run.next(self, &mut record)?;
+                Ok(found.then(|| ascending(&record)))
+            }
+            Source::Index(from) => self.next_from_index(from),
+        }
+    }
+
+    fn next_from_index(&mut self, from: &mut FromIndex) -> Result<Option<u32>> {
+        let cursor = if let Some(cursor) = &mut from.cursor {
+            cursor
+        } else {
+            let id = from.below - 1;
+            if id > self.placed(usize::from(from.table)) {
+                from.below = id;
+                return Ok(Some(id));
+            }
+            let cursor = self.cursor(usize::from(from.number), from.hash, id)?;
+            from.cursor.insert(cursor)
+        };
+        self.advance(cursor)
+    }
+}

@@ -1,0 +1,381 @@
+//! `INSERT`, `UPDATE` and `DELETE`.
+
+use crate::arena::Area;
+use crate::buffer::ROW_FIT_BYTES;
+use crate::bytes::{put, take};
+use crate::catalogue::{Column, ID, Kind, OWN};
+use crate::error::{Error, Result};
+use crate::flash::Nand;
+use crate::limits::{COLUMNS_MAX, KEY_BYTES_MAX, TABLES_MAX, VALUES_MAX};
+use crate::list::List;
+use crate::query::rows::Rows;
+use crate::query::select::Select;
+use crate::root::SecureStore;
+use crate::sort::{Run, RunWriter};
+use crate::sql::parser::Parser;
+use crate::store::Store;
+use crate::value::{Value, ValueType, encode};
+
+/// A change that a statement asks for.
+#[derive(Debug)]
+pub(crate) struct Change<'a> {
+    /// Which rows: the table and the condition.
+    pub(crate) select: Select<'a>,
+    /// The columns that get new values; none for a delete.
+    pub(crate) columns: List<(u8, Value<'a>), COLUMNS_MAX>,
+}
+
+/// Rows to insert.
+#[derive(Debug)]
+pub(crate) struct Insertion<'a> {
+    pub(crate) table: usize,
+    /// The columns whose values are given, in their order.
+    pub(crate) columns: List<u8, COLUMNS_MAX>,
+    /// The values, row by row.
+    pub(crate) values: List<Value<'a>, VALUES_MAX>,
+}
+
+impl<'a> Parser<'a, '_> {
+    /// Reads an `INSERT`, its first word passed already.
+    pub(crate) fn insertion(&mut self) -> Result<Insertion<'a>> {
+        self.refuse(&["OR"])?;
+        self.expect("INTO")?;
+        let table = self.table()?;
+        let mut insertion = Insertion {
+            table,
+            columns: List::new(),
+            values: List::new(),
+        };
+        self.inserted_columns(&mut insertion)?;
+        self.refuse(&["SELECT", "DEFAULT"])?;
+        self.expect("VALUES")?;
+        loop {
+            self.expect("(")?;
+            for (number, &column) in insertion.columns.iter().enumerate() {
+                if number > 0 {
+                    self.expect(",")?;
+                }
+                let value = self.inserted_value(table, usize::from(column))?;
+                insertion
+                    .values
+                    .push(value, "the number of values of a statement")?;
+            }
+            self.expect(")")?;
+            if !self.pass(",")? {
+                break;
+            }
+        }
+        self.refuse(&["ON"])?;
+        self.end()?;
+        Ok(insertion)
+    }
+
+    fn inserted_columns(&mut self, insertion: &mut Insertion<'a>) -> Result<()> {
+        let what = "the number of columns";
+        let table = insertion.table;
+        if !self.pass("(")? {
+            for (number, _) in (0u8..).zip(self.catalogue.columns_of(table)) {
+                insertion.columns.push(number, what)?;
+            }
+            return Ok(());
+        }
+        loop {
+            let at = self.tokens.at;
+            let name = self.name()?;
+            let error = |what| Error::Sql { at, what };
+            let unknown = || error(alloc::format!("there is no column {name}"));
+            let column = self.catalogue.column(table, name).ok_or_else(unknown)?;
+            let column = u8::try_from(column).unwrap_or(u8::MAX);
+            if insertion.columns.contains(&column) {
+                return Err(error(alloc::format!("{name} is given twice")));
+            }
+            insertion.columns.push(column, what)?;
+            if !self.pass(",")? {
+                break;
+            }
+        }
+        let columns = self.catalogue.columns_of(table);
+        for (number, column) in (0u8..).zip(columns) {
+            if column.kind != Kind::Position && !insertion.columns.contains(&number) {
+                let name = self.catalogue.column_name(table, usize::from(number));
+                return Err(self.tokens.error(alloc::format!("{name} has no value")));
+            }
+        }
+        self.expect(")")
+    }
+
+    fn inserted_value(&mut self, table: usize, column: usize) -> Result<Value<'a>> {
+        let entry = self.catalogue.column_at(table, column)?;
+        if entry.kind == Kind::Position && self.pass("NULL")? {
+            return Ok(Value::Null);
+        }
+        self.value_of(self.shown_type(&entry)?)
+    }
+
+    /// The type of the values that a column shows: a reference shows the key it refers to.
+    fn shown_type(&self, column: &Column) -> Result<ValueType> {
+        if column.kind != Kind::Reference || column.key == ID {
+            return Ok(ValueType::of(column.kind));
+        }
+        let key = self
+            .catalogue
+            .column_at(usize::from(column.target), usize::from(column.key))?;
+        Ok(ValueType::of(key.kind))
+    }
+
+    /// Reads an `UPDATE`, its first word passed already.
+    pub(crate) fn update(&mut self) -> Result<Change<'a>> {
+        self.refuse(&["OR"])?;
+        let mut change = Change {
+            select: Select::default(),
+            columns: List::new(),
+        };
+        let table = self.bind_one(&mut change.select)?;
+        self.expect("SET")?;
+        loop {
+            let at = self.tokens.at;
+            let (_, column) = self.column()?;
+            if !self.is_changeable(table, column)? {
+                return Err(Error::Sql {
+                    at,
+                    what: "keys and references cannot be changed".into(),
+                });
+            }
+            self.expect("=")?;
+            let kind = ValueType::of(self.catalogue.column_at(table, column)?.kind);
+            let value = self.value_of(kind)?;
+            self.refuse(&["+", "-", "*"])?;
+            let number = u8::try_from(column).unwrap_or(u8::MAX);
+            change
+                .columns
+                .push((number, value), "the number of columns")?;
+            if !self.pass(",")? {
+                break;
+            }
+        }
+        self.refuse(&["FROM"])?;
+        self.where_clause(&mut change.select)?;
+        self.end()?;
+        Ok(change)
+    }
+
+    /// Reads a `DELETE`, its first word passed already.
+    pub(crate) fn delete(&mut self) -> Result<Change<'a>> {
+        self.expect("FROM")?;
+        let mut change = Change {
+            select: Select::default(),
+            columns: List::new(),
+        };
+        self.bind_one(&mut change.select)?;
+        self.where_clause(&mut change.select)?;
+        self.end()?;
+        Ok(change)
+    }
+}
+
+/// Writes the ids of rows to a list.
+struct Ids {
+    writer: RunWriter,
+}
+
+impl<F: Nand, S: SecureStore> Rows<F, S> for Ids {
+    fn take(&mut self, store: &mut Store<F, S>, id: u32, _values: &[u8]) -> Result<bool> {
+        self.writer.put(store, &id.to_le_bytes())?;
+        Ok(true)
+    }
+}
+
+impl<F: Nand, S: SecureStore> Store<F, S> {
+    /// Inserts all rows of a statement; returns how many.
+    pub(crate) fn run_insertion(&mut self, insertion: &Insertion<'_>) -> Result<u64> {
+        let width = insertion.columns.len().max(1);
+        let mut rows = 0;
+        for values in insertion.values.chunks(width) {
+            self.insert_values(insertion.table, &insertion.columns, values)?;
+            rows += 1;
+        }
+        Ok(rows)
+    }
+
+    /// Inserts one row of values; `columns` says which they are.
+    pub(crate) fn insert_values(
+        &mut self,
+        table: usize,
+        columns: &[u8],
+        values: &[Value<'_>],
+    ) -> Result<u32> {
+        let own = self.catalogue.widths(table).0;
+        let mut bytes = [0u8; ROW_FIT_BYTES];
+        let row = bytes
+            .get_mut(..own)
+            .ok_or(Error::Limit("the width of a row"))?;
+        let mut references = [0u32; TABLES_MAX];
+        let mut known = 0;
+        for number in 0..self.catalogue.columns_of(table).count() {
+            let column = self.catalogue.column_at(table, number)?;
+            let given = columns
+                .iter()
+                .position(|&given| usize::from(given) == number);
+            let value = given
+                .and_then(|at| values.get(at))
+                .copied()
+                .unwrap_or_default();
+            match column.kind {
+                Kind::Position => self.check_position(table, &value)?,
+                Kind::Reference => {
+                    let id = self.resolve_reference(&column, &value)?;
+                    if let Some(place) = references.get_mut(known) {
+                        *place = id;
+                    }
+                    known += 1;
+                }
+                _ => {
+                    let at = usize::from(column.at);
+                    let end = at + usize::from(column.width);
+                    let place = row.get_mut(at..end).unwrap_or(&mut []);
+                    encode(&value, place).map_err(|error| self.named(table, number, error))?;
+                    if column.unique {
+                        self.check_unique(table, number, place)?;
+                    }
+                }
+            }
+        }
+        let references = references.get(..known).unwrap_or(&[]);
+        self.insert_row(table, row, references)
+    }
+
+    /// The error with the column's name before it.
+    fn named(&self, table: usize, column: usize, error: Error) -> Error {
+        match error {
+            Error::Value(text) => {
+                let name = self.catalogue.column_name(table, column);
+                Error::Value(alloc::format!("{name}: {text}"))
+            }
+            other => other,
+        }
+    }
+
+    /// A row's id is its rank: a given one must be the next.
+    fn check_position(&self, table: usize, value: &Value<'_>) -> Result<()> {
+        let next = i64::from(self.count(table)) + 1;
+        match value {
+            Value::Null => Ok(()),
+            Value::Integer(number) if *number == next => Ok(()),
+            _ => {
+                let name = self.catalogue.table_name(table);
+                let text = alloc::format!("the next row of {name} is {next}, not {value}");
+                Err(Error::Key(text))
+            }
+        }
+    }
+
+    /// The row that a foreign key's value means.
+    fn resolve_reference(&mut self, column: &Column, value: &Value<'_>) -> Result<u32> {
+        let target = usize::from(column.target);
+        let missing = |store: &Self| {
+            let name = store.catalogue.table_name(target);
+            Error::Key(alloc::format!("{name} has no row {value}"))
+        };
+        if column.key == ID {
+            return match value {
+                Value::Integer(number) => u32::try_from(*number).map_err(|_range| missing(self)),
+                _ => Err(missing(self)),
+            };
+        }
+        let key = self.catalogue.column_at(target, usize::from(column.key))?;
+        let mut bytes = [0u8; KEY_BYTES_MAX];
+        let width = usize::from(key.width);
+        let bytes = bytes.get_mut(..width).unwrap_or(&mut []);
+        if encode(value, bytes).is_err() {
+            return Err(missing(self));
+        }
+        let found = self.find_key(target, usize::from(column.key), bytes)?;
+        found.ok_or_else(|| missing(self))
+    }
+
+    fn check_unique(&mut self, table: usize, column: usize, key: &[u8]) -> Result<()> {
+        if self.find_key(table, column, key)?.is_some() {
+            let name = self.catalogue.column_name(table, column);
+            let text = alloc::format!("{name} has this value in another row already");
+            return Err(Error::Key(text));
+        }
+        Ok(())
+    }
+
+    /// The row with `key` in a unique column, which no update changes.
+    fn find_key(&mut self, table: usize, column: usize, key: &[u8]) -> Result<Option<u32>> {
+        let number = u8::try_from(column).unwrap_or(u8::MAX);
+        let missing = Error::Limit("the number of indexes");
+        let index = self
+            .catalogue
+            .find_index(table, OWN, number)
+            .ok_or(missing)?;
+        let mut search = self.begin_search(index, key)?;
+        while let Some(id) = self.next_found(&mut search)? {
+            if !self.is_deleted(table, id)? {
+                return Ok(Some(id));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Carries out an update or a delete; returns how many rows it met.
+    pub(crate) fn run_change(&mut self, change: &Change<'_>) -> Result<u64> {
+        let mut list = self.rows_to_change(&change.select)?;
+        let table = change.select.table;
+        let mut record = [0u8; 4];
+        while list.next(self, &mut record)? {
+            let id = u32::from_le_bytes(take(&record, 0));
+            if change.columns.is_empty() {
+                self.note_delete(table, id)?;
+            }
+            for (number, value) in change.columns.iter() {
+                self.change_value(table, id, usize::from(*number), value)?;
+            }
+        }
+        Ok(u64::from(list.records()))
+    }
+
+    /// The rows that a change is about, all known before the first is changed.
+    fn rows_to_change(&mut self, select: &Select<'_>) -> Result<Run> {
+        let mut candidates = self.candidates(select.table, &select.condition)?;
+        let mut ids = Ids {
+            writer: RunWriter::begin(self, 4)?,
+        };
+        let area: Area = self.arena.lease(2.min(self.arena.spare()))?;
+        self.rows_of(select, &mut candidates, area, usize::MAX, &mut ids)?;
+        self.arena.release(area);
+        ids.writer.finish(self)
+    }
+
+    fn change_value(
+        &mut self,
+        table: usize,
+        id: u32,
+        number: usize,
+        value: &Value<'_>,
+    ) -> Result<()> {
+        let column = self.catalogue.column_at(table, number)?;
+        let mut bytes = [0u8; ROW_FIT_BYTES];
+        let mut present = [0u8; ROW_FIT_BYTES];
+        let width = usize::from(column.width);
+        let bytes = bytes.get_mut(..width).unwrap_or(&mut []);
+        let present = present.get_mut(..width).unwrap_or(&mut []);
+        encode(value, bytes).map_err(|error| self.named(table, number, error))?;
+        self.latest(table, id, number, &column, present)?;
+        if present == bytes {
+            return Ok(());
+        }
+        self.note_update(table, id, number, bytes)
+    }
+
+    fn insert_row(&mut self, table: usize, row: &[u8], references: &[u32]) -> Result<u32> {
+        let all = self.catalogue.widths(table).1;
+        let mut bytes = [0u8; ROW_FIT_BYTES];
+        let element = bytes
+            .get_mut(..all)
+            .ok_or(Error::Limit("the width of a row"))?;
+        put(element, 0, row);
+        self.insert_element(table, element, references)
+    }
+}

@@ -1,0 +1,171 @@
+//! Statements: their text, and what runs them.
+
+mod change;
+mod create;
+pub(crate) mod explain;
+mod parser;
+mod select;
+mod token;
+
+use alloc::string::String;
+
+use crate::error::{Error, Result};
+use crate::flash::Nand;
+use crate::limits::{OUTPUTS_MAX, STATEMENT_BYTES_MAX};
+use crate::list::List;
+use crate::query::select::{Heading, Sink};
+use crate::root::SecureStore;
+use crate::sql::change::Change;
+use crate::sql::parser::Parser;
+use crate::sql::select::{Query, Title};
+use crate::store::Store;
+use crate::value::Value;
+
+/// What a statement did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// A table was created.
+    Created,
+    /// So many rows were inserted, updated or deleted, not counting those deleted with them.
+    Changed(u64),
+    /// So many rows were shown.
+    Shown(u64),
+    /// A transaction began, was committed or rolled back.
+    Transaction,
+}
+
+impl<F: Nand, S: SecureStore> Store<F, S> {
+    /// Runs one statement; `parameters` stand for its question marks.
+    ///
+    /// Outside of a transaction a change is committed at once, or not made at all. Inside of one a
+    /// statement that fails rolls the whole transaction back.
+    ///
+    /// # Errors
+    /// [`Error::Sql`] with the place for what cannot be understood or is not supported, and the
+    /// errors of whatever the statement does.
+    pub fn execute(
+        &mut self,
+        text: &str,
+        parameters: &[Value<'_>],
+        sink: &mut impl Sink,
+    ) -> Result<Outcome> {
+        self.usable()?;
+        self.drop_temporary()?;
+        if text.len() > STATEMENT_BYTES_MAX {
+            return Err(Error::Limit("the length of a statement"));
+        }
+        let copy: Option<String> = token::without_doubled_quotes(text);
+        let text = copy.as_deref().unwrap_or(text);
+        let result = self.dispatch(text, parameters, sink);
+        if result.is_err() && self.has_changes() && self.usable().is_ok() {
+            self.rollback()?;
+            self.in_transaction = false;
+        }
+        let dropped = self.drop_temporary();
+        result.and_then(|outcome| dropped.map(|()| outcome))
+    }
+
+    fn dispatch(
+        &mut self,
+        text: &str,
+        parameters: &[Value<'_>],
+        sink: &mut impl Sink,
+    ) -> Result<Outcome> {
+        let mut parser = Parser::new(text, parameters, &self.catalogue)?;
+        if parser.pass("SELECT")? {
+            let query = parser.select()?;
+            parser.end()?;
+            return self.run_query(&query, sink).map(Outcome::Shown);
+        }
+        if parser.pass("EXPLAIN")? {
+            parser.expect("SELECT")?;
+            let query = parser.select()?;
+            parser.end()?;
+            return self.run_explain(&query, sink).map(Outcome::Shown);
+        }
+        if parser.pass("INSERT")? {
+            let insertion = parser.insertion()?;
+            let rows = self.run_insertion(&insertion)?;
+            return self.changed(rows);
+        }
+        if parser.pass("UPDATE")? {
+            let change = parser.update()?;
+            return self.run_and_commit(&change);
+        }
+        if parser.pass("DELETE")? {
+            let change = parser.delete()?;
+            return self.run_and_commit(&change);
+        }
+        if parser.pass("CREATE")? {
+            parser.refuse(&["INDEX", "UNIQUE", "VIEW", "TRIGGER", "TEMP", "TEMPORARY"])?;
+            parser.expect("TABLE")?;
+            let copy = self.catalogue.clone();
+            let mut parser = parser.with_catalogue(&copy);
+            parser.create_table(|definition| self.create_table(definition).map(drop))?;
+            return Ok(Outcome::Created);
+        }
+        self.transaction(text)
+    }
+
+    fn transaction(&mut self, text: &str) -> Result<Outcome> {
+        let mut parser = Parser::new(text, &[], &self.catalogue)?;
+        let wrong = |parser: &Parser<'_, '_>, what: &str| Err(parser.tokens.error(what));
+        if parser.pass("BEGIN")? {
+            parser.pass("TRANSACTION")?;
+            parser.end()?;
+            if self.in_transaction {
+                return wrong(&parser, "a transaction is open already");
+            }
+            self.in_transaction = true;
+            return Ok(Outcome::Transaction);
+        }
+        let commit = parser.pass("COMMIT")? || parser.pass("END")?;
+        let rollback = !commit && parser.pass("ROLLBACK")?;
+        if !commit && !rollback {
+            return wrong(&parser, "this statement is not supported");
+        }
+        parser.pass("TRANSACTION")?;
+        parser.end()?;
+        if !self.in_transaction {
+            return wrong(&parser, "no transaction is open");
+        }
+        self.in_transaction = false;
+        if commit {
+            self.commit()?;
+        } else {
+            self.rollback()?;
+        }
+        Ok(Outcome::Transaction)
+    }
+
+    fn run_and_commit(&mut self, change: &Change<'_>) -> Result<Outcome> {
+        let rows = self.run_change(change)?;
+        self.changed(rows)
+    }
+
+    fn changed(&mut self, rows: u64) -> Result<Outcome> {
+        if !self.in_transaction {
+            self.commit()?;
+        }
+        Ok(Outcome::Changed(rows))
+    }
+
+    fn run_query(&mut self, query: &Query<'_>, sink: &mut impl Sink) -> Result<u64> {
+        let mut headings: List<Heading<'_>, OUTPUTS_MAX> = List::new();
+        let shown = query.titles.iter().zip(query.select.outputs.iter());
+        for (title, output) in shown.take(query.select.shown) {
+            let name = match title {
+                Title::Hidden => "",
+                Title::Text(text) => text,
+                Title::Column(table, column) => self.catalogue.column_name(*table, *column),
+            };
+            let kind = output.kind;
+            headings.push(Heading { name, kind }, "the number of columns of a query")?;
+        }
+        sink.begin(&headings)?;
+        let select = &query.select;
+        let mut candidates = self.candidates(select.table, &select.condition)?;
+        self.run_select(select, &mut candidates, sink)
+    }
+}

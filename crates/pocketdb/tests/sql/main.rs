@@ -1,0 +1,19 @@
+//! Statements: the same answers as `SQLite`, and everything else refused by name.
+
+#![expect(
+    clippy::format_push_string,
+    reason = "statements are put together piece by piece"
+)]
+
+#[cfg(test)]
+mod choice;
+#[cfg(test)]
+mod equality;
+#[cfg(test)]
+mod pair;
+#[cfg(test)]
+mod query;
+#[cfg(test)]
+mod schema;
+#[cfg(test)]
+mod statements;
