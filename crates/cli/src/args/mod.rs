@@ -5,6 +5,7 @@
     reason = "the comments are the help text, which knows no markup"
 )]
 
+mod disguise;
 mod proof;
 
 use std::path::PathBuf;
@@ -18,6 +19,10 @@ use probity_log::reader::Filter;
 use probity_log::{Compression, Durability, Proofs, StreamConfig, StreamName};
 use probity_store::Sync;
 
+pub use self::disguise::{
+    Apply, Check, DatabaseChoice, Description, Disguise, DisguiseCommand, Draft, Forget, Holder,
+    List, LogChoice, Plan, ReferencesChoice, Register, Rekey, Reveal, SpeaksFor, SpecChoice,
+};
 pub use self::proof::{CheckProof, Prove};
 use crate::entry_json::parse_time;
 
@@ -26,10 +31,12 @@ const EXIT_STATUS: &str = "Exit status:
   1  it could not be done (input, storage, key missing)
   2  wrong usage
   3  the evidence is broken; the report names the class, the stream and the place
-  4  intact, but parts are acknowledged damage, erased or pruned with proof
+  4  intact, but parts are acknowledged damage, erased or pruned with proof;
+     for disguise reveal: done, but rows stay disguised
 
 Environment:
   PROBITY_KEY_FILE  root key file, where no argument names one
+  PROBITY_DATABASE  database of an application, where no argument names one; may hold a password
   PROBITY_UPSTREAM  server behind the proxy, where no argument names one; may hold a password";
 
 /// Records who did what to whose data, so that nobody can alter the record unnoticed.
@@ -58,6 +65,7 @@ pub enum Command {
     CheckProof(CheckProof),
     Stream(Stream),
     Keys(Keys),
+    Disguise(Box<Disguise>),
     Bench(Bench),
 }
 
