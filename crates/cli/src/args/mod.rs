@@ -36,6 +36,8 @@ const EXIT_STATUS: &str = "Exit status:
 
 Environment:
   PROBITY_KEY_FILE  root key file, where no argument names one
+  PROBITY_HEADS     folder of the second copy of the log's heads, which belongs on another machine's
+                    disk [default: DIR.heads beside the log]
   PROBITY_DATABASE  database of an application, where no argument names one; may hold a password
   PROBITY_UPSTREAM  server behind the proxy, where no argument names one; may hold a password";
 
