@@ -16,6 +16,8 @@ pub struct Environment {
     pub database: Option<String>,
     /// `PROBITY_UPSTREAM`: the server behind the proxy; unlike an argument it may hold a password.
     pub upstream: Option<String>,
+    /// The program as it was called, for commands that a person is told to try.
+    pub program: Option<PathBuf>,
 }
 
 impl Environment {
@@ -31,6 +33,7 @@ impl Environment {
             heads: path("PROBITY_HEADS"),
             database: env::var_os("PROBITY_DATABASE").and_then(|value| value.into_string().ok()),
             upstream: env::var_os("PROBITY_UPSTREAM").and_then(|value| value.into_string().ok()),
+            program: env::args_os().next().map(PathBuf::from),
         }
     }
 

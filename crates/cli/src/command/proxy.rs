@@ -182,7 +182,7 @@ fn upstream(args: &ProxyArgs, environment: &Environment) -> Result<Upstream, Fai
 }
 
 /// The server behind, as an argument says or else the environment.
-pub(super) fn parse_upstream(
+fn parse_upstream(
     said: Option<&str>,
     environment: &Environment,
 ) -> Result<Upstream, Failure> {
