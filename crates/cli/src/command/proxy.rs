@@ -182,10 +182,7 @@ fn upstream(args: &ProxyArgs, environment: &Environment) -> Result<Upstream, Fai
 }
 
 /// The server behind, as an argument says or else the environment.
-fn parse_upstream(
-    said: Option<&str>,
-    environment: &Environment,
-) -> Result<Upstream, Failure> {
+fn parse_upstream(said: Option<&str>, environment: &Environment) -> Result<Upstream, Failure> {
     let url = said.or(environment.upstream.as_deref()).ok_or_else(|| {
         Failure::usage("no server is named")
             .remedy("write --store DIR for an embedded store, --upstream redis://HOST:PORT, or set PROBITY_UPSTREAM")
