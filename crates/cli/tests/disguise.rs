@@ -214,6 +214,14 @@ fn a_person_leaves_and_returns_on_postgres() {
     a_person_leaves_and_returns(&Place::new(|_| server::postgres_url(&socket)));
 }
 
+#[test]
+fn a_person_leaves_and_returns_on_mariadb() {
+    let (_server, socket) = server::mariadb(|url| connect(url).is_ok());
+    let mut database = connect(&server::mariadb_url(&socket, "mysql")).unwrap();
+    database.execute("CREATE DATABASE app", &[]).unwrap();
+    a_person_leaves_and_returns(&Place::new(|_| server::mariadb_url(&socket, "app")));
+}
+
 fn prepared() -> Place {
     let place = Place::sqlite();
     place.run(&["disguise", "draft", "-o", "leave.toml"], 0);

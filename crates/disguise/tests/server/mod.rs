@@ -58,6 +58,40 @@ pub(crate) fn postgres_url(socket: &str) -> String {
     format!("postgres://probity@{}/postgres", socket.replace('/', "%2F"))
 }
 
+/// A `MariaDB` server, and its socket.
+pub(crate) fn mariadb(answers: impl Fn(&str) -> bool) -> (Server, String) {
+    let folder = folder();
+    let data = format!("--datadir={}", folder.path().join("data").display());
+    let made = program(&system_program("mariadb-install-db"), "mysql")
+        .args(["--no-defaults", "--auth-root-authentication-method=normal"])
+        .args(["--skip-test-db", &data])
+        .current_dir(folder.path())
+        .status();
+    assert!(made.unwrap().success());
+    let socket = folder.path().join("s").to_str().unwrap().to_owned();
+    let mut command = program(&system_program("mariadbd"), "mysql");
+    command
+        .args(["--no-defaults", "--skip-networking", &data])
+        .arg(format!("--socket={socket}"))
+        .args([
+            "--innodb-flush-log-at-trx-commit=0",
+            "--innodb-buffer-pool-size=64M",
+        ]);
+    let url = mariadb_url(&socket, "mysql");
+    let server = start(command, folder, "TERM", || answers(&url));
+    (server, socket)
+}
+
+/// The URL of a database of the server with this socket.
+pub(crate) fn mariadb_url(socket: &str, database: &str) -> String {
+    let socket = socket.replace('/', "%2F");
+    format!("mysql://root@localhost/{database}?socket={socket}")
+}
+
+fn system_program(name: &str) -> PathBuf {
+    found(&["/usr/bin", "/usr/sbin"].map(|folder| Path::new(folder).join(name)))
+}
+
 /// Debian keeps the programs of each release in a folder of its own.
 fn postgres_program(name: &str) -> PathBuf {
     let mut releases: Vec<PathBuf> = read_dir("/usr/lib/postgresql")
