@@ -22,6 +22,10 @@ use probity_disguise::{
 use probity_format::Timestamp;
 use tempfile::TempDir;
 
+#[path = "../../disguise/tests/server/mariadb.rs"]
+mod mariadb;
+#[path = "../../disguise/tests/server/postgres.rs"]
+mod postgres;
 #[path = "../../disguise/tests/server/mod.rs"]
 mod server;
 
@@ -286,15 +290,15 @@ fn sqlite() -> Scene {
 }
 
 fn on_postgres(kills: u32) {
-    let (_server, socket) = server::postgres(|url| connect(url).is_ok());
-    everything_survives(&mut Scene::new(|_| server::postgres_url(&socket)), kills);
+    let (_server, socket) = postgres::running(|url| connect(url).is_ok());
+    everything_survives(&mut Scene::new(|_| postgres::url(&socket)), kills);
 }
 
 fn on_mariadb(kills: u32) {
-    let (_server, socket) = server::mariadb(|url| connect(url).is_ok());
-    let mut database = connect(&server::mariadb_url(&socket, "mysql")).unwrap();
+    let (_server, socket) = mariadb::running(|url| connect(url).is_ok());
+    let mut database = connect(&mariadb::url(&socket, "mysql")).unwrap();
     database.execute("CREATE DATABASE app", &[]).unwrap();
-    let url = server::mariadb_url(&socket, "app");
+    let url = mariadb::url(&socket, "app");
     everything_survives(&mut Scene::new(|_| url), kills);
 }
 

@@ -10,6 +10,8 @@ use probity_disguise::Database;
 use probity_disguise::database::Mysql;
 
 mod server;
+#[path = "server/mariadb.rs"]
+mod mariadb;
 #[macro_use]
 mod suite;
 
@@ -20,7 +22,7 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 
 fn start() -> server::Server {
     let answers = |url: &str| Mysql::connect(url).is_ok();
-    let (server, socket) = server::mariadb(answers);
+    let (server, socket) = mariadb::running(answers);
     SOCKET.set(socket).unwrap();
     server
 }
@@ -36,7 +38,7 @@ const KINDS: &[&str] = &[
 fn connect() -> Box<dyn Database> {
     let socket = SOCKET.get().unwrap();
     let name = format!("forum{}", NEXT.fetch_add(1, Ordering::Relaxed));
-    let mut database = Mysql::connect(&server::mariadb_url(socket, "mysql")).unwrap();
+    let mut database = Mysql::connect(&mariadb::url(socket, "mysql")).unwrap();
     for sql in [format!("CREATE DATABASE {name}"), format!("USE {name}")] {
         database.execute(&sql, &[]).unwrap();
     }
