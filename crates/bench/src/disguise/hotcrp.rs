@@ -52,7 +52,7 @@ const fn scatter(table: &'static str, id: &'static str, owner: &'static str) -> 
     Step::Scatter { table, id, owner }
 }
 
-const REMOVE: [Step; 14] = [
+const REMOVE: [Step; 16] = [
     delete("paper_review_preference"),
     delete("paper_watch"),
     delete("paper_conflict"),
@@ -67,9 +67,11 @@ const REMOVE: [Step; 14] = [
     scatter("paper", "paper_id", "manager_contact_id"),
     scatter("paper", "paper_id", "shepherd_contact_id"),
     scatter("action_log", "log_id", "contact_id"),
+    scatter("action_log", "log_id", "dest_contact_id"),
+    scatter("action_log", "log_id", "true_contact_id"),
 ];
 
-const ANONYMISE: [Step; 11] = [
+const ANONYMISE: [Step; 13] = [
     Step::Overwrite {
         table: "contact_info",
         owner: "contact_id",
@@ -90,6 +92,8 @@ const ANONYMISE: [Step; 11] = [
     scatter("paper", "paper_id", "manager_contact_id"),
     scatter("paper", "paper_id", "shepherd_contact_id"),
     scatter("action_log", "log_id", "contact_id"),
+    scatter("action_log", "log_id", "dest_contact_id"),
+    scatter("action_log", "log_id", "true_contact_id"),
 ];
 
 pub(super) const fn application() -> Application {
@@ -192,8 +196,7 @@ struct Referring {
 fn fill(filler: &mut Filler<'_>, size: Size) -> Result<Users, BenchError> {
     let of = conference(size);
     let mut all = Vec::new();
-    let people = of.reviewers + of.authors;
-    for person in 1..=people {
+    for person in 1..=of.reviewers + of.authors {
         let reviewer = i64::from(person <= of.reviewers);
         let word = |what: &str| Value::Text(format!("{what}{person}"));
         let row = [
@@ -209,55 +212,60 @@ fn fill(filler: &mut Filler<'_>, size: Size) -> Result<Users, BenchError> {
     }
     let mut referring = Referring::default();
     for paper in 1..=of.papers {
-        let author = |filler: &mut Filler<'_>| of.reviewers + 1 + filler.below(of.authors);
-        let (lead, second) = (author(filler), author(filler));
-        let reviewer = |filler: &mut Filler<'_>| 1 + filler.below(of.reviewers);
-        let (manager, shepherd) = (reviewer(filler), reviewer(filler));
-        let accepted = paper <= of.accepted;
-        let row = [
-            Value::Int(paper),
-            filler.text(6),
-            filler.text(60),
-            Value::Int(i64::from(accepted)),
-            Value::Int(lead),
-            Value::Int(manager),
-            Value::Int(if accepted { shepherd } else { 0 }),
-        ];
-        filler.row("paper", row)?;
-        for person in [lead, second] {
-            referring.conflicts.push((paper, person, 32));
-            referring.watches.push((paper, person));
-        }
-        for _ in 0..of.comments {
-            referring.comments.push((paper, lead));
-        }
-        for _ in 0..2 {
-            referring.conflicts.push((paper, reviewer(filler), 31));
-        }
-        let first = filler.below(of.reviewers);
-        for review in 0..of.reviews {
-            let person = 1 + (first + review) % of.reviewers;
-            referring.reviews.push((paper, person));
-            referring.watches.push((paper, person));
-            referring.preferences.push((paper, person));
-        }
-        for _ in 0..of.comments {
-            referring.comments.push((paper, reviewer(filler)));
-        }
+        submit(filler, &of, paper, &mut referring)?;
     }
     write(filler, referring)?;
     let reviewers = usize::try_from(of.reviewers).unwrap_or_default();
+    // The published evaluation leaves out the first and the last one.
+    let measured = all.iter().take(reviewers.saturating_sub(1)).skip(1);
     Ok(Users {
-        // The paper leaves out the first and the last one.
-        measured: all
-            .iter()
-            .take(reviewers.saturating_sub(1))
-            .skip(1)
-            .cloned()
-            .collect(),
+        measured: measured.cloned().collect(),
         share: reviewers,
         all,
     })
+}
+
+/// Writes one paper and notes what refers to it.
+fn submit(
+    filler: &mut Filler<'_>,
+    of: &Conference,
+    paper: i64,
+    referring: &mut Referring,
+) -> Result<(), BenchError> {
+    let author = |filler: &mut Filler<'_>| of.reviewers + 1 + filler.below(of.authors);
+    let reviewer = |filler: &mut Filler<'_>| 1 + filler.below(of.reviewers);
+    let (lead, second) = (author(filler), author(filler));
+    let (manager, shepherd) = (reviewer(filler), reviewer(filler));
+    let accepted = paper <= of.accepted;
+    let row = [
+        Value::Int(paper),
+        filler.text(6),
+        filler.text(60),
+        Value::Int(i64::from(accepted)),
+        Value::Int(lead),
+        Value::Int(manager),
+        Value::Int(if accepted { shepherd } else { 0 }),
+    ];
+    filler.row("paper", row)?;
+    for person in [lead, second] {
+        referring.conflicts.push((paper, person, 32));
+        referring.watches.push((paper, person));
+    }
+    for _ in 0..2 {
+        referring.conflicts.push((paper, reviewer(filler), 31));
+    }
+    let first = filler.below(of.reviewers);
+    for review in 0..of.reviews {
+        let person = 1 + (first + review) % of.reviewers;
+        referring.reviews.push((paper, person));
+        referring.watches.push((paper, person));
+        referring.preferences.push((paper, person));
+    }
+    for _ in 0..of.comments {
+        referring.comments.push((paper, lead));
+        referring.comments.push((paper, reviewer(filler)));
+    }
+    Ok(())
 }
 
 fn write(filler: &mut Filler<'_>, of: Referring) -> Result<(), BenchError> {

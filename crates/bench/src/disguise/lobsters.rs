@@ -186,17 +186,37 @@ const fn counts(size: Size) -> (i64, i64, i64) {
 
 fn fill(filler: &mut Filler<'_>, size: Size) -> Result<Users, BenchError> {
     let (users, stories, comments) = counts(size);
-    let (int, since) = (Value::Int, || Value::from(SINCE));
     let mut all = Vec::new();
     for user in 1..=users {
         let name = Value::Text(format!("user{user}"));
         let email = Value::Text(format!("user{user}@mail.org"));
-        filler.row("users", [int(user), name, email, int(1), since()])?;
-        all.push(int(user));
+        let row = [
+            Value::Int(user),
+            name,
+            email,
+            Value::Int(1),
+            Value::from(SINCE),
+        ];
+        filler.row("users", row)?;
+        all.push(Value::Int(user));
     }
-    for (number, tag) in [(1, "test"), (2, "starwars")] {
-        filler.row("tags", [int(number), Value::from(tag)])?;
-    }
+    let authors = write_stories(filler, users, stories)?;
+    let commenters = write_comments(filler, users, stories, comments)?;
+    write_votes(filler, &authors, &commenters)?;
+    write_messages(filler, &authors, &commenters)?;
+    Ok(Users {
+        measured: all.clone(),
+        share: all.len(),
+        all,
+    })
+}
+
+/// Writes stories and their tags; gives the author of each.
+fn write_stories(
+    filler: &mut Filler<'_>,
+    users: i64,
+    stories: i64,
+) -> Result<Vec<i64>, BenchError> {
     let mut authors = Vec::new();
     for story in 1..=stories {
         // The user with the highest id has the most.
@@ -204,71 +224,110 @@ fn fill(filler: &mut Filler<'_>, size: Size) -> Result<Users, BenchError> {
         authors.push(author);
         let url = Value::Text(format!("https://example.org/{story}"));
         let (title, text) = (filler.text(6), filler.text(12));
-        filler.row("stories", [int(story), int(author), title, url, text, since()])?;
+        let row = [
+            Value::Int(story),
+            Value::Int(author),
+            title,
+            url,
+            text,
+            Value::from(SINCE),
+        ];
+        filler.row("stories", row)?;
+    }
+    for (number, tag) in [(1, "test"), (2, "starwars")] {
+        filler.row("tags", [Value::Int(number), Value::from(tag)])?;
     }
     let mut tagging = 0;
     for story in 1..=stories {
         for tag in 1..=(1 + i64::from(story % TOPIC_EVERY == 0)) {
             tagging += 1;
-            filler.row("taggings", [int(tagging), int(story), int(tag)])?;
+            let row = [Value::Int(tagging), Value::Int(story), Value::Int(tag)];
+            filler.row("taggings", row)?;
         }
     }
-    let author_of = |story: i64| {
-        let place = usize::try_from(story - 1).unwrap_or_default();
-        authors.get(place).copied().unwrap_or(1)
-    };
-    let mut messages = Vec::new();
+    Ok(authors)
+}
+
+/// Writes comments; gives author and story of each.
+fn write_comments(
+    filler: &mut Filler<'_>,
+    users: i64,
+    stories: i64,
+    comments: i64,
+) -> Result<Vec<(i64, i64)>, BenchError> {
     let mut commenters = Vec::new();
     for comment in 1..=comments {
         let (author, story) = (users - filler.skewed(users), 1 + comment % stories);
         commenters.push((author, story));
-        let parent = if comment % 2 == 0 && comment > stories {
-            messages.push((author, author_of(story)));
-            int(comment - stories)
-        } else {
-            Value::Null
-        };
+        let answers = has_parent(comment) && comment > stories;
         let text = filler.text(20);
         let row = [
-            int(comment),
-            int(author),
-            int(story),
-            parent,
+            Value::Int(comment),
+            Value::Int(author),
+            Value::Int(story),
+            if answers {
+                Value::Int(comment - stories)
+            } else {
+                Value::Null
+            },
             text.clone(),
             text,
-            since(),
+            Value::from(SINCE),
         ];
         filler.row("comments", row)?;
     }
-    for (vote, (story, author)) in (1..).zip((1..).zip(&authors)) {
-        let row = [int(vote), int(*author), int(story), Value::Null, int(1)];
-        filler.row("votes", row)?;
-    }
-    for (comment, (author, story)) in (1..).zip(commenters) {
+    Ok(commenters)
+}
+
+/// Half of the comments answer another one, and come with a message to the author of the story.
+const fn has_parent(comment: i64) -> bool {
+    comment % 2 == 0
+}
+
+/// Writes the votes of authors for what is their own.
+fn write_votes(
+    filler: &mut Filler<'_>,
+    authors: &[i64],
+    commenters: &[(i64, i64)],
+) -> Result<(), BenchError> {
+    let stories = (1..)
+        .zip(authors)
+        .map(|(story, author)| (*author, story, Value::Null));
+    let comments = (1..)
+        .zip(commenters)
+        .map(|(comment, (author, story))| (*author, *story, Value::Int(comment)));
+    for (vote, (author, story, comment)) in (1..).zip(stories.chain(comments)) {
         let row = [
-            int(stories + comment),
-            int(author),
-            int(story),
-            int(comment),
-            int(1),
+            Value::Int(vote),
+            Value::Int(author),
+            Value::Int(story),
+            comment,
+            Value::Int(1),
         ];
         filler.row("votes", row)?;
     }
-    for (message, (author, recipient)) in (1..).zip(messages) {
+    Ok(())
+}
+
+fn write_messages(
+    filler: &mut Filler<'_>,
+    authors: &[i64],
+    commenters: &[(i64, i64)],
+) -> Result<(), BenchError> {
+    let answers = (1..).zip(commenters).filter(|(comment, _)| has_parent(*comment));
+    for (message, (_, (author, story))) in (1..).zip(answers) {
+        let place = usize::try_from(story - 1).unwrap_or_default();
+        let recipient = authors.get(place).copied().unwrap_or(1);
         let (subject, body) = (filler.text(3), filler.text(20));
         let row = [
-            int(message),
-            int(author),
-            int(recipient),
+            Value::Int(message),
+            Value::Int(*author),
+            Value::Int(recipient),
             subject,
             body,
-            since(),
+            Value::from(SINCE),
         ];
         filler.row("messages", row)?;
     }
-    Ok(Users {
-        measured: all.clone(),
-        share: all.len(),
-        all,
-    })
+    Ok(())
 }

@@ -205,9 +205,12 @@ pub(crate) fn metadata_bytes(database: &mut dyn Database) -> Result<(f64, f64), 
         let lengths: Vec<String> = table
             .columns
             .iter()
-            .map(|column| match column.is_integer() {
-                true => "1".to_owned(),
-                false => format!("LENGTH({})", dialect.quote(&column.name)),
+            .map(|column| {
+                if column.is_integer() {
+                    "1".to_owned()
+                } else {
+                    format!("LENGTH({})", dialect.quote(&column.name))
+                }
             })
             .collect();
         let sql = format!("SELECT SUM({}) FROM {name}", lengths.join("+"));

@@ -6,13 +6,12 @@ use super::application::{Application, Disguise, Size, Step, Users};
 use super::place::Filler;
 use crate::command::BenchError;
 
-const TABLES: [&str; 6] = [
+const TABLES: [&str; 5] = [
     "CREATE TABLE users (email VARCHAR(190) NOT NULL, apikey VARCHAR(64) NOT NULL PRIMARY KEY, is_admin INTEGER NOT NULL, is_anon INTEGER NOT NULL)",
     "CREATE TABLE lectures (id BIGINT NOT NULL PRIMARY KEY, label VARCHAR(100))",
     "CREATE TABLE questions (lec BIGINT NOT NULL, q BIGINT NOT NULL, question TEXT, PRIMARY KEY (lec, q))",
     "CREATE TABLE answers (email VARCHAR(190) NOT NULL, lec BIGINT NOT NULL, q BIGINT NOT NULL, answer TEXT, submitted_at VARCHAR(30), PRIMARY KEY (email, lec, q))",
     "CREATE UNIQUE INDEX users_email ON users (email)",
-    "CREATE VIEW lec_qcount AS SELECT lec, COUNT(q) AS qcount FROM questions GROUP BY lec",
 ];
 const QUESTIONS: i64 = 4;
 
