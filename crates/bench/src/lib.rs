@@ -7,7 +7,6 @@
 
 mod ceiling;
 mod command;
-mod disguise;
 mod ingest;
 mod latency;
 mod output;
@@ -19,4 +18,3 @@ mod workload;
 pub use command::{
     BenchCommand, BenchError, IngestArguments, LatencyArguments, OutputArguments, VerifyArguments,
 };
-pub use disguise::DisguiseArguments;
