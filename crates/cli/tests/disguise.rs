@@ -359,9 +359,7 @@ fn what_is_wrong_is_named_with_file_and_line_and_nothing_changes() {
         let apply = ["disguise", "apply", "--spec", "wrong.toml", "--user", "19"];
         let (_, stderr) = place.run(&apply, 1);
         assert!(
-            stderr.contains(message)
-                && stderr.contains("line ")
-                && stderr.contains("wrong.toml"),
+            stderr.contains(message) && stderr.contains("line ") && stderr.contains("wrong.toml"),
             "{number}: {stderr}"
         );
         assert_eq!(place.rows(), before);

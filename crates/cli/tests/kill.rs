@@ -196,7 +196,12 @@ impl Scene {
             }
         }
         assert_eq!(self.everything(), self.before, "{story}");
-        for (table, rows) in [("bags", 0), ("locators", 0), ("shared", 0), ("principals", PEOPLE)] {
+        for (table, rows) in [
+            ("bags", 0),
+            ("locators", 0),
+            ("shared", 0),
+            ("principals", PEOPLE),
+        ] {
             let sql = format!("SELECT COUNT(*) FROM probity_{table}");
             let counted = self.engine.database().query(&sql, &[]).unwrap();
             assert_eq!(counted, [[Value::Int(rows)]], "{story}: {table}");
@@ -278,7 +283,10 @@ fn everything_survives(scene: &mut Scene, kills: u32) {
         scene.assert_all_comes_back(&story);
     }
     eprintln!("{cut:?} of {kills} ended in the middle of an apply and of a reveal");
-    assert!(cut.iter().all(|cut| *cut > 0), "no kill came in time: {cut:?}");
+    assert!(
+        cut.iter().all(|cut| *cut > 0),
+        "no kill came in time: {cut:?}"
+    );
 }
 
 fn sqlite() -> Scene {

@@ -153,7 +153,13 @@ fn named(id: &[u8]) -> Value {
     let mut hash = Sha256::new();
     hash.update(b"probity disguise principal\0");
     hash.update(id);
-    Value::Bytes(hash.finalize().iter().copied().take(ID_HASH_BYTES).collect())
+    Value::Bytes(
+        hash.finalize()
+            .iter()
+            .copied()
+            .take(ID_HASH_BYTES)
+            .collect(),
+    )
 }
 
 /// Public keys and standing of those among `ids` who are registered.

@@ -208,10 +208,7 @@ pub(crate) fn update_keys(
     let dialect = database.dialect();
     let width = table.identity.len().saturating_add(1);
     let mut changed: u64 = 0;
-    let mut rest = writes;
-    while !rest.is_empty() {
-        let (some, more) = rest.split_at(rest.len().min(dialect.changes_max()));
-        rest = more;
+    for some in writes.chunks(dialect.changes_max()) {
         for run in runs(some, width) {
             let (sql, parameters) = match dialect {
                 Dialect::Sqlite | Dialect::Postgres => through_list(dialect, table, column, run),

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use probity_disguise::Database;
 use probity_disguise::database::Mysql;
 
-mod server;
 #[path = "server/mariadb.rs"]
 mod mariadb;
+mod server;
 #[macro_use]
 mod suite;
 

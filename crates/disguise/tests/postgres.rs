@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use probity_disguise::Database;
 use probity_disguise::database::Postgres;
 
-mod server;
 #[path = "server/postgres.rs"]
 mod postgres;
+mod server;
 #[macro_use]
 mod suite;
 

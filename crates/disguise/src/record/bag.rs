@@ -133,7 +133,9 @@ fn encode_section(section: &Section, values: &mut Writer, out: &mut Vec<u8>) {
             out.push(0);
             put_names(out, columns);
             put_count(out, rows.len());
-            rows.iter().flatten().for_each(|value| values.put(value, out));
+            rows.iter()
+                .flatten()
+                .for_each(|value| values.put(value, out));
         }
         Change::Copied {
             departed,
@@ -185,10 +187,7 @@ fn encode_rows(
     }
 }
 
-fn decode_section(
-    reader: &mut Reader<'_>,
-    values: &mut Values,
-) -> Result<Section, DecodeError> {
+fn decode_section(reader: &mut Reader<'_>, values: &mut Values) -> Result<Section, DecodeError> {
     let step =
         u32::try_from(reader.varint()?).map_err(|_wide| reader.error("has a step past 32 bits"))?;
     let table = take_text(reader)?;

@@ -37,4 +37,3 @@ pub(crate) fn url(socket: &str, database: &str) -> String {
 fn installed(name: &str) -> PathBuf {
     found(&["/usr/bin", "/usr/sbin"].map(|folder| Path::new(folder).join(name)))
 }
-

@@ -45,4 +45,3 @@ fn installed(name: &str) -> PathBuf {
     releases.reverse();
     found(&releases)
 }
-

@@ -79,18 +79,23 @@ pub(crate) fn every_wrong_credential_costs_the_same_work() {
             rows: Rows::PerColumn,
             time: time(),
         });
-        assert!(matches!(outcome, Err(Error::WrongCredential)), "{outcome:?}");
+        assert!(
+            matches!(outcome, Err(Error::WrongCredential)),
+            "{outcome:?}"
+        );
         work.push(all - forum.left.get());
         forum.left.set(u64::MAX);
     }
     // The statements are the same; a password is stretched in any case.
-    assert!(work.iter().all(|statements| *statements == work[0]), "{work:?}");
-    let stranger = SecretKey::generate().unwrap();
-    let outcome = forum.engine.forget_everything(
-        &Value::Int(1),
-        &Credential::Key(&stranger),
-        time(),
+    assert!(
+        work.iter().all(|statements| *statements == work[0]),
+        "{work:?}"
     );
+    let stranger = SecretKey::generate().unwrap();
+    let outcome =
+        forum
+            .engine
+            .forget_everything(&Value::Int(1), &Credential::Key(&stranger), time());
     assert!(matches!(outcome, Err(Error::WrongCredential)));
     assert_eq!(forum.everything(), disguised);
     assert!(forum.reveal(1, applied.id).is_complete());
@@ -113,7 +118,10 @@ pub(crate) fn a_removal_that_breaks_a_constraint_changes_nothing() {
     let remove = r#"{"teams": [{"Remove": {"pred": "True", "from": ""}}], "members": [{"Remove": {"pred": "True", "from": ""}}]}"#;
     // Member 6 is somebody else's and refers to the team, so that the constraint must hold.
     let outcome = forum.apply(remove, Some(1), false);
-    assert!(matches!(outcome, Err(Error::Database { .. })), "{outcome:?}");
+    assert!(
+        matches!(outcome, Err(Error::Database { .. })),
+        "{outcome:?}"
+    );
     let after = (forum.engine.rows("teams").unwrap(), forum.everything());
     assert_eq!(after, before);
     forum.sql("INSERT INTO tags VALUES (3, 'the connection goes on')");
