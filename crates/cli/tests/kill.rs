@@ -3,6 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
+    clippy::print_stderr,
     reason = "a test may fail loudly, and chooses the moment of a kill itself"
 )]
 
@@ -233,7 +234,7 @@ fn fill(database: &mut dyn Database) {
 
 /// Where the moments of the kills come from.
 fn seed() -> u64 {
-    let seed = std::env::var("PROBITY_SEED").map_or_else(
+    let seed: u64 = std::env::var("PROBITY_SEED").map_or_else(
         |_absent| {
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
             now.unwrap().subsec_nanos().into()
@@ -245,7 +246,7 @@ fn seed() -> u64 {
 }
 
 /// How long the program takes when nobody kills it.
-fn unhindered(scene: &mut Scene, person: i64, id: Option<DisguiseId>) -> Duration {
+fn unhindered(scene: &Scene, person: i64, id: Option<DisguiseId>) -> Duration {
     let started = Instant::now();
     assert!(scene.program(person, id).status().unwrap().success());
     started.elapsed()
