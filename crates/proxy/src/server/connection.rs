@@ -54,10 +54,6 @@ pub(super) struct Shared<K> {
 type Answer = Pin<Box<dyn Future<Output = io::Result<Option<Vec<KeyUse>>>>>>;
 
 /// One client's connection; a future that ends with it.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each side ends and closes on its own"
-)]
 pub(super) struct Connection<K: EntrySink> {
     shared: Rc<Shared<K>>,
     session: Session,

@@ -322,7 +322,7 @@ impl<S: SinkSource> Worker<S> {
 
     async fn run(mut self, sink: S::Sink) {
         let shared = Rc::new(Shared {
-            side: Side::new(&self.config, self.table.clone()),
+            side: Side::new(&self.config, Arc::clone(&self.table)),
             config: self.config.clone(),
             sink: RefCell::new(sink),
             waiting: RefCell::new(Vec::new()),

@@ -26,7 +26,7 @@ impl<S: AsyncRead + AsyncWrite> Socket for S {}
 pub(super) type BoxSocket = Pin<Box<dyn Socket>>;
 
 /// Silence after which a peer is asked for a sign of life, and after how much more it counts as gone.
-const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(300);
+const KEEP_ALIVE_IDLE: Duration = Duration::from_mins(5);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(100);
 const KEEP_ALIVE_PROBES: u32 = 3;
 

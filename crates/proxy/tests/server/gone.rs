@@ -3,11 +3,11 @@
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use probity_format::Outcome;
 use probity_proxy::{Backend, Proxy, ProxyConfig, ProxyError, Upstream};
-use std::sync::Arc;
 
 use crate::support::{Recorder, Redis, Source, command, config, script, start, talk, wait};
 
