@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_shell_takes_a_path_back_as_it_was() {
-        for path in ["/a/b-c_1.d", "a b", "it's", "$(x)", "a*?;\n"] {
+        for path in ["/srv/a-b_1.c", "a b", "it's", "$(x)", "a*?;\n"] {
             let shell = std::process::Command::new("sh")
                 .args(["-c", &format!("printf %s {}", quoted(Path::new(path)))])
                 .output()
