@@ -1,4 +1,5 @@
 //! Clients and servers that go away or say nothing: what was forwarded is recorded in bounded time.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};

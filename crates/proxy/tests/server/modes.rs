@@ -1,4 +1,5 @@
 //! What changes how a connection speaks, and what waits: through the proxy as without it, and recorded.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};

@@ -1,5 +1,4 @@
 //! Too much of something, and a log that fails: bounded, said, and nothing unrecorded is shown.
-
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
