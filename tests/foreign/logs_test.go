@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -206,4 +209,71 @@ func write(t *testing.T, path string, content []byte) {
 	if err := os.WriteFile(path, content, 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// proofsMade is how many entries of the log are proved and checked.
+const proofsMade = 12
+
+func TestForeignPackagesAcceptEntryProofsAndNoChangedOnes(t *testing.T) {
+	dir, _ := makeLog(t)
+	output, status := probity(t, "", "keys", "status", dir, "--json")
+	var keys struct {
+		Verifier string `json:"verifier_key"`
+	}
+	if err := json.Unmarshal([]byte(output), &keys); status != 0 || err != nil {
+		t.Fatalf("keys status: %d, %v\n%s", status, err, output)
+	}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for made := range proofsMade {
+		index := made * 17
+		file := filepath.Join(t.TempDir(), "entry.tlog-proof")
+		mustProbity(t, "", "prove", dir, "--stream", "provable", "--index", fmt.Sprint(index), "-o", file, "--alone")
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row, err := checkEntry(text, keys.Verifier)
+		if err != nil {
+			t.Fatalf("entry %d is refused: %v", index, err)
+		}
+		if !bytes.Contains(row, []byte("billing")) || !bytes.Contains(row, []byte("user:")) {
+			t.Errorf("entry %d is not shown: %q", index, row)
+		}
+		for range mutations {
+			at := random.IntN(len(text))
+			changed := bytes.Clone(text)
+			changed[at] ^= 1 << random.IntN(8)
+			if _, err := checkEntry(changed, keys.Verifier); err == nil && !blind(text, at) {
+				t.Errorf("the Go packages accept a changed bit of the proof of entry %d, byte %d", index, at)
+			}
+			write(t, file, changed)
+			vkey := filepath.Join(dir, "streams", "provable", "log.vkey")
+			if output, status := probity(t, "", "check-proof", file, "--key", vkey); status != 3 {
+				t.Errorf("check-proof ends with %d, not 3, after a changed bit of byte %d\n%s", status, at, output)
+			}
+		}
+	}
+}
+
+// blind says whether the Go side cannot see a change at a byte of a proof: it does not recompute the stream's identity from the
+// log's id, the anchor and the configuration, and takes the last letter of base64 as it comes.
+func blind(text []byte, at int) bool {
+	start := bytes.IndexByte(text, '\n') + 1 + len("extra ")
+	end := start + bytes.IndexByte(text[start:], '\n')
+	if at < start || at >= end {
+		return at+1 < len(text) && (text[at+1] == '\n' || text[at+1] == '=')
+	}
+	extra, err := base64.StdEncoding.DecodeString(string(text[start:end]))
+	if err != nil {
+		return false
+	}
+	links := int(binary.LittleEndian.Uint32(extra[linksAt:]))
+	config := linksAt + 4 + links*linkBytes
+	first := (at - start) / 4 * 3
+	unseen := func(place int) bool {
+		return place >= placeAt+4 && place < firstKeyAt || place >= config+1 && place <= config+int(extra[config])
+	}
+	return unseen(first) || unseen(first+1) || unseen(first+2) || at+4 >= end
 }

@@ -10,6 +10,7 @@ import (
 const usage = `usage:
   tlog tree DIR VKEY-FILE ORIGIN SIZE,SIZE,...   inclusion of every record, consistency of the sizes
   tlog proof PROOF-FILE LEAF-FILE VKEY-FILE ORIGIN
+  tlog entry PROOF-FILE VKEY-FILE                an entry proof that shows its entry alone
   tlog vectors DIR                               writes the test vectors of crates/format/testdata
 `
 
@@ -26,6 +27,8 @@ func run(args []string) error {
 		return checkTree(args[1], args[2], args[3], args[4])
 	case len(args) == 5 && args[0] == "proof":
 		return checkProof(args[1], args[2], args[3], args[4])
+	case len(args) == 3 && args[0] == "entry":
+		return checkEntryFile(args[1], args[2])
 	case len(args) == 2 && args[0] == "vectors":
 		return writeVectors(args[1])
 	}

@@ -13,7 +13,7 @@ use crate::command::BenchError;
 use crate::workload::Pool;
 
 /// How long a ceiling is measured.
-const DURATION: Duration = Duration::from_millis(1500);
+pub(crate) const DURATION: Duration = Duration::from_millis(1500);
 
 /// What the bare parts reach.
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +22,7 @@ pub(crate) struct Ceiling {
     pub(crate) entries_per_second: f64,
 }
 
-/// Measures compressing and encrypting the columns of frames of `rows_bytes`, on `threads` threads.
+/// Measures compressing and encrypting the columns of frames of `rows_bytes`, on `threads` threads for `time`.
 #[expect(
     clippy::disallowed_methods,
     reason = "a benchmark measures with the system's clock"
@@ -34,6 +34,7 @@ pub(crate) fn seal(
     compression: Compression,
     encrypt: bool,
     threads: usize,
+    time: Duration,
 ) -> Result<Ceiling, BenchError> {
     let (packed, plain, entries) = columns(pool, rows_bytes, entries_max)?;
     let work = || -> Result<f64, BenchError> {
@@ -45,7 +46,7 @@ pub(crate) fn seal(
         let mut out = vec![0; packed.len() + compressor.bound(plain.len())];
         let started = Instant::now();
         let mut frames: u64 = 0;
-        while started.elapsed() < DURATION {
+        while started.elapsed() < time {
             let (head, body) = out.split_at_mut(packed.len());
             head.copy_from_slice(&packed);
             let length = compressor

@@ -1,7 +1,7 @@
 //! Ingestion: producers append as fast as they can until everything is durable and published.
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use probity_format::keys::{RootKey, Secret};
 use probity_log::{
@@ -33,6 +33,8 @@ pub(crate) struct Setting {
     pub(crate) shape: Shape,
     pub(crate) seed: u64,
     pub(crate) repeats: usize,
+    /// How long the ceiling is measured.
+    pub(crate) ceiling_time: Duration,
 }
 
 impl Default for Setting {
@@ -57,6 +59,7 @@ impl Default for Setting {
             shape: Shape::Words,
             seed: 1,
             repeats: 1,
+            ceiling_time: ceiling::DURATION,
         }
     }
 }
@@ -124,6 +127,7 @@ pub(crate) fn run(setting: &Setting, folder: &Path) -> Result<Outcome, BenchErro
         setting.compression,
         setting.encrypt,
         cores.min(setting.producers + setting.writers),
+        setting.ceiling_time,
     )?;
     let mut runs: Vec<(f64, u64)> = Vec::new();
     for repeat in 0..setting.repeats.max(1) {
@@ -152,7 +156,8 @@ pub(crate) fn run(setting: &Setting, folder: &Path) -> Result<Outcome, BenchErro
 /// Enough distinct entries for several frames, within about 64 MiB for all producers.
 fn pool_entries(setting: &Setting) -> usize {
     let each = setting.payload_bytes + 300;
-    ((64 << 20) / each / setting.producers.max(1)).clamp(1000, 100_000)
+    let in_memory = ((64 << 20) / each / setting.producers.max(1)).clamp(1000, 100_000);
+    in_memory.min(usize::try_from(setting.entries_per_producer).unwrap_or(usize::MAX))
 }
 
 /// The streams entries go to: one, or as many as destinations are asked for.
@@ -188,7 +193,7 @@ pub(crate) fn options(setting: &Setting) -> Options {
         frame_entries_max: setting.writer_batch,
         queue_bytes: setting.queue_bytes,
         segment_bytes_max: setting.segment_bytes,
-        append_timeout: std::time::Duration::from_mins(2),
+        append_timeout: Duration::from_mins(2),
         ..Options::default()
     }
 }

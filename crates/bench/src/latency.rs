@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use probity_log::{Durability, Log, Options, StreamConfig, StreamName};
+use probity_log::{Ages, Durability, Log, Options, StreamConfig, StreamName};
 use serde_json::json;
 
 use crate::command::{BenchError, LatencyArguments};
@@ -16,22 +16,27 @@ pub(crate) fn run(arguments: &LatencyArguments, out: &mut dyn Write) -> Result<(
     let folder = arguments.output.folder()?;
     let pool = Pool::new(20_000, arguments.payload, Shape::Words, 1);
     let peak = peak_rate(&pool, arguments.entries, &folder.path().join("peak"))?;
-    let (appends, durable_after) = half_rate(
+    let half = half_rate(
         &pool,
         arguments.entries,
         peak / 2.0,
         &folder.path().join("half"),
     )?;
     let durable = durable_rate(&pool, arguments, &folder.path().join("durable"))?;
-    let at = |share: f64| percentile(&appends, share);
+    let at = |share: f64| percentile(&half.appends, share);
+    let sealed = |share: f64| half.sealed.percentile(share).as_micros();
     let value = json!({
         "peak_entries_per_second": peak,
         "append_p50_ns": at(0.5),
         "append_p99_ns": at(0.99),
         "append_p999_ns": at(0.999),
         "append_max_ns": at(1.0),
-        "durable_after_p50_ns": percentile(&durable_after, 0.5),
-        "durable_after_max_ns": percentile(&durable_after, 1.0),
+        "frames": half.sealed.frames(),
+        "sealed_after_p50_us": sealed(0.5),
+        "sealed_after_p99_us": sealed(0.99),
+        "sealed_after_max_us": half.sealed.max().as_micros(),
+        "durable_after_p50_ns": percentile(&half.durable_after, 0.5),
+        "durable_after_max_ns": percentile(&half.durable_after, 1.0),
         "durable_threads": arguments.threads,
         "durable_appends_per_second": durable,
     });
@@ -47,14 +52,24 @@ pub(crate) fn run(arguments: &LatencyArguments, out: &mut dyn Write) -> Result<(
         )?;
         writeln!(
             out,
+            "oldest entry of a frame when sealed: p50 {} us, p99 {} us, at most {} us",
+            sealed(0.5),
+            sealed(0.99),
+            half.sealed.max().as_micros(),
+        )?;
+        writeln!(
+            out,
             "durable unasked after: p50 {:.2} ms, at most {:.2} ms; {} threads append durably {durable:.0}/s",
-            percentile(&durable_after, 0.5) / 1e6,
-            percentile(&durable_after, 1.0) / 1e6,
+            percentile(&half.durable_after, 0.5) / 1e6,
+            percentile(&half.durable_after, 1.0) / 1e6,
             arguments.threads,
         )?;
     }
     Ok(())
 }
+
+/// How much too early an entry may come at half the peak rate.
+const PACE: Duration = Duration::from_micros(100);
 
 fn open(path: &Path) -> Result<Log, BenchError> {
     let config = StreamConfig::default();
@@ -83,15 +98,22 @@ fn peak_rate(pool: &Pool, entries: u64, path: &Path) -> Result<f64, BenchError> 
     Ok(entries as f64 / started.elapsed().as_secs_f64())
 }
 
-/// Nanoseconds of each append, and of samples from append to durable.
-type Samples = (Vec<f64>, Vec<f64>);
+/// What one run at half the peak rate showed.
+struct HalfRate {
+    /// Nanoseconds of each append, sorted.
+    appends: Vec<f64>,
+    /// Nanoseconds from append to durable of samples, sorted.
+    durable_after: Vec<f64>,
+    /// How old the oldest entry of each frame was when it was sealed.
+    sealed: Ages,
+}
 
 #[expect(
     clippy::disallowed_methods,
     reason = "a benchmark measures with the system's clock"
 )]
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
-fn half_rate(pool: &Pool, entries: u64, rate: f64, path: &Path) -> Result<Samples, BenchError> {
+fn half_rate(pool: &Pool, entries: u64, rate: f64, path: &Path) -> Result<HalfRate, BenchError> {
     let log = open(path)?;
     let mut appender = log.appender(&StreamName::default())?;
     let mut appends = Vec::with_capacity(usize::try_from(entries).unwrap_or_default());
@@ -101,8 +123,11 @@ fn half_rate(pool: &Pool, entries: u64, rate: f64, path: &Path) -> Result<Sample
     let mut number = 0_u64;
     pool.for_each(0, entries, |entry| {
         let due = Duration::from_secs_f64(number as f64 / rate);
-        while started.elapsed() < due {
-            std::hint::spin_loop();
+        // Asleep, not spinning: a producer that waits leaves its core to the sealers.
+        if let Some(early) = due.checked_sub(started.elapsed())
+            && early >= PACE
+        {
+            std::thread::sleep(early);
         }
         let before = Instant::now();
         let ticket = appender.append(entry)?;
@@ -120,11 +145,16 @@ fn half_rate(pool: &Pool, entries: u64, rate: f64, path: &Path) -> Result<Sample
         }
         Ok::<(), BenchError>(())
     })?;
+    let sealed = log.sealing_ages();
     drop(appender);
     log.close()?;
     appends.sort_by(f64::total_cmp);
     durable_after.sort_by(f64::total_cmp);
-    Ok((appends, durable_after))
+    Ok(HalfRate {
+        appends,
+        durable_after,
+        sealed,
+    })
 }
 
 #[expect(

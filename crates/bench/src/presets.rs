@@ -1,5 +1,7 @@
 //! The seed's benchmarks with their parameters, and the table of the log's own figures.
 
+use std::time::Duration;
+
 use probity_log::{Compression, Proofs};
 
 use crate::command::{IngestArguments, Preset};
@@ -8,6 +10,10 @@ use crate::workload::Shape;
 
 /// Input of one configuration of the performance and compression benchmarks, in bytes.
 const MATRIX_BYTES: u64 = 10 << 30;
+
+/// Entries of a producer and most settings of a preset when a test wants to see it run.
+const SMALL_ENTRIES: u64 = 500;
+const SMALL_SETTINGS: usize = 7;
 
 /// The settings that `arguments` ask for, before single flags are applied.
 pub(crate) fn settings(arguments: &IngestArguments) -> Vec<Setting> {
@@ -23,12 +29,15 @@ pub(crate) fn settings(arguments: &IngestArguments) -> Vec<Setting> {
         setting.entries_per_producer =
             (setting.entries_per_producer / arguments.scale.max(1)).max(1000);
         if arguments.small {
-            setting.entries_per_producer = 2000;
+            setting.entries_per_producer = SMALL_ENTRIES;
             setting.repeats = 1;
+            setting.ceiling_time = Duration::from_millis(20);
         }
     }
     if arguments.small {
-        settings.truncate(6);
+        // Some of each kind, not the first ones, which differ in one parameter alone.
+        let step = settings.len().div_ceil(SMALL_SETTINGS).max(1);
+        settings = settings.into_iter().step_by(step).collect();
     }
     settings
 }

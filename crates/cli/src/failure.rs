@@ -186,6 +186,9 @@ fn remedy_of(error: &LogError) -> Option<String> {
         LogError::NotALog { path } => {
             format!("name the folder of a log, or create one with: probity init {path}")
         }
+        LogError::Unfinished { path } => {
+            format!("nothing is recorded in it; create it again with: probity init {path}")
+        }
         LogError::Exists { path } => {
             format!("append to it with: probity append {path}, or choose another folder")
         }

@@ -66,6 +66,18 @@ pub(crate) fn read_root(path: &Path) -> Result<RootKey, Failure> {
     }
 }
 
+/// Reads the verifier key at `path`.
+pub(crate) fn read_verifier(path: &Path) -> Result<VerifierKey, Failure> {
+    match read(path)? {
+        Key::Verifier(key) => Ok(key),
+        Key::Root(_) => Err(Failure::new(format!(
+            "{} holds a root key, which must not leave its owner",
+            path.display()
+        ))
+        .remedy("give the verifier key, which `probity keys status DIR` prints")),
+    }
+}
+
 /// Reads the key at `path`, of whichever kind it is.
 pub(crate) fn read(path: &Path) -> Result<Key, Failure> {
     let text = read_text(path).map_err(|error| {

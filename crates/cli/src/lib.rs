@@ -10,3 +10,4 @@ pub mod failure;
 mod key_file;
 mod log_sink;
 mod output;
+mod output_file;

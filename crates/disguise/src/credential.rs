@@ -139,27 +139,25 @@ pub(crate) fn put(
     insert_all(
         database,
         CREDENTIALS,
-        &["id", "wrapped"],
-        &[vec![bytes(&name), Value::Bytes(wrapped)]],
+        &["id", "holder", "wrapped"],
+        &[vec![
+            bytes(&name),
+            bytes(&holder(key)?),
+            Value::Bytes(wrapped),
+        ]],
     )
 }
 
-/// Removes what [`put`] stored; the credential opens nothing afterwards.
-pub(crate) fn remove(
-    database: &mut dyn Database,
-    salt: &[u8],
-    user: &Value,
-    credential: &Credential<'_>,
-    cost: KeyCost,
-) -> Result<(), Error> {
-    let (name, _) = stretched(salt, user, credential, cost)?;
-    delete_keys(
-        database,
-        CREDENTIALS,
-        &["id".to_owned()],
-        &[vec![bytes(&name)]],
-    )?;
+/// Removes all passwords and tokens that wrap `key`.
+pub(crate) fn remove_all(database: &mut dyn Database, key: &SecretKey) -> Result<(), Error> {
+    let holder = vec![vec![bytes(&holder(key)?)]];
+    delete_keys(database, CREDENTIALS, &["holder".to_owned()], &holder)?;
     Ok(())
+}
+
+/// Names the credentials of one key; only its holder can tell whose they are.
+fn holder(key: &SecretKey) -> Result<[u8; 16], Error> {
+    derive(key.expose(), b"credential holder", b"")
 }
 
 /// The private key that `credential` stands for.

@@ -1,6 +1,6 @@
 //! Replacement values: constant, random, or derived from the old value, drawn anew for every row.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::crypto::random;
 use crate::error::Error;
@@ -11,7 +11,7 @@ const TEXT_BYTES_MAX: usize = 4_096;
 const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
 /// How a replacement value comes about; the names up to `Null` are Edna's.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Generator {
@@ -35,6 +35,8 @@ pub enum Generator {
     RandEmail,
     /// Nine random digits.
     RandPhone,
+    /// A random UUID (RFC 9562, version 4).
+    RandUuid,
     /// The time of the disguise, as the database writes it.
     Timestamp,
     /// This truth value.
@@ -63,6 +65,7 @@ impl Generator {
             Self::RandStr { len } => Value::Text(letters(*len)?),
             Self::RandEmail => Value::Text(format!("{}@anonymous.invalid", letters(24)?)),
             Self::RandPhone => Value::Text(format!("{:09}", number(0, 999_999_999)?)),
+            Self::RandUuid => Value::Text(uuid()?),
             Self::Timestamp => Value::Text(now.to_owned()),
             Self::Bool(truth) => Value::Int(i64::from(*truth)),
             Self::Null => Value::Null,
@@ -101,6 +104,19 @@ fn number(least: i64, greatest: i64) -> Result<i64, Error> {
         .checked_rem(u128::from(width).saturating_add(1))
         .unwrap_or(0);
     Ok(least.saturating_add_unsigned(u64::try_from(offset).unwrap_or(width)))
+}
+
+fn uuid() -> Result<String, Error> {
+    let mut bits = u128::from_be_bytes(random()?);
+    bits = bits & !(0xF << 76) | 4 << 76;
+    bits = bits & !(0x3 << 62) | 2 << 62;
+    let text = format!("{bits:032x}");
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32];
+    let parts: Vec<&str> = parts
+        .into_iter()
+        .filter_map(|part| text.get(part))
+        .collect();
+    Ok(parts.join("-"))
 }
 
 fn letters(length: usize) -> Result<String, Error> {

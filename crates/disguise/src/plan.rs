@@ -35,6 +35,10 @@ pub struct PlannedStep {
     pub statement: String,
     /// How many rows it chooses now.
     pub rows: u64,
+    /// How many placeholder users it would make.
+    pub placeholders: u64,
+    /// How the database means to find the rows, in its own words.
+    pub access: Vec<String>,
 }
 
 impl Step {

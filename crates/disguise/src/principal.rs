@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::credential::{Credential, KeyCost, RecoveryToken};
-use crate::crypto::{KEY_BYTES, SecretKey, derive};
+use crate::credential::{self, Credential, KeyCost, RecoveryToken};
+use crate::crypto::{KEY_BYTES, SecretKey, derive, random};
 use crate::database::Database;
 use crate::error::Error;
-use crate::record::{Bag, SpeaksFor};
+use crate::record::{Bag, Section, SpeaksFor, Standing};
 use crate::store::{self, Found, Stage, Stored};
 use crate::value::Value;
 
@@ -31,31 +31,28 @@ pub(crate) fn register(
         return Err(Error::AlreadyRegistered);
     }
     let key = SecretKey::generate()?;
-    store::register(database, &[(id, key.public()?)], false)?;
+    store::register(database, &[(id, key.public()?)], Standing::Person)?;
     let token = match password {
         None => None,
-        Some(password) => {
-            let token = RecoveryToken::generate()?;
-            crate::credential::put(
-                database,
-                &salt,
-                user,
-                &key,
-                &Credential::Password(password),
-                cost,
-            )?;
-            crate::credential::put(
-                database,
-                &salt,
-                user,
-                &key,
-                &Credential::Token(&token),
-                cost,
-            )?;
-            Some(token)
-        }
+        Some(password) => Some(protect(database, &salt, user, &key, password, cost)?),
     };
     Ok(Registration { key, token })
+}
+
+/// Wraps the key of `user` under a password and a new recovery token.
+pub(crate) fn protect(
+    database: &mut dyn Database,
+    salt: &[u8],
+    user: &Value,
+    key: &SecretKey,
+    password: &str,
+    cost: KeyCost,
+) -> Result<RecoveryToken, Error> {
+    let token = RecoveryToken::generate()?;
+    for credential in [Credential::Password(password), Credential::Token(&token)] {
+        credential::put(database, salt, user, key, &credential, cost)?;
+    }
+    Ok(token)
 }
 
 /// The key of the pseudoprincipal with this index in a bag with this seed.
@@ -72,9 +69,19 @@ pub(crate) struct Reached {
     pub(crate) found: Found,
     /// Read already, because it holds speaks-for records.
     pub(crate) bag: Option<Bag>,
-    /// Whose bag it is.
+    /// Whose bag it is: a public key, and the placeholder unless it is the person.
     pub(crate) public: [u8; KEY_BYTES],
-    pub(crate) pseudo: bool,
+    pub(crate) placeholder: Option<Value>,
+}
+
+impl Reached {
+    /// The bag, whether it was read before or not.
+    pub(crate) fn read(&self, database: &mut dyn Database) -> Result<Bag, Error> {
+        match &self.bag {
+            Some(bag) => Ok(bag.clone()),
+            None => store::read_bag(database, &self.found.locator),
+        }
+    }
 }
 
 /// Everything that a credential reaches.
@@ -94,16 +101,45 @@ impl Reach {
             .collect()
     }
 
-    /// The principals behind `id`, nearest first.
-    pub(crate) fn behind<'a>(&'a self, id: &Value) -> impl Iterator<Item = &'a Value> {
+    /// Whether the registration of `user` with `public` lies here because the account is away.
+    pub(crate) fn holds(
+        &self,
+        database: &mut dyn Database,
+        user: &Value,
+        public: &[u8; KEY_BYTES],
+    ) -> Result<bool, Error> {
+        for it in self.bags.iter().filter(|it| it.placeholder.is_none()) {
+            let bag = it.read(database)?;
+            let name = user.principal();
+            let mut away = bag.principals.iter();
+            if away.any(|(id, known, _)| id.principal() == name && known == public) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The placeholders from `id` towards its person, `id` first, each with its record.
+    pub(crate) fn chain<'a>(&'a self, id: &Value) -> impl Iterator<Item = &'a SpeaksFor> {
         let mut at = id.principal();
         let mut left = self.links.len();
         std::iter::from_fn(move || {
             left = left.checked_sub(1)?;
             let link = self.links.get(&at)?;
             at = link.old.principal();
-            Some(&link.old)
+            Some(link)
         })
+    }
+
+    /// The placeholder nearest to `id`, or itself, that was made for somebody who left a shared row.
+    pub(crate) fn left(&self, id: &Value) -> Option<Vec<u8>> {
+        let left = self.chain(id).find(|link| link.left)?;
+        Some(left.new.principal())
+    }
+
+    /// The principals behind `id`, nearest first.
+    pub(crate) fn behind<'a>(&'a self, id: &Value) -> impl Iterator<Item = &'a Value> {
+        self.chain(id).map(|link| &link.old)
     }
 }
 
@@ -117,15 +153,15 @@ pub(crate) fn reach(
         bags: Vec::new(),
         links: BTreeMap::new(),
     };
-    let mut level = vec![(SecretKey::from_bytes(*key.expose()), key.public()?, false)];
+    let mut level = vec![(SecretKey::from_bytes(*key.expose()), key.public()?, None)];
     while !level.is_empty() {
         let keys: Vec<(&SecretKey, [u8; KEY_BYTES], bool)> = level
             .iter()
-            .map(|(secret, public, pseudo)| (secret, *public, *pseudo))
+            .map(|(secret, public, placeholder)| (secret, *public, placeholder.is_none()))
             .collect();
         let mut next = Vec::new();
         for (index, found) in store::locators(database, salt, &keys)? {
-            let Some((_, public, pseudo)) = keys.get(index) else {
+            let Some((_, public, placeholder)) = level.get(index) else {
                 continue;
             };
             let bag = if found.locator.speaks_for {
@@ -138,7 +174,7 @@ pub(crate) fn reach(
                     {
                         let secret = pseudo_key(&bag.seed, link.index)?;
                         let public = secret.public()?;
-                        next.push((secret, public, true));
+                        next.push((secret, public, Some(link.new.clone())));
                     }
                 }
                 Some(bag)
@@ -149,7 +185,7 @@ pub(crate) fn reach(
                 found,
                 bag,
                 public: *public,
-                pseudo: *pseudo,
+                placeholder: placeholder.clone(),
             });
         }
         level = next;
@@ -157,25 +193,79 @@ pub(crate) fn reach(
     Ok(reach)
 }
 
-/// What other disguises need of bags that are forgotten: the speaks-for records alone.
-pub(crate) fn links_of<'a>(meant: &[&'a Reached]) -> Vec<(Bag, &'a Reached)> {
-    let links = |it: &&'a Reached| {
-        let mut bag = it.bag.clone()?;
-        bag.sections.clear();
+/// What other disguises need of bags that are forgotten: the speaks-for records, and copies of rows that the
+/// principal had left before.
+pub(crate) fn needed_by_others<'a>(
+    database: &mut dyn Database,
+    meant: &[&'a Reached],
+) -> Result<Vec<(Bag, &'a Reached)>, Error> {
+    let mut out = Vec::new();
+    for it in meant {
+        let locator = &it.found.locator;
+        let mut bag = match &it.bag {
+            Some(bag) => bag.clone(),
+            None if locator.copies => store::read_bag(database, locator)?,
+            None => continue,
+        };
+        bag.sections.retain(Section::is_for_departed);
         bag.principals.clear();
-        Some((bag, *it))
-    };
-    meant.iter().filter_map(links).collect()
+        out.push((bag, *it));
+    }
+    Ok(out)
 }
 
 /// The bag as it is stored for the sake of others.
-pub(crate) const fn links_only<'a>(bag: &'a Bag, it: &Reached) -> Stored<'a> {
+pub(crate) const fn stored_for_others<'a>(bag: &'a Bag, it: &Reached) -> Stored<'a> {
     Stored {
         bag,
         public: it.public,
-        pseudo: it.pseudo,
-        disguise: it.found.locator.disguise,
-        updates: it.found.locator.updates,
+        person: it.placeholder.is_none(),
+        origin: it.found.locator.origin,
         stage: Stage::Pending,
     }
+}
+
+/// Encrypts everything of `reach` anew: under a new key of the person and new keys of all placeholders.
+pub(crate) fn rekey(
+    database: &mut dyn Database,
+    salt: &[u8],
+    (person, public): (&Value, [u8; KEY_BYTES]),
+    reach: &Reach,
+) -> Result<(), Error> {
+    let mut keys = BTreeMap::from([(person.principal(), public)]);
+    let mut bags = Vec::with_capacity(reach.bags.len());
+    for it in &reach.bags {
+        let mut bag = it.read(database)?;
+        bag.seed = random()?;
+        for link in &bag.speaks_for {
+            let public = pseudo_key(&bag.seed, link.index)?.public()?;
+            keys.insert(link.new.principal(), public);
+        }
+        bags.push(bag);
+    }
+    for (id, known, _) in bags.iter_mut().flat_map(|bag| &mut bag.principals) {
+        if let Some(public) = keys.get(&id.principal()) {
+            *known = *public;
+        }
+    }
+    let mut stored = Vec::with_capacity(bags.len());
+    for (it, bag) in reach.bags.iter().zip(&bags) {
+        let locator = &it.found.locator;
+        let owner = it.placeholder.as_ref().unwrap_or(person);
+        stored.push(Stored {
+            bag,
+            public: keys.get(&owner.principal()).copied().ok_or(Error::Forged)?,
+            person: it.placeholder.is_none(),
+            origin: locator.origin,
+            stage: match (locator.pending, bag.has_changes()) {
+                (false, _) => Stage::Disguised,
+                (true, false) if locator.changes => Stage::Waiting,
+                (true, _) => Stage::Pending,
+            },
+        });
+    }
+    let found: Vec<&Found> = reach.bags.iter().map(|it| &it.found).collect();
+    store::remove_bags(database, &found)?;
+    store::put_bags(database, salt, &stored)?;
+    store::change_keys(database, &keys)
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::database::{Catalog, CatalogTable};
 use crate::generate::Generator;
+use crate::reveal::References;
 use crate::spec::{SpecError, pseudo_from_edna, tables_from_edna};
 
 /// How placeholder users are made.
@@ -35,15 +36,20 @@ pub(crate) struct Reference {
 /// What a developer says about one table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TableNotes {
-    pub(crate) identity: Vec<String>,
-    pub(crate) owners: Vec<String>,
+    /// The primary key when absent.
+    pub(crate) identity: Option<Vec<String>>,
+    /// The columns with declared foreign keys to the users table when absent.
+    pub(crate) owners: Option<Vec<String>>,
+    /// Beside the declared ones.
     pub(crate) references: Vec<Reference>,
+    /// What happens to rows made while a placeholder owned things, whatever a reveal says.
+    pub(crate) meanwhile: Option<References>,
 }
 
 /// What a developer says about a database; without it, owners are the foreign keys to the users table.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Schema {
-    notes: BTreeMap<String, TableNotes>,
+    pub(crate) notes: BTreeMap<String, TableNotes>,
 }
 
 impl Schema {
@@ -66,6 +72,7 @@ pub(crate) struct Known {
     pub(crate) identity: Vec<String>,
     pub(crate) owners: Vec<String>,
     pub(crate) references: Vec<Reference>,
+    pub(crate) meanwhile: Option<References>,
 }
 
 /// The whole database as the engine sees it.
@@ -121,8 +128,10 @@ fn known(name: &str, table: CatalogTable, notes: Option<&TableNotes>, pseudo: &P
     let mut references: Vec<Reference> = Vec::new();
     let mut identity = table.primary_key.clone();
     if let Some(notes) = notes {
-        identity.clone_from(&notes.identity);
-        owners.clone_from(&notes.owners);
+        if let Some(said) = &notes.identity {
+            identity.clone_from(said);
+        }
+        owners = notes.owners.clone().unwrap_or_default();
         references.clone_from(&notes.references);
     }
     if name == pseudo.table {
@@ -130,7 +139,8 @@ fn known(name: &str, table: CatalogTable, notes: Option<&TableNotes>, pseudo: &P
     }
     for key in table.foreign_keys.iter().filter(declared) {
         let owner = key.to_table == pseudo.table && key.columns.len() == 1;
-        if owner && notes.is_none() && name != pseudo.table {
+        let said = notes.is_some_and(|notes| notes.owners.is_some());
+        if owner && !said && name != pseudo.table {
             owners.extend(
                 key.columns
                     .iter()
@@ -154,6 +164,7 @@ fn known(name: &str, table: CatalogTable, notes: Option<&TableNotes>, pseudo: &P
         identity,
         owners,
         references,
+        meanwhile: notes.and_then(|notes| notes.meanwhile),
     }
 }
 
@@ -162,14 +173,16 @@ fn check_notes(catalog: &Catalog, name: &str, notes: &TableNotes) -> Result<(), 
     let Some(table) = catalog.get(name) else {
         return Err(SpecError::new(place, "is not in the database"));
     };
-    if notes.identity.is_empty() {
+    let identity = notes.identity.as_ref().unwrap_or(&table.primary_key);
+    if identity.is_empty() {
         return Err(SpecError::new(place, "names no identifying column"));
     }
     let own = notes
         .references
         .iter()
         .flat_map(|reference| &reference.columns);
-    for column in notes.identity.iter().chain(&notes.owners).chain(own) {
+    let owners = notes.owners.iter().flatten();
+    for column in identity.iter().chain(owners).chain(own) {
         if table.column(column).is_none() {
             return Err(SpecError::new(place, format!("has no column {column}")));
         }

@@ -7,9 +7,9 @@ use std::str::FromStr;
 use sha2::{Digest as _, Sha256};
 
 use crate::crypto::{KEY_BYTES, SecretKey, derive, open_part, random, seal_part, seal_to};
-use crate::database::Database;
+use crate::database::{Database, placeholders};
 use crate::error::{Doing as _, Error};
-use crate::record::{Bag, LOCATOR_BYTES, Locator};
+use crate::record::{Bag, LOCATOR_BYTES, Locator, Origin, Section, Standing};
 use crate::table::{delete_keys, insert_all, runs, select_keys};
 use crate::value::Value;
 
@@ -54,7 +54,7 @@ pub(crate) fn install(database: &mut dyn Database) -> Result<(), Error> {
     let (binary, end) = (database.dialect().binary(), database.dialect().table_end());
     let statements = [
         format!(
-            "CREATE TABLE IF NOT EXISTS {PRINCIPALS} (id {binary} NOT NULL PRIMARY KEY, public_key {binary} NOT NULL, pseudo INTEGER NOT NULL) {end}"
+            "CREATE TABLE IF NOT EXISTS {PRINCIPALS} (id {binary} NOT NULL PRIMARY KEY, public_key {binary} NOT NULL, standing INTEGER NOT NULL) {end}"
         ),
         format!(
             "CREATE TABLE IF NOT EXISTS {LOCATORS} (id {binary} NOT NULL PRIMARY KEY, mailbox {binary} NOT NULL, sealed {binary} NOT NULL) {end}"
@@ -64,10 +64,11 @@ pub(crate) fn install(database: &mut dyn Database) -> Result<(), Error> {
             "CREATE TABLE IF NOT EXISTS {BAGS} (id {binary} NOT NULL PRIMARY KEY, body {binary} NOT NULL) {end}"
         ),
         format!(
-            "CREATE TABLE IF NOT EXISTS {CREDENTIALS} (id {binary} NOT NULL PRIMARY KEY, wrapped {binary} NOT NULL) {end}"
+            "CREATE TABLE IF NOT EXISTS {CREDENTIALS} (id {binary} NOT NULL PRIMARY KEY, holder {binary} NOT NULL, wrapped {binary} NOT NULL) {end}"
         ),
+        format!("CREATE INDEX IF NOT EXISTS {CREDENTIALS}_holder ON {CREDENTIALS} (holder)"),
         format!(
-            "CREATE TABLE IF NOT EXISTS {SHARED} (slot {binary} NOT NULL PRIMARY KEY, pseudo {binary} NOT NULL) {end}"
+            "CREATE TABLE IF NOT EXISTS {SHARED} (slot {binary} NOT NULL PRIMARY KEY, version {binary} NOT NULL) {end}"
         ),
         format!(
             "CREATE TABLE IF NOT EXISTS {SETTINGS} (name {binary} NOT NULL PRIMARY KEY, value {binary} NOT NULL) {end}"
@@ -92,38 +93,66 @@ pub(crate) fn install(database: &mut dyn Database) -> Result<(), Error> {
     Ok(())
 }
 
-/// The random salt of this database.
-pub(crate) fn salt(database: &mut dyn Database) -> Result<Vec<u8>, Error> {
+/// Stores the description of the application.
+pub(crate) fn put_description(database: &mut dyn Database, text: &str) -> Result<(), Error> {
+    let name = || bytes(b"description");
+    delete_keys(database, SETTINGS, &["name".to_owned()], &[vec![name()]])?;
+    insert_all(
+        database,
+        SETTINGS,
+        &["name", "value"],
+        &[vec![name(), bytes(text.as_bytes())]],
+    )
+}
+
+/// The description of the application that was stored last.
+pub(crate) fn description(database: &mut dyn Database) -> Result<String, Error> {
+    match setting(database, b"description")? {
+        Some(text) => String::from_utf8(text).map_err(|_bytes| Error::Forged),
+        None => Err(Error::NotInstalled),
+    }
+}
+
+fn setting(database: &mut dyn Database, name: &[u8]) -> Result<Option<Vec<u8>>, Error> {
     let sql = format!("SELECT value FROM {SETTINGS} WHERE name = ?");
     let rows = database
-        .query(&sql, &[bytes(b"salt")])
+        .query(&sql, &[bytes(name)])
         .map_err(|_no_table| Error::NotInstalled)?;
-    match rows.into_iter().flatten().next() {
-        Some(Value::Bytes(salt)) => Ok(salt),
-        _ => Err(Error::NotInstalled),
-    }
+    Ok(match rows.into_iter().flatten().next() {
+        Some(Value::Bytes(value)) => Some(value),
+        _ => None,
+    })
+}
+
+/// The random salt of this database.
+pub(crate) fn salt(database: &mut dyn Database) -> Result<Vec<u8>, Error> {
+    setting(database, b"salt")?.ok_or(Error::NotInstalled)
 }
 
 pub(crate) fn bytes(bytes: &[u8]) -> Value {
     Value::Bytes(bytes.to_vec())
 }
 
-/// Principal to public key and whether it is a pseudoprincipal.
-pub(crate) type Registered = BTreeMap<Vec<u8>, ([u8; KEY_BYTES], bool)>;
+/// A principal and its public key.
+pub(crate) type Keyed = (Vec<u8>, [u8; KEY_BYTES]);
 
-/// Public keys of those among `ids` who are registered, and whether each is a pseudoprincipal.
+/// Principal to public key and standing.
+pub(crate) type Registered = BTreeMap<Vec<u8>, ([u8; KEY_BYTES], Standing)>;
+
+/// Public keys and standing of those among `ids` who are registered.
 pub(crate) fn principals(
     database: &mut dyn Database,
     ids: &[Vec<u8>],
 ) -> Result<Registered, Error> {
     let keys: Vec<Vec<Value>> = ids.iter().map(|id| vec![bytes(id)]).collect();
-    let columns = ["id", "public_key", "pseudo"].map(str::to_owned);
+    let columns = ["id", "public_key", "standing"].map(str::to_owned);
     let mut out = BTreeMap::new();
     for row in select_keys(database, PRINCIPALS, &columns, &["id".to_owned()], &keys)? {
-        if let [Value::Bytes(id), Value::Bytes(public), Value::Int(pseudo)] = row.as_slice() {
+        if let [Value::Bytes(id), Value::Bytes(public), Value::Int(code)] = row.as_slice() {
             let public =
                 <[u8; KEY_BYTES]>::try_from(public.as_slice()).map_err(|_length| Error::Forged)?;
-            out.insert(id.clone(), (public, *pseudo == 1));
+            let standing = Standing::from_code(*code).ok_or(Error::Forged)?;
+            out.insert(id.clone(), (public, standing));
         }
     }
     Ok(out)
@@ -132,14 +161,56 @@ pub(crate) fn principals(
 /// Registers principals.
 pub(crate) fn register(
     database: &mut dyn Database,
-    principals: &[(Vec<u8>, [u8; KEY_BYTES])],
-    pseudo: bool,
+    principals: &[Keyed],
+    standing: Standing,
 ) -> Result<(), Error> {
     let rows: Vec<Vec<Value>> = principals
         .iter()
-        .map(|(id, public)| vec![bytes(id), bytes(public), Value::Int(i64::from(pseudo))])
+        .map(|(id, public)| {
+            let code = Value::Int(i64::from(standing.code()));
+            vec![bytes(id), bytes(public), code]
+        })
         .collect();
-    insert_all(database, PRINCIPALS, &["id", "public_key", "pseudo"], &rows)
+    insert_all(
+        database,
+        PRINCIPALS,
+        &["id", "public_key", "standing"],
+        &rows,
+    )
+}
+
+/// Gives registered principals new public keys; whoever is not registered stays so.
+pub(crate) fn change_keys(
+    database: &mut dyn Database,
+    keys: &BTreeMap<Vec<u8>, [u8; KEY_BYTES]>,
+) -> Result<(), Error> {
+    let names: Vec<Vec<u8>> = keys.keys().cloned().collect();
+    let registered = principals(database, &names)?;
+    let mut by_standing: BTreeMap<Standing, Vec<Keyed>> = BTreeMap::new();
+    for (name, (_, standing)) in &registered {
+        if let Some(public) = keys.get(name) {
+            let of = by_standing.entry(*standing).or_default();
+            of.push((name.clone(), *public));
+        }
+    }
+    let there: Vec<Vec<u8>> = registered.into_keys().collect();
+    unregister(database, &there)?;
+    for (standing, principals) in by_standing {
+        register(database, &principals, standing)?;
+    }
+    Ok(())
+}
+
+/// Notes that placeholders are no longer those of someone who left.
+pub(crate) fn return_departed(database: &mut dyn Database, ids: &[Vec<u8>]) -> Result<(), Error> {
+    let standing = i64::from(Standing::Placeholder.code());
+    let keys: Vec<Value> = ids.iter().map(|id| bytes(id)).collect();
+    for run in runs(&keys, 1) {
+        let marks = placeholders(run.len());
+        let sql = format!("UPDATE {PRINCIPALS} SET standing = {standing} WHERE id IN ({marks})");
+        database.execute(&sql, run).doing("noting who returned")?;
+    }
+    Ok(())
 }
 
 /// Removes registrations.
@@ -150,7 +221,7 @@ pub(crate) fn unregister(database: &mut dyn Database, ids: &[Vec<u8>]) -> Result
 }
 
 /// Where locators for a key lie. Persons share one mailbox among many, pseudoprincipals have their own.
-pub(crate) fn mailbox(salt: &[u8], public: &[u8; KEY_BYTES], pseudo: bool) -> Vec<u8> {
+pub(crate) fn mailbox(salt: &[u8], public: &[u8; KEY_BYTES], person: bool) -> Vec<u8> {
     let mut hash = Sha256::new();
     hash.update(b"probity disguise mailbox\0");
     hash.update(salt);
@@ -159,7 +230,7 @@ pub(crate) fn mailbox(salt: &[u8], public: &[u8; KEY_BYTES], pseudo: bool) -> Ve
     digest
         .iter()
         .copied()
-        .take(if pseudo { 16 } else { 1 })
+        .take(if person { 1 } else { 16 })
         .collect()
 }
 
@@ -167,9 +238,9 @@ pub(crate) fn mailbox(salt: &[u8], public: &[u8; KEY_BYTES], pseudo: bool) -> Ve
 pub(crate) struct Stored<'a> {
     pub(crate) bag: &'a Bag,
     pub(crate) public: [u8; KEY_BYTES],
-    pub(crate) pseudo: bool,
-    pub(crate) disguise: u64,
-    pub(crate) updates: u32,
+    /// Whether the principal is a person, not a placeholder.
+    pub(crate) person: bool,
+    pub(crate) origin: Origin,
     pub(crate) stage: Stage,
 }
 
@@ -204,17 +275,16 @@ pub(crate) fn put_bags(
                 count = count.saturating_add(1);
             }
             let locator = Locator {
-                disguise: it.disguise,
+                origin: it.origin,
                 key,
                 parts: count,
-                updates: it.updates,
                 speaks_for: !it.bag.speaks_for.is_empty(),
-                changes: it.stage == Stage::Waiting
-                    || !it.bag.sections.is_empty()
-                    || !it.bag.principals.is_empty(),
+                changes: it.stage == Stage::Waiting || it.bag.has_changes(),
+                copies: it.bag.sections.iter().any(Section::is_for_departed),
+                values: it.bag.sections.iter().any(|it| it.values().is_some()),
                 pending: it.stage != Stage::Disguised,
             };
-            let mailbox = mailbox(salt, &it.public, it.pseudo);
+            let mailbox = mailbox(salt, &it.public, it.person);
             let sealed = seal_to(&it.public, &locator.encode(), &mailbox)?;
             locators.push(vec![
                 bytes(&random::<16>()?),
@@ -251,8 +321,8 @@ pub(crate) fn locators(
     keys: &[(&SecretKey, [u8; KEY_BYTES], bool)],
 ) -> Result<Vec<(usize, Found)>, Error> {
     let mut owners: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
-    for (index, (_, public, pseudo)) in keys.iter().enumerate() {
-        owners.insert(mailbox(salt, public, *pseudo), index);
+    for (index, (_, public, person)) in keys.iter().enumerate() {
+        owners.insert(mailbox(salt, public, *person), index);
     }
     let wanted: Vec<Vec<Value>> = owners.keys().map(|mailbox| vec![bytes(mailbox)]).collect();
     let columns = ["id", "mailbox", "sealed"].map(str::to_owned);
@@ -327,17 +397,55 @@ pub(crate) fn remove_bags(database: &mut dyn Database, found: &[&Found]) -> Resu
     Ok(())
 }
 
-/// The slot of an owner column of a shared row.
-pub(crate) fn slot(salt: &[u8], table: &str, column: &str, identity: &[Value]) -> Vec<u8> {
+/// The name under which a shared row is known while it is removed.
+pub(crate) fn slot(salt: &[u8], table: &str, identity: &[Value]) -> Vec<u8> {
     let mut hash = Sha256::new();
     hash.update(b"probity disguise slot\0");
     hash.update(salt);
     let mut framed = Vec::new();
     Value::from(table).encode(&mut framed);
-    Value::from(column).encode(&mut framed);
     for value in identity {
         value.encode(&mut framed);
     }
     hash.update(&framed);
     hash.finalize().iter().copied().take(16).collect()
+}
+
+/// Notes that shared rows are removed, each under its slot and the version of its copies.
+pub(crate) fn put_slots(
+    database: &mut dyn Database,
+    slots: &[(Vec<u8>, u64)],
+) -> Result<(), Error> {
+    let names: Vec<Vec<u8>> = slots.iter().map(|(slot, _)| slot.clone()).collect();
+    remove_slots(database, &names)?;
+    let rows: Vec<Vec<Value>> = slots
+        .iter()
+        .map(|(slot, version)| vec![bytes(slot), bytes(&version.to_le_bytes())])
+        .collect();
+    insert_all(database, SHARED, &["slot", "version"], &rows)
+}
+
+/// The versions of those among `slots` whose rows are removed.
+pub(crate) fn slots(
+    database: &mut dyn Database,
+    slots: &[Vec<u8>],
+) -> Result<BTreeMap<Vec<u8>, u64>, Error> {
+    let keys: Vec<Vec<Value>> = slots.iter().map(|slot| vec![bytes(slot)]).collect();
+    let (columns, by) = (["slot", "version"].map(str::to_owned), ["slot".to_owned()]);
+    let mut out = BTreeMap::new();
+    for row in select_keys(database, SHARED, &columns, &by, &keys)? {
+        if let [Value::Bytes(slot), Value::Bytes(version)] = row.as_slice() {
+            let version =
+                <[u8; 8]>::try_from(version.as_slice()).map_err(|_length| Error::Forged)?;
+            out.insert(slot.clone(), u64::from_le_bytes(version));
+        }
+    }
+    Ok(out)
+}
+
+/// Voids the copies of rows that are back.
+pub(crate) fn remove_slots(database: &mut dyn Database, slots: &[Vec<u8>]) -> Result<(), Error> {
+    let keys: Vec<Vec<Value>> = slots.iter().map(|slot| vec![bytes(slot)]).collect();
+    delete_keys(database, SHARED, &["slot".to_owned()], &keys)?;
+    Ok(())
 }

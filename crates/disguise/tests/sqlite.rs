@@ -38,3 +38,9 @@ macro_rules! tests {
 }
 
 for_every_claim!(tests);
+
+#[test]
+#[ignore = "takes about an hour"]
+fn a_hundred_thousand_schedules_do_what_the_model_says() {
+    suite::schedule::many_random_schedules(100_000);
+}

@@ -126,6 +126,27 @@ impl FrameHeader {
         bytes
     }
 
+    /// The record of the frame with this header and `sealed_root`, were it to stand at `offset` of segment `segment`.
+    pub const fn record(&self, sealed_root: Hash, segment: u32, offset: u64) -> Record {
+        Record {
+            proofs: self.proofs,
+            cipher: self.cipher,
+            length: self.length,
+            frame: self.frame,
+            first_entry: self.first_entry,
+            entries: self.entries,
+            epoch: self.epoch,
+            time_min: self.time_min,
+            time_max: self.time_max,
+            stream: self.stream,
+            sealed_root,
+            entry_root: self.entry_root,
+            key_commitment: self.key_commitment,
+            segment,
+            offset,
+        }
+    }
+
     /// Reads a header from the beginning of `bytes`.
     ///
     /// # Errors
@@ -215,14 +236,113 @@ pub(crate) fn encode_directory_entry(
     out
 }
 
+/// What of a frame is in clear, its structure checked: header and directory.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Clear<'a> {
+    /// The header.
+    pub header: FrameHeader,
+    /// The sections in order.
+    pub sections: Vec<Section>,
+    bytes: &'a [u8],
+}
+
+impl<'a> Clear<'a> {
+    /// Reads header and directory from the beginning of `bytes`; what follows is not looked at.
+    ///
+    /// # Errors
+    /// When they do not add up to the length that the header gives the frame.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, DecodeError> {
+        let header = FrameHeader::decode(bytes)?;
+        let mut reader = Reader::new(bytes, "frame directory");
+        reader.take(FRAME_HEADER_BYTES)?;
+        let count = usize::try_from(header.sections).unwrap_or(usize::MAX);
+        let mut start = count
+            .saturating_mul(DIRECTORY_ENTRY_BYTES)
+            .saturating_add(FRAME_HEADER_BYTES);
+        let clear = bytes
+            .get(..start)
+            .ok_or_else(|| reader.error("ends too early"))?;
+        let mut sections = Vec::with_capacity(count);
+        for _ in 0..count {
+            let section = decode_directory_entry(&mut reader, start)?;
+            start = start.saturating_add(section.length);
+            sections.push(section);
+        }
+        let end = start.saturating_add(FRAME_TRAILER_BYTES);
+        if usize::try_from(header.length).ok() != Some(end) {
+            return Err(reader.error("does not add up to the frame's length"));
+        }
+        Ok(Self {
+            header,
+            sections,
+            bytes: clear,
+        })
+    }
+
+    /// Header and directory as they are stored.
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Opens section `number` from its sealed bytes; `key` is not looked at where the frame has no cipher.
+    ///
+    /// # Errors
+    /// When there is no such section, the bytes are not as long as the directory says, the key is not the
+    /// one committed to, the bytes were changed, or the body is malformed.
+    pub fn open(
+        &self,
+        number: u32,
+        sealed: &[u8],
+        key: Option<&SectionKey>,
+        decompressor: &mut Decompressor,
+    ) -> Result<Body, DecodeError> {
+        let index = usize::try_from(number).unwrap_or(usize::MAX);
+        let error = |reason| DecodeError::new("frame section", index, reason);
+        let section = self
+            .sections
+            .get(index)
+            .ok_or_else(|| error("does not exist"))?;
+        if section.length != sealed.len() {
+            return Err(error("is not as long as the directory says"));
+        }
+        let mut bytes = Vec::from(sealed);
+        if self.header.cipher == Cipher::Aes256Gcm {
+            let key = key.ok_or_else(|| error("needs a key"))?;
+            if !key.matches(&section.key_commitment) {
+                return Err(error("has another key than the one given"));
+            }
+            let associated = self.associated(index);
+            let nonce = Nonce::assume_unique_for_key(section_nonce(self.header.frame, number));
+            let opened = key
+                .aead()?
+                .open_in_place(nonce, Aad::from(associated.as_slice()), &mut bytes)
+                .map_err(|_refused| error("does not authenticate"))?
+                .len();
+            bytes.truncate(opened);
+        }
+        Body::decode(&bytes, decompressor)
+    }
+
+    fn associated(&self, index: usize) -> Vec<u8> {
+        let mut out = Vec::with_capacity(FRAME_HEADER_BYTES.saturating_add(80));
+        out.extend_from_slice(self.bytes.get(..FRAME_HEADER_BYTES).unwrap_or_default());
+        let entry = index
+            .saturating_mul(DIRECTORY_ENTRY_BYTES)
+            .saturating_add(FRAME_HEADER_BYTES);
+        let end = entry.saturating_add(DIRECTORY_ENTRY_BYTES);
+        out.extend_from_slice(self.bytes.get(entry..end).unwrap_or_default());
+        out.extend_from_slice(&u32::try_from(index).unwrap_or(u32::MAX).to_le_bytes());
+        out
+    }
+}
+
 /// A frame taken apart, its structure checked; sections stay sealed.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Frame<'a> {
-    /// The clear beginning.
-    pub header: FrameHeader,
-    /// The sections in order.
-    pub sections: Vec<Section>,
+    /// What is in clear.
+    pub clear: Clear<'a>,
     bytes: &'a [u8],
 }
 
@@ -232,48 +352,36 @@ impl<'a> Frame<'a> {
     /// # Errors
     /// When header and directory do not add up to the bytes given.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        let header = FrameHeader::decode(bytes)?;
-        let mut reader = Reader::new(bytes, "frame directory");
-        reader.take(FRAME_HEADER_BYTES)?;
-        if usize::try_from(header.length).ok() != Some(bytes.len()) {
-            return Err(reader.error("does not fit the length in the header"));
+        let clear = Clear::parse(bytes)?;
+        if usize::try_from(clear.header.length).ok() != Some(bytes.len()) {
+            return Err(DecodeError::new(
+                "frame header",
+                8,
+                "has another length than the frame",
+            ));
         }
-        let count = usize::try_from(header.sections).unwrap_or(usize::MAX);
-        let mut start = count
-            .saturating_mul(DIRECTORY_ENTRY_BYTES)
-            .saturating_add(FRAME_HEADER_BYTES);
-        let mut sections = Vec::with_capacity(count.min(bytes.len() / DIRECTORY_ENTRY_BYTES));
-        for _ in 0..count {
-            let section = decode_directory_entry(&mut reader, start)?;
-            start = start.saturating_add(section.length);
-            sections.push(section);
-        }
-        if start.saturating_add(FRAME_TRAILER_BYTES) != bytes.len() {
-            return Err(reader.error("does not add up to the frame's length"));
-        }
-        Ok(Self {
-            header,
-            sections,
-            bytes,
-        })
+        Ok(Self { clear, bytes })
     }
 
     /// The root over the sealed bytes, recomputed.
     pub fn sealed_root(&self) -> Hash {
-        let content = self.bytes.len().saturating_sub(FRAME_TRAILER_BYTES);
-        let content = self.bytes.get(..content).unwrap_or_default();
-        if self.header.proofs == Proofs::Frame {
-            return leaf_hash(content);
+        if self.clear.header.proofs == Proofs::Frame {
+            return leaf_hash(self.content());
         }
         root_of(&self.sealed_leaves())
     }
 
+    /// Everything but the root that ends the frame.
+    pub fn content(&self) -> &'a [u8] {
+        let end = self.bytes.len().saturating_sub(FRAME_TRAILER_BYTES);
+        self.bytes.get(..end).unwrap_or_default()
+    }
+
     /// The leaves of the tree over the sealed bytes: header and directory, then each section.
     pub fn sealed_leaves(&self) -> Vec<Hash> {
-        let mut leaves = Vec::with_capacity(self.sections.len().saturating_add(1));
-        let clear = self.sections.first().map_or(0, |section| section.start);
-        leaves.push(leaf_hash(self.bytes.get(..clear).unwrap_or_default()));
-        for section in &self.sections {
+        let mut leaves = Vec::with_capacity(self.clear.sections.len().saturating_add(1));
+        leaves.push(leaf_hash(self.clear.bytes));
+        for section in &self.clear.sections {
             leaves.push(leaf_hash(self.sealed(section)));
         }
         leaves
@@ -293,24 +401,9 @@ impl<'a> Frame<'a> {
 
     /// The frame's record, were it to stand at `offset` of segment `segment`.
     pub fn record(&self, segment: u32, offset: u64) -> Record {
-        let header = &self.header;
-        Record {
-            proofs: header.proofs,
-            cipher: header.cipher,
-            length: header.length,
-            frame: header.frame,
-            first_entry: header.first_entry,
-            entries: header.entries,
-            epoch: header.epoch,
-            time_min: header.time_min,
-            time_max: header.time_max,
-            stream: header.stream,
-            sealed_root: self.sealed_root(),
-            entry_root: header.entry_root,
-            key_commitment: header.key_commitment,
-            segment,
-            offset,
-        }
+        self.clear
+            .header
+            .record(self.sealed_root(), segment, offset)
     }
 
     /// Opens section `number`; `key` is not looked at where the frame has no cipher.
@@ -325,45 +418,15 @@ impl<'a> Frame<'a> {
         decompressor: &mut Decompressor,
     ) -> Result<Body, DecodeError> {
         let index = usize::try_from(number).unwrap_or(usize::MAX);
-        let error = |reason| DecodeError::new("frame section", index, reason);
-        let section = self
-            .sections
-            .get(index)
-            .ok_or_else(|| error("does not exist"))?;
-        let mut bytes = Vec::from(self.sealed(section));
-        if self.header.cipher == Cipher::Aes256Gcm {
-            let key = key.ok_or_else(|| error("needs a key"))?;
-            if !key.matches(&section.key_commitment) {
-                return Err(error("has another key than the one given"));
-            }
-            let associated = self.associated(index);
-            let nonce = Nonce::assume_unique_for_key(section_nonce(self.header.frame, number));
-            let opened = key
-                .aead()?
-                .open_in_place(nonce, Aad::from(associated.as_slice()), &mut bytes)
-                .map_err(|_refused| error("does not authenticate"))?
-                .len();
-            bytes.truncate(opened);
-        }
-        Body::decode(&bytes, decompressor)
+        let section = self.clear.sections.get(index);
+        let sealed = section.map_or(&[][..], |section| self.sealed(section));
+        self.clear.open(number, sealed, key, decompressor)
     }
 
     /// The sealed bytes of `section`.
     pub fn sealed(&self, section: &Section) -> &'a [u8] {
         let end = section.start.saturating_add(section.length);
         self.bytes.get(section.start..end).unwrap_or_default()
-    }
-
-    fn associated(&self, index: usize) -> Vec<u8> {
-        let mut out = Vec::with_capacity(FRAME_HEADER_BYTES.saturating_add(80));
-        out.extend_from_slice(self.bytes.get(..FRAME_HEADER_BYTES).unwrap_or_default());
-        let entry = index
-            .saturating_mul(DIRECTORY_ENTRY_BYTES)
-            .saturating_add(FRAME_HEADER_BYTES);
-        let end = entry.saturating_add(DIRECTORY_ENTRY_BYTES);
-        out.extend_from_slice(self.bytes.get(entry..end).unwrap_or_default());
-        out.extend_from_slice(&u32::try_from(index).unwrap_or(u32::MAX).to_le_bytes());
-        out
     }
 }
 

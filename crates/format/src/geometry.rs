@@ -118,6 +118,11 @@ impl Geometry {
         format!("{}/streams/{name}", self.origin)
     }
 
+    /// The random bytes that tell the log from others of its name.
+    pub const fn id(&self) -> &[u8; 16] {
+        &self.id
+    }
+
     /// The key that the chain of signing keys starts from.
     pub const fn anchor(&self) -> &VerifierKey {
         &self.anchor

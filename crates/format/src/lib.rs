@@ -25,9 +25,11 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod certificate;
 pub mod checkpoint;
 pub mod column;
 pub mod compress;
+pub mod content;
 pub mod entry;
 pub mod error;
 pub mod frame;

@@ -31,6 +31,12 @@ pub const CHECKPOINT_BYTES_MAX: usize = 65_536;
 pub const NOTE_SIGNATURES_MAX: usize = 64;
 /// Longest leaf of a stream's tree (tlog-tiles stores its length in two bytes).
 pub const LEAF_BYTES_MAX: usize = 65_535;
+/// Most extra data in a proof that stands alone, in bytes.
+pub const PROOF_EXTRA_BYTES_MAX: usize = 50_331_648;
+/// Most key certificates in an entry proof: openings of the log between two keys.
+pub const PROOF_LINKS_MAX: usize = 65_536;
+/// Longest entry proof as text, in bytes: its extra data in base64, its path and its checkpoint.
+pub const ENTRY_PROOF_BYTES_MAX: usize = PROOF_EXTRA_BYTES_MAX / 3 * 4 + 2 * CHECKPOINT_BYTES_MAX;
 /// Width of a full tile, in hashes.
 pub const TILE_WIDTH: u64 = 256;
 /// Earliest time accepted, in nanoseconds since 1970-01-01T00:00:00Z.
@@ -50,4 +56,9 @@ const _: () = assert!(
 const _: () = assert!(
     FRAME_ROWS_BYTES_MAX * 2 < FRAME_BYTES_MAX,
     "incompressible rows with their columns and tags fit a sealed frame"
+);
+const _: () = assert!(
+    FRAME_BYTES_MAX + PROOF_LINKS_MAX * 136 + 2 * STREAM_NAME_BYTES_MAX + 65_536
+        < PROOF_EXTRA_BYTES_MAX,
+    "a proof that shows a whole frame, behind the longest chain of keys, fits its bound"
 );

@@ -10,8 +10,9 @@ use probity_format::Entry;
 use probity_format::row::{encode_row, row_bytes};
 use probity_queue::ChunkWriter;
 
+use crate::config::Durability;
 use crate::core::{Core, OpenChunk, Slot};
-use crate::error::AppendError;
+use crate::error::{AppendError, LogError};
 use crate::stream::{Run, Stream};
 
 /// Runs an appender remembers: tickets older than this many batches can no longer be redeemed.
@@ -20,6 +21,9 @@ pub const RUNS_REMEMBERED: usize = 65_536;
 const BURST_ENTRIES: usize = 64;
 /// How long a wait for durability sleeps between looks; it is woken earlier by every commit.
 const COMMIT_WAIT: Duration = Duration::from_millis(100);
+
+/// How long a wait for room sleeps between looks at the state of the log.
+const ROOM_WAIT: Duration = Duration::from_millis(100);
 
 /// The promise of an append: redeem it at the appender that gave it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,13 +118,15 @@ impl Appender {
         Ok((taken > 0).then(|| Ticket(self.next.saturating_sub(1))))
     }
 
-    /// Appends and waits until the entry is durable.
+    /// Appends and waits until the entry is durable, whatever the mode.
     ///
     /// # Errors
     /// See [`AppendError`].
     pub fn append_durable(&mut self, entry: &Entry<'_>) -> Result<Receipt, AppendError> {
         let ticket = self.append(entry)?;
-        self.wait(ticket)
+        let receipt = self.wait(ticket)?;
+        self.sync()?;
+        Ok(receipt)
     }
 
     /// Hands what was appended so far to the sealers at once instead of waiting for a full batch.
@@ -153,7 +159,10 @@ impl Appender {
         Ok(None)
     }
 
-    /// Waits until `ticket`'s entry is durable, hurrying it along.
+    /// Waits for the receipt of `ticket`, hurrying it along.
+    ///
+    /// What a receipt promises says the mode; under [`Durability::Relaxed`] it may be that the entry is
+    /// written and not yet durable.
     ///
     /// # Errors
     /// As [`Appender::receipt`].
@@ -172,15 +181,27 @@ impl Appender {
         }
     }
 
-    /// Waits until everything appended here is durable.
+    /// Waits until everything appended here is durable, whatever the mode.
     ///
     /// # Errors
     /// As [`Appender::receipt`].
     pub fn flush(&mut self) -> Result<(), AppendError> {
-        match self.next.checked_sub(1) {
-            Some(last) => self.wait(Ticket(last)).map(drop),
-            None => Ok(()),
+        let Some(last) = self.next.checked_sub(1) else {
+            return Ok(());
+        };
+        self.wait(Ticket(last))?;
+        self.sync()
+    }
+
+    /// Waits until what has receipts is durable too, where receipts do not say so.
+    fn sync(&self) -> Result<(), AppendError> {
+        if self.core.options.durability != Durability::Relaxed {
+            return Ok(());
         }
+        self.core.wait_synced().map_err(|error| match error {
+            LogError::Poisoned(cause) => AppendError::Poisoned(cause),
+            other => AppendError::Poisoned(Arc::new(other)),
+        })
     }
 
     #[inline]
@@ -236,14 +257,7 @@ impl Appender {
         if self.core.is_closing() {
             return Err(AppendError::Closed);
         }
-        let writer = match patience {
-            Patience::Wait => self.core.pool.take(self.core.options.append_timeout),
-            Patience::Refuse => self.core.pool.try_take(),
-        };
-        let Some(writer) = writer else {
-            self.check_poison()?;
-            return Err(AppendError::Full);
-        };
+        let writer = self.take_chunk(patience)?;
         let run = Arc::new(Run::default());
         self.remember(Arc::clone(&run));
         let mut open = self
@@ -267,6 +281,30 @@ impl Appender {
             self.core.ticking.raise();
         }
         Ok(())
+    }
+
+    fn take_chunk(&self, patience: Patience) -> Result<ChunkWriter, AppendError> {
+        let clock = &self.core.clock;
+        let end = match patience {
+            Patience::Wait => clock
+                .elapsed()
+                .saturating_add(self.core.options.append_timeout),
+            Patience::Refuse => Duration::ZERO,
+        };
+        loop {
+            let left = end.saturating_sub(clock.elapsed());
+            // In portions: nobody gives a chunk back once the log is poisoned or closed.
+            if let Some(writer) = self.core.pool.take(left.min(ROOM_WAIT)) {
+                return Ok(writer);
+            }
+            self.check_poison()?;
+            if self.core.is_closing() {
+                return Err(AppendError::Closed);
+            }
+            if left.is_zero() {
+                return Err(AppendError::Full);
+            }
+        }
     }
 
     /// Runs that follow each other in the stream too are remembered as one.

@@ -31,9 +31,13 @@ pub(crate) struct Batcher {
 pub(crate) struct Batch {
     pub(crate) stream: Arc<Stream>,
     pub(crate) chunks: Vec<SealedChunk>,
+    /// Their numbers in [`Core::flight`].
+    pub(crate) numbers: Vec<u64>,
     pub(crate) runs: Vec<PlacedRun>,
     pub(crate) place: FramePlace,
     pub(crate) epoch: Arc<EpochKey>,
+    /// [`Clock::elapsed`](crate::clock::Clock::elapsed) when its oldest chunk was opened.
+    pub(crate) since: Duration,
 }
 
 impl Batcher {
@@ -144,14 +148,18 @@ impl Core {
         let mut batch = Batch {
             stream,
             chunks: Vec::new(),
+            numbers: Vec::new(),
             runs: Vec::new(),
             place,
             epoch,
+            since: Duration::MAX,
         };
         for handed in taken {
             let records = u64::from(handed.chunk.records());
             batch.runs.push((handed.run, first));
             batch.chunks.push(handed.chunk);
+            batch.numbers.push(handed.number);
+            batch.since = batch.since.min(handed.since);
             first = first.saturating_add(records);
         }
         Ok(Some(batch))

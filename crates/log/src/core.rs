@@ -6,14 +6,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, 
 use std::time::Duration;
 
 use probity_format::geometry::Geometry;
-use probity_format::stream::StreamName;
+use probity_format::stream::{StreamConfig, StreamId, StreamName};
 use probity_queue::{Chunk, Pool, Receiver, SealedChunk, Sender};
 
+use crate::ages::AgeCounts;
 use crate::batcher::Batcher;
 use crate::clock::Clock;
 use crate::config::Options;
 use crate::error::LogError;
 use crate::files::Files;
+use crate::flight::Flight;
 use crate::heads::Heads;
 use crate::journal_writer::JournalWriter;
 use crate::keystore::KeyStore;
@@ -24,9 +26,13 @@ use crate::subjects::SubjectStore;
 /// A closed chunk on its way to the sealers.
 #[derive(Debug)]
 pub(crate) struct Handed {
+    /// Its number in [`Core::flight`].
+    pub(crate) number: u64,
     pub(crate) chunk: SealedChunk,
     pub(crate) run: Arc<Run>,
     pub(crate) stream: Arc<Stream>,
+    /// [`Clock::elapsed`] when it was opened: no entry in it is older.
+    pub(crate) since: Duration,
 }
 
 /// An appender's open chunk as the ticking thread sees it.
@@ -74,10 +80,17 @@ pub(crate) struct Core {
     /// Set while a commit runs: small batches then wait for company.
     pub(crate) committing: AtomicBool,
     /// Chunks handed over and not yet written.
-    pub(crate) in_flight: AtomicU64,
-    pub(crate) publish_wanted: AtomicBool,
+    pub(crate) flight: Flight,
+    /// Syncs asked for, and how many of them are done.
+    pub(crate) sync_wanted: AtomicU64,
+    pub(crate) sync_done: AtomicU64,
+    /// Publications asked for, and how many of them are done.
+    pub(crate) publish_wanted: AtomicU64,
+    pub(crate) publish_done: AtomicU64,
     pub(crate) closing: AtomicBool,
     pub(crate) closed: AtomicBool,
+    /// How old the oldest entry of each frame was when it was sealed.
+    pub(crate) sealing_ages: AgeCounts,
     poison: OnceLock<Arc<LogError>>,
     pub(crate) callbacks: RwLock<Vec<Callback>>,
     /// Held until the log is closed.
@@ -181,10 +194,14 @@ impl Core {
             hurry: AtomicBool::new(false),
             uncommitted: AtomicU64::new(0),
             committing: AtomicBool::new(false),
-            in_flight: AtomicU64::new(0),
-            publish_wanted: AtomicBool::new(false),
+            flight: Flight::default(),
+            sync_wanted: AtomicU64::new(0),
+            sync_done: AtomicU64::new(0),
+            publish_wanted: AtomicU64::new(0),
+            publish_done: AtomicU64::new(0),
             closing: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            sealing_ages: AgeCounts::default(),
             poison: OnceLock::new(),
             callbacks: RwLock::default(),
             lock: Mutex::new(Some(lock)),
@@ -200,6 +217,10 @@ impl Core {
     pub(crate) fn set_poison(&self, error: LogError) {
         // A second error changes nothing: the first is the cause.
         drop(self.poison.set(Arc::new(error)));
+        self.tell_poison();
+    }
+
+    fn tell_poison(&self) {
         self.sender.close();
         self.commit.raise();
         self.committed.raise();
@@ -212,6 +233,13 @@ impl Core {
         {
             (callback.0)();
         }
+    }
+
+    /// As [`Core::set_poison`], and what the caller is told.
+    pub(crate) fn fail(&self, error: LogError) -> LogError {
+        let error = Arc::clone(self.poison.get_or_init(|| Arc::new(error)));
+        self.tell_poison();
+        LogError::Poisoned(error)
     }
 
     pub(crate) fn check_poison(&self) -> Result<(), LogError> {
@@ -238,6 +266,25 @@ impl Core {
         streams.get(name).map(Arc::clone)
     }
 
+    /// A stream without entries, to be inserted once the journal says that it was created.
+    pub(crate) fn empty_stream(
+        &self,
+        name: &StreamName,
+        config: StreamConfig,
+    ) -> Result<Arc<Stream>, LogError> {
+        let id = StreamId::new(&self.fingerprint, name, &config);
+        let origin = self.geometry.stream_origin(name.as_str());
+        let empty = Stream::empty(id, self.fingerprint);
+        self.heads.load(name)?;
+        let stream = Stream::new(name.clone(), config, id, origin, empty);
+        Ok(Arc::new(stream))
+    }
+
+    pub(crate) fn insert_stream(&self, stream: Arc<Stream>) {
+        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        streams.insert(stream.name.clone(), stream);
+    }
+
     /// Every stream but the journal.
     pub(crate) fn content_streams(&self) -> Vec<Arc<Stream>> {
         let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
@@ -256,16 +303,20 @@ impl Core {
         if let Some(chunk) = taken.chunk.close()
             && !chunk.is_empty()
         {
+            // A flush must see the chunk from before it is sent until it is written.
+            let number = self.flight.depart();
             let handed = Handed {
+                number,
                 chunk,
                 run: taken.run,
                 stream: taken.stream,
+                since: taken.since,
             };
-            // AcqRel: `flush` must see the chunk from before it is sent until it is written.
-            self.in_flight.fetch_add(1, Ordering::AcqRel);
             // The channel holds as many as there are chunks, so it is never full; it is closed
             // only when the log is poisoned or closed, and then everybody learns so.
-            drop(self.sender.try_send(handed));
+            if self.sender.try_send(handed).is_err() {
+                self.flight.arrive(&[number]);
+            }
         }
     }
 }

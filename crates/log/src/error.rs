@@ -36,6 +36,12 @@ pub enum LogError {
         /// The place.
         path: String,
     },
+    /// The creation of the log was cut short before anything was recorded in it.
+    #[error("the log at {path} was never completely created")]
+    Unfinished {
+        /// The place.
+        path: String,
+    },
     /// A log exists already where one was to be created.
     #[error("{path} holds a log already")]
     Exists {

@@ -3,8 +3,9 @@
 //! `docs/format.md`, "Journal". The journal is in clear, so that everybody can check it; it names
 //! streams and keys but no person.
 
+use probity_format::certificate::{Certificate, Link};
 use probity_format::checkpoint::Checkpoint;
-use probity_format::note::{SignedNote, Signer as _, SigningKey, VerifierKey};
+use probity_format::note::{Signer as _, SigningKey, VerifierKey};
 use probity_format::stream::{StreamConfig, StreamName};
 use probity_format::tree::Hash;
 use probity_format::{DecodeError, Entry, Timestamp};
@@ -23,8 +24,8 @@ pub(crate) mod action {
     pub(crate) const RECOVER: &str = "recover";
 }
 
-/// First line of a key certificate.
-const CERTIFICATE: &str = "probity key certificate v1";
+/// Bytes of payload at which a list of heads or repairs goes on in another entry.
+const PAYLOAD_BYTES: usize = 256 << 10;
 
 /// One entry the log writes about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,24 +52,32 @@ impl JournalEntry {
         }
     }
 
-    pub(crate) fn heads(heads: &[Checkpoint]) -> Self {
-        let mut payload = String::new();
-        for head in heads {
-            payload.push_str(&head.encode());
-        }
-        Self {
-            action: action::HEADS,
-            key: String::new(),
-            payload,
-        }
+    /// The heads of streams, in as many entries as it takes.
+    pub(crate) fn heads(heads: &[Checkpoint]) -> Vec<Self> {
+        Self::portions(action::HEADS, heads.iter().map(Checkpoint::encode))
     }
 
-    pub(crate) fn recover(repairs: &[String]) -> Self {
-        Self {
-            action: action::RECOVER,
-            key: String::new(),
-            payload: repairs.join("\n"),
+    /// What recovery did, a line for each repair, in as many entries as it takes.
+    pub(crate) fn recover(repairs: &[String]) -> Vec<Self> {
+        let lines = repairs.iter().map(|repair| format!("{repair}\n"));
+        Self::portions(action::RECOVER, lines)
+    }
+
+    fn portions(action: &'static str, parts: impl Iterator<Item = String>) -> Vec<Self> {
+        let mut entries: Vec<Self> = Vec::new();
+        for part in parts {
+            match entries.last_mut() {
+                Some(entry) if entry.payload.len().saturating_add(part.len()) <= PAYLOAD_BYTES => {
+                    entry.payload.push_str(&part);
+                }
+                _ => entries.push(Self {
+                    action,
+                    key: String::new(),
+                    payload: part,
+                }),
+            }
         }
+        entries
     }
 
     /// The certificate of `successor` by `signer`, binding the journal as it is: `size` frames with `root`.
@@ -78,13 +87,10 @@ impl JournalEntry {
         size: u64,
         root: &Hash,
     ) -> Result<Self, probity_format::note::NoteError> {
-        let text = format!("{CERTIFICATE}\n{}\n{size}\n{}\n", successor.encode(), root);
-        let mut note = SignedNote::new(text)?;
-        note.sign(signer)?;
         Ok(Self {
             action: action::KEY_CERTIFY,
             key: signer.verifier_key().encode(),
-            payload: note.encode(),
+            payload: Certificate::new(successor.clone(), size, *root).sign(signer)?,
         })
     }
 
@@ -97,59 +103,13 @@ impl JournalEntry {
     }
 }
 
-/// A key certificate as read from the journal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Certificate {
-    /// The key certified.
-    pub(crate) successor: VerifierKey,
-    /// Size of the journal that the old key vouched for.
-    pub(crate) size: u64,
-    /// Root of the journal at that size.
-    pub(crate) root: Hash,
-}
-
-impl Certificate {
-    /// Opens the certificate in `payload`, which `signer` must have signed.
-    ///
-    /// # Errors
-    /// When it is malformed or not signed by `signer`.
-    pub(crate) fn open(payload: &[u8], signer: &VerifierKey) -> Result<Self, DecodeError> {
-        let error = |reason| DecodeError::new("key certificate", 0, reason);
-        let note = SignedNote::parse(payload)?;
-        let signed = note
-            .verify(std::slice::from_ref(signer))
-            .map_err(|_bad| error("has a bad signature"))?;
-        if signed.is_empty() {
-            return Err(error("is not signed by the key before"));
-        }
-        let mut lines = note.text().lines();
-        let mut next = || lines.next().ok_or_else(|| error("has too few lines"));
-        if next()? != CERTIFICATE {
-            return Err(error("is of another version"));
-        }
-        let successor = VerifierKey::parse(next()?)?;
-        let size = next()?
-            .parse()
-            .map_err(|_not_decimal| error("has no size"))?;
-        let root = Hash::from_base64(next()?, "key certificate")?;
-        if successor.name() != signer.name() {
-            return Err(error("is for a key of another name"));
-        }
-        Ok(Self {
-            successor,
-            size,
-            root,
-        })
-    }
-}
-
 /// What the journal says, in order.
 #[derive(Debug, Clone)]
 pub(crate) struct History {
     /// The chain of signing keys, the anchor first, with the journal frame each was certified in.
     pub(crate) keys: Vec<(VerifierKey, u64)>,
     /// Each certificate with the journal frame it stands in.
-    pub(crate) certificates: Vec<(Certificate, u64)>,
+    pub(crate) certificates: Vec<(Link, u64)>,
     /// Streams in order of creation.
     pub(crate) streams: Vec<(StreamName, StreamConfig)>,
     /// Heads of other streams as anchored: origin, size, root and the journal frame.
@@ -186,9 +146,10 @@ impl History {
                 self.streams.push((name, config));
             }
             action::KEY_CERTIFY => {
-                let certificate = Certificate::open(entry.payload, self.last_key())?;
-                self.keys.push((certificate.successor.clone(), frame));
-                self.certificates.push((certificate, frame));
+                let link = Link::from_note(entry.payload, self.last_key())?;
+                let successor = VerifierKey::new(self.last_key().name(), link.successor)?;
+                self.keys.push((successor, frame));
+                self.certificates.push((link, frame));
             }
             action::HEADS => {
                 let lines: Vec<&str> = text(entry.payload)?.lines().collect();

@@ -12,6 +12,9 @@ use crate::journal::JournalEntry;
 use crate::sealer::sealing_failed;
 use crate::stream::Stream;
 
+/// Bytes of payloads at which entries go on in another frame.
+const FRAME_PAYLOAD_BYTES: usize = 4 << 20;
+
 /// The one writer of the journal.
 pub(crate) struct JournalWriter {
     stream: Arc<Stream>,
@@ -40,8 +43,26 @@ impl JournalWriter {
         &self.stream
     }
 
-    /// Appends `entries` as one frame; durable once it returns.
+    /// Appends `entries`, as one frame unless they are too many; durable once it returns.
+    ///
+    /// After an error nothing can follow in the journal: the log must be poisoned or not be opened.
     pub(crate) fn append(&mut self, core: &Core, entries: &[JournalEntry]) -> Result<(), LogError> {
+        let mut rest = entries;
+        while !rest.is_empty() {
+            let mut bytes: usize = 0;
+            let fits = |entry: &&JournalEntry| {
+                bytes = bytes.saturating_add(entry.payload.len());
+                bytes <= FRAME_PAYLOAD_BYTES
+            };
+            let count = rest.iter().take_while(fits).count().max(1);
+            let (frame, after) = rest.split_at_checked(count).unwrap_or((rest, &[]));
+            self.append_frame(core, frame)?;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    fn append_frame(&mut self, core: &Core, entries: &[JournalEntry]) -> Result<(), LogError> {
         let failed = |error: &DecodeError| sealing_failed(&self.stream.name, error);
         let time = core.clock.now();
         let mut rows = Vec::new();

@@ -3,15 +3,15 @@
 //! `docs/format.md`, "Keys on disk". At every open a new signing key is certified by the one before,
 //! in the journal, and the old one is destroyed: a thief can sign for the time after the theft only.
 
-use std::collections::HashMap;
-
-use probity_format::keys::{MasterKey, RootKey, Secret, SubjectKey, WrappedKind, WrappingKey};
+use probity_format::keys::{MasterKey, RootKey, Secret, WrappedKind, WrappingKey};
 use probity_format::note::{Signer as _, SigningKey, VerifierKey};
 
 use crate::error::LogError;
 use crate::files::Files;
-use crate::subjects::read_slots;
+use crate::subjects::{Keys, SlotLabel, read_keys};
 
+/// The folder of wrapped keys.
+pub(crate) const KEYS: &str = "keys";
 const MASTER: &str = "keys/master.key";
 const SIGNING: &str = "keys/signing.key";
 /// A successor that may or may not be certified yet; see [`KeyStore::prepare_successor`].
@@ -66,16 +66,16 @@ impl KeyStore {
         files: &Files,
         root: &RootKey,
         fingerprint: &[u8; 32],
-    ) -> Result<(MasterKey, HashMap<[u8; 16], SubjectKey>), LogError> {
+    ) -> Result<(MasterKey, Keys), LogError> {
         let wrapping = root.wrapping_key(fingerprint);
         let master = load(files, &wrapping, MASTER, WrappedKind::Master)?;
         let master = master.map(MasterKey::new).ok_or_else(|| LogError::Broken {
             place: MASTER.into(),
             reason: "the log's wrapped master key is missing; restore it from a backup".into(),
         })?;
-        let (subjects, _) = read_slots(files, &|token, wrapped| {
+        let subjects = read_keys(files, &|label, wrapped| {
             wrapping
-                .unwrap(WrappedKind::Subject, token, wrapped)
+                .unwrap(WrappedKind::Subject, label, wrapped)
                 .map_err(|_refused| LogError::WrongKey)
         })?;
         Ok((master, subjects))
@@ -86,14 +86,14 @@ impl KeyStore {
         signing_key(name, &self.signing)
     }
 
-    /// `secret` wrapped as the key of the subject with pseudonym `token`.
+    /// `secret` wrapped as the key in the slot with `label`.
     pub(crate) fn wrap_subject(
         &self,
-        token: &[u8; 16],
+        label: &SlotLabel,
         secret: &Secret,
     ) -> Result<Vec<u8>, LogError> {
         self.wrapping
-            .wrap(WrappedKind::Subject, token, secret, random()?)
+            .wrap(WrappedKind::Subject, label, secret, random()?)
             .map_err(|error| LogError::Broken {
                 place: "subject key".into(),
                 reason: error.to_string(),
@@ -103,11 +103,11 @@ impl KeyStore {
     /// The key wrapped by [`KeyStore::wrap_subject`].
     pub(crate) fn unwrap_subject(
         &self,
-        token: &[u8; 16],
+        label: &SlotLabel,
         wrapped: &[u8],
     ) -> Result<Secret, LogError> {
         self.wrapping
-            .unwrap(WrappedKind::Subject, token, wrapped)
+            .unwrap(WrappedKind::Subject, label, wrapped)
             .map_err(|_refused| LogError::WrongKey)
     }
 

@@ -3,34 +3,45 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
+mod ages;
 mod appender;
 mod batcher;
 pub mod clock;
 mod committer;
 mod config;
 mod core;
+mod creation;
 mod error;
 mod files;
+mod flight;
 mod heads;
+mod history;
 mod journal;
 mod journal_writer;
 mod keystore;
 mod log;
 mod opener;
+mod places;
+pub mod prove;
 pub mod reader;
+mod records;
 mod recovery;
+mod repairs;
 mod scan;
 mod sealer;
+mod startup;
 pub mod storage;
 mod stream;
 mod subjects;
 mod ticker;
 pub mod verify;
 
+pub use ages::Ages;
 pub use appender::{Appender, RUNS_REMEMBERED, Receipt, Ticket};
 pub use config::{Durability, Options};
 pub use error::{AppendError, LogError};
 pub use log::Log;
+pub use places::Places;
 pub use probity_format::keys::RootKey;
 pub use probity_format::stream::{
     Cipher, Compression, Proofs, StreamConfig, StreamName, StreamNameError,

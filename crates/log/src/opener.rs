@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use probity_format::column::Columns;
 use probity_format::compress::Decompressor;
+use probity_format::content::{Content, PSEUDONYM_BYTES, pseudonyms};
 use probity_format::frame::{Body, Frame, SectionKind, entry_leaf};
 use probity_format::geometry::Geometry;
 use probity_format::keys::{EpochKey, MasterKey, RootKey, SectionKey, SubjectKey};
@@ -11,21 +12,16 @@ use probity_format::row::{encode_row, row_bytes};
 use probity_format::seal::fill_salts;
 use probity_format::stream::{Cipher, Proofs, StreamId};
 use probity_format::tree::{Hash, root_of};
-use probity_format::{DecodeError, Entry, Subjects};
+use probity_format::{DecodeError, Entry};
 
 use crate::error::LogError;
 use crate::files::Files;
 use crate::keystore::KeyStore;
 
-/// Place of the subjects among an entry's texts.
-const SUBJECTS: usize = 2;
-/// Bytes of one pseudonym.
-const TOKEN_BYTES: usize = 16;
-
 /// The keys that open a log's content.
 pub(crate) struct Opener {
     master: MasterKey,
-    subjects: HashMap<[u8; TOKEN_BYTES], SubjectKey>,
+    subjects: HashMap<[u8; PSEUDONYM_BYTES], SubjectKey>,
 }
 
 impl Opener {
@@ -46,12 +42,12 @@ impl Opener {
         tokens: &[u8],
         section: u32,
     ) -> Option<SectionKey> {
-        let (tokens, _) = tokens.as_chunks::<TOKEN_BYTES>();
+        let (tokens, _) = tokens.as_chunks::<PSEUDONYM_BYTES>();
         let keys: Option<Vec<&SubjectKey>> = tokens
             .iter()
             .map(|token| self.subjects.get(token))
             .collect();
-        let header = &frame.header;
+        let header = &frame.clear.header;
         let salt = &header.epoch_salt;
         Some(SubjectKey::section_key(
             &keys?,
@@ -75,10 +71,15 @@ pub(crate) struct Opening<'a> {
 
 /// An opened frame: its shared section, and its subject sections as far as their keys exist.
 pub(crate) struct Opened {
-    shared: Body,
-    shared_key: Option<SectionKey>,
+    shared: OpenSection,
     /// By section number minus one; `None` where erased.
-    subjects: Vec<Option<(Body, Option<SectionKey>)>>,
+    subjects: Vec<Option<OpenSection>>,
+}
+
+/// The body of a section and the key that opened it, where there is a cipher.
+struct OpenSection {
+    body: Body,
+    key: Option<SectionKey>,
 }
 
 impl<'a> Opening<'a> {
@@ -98,7 +99,7 @@ impl<'a> Opening<'a> {
         frame: &Frame<'_>,
         number: u32,
     ) -> Result<Option<SectionKey>, DecodeError> {
-        let header = &frame.header;
+        let header = &frame.clear.header;
         if header.cipher != Cipher::Aes256Gcm {
             return Ok(None);
         }
@@ -126,23 +127,20 @@ impl<'a> Opening<'a> {
 
     /// Opens every section there is a key for.
     pub(crate) fn open(&mut self, frame: &Frame<'_>) -> Result<Opened, DecodeError> {
-        let shared_key = self.epoch_section_key(frame, 0)?;
-        let shared = frame.open(0, shared_key.as_ref(), &mut self.decompressor)?;
+        let sections = &frame.clear.sections;
+        let key = self.epoch_section_key(frame, 0)?;
+        let body = frame.open(0, key.as_ref(), &mut self.decompressor)?;
         let mut opened = Opened {
-            shared,
-            shared_key,
+            shared: OpenSection { body, key },
             subjects: Vec::new(),
         };
-        if frame.sections.len() <= 1 {
+        if sections.len() <= 1 {
             return Ok(opened);
         }
-        let columns = Columns::decode(&opened.shared.packed, &opened.shared.plain)?;
-        let tokens: Vec<Vec<u8>> = columns
-            .text(SUBJECTS)
-            .map(|text| text.words().iter().map(|word| word.to_vec()).collect())
-            .unwrap_or_default();
+        let columns = opened.shared.columns()?;
+        let tokens: Vec<Vec<u8>> = pseudonyms(&columns).map(<[u8]>::to_vec).collect();
         drop(columns);
-        if tokens.len().saturating_add(1) != frame.sections.len() {
+        if tokens.len().saturating_add(1) != sections.len() {
             return Err(DecodeError::new(
                 "frame",
                 0,
@@ -150,10 +148,10 @@ impl<'a> Opening<'a> {
             ));
         }
         let mut number: u32 = 0;
-        for (tokens, section) in tokens.iter().zip(frame.sections.iter().skip(1)) {
+        for (tokens, section) in tokens.iter().zip(sections.iter().skip(1)) {
             number = number.saturating_add(1);
             let key = match section.kind {
-                SectionKind::Subject if frame.header.cipher == Cipher::Aes256Gcm => {
+                SectionKind::Subject if frame.clear.header.cipher == Cipher::Aes256Gcm => {
                     if let Some(key) = self.opener.subject_key(&self.stream, frame, tokens, number)
                     {
                         Some(key)
@@ -166,7 +164,7 @@ impl<'a> Opening<'a> {
                 _ => self.epoch_section_key(frame, number)?,
             };
             let body = frame.open(number, key.as_ref(), &mut self.decompressor)?;
-            opened.subjects.push(Some((body, key)));
+            opened.subjects.push(Some(OpenSection { body, key }));
         }
         Ok(opened)
     }
@@ -175,12 +173,12 @@ impl<'a> Opening<'a> {
     pub(crate) fn check(&mut self, frame: &Frame<'_>) -> Result<(), DecodeError> {
         let opened = self.open(frame)?;
         let error = |reason| DecodeError::new("frame content", 0, reason);
-        let header = &frame.header;
+        let header = &frame.clear.header;
         let (mut count, mut min, mut max) = (0_u32, i64::MAX, i64::MIN);
         let mut leaves = Vec::new();
         let mut erased = false;
         let mut row = Vec::new();
-        opened.for_each(&mut |visited| {
+        opened.for_each(&mut |visited| -> Result<(), DecodeError> {
             let time = visited.entry.time.nanoseconds();
             (min, max) = (min.min(time), max.max(time));
             if header.proofs == Proofs::Entry {
@@ -210,7 +208,9 @@ pub(crate) struct Visited<'a> {
     /// Place in the frame.
     pub(crate) index: usize,
     pub(crate) entry: Entry<'a>,
-    /// Whether its subject columns are gone.
+    /// Number of the section that holds its subject columns.
+    pub(crate) section: u32,
+    /// Whether that section is gone.
     pub(crate) erased: bool,
     /// The key of the section that the entry's salt comes from.
     key: Option<&'a SectionKey>,
@@ -234,68 +234,45 @@ impl Visited<'_> {
     }
 }
 
+impl OpenSection {
+    fn columns(&self) -> Result<Columns<'_>, DecodeError> {
+        Columns::decode(&self.body.packed, &self.body.plain)
+    }
+}
+
 impl Opened {
     /// Calls `visit` for each entry in order.
-    pub(crate) fn for_each(
+    pub(crate) fn for_each<E: From<DecodeError>>(
         &self,
-        visit: &mut dyn FnMut(&Visited<'_>) -> Result<(), DecodeError>,
-    ) -> Result<(), DecodeError> {
-        let shared = Columns::decode(&self.shared.packed, &self.shared.plain)?;
-        if self.subjects.is_empty() {
-            for index in 0..shared.len() {
-                let entry = shared.entry(index)?;
-                let key = self.shared_key.as_ref();
-                visit(&Visited {
-                    index,
-                    entry,
-                    erased: false,
-                    key,
-                })?;
+        visit: &mut dyn FnMut(&Visited<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let shared = self.shared.columns()?;
+        let content = if self.subjects.is_empty() {
+            Content::together(shared)
+        } else {
+            let mut subjects = Vec::with_capacity(self.subjects.len());
+            for section in &self.subjects {
+                subjects.push(section.as_ref().map(OpenSection::columns).transpose()?);
             }
-            return Ok(());
-        }
-        let mut sections = Vec::with_capacity(self.subjects.len());
-        for section in &self.subjects {
-            sections.push(match section {
-                Some((body, key)) => Some((Columns::decode(&body.packed, &body.plain)?, key)),
-                None => None,
-            });
-        }
-        let mut read = vec![0_usize; sections.len()];
-        for index in 0..shared.len() {
-            let number = shared.text(SUBJECTS).map_or(0, |text| text.number(index));
-            let mut texts = shared.texts(index);
-            let at = read.get_mut(number).map_or(0, |at| {
-                let place = *at;
-                *at = at.saturating_add(1);
-                place
-            });
-            let section = sections.get(number).and_then(Option::as_ref);
-            let payload = section.map_or(&[][..], |(columns, _)| columns.payload(at));
-            let own = section.map(|(columns, _)| columns.texts(at));
-            {
-                let [_, key, subjects, ..] = &mut texts;
-                *key = own.map_or(&[], |own| own[1]);
-                *subjects = own.map_or(&[], |own| own[SUBJECTS]);
-            }
-            let entry = shared.entry_with(index, texts, payload)?;
-            let key = section.and_then(|(_, key)| key.as_ref());
-            let erased = section.is_none();
-            let entry = if erased {
-                Entry {
-                    subjects: Subjects::NONE,
-                    ..entry
-                }
-            } else {
-                entry
-            };
+            Content::by_subject(shared, subjects)?
+        };
+        content.for_each(&mut |placed| {
             visit(&Visited {
-                index,
-                entry,
-                erased,
-                key,
-            })?;
-        }
-        Ok(())
+                index: placed.place,
+                entry: placed.entry,
+                section: placed.section,
+                erased: !placed.open,
+                key: self.section_key(placed.section),
+            })
+        })
+    }
+
+    /// The key of section `number`, where there is a cipher and the section is open.
+    pub(crate) fn section_key(&self, number: u32) -> Option<&SectionKey> {
+        let section = match usize::try_from(number).unwrap_or(usize::MAX).checked_sub(1) {
+            None => Some(&self.shared),
+            Some(place) => self.subjects.get(place).and_then(Option::as_ref),
+        };
+        section.and_then(|section| section.key.as_ref())
     }
 }

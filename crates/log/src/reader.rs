@@ -5,15 +5,17 @@ use std::path::Path;
 use probity_format::geometry::Geometry;
 use probity_format::keys::RootKey;
 use probity_format::stream::{StreamId, StreamName};
-use probity_format::{Entry, Outcome};
+use probity_format::{DecodeError, Entry, Outcome};
 
 use crate::config::Options;
 use crate::error::LogError;
 use crate::files::Files;
+use crate::history::{read_geometry, read_history};
 use crate::journal::History;
-use crate::log::{Places, files, read_geometry, read_history};
 use crate::opener::{Opener, Opening};
+use crate::places::Places;
 use crate::scan::{Position, scan};
+use crate::startup::files;
 
 /// Which entries are wanted; everything given must match.
 #[derive(Debug, Clone, Default)]
@@ -103,7 +105,14 @@ impl Reader {
     /// # Errors
     /// See [`LogError`].
     pub fn open(path: &Path, root: &RootKey) -> Result<Self, LogError> {
-        let places = Places::new(path, None);
+        Self::open_at(&Places::new(path, None), root)
+    }
+
+    /// As [`Reader::open`], wherever the log is.
+    ///
+    /// # Errors
+    /// See [`LogError`].
+    pub fn open_at(places: &Places, root: &RootKey) -> Result<Self, LogError> {
         let files = files(&places.log, &Options::default());
         let geometry = read_geometry(&files, &places.path)?;
         let opener = Opener::new(&files, root, &geometry)?;
@@ -134,18 +143,18 @@ impl Reader {
     /// Memory is bounded by one frame. What follows a torn tail is not read.
     ///
     /// # Errors
-    /// [`LogError::NoStream`]; [`LogError::Broken`] where a frame does not open; whatever `visit` gives.
-    pub fn read(
+    /// [`LogError::NoStream`]; [`LogError::Broken`] where a frame does not open; what `visit` gives, which ends the reading.
+    pub fn read<E: From<LogError>>(
         &self,
         filter: &Filter,
-        visit: &mut dyn FnMut(&Found<'_>) -> Result<(), LogError>,
-    ) -> Result<(), LogError> {
+        visit: &mut dyn FnMut(&Found<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         if let Some(wanted) = &filter.stream
             && !self.history.streams.iter().any(|(name, _)| name == wanted)
         {
-            return Err(LogError::NoStream {
+            return Err(E::from(LogError::NoStream {
                 name: wanted.to_string(),
-            });
+            }));
         }
         for (name, config) in &self.history.streams {
             let wanted = match &filter.stream {
@@ -160,26 +169,24 @@ impl Reader {
         Ok(())
     }
 
-    fn read_stream(
+    fn read_stream<E: From<LogError>>(
         &self,
         name: &StreamName,
         id: StreamId,
         filter: &Filter,
-        visit: &mut dyn FnMut(&Found<'_>) -> Result<(), LogError>,
-    ) -> Result<(), LogError> {
+        visit: &mut dyn FnMut(&Found<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut opening = Opening::new(&self.opener, id);
         let mut position = Position::start(id, self.geometry.fingerprint());
         scan(&self.files, name, &mut position, &mut |record, frame| {
             if !filter.reaches(record.time_min, record.time_max) {
                 return Ok(());
             }
-            let broken = |error: probity_format::DecodeError| LogError::Broken {
+            let broken = |error: DecodeError| LogError::Broken {
                 place: format!("stream {name}, frame {}", record.frame),
                 reason: error.to_string(),
             };
             let opened = opening.open(frame).map_err(broken)?;
-            let mut failed = None;
-            let stop = probity_format::DecodeError::new("visit", 0, "stopped");
             let result = opened.for_each(&mut |visited| {
                 if !filter.matches(&visited.entry) {
                     return Ok(());
@@ -191,16 +198,27 @@ impl Reader {
                     entry: visited.entry,
                     erased: visited.erased,
                 };
-                visit(&found).map_err(|error| {
-                    failed = Some(error);
-                    stop
-                })
+                visit(&found).map_err(Stopped::Visit)
             });
-            match (failed, result) {
-                (Some(error), _) => Err(error),
-                (None, result) => result.map_err(broken),
-            }
+            result.map_err(|stopped| match stopped {
+                Stopped::Frame(error) => E::from(broken(error)),
+                Stopped::Visit(error) => error,
+            })
         })
         .map(drop)
+    }
+}
+
+/// What ended the reading of a frame.
+enum Stopped<E> {
+    /// The frame holds what none may.
+    Frame(DecodeError),
+    /// Whoever reads wants no more.
+    Visit(E),
+}
+
+impl<E> From<DecodeError> for Stopped<E> {
+    fn from(error: DecodeError) -> Self {
+        Self::Frame(error)
     }
 }

@@ -4,22 +4,24 @@
 //! tree writer as new ones. What was signed for must be there; what is torn behind it is cut off.
 
 use probity_format::checkpoint::Checkpoint;
-use probity_format::limits::CHECKPOINT_BYTES_MAX;
+use probity_format::frame::Frame;
+use probity_format::limits::{CHECKPOINT_BYTES_MAX, TILE_WIDTH};
 use probity_format::note::{NoteError, SignedNote, VerifierKey};
 use probity_format::record::Record;
 use probity_format::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, segment_file_name};
 use probity_format::stream::{StreamId, StreamName};
-use probity_format::tile::{Bundle, TreeWriter, decode_bundle};
+use probity_format::tile::{Bundle, RestoreError, TileReadError, TreeWriter, decode_bundle};
 use probity_format::tree::{EMPTY_ROOT, Hash};
 
 use crate::error::LogError;
-use crate::files::Files;
+use crate::files::{Files, TILE_FILE_BYTES_MAX};
 use crate::heads::Heads;
-use crate::scan::{End, Position, scan};
+use crate::repairs::Repairs;
+use crate::scan::{End, Position, read, scan};
 use crate::stream::Recovered;
 
-/// Longest tile or bundle file read: 256 leaves of records.
-const TILE_FILE_BYTES_MAX: u64 = 256 * 1024;
+/// Bytes written again at once.
+const COPY_BYTES: u64 = 1 << 20;
 
 /// What is to be recovered, and with what.
 pub(crate) struct Recovery<'a> {
@@ -30,8 +32,61 @@ pub(crate) struct Recovery<'a> {
     pub(crate) fingerprint: [u8; 32],
     /// Keys that may have signed the stream's checkpoints.
     pub(crate) keys: &'a [VerifierKey],
-    /// What was done, one sentence each.
-    pub(crate) repairs: &'a mut Vec<String>,
+    pub(crate) repairs: &'a mut Repairs,
+}
+
+/// A place in the segments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    segment: u32,
+    offset: u64,
+}
+
+impl Place {
+    const fn of(position: &Position) -> Self {
+        Self {
+            segment: position.header.number,
+            offset: position.offset,
+        }
+    }
+}
+
+/// The head that was signed last, and what is found at its size.
+struct Reached {
+    size: u64,
+    signed: Hash,
+    /// The root found at that size.
+    root: Hash,
+    /// Where frames that were not signed for begin.
+    place: Place,
+}
+
+impl Reached {
+    fn new(signed: Option<(u64, Hash)>, tree: &TreeWriter, position: &Position) -> Self {
+        let (size, signed) = signed.unwrap_or((0, EMPTY_ROOT));
+        let root = if tree.size() == size {
+            tree.root()
+        } else {
+            EMPTY_ROOT
+        };
+        Self {
+            size,
+            signed,
+            root,
+            place: Place::of(position),
+        }
+    }
+
+    /// Looks at the tree after `record` was appended.
+    fn look(&mut self, tree: &TreeWriter, record: &Record) {
+        if tree.size() == self.size {
+            self.root = tree.root();
+            self.place = Place {
+                segment: record.segment,
+                offset: record.end(),
+            };
+        }
+    }
 }
 
 /// What the second copy of a head turned out to be.
@@ -56,56 +111,37 @@ impl Recovery<'_> {
             Some(Kept::Foreign(head)) => (None, Some(head)),
             None => (None, None),
         };
-        let signed = match (&published, &kept) {
-            (Some(a), Some(b)) => Some(if a.size() >= b.size() { a } else { b }),
-            (a, b) => a.as_ref().or(b.as_ref()),
-        }
-        .map(|head| (head.size(), *head.root()));
+        let signed = self.signed(published.as_ref(), kept.as_ref())?;
         let (mut tree, mut position) = self.resume(signed)?;
-        // What the checkpoint covers must match it, whichever way the tree was built.
-        let mut at_signed = signed
-            .filter(|(size, _)| *size == tree.size())
-            .map(|_| tree.root());
+        // What was signed must be found, whichever way the tree was built.
+        let mut at_signed = Reached::new(signed, &tree, &position);
         let end = scan(self.files, self.name, &mut position, &mut |record, _| {
             tree.append(&record.encode())
                 .map_err(|error| self.broken("tree", &error.to_string()))?;
-            if signed.is_some_and(|(size, _)| size == tree.size()) {
-                at_signed = Some(tree.root());
-            }
+            at_signed.look(&tree, record);
             Ok(())
         })?;
-        if let Some((size, root)) = signed {
-            if tree.size() < size {
-                return Err(self.missing(&end, tree.size(), size));
-            }
-            if size > 0 && at_signed != Some(root) {
-                return Err(self.broken("segments", "do not have the root that was signed"));
-            }
-        }
+        self.check_signed(&at_signed, &end, tree.size())?;
         if let Some(head) = foreign {
-            // Signed by a key this journal never certified: the journal is older than the copy.
-            if tree.size() < head.size() {
-                return Err(self.missing(&end, tree.size(), head.size()));
-            }
-            return Err(LogError::Broken {
-                place: format!("second copy of the head of stream {}", self.name),
-                reason: "is signed by no key of this log; if it was damaged, verify the log, then \
-                         move the copy away"
-                    .into(),
-            });
+            return Err(self.foreign(&head, &end, tree.size()));
         }
         if let End::Torn { what, bytes } = end {
             self.cut(&position, what, bytes)?;
         }
         self.remove_later_segments(&position)?;
-        let published = published.map_or(0, |head| head.size());
-        if published < tree.size() && published > 0 {
-            self.repairs.push(format!(
-                "stream {}: {} frames found behind the last checkpoint",
-                self.name,
-                tree.size().saturating_sub(published)
+        if at_signed.place != Place::of(&position) {
+            self.secure(at_signed.place, &position)?;
+        }
+        let unsigned = tree.size().saturating_sub(at_signed.size);
+        if unsigned > 0 {
+            self.repairs.note(format!(
+                "stream {}: {unsigned} frames found behind the last checkpoint",
+                self.name
             ));
         }
+        let same = |head: &Checkpoint| head.size() == tree.size();
+        let is_kept = tree.size() == 0 || kept.as_ref().is_some_and(same);
+        let published = published.filter(|head| is_kept && same(head));
         Ok(Recovered {
             header: position.header,
             begun: position.begun,
@@ -113,22 +149,114 @@ impl Recovery<'_> {
             next_frame: position.next_frame,
             next_entry: position.next_entry,
             last_epoch: position.last_epoch,
+            published: published.map(|head| head.size()),
             tree,
-            published,
         })
+    }
+
+    /// The larger of the two heads: what must be found.
+    fn signed(
+        &mut self,
+        published: Option<&Checkpoint>,
+        kept: Option<&Checkpoint>,
+    ) -> Result<Option<(u64, Hash)>, LogError> {
+        let larger = match (published, kept) {
+            (Some(published), Some(kept)) if kept.size() > published.size() => {
+                self.repairs.note(format!(
+                    "stream {}: the checkpoint covers {} frames, its second copy {}; it will be written anew",
+                    self.name,
+                    published.size(),
+                    kept.size()
+                ));
+                Some(kept)
+            }
+            (Some(published), Some(kept)) => {
+                if published.size() == kept.size() && published.root() != kept.root() {
+                    return Err(self.broken("second copy of the head", "has another root"));
+                }
+                Some(published)
+            }
+            (Some(published), None) if published.size() > 0 => {
+                self.repairs.note(format!(
+                    "stream {}: the second copy of the head is missing and will be written anew",
+                    self.name
+                ));
+                Some(published)
+            }
+            (published, kept) => published.or(kept),
+        };
+        Ok(larger.map(|head| (head.size(), *head.root())))
+    }
+
+    fn check_signed(&self, reached: &Reached, end: &End, found: u64) -> Result<(), LogError> {
+        if found < reached.size {
+            return Err(self.missing(end, found, reached.size));
+        }
+        if reached.root != reached.signed {
+            return Err(self.broken("segments", "do not have the root that was signed"));
+        }
+        Ok(())
+    }
+
+    /// The second copy is signed by a key this journal never certified: the journal is older than the copy.
+    fn foreign(&self, head: &Checkpoint, end: &End, found: u64) -> LogError {
+        if found < head.size() {
+            return self.missing(end, found, head.size());
+        }
+        LogError::Broken {
+            place: format!("second copy of the head of stream {}", self.name),
+            reason: "is signed by no key of this log; if it was damaged, verify the log, then \
+                     move the copy away"
+                .into(),
+        }
+    }
+
+    /// Makes the segments durable from `from` up to `to`, before anything is signed for what is in them.
+    ///
+    /// They were found, which does not say that they were ever synced. They are written again, because a
+    /// sync that failed may have left them in memory marked as written, and the next one would then
+    /// succeed without writing them.
+    fn secure(&self, from: Place, to: &Position) -> Result<(), LogError> {
+        let mut buffer = Vec::new();
+        for number in from.segment..=to.header.number {
+            let name = self.segment(number);
+            let Some(file) = self.files.open_read(&name)? else {
+                continue;
+            };
+            let length = self.files.attempt("measure", &name, |_| file.length())?;
+            let mut offset = if number == from.segment {
+                from.offset
+            } else {
+                0
+            };
+            while offset < length {
+                let bytes = length.saturating_sub(offset).min(COPY_BYTES);
+                buffer.resize(usize::try_from(bytes).unwrap_or_default(), 0);
+                read(self.files, &name, &*file, &mut buffer, offset)?;
+                self.files.write_at(&name, &buffer, offset)?;
+                offset = offset.saturating_add(bytes);
+            }
+            self.files.sync(&name)?;
+        }
+        self.files
+            .sync_folder(&format!("streams/{}/segments", self.name))
+    }
+
+    fn segment(&self, number: u32) -> String {
+        format!("streams/{}/{}", self.name, segment_file_name(number))
     }
 
     /// The published checkpoint; one that is torn or missing is replaced by the next publication.
     fn checkpoint(&mut self) -> Result<Option<Checkpoint>, LogError> {
         let name = format!("streams/{}/checkpoint", self.name);
         let max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
-        let Some(note) = self.files.read(&name, max)? else {
+        let Some(note) = whole(self.files.read(&name, max))? else {
             return Ok(None);
         };
         match Checkpoint::open(&note, self.keys) {
             Ok(head) => Ok(Some(head)),
             Err(error) => {
-                self.repairs.push(format!(
+                self.repairs.note(format!(
                     "{name} is unreadable ({error}) and will be written anew"
                 ));
                 Ok(None)
@@ -137,18 +265,8 @@ impl Recovery<'_> {
     }
 
     /// The second copy of the head.
-    fn kept_head(&mut self) -> Result<Option<Kept>, LogError> {
+    fn kept_head(&self) -> Result<Option<Kept>, LogError> {
         let Some(note) = self.heads.load(self.name)? else {
-            if self
-                .files
-                .read(&format!("streams/{}/checkpoint", self.name), 1 << 20)?
-                .is_some()
-            {
-                self.repairs.push(format!(
-                    "stream {}: the second copy of the head is missing and will be written anew",
-                    self.name
-                ));
-            }
             return Ok(None);
         };
         let broken = |reason: String| LogError::Broken {
@@ -174,49 +292,72 @@ impl Recovery<'_> {
             return Ok((TreeWriter::new(), start));
         };
         debug_assert_ne!(root, EMPTY_ROOT, "a signed tree with leaves is not empty");
-        let folder = format!("streams/{}", self.name);
-        let read = |path: &str| {
-            self.files
-                .read(&format!("{folder}/{path}"), TILE_FILE_BYTES_MAX)
-        };
-        let restored = TreeWriter::restore(size, read)
-            .ok()
-            .filter(|tree| tree.root() == root);
-        if let Some(tree) = restored
-            && let Some(position) = self.position_after(size.saturating_sub(1))?
-        {
-            return Ok((tree, position));
+        if let Some(found) = self.signed_end(size, &root)? {
+            return Ok(found);
         }
-        self.repairs.push(format!(
-            "stream {}: tiles at size {size} are missing or torn; the tree is rebuilt from the segments",
+        self.repairs.note(format!(
+            "stream {}: what is stored at size {size} does not fit the signed root; the tree is rebuilt \
+             from the segments",
             self.name
         ));
         Ok((TreeWriter::new(), start))
     }
 
-    /// The position behind frame `frame`, from its record and its segment's header.
-    fn position_after(&self, frame: u64) -> Result<Option<Position>, LogError> {
-        let Some(record) = self.record(frame)? else {
+    /// The tree of `size` frames with `root`, and the position behind its last frame, which must be there.
+    fn signed_end(
+        &self,
+        size: u64,
+        root: &Hash,
+    ) -> Result<Option<(TreeWriter, Position)>, LogError> {
+        let last = size.saturating_sub(1);
+        let read = |path: &str| {
+            let path = format!("streams/{}/{path}", self.name);
+            whole(self.files.read(&path, TILE_FILE_BYTES_MAX))
+        };
+        // A full bundle is read by nobody who restores the tree behind it, so the tree before is restored.
+        let is_full = size.is_multiple_of(TILE_WIDTH);
+        let mut tree = match TreeWriter::restore(if is_full { last } else { size }, read) {
+            Ok(tree) => tree,
+            Err(RestoreError::Read(error) | RestoreError::Tile(TileReadError::Read(error))) => {
+                return Err(error);
+            }
+            Err(_) => return Ok(None),
+        };
+        let Some(leaf) = self.leaf(last)? else {
             return Ok(None);
         };
-        let name = format!(
-            "streams/{}/{}",
-            self.name,
-            segment_file_name(record.segment)
-        );
+        // The root then says that the leaf is the one that was signed for.
+        if is_full && tree.append(&leaf).is_err() || tree.root() != *root {
+            return Ok(None);
+        }
+        let Ok(record) = Record::decode(&leaf) else {
+            return Ok(None);
+        };
+        let position = self.position_behind(&record)?;
+        Ok(position.map(|position| (tree, position)))
+    }
+
+    /// The position behind the frame of `record`, if that is stored as the record says.
+    fn position_behind(&self, record: &Record) -> Result<Option<Position>, LogError> {
+        let name = self.segment(record.segment);
         let Some(file) = self.files.open_read(&name)? else {
             return Ok(None);
         };
+        let length = self.files.attempt("measure", &name, |_| file.length())?;
+        if length < record.end() {
+            return Ok(None);
+        }
         let mut bytes = [0; SEGMENT_HEADER_BYTES];
-        let header = match file.read_at(&mut bytes, 0) {
-            Ok(()) => SegmentHeader::decode(&bytes).ok(),
-            Err(_) => None,
-        };
-        let Some(header) = header.filter(|header| {
+        read(self.files, &name, &*file, &mut bytes, 0)?;
+        let header = SegmentHeader::decode(&bytes).ok().filter(|header| {
             header.stream == self.id
                 && header.fingerprint == self.fingerprint
                 && header.number == record.segment
-        }) else {
+        });
+        let mut frame = vec![0; usize::try_from(record.length).unwrap_or_default()];
+        read(self.files, &name, &*file, &mut frame, record.offset)?;
+        let stored = Frame::parse(&frame).map(|frame| frame.record(record.segment, record.offset));
+        let Some(header) = header.filter(|_| stored.as_ref() == Ok(record)) else {
             return Ok(None);
         };
         Ok(Some(Position {
@@ -229,19 +370,18 @@ impl Recovery<'_> {
         }))
     }
 
-    fn record(&self, frame: u64) -> Result<Option<Record>, LogError> {
+    /// The leaf of frame `frame`, as the last of its bundle.
+    fn leaf(&self, frame: u64) -> Result<Option<Vec<u8>>, LogError> {
         let size = frame.saturating_add(1);
-        let Some(bundle) = Bundle::of_tree(frame / 256, size) else {
+        let Some(bundle) = Bundle::of_tree(frame / TILE_WIDTH, size) else {
             return Ok(None);
         };
         for bundle in [bundle, bundle.filled()] {
             let path = format!("streams/{}/{}", self.name, bundle.path());
-            if let Some(bytes) = self.files.read(&path, TILE_FILE_BYTES_MAX)? {
-                let place = usize::try_from(frame % 256).unwrap_or_default();
-                let leaves = decode_bundle(&bytes, bundle.width()).ok();
-                let leaf = leaves.as_ref().and_then(|leaves| leaves.get(place));
-                let record = leaf.and_then(|leaf| Record::decode(leaf).ok());
-                return Ok(record.filter(|record| record.stream == self.id));
+            if let Some(bytes) = whole(self.files.read(&path, TILE_FILE_BYTES_MAX))? {
+                let place = usize::try_from(frame % TILE_WIDTH).unwrap_or_default();
+                let leaves = decode_bundle(&bytes, bundle.width()).unwrap_or_default();
+                return Ok(leaves.get(place).map(|leaf| leaf.to_vec()));
             }
         }
         Ok(None)
@@ -249,24 +389,18 @@ impl Recovery<'_> {
 
     /// Cuts torn bytes off the segment at `position`; they were never durable, so nothing is lost that was promised.
     fn cut(&mut self, position: &Position, what: &str, bytes: u64) -> Result<(), LogError> {
-        let name = format!(
-            "streams/{}/{}",
-            self.name,
-            segment_file_name(position.header.number)
-        );
+        let name = self.segment(position.header.number);
+        let sentence = format!("{name}: cut off {bytes} bytes of a torn {what}");
+        self.repairs.announce(self.files, sentence)?;
         if position.begun {
             let file = self.files.segment(&name, false)?;
             self.files
                 .attempt("cut", &name, |_| file.set_length(position.offset))?;
-            self.files.sync(&name)?;
-        } else {
-            self.files.remove(&name)?;
-            self.files
-                .sync_folder(&format!("streams/{}/segments", self.name))?;
+            return self.files.sync(&name);
         }
-        self.repairs
-            .push(format!("{name}: cut off {bytes} bytes of a torn {what}"));
-        Ok(())
+        self.files.remove(&name)?;
+        self.files
+            .sync_folder(&format!("streams/{}/segments", self.name))
     }
 
     /// Segments behind a torn one hold nothing that was durable.
@@ -277,11 +411,10 @@ impl Recovery<'_> {
                 .strip_suffix(".seg")
                 .and_then(|digits| digits.parse::<u32>().ok());
             if number.is_some_and(|number| number > position.header.number) {
+                let sentence = format!("{folder}/{file}: removed, it follows a torn segment");
+                self.repairs.announce(self.files, sentence)?;
                 self.files.remove(&format!("{folder}/{file}"))?;
                 self.files.sync_folder(&folder)?;
-                self.repairs.push(format!(
-                    "{folder}/{file}: removed, it follows a torn segment"
-                ));
             }
         }
         Ok(())
@@ -307,5 +440,17 @@ impl Recovery<'_> {
             place: format!("{part} of stream {}", self.name),
             reason: reason.to_owned(),
         }
+    }
+}
+
+/// A file that is longer than it may be is damaged, like one that does not parse.
+fn whole(read: Result<Option<Vec<u8>>, LogError>) -> Result<Option<Vec<u8>>, LogError> {
+    match read {
+        Err(LogError::Storage { source, .. })
+            if source.kind() == std::io::ErrorKind::InvalidData =>
+        {
+            Ok(Some(Vec::new()))
+        }
+        read => read,
     }
 }

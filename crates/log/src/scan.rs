@@ -43,6 +43,34 @@ impl Position {
             last_epoch: 0,
         }
     }
+
+    /// Behind the frame of `record`, unless its segment is gone or has no whole header.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub(crate) fn behind(
+        files: &Files,
+        stream: &StreamName,
+        record: &Record,
+    ) -> Result<Option<Self>, LogError> {
+        let path = format!("streams/{stream}/{}", segment_file_name(record.segment));
+        let Some(file) = files.open_read(&path)? else {
+            return Ok(None);
+        };
+        let mut bytes = [0; SEGMENT_HEADER_BYTES];
+        let header = file
+            .read_at(&mut bytes, 0)
+            .ok()
+            .and_then(|()| SegmentHeader::decode(&bytes).ok());
+        Ok(header.map(|header| Self {
+            header,
+            begun: true,
+            offset: record.end(),
+            next_frame: record.frame.saturating_add(1),
+            next_entry: record.next_entry(),
+            last_epoch: record.epoch,
+        }))
+    }
 }
 
 /// Why a scan stopped.
@@ -58,12 +86,12 @@ pub(crate) enum End {
 ///
 /// # Errors
 /// Those of the storage and of `visit`.
-pub(crate) fn scan(
+pub(crate) fn scan<E: From<LogError>>(
     files: &Files,
     stream: &StreamName,
     position: &mut Position,
-    visit: &mut dyn FnMut(&Record, &Frame<'_>) -> Result<(), LogError>,
-) -> Result<End, LogError> {
+    visit: &mut dyn FnMut(&Record, &Frame<'_>) -> Result<(), E>,
+) -> Result<End, E> {
     let mut buffer = Vec::new();
     loop {
         let name = format!(
@@ -197,7 +225,8 @@ fn read_frame(
     Ok((frame.trailer() == Some(record.sealed_root)).then_some(record))
 }
 
-fn read(
+/// Fills `buffer` from `offset` of an open file.
+pub(crate) fn read(
     files: &Files,
     name: &str,
     file: &dyn File,

@@ -21,15 +21,13 @@ pub(crate) fn run(core: &Core) {
     let mut bench = Bench::default();
     loop {
         match core.next_batch() {
-            Ok(Some(batch)) => {
-                let chunks = u64::try_from(batch.chunks.len()).unwrap_or_default();
-                let sealed = bench.seal(core, batch);
-                // AcqRel: whoever sees the count go down sees the frame written.
-                core.in_flight.fetch_sub(chunks, Ordering::AcqRel);
-                if let Err(error) = sealed {
+            Ok(Some(mut batch)) => {
+                let numbers = std::mem::take(&mut batch.numbers);
+                if let Err(error) = bench.seal(core, batch) {
                     core.set_poison(error);
                     return;
                 }
+                core.flight.arrive(&numbers);
                 core.commit.raise();
             }
             Ok(None) => return,
@@ -49,6 +47,8 @@ impl Bench {
             runs,
             place,
             epoch,
+            since,
+            ..
         } = batch;
         let sealer = sealer_for(&mut self.sealers, stream.config)?;
         let rows: Vec<&[u8]> = chunks
@@ -59,6 +59,8 @@ impl Bench {
         let record = sealer
             .seal(&place, &epoch, &rows, &mut subjects, &mut self.frame)
             .map_err(|error| sealing_failed(&stream.name, &error))?;
+        let age = core.clock.elapsed().saturating_sub(since);
+        core.sealing_ages.record(age);
         // Durable keys before anything sealed under them.
         subjects.finish()?;
         // The rows are not needed any more: their memory goes back to the producers before the write.

@@ -55,8 +55,12 @@ pub(crate) struct Stream {
     /// Locked while a frame is written, in the order of frames; [`Stream::turn`] says when it moved on.
     writer: Mutex<Writer>,
     turn: Condvar,
-    /// Locked by the committing thread while it integrates and publishes.
-    tree: Mutex<Tree>,
+    /// Locked while frames are made durable and integrated, one commit after the other.
+    committing: Mutex<()>,
+    /// Locked while a frame is integrated, and while publishing looks at the tree.
+    tree: Mutex<TreeWriter>,
+    /// Locked while a checkpoint is published.
+    published: Mutex<Published>,
 }
 
 struct Next {
@@ -91,9 +95,11 @@ pub(crate) struct Writer {
 }
 
 #[derive(Debug)]
-pub(crate) struct Tree {
-    pub(crate) writer: TreeWriter,
-    pub(crate) published: u64,
+struct Published {
+    /// Size of the tree in the checkpoint and in its second copy; `None` until both are known to agree.
+    size: Option<u64>,
+    /// The verifier key as this process published it.
+    key: Option<String>,
 }
 
 /// What recovery found out about a stream.
@@ -106,7 +112,8 @@ pub(crate) struct Recovered {
     pub(crate) next_entry: u64,
     pub(crate) last_epoch: u32,
     pub(crate) tree: TreeWriter,
-    pub(crate) published: u64,
+    /// Size of the tree in the checkpoint, if its second copy says the same.
+    pub(crate) published: Option<u64>,
 }
 
 impl Stream {
@@ -140,9 +147,11 @@ impl Stream {
                 written: Vec::new(),
             }),
             turn: Condvar::new(),
-            tree: Mutex::new(Tree {
-                writer: found.tree,
-                published: found.published,
+            committing: Mutex::default(),
+            tree: Mutex::new(found.tree),
+            published: Mutex::new(Published {
+                size: found.published,
+                key: None,
             }),
         }
     }
@@ -163,7 +172,7 @@ impl Stream {
             next_entry: 0,
             last_epoch: 0,
             tree: TreeWriter::new(),
-            published: 0,
+            published: None,
         }
     }
 
@@ -176,7 +185,7 @@ impl Stream {
         master: &probity_format::keys::MasterKey,
         epoch_frames_max: u64,
     ) -> Result<(FramePlace, Arc<EpochKey>), LogError> {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = lock(&self.next);
         let epoch = match &next.epoch {
             Some(epoch) if next.frame < next.epoch_end => Arc::clone(epoch),
             _ => {
@@ -275,6 +284,7 @@ impl Stream {
     ///
     /// The order matters: a run is complete only when its bytes are durable. Gives whether there was anything.
     pub(crate) fn commit(&self, files: &Files, sync: bool) -> Result<bool, LogError> {
+        let _one_after_the_other = lock(&self.committing);
         let (unsynced, folder_unsynced, written) = {
             let mut writer = self.lock_writer();
             let written = std::mem::take(&mut writer.written);
@@ -298,7 +308,6 @@ impl Stream {
         let mut tree = self.lock_tree();
         for (record, _) in &written {
             let index = tree
-                .writer
                 .append(&record.encode())
                 .map_err(|error| LogError::Broken {
                     place: format!("tree of stream {}", self.name),
@@ -318,55 +327,57 @@ impl Stream {
         Ok(!written.is_empty())
     }
 
-    /// Whether anything is written that is not yet durable and integrated.
-    pub(crate) fn is_dirty(&self) -> bool {
-        let writer = self.lock_writer();
-        !writer.written.is_empty() || !writer.unsynced.is_empty()
-    }
-
     /// Signs and publishes the tree as integrated, if it grew. Everything in it must be durable.
     ///
     /// Order: tiles, second copy of the head, checkpoint. A crash in between leaves tiles nobody
-    /// refers to, or a second copy one step ahead, which recovery takes for what it is.
+    /// refers to, or a second copy one step ahead, which recovery takes for what it is. A stream
+    /// without frames has a checkpoint too, so that one that is missing is always an alarm.
     pub(crate) fn publish(
         &self,
         files: &Files,
         heads: &Heads,
         signer: &SigningKey,
     ) -> Result<Option<Checkpoint>, LogError> {
-        let mut tree = self.lock_tree();
-        if tree.writer.size() == tree.published {
-            return Ok(None);
-        }
-        let grown = tree.writer.take_files();
+        let mut published = lock(&self.published);
+        let (size, root, grown) = {
+            let mut tree = self.lock_tree();
+            if published.size == Some(tree.size()) {
+                return Ok(None);
+            }
+            (tree.size(), tree.root(), tree.take_files())
+        };
         for file in &grown.write {
-            files.place(&format!("streams/{}/{}", self.name, file.path), &file.bytes)?;
+            files.replace(&format!("streams/{}/{}", self.name, file.path), &file.bytes)?;
         }
         let broken = |reason: String| LogError::Broken {
             place: format!("checkpoint of stream {}", self.name),
             reason,
         };
-        let head = Checkpoint::new(&self.origin, tree.writer.size(), tree.writer.root())
-            .map_err(|error| broken(error.to_string()))?;
+        let head =
+            Checkpoint::new(&self.origin, size, root).map_err(|error| broken(error.to_string()))?;
         let note = head
             .sign(&[signer])
             .map_err(|error| broken(error.to_string()))?;
+        if size > 0 {
+            heads.advance(&self.name, note.as_bytes())?;
+        }
         let key = signer.verifier_key().encode() + "\n";
-        heads.advance(&self.name, note.as_bytes())?;
-        files.replace(&format!("streams/{}/log.vkey", self.name), key.as_bytes())?;
+        if published.key.as_ref() != Some(&key) {
+            files.replace(&format!("streams/{}/log.vkey", self.name), key.as_bytes())?;
+            published.key = Some(key);
+        }
         files.replace(
             &format!("streams/{}/checkpoint", self.name),
             note.as_bytes(),
         )?;
-        tree.published = tree.writer.size();
-        drop(tree);
+        published.size = Some(size);
         Ok(Some(head))
     }
 
     /// Size and root of the tree as integrated.
     pub(crate) fn head(&self) -> (u64, probity_format::tree::Hash) {
         let tree = self.lock_tree();
-        (tree.writer.size(), tree.writer.root())
+        (tree.size(), tree.root())
     }
 
     fn segment_path(&self, number: u32) -> String {
@@ -374,10 +385,14 @@ impl Stream {
     }
 
     fn lock_writer(&self) -> MutexGuard<'_, Writer> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.writer)
     }
 
-    fn lock_tree(&self) -> MutexGuard<'_, Tree> {
-        self.tree.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_tree(&self) -> MutexGuard<'_, TreeWriter> {
+        lock(&self.tree)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

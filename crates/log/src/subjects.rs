@@ -14,16 +14,25 @@ use crate::core::Core;
 use crate::error::LogError;
 use crate::files::Files;
 use crate::keystore::{KeyStore, random};
+use crate::repairs::Repairs;
+use crate::scan::read;
 
 /// The file of slots.
-pub(crate) const SLOTS: &str = "subjects/slots";
-/// Bytes of one slot: pseudonym, wrapped key, padding.
-const SLOT_BYTES: usize = 16 + WRAPPED_BYTES + 12;
-/// Most slots read: the file's bound.
-const SLOTS_BYTES_MAX: u64 = 8 << 30;
+const SLOTS: &str = "subjects/slots";
+const FOLDER: &str = "subjects";
+/// Bytes of what a slot's key is bound to: pseudonym, and how many slots were durable before it.
+const LABEL_BYTES: usize = 16 + 8;
+/// Bytes of one slot: label, wrapped key, padding.
+const SLOT_BYTES: usize = LABEL_BYTES + WRAPPED_BYTES + 4;
+/// Slots read at once.
+const SLOTS_AT_ONCE: u64 = 8192;
 
-/// Opens the wrapped key of the subject with a pseudonym.
-type Unwrap<'a> = &'a dyn Fn(&[u8; 16], &[u8]) -> Result<Secret, LogError>;
+/// What a slot's key is bound to: the subject's pseudonym, and how many slots were durable before it.
+pub(crate) type SlotLabel = [u8; LABEL_BYTES];
+/// Opens the wrapped key of the slot with a label.
+type Unwrap<'a> = &'a dyn Fn(&SlotLabel, &[u8]) -> Result<Secret, LogError>;
+/// Keys of subjects by pseudonym.
+pub(crate) type Keys = HashMap<[u8; 16], SubjectKey>;
 
 /// The keys of subjects. Unwrapped ones are kept only as long as the log is open.
 #[derive(Default)]
@@ -33,9 +42,13 @@ pub(crate) struct SubjectStore {
 
 #[derive(Default)]
 struct State {
-    keys: HashMap<[u8; 16], SubjectKey>,
-    slots: u64,
-    unsynced: bool,
+    keys: Keys,
+    /// Slots that are durable.
+    settled: u64,
+    /// Slots made since, not written yet.
+    pending: Vec<u8>,
+    /// Whether the file's name is durable.
+    named: bool,
 }
 
 impl std::fmt::Debug for SubjectStore {
@@ -45,14 +58,20 @@ impl std::fmt::Debug for SubjectStore {
 }
 
 impl SubjectStore {
-    /// Reads the slots; one that a crash tore at the end was never used and is written again.
-    pub(crate) fn open(files: &Files, unwrap: Unwrap<'_>) -> Result<Self, LogError> {
-        let (keys, slots) = read_slots(files, unwrap)?;
+    /// Reads the slots, and makes durable what is found: a crash may have left it in memory alone.
+    pub(crate) fn open(
+        files: &Files,
+        unwrap: Unwrap<'_>,
+        repairs: &mut Repairs,
+    ) -> Result<Self, LogError> {
+        let slots = Slots::read(files, unwrap)?;
+        slots.settle(files, repairs)?;
         Ok(Self {
             state: Mutex::new(State {
-                keys,
-                slots,
-                unsynced: false,
+                keys: slots.keys,
+                settled: slots.count,
+                pending: Vec::new(),
+                named: false,
             }),
         })
     }
@@ -72,37 +91,124 @@ impl SubjectStore {
     }
 }
 
-/// Keys by pseudonym, and the number of slots.
-type Slots = (HashMap<[u8; 16], SubjectKey>, u64);
+/// The keys that are stored, for whoever reads.
+pub(crate) fn read_keys(files: &Files, unwrap: Unwrap<'_>) -> Result<Keys, LogError> {
+    Slots::read(files, unwrap).map(|slots| slots.keys)
+}
 
-/// Reads the slots; one that a crash tore at the end was never used and is written again.
-pub(crate) fn read_slots(files: &Files, unwrap: Unwrap<'_>) -> Result<Slots, LogError> {
-    let content = files.read(SLOTS, SLOTS_BYTES_MAX)?.unwrap_or_default();
-    let mut keys = HashMap::new();
-    let mut count: u64 = 0;
-    let mut slots = content.chunks(SLOT_BYTES).peekable();
-    while let Some(slot) = slots.next() {
-        let last = slots.peek().is_none();
-        let Some((pseudonym, rest)) = slot.split_first_chunk::<16>() else {
-            break;
+/// The slots as found.
+#[derive(Default)]
+struct Slots {
+    keys: Keys,
+    /// Slots up to the last that is whole.
+    count: u64,
+    /// Slots that were durable before the last of them were written: those are whole or were damaged later.
+    settled: u64,
+    /// Slots that are not whole, in order.
+    broken: Vec<u64>,
+    length: u64,
+}
+
+impl Slots {
+    fn read(files: &Files, unwrap: Unwrap<'_>) -> Result<Self, LogError> {
+        let mut slots = Self::default();
+        let Some(file) = files.open_read(SLOTS)? else {
+            return Ok(slots);
         };
-        let wrapped = rest.get(..WRAPPED_BYTES).unwrap_or_default();
-        // An erased slot keeps its place and says nothing.
-        if slot.iter().any(|byte| *byte != 0) {
-            match unwrap(pseudonym, wrapped) {
-                Ok(secret) => drop(keys.insert(*pseudonym, SubjectKey::new(secret))),
-                Err(_) if last => break,
-                Err(_) => {
-                    return Err(LogError::Broken {
-                        place: format!("{SLOTS}, slot {count}"),
-                        reason: "the subject key does not open: it was changed or swapped".into(),
-                    });
-                }
+        slots.length = files.attempt("measure", SLOTS, |_| file.length())?;
+        let all = slots.length / SLOT_LENGTH;
+        let mut buffer = Vec::new();
+        let mut number: u64 = 0;
+        while number < all {
+            let some = all.saturating_sub(number).min(SLOTS_AT_ONCE);
+            let bytes = some.saturating_mul(SLOT_LENGTH);
+            buffer.resize(usize::try_from(bytes).unwrap_or_default(), 0);
+            let offset = number.saturating_mul(SLOT_LENGTH);
+            read(files, SLOTS, &*file, &mut buffer, offset)?;
+            for slot in buffer.chunks_exact(SLOT_BYTES) {
+                slots.take(number, slot, unwrap);
+                number = number.saturating_add(1);
             }
         }
-        count = count.saturating_add(1);
+        // Behind what was durable a crash leaves any part of a slot; before it nothing but an attack does.
+        match slots.broken.first() {
+            Some(first) if *first < slots.settled => Err(LogError::Broken {
+                place: format!("{SLOTS}, slot {first}"),
+                reason: "the subject key does not open: it was changed or swapped".into(),
+            }),
+            _ => Ok(slots),
+        }
     }
-    Ok((keys, count))
+
+    fn take(&mut self, number: u64, slot: &[u8], unwrap: Unwrap<'_>) {
+        let next = number.saturating_add(1);
+        // An erased slot keeps its place and says nothing.
+        if slot.iter().all(|byte| *byte == 0) {
+            self.count = next;
+            return;
+        }
+        let opened = slot
+            .split_first_chunk::<LABEL_BYTES>()
+            .and_then(|(label, rest)| {
+                let wrapped = rest.get(..WRAPPED_BYTES)?;
+                Some((label, unwrap(label, wrapped).ok()?))
+            });
+        let Some((label, secret)) = opened else {
+            self.broken.push(number);
+            return;
+        };
+        let (pseudonym, settled) = split(label);
+        self.keys.insert(pseudonym, SubjectKey::new(secret));
+        self.settled = self.settled.max(settled);
+        self.count = next;
+    }
+
+    /// Writes the slots again that may not be durable, and zeros over torn ones; see `Recovery::secure`.
+    fn settle(&self, files: &Files, repairs: &mut Repairs) -> Result<(), LogError> {
+        let end = self.count.saturating_mul(SLOT_LENGTH);
+        if self.settled == self.count && self.length == end {
+            return Ok(());
+        }
+        if !self.broken.is_empty() || self.length != end {
+            let torn = self.broken.len();
+            let sentence = format!("{SLOTS}: removed {torn} torn keys, which nothing used");
+            repairs.announce(files, sentence)?;
+        }
+        let file = files.segment(SLOTS, false)?;
+        let mut slot = [0; SLOT_BYTES];
+        for number in self.settled..self.count {
+            let offset = number.saturating_mul(SLOT_LENGTH);
+            if self.broken.binary_search(&number).is_ok() {
+                slot.fill(0);
+            } else {
+                read(files, SLOTS, &*file, &mut slot, offset)?;
+            }
+            files.write_at(SLOTS, &slot, offset)?;
+        }
+        files.attempt("cut", SLOTS, |_| file.set_length(end))?;
+        files.sync(SLOTS)?;
+        files.sync_folder(FOLDER)
+    }
+}
+
+/// [`SLOT_BYTES`] as a length of a file.
+#[expect(clippy::as_conversions, reason = "a small constant")]
+const SLOT_LENGTH: u64 = SLOT_BYTES as u64;
+
+fn label(pseudonym: &[u8; 16], settled: u64) -> SlotLabel {
+    let mut label = [0; LABEL_BYTES];
+    let (first, rest) = label.split_at_mut(pseudonym.len());
+    first.copy_from_slice(pseudonym);
+    rest.copy_from_slice(&settled.to_le_bytes());
+    label
+}
+
+fn split(label: &SlotLabel) -> ([u8; 16], u64) {
+    let (mut pseudonym, mut settled) = ([0; 16], [0; 8]);
+    let (first, rest) = label.split_at(pseudonym.len());
+    pseudonym.copy_from_slice(first);
+    settled.copy_from_slice(rest);
+    (pseudonym, u64::from_le_bytes(settled))
 }
 
 /// Gives and makes subject keys for one batch; [`SealingKeys::finish`] makes new ones durable.
@@ -120,30 +226,43 @@ impl SealingKeys<'_> {
             return Err(failure);
         }
         let mut state = self.store.lock();
-        if std::mem::take(&mut state.unsynced) {
-            self.core.files.sync(SLOTS)?;
-            self.core.files.sync_folder("subjects")?;
+        if state.pending.is_empty() {
+            return Ok(());
         }
+        let files = &self.core.files;
+        files.segment(SLOTS, true)?;
+        let offset = state.settled.saturating_mul(SLOT_LENGTH);
+        files.write_at(SLOTS, &state.pending, offset)?;
+        files.sync(SLOTS)?;
+        if !state.named {
+            files.sync_folder(FOLDER)?;
+            state.named = true;
+        }
+        state.settled = state.next();
+        state.pending.clear();
         Ok(())
     }
+}
 
-    fn ensure(&self, state: &mut State, keys: &KeyStore, token: [u8; 16]) -> Result<(), LogError> {
-        if state.keys.contains_key(&token) {
+impl State {
+    /// Number of the next slot.
+    fn next(&self) -> u64 {
+        let pending = u64::try_from(self.pending.len()).unwrap_or(u64::MAX) / SLOT_LENGTH;
+        self.settled.saturating_add(pending)
+    }
+
+    fn ensure(&mut self, keys: &KeyStore, pseudonym: [u8; 16]) -> Result<(), LogError> {
+        if self.keys.contains_key(&pseudonym) {
             return Ok(());
         }
         let secret = Secret::new(random()?);
-        let mut slot = Vec::with_capacity(SLOT_BYTES);
-        slot.extend_from_slice(&token);
-        slot.extend_from_slice(&keys.wrap_subject(&token, &secret)?);
-        slot.resize(SLOT_BYTES, 0);
-        let bytes = u64::try_from(SLOT_BYTES).unwrap_or_default();
-        self.core.files.segment(SLOTS, true)?;
-        self.core
-            .files
-            .write_at(SLOTS, &slot, state.slots.saturating_mul(bytes))?;
-        state.slots = state.slots.saturating_add(1);
-        state.unsynced = true;
-        state.keys.insert(token, SubjectKey::new(secret));
+        let label = label(&pseudonym, self.settled);
+        let wrapped = keys.wrap_subject(&label, &secret)?;
+        self.pending.extend_from_slice(&label);
+        self.pending.extend_from_slice(&wrapped);
+        let end = self.pending.len().next_multiple_of(SLOT_BYTES);
+        self.pending.resize(end, 0);
+        self.keys.insert(pseudonym, SubjectKey::new(secret));
         Ok(())
     }
 }
@@ -168,7 +287,7 @@ impl SubjectKeys for SealingKeys<'_> {
             .map(|subject| keys.master.pseudonym(subject))
             .collect();
         for token in &tokens {
-            if let Err(failure) = self.ensure(&mut state, &keys, *token) {
+            if let Err(failure) = state.ensure(&keys, *token) {
                 self.failure = Some(failure);
                 return Err(error);
             }

@@ -9,6 +9,9 @@ use crate::core::Core;
 /// How long the thread sleeps when no appender has an open chunk.
 const IDLE_WAIT: Duration = Duration::from_millis(200);
 
+/// Shortest sleep: chunks that fall due closely after each other are closed together.
+const WAIT_MIN: Duration = Duration::from_micros(100);
+
 /// Runs until the log is closed or poisoned.
 pub(crate) fn run(core: &Core) {
     // Acquire: pairs with `Log::close`.
@@ -16,35 +19,39 @@ pub(crate) fn run(core: &Core) {
         let generation = core.ticking.generation();
         // AcqRel: set before looking, so that whoever opens a chunk that is not seen here finds the flag.
         core.ticker_idle.swap(true, Ordering::AcqRel);
-        let wait = if core.close_old_chunks(core.options.batch_age_max) {
-            core.ticker_idle.store(false, Ordering::Release);
-            (core.options.batch_age_max / 2).max(Duration::from_micros(100))
-        } else {
-            IDLE_WAIT
+        let wait = match core.close_old_chunks(core.options.batch_age_max) {
+            Some(due) => {
+                core.ticker_idle.store(false, Ordering::Release);
+                due.max(WAIT_MIN)
+            }
+            None => IDLE_WAIT,
         };
         core.ticking.wait_after(generation, wait);
     }
 }
 
 impl Core {
-    /// Hands over every open chunk older than `age_max`; gives whether any is still open.
-    pub(crate) fn close_old_chunks(&self, age_max: Duration) -> bool {
+    /// Hands over every open chunk older than `age_max`; gives how long until the next falls due, if any is still open.
+    pub(crate) fn close_old_chunks(&self, age_max: Duration) -> Option<Duration> {
         let now = self.clock.elapsed();
         let slots: Vec<_> = {
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
             slots.retain(|slot| slot.strong_count() > 0);
             slots.iter().filter_map(std::sync::Weak::upgrade).collect()
         };
-        let mut any_open = false;
+        let mut next: Option<Duration> = None;
         for slot in slots {
             let mut open = slot.open.lock().unwrap_or_else(PoisonError::into_inner);
             let age = open.as_ref().map(|open| now.saturating_sub(open.since));
             match age {
                 Some(age) if age >= age_max => self.hand_over(&mut open),
-                Some(_) => any_open = true,
+                Some(age) => {
+                    let due = age_max.saturating_sub(age);
+                    next = Some(next.map_or(due, |next| next.min(due)));
+                }
                 None => {}
             }
         }
-        any_open
+        next
     }
 }

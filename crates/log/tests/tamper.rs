@@ -16,7 +16,7 @@ use probity_format::keys::{RootKey, Secret};
 use probity_format::{Entry, Subjects, Timestamp};
 use probity_log::reader::{Filter, Reader};
 use probity_log::verify::{FaultClass, Report, VerifyOptions, verify};
-use probity_log::{Log, Options, Proofs, StreamConfig, StreamName};
+use probity_log::{Log, LogError, Options, Proofs, StreamConfig, StreamName};
 
 fn root() -> RootKey {
     RootKey::new(Secret::new([7; 32]))
@@ -137,7 +137,7 @@ fn a_clean_log_verifies_in_every_mode_and_reads_back_what_was_appended() {
             let reader = Reader::open(&path, &root()).unwrap();
             let mut count = 0_u64;
             reader
-                .read(&Filter::default(), &mut |found| {
+                .read(&Filter::default(), &mut |found| -> Result<(), LogError> {
                     assert_eq!(found.index, count);
                     let number = u32::from_le_bytes(found.entry.payload.try_into().unwrap());
                     let round = if count < 700 { count } else { count - 700 };
@@ -154,7 +154,7 @@ fn a_clean_log_verifies_in_every_mode_and_reads_back_what_was_appended() {
             };
             let mut hits = 0;
             reader
-                .read(&filter, &mut |found| {
+                .read(&filter, &mut |found| -> Result<(), LogError> {
                     assert_eq!(found.entry.subjects.as_joined(), "s1");
                     hits += 1;
                     Ok(())

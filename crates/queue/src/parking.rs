@@ -1,7 +1,7 @@
 //! Where threads sleep until something changes, without costing those a lock who find nobody asleep.
 
 use crate::deadline::{Deadline, TimeLeft};
-use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, fence, lock, wait};
+use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering, PAUSES, fence, lock, pause, wait};
 
 /// A place to wait for a condition that other threads make true and announce with [`Parking::notify`].
 ///
@@ -29,6 +29,15 @@ impl Sleepers {
     }
 }
 
+/// Makes a few more attempts before the thread sleeps: what is waited for often comes within a microsecond,
+/// and to fall asleep and be called costs both sides more than that.
+fn look_again<R>(attempt: &mut impl FnMut() -> Option<R>) -> Option<R> {
+    (0..PAUSES).find_map(|number| {
+        pause(number);
+        attempt()
+    })
+}
+
 impl Parking {
     pub(crate) fn new() -> Self {
         Self {
@@ -54,6 +63,9 @@ impl Parking {
             let TimeLeft::Some(limit) = deadline.time_left() else {
                 return None;
             };
+            if let Some(result) = look_again(&mut attempt) {
+                return Some(result);
+            }
             let mut sleepers = lock(&self.sleepers);
             sleepers.waiting += 1;
             self.publish(&sleepers);

@@ -46,6 +46,20 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Pauses worth making before a thread sleeps. None under loom, where they would only multiply what it explores.
+pub(crate) const PAUSES: u32 = if cfg!(loom) { 0 } else { 10 };
+/// Of those, how many keep the processor; the others offer it to other threads.
+const PAUSES_AWAKE: u32 = 6;
+
+/// Pause `number` of [`PAUSES`], each longer than the one before.
+pub(crate) fn pause(number: u32) {
+    if number < PAUSES_AWAKE {
+        (0..1_u32 << number).for_each(|_| spin_loop());
+    } else {
+        std::thread::yield_now();
+    }
+}
+
 /// Waits for a notification, but no longer than `limit`, or without end when there is none. May wake for no reason.
 pub(crate) fn wait<'a, T>(
     condvar: &Condvar,

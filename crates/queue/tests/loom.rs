@@ -320,6 +320,41 @@ fn a_record_appended_while_closing_is_in_the_chunk_or_refused() {
 }
 
 #[test]
+fn a_burst_is_in_the_chunk_as_a_whole_or_not_at_all() {
+    explore(4, || {
+        let pool = Pool::new(1, 4).unwrap();
+        let mut writer = pool.try_take().unwrap();
+        let chunk = writer.chunk().clone();
+        let producer = thread::spawn(move || {
+            let mut burst = writer.burst().ok()?;
+            burst.push(1, |room| room.fill(1)).unwrap();
+            burst.push(3, |room| room.fill(2)).unwrap();
+            burst.commit().ok()
+        });
+        let sealed = chunk.close().unwrap();
+        let (bytes, records) = (sealed.bytes().to_vec(), sealed.records());
+        // Its memory may go back while the producer still fills it: it must not reach anybody before that ended.
+        drop(sealed);
+        let next = pool.try_take().map(|mut next| {
+            next.append(4, |room| room.fill(3)).unwrap();
+            next.chunk().close().unwrap()
+        });
+        let committed = producer.join().unwrap();
+        match committed {
+            Some(first) => assert_eq!(
+                (first, bytes.as_slice(), records),
+                (0, &[1, 2, 2, 2][..], 2)
+            ),
+            None => assert!(bytes.is_empty() && records == 0),
+        }
+        if let Some(next) = next {
+            assert_eq!(next.bytes(), [3; 4]);
+        }
+        assert_eq!(pool.available(), 1);
+    });
+}
+
+#[test]
 fn one_of_two_closers_gets_the_chunk() {
     explore(3, || {
         let pool = Pool::new(1, 2).unwrap();

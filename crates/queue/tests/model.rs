@@ -249,6 +249,16 @@ fn check_channel(capacity: usize, steps: &[QueueStep]) {
     );
 }
 
+/// What becomes of a burst.
+#[derive(Debug, Clone, Copy)]
+enum BurstEnd {
+    Commit,
+    /// Dropped without a commit.
+    Forget,
+    /// The chunk is closed by another before the commit.
+    CloseFirst,
+}
+
 #[derive(Debug, Clone, Copy)]
 enum ChunkStep {
     Take,
@@ -256,6 +266,11 @@ enum ChunkStep {
         writer: usize,
         len: usize,
         panics: bool,
+    },
+    Burst {
+        writer: usize,
+        lens: [usize; 4],
+        end: BurstEnd,
     },
     Close {
         chunk: usize,
@@ -272,10 +287,17 @@ enum ChunkStep {
 }
 
 fn chunk_steps() -> impl Strategy<Value = Vec<ChunkStep>> {
+    let end = prop_oneof![
+        6 => Just(BurstEnd::Commit),
+        1 => Just(BurstEnd::Forget),
+        1 => Just(BurstEnd::CloseFirst),
+    ];
     let step = prop_oneof![
         3 => Just(ChunkStep::Take),
         9 => (0..4_usize, 0..24_usize, prop::bool::weighted(0.05))
             .prop_map(|(writer, len, panics)| ChunkStep::Append { writer, len, panics }),
+        6 => (0..4_usize, prop::array::uniform4(0..24_usize), end)
+            .prop_map(|(writer, lens, end)| ChunkStep::Burst { writer, lens, end }),
         2 => (0..8_usize).prop_map(|chunk| ChunkStep::Close { chunk }),
         2 => (0..4_usize).prop_map(|sealed| ChunkStep::Read { sealed }),
         1 => (0..4_usize).prop_map(|writer| ChunkStep::DropWriter { writer }),
@@ -337,12 +359,12 @@ impl Hands {
                 writer,
                 len,
                 panics,
-            } => {
-                let Some(writer) = pick(&self.writers, writer) else {
-                    return;
-                };
-                let (number, writer) = &mut self.writers[writer];
-                append(&mut self.uses[*number], writer, len, fill, panics);
+            } => self.write(writer, |used, writer| {
+                append(used, writer, len, fill, panics);
+                None
+            }),
+            ChunkStep::Burst { writer, lens, end } => {
+                self.write(writer, |used, writer| burst(used, writer, &lens, fill, end));
             }
             ChunkStep::Close { chunk } => {
                 let Some(chunk) = pick(&self.handles, chunk) else {
@@ -388,6 +410,21 @@ impl Hands {
     }
 }
 
+impl Hands {
+    fn write(
+        &mut self,
+        writer: usize,
+        how: impl FnOnce(&mut Use, &mut ChunkWriter) -> Option<SealedChunk>,
+    ) {
+        let Some(writer) = pick(&self.writers, writer) else {
+            return;
+        };
+        let (number, writer) = &mut self.writers[writer];
+        let sealed = how(&mut self.uses[*number], writer);
+        self.sealed.extend(sealed.map(|sealed| (*number, sealed)));
+    }
+}
+
 struct Deliberate;
 
 fn append(used: &mut Use, writer: &mut ChunkWriter, len: usize, fill: u8, panics: bool) {
@@ -417,6 +454,66 @@ fn append(used: &mut Use, writer: &mut ChunkWriter, len: usize, fill: u8, panics
     }
     assert_eq!(writer.chunk().records(), used.records);
     assert_eq!(writer.chunk().len() as usize, used.bytes.len());
+}
+
+/// Pushes what fits of `lens` in one burst; gives the chunk if it was closed meanwhile.
+fn burst(
+    used: &mut Use,
+    writer: &mut ChunkWriter,
+    lens: &[usize],
+    fill: u8,
+    end: BurstEnd,
+) -> Option<SealedChunk> {
+    let watcher = writer.chunk().clone();
+    let Ok(mut burst) = writer.burst() else {
+        assert!(used.closed);
+        return None;
+    };
+    assert!(!used.closed);
+    let (mut bytes, mut records) = (used.bytes.clone(), 0);
+    for &len in lens {
+        let pushed = burst.push(len, |room| {
+            assert_eq!(room.len(), len);
+            room.fill(fill);
+        });
+        let fits = bytes.len() + len <= CHUNK_BYTES;
+        assert_eq!(
+            pushed,
+            if fits {
+                Ok(())
+            } else {
+                Err(AppendRefused::NoRoom)
+            }
+        );
+        if fits {
+            bytes.resize(bytes.len() + len, fill);
+            records += 1;
+        }
+        assert_eq!(burst.records(), records);
+        assert_eq!(
+            watcher.records(),
+            used.records,
+            "nothing shows before the end"
+        );
+    }
+    match end {
+        BurstEnd::Commit => {
+            assert_eq!(burst.commit(), Ok(used.records));
+            used.records += records;
+            used.bytes = bytes;
+            None
+        }
+        BurstEnd::Forget => {
+            drop(burst);
+            None
+        }
+        BurstEnd::CloseFirst => {
+            let sealed = watcher.close().unwrap();
+            (used.closed, used.owners) = (true, used.owners + 1);
+            assert_eq!(burst.commit(), Err(AppendRefused::Closed));
+            Some(sealed)
+        }
+    }
 }
 
 fn check_chunks(steps: &[ChunkStep]) {

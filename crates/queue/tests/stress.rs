@@ -183,22 +183,15 @@ fn body_byte(id: u8, number: u64, position: usize) -> u8 {
 }
 
 impl Producer<'_> {
-    fn append(&mut self, number: u64, body: usize) {
-        let id = self.id;
-        loop {
-            if let Some(writer) = &mut self.writer {
-                let appended = writer.append(HEADER_BYTES + body, |room| {
-                    let (header, rest) = room.split_at_mut(HEADER_BYTES);
-                    header[0] = id;
-                    header[1..9].copy_from_slice(&number.to_le_bytes());
-                    header[9..].copy_from_slice(&u32::try_from(body).unwrap().to_le_bytes());
-                    for (position, byte) in rest.iter_mut().enumerate() {
-                        *byte = body_byte(id, number, position);
-                    }
-                });
-                if appended.is_ok() {
-                    return;
-                }
+    /// Appends records with the numbers from `number` on and bodies of `bodies` bytes, in bursts of as many as fit.
+    fn append(&mut self, mut number: u64, mut bodies: &[usize]) {
+        while !bodies.is_empty() {
+            if let Some(writer) = &mut self.writer
+                && let Some(taken) = burst(writer, self.id, number, bodies)
+            {
+                bodies = &bodies[taken..];
+                number += taken as u64;
+                continue;
             }
             self.writer = None;
             hand_over(self.slot, &self.sealers);
@@ -207,6 +200,27 @@ impl Producer<'_> {
             self.writer = Some(writer);
         }
     }
+}
+
+/// Appends what fits of the records; gives how many were taken, if any was.
+fn burst(writer: &mut ChunkWriter, id: u8, number: u64, bodies: &[usize]) -> Option<usize> {
+    let mut burst = writer.burst().ok()?;
+    for (&body, number) in bodies.iter().zip(number..) {
+        let pushed = burst.push(HEADER_BYTES + body, |room| {
+            let (header, rest) = room.split_at_mut(HEADER_BYTES);
+            header[0] = id;
+            header[1..9].copy_from_slice(&number.to_le_bytes());
+            header[9..].copy_from_slice(&u32::try_from(body).unwrap().to_le_bytes());
+            for (position, byte) in rest.iter_mut().enumerate() {
+                *byte = body_byte(id, number, position);
+            }
+        });
+        if pushed.is_err() {
+            break;
+        }
+    }
+    let taken = burst.records() as usize;
+    (taken > 0 && burst.commit().is_ok()).then_some(taken)
 }
 
 /// Reads a chunk's records; gives their producer, the first one's number and how many follow each other.
@@ -292,9 +306,14 @@ fn chunks_keep_every_record(producers: u8, sealers: usize, each: u64, seed: u64)
                         pool,
                         sealers,
                     };
-                    for number in 0..each {
-                        let body = usize::try_from(random.below(90)).unwrap();
-                        producer.append(number, body);
+                    let mut number = 0;
+                    while number < each {
+                        let count = (1 + random.below(6)).min(each - number);
+                        let bodies: Vec<usize> = (0..count)
+                            .map(|_| usize::try_from(random.below(90)).unwrap())
+                            .collect();
+                        producer.append(number, &bodies);
+                        number += count;
                     }
                     hand_over(slot, &producer.sealers);
                 })

@@ -119,6 +119,7 @@ fn check_frame(data: &[u8]) -> bool {
         return false;
     };
     let covered: usize = frame
+        .clear
         .sections
         .iter()
         .map(|section| frame.sealed(section).len())
@@ -132,7 +133,7 @@ fn check_frame(data: &[u8]) -> bool {
     assert_eq!(frame.record(1, 2).sealed_root, frame.sealed_root());
     let mut decompressor = Decompressor::default();
     let key = SectionKey::from_bytes([2; 32]);
-    for number in 0..=u32::try_from(frame.sections.len()).unwrap_or(u32::MAX) {
+    for number in 0..=u32::try_from(frame.clear.sections.len()).unwrap_or(u32::MAX) {
         if let Ok(body) = frame.open(number, Some(&key), &mut decompressor) {
             walk(&body.packed, &body.plain);
         }

@@ -4,6 +4,7 @@ mod entry;
 mod frame;
 mod geometry;
 mod policy;
+mod proof;
 mod resp;
 mod tlog;
 mod wire;
@@ -18,6 +19,7 @@ pub(crate) const ALL: &[&[Target]] = &[
     geometry::TARGETS,
     tlog::TARGETS,
     policy::TARGETS,
+    proof::TARGETS,
     resp::TARGETS,
 ];
 

@@ -44,7 +44,7 @@ fn create(
     args: &Init,
 ) -> Result<Created, Failure> {
     let shown = dir.display().to_string();
-    if dir.join("probity.toml").exists() {
+    if Log::exists(dir)? {
         return Err(LogError::Exists { path: shown }.into());
     }
     let origin = match origin {
@@ -58,7 +58,7 @@ fn create(
         key_file::read_root(key_path)?
     };
     create_log(dir, &origin, &root, args).inspect_err(|_error| {
-        if key_made {
+        if key_made && !Log::exists(dir).unwrap_or(true) {
             // A key of a log that does not exist would only confuse; the first error is the one to report.
             drop(fs::remove_file(key_path));
         }

@@ -2,10 +2,12 @@
 
 mod append;
 mod bench;
+mod check_proof;
 mod demo;
 mod export;
 mod init;
 mod keys;
+mod prove;
 mod proxy;
 mod stream;
 mod verify;
@@ -37,6 +39,8 @@ pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
         Command::Proxy(args) => proxy::run(&args, environment),
         Command::Verify(args) => verify::run(&args),
         Command::Export(args) => export::run(&args, environment),
+        Command::Prove(args) => prove::run(&args, environment),
+        Command::CheckProof(args) => check_proof::run(&args),
         Command::Keys(args) => match args.command {
             KeysCommand::Status(args) => keys::status(&args, environment),
         },

@@ -22,7 +22,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 
 pub(crate) fn run(args: &ProxyArgs, environment: &Environment) -> Result<Status, Failure> {
     let config = configure(args, environment)?;
-    if args.init && !args.log.join("probity.toml").exists() {
+    if args.init && !Log::exists(&args.log)? {
         create_log(args, environment)?;
     }
     let options = Options {

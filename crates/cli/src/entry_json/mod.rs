@@ -19,7 +19,7 @@ use probity_format::{Entry, Outcome, Subjects, Timestamp};
 pub use error::LineError;
 pub use lines::{Line, Lines};
 pub use parse::{parse_line, parse_time};
-pub use write::{format_time, needs_base64, write_line};
+pub use write::{EntryForm, format_time, needs_base64, write_line};
 
 /// Longest line taken, in bytes without its line end.
 pub const LINE_BYTES_MAX: usize = 2 * 1024 * 1024;

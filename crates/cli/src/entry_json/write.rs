@@ -35,7 +35,8 @@ pub fn needs_base64(bytes: &[u8]) -> bool {
             .any(|byte| *byte < 0x20 && !b"\t\n\r".contains(byte))
 }
 
-struct EntryForm<'a, 'e>(&'a Entry<'e>);
+/// An entry in JSON. Empty fields are left out.
+pub struct EntryForm<'a, 'e>(pub &'a Entry<'e>);
 
 impl Serialize for EntryForm<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

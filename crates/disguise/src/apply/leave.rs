@@ -3,14 +3,34 @@
 use std::collections::BTreeSet;
 
 use super::{Work, at, picked, put};
+use crate::crypto::random;
 use crate::error::Error;
-use crate::record::{Change, Modified};
+use crate::record::{Change, Copied, Modified, Standing};
 use crate::schema::Known;
-use crate::store::{SHARED, bytes, slot};
-use crate::table::{Write, delete_keys, existing, insert_all, select_keys, update_keys};
+use crate::store::{put_slots, slot};
+use crate::table::{Write, delete_keys, existing, update_keys};
 use crate::value::Value;
 
+/// A shared row that is being left.
+struct Parting {
+    identity: Vec<Value>,
+    row: Vec<Value>,
+    /// Owner column, owner and placeholder of each who leaves.
+    leaving: Vec<(String, Value, Value)>,
+    /// Placeholders in other columns of those who left before.
+    departed: Vec<Value>,
+    /// Somebody still owns the row.
+    stays: bool,
+}
+
 impl Work<'_> {
+    /// Whether `owner` is a placeholder of someone who left the row that it owns.
+    pub(super) fn is_departed(&self, owner: &Value) -> bool {
+        self.known
+            .get(&owner.principal())
+            .is_some_and(|(_, standing)| *standing == Standing::Departed)
+    }
+
     /// Parts rows that others own too from those that nobody else does.
     pub(super) fn split(
         &self,
@@ -44,46 +64,98 @@ impl Work<'_> {
         columns: &[String],
         rows: Vec<Vec<Value>>,
     ) -> Result<(), Error> {
-        if rows.is_empty() {
+        let there = self.still_there(table, columns, &rows)?;
+        let mut partings: Vec<Parting> = rows
+            .into_iter()
+            .map(|row| self.parting(table, columns, row, &there))
+            .filter(|it| !it.leaving.is_empty())
+            .collect();
+        self.count(table, partings.len());
+        let owners: Vec<Value> = partings
+            .iter()
+            .flat_map(|it| it.leaving.iter().map(|(_, owner, _)| owner.clone()))
+            .collect();
+        if owners.is_empty() {
             return Ok(());
         }
-        self.count(table, rows.len());
-        let there = self.still_there(table, columns, &rows)?;
-        let mut gone = Vec::new();
-        for row in rows {
-            let identity = picked(columns, &row, &table.identity);
-            let mut disguised = row.clone();
-            let mut leaving: Vec<(String, Value, Value)> = Vec::new();
-            let mut stays = false;
-            for column in &table.owners {
-                let Some(owner) = at(columns, &row, column)
-                    .filter(|it| !it.is_nobody())
-                    .cloned()
+        let mut placeholders = self.make(&owners, true)?.into_iter();
+        for it in &mut partings {
+            for ((column, _, place), made) in it.leaving.iter_mut().zip(placeholders.by_ref()) {
+                put(columns, &mut it.row, column, made.clone());
+                *place = made;
+            }
+        }
+        self.replace_leaving(number, table, &partings)?;
+        self.remove_left(number, table, columns, &partings)
+    }
+
+    fn parting(
+        &self,
+        table: &Known,
+        columns: &[String],
+        row: Vec<Value>,
+        there: &BTreeSet<Vec<u8>>,
+    ) -> Parting {
+        let (mut leaving, mut departed, mut stays) = (Vec::new(), Vec::new(), false);
+        let mut again = Vec::new();
+        for column in &table.owners {
+            let Some(owner) = at(columns, &row, column).filter(|it| !it.is_nobody()) else {
+                continue;
+            };
+            let name = owner.principal();
+            let known = self.known.contains_key(&name) || there.contains(&name);
+            let mine = self.user.is_none() || self.own.contains(&name);
+            let left = (column.clone(), owner.clone(), Value::Null);
+            if self.is_departed(owner) && mine {
+                again.push(left);
+            } else if self.is_departed(owner) {
+                departed.push(owner.clone());
+            } else if mine && known {
+                leaving.push(left);
+            } else {
+                stays |= known;
+            }
+        }
+        if leaving.is_empty() && !stays {
+            // The application gave those who had left a row anew.
+            leaving = again;
+        } else {
+            departed.extend(again.into_iter().map(|(_, owner, _)| owner));
+        }
+        Parting {
+            identity: picked(columns, &row, &table.identity),
+            row,
+            leaving,
+            departed,
+            stays,
+        }
+    }
+
+    /// Notes who leaves, and puts the placeholders into rows that stay.
+    fn replace_leaving(
+        &mut self,
+        number: u32,
+        table: &Known,
+        partings: &[Parting],
+    ) -> Result<(), Error> {
+        for column in &table.owners {
+            let mut writes = Vec::new();
+            for it in partings {
+                let Some((_, owner, made)) = it.leaving.iter().find(|(name, _, _)| name == column)
                 else {
                     continue;
                 };
-                let mine = self.user.is_none() || self.own.contains(&owner.principal());
-                stays |= !mine && there.contains(&owner.principal());
-                let pseudo = self
-                    .known
-                    .get(&owner.principal())
-                    .is_some_and(|(_, pseudo)| *pseudo);
-                let agreed = if pseudo && !mine {
-                    owner.clone()
-                } else {
-                    self.agreed(table, column, &identity, mine)?
-                };
-                put(columns, &mut disguised, column, agreed.clone());
-                if mine {
-                    leaving.push((column.clone(), owner, agreed));
+                if it.stays {
+                    writes.push(Write {
+                        identity: &it.identity,
+                        guard: None,
+                        value: made,
+                    });
                 }
-            }
-            for (column, owner, agreed) in &leaving {
-                self.make(&[(owner.clone(), Some(agreed.clone()))])?;
                 let record = Modified {
-                    identity: identity.clone(),
+                    identity: it.identity.clone(),
                     before: owner.clone(),
-                    after: agreed.clone(),
+                    after: made.clone(),
                 };
                 let change = Change::Decorrelated {
                     identity: table.identity.clone(),
@@ -91,37 +163,59 @@ impl Work<'_> {
                     rows: vec![record],
                 };
                 self.note(owner, number, table, change)?;
-                if stays {
-                    let write = Write {
-                        identity: &identity,
-                        guard: None,
-                        value: agreed,
-                    };
-                    update_keys(self.database, table, column, &[write])?;
-                }
-                let (columns, rows) = (columns.to_vec(), vec![disguised.clone()]);
-                let change = Change::Removed {
-                    shared: true,
-                    columns,
-                    rows,
-                };
-                self.note(owner, number.saturating_add(1), table, change)?;
             }
-            if !stays {
-                gone.push(identity);
-            }
+            update_keys(self.database, table, column, &writes)?;
         }
+        Ok(())
+    }
+
+    /// Removes rows that nobody owns any more and gives every owner a copy.
+    fn remove_left(
+        &mut self,
+        number: u32,
+        table: &Known,
+        columns: &[String],
+        partings: &[Parting],
+    ) -> Result<(), Error> {
+        let (mut gone, mut slots) = (Vec::new(), Vec::new());
+        for it in partings.iter().filter(|it| !it.stays) {
+            let version = u64::from_le_bytes(random()?);
+            let copy = |departed| Change::Copied {
+                departed,
+                columns: columns.to_vec(),
+                rows: vec![Copied {
+                    version,
+                    row: it.row.clone(),
+                }],
+            };
+            let number = number.saturating_add(1);
+            let holders: BTreeSet<Vec<u8>> = it
+                .leaving
+                .iter()
+                .map(|(_, owner, _)| self.user.unwrap_or(owner).principal())
+                .collect();
+            for holder in holders {
+                self.note_for(holder, number, table, copy(false))?;
+            }
+            for holder in &it.departed {
+                self.note_for(holder.principal(), number, table, copy(true))?;
+            }
+            slots.push((slot(self.salt, &table.name, &it.identity), version));
+            gone.push(it.identity.clone());
+        }
+        put_slots(self.database, &slots)?;
         delete_keys(self.database, &table.name, &table.identity, &gone)?;
         Ok(())
     }
 
-    /// The owners of `rows` that are persons with an account.
-    pub(super) fn still_there(
+    /// The owners of `rows` that have an account.
+    fn still_there(
         &mut self,
         table: &Known,
         columns: &[String],
         rows: &[Vec<Value>],
     ) -> Result<BTreeSet<Vec<u8>>, Error> {
+        let mut seen = BTreeSet::new();
         let mut ids: Vec<Value> = Vec::new();
         for row in rows {
             for owner in table
@@ -129,56 +223,13 @@ impl Work<'_> {
                 .iter()
                 .filter_map(|owner| at(columns, row, owner))
             {
-                let pseudo = self
-                    .known
-                    .get(&owner.principal())
-                    .is_some_and(|(_, pseudo)| *pseudo);
-                if !owner.is_nobody() && !pseudo {
+                let name = owner.principal();
+                if !owner.is_nobody() && !self.known.contains_key(&name) && seen.insert(name) {
                     ids.push(owner.clone());
                 }
             }
         }
         let pseudo = &self.live.pseudo;
         existing(self.database, &pseudo.table, &pseudo.id, &ids)
-    }
-
-    /// The placeholder that all owners of a shared row agreed on for one of its columns.
-    pub(super) fn agreed(
-        &mut self,
-        table: &Known,
-        column: &str,
-        identity: &[Value],
-        leaving: bool,
-    ) -> Result<Value, Error> {
-        let slot = slot(self.salt, &table.name, column, identity);
-        let (columns, by) = (["pseudo".to_owned()], ["slot".to_owned()]);
-        let found = select_keys(self.database, SHARED, &columns, &by, &[vec![bytes(&slot)]])?;
-        if let Some(Value::Bytes(stored)) = found.into_iter().flatten().next() {
-            let mut reader = probity_format::wire::Reader::new(&stored, "shared placeholder");
-            let agreed = Value::decode(&mut reader)?;
-            let pseudo = &self.live.pseudo;
-            let taken = leaving
-                && !existing(
-                    self.database,
-                    &pseudo.table,
-                    &pseudo.id,
-                    std::slice::from_ref(&agreed),
-                )?
-                .is_empty();
-            if !taken {
-                return Ok(agreed);
-            }
-            delete_keys(self.database, SHARED, &by, &[vec![bytes(&slot)]])?;
-        }
-        let agreed = self.free_ids(1)?.into_iter().next().ok_or(Error::Forged)?;
-        let mut stored = Vec::new();
-        agreed.encode(&mut stored);
-        insert_all(
-            self.database,
-            SHARED,
-            &["slot", "pseudo"],
-            &[vec![bytes(&slot), Value::Bytes(stored)]],
-        )?;
-        Ok(agreed)
     }
 }

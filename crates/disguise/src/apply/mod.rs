@@ -3,6 +3,7 @@
 mod leave;
 mod placeholder;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::crypto::{KEY_BYTES, random};
@@ -10,7 +11,7 @@ use crate::database::{Catalog, Database};
 use crate::error::Error;
 use crate::generate::Generator;
 use crate::plan::Step;
-use crate::record::{Bag, Change, Modified, Section};
+use crate::record::{Bag, Change, Modified, Origin, Section, Standing};
 use crate::schema::{Known, Live};
 use crate::spec::Kind;
 use crate::store::{self, DisguiseId, Stage, Stored};
@@ -61,7 +62,7 @@ pub(crate) struct Work<'a> {
     pub(crate) own: BTreeSet<Vec<u8>>,
     pub(crate) bags: BTreeMap<Vec<u8>, Bag>,
     /// Registered principals met so far.
-    pub(crate) known: BTreeMap<Vec<u8>, ([u8; KEY_BYTES], bool)>,
+    pub(crate) known: BTreeMap<Vec<u8>, ([u8; KEY_BYTES], Standing)>,
     /// Placeholders made by this disguise, which it must not touch again.
     pub(crate) made: BTreeSet<Vec<u8>>,
     pub(crate) applied: Applied,
@@ -85,22 +86,25 @@ impl Work<'_> {
     }
 
     /// Stores all bags and gives the report.
-    pub(crate) fn finish(self, updates: u32) -> Result<Applied, Error> {
+    pub(crate) fn finish(self, time: i64) -> Result<Applied, Error> {
         let mut stored = Vec::new();
         for (owner, bag) in &self.bags {
-            let Some((public, pseudo)) = self.known.get(owner).copied() else {
+            let Some((public, standing)) = self.known.get(owner).copied() else {
                 return Err(Error::Unregistered {
                     table: self.live.pseudo.table.clone(),
                     rows: 1,
                 });
             };
-            let disguise = self.applied.id.0;
+            let origin = Origin {
+                disguise: self.applied.id.0,
+                time,
+                updates: 0,
+            };
             stored.push(Stored {
                 bag,
                 public,
-                pseudo,
-                disguise,
-                updates,
+                person: standing.is_person(),
+                origin,
                 stage: Stage::Disguised,
             });
         }
@@ -128,18 +132,14 @@ impl Work<'_> {
 
     /// The bag for rows of `owner`: the user's own when there is one, else the owner's.
     fn bag(&mut self, owner: &Value) -> Result<&mut Bag, Error> {
-        let owner = self.user.unwrap_or(owner).principal();
-        if !self.bags.contains_key(&owner) {
-            let seed = random()?;
-            let bag = Bag {
-                seed,
-                principals: Vec::new(),
-                speaks_for: Vec::new(),
-                sections: Vec::new(),
-            };
-            self.bags.insert(owner.clone(), bag);
-        }
-        self.bags.get_mut(&owner).ok_or(Error::Forged)
+        self.bag_of(self.user.unwrap_or(owner).principal())
+    }
+
+    fn bag_of(&mut self, principal: Vec<u8>) -> Result<&mut Bag, Error> {
+        Ok(match self.bags.entry(principal) {
+            Entry::Occupied(there) => there.into_mut(),
+            Entry::Vacant(place) => place.insert(Bag::empty(random()?)),
+        })
     }
 
     fn note(
@@ -149,8 +149,19 @@ impl Work<'_> {
         table: &Known,
         change: Change,
     ) -> Result<(), Error> {
+        let principal = self.user.unwrap_or(owner).principal();
+        self.note_for(principal, number, table, change)
+    }
+
+    fn note_for(
+        &mut self,
+        principal: Vec<u8>,
+        number: u32,
+        table: &Known,
+        change: Change,
+    ) -> Result<(), Error> {
         let table = table.name.clone();
-        let bag = self.bag(owner)?;
+        let bag = self.bag_of(principal)?;
         let same = |section: &&mut Section| section.step == number && section.table == table;
         // A step writes at most a few kinds of sections: for each column and for whole rows.
         let mut candidates = bag
@@ -188,15 +199,15 @@ impl Work<'_> {
         let mut rows = select(self.database, &table.name, &columns, &step.chosen)?;
         let selected = rows.len();
         let users = table.name == self.live.pseudo.table;
-        if users {
-            rows.retain(|row| !self.is_made(&columns, row, &self.live.pseudo.id));
-        }
         let owners: Vec<&Value> = rows
             .iter()
             .flat_map(|row| table.owners.iter().filter_map(|it| at(&columns, row, it)))
             .collect();
         if self.user.is_none() || users || table.owners.len() > 1 {
             self.meet(&owners)?;
+        }
+        if users {
+            rows.retain(|row| self.may_go(&columns, row));
         }
         let (shared, plain) = self.split(table, &columns, rows);
         let whole = shared.is_empty() && plain.len() == selected;
@@ -219,7 +230,6 @@ impl Work<'_> {
                 self.unregister(&keeper, id)?;
             }
             let change = Change::Removed {
-                shared: false,
                 columns: columns.clone(),
                 rows: vec![row],
             };
@@ -240,15 +250,18 @@ impl Work<'_> {
     }
 
     fn unregister(&mut self, keeper: &Value, id: Value) -> Result<(), Error> {
-        if let Some((public, pseudo)) = self.known.get(&id.principal()).copied() {
+        if let Some((public, standing)) = self.known.get(&id.principal()).copied() {
             store::unregister(self.database, &[id.principal()])?;
-            self.bag(keeper)?.principals.push((id, public, pseudo));
+            self.bag(keeper)?.principals.push((id, public, standing));
         }
         Ok(())
     }
 
-    fn is_made(&self, columns: &[String], row: &[Value], column: &str) -> bool {
-        at(columns, row, column).is_some_and(|id| self.made.contains(&id.principal()))
+    /// Whether a row of the users table may be removed: neither a placeholder made by this disguise, nor one
+    /// that shared rows and the copies of their other owners name.
+    fn may_go(&self, columns: &[String], row: &[Value]) -> bool {
+        at(columns, row, &self.live.pseudo.id)
+            .is_none_or(|id| !self.made.contains(&id.principal()) && !self.is_departed(id))
     }
 
     fn modify(
@@ -349,14 +362,18 @@ impl Work<'_> {
 /// Moves the rows of `more` into `last` when both are of one kind and about the same columns.
 fn joins(last: &mut Change, more: &Change) -> bool {
     match (last, more) {
+        (Change::Removed { rows, .. }, Change::Removed { rows: more, .. }) => {
+            rows.extend_from_slice(more);
+            true
+        }
         (
-            Change::Removed { shared, rows, .. },
-            Change::Removed {
-                shared: also,
+            Change::Copied { departed, rows, .. },
+            Change::Copied {
+                departed: also,
                 rows: more,
                 ..
             },
-        ) if shared == also => {
+        ) if departed == also => {
             rows.extend_from_slice(more);
             true
         }

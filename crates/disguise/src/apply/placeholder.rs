@@ -6,14 +6,14 @@ use super::{TRIES_MAX, Work, at, encoded, moved, picked};
 use crate::error::Error;
 use crate::plan::Step;
 use crate::principal::pseudo_key;
-use crate::record::{Change, Modified, SpeaksFor};
+use crate::record::{Change, Modified, SpeaksFor, Standing};
 use crate::schema::Known;
-use crate::store;
+use crate::store::{self, Keyed};
 use crate::table::{Inserted, Write, existing, insert, runs, select, update_keys};
 use crate::value::Value;
 
-/// An owner to replace, and the id of the placeholder when it is given.
-type Wanted = Vec<(Value, Option<Value>)>;
+/// The owner of each group, and for each row chosen the number of its group.
+type Groups = (Vec<Value>, Vec<(usize, usize)>);
 
 impl Work<'_> {
     /// Draws ids that no user has.
@@ -53,21 +53,19 @@ impl Work<'_> {
         })
     }
 
-    /// Makes a placeholder user for each owner, with a given id or a new one, and notes who speaks for it.
-    pub(super) fn make(&mut self, wanted: &[(Value, Option<Value>)]) -> Result<Vec<Value>, Error> {
-        let missing = wanted.iter().filter(|(_, id)| id.is_none()).count();
-        let mut fresh = self.free_ids(missing)?.into_iter();
+    /// Makes a placeholder user for each owner and notes who speaks for it; `left` says that the owners leave
+    /// shared rows.
+    pub(super) fn make(&mut self, owners: &[Value], left: bool) -> Result<Vec<Value>, Error> {
+        let ids = self.free_ids(owners.len())?;
         let pseudo = &self.live.pseudo;
         let columns: Vec<String> = pseudo
             .columns
             .iter()
             .map(|(column, _)| column.clone())
             .collect();
-        let mut ids = Vec::with_capacity(wanted.len());
-        let mut rows = Vec::with_capacity(wanted.len());
-        let mut principals = Vec::with_capacity(wanted.len());
-        for (owner, id) in wanted {
-            let id = id.clone().or_else(|| fresh.next()).ok_or(Error::Forged)?;
+        let mut rows = Vec::with_capacity(owners.len());
+        let mut principals: BTreeMap<Standing, Vec<Keyed>> = BTreeMap::new();
+        for (owner, id) in owners.iter().zip(&ids) {
             let mut row = Vec::with_capacity(columns.len());
             for (column, generator) in &pseudo.columns {
                 let own = *column == pseudo.id;
@@ -84,12 +82,20 @@ impl Work<'_> {
                 new: id.clone(),
                 index,
                 gone: false,
+                left,
+                retained: false,
             });
             let public = pseudo_key(&bag.seed, index)?.public()?;
-            principals.push((id.principal(), public));
+            let departed = left || self.is_departed(owner);
+            let standing = if departed {
+                Standing::Departed
+            } else {
+                Standing::Placeholder
+            };
+            let of = principals.entry(standing).or_default();
+            of.push((id.principal(), public));
             self.made.insert(id.principal());
             rows.push(row);
-            ids.push(id);
         }
         for run in runs(&rows, columns.len()) {
             if insert(self.database, &pseudo.table, &columns, run)? == Inserted::Refused {
@@ -97,7 +103,9 @@ impl Work<'_> {
                 return Err(Error::Value { what });
             }
         }
-        store::register(self.database, &principals, true)?;
+        for (standing, principals) in principals {
+            store::register(self.database, &principals, standing)?;
+        }
         let count = u64::try_from(ids.len()).unwrap_or(u64::MAX);
         self.applied.pseudoprincipals = self.applied.pseudoprincipals.saturating_add(count);
         Ok(ids)
@@ -122,7 +130,7 @@ impl Work<'_> {
             .iter()
             .flat_map(|row| owners.iter().filter_map(|it| at(&columns, row, it)))
             .collect();
-        if self.user.is_none() {
+        if self.user.is_none() || self.own.len() > 1 {
             self.meet(&all)?;
         }
         self.count(table, rows.len());
@@ -156,7 +164,7 @@ impl Work<'_> {
         if wanted.is_empty() {
             return Ok(());
         }
-        let ids = self.make(&wanted)?;
+        let ids = self.make(&wanted, false)?;
         let mut writes = Vec::with_capacity(chosen.len());
         for (index, group) in &chosen {
             if let (Some(identity), Some(id)) = (identities.get(*index), ids.get(*group)) {
@@ -169,7 +177,7 @@ impl Work<'_> {
         }
         update_keys(self.database, table, column, &writes)?;
         for (index, group) in chosen {
-            let (Some(identity), Some(id), Some((owner, _))) =
+            let (Some(identity), Some(id), Some(owner)) =
                 (identities.get_mut(index), ids.get(group), wanted.get(group))
             else {
                 continue;
@@ -198,9 +206,9 @@ impl Work<'_> {
         rows: &[Vec<Value>],
         column: &str,
         group_by: &[String],
-    ) -> Result<(Wanted, Vec<(usize, usize)>), Error> {
+    ) -> Result<Groups, Error> {
         let mut groups: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
-        let mut wanted = Wanted::new();
+        let mut wanted: Vec<Value> = Vec::new();
         let mut chosen: Vec<(usize, usize)> = Vec::new();
         let mut unregistered = Vec::new();
         for (index, row) in rows.iter().enumerate() {
@@ -232,7 +240,7 @@ impl Work<'_> {
             let next = wanted.len();
             let group = *groups.entry(encoded(&key)).or_insert(next);
             if group == next {
-                wanted.push((owner.clone(), None));
+                wanted.push(owner.clone());
             }
             chosen.push((index, group));
         }

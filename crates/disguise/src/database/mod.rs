@@ -13,6 +13,9 @@ pub use sqlite::Sqlite;
 
 use crate::value::Value;
 
+/// How a database is named: `sqlite:FILE` or `postgres://user:password@host:port/database`.
+const SCHEMES: [&str; 3] = ["sqlite", "postgres", "postgresql"];
+
 /// The most parameters that one statement may carry, below every engine's own limit.
 pub(crate) const PARAMETERS_MAX: usize = 8_000;
 
@@ -92,12 +95,15 @@ pub struct Column {
     pub declared: String,
     /// Whether it may be NULL.
     pub nullable: bool,
+    /// Whether the database fills it in when an insertion leaves it out.
+    pub has_default: bool,
 }
 
 impl Column {
     /// Whether values are integers.
     pub fn is_integer(&self) -> bool {
-        self.declared.to_ascii_uppercase().contains("INT")
+        let declared = self.declared.to_ascii_uppercase();
+        declared.contains("INT") && !declared.contains("INTERVAL") && !declared.contains("POINT")
     }
 }
 
@@ -190,6 +196,11 @@ pub trait Database {
     /// # Errors
     /// When the database refuses.
     fn catalog_version(&mut self) -> Result<i64, DatabaseError>;
+    /// How the database means to run a query, in its own words, one line each.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    fn explain(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<String>, DatabaseError>;
     /// Lets foreign keys be checked at commit, when the database can, for rows that refer to each other.
     ///
     /// # Errors
@@ -222,8 +233,39 @@ impl Database for Box<dyn Database> {
     fn catalog_version(&mut self) -> Result<i64, DatabaseError> {
         (**self).catalog_version()
     }
+    fn explain(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<String>, DatabaseError> {
+        (**self).explain(sql, parameters)
+    }
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
         (**self).defer_foreign_keys()
+    }
+}
+
+/// Connects to the database that `url` names: `sqlite:FILE`, which must exist, or
+/// `postgres://user:password@host:port/database`.
+///
+/// # Errors
+/// When the form is not known, or what [`Sqlite::existing`] and the driver of a server say. The message never
+/// quotes a password.
+pub fn connect(url: &str) -> Result<Box<dyn Database>, DatabaseError> {
+    let refused = |message: String| DatabaseError {
+        kind: DatabaseErrorKind::Other,
+        message,
+    };
+    match url.split_once(':') {
+        Some(("sqlite", file)) => {
+            let file = file.strip_prefix("//").unwrap_or(file);
+            Ok(Box::new(Sqlite::existing(std::path::Path::new(file))?))
+        }
+        #[cfg(feature = "postgres")]
+        Some(("postgres" | "postgresql", _)) => Ok(Box::new(Postgres::connect(url)?)),
+        Some((scheme, _)) if SCHEMES.contains(&scheme) => Err(refused(format!(
+            "this program was built without the driver for {scheme}"
+        ))),
+        _ => Err(refused(
+            "a database is named sqlite:FILE or postgres://user:password@host:port/database"
+                .to_owned(),
+        )),
     }
 }
 

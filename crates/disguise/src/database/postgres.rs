@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::error::Error as StdError;
 
 use postgres::types::{Format, IsNull, ToSql, Type, private::BytesMut};
-use postgres::{Client, NoTls, Row, Statement};
+use postgres::{Client, NoTls, Row, SimpleQueryMessage, Statement};
 
 use super::{
     Catalog, Column, Database, DatabaseError, DatabaseErrorKind, Dialect, ForeignKey, OnDelete,
@@ -172,7 +172,8 @@ impl Database for Postgres {
     fn catalog(&mut self) -> Result<Catalog, DatabaseError> {
         let mut catalog = Catalog::new();
         let columns = self.query(
-            "SELECT c.relname::text, a.attname::text, format_type(a.atttypid, a.atttypmod)::text, a.attnotnull::text
+            "SELECT c.relname::text, a.attname::text, format_type(a.atttypid, a.atttypmod)::text, a.attnotnull::text,
+                    (a.atthasdef OR a.attidentity <> '')::text
                FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
               WHERE c.relkind IN ('r', 'p') AND c.relnamespace = current_schema()::regnamespace
                 AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
@@ -180,12 +181,13 @@ impl Database for Postgres {
             &[],
         )?;
         for row in columns {
-            if let [table, name, declared, not_null] = row.as_slice() {
+            if let [table, name, declared, not_null, filled] = row.as_slice() {
                 let nullable = not_null.to_string() != "true";
                 let column = Column {
                     name: name.to_string(),
                     declared: declared.to_string(),
                     nullable,
+                    has_default: filled.to_string() == "true",
                 };
                 catalog
                     .entry(table.to_string())
@@ -217,6 +219,23 @@ impl Database for Postgres {
         // The server offers no cheap number of this kind, so the catalog is read for every operation.
         self.version = self.version.wrapping_add(1);
         Ok(self.version)
+    }
+
+    fn explain(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<String>, DatabaseError> {
+        // A prepared statement's parameters have no value in EXPLAIN, so the literal forms stand for them.
+        let mut values = parameters.iter();
+        let literal = replaced(sql, || {
+            values.next().map_or_else(|| "NULL".to_owned(), quoted)
+        });
+        let rows = self
+            .client
+            .simple_query(&format!("EXPLAIN {literal}"))
+            .map_err(refused)?;
+        let line = |message: &SimpleQueryMessage| match message {
+            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        };
+        Ok(rows.iter().filter_map(line).collect())
     }
 
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
@@ -346,17 +365,32 @@ fn read(row: &Row, index: usize) -> Result<Value, DatabaseError> {
     Ok(value.map_err(refused)?.unwrap_or(Value::Null))
 }
 
+/// A literal whose type the server finds out.
+fn quoted(value: &Value) -> String {
+    match value {
+        Value::Null => "NULL".to_owned(),
+        Value::Bytes(_) => format!("'\\x{value}'"),
+        other => format!("'{}'", other.to_string().replace('\'', "''")),
+    }
+}
+
 /// `?` outside of quotes becomes `$1`, `$2`, ...
 fn numbered(sql: &str) -> String {
+    let mut number: usize = 0;
+    replaced(sql, || {
+        number = number.saturating_add(1);
+        format!("${number}")
+    })
+}
+
+/// Puts what `mark` gives in the place of each `?` outside of quotes.
+fn replaced(sql: &str, mut mark: impl FnMut() -> String) -> String {
     let mut out = String::with_capacity(sql.len().saturating_add(16));
     let mut quoted: Option<char> = None;
-    let mut number: usize = 0;
     for letter in sql.chars() {
         match (quoted, letter) {
             (None, '?') => {
-                number = number.saturating_add(1);
-                out.push('$');
-                out.push_str(&number.to_string());
+                out.push_str(&mark());
                 continue;
             }
             (None, '"' | '\'') => quoted = Some(letter),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ErrorCode, ToSql, params_from_iter};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, params_from_iter};
 
 use super::{
     Catalog, CatalogTable, Column, Database, DatabaseError, DatabaseErrorKind, Dialect, ForeignKey,
@@ -30,6 +30,18 @@ impl Sqlite {
     /// When `SQLite` cannot open it.
     pub fn open(path: &Path) -> Result<Self, DatabaseError> {
         Self::over(Connection::open(path).map_err(refused)?)
+    }
+
+    /// Opens the file at `path`, which must exist: a mistyped name must not become an empty database.
+    ///
+    /// # Errors
+    /// When there is no such file or `SQLite` cannot open it.
+    pub fn existing(path: &Path) -> Result<Self, DatabaseError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let database = Self::over(Connection::open_with_flags(path, flags).map_err(refused)?)?;
+        // The application's foreign keys hold for what is done here too.
+        database.control("PRAGMA foreign_keys = ON")?;
+        Ok(database)
     }
 
     /// Works on a connection of the application, so that both share transactions and settings.
@@ -58,9 +70,9 @@ impl Sqlite {
     fn table(&self, name: &str) -> rusqlite::Result<CatalogTable> {
         let mut table = CatalogTable::default();
         let mut keys: Vec<(i64, String)> = Vec::new();
-        let mut statement = self
-            .connection
-            .prepare("SELECT name, type, \"notnull\", pk FROM pragma_table_info(?)")?;
+        let mut statement = self.connection.prepare(
+            "SELECT name, type, \"notnull\", pk, dflt_value IS NOT NULL FROM pragma_table_info(?)",
+        )?;
         let mut rows = statement.query([name])?;
         while let Some(row) = rows.next()? {
             let column: String = row.get(0)?;
@@ -69,10 +81,12 @@ impl Sqlite {
                 keys.push((position, column.clone()));
             }
             let nullable = row.get::<_, i64>(2)? == 0;
+            let has_default = row.get::<_, i64>(4)? == 1;
             table.columns.push(Column {
                 name: column,
                 declared: row.get(1)?,
                 nullable,
+                has_default,
             });
         }
         keys.sort();
@@ -198,6 +212,12 @@ impl Database for Sqlite {
             Some(Value::Int(version)) => Ok(version),
             _ => Ok(-1),
         }
+    }
+
+    fn explain(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<String>, DatabaseError> {
+        let rows = self.query(&format!("EXPLAIN QUERY PLAN {sql}"), parameters)?;
+        let detail = |row: Vec<Value>| row.last().map(Value::to_string);
+        Ok(rows.into_iter().filter_map(detail).collect())
     }
 
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {

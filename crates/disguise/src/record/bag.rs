@@ -3,7 +3,7 @@
 use probity_format::DecodeError;
 use probity_format::wire::{Reader, put_varint};
 
-use super::{Change, Modified, Section, SpeaksFor};
+use super::{Change, Copied, Modified, Origin, Section, SpeaksFor, Standing};
 use crate::crypto::KEY_BYTES;
 use crate::value::{Value, put_bytes, take_text};
 
@@ -23,29 +23,44 @@ const PADDED_BYTES_MIN: usize = 256;
 pub(crate) struct Bag {
     /// Keys of the pseudoprincipals are derived from it.
     pub(crate) seed: [u8; KEY_BYTES],
-    /// Principals whose registration was removed with their row: id, public key, and whether placeholders.
-    pub(crate) principals: Vec<(Value, [u8; KEY_BYTES], bool)>,
+    /// Principals whose registration was removed with their row.
+    pub(crate) principals: Vec<(Value, [u8; KEY_BYTES], Standing)>,
     pub(crate) speaks_for: Vec<SpeaksFor>,
     pub(crate) sections: Vec<Section>,
 }
 
 impl Bag {
+    /// A bag with nothing in it yet.
+    pub(crate) const fn empty(seed: [u8; KEY_BYTES]) -> Self {
+        Self {
+            seed,
+            principals: Vec::new(),
+            speaks_for: Vec::new(),
+            sections: Vec::new(),
+        }
+    }
+
+    /// Whether its own disguise changed something of its principal.
+    pub(crate) fn has_changes(&self) -> bool {
+        !self.principals.is_empty() || !self.sections.iter().all(Section::is_for_departed)
+    }
+
     /// Its bytes, padded to a size class so that their length tells little.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = vec![BAG_VERSION];
         out.extend_from_slice(&self.seed);
         put_count(&mut out, self.principals.len());
-        for (id, public, pseudo) in &self.principals {
+        for (id, public, standing) in &self.principals {
             id.encode(&mut out);
             out.extend_from_slice(public);
-            out.push(u8::from(*pseudo));
+            out.push(standing.code());
         }
         put_count(&mut out, self.speaks_for.len());
         for link in &self.speaks_for {
             link.old.encode(&mut out);
             link.new.encode(&mut out);
             put_varint(&mut out, u64::from(link.index));
-            out.push(u8::from(link.gone));
+            out.push(u8::from(link.gone) | u8::from(link.left) << 1 | u8::from(link.retained) << 2);
         }
         put_count(&mut out, self.sections.len());
         for section in &self.sections {
@@ -66,21 +81,28 @@ impl Bag {
         let count = reader.length(LIST_MAX)?;
         let mut principals = Vec::new();
         for _ in 0..count {
-            principals.push((
-                Value::decode(&mut reader)?,
-                reader.array()?,
-                reader.u8()? == 1,
-            ));
+            let (id, public) = (Value::decode(&mut reader)?, reader.array()?);
+            let standing = Standing::from_code(reader.u8()?.into())
+                .ok_or_else(|| reader.error("has an unknown kind of principal"))?;
+            principals.push((id, public, standing));
         }
         let count = reader.length(LIST_MAX)?;
         let mut speaks_for = Vec::new();
         for _ in 0..count {
+            let (old, new) = (Value::decode(&mut reader)?, Value::decode(&mut reader)?);
+            let index = u32::try_from(reader.varint()?)
+                .map_err(|_wide| reader.error("has an index past 32 bits"))?;
+            let flags = reader.u8()?;
+            if flags > 7 {
+                return Err(reader.error("has unknown flags of a speaks-for record"));
+            }
             speaks_for.push(SpeaksFor {
-                old: Value::decode(&mut reader)?,
-                new: Value::decode(&mut reader)?,
-                index: u32::try_from(reader.varint()?)
-                    .map_err(|_wide| reader.error("has an index past 32 bits"))?,
-                gone: reader.u8()? == 1,
+                old,
+                new,
+                index,
+                gone: flags & 1 != 0,
+                left: flags & 2 != 0,
+                retained: flags & 4 != 0,
             });
         }
         let count = reader.length(LIST_MAX)?;
@@ -104,15 +126,24 @@ fn encode_section(section: &Section, out: &mut Vec<u8>) {
     put_varint(out, u64::from(section.step));
     put_bytes(out, section.table.as_bytes());
     match &section.change {
-        Change::Removed {
-            shared,
-            columns,
-            rows,
-        } => {
-            out.push(u8::from(*shared));
+        Change::Removed { columns, rows } => {
+            out.push(0);
             put_names(out, columns);
             put_count(out, rows.len());
             rows.iter().flatten().for_each(|value| value.encode(out));
+        }
+        Change::Copied {
+            departed,
+            columns,
+            rows,
+        } => {
+            out.push(if *departed { 4 } else { 1 });
+            put_names(out, columns);
+            put_count(out, rows.len());
+            for copy in rows {
+                out.extend_from_slice(&copy.version.to_le_bytes());
+                copy.row.iter().for_each(|value| value.encode(out));
+            }
         }
         Change::Modified {
             identity,
@@ -149,15 +180,26 @@ fn decode_section(reader: &mut Reader<'_>) -> Result<Section, DecodeError> {
         u32::try_from(reader.varint()?).map_err(|_wide| reader.error("has a step past 32 bits"))?;
     let table = take_text(reader)?;
     let change = match reader.u8()? {
-        kind @ (0 | 1) => {
+        0 => {
             let columns = take_names(reader)?;
             let count = reader.length(LIST_MAX)?;
             let mut rows = Vec::new();
             for _ in 0..count {
                 rows.push(take_values(reader, columns.len())?);
             }
-            Change::Removed {
-                shared: kind == 1,
+            Change::Removed { columns, rows }
+        }
+        kind @ (1 | 4) => {
+            let columns = take_names(reader)?;
+            let count = reader.length(LIST_MAX)?;
+            let mut rows = Vec::new();
+            for _ in 0..count {
+                let version = reader.u64()?;
+                let row = take_values(reader, columns.len())?;
+                rows.push(Copied { version, row });
+            }
+            Change::Copied {
+                departed: kind == 4,
                 columns,
                 rows,
             }
@@ -239,21 +281,23 @@ fn padded_bytes(bytes: usize) -> usize {
 
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "three independent flags of one byte"
+    reason = "independent flags of one byte"
 )]
 /// Where a bag is and how it is opened; sealed to its principal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Locator {
-    pub(crate) disguise: u64,
+    pub(crate) origin: Origin,
     /// Seals the parts of the bag and names them.
     pub(crate) key: [u8; KEY_BYTES],
     pub(crate) parts: u32,
-    /// How many of the rows' updates were known when the disguise was applied.
-    pub(crate) updates: u32,
     /// The bag holds speaks-for records.
     pub(crate) speaks_for: bool,
-    /// The bag holds changes, not speaks-for records alone.
+    /// The bag holds changes that its own disguise made to its principal's rows.
     pub(crate) changes: bool,
+    /// The bag holds copies of shared rows that its principal had left before.
+    pub(crate) copies: bool,
+    /// The bag holds overwritten values.
+    pub(crate) values: bool,
     /// A reveal was asked for and left something disguised; later reveals try again.
     pub(crate) pending: bool,
 }
@@ -261,12 +305,17 @@ pub(crate) struct Locator {
 impl Locator {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = vec![LOCATOR_VERSION];
-        out.extend_from_slice(&self.disguise.to_le_bytes());
+        out.extend_from_slice(&self.origin.disguise.to_le_bytes());
+        out.extend_from_slice(&self.origin.time.to_le_bytes());
+        out.extend_from_slice(&self.origin.updates.to_le_bytes());
         out.extend_from_slice(&self.key);
         out.extend_from_slice(&self.parts.to_le_bytes());
-        out.extend_from_slice(&self.updates.to_le_bytes());
         out.push(
-            u8::from(self.speaks_for) | u8::from(self.changes) << 1 | u8::from(self.pending) << 2,
+            u8::from(self.speaks_for)
+                | u8::from(self.changes) << 1
+                | u8::from(self.pending) << 2
+                | u8::from(self.copies) << 3
+                | u8::from(self.values) << 4,
         );
         out.resize(LOCATOR_BYTES, 0);
         out
@@ -277,19 +326,25 @@ impl Locator {
         if reader.u8()? != LOCATOR_VERSION {
             return Err(reader.error("has an unknown version"));
         }
-        let (disguise, key) = (reader.u64()?, reader.array()?);
-        let (parts, updates, flags) = (reader.u32()?, reader.u32()?, reader.u8()?);
-        if flags > 7 || has_rest(&reader) {
+        let (disguise, time) = (reader.u64()?, i64::from_le_bytes(reader.array()?));
+        let (updates, key) = (reader.u32()?, reader.array()?);
+        let (parts, flags) = (reader.u32()?, reader.u8()?);
+        if flags > 31 || has_rest(&reader) {
             return Err(reader.error("has wrong padding"));
         }
         Ok(Self {
-            disguise,
+            origin: Origin {
+                disguise,
+                time,
+                updates,
+            },
             key,
             parts,
-            updates,
             speaks_for: flags & 1 != 0,
             changes: flags & 2 != 0,
             pending: flags & 4 != 0,
+            copies: flags & 8 != 0,
+            values: flags & 16 != 0,
         })
     }
 }
@@ -317,20 +372,32 @@ mod tests {
         let identity = vec!["id".to_owned()];
         Bag {
             seed: [7; 32],
-            principals: vec![(Value::Int(19), [1; 32], false)],
+            principals: vec![(Value::Int(19), [1; 32], Standing::Departed)],
             speaks_for: vec![SpeaksFor {
                 old: Value::Int(19),
                 new: Value::Int(1 << 40),
                 index: 3,
                 gone: true,
+                left: true,
+                retained: false,
             }],
             sections: vec![
                 section(
                     0,
                     Change::Removed {
-                        shared: true,
-                        columns,
+                        columns: columns.clone(),
                         rows: vec![vec![Value::Int(1), Value::Null]],
+                    },
+                ),
+                section(
+                    0,
+                    Change::Copied {
+                        departed: true,
+                        columns,
+                        rows: vec![Copied {
+                            version: u64::MAX,
+                            row: vec![Value::Int(2), Value::Null],
+                        }],
                     },
                 ),
                 section(
@@ -379,12 +446,17 @@ mod tests {
     #[test]
     fn a_locator_comes_back() {
         let locator = Locator {
-            disguise: u64::MAX,
+            origin: Origin {
+                disguise: u64::MAX,
+                time: -1,
+                updates: 2,
+            },
             key: [9; 32],
             parts: 4,
-            updates: 2,
             speaks_for: true,
             changes: false,
+            copies: true,
+            values: false,
             pending: true,
         };
         let bytes = locator.encode();

@@ -17,11 +17,18 @@ pub(crate) struct Section {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Change {
-    /// Whole rows that were removed. Of a shared row every owner keeps a copy, and whoever returns first puts it back.
+    /// Whole rows that were removed.
     Removed {
-        shared: bool,
         columns: Vec<String>,
         rows: Vec<Vec<Value>>,
+    },
+    /// Shared rows that were removed when the last owner left. Every owner keeps a copy that names placeholders
+    /// alone, and whoever returns first puts it back.
+    Copied {
+        /// The holder had left before, so that the copy counts once that leaving is revealed.
+        departed: bool,
+        columns: Vec<String>,
+        rows: Vec<Copied>,
     },
     /// Values that were overwritten, by the identity that the row had afterwards.
     Modified {
@@ -41,9 +48,33 @@ impl Change {
     pub(crate) const fn rows(&self) -> usize {
         match self {
             Self::Removed { rows, .. } => rows.len(),
+            Self::Copied { rows, .. } => rows.len(),
             Self::Modified { rows, .. } | Self::Decorrelated { rows, .. } => rows.len(),
         }
     }
+}
+
+impl Section {
+    /// The values that were overwritten, when it is about values.
+    pub(crate) fn values(&self) -> Option<(&str, &[Modified])> {
+        match &self.change {
+            Change::Modified { column, rows, .. } => Some((column, rows)),
+            _ => None,
+        }
+    }
+
+    /// Copies for a holder who had left before: they do not count with their own disguise.
+    pub(crate) const fn is_for_departed(&self) -> bool {
+        matches!(self.change, Change::Copied { departed: true, .. })
+    }
+}
+
+/// A copy of a removed shared row.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Copied {
+    /// Names this removal; the copy is void once the row was put back or removed again.
+    pub(crate) version: u64,
+    pub(crate) row: Vec<Value>,
 }
 
 /// One overwritten value.
@@ -54,6 +85,10 @@ pub(crate) struct Modified {
     pub(crate) after: Value,
 }
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent flags of one byte"
+)]
 /// A speaks-for record: `old` may act as `new`, whose key comes from the bag's seed and `index`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SpeaksFor {
@@ -62,4 +97,49 @@ pub(crate) struct SpeaksFor {
     pub(crate) index: u32,
     /// The placeholder row is gone; the link stays because something may hang behind it.
     pub(crate) gone: bool,
+    /// It was made because `old` left a shared row.
+    pub(crate) left: bool,
+    /// A reveal left it where it is, with the rows made meanwhile.
+    pub(crate) retained: bool,
+}
+
+/// Which disguise made a record, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) disguise: u64,
+    /// Nanoseconds since 1970, as the caller of the disguise said.
+    pub(crate) time: i64,
+    /// How many of the rows' updates were known then.
+    pub(crate) updates: u32,
+}
+
+/// What a registered principal is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Standing {
+    /// A real account.
+    Person,
+    /// A placeholder behind which its person still owns what it owns.
+    Placeholder,
+    /// A placeholder of a person who left the shared row that it owns.
+    Departed,
+}
+
+impl Standing {
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Person => 0,
+            Self::Placeholder => 1,
+            Self::Departed => 2,
+        }
+    }
+
+    pub(crate) fn from_code(code: i64) -> Option<Self> {
+        [Self::Person, Self::Placeholder, Self::Departed]
+            .into_iter()
+            .find(|it| i64::from(it.code()) == code)
+    }
+
+    pub(crate) const fn is_person(self) -> bool {
+        matches!(self, Self::Person)
+    }
 }

@@ -1,10 +1,14 @@
 //! Undoes a disguise from its records, row by row, keeping disguised whatever can no longer be put back safely.
 
+mod copies;
+mod layers;
 mod put_back;
 mod rewrite;
 mod tidy;
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
 
 use crate::apply::encoded;
 use crate::database::Database;
@@ -12,12 +16,13 @@ use crate::error::Error;
 use crate::principal::{Reach, Reached};
 use crate::record::{Bag, Change, Section};
 use crate::schema::{Known, Live};
-use crate::store::{self, DisguiseId};
+use crate::store::DisguiseId;
 use crate::table::existing;
 use crate::value::Value;
 
 /// What happens to rows made while a placeholder owned things, when it goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum References {
     /// They go to the returning owner.
@@ -136,21 +141,71 @@ pub(crate) struct Work<'a> {
     pub(crate) revealed: Revealed,
     /// Placeholders that kept records still need.
     pub(crate) needed: BTreeSet<Vec<u8>>,
+    /// Whether owners that newer placeholders hold count as done.
+    pub(crate) settle: bool,
+    /// Placeholders that went in this reveal.
+    pub(crate) cleared: BTreeSet<Vec<u8>>,
+    /// Placeholders behind which those who left shared rows came back.
+    pub(crate) returned: BTreeSet<Vec<u8>>,
 }
 
 /// A bag being emptied.
 struct Open<'a> {
     reached: &'a Reached,
     bag: Bag,
+    /// Why it is open.
+    due: Due,
+    /// Something was changed in a bag of which nothing is due.
+    changed: bool,
     /// A placeholder of this bag could not go yet.
     waiting: bool,
 }
 
+impl<'a> Open<'a> {
+    const fn new(reached: &'a Reached, bag: Bag, due: Due) -> Self {
+        Self {
+            reached,
+            bag,
+            due,
+            changed: false,
+            waiting: false,
+        }
+    }
+}
+
+/// What of a bag is to be undone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Due {
+    /// What its own disguise did, now or since an earlier reveal.
+    Changes,
+    /// The copies of rows that its principal had left before.
+    Copies,
+    /// Both.
+    All,
+    /// Nothing; it may hold newer values of the same cells.
+    Nothing,
+}
+
+impl Due {
+    fn holds(self, section: &Section) -> bool {
+        match self {
+            Self::Changes => !section.is_for_departed(),
+            Self::Copies => section.is_for_departed(),
+            Self::All => true,
+            Self::Nothing => false,
+        }
+    }
+}
+
+/// Sections, each with the number of the open bag that it comes from.
+type Sections = Vec<(usize, Section)>;
+
 impl Work<'_> {
     /// Reveals `id`, and tries again what earlier reveals left.
     pub(crate) fn run(&mut self, id: DisguiseId) -> Result<(), Error> {
-        let meant = |it: &&Reached| it.found.locator.changes && it.found.locator.disguise == id.0;
-        if !self.reach.bags.iter().any(|it| meant(&it)) {
+        let meant =
+            |it: &Reached| it.found.locator.changes && it.found.locator.origin.disguise == id.0;
+        if !self.reach.bags.iter().any(meant) {
             return Err(Error::NoSuchDisguise);
         }
         self.database
@@ -159,66 +214,89 @@ impl Work<'_> {
                 doing: "deferring foreign keys",
                 source,
             })?;
-        let mut opened = self.open(|it| meant(&it))?;
+        let reach = self.reach;
+        let pending = |it: &Reached| it.found.locator.changes && it.found.locator.pending;
+        let changes = reach.bags.iter().filter(|it| meant(it) || pending(it));
+        let mut opened = Vec::new();
+        for reached in changes {
+            let bag = reached.read(self.database)?;
+            opened.push(Open::new(reached, bag, Due::Changes));
+        }
+        self.open_copies(&mut opened)?;
+        self.open_values(&mut opened)?;
         self.undo(&mut opened)?;
-        let mut again = self.open(|it| it.found.locator.pending && !meant(&it))?;
-        self.undo(&mut again)?;
-        opened.append(&mut again);
-        for open in &mut opened {
+        self.return_departed()?;
+        let undone = |it: &&mut Open<'_>| matches!(it.due, Due::Changes | Due::All);
+        for open in opened.iter_mut().filter(undone) {
             self.principals(&mut open.bag)?;
         }
-        for open in &mut opened {
+        for open in opened.iter_mut().filter(undone) {
             open.waiting = self.clear_placeholders(&mut open.bag)?;
         }
-        self.put_away(&opened)
+        self.put_away(opened)
     }
 
-    fn open<'r>(&mut self, meant: impl Fn(&'r Reached) -> bool) -> Result<Vec<Open<'r>>, Error>
-    where
-        Self: 'r,
-    {
-        let reach: &'r Reach = unborrowed(self.reach);
-        let mut opened = Vec::new();
-        for reached in reach
-            .bags
-            .iter()
-            .filter(|it| it.found.locator.changes && meant(it))
-        {
-            let bag = match &reached.bag {
-                Some(bag) => bag.clone(),
-                None => store::read_bag(self.database, &reached.found.locator)?,
-            };
-            opened.push(Open {
-                reached,
-                bag,
-                waiting: false,
-            });
-        }
-        Ok(opened)
-    }
-
-    /// Undoes all changes in the opposite order of the steps; what cannot be undone stays in the bags.
+    /// Undoes all changes in the opposite order of the steps, again and again while that helps; what cannot be
+    /// undone stays in the bags.
     fn undo(&mut self, opened: &mut [Open<'_>]) -> Result<(), Error> {
-        let mut sections: Vec<(usize, Section)> = Vec::new();
+        let mut due = Sections::new();
+        let mut disguises = BTreeSet::new();
         for (index, open) in opened.iter_mut().enumerate() {
-            sections.extend(
-                std::mem::take(&mut open.bag.sections)
-                    .into_iter()
-                    .map(|it| (index, it)),
-            );
+            let (now, later): (Vec<_>, Vec<_>) = std::mem::take(&mut open.bag.sections)
+                .into_iter()
+                .partition(|it| open.due.holds(it));
+            open.bag.sections = later;
+            due.extend(now.into_iter().map(|it| (index, it)));
+            disguises.insert(open.reached.found.locator.origin.disguise);
         }
-        let barred = match self.rows {
+        let covered = Self::merge_values(opened, &mut due);
+        let mut barred = match self.rows {
             Rows::PerColumn => BTreeSet::new(),
-            Rows::Whole => self.barred(&sections)?,
+            Rows::Whole => self.barred(&due)?,
         };
-        sections.sort_by_key(|(_, section)| std::cmp::Reverse(section.step));
-        for (index, section) in sections {
-            let left = self.section(section, &barred)?;
-            if let (Some(open), Some(left)) = (opened.get_mut(index), left) {
-                open.bag.sections.insert(0, left);
+        if self.rows == Rows::Whole {
+            barred.extend(self.names(&covered));
+        }
+        due.sort_by_key(|(_, section)| std::cmp::Reverse(section.step));
+        // With several disguises the newer one may still be undone, and then the older one must be tried again.
+        self.settle = disguises.len() == 1;
+        loop {
+            let before = count(&due);
+            due = self.pass(due, &barred)?;
+            let helped = count(&due) < before;
+            if due.is_empty() || (!helped && self.settle) {
+                break;
+            }
+            self.settle |= !helped;
+        }
+        for (_, section) in &covered {
+            if let Some((column, rows)) = section.values() {
+                let all = rows.iter().map(|row| row.identity.as_slice());
+                for identity in all {
+                    self.keep(&section.table, identity, Some(column), KeptReason::Changed);
+                }
+            }
+        }
+        due.extend(covered);
+        // The first of a bag's sections to be undone is its last.
+        for (index, section) in due.into_iter().rev() {
+            if let Some(open) = opened.get_mut(index) {
+                open.bag.sections.push(section);
             }
         }
         Ok(())
+    }
+
+    fn pass(&mut self, due: Sections, barred: &BTreeSet<Vec<u8>>) -> Result<Sections, Error> {
+        self.revealed.kept.clear();
+        self.needed.clear();
+        let mut left = Sections::new();
+        for (index, section) in due {
+            if let Some(section) = self.section(section, barred)? {
+                left.push((index, section));
+            }
+        }
+        Ok(left)
     }
 
     fn section(
@@ -235,17 +313,21 @@ impl Work<'_> {
         let known = live.table(&name);
         let fits = known.is_some_and(|table| fits(table, &change));
         let left = match (known, change) {
+            (Some(table), Change::Removed { columns, rows }) if fits => {
+                let rows = self.put_back(table, &columns, rows)?;
+                Change::Removed { columns, rows }
+            }
             (
                 Some(table),
-                Change::Removed {
-                    shared,
+                Change::Copied {
+                    departed,
                     columns,
                     rows,
                 },
             ) if fits => {
-                let rows = self.put_back(table, shared, &columns, rows)?;
-                Change::Removed {
-                    shared,
+                let rows = self.put_back_shared(table, &columns, rows)?;
+                Change::Copied {
+                    departed,
                     columns,
                     rows,
                 }
@@ -336,7 +418,8 @@ impl Work<'_> {
         )
     }
 
-    /// Check C4 for many owners: each itself, or the nearest principal behind it that still has a row.
+    /// Check C4 for many owners: each itself, or the nearest principal behind it when placeholders on the way are
+    /// gone for good. A placeholder that another disguise took away is waited for, so that nobody behind it shows.
     fn nearest(&mut self, owners: &[Value]) -> Result<BTreeMap<Vec<u8>, Value>, Error> {
         let mut wanted = owners.to_vec();
         for owner in owners {
@@ -351,22 +434,29 @@ impl Work<'_> {
                     nearest.insert(owner.principal(), candidate.clone());
                     break;
                 }
+                if !self.is_gone(candidate) {
+                    break;
+                }
             }
         }
         Ok(nearest)
     }
 }
 
-/// The reach outlives the work that borrows it.
-const fn unborrowed(reach: &Reach) -> &Reach {
-    reach
+fn count(sections: &Sections) -> usize {
+    sections
+        .iter()
+        .map(|(_, section)| section.change.rows())
+        .sum()
 }
 
 /// Whether the table still has what the change speaks of.
 fn fits(table: &Known, change: &Change) -> bool {
     let has = |column: &String| table.catalog.column(column).is_some();
     match change {
-        Change::Removed { columns, .. } => columns.iter().all(has) && !table.identity.is_empty(),
+        Change::Removed { columns, .. } | Change::Copied { columns, .. } => {
+            columns.iter().all(has) && !table.identity.is_empty()
+        }
         Change::Modified {
             identity, column, ..
         }

@@ -17,19 +17,14 @@ impl Work<'_> {
     pub(super) fn put_back(
         &mut self,
         table: &Known,
-        shared: bool,
         columns: &[String],
         rows: Vec<Vec<Value>>,
     ) -> Result<Vec<Vec<Value>>, Error> {
         let mut kept: Vec<(Vec<Value>, KeptReason)> = Vec::new();
         let mut rows = rows;
-        if shared {
-            let keys: Vec<Vec<Value>> = rows
-                .iter()
-                .map(|row| picked(columns, row, &table.identity))
-                .collect();
-            let there = self.identities(table, &keys)?;
-            rows.retain(|row| !there.contains(&encoded(&picked(columns, row, &table.identity))));
+        if table.name == self.live.pseudo.table {
+            let id = self.live.pseudo.id.clone();
+            rows.retain(|row| at(columns, row, &id).is_none_or(|id| !self.is_gone(id)));
         }
         let mut ready: Ready = Vec::new();
         let owned = self.owners_back(table, columns, &rows)?;
@@ -45,16 +40,15 @@ impl Work<'_> {
         for (row, reason) in &kept {
             let identity = picked(columns, row, &table.identity);
             self.keep(&table.name, &identity, None, *reason);
-            if shared {
-                // The copies of the other owners name these placeholders too.
-                let owners = table
-                    .owners
-                    .iter()
-                    .filter_map(|owner| at(columns, row, owner));
-                self.needed.extend(owners.map(Value::principal));
-            }
         }
         Ok(kept.into_iter().map(|(row, _)| row).collect())
+    }
+
+    /// Whether `id` is a placeholder whose own disguise was revealed, so that it does not come back.
+    pub(super) fn is_gone(&self, id: &Value) -> bool {
+        let name = id.principal();
+        let link = self.reach.links.get(&name);
+        link.is_some_and(|link| link.gone) || self.cleared.contains(&name)
     }
 
     /// Each row with owners that exist, or nothing when an owner is missing (C4).

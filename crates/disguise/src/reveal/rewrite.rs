@@ -81,6 +81,7 @@ impl Work<'_> {
         };
         let mut kept: Vec<(Modified, KeptReason)> = Vec::new();
         let mut ready: Vec<(Modified, Value)> = Vec::new();
+        let mut later = Vec::new();
         for row in rows {
             let target = if owner {
                 nearest.get(&row.before.principal()).cloned()
@@ -95,8 +96,16 @@ impl Work<'_> {
                 (Some(_), None) => kept.push((row, KeptReason::OwnerMissing)),
                 (Some(now), Some(target)) if now.same(&row.after) => ready.push((row, target)),
                 (Some(now), Some(target)) if now.same(&target) => {}
+                // An older decorrelation was undone first, so that the row is further back already.
+                (Some(now), _)
+                    if owner && self.reach.behind(&row.before).any(|it| it.same(now)) => {}
                 // A later decorrelation holds; its own reveal finds the way back along the chain.
                 (Some(now), _) if owner && self.reach.behind(now).any(|it| it.same(&row.after)) => {
+                    if !self.settle {
+                        later.push(row);
+                    } else if self.is_left(&row.after) {
+                        self.returned.insert(row.after.principal());
+                    }
                 }
                 (Some(_), _) => kept.push((row, KeptReason::Changed)),
             }
@@ -105,12 +114,16 @@ impl Work<'_> {
         self.count(&table.name, done);
         for (row, reason) in &kept {
             self.keep(&table.name, &row.identity, Some(column), *reason);
-            // An absent row may have been taken by another disguise, whose records name the placeholder.
-            if owner && *reason != KeptReason::Changed {
+            // The row still names the placeholder.
+            if owner && !matches!(reason, KeptReason::Changed | KeptReason::Absent) {
                 self.needed.insert(row.after.principal());
             }
         }
-        Ok(kept.into_iter().map(|(row, _)| row).collect())
+        if owner {
+            self.keep_departed(table, &kept)?;
+        }
+        later.extend(kept.into_iter().map(|(row, _)| row));
+        Ok(later)
     }
 
     pub(super) fn write(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Open, References, Work};
+use super::{Due, Open, References, Work};
 use crate::error::Error;
 use crate::record::Bag;
 use crate::schema::Known;
@@ -17,12 +17,15 @@ impl Work<'_> {
         let there = self.users(&ids)?;
         let names: Vec<Vec<u8>> = ids.iter().map(Value::principal).collect();
         let registered = store::principals(self.database, &names)?;
-        for (id, public, pseudo) in std::mem::take(&mut bag.principals) {
+        for (id, public, standing) in std::mem::take(&mut bag.principals) {
             let name = id.principal();
+            if self.is_gone(&id) {
+                continue;
+            }
             if !there.contains(&name) {
-                bag.principals.push((id, public, pseudo));
+                bag.principals.push((id, public, standing));
             } else if !registered.contains_key(&name) {
-                store::register(self.database, &[(name, public)], pseudo)?;
+                store::register(self.database, &[(name, public)], standing)?;
             }
         }
         Ok(())
@@ -43,7 +46,11 @@ impl Work<'_> {
             let name = link.new.principal();
             let target = nearest.get(&link.old.principal());
             match target {
-                _ if !there.contains(&name) => link.gone = true,
+                _ if !there.contains(&name) => {
+                    link.gone = true;
+                    self.cleared.insert(name);
+                }
+                _ if link.retained => {}
                 Some(target) if !self.needed.contains(&name) => {
                     going.push((link.new.clone(), target.clone()));
                 }
@@ -56,6 +63,7 @@ impl Work<'_> {
         if going.is_empty() {
             return Ok(waiting);
         }
+        let meant: BTreeSet<Vec<u8>> = going.iter().map(|(id, _)| id.principal()).collect();
         self.move_references(&mut going)?;
         let keys: Vec<Vec<Value>> = going.iter().map(|(id, _)| vec![id.clone()]).collect();
         let pseudo = &self.live.pseudo;
@@ -68,8 +76,11 @@ impl Work<'_> {
         let names: Vec<Vec<u8>> = going.iter().map(|(id, _)| id.principal()).collect();
         store::unregister(self.database, &names)?;
         let gone: BTreeSet<Vec<u8>> = names.into_iter().collect();
+        self.cleared.extend(gone.iter().cloned());
         for link in &mut bag.speaks_for {
-            link.gone |= gone.contains(&link.new.principal());
+            let name = link.new.principal();
+            link.gone |= gone.contains(&name);
+            link.retained |= meant.contains(&name) && !link.gone;
         }
         Ok(waiting)
     }
@@ -80,7 +91,7 @@ impl Work<'_> {
         for (table, column) in live.owner_columns() {
             let by = [column.to_owned()];
             let keys: Vec<Vec<Value>> = going.iter().map(|(id, _)| vec![id.clone()]).collect();
-            match self.references {
+            match table.meanwhile.unwrap_or(self.references) {
                 References::Delete => {
                     delete_keys(self.database, &table.name, &by, &keys)?;
                 }
@@ -114,7 +125,8 @@ impl Work<'_> {
     }
 
     /// Stores what is left of the bags, and forgets links that nothing hangs behind any more.
-    pub(super) fn put_away(&mut self, opened: &[Open<'_>]) -> Result<(), Error> {
+    pub(super) fn put_away(&mut self, mut opened: Vec<Open<'_>>) -> Result<(), Error> {
+        opened.retain(|it| it.due != Due::Nothing || it.changed);
         let rows: BTreeSet<&[u8]> = opened
             .iter()
             .map(|it| it.reached.found.row.as_slice())
@@ -126,38 +138,43 @@ impl Work<'_> {
             .filter(|it| !rows.contains(it.found.row.as_slice()));
         let holds = |bag: &Bag| !bag.sections.is_empty() || !bag.principals.is_empty();
         let more = opened.iter().any(|it| it.waiting || holds(&it.bag));
-        let hanging = more || untouched.clone().any(|it| it.found.locator.changes);
+        let linked = |bag: &Bag| bag.speaks_for.iter().any(|link| !link.gone);
+        let hanging = more
+            || opened.iter().any(|it| linked(&it.bag))
+            || untouched
+                .clone()
+                .any(|it| it.found.locator.changes || it.bag.as_ref().is_some_and(linked));
         let mut gone: Vec<&Found> = opened.iter().map(|it| &it.reached.found).collect();
         let mut stored = Vec::new();
         for Open {
             reached,
             bag,
+            due,
             waiting,
-        } in opened
+            ..
+        } in &opened
         {
-            let linked = bag.speaks_for.iter().any(|link| !link.gone);
-            if holds(bag) || linked || (hanging && !bag.speaks_for.is_empty()) {
+            if holds(bag) || (hanging && !bag.speaks_for.is_empty()) {
                 stored.push(Stored {
                     bag,
                     public: reached.public,
-                    pseudo: reached.pseudo,
-                    disguise: reached.found.locator.disguise,
-                    updates: reached.found.locator.updates,
-                    stage: if *waiting {
-                        Stage::Waiting
-                    } else {
-                        Stage::Pending
+                    person: reached.placeholder.is_none(),
+                    origin: reached.found.locator.origin,
+                    stage: match due {
+                        Due::Copies | Due::Nothing => Stage::Disguised,
+                        _ if *waiting => Stage::Waiting,
+                        _ => Stage::Pending,
                     },
                 });
             }
         }
         if !hanging {
-            let links_only = untouched.filter(|it| {
-                it.bag
-                    .as_ref()
-                    .is_some_and(|bag| bag.speaks_for.iter().all(|link| link.gone))
+            // With no change left anywhere, neither links nor copies lead to anything.
+            let useless = untouched.filter(|it| match &it.bag {
+                Some(bag) => bag.speaks_for.iter().all(|link| link.gone),
+                None => it.found.locator.copies,
             });
-            gone.extend(links_only.map(|it| &it.found));
+            gone.extend(useless.map(|it| &it.found));
         }
         store::remove_bags(self.database, &gone)?;
         store::put_bags(self.database, self.salt, &stored)

@@ -1,8 +1,11 @@
 //! Edna's three JSON files, accepted unchanged.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::Deserialize;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 
 use super::{Kind, Spec, SpecError, Transformation, condition, joined};
 use crate::generate::Generator;
@@ -56,17 +59,74 @@ struct PseudoInfo {
     val_generation: Vec<Generator>,
 }
 
+/// The entries of one table, as they stand in the file.
+type Entries<'a> = (String, Vec<&'a RawValue>);
+
+/// A JSON object in the order of the file, each table once.
+struct Tables<'a>(Vec<Entries<'a>>);
+
+impl<'de> Deserialize<'de> for Tables<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+struct InOrder;
+
+impl<'de> Visitor<'de> for InOrder {
+    type Value = Tables<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with a list of transformations for each table")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Tables<'de>, M::Error> {
+        let mut tables: Vec<Entries<'de>> = Vec::new();
+        while let Some((table, entries)) = map.next_entry::<String, Vec<&'de RawValue>>()? {
+            if tables.iter().any(|(known, _)| *known == table) {
+                return Err(M::Error::custom(format!("table {table} appears twice")));
+            }
+            tables.push((table, entries));
+        }
+        Ok(Tables(tables))
+    }
+}
+
 pub(super) fn spec(text: &str) -> Result<Spec, SpecError> {
-    let tables: BTreeMap<String, Vec<Entry>> = parse(text)?;
+    let Tables(tables) = parse(text)?;
     let mut spec = Spec::default();
     for (table, entries) in tables {
-        for (index, entry) in entries.into_iter().enumerate() {
-            let place = format!("table {table}, entry {}", index.saturating_add(1));
+        for (index, raw) in entries.into_iter().enumerate() {
+            let line = line_of(text, raw.get());
+            let place = format!(
+                "line {line}, table {table}, entry {}",
+                index.saturating_add(1)
+            );
+            let entry: Entry = serde_json::from_str(raw.get()).map_err(|error| {
+                let line = line.saturating_add(error.line()).saturating_sub(1);
+                SpecError::new(format!("line {line}, table {table}"), without_place(&error))
+            })?;
             spec.transformations
                 .push(transformation(&table, place, entry));
         }
     }
     Ok(spec)
+}
+
+/// The line of `text` on which its part `part` begins.
+fn line_of(text: &str, part: &str) -> usize {
+    let start = (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
+    let before = text.get(..start).unwrap_or_default();
+    before.matches('\n').count().saturating_add(1)
+}
+
+/// The message of a JSON error, which names its place in the part that was parsed.
+fn without_place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(" at line ") {
+        Some((message, _)) => message.to_owned(),
+        None => text,
+    }
 }
 
 fn transformation(table: &str, place: String, entry: Entry) -> Transformation {
@@ -123,7 +183,7 @@ fn notes(name: &str, table: TableInfo) -> Result<TableNotes, SpecError> {
         return wrong(format!("calls itself {}", table.table));
     }
     let mut notes = TableNotes {
-        identity: table.id_cols,
+        identity: Some(table.id_cols),
         ..TableNotes::default()
     };
     for key in table.owner_fks.iter().chain(&table.other_fks) {
@@ -131,11 +191,8 @@ fn notes(name: &str, table: TableInfo) -> Result<TableNotes, SpecError> {
             return wrong(format!("has a foreign key of table {}", key.from_table));
         }
     }
-    notes.owners = table
-        .owner_fks
-        .into_iter()
-        .map(|key| key.from_col)
-        .collect();
+    let owners = table.owner_fks.into_iter().map(|key| key.from_col);
+    notes.owners = Some(owners.collect());
     notes.references = table
         .other_fks
         .into_iter()
@@ -169,6 +226,6 @@ pub(crate) fn pseudo(text: &str) -> Result<Pseudo, SpecError> {
 fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, SpecError> {
     serde_json::from_str(text).map_err(|error| {
         let place = format!("line {}, column {}", error.line(), error.column());
-        SpecError::new(place, error.to_string())
+        SpecError::new(place, without_place(&error))
     })
 }

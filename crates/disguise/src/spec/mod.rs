@@ -6,6 +6,7 @@ mod native;
 use std::collections::BTreeMap;
 
 use crate::generate::Generator;
+use crate::schema::{Pseudo, Schema};
 
 /// The most bytes that a specification file may have.
 const SPEC_BYTES_MAX: usize = 1 << 20;
@@ -72,14 +73,6 @@ impl Spec {
         edna::spec(bounded(text)?)
     }
 
-    /// Parses the native form in TOML.
-    ///
-    /// # Errors
-    /// The first thing that is wrong, with its place.
-    pub fn from_toml(text: &str) -> Result<Self, SpecError> {
-        native::spec(bounded(text)?)
-    }
-
     /// The tables it names, in order of first mention.
     pub fn tables(&self) -> Vec<&str> {
         let mut tables: Vec<&str> = Vec::new();
@@ -93,6 +86,7 @@ impl Spec {
 }
 
 pub(crate) use edna::{pseudo as pseudo_from_edna, tables as tables_from_edna};
+pub(crate) use native::{described, description};
 
 fn bounded(text: &str) -> Result<&str, SpecError> {
     if text.len() > SPEC_BYTES_MAX {
@@ -100,6 +94,62 @@ fn bounded(text: &str) -> Result<&str, SpecError> {
         return Err(SpecError::new("the file", what));
     }
     Ok(text)
+}
+
+/// A file in the native form, or Edna's disguise specification: what happens, and what is said beside it.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct SpecFile {
+    /// What happens.
+    pub spec: Spec,
+    /// What is said about tables.
+    pub schema: Schema,
+    /// How placeholder users are made, when it is said.
+    pub pseudo: Option<Pseudo>,
+}
+
+impl SpecFile {
+    /// Parses any of the forms: the native one in TOML or JSON, or Edna's JSON.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its place.
+    pub fn parse(text: &str) -> Result<Self, SpecError> {
+        bounded(text)?;
+        if !text.trim_start().starts_with('{') {
+            return native::from_toml(text);
+        }
+        if is_native_json(text) {
+            return native::from_json(text);
+        }
+        Ok(Self {
+            spec: edna::spec(text)?,
+            ..Self::default()
+        })
+    }
+}
+
+/// Whether a JSON text has the native form: Edna's has nothing but tables, and for each a list of objects with
+/// one key.
+fn is_native_json(text: &str) -> bool {
+    let Ok(serde_json::Value::Object(parts)) = serde_json::from_str(text) else {
+        return false;
+    };
+    let edna = |entry: &serde_json::Value| {
+        let names = ["Remove", "Modify", "Decor"];
+        names.iter().any(|name| entry.get(name).is_some())
+    };
+    let native = [
+        "users",
+        "tables",
+        "parameters",
+        "remove",
+        "modify",
+        "decorrelate",
+    ];
+    parts.iter().all(|(name, value)| {
+        let entries = value.as_array().map(Vec::as_slice).unwrap_or_default();
+        native.contains(&name.as_str()) && !entries.iter().any(edna)
+    })
 }
 
 /// No condition, or the words that mean none.

@@ -1,112 +1,233 @@
-//! The native form of a specification, TOML, with parameters.
+//! The native form of a specification, TOML or JSON: what happens, to whose rows, and who the users are.
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
 
-use super::{Kind, Spec, SpecError, Transformation, condition, joined};
+use super::{Kind, Spec, SpecError, SpecFile, Transformation, condition, joined};
 use crate::generate::Generator;
+use crate::reveal::References;
+use crate::schema::{Pseudo, Reference, Schema, TableNotes};
 
+/// The parts that say what happens.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct File<T> {
+    users: Option<Users>,
+    #[serde(default)]
+    tables: BTreeMap<String, Table>,
     /// Parameter name to its default; the empty text means that the caller must give it.
     #[serde(default)]
     parameters: BTreeMap<String, String>,
-    #[serde(default)]
-    remove: Vec<Remove>,
-    #[serde(default)]
-    modify: Vec<Modify>,
-    #[serde(default)]
-    decorrelate: Vec<Decorrelate>,
+    #[serde(default = "Vec::new")]
+    remove: Vec<T>,
+    #[serde(default = "Vec::new")]
+    modify: Vec<T>,
+    #[serde(default = "Vec::new")]
+    decorrelate: Vec<T>,
+}
+
+/// The users table and how its placeholders are made.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Users {
+    table: String,
+    id: String,
+    placeholder: BTreeMap<String, Generator>,
+}
+
+/// What is said about one table; what is left out is read from the database.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    identity: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    owners: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    references: Vec<Key>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    meanwhile: Option<References>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Key {
+    columns: Vec<String>,
+    table: String,
+    to: Vec<String>,
+}
+
+/// The part that is stored in the database, so that a reveal needs no file.
+#[derive(Serialize, Deserialize)]
+struct Description {
+    users: Users,
+    tables: BTreeMap<String, Table>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Remove {
+struct Entry {
     table: String,
     #[serde(default)]
     r#where: String,
     #[serde(default)]
     from: String,
+    column: Option<String>,
+    value: Option<Generator>,
+    owners: Option<Vec<String>>,
+    group_by: Option<Vec<String>>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Modify {
-    table: String,
-    column: String,
-    value: Generator,
-    #[serde(default)]
-    r#where: String,
-    #[serde(default)]
-    from: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Decorrelate {
-    table: String,
-    owners: Vec<String>,
-    #[serde(default)]
-    group_by: Vec<String>,
-    #[serde(default)]
-    r#where: String,
-    #[serde(default)]
-    from: String,
-}
-
-pub(super) fn spec(text: &str) -> Result<Spec, SpecError> {
-    let file: File = toml::from_str(text).map_err(|error| {
-        let line = error
-            .span()
-            .and_then(|span| text.get(..span.start))
-            .map_or(1, |before| before.matches('\n').count().saturating_add(1));
+/// Parses the form in TOML.
+pub(super) fn from_toml(text: &str) -> Result<SpecFile, SpecError> {
+    let line = |place: usize| {
+        let before = text.get(..place).unwrap_or_default();
+        before.matches('\n').count().saturating_add(1)
+    };
+    let file: File<Spanned<Entry>> = toml::from_str(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| line(span.start));
         SpecError::new(format!("line {line}"), error.message().to_owned())
     })?;
+    built(file, |entry| {
+        let place = format!("line {}", line(entry.span().start));
+        (place, entry.into_inner())
+    })
+}
+
+/// Parses the same form in JSON.
+pub(super) fn from_json(text: &str) -> Result<SpecFile, SpecError> {
+    let file: File<Entry> = serde_json::from_str(text).map_err(|error| {
+        let place = format!("line {}, column {}", error.line(), error.column());
+        SpecError::new(place, error.to_string())
+    })?;
+    let mut number: usize = 0;
+    built(file, |entry| {
+        number = number.saturating_add(1);
+        (format!("transformation {number}"), entry)
+    })
+}
+
+fn built<T>(
+    file: File<T>,
+    mut placed: impl FnMut(T) -> (String, Entry),
+) -> Result<SpecFile, SpecError> {
     let mut spec = Spec::default();
-    let mut push = |word: &str, index: usize, table: String, texts: [&str; 2], kind: Kind| {
-        spec.transformations.push(Transformation {
-            place: format!("{word} {}, table {table}", index.saturating_add(1)),
-            table,
-            predicate: condition(texts[0]),
-            from: joined(texts[1]),
-            kind,
-        });
-    };
-    for (index, it) in file.remove.into_iter().enumerate() {
-        push(
-            "remove",
-            index,
-            it.table,
-            [&it.r#where, &it.from],
-            Kind::Remove,
-        );
-    }
-    for (index, it) in file.modify.into_iter().enumerate() {
-        let kind = Kind::Modify {
-            column: it.column,
-            generator: it.value,
-        };
-        push("modify", index, it.table, [&it.r#where, &it.from], kind);
-    }
-    for (index, it) in file.decorrelate.into_iter().enumerate() {
-        let kind = Kind::Decorrelate {
-            group_by: it.group_by,
-            owners: it.owners,
-        };
-        push(
-            "decorrelate",
-            index,
-            it.table,
-            [&it.r#where, &it.from],
-            kind,
-        );
+    let words = [
+        ("remove", file.remove),
+        ("modify", file.modify),
+        ("decorrelate", file.decorrelate),
+    ];
+    for (word, entries) in words {
+        for entry in entries {
+            let (place, entry) = placed(entry);
+            let place = format!("{place}, {word} of table {}", entry.table);
+            spec.transformations
+                .push(transformation(word, place, entry)?);
+        }
     }
     spec.parameters = file
         .parameters
         .into_iter()
         .map(|(name, default)| (name, (!default.is_empty()).then_some(default)))
         .collect();
-    Ok(spec)
+    Ok(SpecFile {
+        spec,
+        schema: schema(file.tables),
+        pseudo: file.users.map(pseudo),
+    })
+}
+
+fn transformation(word: &str, place: String, entry: Entry) -> Result<Transformation, SpecError> {
+    let missing = |name: &str| SpecError::new(place.clone(), format!("needs {name}"));
+    let extra = |name: &str| SpecError::new(place.clone(), format!("takes no {name}"));
+    let (column, value) = (entry.column, entry.value);
+    let (owners, group_by) = (entry.owners, entry.group_by);
+    if word != "modify" && (column.is_some() || value.is_some()) {
+        return Err(extra("column and value"));
+    }
+    if word != "decorrelate" && (owners.is_some() || group_by.is_some()) {
+        return Err(extra("owners and group_by"));
+    }
+    let kind = match word {
+        "remove" => Kind::Remove,
+        "modify" => Kind::Modify {
+            column: column.ok_or_else(|| missing("column"))?,
+            generator: value.ok_or_else(|| missing("value"))?,
+        },
+        _ => Kind::Decorrelate {
+            owners: owners.ok_or_else(|| missing("owners"))?,
+            group_by: group_by.unwrap_or_default(),
+        },
+    };
+    Ok(Transformation {
+        table: entry.table,
+        predicate: condition(&entry.r#where),
+        from: joined(&entry.from),
+        place,
+        kind,
+    })
+}
+
+fn pseudo(users: Users) -> Pseudo {
+    Pseudo {
+        table: users.table,
+        id: users.id,
+        columns: users.placeholder.into_iter().collect(),
+    }
+}
+
+fn schema(tables: BTreeMap<String, Table>) -> Schema {
+    let reference = |key: Key| Reference {
+        columns: key.columns,
+        to_table: key.table,
+        to_columns: key.to,
+    };
+    let notes = |table: Table| TableNotes {
+        identity: table.identity,
+        owners: table.owners,
+        references: table.references.into_iter().map(reference).collect(),
+        meanwhile: table.meanwhile,
+    };
+    Schema {
+        notes: tables
+            .into_iter()
+            .map(|(name, table)| (name, notes(table)))
+            .collect(),
+    }
+}
+
+/// Writes a description down, to be stored in the database.
+pub(crate) fn description(schema: &Schema, pseudo: &Pseudo) -> Result<String, serde_json::Error> {
+    let key = |reference: &Reference| Key {
+        columns: reference.columns.clone(),
+        table: reference.to_table.clone(),
+        to: reference.to_columns.clone(),
+    };
+    let table = |notes: &TableNotes| Table {
+        identity: notes.identity.clone(),
+        owners: notes.owners.clone(),
+        references: notes.references.iter().map(key).collect(),
+        meanwhile: notes.meanwhile,
+    };
+    serde_json::to_string(&Description {
+        users: Users {
+            table: pseudo.table.clone(),
+            id: pseudo.id.clone(),
+            placeholder: pseudo.columns.iter().cloned().collect(),
+        },
+        tables: schema
+            .notes
+            .iter()
+            .map(|(name, notes)| (name.clone(), table(notes)))
+            .collect(),
+    })
+}
+
+/// Reads what [`description`] wrote.
+pub(crate) fn described(text: &str) -> Result<(Schema, Pseudo), SpecError> {
+    let stored: Description = serde_json::from_str(text)
+        .map_err(|error| SpecError::new("the stored description", error.to_string()))?;
+    Ok((schema(stored.tables), pseudo(stored.users)))
 }

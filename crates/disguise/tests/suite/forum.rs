@@ -7,9 +7,10 @@
 )]
 #![expect(clippy::indexing_slicing, reason = "tests stop at the first surprise")]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use probity_disguise::database::Catalog;
 use probity_disguise::{
@@ -53,19 +54,22 @@ pub(crate) struct Forum {
     pub(crate) keys: BTreeMap<i64, SecretKey>,
     pub(crate) before: Vec<BTreeSet<String>>,
     pub(crate) left: Rc<Cell<u64>>,
+    pub(crate) database: Faulty,
 }
 
+/// A clock that goes on whenever it is read.
 pub(crate) fn time() -> Timestamp {
-    Timestamp::from_nanoseconds(1_800_000_000_000_000_000).unwrap()
+    static CLOCK: AtomicI64 = AtomicI64::new(1_800_000_000_000_000_000);
+    Timestamp::from_nanoseconds(CLOCK.fetch_add(1, Ordering::Relaxed)).unwrap()
 }
 
 pub(crate) fn forum() -> Forum {
     let left = Rc::new(Cell::new(u64::MAX));
-    let inner = crate::connect();
-    let mut database: Box<dyn Database> = Box::new(Faulty {
+    let inner = Rc::new(RefCell::new(crate::connect()));
+    let mut database = Faulty {
         inner,
         left: Rc::clone(&left),
-    });
+    };
     for sql in [
         "CREATE TABLE users (id BIGINT PRIMARY KEY, username VARCHAR(100) UNIQUE, karma BIGINT)",
         "CREATE TABLE stories (id BIGINT PRIMARY KEY, user_id BIGINT REFERENCES users(id), url TEXT, is_moderated BIGINT)",
@@ -117,16 +121,22 @@ pub(crate) fn forum() -> Forum {
                 .unwrap();
         }
     }
-    registered(database, left)
+    registered(database)
 }
 
 /// A connection that fails at a statement of one's choice.
+#[derive(Clone)]
 pub(crate) struct Faulty {
-    inner: Box<dyn Database>,
+    inner: Rc<RefCell<Box<dyn Database>>>,
     left: Rc<Cell<u64>>,
 }
 
 impl Faulty {
+    /// The same connection for another engine.
+    pub(crate) fn boxed(&self) -> Box<dyn Database> {
+        Box::new(self.clone())
+    }
+
     fn pass(&self) -> Result<(), DatabaseError> {
         match self.left.get().checked_sub(1) {
             Some(left) => {
@@ -143,48 +153,55 @@ impl Faulty {
 
 impl Database for Faulty {
     fn dialect(&self) -> Dialect {
-        self.inner.dialect()
+        self.inner.borrow().dialect()
     }
     fn begin(&mut self) -> Result<(), DatabaseError> {
         self.pass()?;
-        self.inner.begin()
+        self.inner.borrow_mut().begin()
     }
     fn commit(&mut self) -> Result<(), DatabaseError> {
         if let Err(cut) = self.pass() {
-            self.inner.rollback()?;
+            self.inner.borrow_mut().rollback()?;
             return Err(cut);
         }
-        self.inner.commit()
+        self.inner.borrow_mut().commit()
     }
     fn rollback(&mut self) -> Result<(), DatabaseError> {
-        self.inner.rollback()
+        self.inner.borrow_mut().rollback()
     }
     fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
         self.pass()?;
-        self.inner.execute(sql, parameters)
+        self.inner.borrow_mut().execute(sql, parameters)
     }
     fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>, DatabaseError> {
         self.pass()?;
-        self.inner.query(sql, parameters)
+        self.inner.borrow_mut().query(sql, parameters)
     }
     fn catalog(&mut self) -> Result<Catalog, DatabaseError> {
         self.pass()?;
-        self.inner.catalog()
+        self.inner.borrow_mut().catalog()
     }
     fn catalog_version(&mut self) -> Result<i64, DatabaseError> {
         self.pass()?;
-        self.inner.catalog_version()
+        self.inner.borrow_mut().catalog_version()
+    }
+    fn explain(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<String>, DatabaseError> {
+        self.inner.borrow_mut().explain(sql, parameters)
     }
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
         self.pass()?;
-        self.inner.defer_foreign_keys()
+        self.inner.borrow_mut().defer_foreign_keys()
     }
 }
 
 /// The forum's engine, with everybody registered.
-pub(crate) fn registered(database: Box<dyn Database>, left: Rc<Cell<u64>>) -> Forum {
+fn registered(database: Faulty) -> Forum {
     let schema = Schema::from_edna_json(SCHEMA).unwrap();
-    let mut engine = Engine::new(database, schema, Pseudo::from_edna_json(PSEUDO).unwrap());
+    let mut engine = Engine::new(
+        database.boxed(),
+        schema,
+        Pseudo::from_edna_json(PSEUDO).unwrap(),
+    );
     engine.set_key_cost(KeyCost::DANGER_LEAST);
     engine.install().unwrap();
     let mut keys = BTreeMap::new();
@@ -201,7 +218,8 @@ pub(crate) fn registered(database: Box<dyn Database>, left: Rc<Cell<u64>>) -> Fo
         engine,
         keys,
         before: Vec::new(),
-        left,
+        left: Rc::clone(&database.left),
+        database,
     };
     forum.before = forum.everything();
     forum
@@ -279,7 +297,7 @@ impl Forum {
     /// Every owner has a row, and everything engine-made is gone when nothing is disguised.
     pub(crate) fn assert_as_before(&mut self) {
         assert_eq!(self.everything(), self.before);
-        for table in ["probity_bags", "probity_locators"] {
+        for table in ["probity_bags", "probity_locators", "probity_shared"] {
             assert_eq!(
                 self.numbers(&format!("SELECT COUNT(*) FROM {table}")),
                 [0],

@@ -27,9 +27,11 @@ pub use report::{Fault, FaultClass, Report, StreamReport};
 use crate::config::Options;
 use crate::error::LogError;
 use crate::files::Files;
+use crate::history::{add_to_history, read_geometry};
 use crate::journal::History;
-use crate::log::{Places, add_to_history, files, read_geometry};
 use crate::opener::Opener;
+use crate::places::Places;
+use crate::startup::files;
 
 /// How to verify.
 #[derive(Default)]
@@ -66,7 +68,14 @@ pub type Progress = Box<dyn Fn(u64, u64) + Send + Sync>;
 /// # Errors
 /// When there is no log, it is of another version, the key is wrong, or the storage fails.
 pub fn verify(path: &Path, options: &VerifyOptions) -> Result<Report, LogError> {
-    let places = Places::new(path, options.heads.as_ref());
+    verify_at(&Places::new(path, options.heads.as_ref()), options)
+}
+
+/// As [`verify`], wherever the log and the second copies of its heads are.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_at(places: &Places, options: &VerifyOptions) -> Result<Report, LogError> {
     let defaults = Options::default();
     let verifier = Verifier {
         files: files(&places.log, &defaults),

@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 
 use probity_format::record::Record;
-use probity_format::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
+use probity_format::segment::SEGMENT_HEADER_BYTES;
 use probity_format::tile::{Bundle, TreeWriter, decode_bundle};
 
 use super::{CheckedTree, Fault, FaultClass, Subject, Verifier};
 use crate::error::LogError;
+use crate::files::TILE_FILE_BYTES_MAX;
 use crate::scan::{Position, scan};
-
-/// Longest tile or bundle file read.
-const TILE_FILE_BYTES_MAX: u64 = 256 * 1024;
 
 /// Reads every record the checkpoint covers, rebuilds the tree and compares every file and root.
 pub(super) fn check(
@@ -241,33 +239,13 @@ impl Rebuilt<'_> {
     }
 
     fn position(&self, verifier: &Verifier<'_>) -> Result<Option<Position>, LogError> {
-        let Some(last) = self.records.last() else {
-            return Ok(Some(Position::start(
+        match self.records.last() {
+            Some(last) => Position::behind(&verifier.files, &self.subject.name, last),
+            None => Ok(Some(Position::start(
                 self.subject.id,
                 self.subject.fingerprint,
-            )));
-        };
-        let path = format!(
-            "streams/{}/{}",
-            self.subject.name,
-            probity_format::segment::segment_file_name(last.segment)
-        );
-        let Some(file) = verifier.files.open_read(&path)? else {
-            return Ok(None);
-        };
-        let mut bytes = [0; SEGMENT_HEADER_BYTES];
-        let header = file
-            .read_at(&mut bytes, 0)
-            .ok()
-            .and_then(|()| SegmentHeader::decode(&bytes).ok());
-        Ok(header.map(|header| Position {
-            header,
-            begun: true,
-            offset: last.end(),
-            next_frame: last.frame.saturating_add(1),
-            next_entry: last.next_entry(),
-            last_epoch: last.epoch,
-        }))
+            ))),
+        }
     }
 
     fn check_known_at(&mut self, size: u64) {

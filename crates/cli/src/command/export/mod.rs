@@ -2,13 +2,10 @@
 
 mod csv_rows;
 
-use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use indicatif::ProgressBar;
-use probity_log::LogError;
 use probity_log::reader::{Found, Reader};
 
 use self::csv_rows::CsvRows;
@@ -18,9 +15,9 @@ use crate::config::Environment;
 use crate::entry_json::write_line;
 use crate::failure::{Failure, Status};
 use crate::output::{counted, note};
+use crate::output_file::OutputFile;
 
 const BUFFER_BYTES: usize = 256 * 1024;
-const FILE_MODE: u32 = 0o600;
 /// Entries between two looks of the person at the terminal.
 const PROGRESS_ENTRIES: u64 = 1024;
 
@@ -57,46 +54,17 @@ pub(super) struct Counts {
     erased: u64,
 }
 
-/// Writes beside `path` and puts the complete file in its place.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the export is no part of the log, and must appear whole"
-)]
+/// Writes the file at `path`, which appears once it is complete.
 pub(super) fn export_to_file(
     args: &Export,
     reader: &Reader,
     path: &Path,
 ) -> Result<Counts, Failure> {
     let fail = |error| Failure::file("write", path, error);
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".part-{}", std::process::id()));
-    let part = PathBuf::from(name);
-    let mut options = OpenOptions::new();
-    let file = options
-        .write(true)
-        .create_new(true)
-        .mode(FILE_MODE)
-        .open(&part)
-        .map_err(fail)?;
-    let written = export(
-        args,
-        reader,
-        BufWriter::with_capacity(BUFFER_BYTES, file),
-        fail,
-    )
-    .and_then(|(counts, out)| finish(out).map(|()| counts).map_err(fail))
-    .and_then(|counts| fs::rename(&part, path).map(|()| counts).map_err(fail));
-    if written.is_err() {
-        // The first error is the one to report.
-        drop(fs::remove_file(&part));
-    }
-    written
-}
-
-fn finish(out: BufWriter<File>) -> io::Result<()> {
-    out.into_inner()
-        .map_err(io::IntoInnerError::into_error)?
-        .sync_all()
+    let file = OutputFile::create(path).map_err(fail)?;
+    let (counts, file) = export(args, reader, file, fail)?;
+    file.finish().map_err(fail)?;
+    Ok(counts)
 }
 
 /// One form of output.
@@ -137,27 +105,16 @@ fn export<W: Write>(
     };
     let progress = ProgressBar::new_spinner();
     let mut counts = Counts::default();
-    let mut stopped = None;
-    let read = reader.read(&args.filter.filter(), &mut |found| {
+    let read = reader.read(&args.filter.filter(), &mut |found| -> Result<(), Failure> {
         counts.entries = counts.entries.saturating_add(1);
         counts.erased = counts.erased.saturating_add(u64::from(found.erased));
         if counts.entries.is_multiple_of(PROGRESS_ENTRIES) {
             progress.set_message(format!("{} entries", counts.entries));
             progress.tick();
         }
-        form.write(found).map_err(|error| {
-            stopped = Some(error);
-            // Ends the reading; the error kept is the one that counts.
-            LogError::Option {
-                name: "output",
-                reason: String::new(),
-            }
-        })
+        form.write(found).map_err(&fail)
     });
     progress.finish_and_clear();
-    if let Some(error) = stopped {
-        return Err(fail(error));
-    }
     read?;
     Ok((counts, form.into_inner().map_err(fail)?))
 }

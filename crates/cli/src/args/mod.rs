@@ -5,6 +5,8 @@
     reason = "the comments are the help text, which knows no markup"
 )]
 
+mod proof;
+
 use std::path::PathBuf;
 
 use base64::Engine as _;
@@ -15,6 +17,7 @@ use probity_format::{Outcome, Timestamp};
 use probity_log::reader::Filter;
 use probity_log::{Compression, Durability, Proofs, StreamConfig, StreamName};
 
+pub use self::proof::{CheckProof, Prove};
 use crate::entry_json::parse_time;
 
 const EXIT_STATUS: &str = "Exit status:
@@ -50,6 +53,8 @@ pub enum Command {
     Proxy(Proxy),
     Verify(Verify),
     Export(Export),
+    Prove(Prove),
+    CheckProof(CheckProof),
     Stream(Stream),
     Keys(Keys),
     Bench(Bench),

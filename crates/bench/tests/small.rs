@@ -1,0 +1,192 @@
+//! The benchmarks run, small: every preset, what each prints and writes, and what its figures must agree in.
+//!
+//! How fast anything is, is no test's business.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail loudly"
+)]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn bench(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_probity-bench"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = bench(arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn number(of: &Value, name: &str) -> f64 {
+    of[name]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{name} in {of}"))
+}
+
+fn results(arguments: &[&str]) -> Vec<Value> {
+    let mut all = vec!["ingest", "--small", "--json"];
+    all.extend(arguments);
+    match &mut json(&all)["results"] {
+        Value::Array(results) => std::mem::take(results),
+        other => panic!("results are {other}"),
+    }
+}
+
+/// What must hold between the figures of one result, however fast the machine is.
+fn assert_consistent(result: &Value) {
+    let entries = number(result, "entries");
+    assert!((entries / 500.0 / number(result, "producers") - 1.0).abs() < 1e-6);
+    let rate = entries / number(result, "seconds");
+    assert!((rate / number(result, "entries_per_second") - 1.0).abs() < 1e-6);
+    let ceiling = number(result, "ceiling_entries_per_second");
+    assert!((rate / ceiling / number(result, "ceiling_share") - 1.0).abs() < 1e-6);
+    let input = number(result, "input_bytes");
+    assert!(input > entries * 28.0, "a row is longer than its header");
+    let stored = number(result, "stored_bytes");
+    assert!((stored / input / number(result, "stored_share") - 1.0).abs() < 1e-6);
+    assert!(stored > entries, "an entry takes at least a byte");
+    assert!(number(result, "peak_memory_bytes") > 0.0);
+}
+
+#[test]
+fn every_preset_runs_and_its_figures_agree() {
+    let presets = [
+        ("main", 1),
+        ("scaling", 2),
+        ("performance", 6),
+        ("compression", 6),
+        ("table", 4),
+    ];
+    for (preset, at_least) in presets {
+        let results = results(&["--preset", preset]);
+        assert!(results.len() >= at_least, "{preset}: {}", results.len());
+        results.iter().for_each(assert_consistent);
+    }
+}
+
+#[test]
+fn a_flag_changes_the_setting_it_names() {
+    let flags = [
+        "--producers=3",
+        "--writers=1",
+        "--payload=100",
+        "--compression=lz4",
+        "--encryption=off",
+        "--proofs=frame",
+        "--durability=strict",
+        "--destinations=2",
+        "--repeats=2",
+        "--entries=500",
+        "--erasable",
+    ];
+    let results = results(&flags);
+    let [result] = results.as_slice() else {
+        panic!("{results:?}")
+    };
+    assert_consistent(result);
+    assert_eq!(result["writers"], 1);
+    assert_eq!(result["payload_bytes"], 100);
+    assert_eq!(result["compression"], "lz4");
+    assert_eq!(result["encrypted"], false);
+    assert_eq!(result["proofs"], "frame");
+    assert_eq!(result["durability"], "strict");
+    assert_eq!(result["destinations"], 2);
+    assert_eq!(result["erasable"], true);
+}
+
+#[test]
+fn higher_levels_and_compression_store_less() {
+    let stored = |level| {
+        let flag = format!("--compression={level}");
+        let results = results(&[&flag, "--payload=1000", "--mixed"]);
+        number(&results[0], "stored_bytes")
+    };
+    let (none, fast, slow) = (stored("none"), stored("zstd:1"), stored("zstd:9"));
+    assert!(none > fast, "{none} {fast}");
+    assert!(fast > slow, "{fast} {slow}");
+}
+
+#[test]
+fn tables_and_plots_hold_a_line_and_a_bar_for_each_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let (csv, plot) = (folder.path().join("out.csv"), folder.path().join("out.svg"));
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let results = results(&[
+        "--preset=table",
+        "--csv",
+        &text(&csv),
+        "--plot",
+        &text(&plot),
+    ]);
+    let table = std::fs::read_to_string(csv).unwrap();
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines.len(), results.len() + 1);
+    for line in &lines {
+        assert_eq!(line.split(',').count(), lines[0].split(',').count());
+    }
+    let drawing = std::fs::read_to_string(plot).unwrap();
+    assert!(drawing.starts_with("<svg") && drawing.trim_end().ends_with("</svg>"));
+    for result in &results {
+        assert!(drawing.contains(result["name"].as_str().unwrap()));
+    }
+}
+
+#[test]
+fn verification_and_latency_report_what_they_measured() {
+    let verify = json(&["verify", "--entries=20000", "--repeats=2", "--json"]);
+    assert_eq!(verify["entries"], 20_000);
+    assert!(number(&verify, "stored_bytes") > 20_000.0);
+    assert!(number(&verify, "sha256_share") > 0.0);
+
+    let latency = json(&[
+        "latency",
+        "--entries=20000",
+        "--threads=3",
+        "--durable=10",
+        "--json",
+    ]);
+    let in_order = |names: &[&str]| {
+        let values: Vec<f64> = names.iter().map(|name| number(&latency, name)).collect();
+        assert!(values.is_sorted(), "{names:?} {values:?}");
+    };
+    in_order(&[
+        "append_p50_ns",
+        "append_p99_ns",
+        "append_p999_ns",
+        "append_max_ns",
+    ]);
+    in_order(&[
+        "sealed_after_p50_us",
+        "sealed_after_p99_us",
+        "sealed_after_max_us",
+    ]);
+    assert!(number(&latency, "frames") >= 1.0);
+    assert!(number(&latency, "durable_appends_per_second") > 0.0);
+}
+
+#[test]
+fn a_wrong_flag_is_refused_by_name() {
+    for (flag, expected) in [
+        ("--compression=gzip", "zstd:1 to zstd:19, lz4 or none"),
+        ("--proofs=all", "entry, section or frame"),
+        ("--durability=maybe", "strict, group or relaxed"),
+        ("--encryption=perhaps", "on or off"),
+        ("--preset=fastest", "possible values"),
+    ] {
+        let output = bench(&["ingest", flag]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(errors.contains(expected), "{errors}");
+    }
+}

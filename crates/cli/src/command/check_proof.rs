@@ -1,0 +1,221 @@
+//! `probity check-proof`: what a proof proves, or where it breaks.
+
+use std::error::Error as _;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use probity_format::limits::ENTRY_PROOF_BYTES_MAX;
+use probity_format::proof::{EntryProof, EntryProofError, Proved};
+use probity_format::{DecodeError, Entry, Timestamp};
+use serde::Serialize;
+
+use super::prove::CheckpointForm;
+use crate::args::CheckProof;
+use crate::entry_json::{EntryForm, format_time, needs_base64};
+use crate::failure::{Failure, Status};
+use crate::key_file;
+use crate::output::{Output, counted};
+
+#[derive(Serialize)]
+struct Document<'a> {
+    file: String,
+    verdict: &'static str,
+    status: u8,
+    #[serde(flatten)]
+    holds: Option<Holds<'a>>,
+    fault: Option<Fault>,
+}
+
+#[derive(Serialize)]
+struct Holds<'a> {
+    log: &'a str,
+    stream: &'a str,
+    index: u64,
+    entry: EntryForm<'a, 'a>,
+    frame: FrameForm,
+    entries_whole: u32,
+    entries_partly: u32,
+    checkpoint: CheckpointForm<'a>,
+    signed_by: String,
+}
+
+#[derive(Serialize)]
+struct FrameForm {
+    index: u64,
+    entries: u32,
+    from: String,
+    to: String,
+}
+
+#[derive(Serialize)]
+struct Fault {
+    part: &'static str,
+    detail: String,
+}
+
+pub(crate) fn run(args: &CheckProof) -> Result<Status, Failure> {
+    let key = key_file::read_verifier(&args.key)?;
+    let bytes = read(&args.file)?;
+    let proved = std::str::from_utf8(&bytes)
+        .map_err(|error| {
+            let offset = error.valid_up_to();
+            EntryProofError::Form(DecodeError::new("entry proof", offset, "is not text"))
+        })
+        .and_then(EntryProof::parse)
+        .and_then(|proof| proof.check(&key));
+    let mut output = Output::new();
+    let status = match &proved {
+        Ok(proved) => {
+            let entry = proved
+                .entry()
+                .map_err(|error| Failure::new("the entry cannot be read").because(error))?;
+            if args.json {
+                output.json(&document(args, Ok((proved, &entry))))?;
+            } else {
+                print(proved, &entry, &mut output)?;
+            }
+            Status::Done
+        }
+        Err(error) => {
+            if args.json {
+                output.json(&document(args, Err(error)))?;
+            } else {
+                output.line(&format!("broken, {}: {}", error.part(), detail(error)))?;
+            }
+            Status::Broken
+        }
+    };
+    output.flush()?;
+    Ok(status)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    let fail = |error| Failure::file("read the proof", path, error);
+    let max = u64::try_from(ENTRY_PROOF_BYTES_MAX).unwrap_or(u64::MAX);
+    let file = File::open(path).map_err(fail)?;
+    let mut bytes = Vec::new();
+    file.take(max.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(fail)?;
+    if bytes.len() > ENTRY_PROOF_BYTES_MAX {
+        return Err(Failure::new(format!(
+            "{} is too long for a proof",
+            path.display()
+        )));
+    }
+    Ok(bytes)
+}
+
+fn document<'a>(
+    args: &CheckProof,
+    result: Result<(&'a Proved, &'a Entry<'a>), &EntryProofError>,
+) -> Document<'a> {
+    let status = if result.is_ok() {
+        Status::Done
+    } else {
+        Status::Broken
+    };
+    Document {
+        file: args.file.display().to_string(),
+        verdict: if result.is_ok() { "holds" } else { "broken" },
+        status: status.code(),
+        holds: result.ok().map(|(proved, entry)| Holds::new(proved, entry)),
+        fault: result.err().map(|error| Fault {
+            part: error.part(),
+            detail: detail(error),
+        }),
+    }
+}
+
+impl<'a> Holds<'a> {
+    fn new(proved: &'a Proved, entry: &'a Entry<'a>) -> Self {
+        Self {
+            log: &proved.log,
+            stream: proved.stream.as_str(),
+            index: proved.index,
+            entry: EntryForm(entry),
+            frame: FrameForm {
+                index: proved.record.frame,
+                entries: proved.record.entries,
+                from: time(proved.record.time_min),
+                to: time(proved.record.time_max),
+            },
+            entries_whole: proved.entries_whole,
+            entries_partly: proved.entries_partly,
+            checkpoint: CheckpointForm::new(&proved.checkpoint),
+            signed_by: proved.signer.encode(),
+        }
+    }
+}
+
+/// The error and its causes as one clause.
+fn detail(error: &EntryProofError) -> String {
+    error
+        .source()
+        .map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
+}
+
+fn time(nanoseconds: i64) -> String {
+    Timestamp::from_nanoseconds(nanoseconds)
+        .map_or_else(|_| format!("{nanoseconds} ns"), format_time)
+}
+
+fn print(proved: &Proved, entry: &Entry<'_>, output: &mut Output) -> Result<(), Failure> {
+    output.line(&format!(
+        "holds: entry {} of stream {} in log {}",
+        proved.index, proved.stream, proved.log
+    ))?;
+    let subjects: Vec<&str> = entry.subjects.iter().collect();
+    let record = &proved.record;
+    let checkpoint = &proved.checkpoint;
+    let entries = counted(u64::from(record.entries), "entry", "entries");
+    let rows = [
+        ("time", format_time(entry.time)),
+        ("action", entry.action.to_owned()),
+        ("outcome", entry.outcome.as_str().to_owned()),
+        ("actor", entry.actor.to_owned()),
+        ("subject", subjects.join(", ")),
+        ("key", quoted(entry.key)),
+        ("purpose", entry.purpose.to_owned()),
+        ("basis", entry.basis.to_owned()),
+        ("controller", entry.controller.to_owned()),
+        ("processor", entry.processor.to_owned()),
+        ("payload", quoted(entry.payload)),
+        (
+            "frame",
+            format!(
+                "{} with {entries} from {} to {}",
+                record.frame,
+                time(record.time_min),
+                time(record.time_max)
+            ),
+        ),
+        (
+            "checkpoint",
+            format!(
+                "{}, size {}, root {}",
+                checkpoint.origin(),
+                checkpoint.size(),
+                checkpoint.root()
+            ),
+        ),
+        ("signed by", proved.signer.encode()),
+    ];
+    rows.iter()
+        .filter(|(_, value)| !value.is_empty())
+        .try_for_each(|(name, value)| output.line(&format!("{name:<10} {value}")))
+}
+
+/// Bytes for a terminal: as a JSON string, or in base64 where they are no text.
+fn quoted(bytes: &[u8]) -> String {
+    match str::from_utf8(bytes) {
+        Ok("") => String::new(),
+        Ok(text) if !needs_base64(bytes) => {
+            serde_json::to_string(text).unwrap_or_else(|_| STANDARD.encode(bytes))
+        }
+        _ => format!("base64 {}", STANDARD.encode(bytes)),
+    }
+}

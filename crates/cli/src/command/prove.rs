@@ -1,0 +1,164 @@
+//! `probity prove`: one entry as a file that stands alone.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use probity_format::checkpoint::Checkpoint;
+use probity_format::note::VerifierKey;
+use probity_format::proof::Proved;
+use probity_log::prove::ProveError;
+use serde::Serialize;
+
+use super::open_reader;
+use crate::args::Prove;
+use crate::config::Environment;
+use crate::failure::{Failure, Status};
+use crate::key_file;
+use crate::output::{Output, counted, note};
+use crate::output_file::OutputFile;
+
+#[derive(Serialize)]
+struct Document<'a> {
+    file: String,
+    bytes: usize,
+    log: &'a str,
+    stream: &'a str,
+    index: u64,
+    frame: u64,
+    entries_whole: u32,
+    entries_partly: u32,
+    certificates: usize,
+    checkpoint: CheckpointForm<'a>,
+}
+
+/// A checkpoint in JSON.
+#[derive(Serialize)]
+pub(super) struct CheckpointForm<'a> {
+    origin: &'a str,
+    size: u64,
+    root: String,
+}
+
+impl<'a> CheckpointForm<'a> {
+    pub(super) fn new(checkpoint: &'a Checkpoint) -> Self {
+        Self {
+            origin: checkpoint.origin(),
+            size: checkpoint.size(),
+            root: checkpoint.root().to_string(),
+        }
+    }
+}
+
+pub(crate) fn run(args: &Prove, environment: &Environment) -> Result<Status, Failure> {
+    let reader = open_reader(&args.dir, args.key.as_deref(), environment)?;
+    let recipient = args.recipient_key.as_deref();
+    let recipient = recipient.map(key_file::read_verifier).transpose()?;
+    let made = reader
+        .prove(&args.stream, args.index, recipient.as_ref())
+        .map_err(|error| failure(error, &args.dir))?;
+    let others = others(&made.proved);
+    if args.alone
+        && let Some(others) = others
+    {
+        return Err(Failure::new(format!("the proof would show {others}"))
+            .remedy("leave out --alone, or append to a stream created with --proofs entry"));
+    }
+    let text = made
+        .proof
+        .encode()
+        .map_err(|error| Failure::new("the proof cannot be written").because(error))?;
+    write(&args.output, &text)?;
+    let mut output = Output::new();
+    if args.json {
+        let (proof, proved) = (&made.proof, &made.proved);
+        output.json(&Document {
+            file: args.output.display().to_string(),
+            bytes: text.len(),
+            log: &proved.log,
+            stream: proved.stream.as_str(),
+            index: proved.index,
+            frame: proved.record.frame,
+            entries_whole: proved.entries_whole,
+            entries_partly: proved.entries_partly,
+            certificates: proof.links.len(),
+            checkpoint: CheckpointForm::new(&proved.checkpoint),
+        })?;
+    } else {
+        let (file, key) = (args.output.display(), first_key(&made.proof, &made.proved));
+        output.line(&format!(
+            "entry {} of stream {} proved in {file}",
+            args.index, args.stream
+        ))?;
+        output.line(&format!(
+            "check it with: probity check-proof {file} --key FILE, where FILE holds"
+        ))?;
+        output.line(&key)?;
+    }
+    output.flush()?;
+    if let Some(others) = others {
+        note(&format!("the proof also shows {others}"));
+    }
+    Ok(Status::Done)
+}
+
+/// What the proof shows of other entries.
+fn others(proved: &Proved) -> Option<String> {
+    let whole = u64::from(proved.entries_whole.saturating_sub(1));
+    let partly = u64::from(proved.entries_partly);
+    let whole = (whole > 0).then(|| {
+        counted(
+            whole,
+            "other entry of its frame",
+            "other entries of its frame",
+        )
+    });
+    let partly = (partly > 0).then(|| {
+        let counted = counted(partly, "entry", "entries");
+        format!("{counted} without key, subjects and payload")
+    });
+    match (whole, partly) {
+        (Some(whole), Some(partly)) => Some(format!("{whole} and {partly}")),
+        (whole, partly) => whole.or(partly),
+    }
+}
+
+/// The key that the proof begins with, as a line of a key file.
+fn first_key(proof: &probity_format::proof::EntryProof, proved: &Proved) -> String {
+    VerifierKey::new(&proved.log, proof.first_key)
+        .map_or_else(|_| String::new(), |key| key.encode())
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    let fail = |error| Failure::file("write", path, error);
+    let mut file = OutputFile::create(path).map_err(fail)?;
+    file.write_all(text.as_bytes()).map_err(fail)?;
+    file.finish().map_err(fail)
+}
+
+fn failure(error: ProveError, dir: &Path) -> Failure {
+    let dir = dir.display();
+    let remedy = match &error {
+        ProveError::NoEntry { stream, .. } => {
+            format!("indices count from 0; see them with: probity export {dir} --stream {stream} --format csv")
+        }
+        ProveError::Unpublished { stream, .. } => format!(
+            "wait a second while the log is being written to; if nobody writes, publish with: \
+             probity append {dir} --stream {stream} /dev/null"
+        ),
+        ProveError::Erased { .. } => {
+            "nothing brings it back; proofs that were made before still hold".into()
+        }
+        ProveError::Gone { .. } => {
+            format!("see whether it was pruned with proof with: probity verify {dir}")
+        }
+        ProveError::Key { .. } => {
+            "give another key of this log with --recipient-key, or leave it out to begin with the log's first".into()
+        }
+        ProveError::Log(_) => String::new(),
+        _ => return Failure::new(error.to_string()),
+    };
+    match error {
+        ProveError::Log(error) => error.into(),
+        error => Failure::new(error.to_string()).remedy(remedy),
+    }
+}

@@ -1,0 +1,348 @@
+//! A first specification, proposed from what the database itself says about its tables.
+
+use std::fmt::Write as _;
+
+use crate::database::{Catalog, CatalogTable, Column, Database, Dialect};
+use crate::error::{Doing as _, Error};
+use crate::generate::Generator;
+use crate::schema::{Pseudo, Schema, TableNotes};
+use crate::spec::SpecError;
+
+/// Names that tables of users often have, the likeliest first.
+const USERS_NAMES: [&str; 12] = [
+    "users",
+    "user",
+    "accounts",
+    "account",
+    "people",
+    "persons",
+    "person",
+    "members",
+    "customers",
+    "contactinfo",
+    "principals",
+    "profiles",
+];
+/// Names of columns that often hold a user's id.
+const OWNER_NAMES: [&str; 12] = [
+    "user_id",
+    "userid",
+    "author_id",
+    "owner_id",
+    "creator_id",
+    "created_by",
+    "member_id",
+    "customer_id",
+    "account_id",
+    "sender_id",
+    "recipient_id",
+    "person_id",
+];
+/// The longest text that placeholders get by default.
+const TEXT_CHARACTERS: usize = 24;
+/// Ids of placeholders begin far above those of people, and stay exact in a double.
+const WIDE_IDS: Generator = Generator::RandNum {
+    lb: 1 << 40,
+    ub: (1 << 53) - 1,
+};
+const NARROW_IDS: Generator = Generator::RandNum {
+    lb: 1_000_000_000,
+    ub: 2_147_483_647,
+};
+
+/// A proposal for a database, with the text of a specification that a developer goes on with.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Draft {
+    /// The specification in the native form, with comments.
+    pub text: String,
+    /// What was found out about tables.
+    pub schema: Schema,
+    /// How placeholders could be made.
+    pub pseudo: Pseudo,
+}
+
+/// Proposes a specification; `users` names the users table when it cannot be guessed.
+///
+/// # Errors
+/// [`Error::Spec`] when no users table can be told, [`Error::Database`].
+pub fn draft(database: &mut dyn Database, users: Option<&str>) -> Result<Draft, Error> {
+    let dialect = database.dialect();
+    let mut catalog = database.catalog().doing("reading the schema")?;
+    catalog.retain(|name, _| !name.starts_with("probity_"));
+    let table = match users {
+        Some(name) => name.to_owned(),
+        None => users_table(&catalog)?,
+    };
+    let Some(known) = catalog.get(&table) else {
+        return Err(
+            SpecError::new("the users table", format!("{table} is not in the database")).into(),
+        );
+    };
+    let [id] = known.primary_key.as_slice() else {
+        let what = format!("{table} has no primary key of one column");
+        return Err(SpecError::new("the users table", what).into());
+    };
+    let pseudo = Pseudo {
+        table: table.clone(),
+        id: id.clone(),
+        columns: placeholder(dialect, known, id),
+    };
+    let mut schema = Schema::default();
+    for (name, known) in catalog.iter().filter(|(name, _)| **name != table) {
+        let declared = declared_owners(known, &pseudo);
+        let by_name = guessed_owners(known, &catalog, &pseudo);
+        if declared.is_empty() && !by_name.is_empty() {
+            let notes = TableNotes {
+                owners: Some(by_name),
+                ..TableNotes::default()
+            };
+            schema.notes.insert(name.clone(), notes);
+        }
+    }
+    let text = text(&catalog, &schema, &pseudo)?;
+    Ok(Draft {
+        text,
+        schema,
+        pseudo,
+    })
+}
+
+/// The table that most others refer to, or whose name says it.
+fn users_table(catalog: &Catalog) -> Result<String, SpecError> {
+    let mut best: Vec<&str> = Vec::new();
+    let mut most: usize = 0;
+    for (name, table) in catalog {
+        if table.primary_key.len() != 1 {
+            continue;
+        }
+        let references = catalog
+            .values()
+            .flat_map(|other| &other.foreign_keys)
+            .filter(|key| key.to_table == *name && key.to_columns == table.primary_key);
+        let lower = name.to_ascii_lowercase();
+        let named = USERS_NAMES.iter().rev().position(|it| *it == lower);
+        let score = named.map_or(0, |at| at.saturating_add(1).saturating_mul(100));
+        let score = score.saturating_add(references.count());
+        if score > most {
+            (best, most) = (vec![name.as_str()], score);
+        } else if score == most && score > 0 {
+            best.push(name);
+        }
+    }
+    match best.as_slice() {
+        [one] => Ok((*one).to_owned()),
+        [] => Err(SpecError::new(
+            "the users table",
+            "cannot be guessed, name it",
+        )),
+        several => {
+            let what = format!("could be {}, name it", several.join(" or "));
+            Err(SpecError::new("the users table", what))
+        }
+    }
+}
+
+fn declared_owners(table: &CatalogTable, pseudo: &Pseudo) -> Vec<String> {
+    let keys = table.foreign_keys.iter();
+    let to_users = keys.filter(|key| {
+        key.to_table == pseudo.table && key.to_columns.as_slice() == [pseudo.id.clone()]
+    });
+    let mut owners: Vec<String> = Vec::new();
+    for column in to_users.flat_map(|key| &key.columns) {
+        if !owners.contains(column) {
+            owners.push(column.clone());
+        }
+    }
+    owners
+}
+
+/// Columns that hold a user's id by their name and type, without a declared foreign key.
+fn guessed_owners(table: &CatalogTable, catalog: &Catalog, pseudo: &Pseudo) -> Vec<String> {
+    let users = catalog.get(&pseudo.table);
+    let Some(id) = users.and_then(|users| users.column(&pseudo.id)) else {
+        return Vec::new();
+    };
+    let singular = pseudo.table.trim_end_matches('s').to_ascii_lowercase();
+    let own = format!("{singular}_id");
+    let is_owner = |column: &&Column| {
+        let name = column.name.to_ascii_lowercase();
+        let named = OWNER_NAMES.contains(&name.as_str())
+            || name == own
+            || name.ends_with(&format!("_{own}"))
+            || (name == pseudo.id.to_ascii_lowercase() && name != "id");
+        let declared = table
+            .foreign_keys
+            .iter()
+            .any(|key| key.columns.contains(&column.name));
+        named && !declared && column.is_integer() == id.is_integer()
+    };
+    let columns = table.columns.iter().filter(is_owner);
+    columns.map(|column| column.name.clone()).collect()
+}
+
+/// How each column of a placeholder is filled; what the database fills itself is left out.
+fn placeholder(dialect: Dialect, table: &CatalogTable, id: &str) -> Vec<(String, Generator)> {
+    let mut columns = Vec::new();
+    for column in &table.columns {
+        if column.name == id {
+            columns.push((column.name.clone(), id_of(dialect, column)));
+        } else if !column.nullable && !column.has_default {
+            columns.push((column.name.clone(), value_of(column)));
+        }
+    }
+    columns
+}
+
+fn id_of(dialect: Dialect, column: &Column) -> Generator {
+    if !column.is_integer() {
+        return value_of(column);
+    }
+    let declared = column.declared.to_ascii_uppercase();
+    let wide = dialect == Dialect::Sqlite || declared.contains("BIG") || declared.contains("INT8");
+    if wide { WIDE_IDS } else { NARROW_IDS }
+}
+
+fn value_of(column: &Column) -> Generator {
+    let name = column.name.to_ascii_lowercase();
+    let declared = column.declared.to_ascii_uppercase();
+    let is = |words: &[&str]| words.iter().any(|word| declared.contains(word));
+    if is(&["BOOL"]) {
+        Generator::Bool(false)
+    } else if column.is_integer() || is(&["NUM", "DEC", "REAL", "FLOAT", "DOUBLE"]) {
+        Generator::ConstNum(0)
+    } else if is(&["DATE", "TIME"]) {
+        Generator::Timestamp
+    } else if is(&["UUID"]) {
+        Generator::RandUuid
+    } else if is(&["JSON"]) {
+        Generator::ConstStr("{}".to_owned())
+    } else if name.contains("mail") {
+        Generator::RandEmail
+    } else if name.contains("phone") {
+        Generator::RandPhone
+    } else {
+        let most = characters(&declared).unwrap_or(TEXT_CHARACTERS);
+        Generator::RandStr {
+            len: most.min(TEXT_CHARACTERS),
+        }
+    }
+}
+
+/// The number in `VARCHAR(30)`.
+fn characters(declared: &str) -> Option<usize> {
+    let (_, rest) = declared.split_once('(')?;
+    rest.split([',', ')']).next()?.trim().parse().ok()
+}
+
+const HEAD: &str = "\
+# A first specification, proposed from the schema of the database. Read every line before it is used:
+# what is removed, what stays under a placeholder, and what is left alone, is yours to decide.
+#   probity disguise check --db URL --spec THIS_FILE
+#   probity disguise plan  --db URL --spec THIS_FILE --user ID
+
+";
+
+fn text(catalog: &Catalog, schema: &Schema, pseudo: &Pseudo) -> Result<String, Error> {
+    let mut out = String::from(HEAD);
+    put(&mut out, "[users]", "");
+    put(&mut out, &format!("table = {}", quoted(&pseudo.table)), "");
+    put(&mut out, &format!("id = {}", quoted(&pseudo.id)), "");
+    put(
+        &mut out,
+        "\n# How each column of a placeholder is made; the database fills in the others.",
+        "",
+    );
+    put(&mut out, "[users.placeholder]", "");
+    for (column, generator) in &pseudo.columns {
+        let generator = toml::Value::try_from(generator).map_err(|error| Error::Value {
+            what: error.to_string(),
+        })?;
+        put(&mut out, &format!("{} = {generator}", quoted(column)), "");
+    }
+    for (name, notes) in &schema.notes {
+        put(&mut out, &format!("\n[tables.{}]", quoted(name)), "");
+        let owners = list(notes.owners.as_deref().unwrap_or_default());
+        put(
+            &mut out,
+            &format!("owners = {owners}"),
+            "  # guessed from the name, no foreign key is declared",
+        );
+    }
+    for (name, table) in catalog {
+        if *name != pseudo.table {
+            transformation(&mut out, catalog, schema, pseudo, (name, table));
+        }
+    }
+    put(&mut out, "\n[[remove]]", "");
+    put(&mut out, &format!("table = {}", quoted(&pseudo.table)), "");
+    Ok(out)
+}
+
+fn transformation(
+    out: &mut String,
+    catalog: &Catalog,
+    schema: &Schema,
+    pseudo: &Pseudo,
+    (name, table): (&String, &CatalogTable),
+) {
+    let mut owners = declared_owners(table, pseudo);
+    if let Some(notes) = schema.notes.get(name) {
+        owners.extend(notes.owners.iter().flatten().cloned());
+    }
+    if owners.is_empty() {
+        put(
+            out,
+            &format!("\n# {name} has no owner column and is left alone."),
+            "",
+        );
+        return;
+    }
+    if table.primary_key.is_empty() {
+        put(
+            out,
+            &format!("\n# {name} has no primary key: name its identifying columns, like"),
+            "",
+        );
+        put(
+            out,
+            &format!("# tables.{}.identity = [\"...\"]", quoted(name)),
+            "",
+        );
+        put(out, "# and then what happens to its rows.", "");
+        return;
+    }
+    let referred = catalog.values().flat_map(|it| &it.foreign_keys);
+    let referred = referred.filter(|key| key.to_table == *name).count() > 0;
+    if owners.len() > 1 || referred {
+        let why = if referred {
+            "other tables refer to it"
+        } else {
+            "it has several owners"
+        };
+        put(
+            out,
+            "\n[[decorrelate]]",
+            &format!("  # {why}, so it stays, under placeholders"),
+        );
+        put(out, &format!("table = {}", quoted(name)), "");
+        put(out, &format!("owners = {}", list(&owners)), "");
+    } else {
+        put(out, "\n[[remove]]", "");
+        put(out, &format!("table = {}", quoted(name)), "");
+    }
+}
+
+fn put(out: &mut String, line: &str, comment: &str) {
+    // Writing to a String cannot fail.
+    writeln!(out, "{line}{comment}").unwrap_or_default();
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::from(text).to_string()
+}
+
+fn list(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
+    format!("[{}]", names.join(", "))
+}

@@ -1,0 +1,159 @@
+//! Applying a disguise, in one transaction.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Engine;
+use crate::apply::{self, Applied, ApplyRequest};
+use crate::audit::{counts, written};
+use crate::credential;
+use crate::crypto::random;
+use crate::database::Database;
+use crate::error::{Doing as _, Error};
+use crate::plan::{Aim, SCOPE, Step};
+use crate::principal::reach;
+use crate::store::{self, DisguiseId};
+use crate::table::insert_all;
+use crate::value::Value;
+
+impl<D: Database> Engine<D> {
+    /// Applies a disguise.
+    ///
+    /// # Errors
+    /// See [`Error`]; nothing has changed then.
+    pub fn apply(&mut self, request: &ApplyRequest<'_>) -> Result<Applied, Error> {
+        let outcome = self.transaction(|engine| engine.applied(request));
+        self.tell_refusal(
+            "disguise.apply",
+            request.user.as_ref(),
+            request.time,
+            &outcome,
+        )?;
+        outcome
+    }
+
+    fn applied(&mut self, request: &ApplyRequest<'_>) -> Result<Applied, Error> {
+        let salt = store::salt(&mut self.database)?;
+        let owners = self.owners(&salt, request)?;
+        let steps = self.steps(request, owners.as_deref())?;
+        let id = DisguiseId(u64::from_le_bytes(random()?));
+        let now = written(request.time);
+        let Some((_, catalog, live)) = &self.live else {
+            return Err(Error::NotInstalled);
+        };
+        let mut work = apply::Work {
+            database: &mut self.database,
+            live,
+            catalog,
+            salt: &salt,
+            now: &now,
+            user: request.user.as_ref(),
+            own: owners.iter().flatten().map(Value::principal).collect(),
+            bags: BTreeMap::new(),
+            known: BTreeMap::new(),
+            made: BTreeSet::new(),
+            applied: Applied {
+                id,
+                rows: BTreeMap::new(),
+                pseudoprincipals: 0,
+            },
+        };
+        if let Some(user) = &request.user {
+            let name = user.principal();
+            work.known = store::principals(work.database, std::slice::from_ref(&name))?;
+            if !work.known.contains_key(&name) {
+                return Err(Error::Unregistered {
+                    table: live.pseudo.table.clone(),
+                    rows: 1,
+                });
+            }
+        }
+        for (number, step) in steps.iter().enumerate() {
+            work.run(u32::try_from(number).unwrap_or(u32::MAX), step)?;
+        }
+        let applied = work.finish(request.time.nanoseconds())?;
+        let payload = counts(
+            &applied.rows,
+            &[("pseudoprincipals", applied.pseudoprincipals)],
+        );
+        self.done(
+            "disguise.apply",
+            id,
+            request.user.as_ref(),
+            request.time,
+            payload,
+        )?;
+        Ok(applied)
+    }
+
+    /// The user and, with a credential, every pseudoprincipal behind which the user stands.
+    fn owners(
+        &mut self,
+        salt: &[u8],
+        request: &ApplyRequest<'_>,
+    ) -> Result<Option<Vec<Value>>, Error> {
+        let Some(user) = &request.user else {
+            return match request.over {
+                None => Ok(None),
+                Some(_) => Err(Error::Value {
+                    what: "a credential needs a user".to_owned(),
+                }),
+            };
+        };
+        let mut owners = vec![user.clone()];
+        if let Some(over) = &request.over {
+            let key = credential::recover(&mut self.database, salt, user, over, self.cost)?;
+            let registered = store::principals(&mut self.database, &[user.principal()])?;
+            let public = key.public()?;
+            if registered.values().all(|(known, _)| *known != public) {
+                return Err(Error::WrongCredential);
+            }
+            owners.append(&mut reach(&mut self.database, salt, &key)?.present());
+        }
+        Ok(Some(owners))
+    }
+
+    fn steps(
+        &mut self,
+        request: &ApplyRequest<'_>,
+        owners: Option<&[Value]>,
+    ) -> Result<Vec<Step>, Error> {
+        self.refresh()?;
+        let dialect = self.database.dialect();
+        let (catalog, live) = self.described()?;
+        let aim = Aim {
+            dialect,
+            catalog,
+            live,
+            named: &request.parameters,
+            owners,
+        };
+        let many = aim.needs_scope_table();
+        let steps = aim.plan(request.spec)?;
+        if many {
+            self.scope(owners.unwrap_or_default())?;
+        }
+        Ok(steps)
+    }
+
+    fn scope(&mut self, owners: &[Value]) -> Result<(), Error> {
+        let pseudo = &self.pseudo;
+        let of = self
+            .described()?
+            .1
+            .table(&pseudo.table)
+            .and_then(|table| table.catalog.column(&pseudo.id))
+            .map(|column| column.declared.clone())
+            .unwrap_or_default();
+        let statements = [
+            format!("CREATE TEMPORARY TABLE IF NOT EXISTS {SCOPE} (id {of})"),
+            format!("DELETE FROM {SCOPE}"),
+        ];
+        for statement in statements {
+            self.database
+                .execute(&statement, &[])
+                .doing("listing the owners")?;
+        }
+        let rows: Vec<Vec<Value>> = owners.iter().map(|id| vec![id.clone()]).collect();
+        insert_all(&mut self.database, SCOPE, &["id"], &rows)
+    }
+}

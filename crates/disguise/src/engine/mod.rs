@@ -1,0 +1,214 @@
+//! The engine: one connection, one description of the application, and the operations on them.
+
+mod disguise;
+mod forget;
+mod keys;
+mod plan;
+mod reveal;
+
+use probity_format::{Outcome, Timestamp};
+
+pub use self::reveal::Listed;
+use crate::audit::{Event, Sink, tell};
+use crate::credential::KeyCost;
+use crate::database::{Catalog, Column, Database};
+use crate::error::{Doing as _, Error};
+use crate::schema::{Live, Pseudo, Schema};
+use crate::spec::{described, description};
+use crate::store::{self, DisguiseId};
+use crate::value::Value;
+
+/// Applies and reveals disguises over one connection.
+///
+/// Every operation is one serialisable transaction; on any error it is rolled back and nothing has changed.
+pub struct Engine<D: Database> {
+    database: D,
+    schema: Schema,
+    pseudo: Pseudo,
+    cost: KeyCost,
+    sink: Option<Box<dyn Sink>>,
+    live: Option<(i64, Catalog, Live)>,
+}
+
+impl<D: Database> Engine<D> {
+    /// An engine for the application that `schema` and `pseudo` describe.
+    pub const fn new(database: D, schema: Schema, pseudo: Pseudo) -> Self {
+        Self {
+            database,
+            schema,
+            pseudo,
+            cost: KeyCost::DEFAULT,
+            sink: None,
+            live: None,
+        }
+    }
+
+    /// Sets what a password costs; it must be the same for registering and for opening.
+    pub const fn set_key_cost(&mut self, cost: KeyCost) {
+        self.cost = cost;
+    }
+
+    /// Tells `sink` of every operation, before it is committed.
+    pub fn set_sink(&mut self, sink: Box<dyn Sink>) {
+        self.sink = Some(sink);
+    }
+
+    /// The connection, for the application's own statements.
+    pub const fn database(&mut self) -> &mut D {
+        &mut self.database
+    }
+
+    /// Creates the engine's own tables where they are missing and stores the description of the application, so
+    /// that a reveal needs no file; nothing of the application is changed.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] when the description does not fit the database, [`Error::Database`].
+    pub fn install(&mut self) -> Result<(), Error> {
+        self.transaction(|engine| {
+            engine.refresh()?;
+            store::install(&mut engine.database)?;
+            let text =
+                description(&engine.schema, &engine.pseudo).map_err(|error| Error::Value {
+                    what: error.to_string(),
+                })?;
+            store::put_description(&mut engine.database, &text)
+        })
+    }
+
+    /// An engine with the description that [`Engine::install`] stored.
+    ///
+    /// # Errors
+    /// [`Error::NotInstalled`] when there is none.
+    pub fn stored(mut database: D) -> Result<Self, Error> {
+        let text = store::description(&mut database)?;
+        let (schema, pseudo) = described(&text)?;
+        Ok(Self::new(database, schema, pseudo))
+    }
+
+    /// The id of a user as the users table holds it, from how a person writes it.
+    ///
+    /// # Errors
+    /// [`Error::Database`], [`Error::Spec`], [`Error::Value`] when the users table has numbers and this is none.
+    pub fn user(&mut self, text: &str) -> Result<Value, Error> {
+        self.refresh()?;
+        let (_, live) = self.described()?;
+        let users = live.table(&live.pseudo.table);
+        let column = users.and_then(|table| table.catalog.column(&live.pseudo.id));
+        if !column.is_some_and(Column::is_integer) {
+            return Ok(Value::from(text));
+        }
+        let signed = text.parse().map(Value::Int);
+        signed.or_else(|_| text.parse().map(Value::UInt)).map_err(
+            |_form: std::num::ParseIntError| Error::Value {
+                what: "the id of a user is a number here".to_owned(),
+            },
+        )
+    }
+
+    pub(super) fn refresh(&mut self) -> Result<(), Error> {
+        let version = self
+            .database
+            .catalog_version()
+            .doing("reading the schema")?;
+        if self
+            .live
+            .as_ref()
+            .is_none_or(|(known, _, _)| *known != version)
+        {
+            let catalog = self.database.catalog().doing("reading the schema")?;
+            let own = |name: &String| !name.starts_with("probity_");
+            let catalog: Catalog = catalog.into_iter().filter(|(name, _)| own(name)).collect();
+            let live = Live::new(catalog.clone(), &self.schema, &self.pseudo)?;
+            self.live = Some((version, catalog, live));
+        }
+        Ok(())
+    }
+
+    pub(super) fn described(&self) -> Result<(&Catalog, &Live), Error> {
+        self.live
+            .as_ref()
+            .map(|(_, catalog, live)| (catalog, live))
+            .ok_or(Error::NotInstalled)
+    }
+
+    pub(super) fn done(
+        &mut self,
+        action: &'static str,
+        id: DisguiseId,
+        user: Option<&Value>,
+        time: Timestamp,
+        payload: String,
+    ) -> Result<(), Error> {
+        self.tell_done(action, id.to_string(), user, time, payload)
+    }
+
+    pub(super) fn tell_done(
+        &mut self,
+        action: &'static str,
+        key: String,
+        user: Option<&Value>,
+        time: Timestamp,
+        payload: String,
+    ) -> Result<(), Error> {
+        let Some(sink) = &mut self.sink else {
+            return Ok(());
+        };
+        let salt = store::salt(&mut self.database)?;
+        let event = Event {
+            action,
+            key,
+            user,
+            outcome: Outcome::Ok,
+            payload,
+        };
+        tell(sink.as_mut(), &salt, time, &event)
+    }
+
+    /// A refusal is an entry too; it is told after the rollback, for nothing else of the operation is left.
+    pub(super) fn tell_refusal<T>(
+        &mut self,
+        action: &'static str,
+        user: Option<&Value>,
+        time: Timestamp,
+        outcome: &Result<T, Error>,
+    ) -> Result<(), Error> {
+        let (Some(sink), Err(error)) = (&mut self.sink, outcome) else {
+            return Ok(());
+        };
+        let Ok(salt) = store::salt(&mut self.database) else {
+            return Ok(());
+        };
+        let denied = matches!(error, Error::WrongCredential | Error::NoSuchDisguise);
+        let outcome = if denied {
+            Outcome::Denied
+        } else {
+            Outcome::Failed
+        };
+        let event = Event {
+            action,
+            key: String::new(),
+            user,
+            outcome,
+            payload: String::new(),
+        };
+        tell(sink.as_mut(), &salt, time, &event)
+    }
+
+    pub(super) fn transaction<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.database.begin().doing("beginning")?;
+        match work(self) {
+            Ok(done) => {
+                self.database.commit().doing("committing")?;
+                Ok(done)
+            }
+            Err(error) => {
+                // The first error is the one to report; a connection that cannot roll back is lost anyway.
+                self.database.rollback().unwrap_or_default();
+                Err(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Looking before anything is changed: checks and plans.
+
+use std::collections::BTreeMap;
+
+use super::Engine;
+use crate::database::Database;
+use crate::error::{Doing as _, Error};
+use crate::plan::{Aim, PlannedStep, Step};
+use crate::spec::{Kind, Spec};
+use crate::table::{list, select};
+use crate::value::Value;
+
+impl<D: Database> Engine<D> {
+    /// Checks `spec` against the live schema without changing anything.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] with the place of the first fault.
+    pub fn check(&mut self, spec: &Spec, named: &BTreeMap<String, Value>) -> Result<(), Error> {
+        self.refresh()?;
+        let dialect = self.database.dialect();
+        let (catalog, live) = self.described()?;
+        Aim {
+            dialect,
+            catalog,
+            live,
+            named,
+            owners: None,
+        }
+        .plan(spec)?;
+        Ok(())
+    }
+
+    /// Shows the steps that `spec` would take, with the rows each would touch now; changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Spec`], [`Error::Database`].
+    pub fn plan(
+        &mut self,
+        spec: &Spec,
+        user: Option<&Value>,
+        named: &BTreeMap<String, Value>,
+    ) -> Result<Vec<PlannedStep>, Error> {
+        self.refresh()?;
+        let dialect = self.database.dialect();
+        let (catalog, live) = self.described()?;
+        let owners = user.map(std::slice::from_ref);
+        let steps = Aim {
+            dialect,
+            catalog,
+            live,
+            named,
+            owners,
+        }
+        .plan(spec)?;
+        let mut planned = Vec::with_capacity(steps.len());
+        for step in steps {
+            let table = dialect.quote(&step.table);
+            let statement = format!("SELECT COUNT(*) FROM {table} WHERE {}", step.chosen.sql);
+            let parameters = &step.chosen.parameters;
+            planned.push(PlannedStep {
+                rows: self.counted(&statement, parameters)?,
+                placeholders: self.placeholders(&step, user)?,
+                access: self
+                    .database
+                    .explain(&statement, parameters)
+                    .doing("asking how rows are found")?,
+                action: step.action(),
+                table: step.table,
+                statement,
+            });
+        }
+        Ok(planned)
+    }
+
+    /// How many placeholders a decorrelation would make: one for each row, or group, and owner column.
+    fn placeholders(&mut self, step: &Step, user: Option<&Value>) -> Result<u64, Error> {
+        let Kind::Decorrelate { group_by, owners } = &step.kind else {
+            return Ok(0);
+        };
+        let dialect = self.database.dialect();
+        let table = dialect.quote(&step.table);
+        let mut all: u64 = 0;
+        for owner in owners {
+            let column = dialect.quote(owner);
+            let mut parameters = step.chosen.parameters.clone();
+            let mut chosen = format!("({}) AND {column} IS NOT NULL", step.chosen.sql);
+            if let Some(user) = user {
+                chosen = format!("{chosen} AND {column} = ?");
+                parameters.push(user.clone());
+            }
+            let rows = if group_by.is_empty() {
+                format!("SELECT {column} FROM {table} WHERE {chosen}")
+            } else {
+                let groups = list(dialect, group_by);
+                format!("SELECT DISTINCT {column}, {groups} FROM {table} WHERE {chosen}")
+            };
+            let count =
+                self.counted(&format!("SELECT COUNT(*) FROM ({rows}) AS q"), &parameters)?;
+            all = all.saturating_add(count);
+        }
+        Ok(all)
+    }
+
+    fn counted(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, Error> {
+        let counted = self
+            .database
+            .query(sql, parameters)
+            .doing("counting rows")?;
+        Ok(match counted.first().and_then(|row| row.first()) {
+            Some(Value::Int(rows)) => rows.unsigned_abs(),
+            _ => 0,
+        })
+    }
+
+    /// The rows of `table` as they are now, by all columns.
+    ///
+    /// # Errors
+    /// [`Error::Database`], [`Error::Spec`].
+    pub fn rows(&mut self, table: &str) -> Result<Vec<Vec<Value>>, Error> {
+        self.refresh()?;
+        let columns: Vec<String> = match self.described()?.1.table(table) {
+            Some(table) => table
+                .catalog
+                .columns
+                .iter()
+                .map(|it| it.name.clone())
+                .collect(),
+            None => {
+                return Err(Error::Value {
+                    what: format!("there is no table {table}"),
+                });
+            }
+        };
+        let all = crate::predicate::Fragment {
+            sql: "1=1".to_owned(),
+            parameters: Vec::new(),
+        };
+        select(&mut self.database, table, &columns, &all)
+    }
+}

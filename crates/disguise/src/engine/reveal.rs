@@ -1,0 +1,132 @@
+//! What the holder of a credential may do: reveal, act as placeholders, see what is hidden.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use probity_format::Timestamp;
+
+use super::Engine;
+use crate::audit::counts;
+use crate::credential::{self, Credential};
+use crate::crypto::SecretKey;
+use crate::database::Database;
+use crate::error::Error;
+use crate::principal::{Reach, reach};
+use crate::reveal::{self, RevealRequest, Revealed};
+use crate::store::{self, DisguiseId};
+use crate::value::Value;
+
+/// A disguise that hides something of a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Listed {
+    /// Its handle.
+    pub id: DisguiseId,
+    /// When it was applied, as its caller said.
+    pub time: Option<Timestamp>,
+    /// A reveal was asked for and left something disguised.
+    pub pending: bool,
+}
+
+impl<D: Database> Engine<D> {
+    /// Reveals a disguise as far as that is safe; what stays disguised can be tried again.
+    ///
+    /// # Errors
+    /// [`Error::WrongCredential`], [`Error::NoSuchDisguise`], [`Error::Database`]; nothing has changed then.
+    pub fn reveal(&mut self, request: &RevealRequest<'_>) -> Result<Revealed, Error> {
+        let outcome = self.transaction(|engine| engine.revealed(request));
+        self.tell_refusal(
+            "disguise.reveal",
+            Some(&request.user),
+            request.time,
+            &outcome,
+        )?;
+        outcome
+    }
+
+    /// The pseudoprincipals that the holder of `credential` may act as, along chains of any length.
+    ///
+    /// # Errors
+    /// [`Error::WrongCredential`], [`Error::Database`].
+    pub fn speaks_for(
+        &mut self,
+        user: &Value,
+        credential: &Credential<'_>,
+    ) -> Result<Vec<Value>, Error> {
+        self.transaction(|engine| Ok(engine.reached(user, credential)?.2.present()))
+    }
+
+    /// The salt, the key that `credential` stands for, and everything that it opens.
+    pub(super) fn reached(
+        &mut self,
+        user: &Value,
+        credential: &Credential<'_>,
+    ) -> Result<(Vec<u8>, SecretKey, Reach), Error> {
+        let database = &mut self.database;
+        let salt = store::salt(database)?;
+        let key = credential::recover(database, &salt, user, credential, self.cost)?;
+        let reach = reach(database, &salt, &key)?;
+        Ok((salt, key, reach))
+    }
+
+    /// The disguises that hide something of the holder of `credential`, the oldest first.
+    ///
+    /// # Errors
+    /// [`Error::WrongCredential`], [`Error::Database`].
+    pub fn list(
+        &mut self,
+        user: &Value,
+        credential: &Credential<'_>,
+    ) -> Result<Vec<Listed>, Error> {
+        self.transaction(|engine| {
+            let (_, _, reach) = engine.reached(user, credential)?;
+            let mut listed: BTreeMap<(i64, u64), bool> = BTreeMap::new();
+            for locator in reach.bags.iter().map(|it| &it.found.locator) {
+                if locator.changes {
+                    let name = (locator.origin.time, locator.origin.disguise);
+                    *listed.entry(name).or_default() |= locator.pending;
+                }
+            }
+            let listed = listed.into_iter();
+            Ok(listed
+                .map(|((time, id), pending)| Listed {
+                    id: DisguiseId(id),
+                    time: Timestamp::from_nanoseconds(time).ok(),
+                    pending,
+                })
+                .collect())
+        })
+    }
+
+    fn revealed(&mut self, request: &RevealRequest<'_>) -> Result<Revealed, Error> {
+        self.refresh()?;
+        let (salt, _, reach) = self.reached(&request.user, &request.credential)?;
+        let Some((_, _, live)) = &self.live else {
+            return Err(Error::NotInstalled);
+        };
+        let mut work = reveal::Work {
+            database: &mut self.database,
+            live,
+            salt: &salt,
+            reach: &reach,
+            references: request.references,
+            rows: request.rows,
+            revealed: Revealed::default(),
+            needed: BTreeSet::new(),
+            settle: false,
+            cleared: BTreeSet::new(),
+            returned: BTreeSet::new(),
+        };
+        work.run(request.id)?;
+        let revealed = work.revealed;
+        let kept = u64::try_from(revealed.kept.len()).unwrap_or(u64::MAX);
+        let payload = counts(&revealed.restored, &[("kept", kept)]);
+        self.done(
+            "disguise.reveal",
+            request.id,
+            Some(&request.user),
+            request.time,
+            payload,
+        )?;
+        Ok(revealed)
+    }
+}

@@ -1,0 +1,173 @@
+//! Values overwritten several times: whoever takes one layer away must not uncover what a newer layer hides.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Due, Open, Sections, Work, row_name};
+use crate::apply::encoded;
+use crate::error::Error;
+use crate::record::{Change, Modified, Section};
+use crate::value::Value;
+
+/// Where the record of one layer of a cell is.
+#[derive(Clone, Copy)]
+enum Place {
+    /// Section and row among those being undone.
+    Due(usize, usize),
+    /// Open bag, section and row.
+    Held(usize, usize, usize),
+}
+
+/// Layers of one cell by age: time and number of the disguise, and step.
+type Layers = BTreeMap<(i64, u64, u32), Place>;
+
+impl<'a> Work<'a> {
+    /// Opens the other bags with values when values are about to be undone.
+    pub(super) fn open_values(&mut self, opened: &mut Vec<Open<'a>>) -> Result<(), Error> {
+        let values = |it: &Open<'_>| it.bag.sections.iter().any(|it| it.values().is_some());
+        if !opened.iter().any(values) {
+            return Ok(());
+        }
+        for reached in self.reach.bags.iter().filter(|it| it.found.locator.values) {
+            let row = &reached.found.row;
+            if !opened.iter().any(|it| it.reached.found.row == *row) {
+                let bag = reached.read(self.database)?;
+                opened.push(Open::new(reached, bag, Due::Nothing));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives what a layer hid to the next newer one, so that the value shows once all newer layers are gone. Gives
+    /// records that the application cut off from the newer layer by a value of its own.
+    pub(super) fn merge_values(opened: &mut [Open<'_>], due: &mut Sections) -> Sections {
+        let mut covered = Sections::new();
+        let mut done: Vec<(usize, usize)> = Vec::new();
+        for layers in layers_of(opened, due).into_values() {
+            let mut layers = layers.into_iter().peekable();
+            while let Some(((time, _, _), place)) = layers.next() {
+                let (Place::Due(section, row), Some(((later, _, _), newer))) =
+                    (place, layers.peek())
+                else {
+                    continue;
+                };
+                let Some(record) = modified(due, section, row).cloned() else {
+                    continue;
+                };
+                let next = match *newer {
+                    Place::Due(section, row) => modified(due, section, row),
+                    Place::Held(open, section, row) => opened.get_mut(open).and_then(|it| {
+                        it.changed = true;
+                        value(it.bag.sections.get_mut(section)?, row)
+                    }),
+                };
+                match next {
+                    Some(next) if next.before.same(&record.after) => next.before = record.before,
+                    // Of the same moment, so that the order is not known: the values decide.
+                    _ if time == *later => continue,
+                    _ => covered.extend(alone(due, section, record)),
+                }
+                done.push((section, row));
+            }
+        }
+        drop_rows(due, &done);
+        covered
+    }
+
+    /// The rows that `sections` are about.
+    pub(super) fn names(&self, sections: &Sections) -> Vec<Vec<u8>> {
+        let mut names = Vec::new();
+        for (_, section) in sections {
+            if let (Some(table), Some((_, rows))) =
+                (self.live.table(&section.table), section.values())
+            {
+                names.extend(rows.iter().map(|row| row_name(table, &row.identity)));
+            }
+        }
+        names
+    }
+}
+
+/// The layers of every cell that is about to be undone.
+fn layers_of(opened: &[Open<'_>], due: &Sections) -> BTreeMap<Vec<u8>, Layers> {
+    let origin = |open: usize| opened.get(open).map(|it| it.reached.found.locator.origin);
+    let mut cells: BTreeMap<Vec<u8>, Layers> = BTreeMap::new();
+    for (index, (open, section)) in due.iter().enumerate() {
+        let (Some((column, rows)), Some(origin)) = (section.values(), origin(*open)) else {
+            continue;
+        };
+        for (at, row) in rows.iter().enumerate() {
+            let age = (origin.time, origin.disguise, section.step);
+            let cell = cells.entry(cell(section, column, row)).or_default();
+            cell.insert(age, Place::Due(index, at));
+        }
+    }
+    if cells.is_empty() {
+        return cells;
+    }
+    for (open, it) in opened.iter().enumerate() {
+        let origin = it.reached.found.locator.origin;
+        for (index, section) in it.bag.sections.iter().enumerate() {
+            let Some((column, rows)) = section.values() else {
+                continue;
+            };
+            for (at, row) in rows.iter().enumerate() {
+                if let Some(cell) = cells.get_mut(&cell(section, column, row)) {
+                    let age = (origin.time, origin.disguise, section.step);
+                    cell.insert(age, Place::Held(open, index, at));
+                }
+            }
+        }
+    }
+    cells
+}
+
+fn cell(section: &Section, column: &str, row: &Modified) -> Vec<u8> {
+    let mut name = encoded(&[Value::from(section.table.as_str()), Value::from(column)]);
+    name.append(&mut encoded(&row.identity));
+    name
+}
+
+fn value(section: &mut Section, row: usize) -> Option<&mut Modified> {
+    match &mut section.change {
+        Change::Modified { rows, .. } => rows.get_mut(row),
+        _ => None,
+    }
+}
+
+fn modified(due: &mut Sections, section: usize, row: usize) -> Option<&mut Modified> {
+    value(&mut due.get_mut(section)?.1, row)
+}
+
+/// A section with one record of another.
+fn alone(due: &Sections, section: usize, record: Modified) -> Option<(usize, Section)> {
+    let (open, section) = due.get(section)?;
+    let Change::Modified {
+        identity, column, ..
+    } = &section.change
+    else {
+        return None;
+    };
+    let change = Change::Modified {
+        identity: identity.clone(),
+        column: column.clone(),
+        rows: vec![record],
+    };
+    let alone = Section {
+        step: section.step,
+        table: section.table.clone(),
+        change,
+    };
+    Some((*open, alone))
+}
+
+/// Takes the rows at the places `done` away, and sections that are left empty.
+fn drop_rows(due: &mut Sections, done: &[(usize, usize)]) {
+    let gone: BTreeSet<(usize, usize)> = done.iter().copied().collect();
+    for (index, (_, section)) in due.iter_mut().enumerate() {
+        if let Change::Modified { rows, .. } = &mut section.change {
+            let mut place = 0..rows.len();
+            rows.retain(|_| place.next().is_none_or(|row| !gone.contains(&(index, row))));
+        }
+    }
+    due.retain(|(_, section)| section.change.rows() > 0);
+}

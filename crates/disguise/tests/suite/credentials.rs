@@ -1,0 +1,157 @@
+//! Passwords, tokens and keys: changed, and destroyed.
+
+use probity_disguise::{
+    Credential, DisguiseId, Error, KeyCost, RecoveryToken, References, RevealRequest, Revealed,
+    Rows, SecretKey, Value,
+};
+
+use super::forum::*;
+
+fn reveal_with(
+    forum: &mut Forum,
+    user: i64,
+    credential: Credential<'_>,
+    id: DisguiseId,
+) -> Result<Revealed, Error> {
+    forum.engine.reveal(&RevealRequest {
+        user: Value::Int(user),
+        credential,
+        id,
+        references: References::Recorrelate,
+        rows: Rows::PerColumn,
+        time: time(),
+    })
+}
+
+fn refused(outcome: &Result<Revealed, Error>) {
+    assert!(matches!(
+        outcome,
+        Err(Error::WrongCredential | Error::NoSuchDisguise)
+    ));
+}
+
+pub(crate) fn a_new_password_replaces_the_old_ones_and_reveals_what_they_did() {
+    let mut forum = forum();
+    let applied = forum.apply(GDPR, Some(1), false).unwrap();
+    let user = Value::Int(1);
+    let old = Credential::Password("secret words");
+    let wrong = Credential::Password("secret word");
+    let outcome = forum.engine.change_password(&user, &wrong, "other words");
+    assert!(matches!(outcome, Err(Error::WrongCredential)));
+    // Also while the account is away.
+    let changed = forum
+        .engine
+        .change_password(&user, &old, "other words")
+        .unwrap();
+    assert_eq!(changed.key.expose(), forum.keys[&1].expose());
+    refused(&reveal_with(
+        &mut forum,
+        1,
+        Credential::Password("secret words"),
+        applied.id,
+    ));
+    let token = RecoveryToken::parse(&changed.token.unwrap().expose()).unwrap();
+    assert!(
+        reveal_with(&mut forum, 1, Credential::Token(&token), applied.id)
+            .unwrap()
+            .is_complete()
+    );
+    forum.assert_as_before();
+    let again = forum.apply(GDPR, Some(1), false).unwrap();
+    let new = Credential::Password("other words");
+    assert!(
+        reveal_with(&mut forum, 1, new, again.id)
+            .unwrap()
+            .is_complete()
+    );
+    forum.assert_as_before();
+}
+
+pub(crate) fn a_new_key_opens_everything_and_the_old_one_nothing() {
+    let mut forum = forum();
+    forum.engine.set_key_cost(KeyCost::DANGER_LEAST);
+    let anon = forum.apply(ANON, None, false).unwrap();
+    let grouped = forum.apply(GROUPED, None, false).unwrap();
+    let gdpr = forum.apply(GDPR_REMOVE, Some(1), true).unwrap();
+    let old = SecretKey::from_bytes(*forum.keys[&1].expose());
+    let changed = forum
+        .engine
+        .change_key(&Value::Int(1), &Credential::Key(&old), Some("new words"))
+        .unwrap();
+    for id in [anon.id, grouped.id, gdpr.id] {
+        refused(&reveal_with(&mut forum, 1, Credential::Key(&old), id));
+        refused(&reveal_with(
+            &mut forum,
+            1,
+            Credential::Password("secret words"),
+            id,
+        ));
+    }
+    // What is hidden from a placeholder later is for the new key too.
+    let later = forum.apply(ANON, None, false).unwrap();
+    for id in [later.id, gdpr.id, anon.id, grouped.id] {
+        let new = Credential::Password("new words");
+        let revealed = reveal_with(&mut forum, 1, new, id);
+        assert!(matches!(revealed, Ok(_) | Err(Error::NoSuchDisguise)));
+    }
+    let listed = forum
+        .engine
+        .list(&Value::Int(1), &Credential::Key(&changed.key))
+        .unwrap();
+    assert!(listed.is_empty(), "{listed:?}");
+    for user in 2..=USERS {
+        for id in [later.id, anon.id, grouped.id] {
+            forum.reveal(user, id);
+        }
+    }
+    assert_eq!(forum.everything(), forum.before.clone());
+}
+
+pub(crate) fn nobody_changes_the_key_of_another() {
+    let mut forum = forum();
+    let applied = forum.apply(GDPR, Some(1), false).unwrap();
+    let other = SecretKey::from_bytes(*forum.keys[&2].expose());
+    for user in [1, 3] {
+        let (user, other) = (Value::Int(user), Credential::Key(&other));
+        let outcome = forum.engine.change_key(&user, &other, None);
+        assert!(matches!(outcome, Err(Error::WrongCredential)));
+        let outcome = forum.engine.change_password(&user, &other, "mine now");
+        assert!(matches!(outcome, Err(Error::WrongCredential)));
+    }
+    assert!(forum.reveal(1, applied.id).is_complete());
+    forum.assert_as_before();
+}
+
+pub(crate) fn whoever_forgets_everything_can_open_nothing_ever_again() {
+    let mut forum = forum();
+    let anon = forum.apply(ANON, None, false).unwrap();
+    let gdpr = forum.apply(GDPR_REMOVE, Some(1), true).unwrap();
+    let hidden = forum.everything();
+    let password = || Credential::Password("secret words");
+    let user = Value::Int(1);
+    forum
+        .engine
+        .forget_everything(&user, &password(), time())
+        .unwrap();
+    assert_eq!(forum.everything(), hidden);
+    for id in [anon.id, gdpr.id] {
+        refused(&reveal_with(&mut forum, 1, password(), id));
+        let key = SecretKey::from_bytes(*forum.keys[&1].expose());
+        refused(&reveal_with(&mut forum, 1, Credential::Key(&key), id));
+    }
+    assert_eq!(
+        forum.numbers("SELECT COUNT(*) FROM probity_credentials"),
+        [2 * (USERS - 1)]
+    );
+    let outcome = forum.engine.forget_everything(&user, &password(), time());
+    assert!(matches!(outcome, Err(Error::WrongCredential)));
+    // Nobody else lost anything.
+    for other in 2..=USERS {
+        assert!(
+            forum
+                .reveal(other, anon.id)
+                .restored
+                .contains_key("stories")
+        );
+    }
+}

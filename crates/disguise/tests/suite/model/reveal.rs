@@ -1,0 +1,374 @@
+//! What the model does on a reveal: one record at a time, again and again while that helps.
+
+use std::collections::BTreeSet;
+
+use probity_disguise::{DisguiseId, References};
+
+use super::{Cell, Fate, Model, Row, Table, Undo};
+
+impl Model {
+    /// Reveals; gives the table and id of every row that stays disguised.
+    pub(crate) fn reveal(
+        &mut self,
+        person: i64,
+        id: DisguiseId,
+        policy: References,
+    ) -> BTreeSet<(&'static str, Cell)> {
+        let due: Vec<DisguiseId> = self
+            .holdings
+            .iter()
+            .filter(|((of, at), it)| *of == person && (*at == id || it.pending) && it.counts())
+            .map(|((_, at), _)| *at)
+            .collect();
+        let mut undo: Vec<(DisguiseId, Undo)> = Vec::new();
+        for at in &due {
+            let holding = self.holdings.get_mut(&(person, *at)).unwrap();
+            undo.extend(holding.undo.drain(..).rev().map(|it| (*at, it)));
+        }
+        let covered = self.merge(person, &mut undo);
+        let mut settle = due.len() == 1;
+        let mut hidden;
+        loop {
+            let mut left = Vec::new();
+            let before = (undo.len(), self.hidden.len());
+            hidden = self.put_hidden_back(person, &due);
+            for (at, it) in undo {
+                match self.undo(person, &it, settle) {
+                    Fate::Done => {}
+                    Fate::Settled if settle => {}
+                    Fate::Kept | Fate::Settled => left.push((at, it)),
+                }
+            }
+            undo = left;
+            let helped = (undo.len(), self.hidden.len()) != before;
+            if (undo.is_empty() && hidden.is_empty()) || (!helped && settle) {
+                break;
+            }
+            settle |= !helped;
+        }
+        let mut needed = BTreeSet::new();
+        let mut kept = BTreeSet::new();
+        undo.extend(covered);
+        for (table, id) in hidden {
+            kept.insert((table.name(), Cell::Int(id)));
+            let row = &self.hidden[&(table, id)];
+            let owners = table.owners().iter().map(|column| &row[*column]);
+            needed.extend(owners.filter_map(|it| match it {
+                Cell::Drawn(symbol) => Some(*symbol),
+                _ => None,
+            }));
+        }
+        for (at, it) in undo.into_iter().rev() {
+            kept.insert(it.row());
+            needed.extend(self.needs(&it));
+            let holding = self.holdings.get_mut(&(person, at)).unwrap();
+            holding.undo.push(it);
+        }
+        for at in &due {
+            self.register(person, *at);
+        }
+        for at in due {
+            self.clear(person, at, policy, &needed);
+        }
+        self.holdings.retain(|_, it| it.counts());
+        kept
+    }
+
+    /// What a value hid goes to the next newer record of the same cell, if the application did not come between;
+    /// otherwise the record must stay.
+    fn merge(&mut self, person: i64, due: &mut Vec<(DisguiseId, Undo)>) -> Vec<(DisguiseId, Undo)> {
+        let mut covered = Vec::new();
+        due.sort_by_key(|(_, it)| it.age());
+        let mut place = 0;
+        while place < due.len() {
+            let (at, older) = due[place].clone();
+            let held = self
+                .holdings
+                .iter_mut()
+                .filter(|((of, _), _)| *of == person)
+                .flat_map(|(_, it)| &mut it.undo);
+            let (_, after) = due.split_at_mut(place + 1);
+            let newer = after
+                .iter_mut()
+                .map(|(_, it)| it)
+                .chain(held)
+                .filter(|it| it.cell() == older.cell() && it.age() > older.age())
+                .min_by_key(|it| it.age());
+            let (Some(Undo::Value(_, _, _, newer, ..)), Undo::Value(_, _, _, before, hidden, _)) =
+                (newer, &older)
+            else {
+                place += 1;
+                continue;
+            };
+            if newer == hidden {
+                newer.clone_from(before);
+            } else {
+                covered.push((at, older.clone()));
+            }
+            due.remove(place);
+        }
+        due.reverse();
+        covered
+    }
+
+    fn undo(&mut self, person: i64, undo: &Undo, settle: bool) -> Fate {
+        let done = match undo {
+            Undo::Account(id, row) => self.put_account_back(id, row),
+            Undo::Row(table, id, row) => self.put_back(person, (*table, *id), row),
+            Undo::Value(table, id, column, before, after, _) => {
+                match self
+                    .rows
+                    .get_mut(&(*table, *id))
+                    .map(|row| &mut row[*column])
+                {
+                    Some(now) if now == after => {
+                        *now = before.clone();
+                        true
+                    }
+                    Some(now) => now == before,
+                    None => false,
+                }
+            }
+            Undo::Owner(table, id, column, before, after) => {
+                return self.undo_owner(person, (*table, *id, *column), (before, after), settle);
+            }
+        };
+        if done { Fate::Done } else { Fate::Kept }
+    }
+
+    fn undo_owner(
+        &mut self,
+        person: i64,
+        (table, id, column): (Table, i64, usize),
+        (before, after): (&Cell, &Cell),
+        settle: bool,
+    ) -> Fate {
+        let Cell::Drawn(symbol) = after else {
+            panic!("{after:?} is no placeholder");
+        };
+        let left = self.placeholders[symbol].left;
+        let Some(now) = self.rows.get(&(table, id)).map(|row| row[column].clone()) else {
+            return Fate::Kept;
+        };
+        let Some(target) = self.nearest(person, before) else {
+            return Fate::Kept;
+        };
+        if now == *after {
+            self.rows.get_mut(&(table, id)).unwrap()[column] = target;
+            return Fate::Done;
+        }
+        if now == target || self.behind(person, before).contains(&now) {
+            return Fate::Done;
+        }
+        if self.behind(person, &now).contains(after) {
+            if left && settle {
+                self.returned(person, *symbol);
+            }
+            return Fate::Settled;
+        }
+        Fate::Kept
+    }
+
+    /// Puts back shared rows of which one of these disguises took `person` away; gives those that stay hidden.
+    fn put_hidden_back(&mut self, person: i64, due: &[DisguiseId]) -> Vec<(Table, i64)> {
+        let left: BTreeSet<Cell> = due
+            .iter()
+            .flat_map(|at| self.holdings[&(person, *at)].placeholders.clone())
+            .filter(|symbol| self.placeholders[symbol].left)
+            .map(Cell::Drawn)
+            .collect();
+        let mut still = Vec::new();
+        for ((table, id), row) in self.hidden.clone() {
+            let mut owners = table.owners().iter().map(|column| &row[*column]);
+            // Who left the row once more since must take that back first.
+            let mine = owners.any(|it| self.left(person, it).is_some_and(|it| left.contains(&it)));
+            if !mine {
+                continue;
+            }
+            // A row made anew by the application voids what was hidden.
+            if self.rows.contains_key(&(table, id)) || self.put_back(person, (table, id), &row) {
+                self.hidden.remove(&(table, id));
+            } else {
+                still.push((table, id));
+            }
+        }
+        still
+    }
+
+    /// The nearest placeholder, from `owner` on, that was made for leaving a shared row.
+    fn left(&self, person: i64, owner: &Cell) -> Option<Cell> {
+        std::iter::once(owner.clone())
+            .chain(self.behind(person, owner))
+            .find(|it| {
+                let placeholder = match it {
+                    Cell::Drawn(symbol) => self.placeholders.get(symbol),
+                    _ => None,
+                };
+                placeholder.is_some_and(|it| it.person == person && it.left)
+            })
+    }
+
+    /// Placeholders made of one who had left count as somebody again.
+    fn returned(&mut self, person: i64, symbol: usize) {
+        let back: Vec<usize> = self
+            .placeholders
+            .iter()
+            .filter(|(_, it)| it.person == person && !it.left)
+            .filter(|(at, _)| self.left(person, &Cell::Drawn(**at)) == Some(Cell::Drawn(symbol)))
+            .map(|(at, _)| *at)
+            .collect();
+        for at in back {
+            self.placeholders.get_mut(&at).unwrap().departed = false;
+        }
+    }
+
+    fn put_account_back(&mut self, id: &Cell, row: &Row) -> bool {
+        match id {
+            Cell::Int(id) => {
+                let taken = self.people.values().any(|other| other[0] == row[0]);
+                if taken || self.people.contains_key(id) {
+                    return false;
+                }
+                self.people.insert(*id, row.clone());
+            }
+            Cell::Drawn(symbol) => {
+                let it = self.placeholders.get_mut(symbol).unwrap();
+                it.present = !it.gone;
+            }
+            other => panic!("{other:?} is no user"),
+        }
+        true
+    }
+
+    fn put_back(&mut self, person: i64, (table, id): (Table, i64), row: &Row) -> bool {
+        if self.rows.contains_key(&(table, id)) {
+            return false;
+        }
+        let mut row = row.clone();
+        for column in table.owners() {
+            if row[*column] != Cell::Null {
+                match self.nearest(person, &row[*column]) {
+                    Some(owner) => row[*column] = owner,
+                    None => return false,
+                }
+            }
+        }
+        if table == Table::Moderations
+            && let Cell::Int(story) = row[1]
+            && !self.rows.contains_key(&(Table::Stories, story))
+        {
+            return false;
+        }
+        self.rows.insert((table, id), row);
+        true
+    }
+
+    /// The principals behind `owner` as far as `person` speaks for it, nearest first.
+    fn behind(&self, person: i64, owner: &Cell) -> Vec<Cell> {
+        let mut chain = Vec::new();
+        let mut at = owner.clone();
+        while let Cell::Drawn(symbol) = at {
+            let Some(it) = self.placeholders.get(&symbol) else {
+                break;
+            };
+            if it.person != person {
+                break;
+            }
+            at = it.old.clone();
+            chain.push(at.clone());
+        }
+        chain
+    }
+
+    fn nearest(&self, person: i64, owner: &Cell) -> Option<Cell> {
+        let gone = |it: &Cell| matches!(it, Cell::Drawn(symbol) if self.placeholders[symbol].gone);
+        std::iter::once(owner.clone())
+            .chain(self.behind(person, owner))
+            .find(|it| self.has_account(it) || !gone(it))
+            .filter(|it| self.has_account(it))
+    }
+
+    /// The placeholder that must stay for the sake of a record that is kept.
+    fn needs(&self, undo: &Undo) -> Option<usize> {
+        let Undo::Owner(table, id, column, _, Cell::Drawn(after)) = undo else {
+            return None;
+        };
+        let needed = match self.rows.get(&(*table, *id)) {
+            // What the application changed no longer names it.
+            Some(row) => row[*column] == Cell::Drawn(*after),
+            None => self.placeholders[after].left && self.hidden.contains_key(&(*table, *id)),
+        };
+        needed.then_some(*after)
+    }
+
+    fn register(&mut self, person: i64, id: DisguiseId) {
+        let mut holding = self.holdings.remove(&(person, id)).unwrap();
+        holding.accounts.retain(|account| {
+            if let Cell::Drawn(symbol) = account {
+                let it = &self.placeholders[symbol];
+                return !it.present && !it.gone;
+            }
+            let there = self.has_account(account);
+            if let (true, Cell::Int(id)) = (there, account) {
+                self.registered.insert(*id);
+            }
+            !there
+        });
+        holding.pending = true;
+        self.holdings.insert((person, id), holding);
+    }
+
+    /// Takes away the placeholders of a disguise, under the policy.
+    fn clear(&mut self, person: i64, id: DisguiseId, policy: References, needed: &BTreeSet<usize>) {
+        let all = self.holdings[&(person, id)].placeholders.clone();
+        let targets: Vec<Option<Cell>> = all
+            .iter()
+            .map(|symbol| self.nearest(person, &self.placeholders[symbol].old))
+            .collect();
+        let mut waiting = false;
+        for (symbol, target) in all.iter().zip(targets) {
+            if !self.placeholders[symbol].present {
+                self.placeholders.get_mut(symbol).unwrap().gone = true;
+                continue;
+            }
+            if self.placeholders[symbol].retained {
+                continue;
+            }
+            let Some(target) = target.filter(|_| !needed.contains(symbol)) else {
+                waiting = true;
+                continue;
+            };
+            if self.move_references(&Cell::Drawn(*symbol), &target, policy) {
+                let it = self.placeholders.get_mut(symbol).unwrap();
+                (it.present, it.gone) = (false, true);
+            } else {
+                self.placeholders.get_mut(symbol).unwrap().retained = true;
+            }
+        }
+        self.holdings.get_mut(&(person, id)).unwrap().waiting = waiting;
+    }
+
+    /// Whether the placeholder may go now.
+    fn move_references(&mut self, placeholder: &Cell, target: &Cell, policy: References) -> bool {
+        let names = |table: Table, row: &Row| {
+            let owners = table.owners().iter();
+            owners.filter(|it| row[**it] == *placeholder).count() > 0
+        };
+        match policy {
+            References::Delete => self.rows.retain(|(table, _), row| !names(*table, row)),
+            References::Retain => {
+                return !self.rows.iter().any(|((table, _), row)| names(*table, row));
+            }
+            _ => {
+                for ((table, _), row) in &mut self.rows {
+                    for column in table.owners() {
+                        if row[*column] == *placeholder {
+                            row[*column] = target.clone();
+                        }
+                    }
+                }
+            }
+        }
+        true
+    }
+}

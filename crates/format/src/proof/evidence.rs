@@ -1,0 +1,442 @@
+//! What leads from an entry to the record of its frame: as little as the stream's proof mode allows.
+//!
+//! `docs/format.md`, "Entry proof". With entry proofs that is the entry and its path; otherwise sealed bytes together
+//! with the keys of the sections that hold the entry, which open those sections and nothing else.
+
+use alloc::vec::Vec;
+
+use super::{PROOF_HASHES_MAX, root_from_inclusion};
+use crate::column::Columns;
+use crate::compress::Decompressor;
+use crate::content::{Content, Placed, pseudonyms, subject_section};
+use crate::error::DecodeError;
+use crate::frame::{Clear, entry_leaf};
+use crate::keys::{SECRET_BYTES, SectionKey};
+use crate::limits::{ENTRY_BYTES_MAX, FRAME_BYTES_MAX};
+use crate::record::Record;
+use crate::row::{decode_row, encode_row, row_bytes};
+use crate::stream::{Cipher, Proofs};
+use crate::tree::{HASH_BYTES, Hash, leaf_hash};
+use crate::wire::Reader;
+
+/// Most sections one entry is spread over: the shared one and its subjects'.
+const SHOWN_MAX: u8 = 2;
+
+/// What leads from an entry to its frame's record.
+#[non_exhaustive]
+pub enum Evidence {
+    /// The entry alone, with the path to the frame's entry root.
+    Entry {
+        /// The salt of its leaf.
+        salt: [u8; 16],
+        /// The entry as a row.
+        row: Vec<u8>,
+        /// From its leaf to the entry root.
+        path: Vec<Hash>,
+    },
+    /// The sections that hold the entry, with their keys and the paths to the frame's sealed root.
+    Sections {
+        /// Header and directory of the frame.
+        clear: Vec<u8>,
+        /// From their leaf to the sealed root.
+        clear_path: Vec<Hash>,
+        /// The shared section, then that of the entry's subjects where it has one of its own.
+        shown: Vec<ShownSection>,
+    },
+    /// The whole sealed frame, with the keys of the sections that hold the entry.
+    Frame {
+        /// The frame without the root that ends it.
+        content: Vec<u8>,
+        /// Keys of the shared section and of the entry's subjects; none where there is no cipher.
+        keys: Vec<ShownKey>,
+    },
+}
+
+/// A section that a proof shows.
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "whoever makes a proof builds it field by field"
+)]
+pub struct ShownSection {
+    /// Its number in the frame.
+    pub number: u32,
+    /// Its key; none where there is no cipher.
+    pub key: Option<SectionKey>,
+    /// Its sealed bytes.
+    pub sealed: Vec<u8>,
+    /// From its leaf to the sealed root.
+    pub path: Vec<Hash>,
+}
+
+/// The key of a section of a frame that a proof shows whole.
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "whoever makes a proof builds it field by field"
+)]
+pub struct ShownKey {
+    /// The section's number in the frame.
+    pub number: u32,
+    /// Its key.
+    pub key: SectionKey,
+}
+
+/// An entry as its evidence shows it.
+pub(super) struct Shown {
+    /// The entry as a row.
+    pub(super) row: Vec<u8>,
+    /// Entries that can be read whole, this one included.
+    pub(super) whole: u32,
+    /// Entries of which key, subjects and payload stay closed.
+    pub(super) partly: u32,
+    /// The section of the entry's subjects, where it is not the shared one.
+    own: Option<u32>,
+}
+
+impl Shown {
+    /// The sections that hold the entry.
+    fn sections(&self) -> impl Iterator<Item = u32> {
+        core::iter::once(0).chain(self.own)
+    }
+}
+
+impl Evidence {
+    pub(super) const fn code(&self) -> u8 {
+        match self {
+            Self::Entry { .. } => 0,
+            Self::Sections { .. } => 1,
+            Self::Frame { .. } => 2,
+        }
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Entry { salt, row, path } => {
+                out.extend_from_slice(salt);
+                put_bytes(out, row);
+                put_path(out, path);
+            }
+            Self::Sections {
+                clear,
+                clear_path,
+                shown,
+            } => {
+                put_bytes(out, clear);
+                put_path(out, clear_path);
+                put_count(out, shown.len());
+                for section in shown {
+                    out.extend_from_slice(&section.number.to_le_bytes());
+                    put_key(out, section.key.as_ref());
+                    put_bytes(out, &section.sealed);
+                    put_path(out, &section.path);
+                }
+            }
+            Self::Frame { content, keys } => {
+                put_bytes(out, content);
+                put_count(out, keys.len());
+                for shown in keys {
+                    out.extend_from_slice(&shown.number.to_le_bytes());
+                    put_key(out, Some(&shown.key));
+                }
+            }
+        }
+    }
+
+    pub(super) fn decode(code: u8, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        match code {
+            0 => Ok(Self::Entry {
+                salt: reader.array()?,
+                row: bytes(reader, ENTRY_BYTES_MAX)?,
+                path: path(reader)?,
+            }),
+            1 => Ok(Self::Sections {
+                clear: bytes(reader, FRAME_BYTES_MAX)?,
+                clear_path: path(reader)?,
+                shown: each(reader, |reader| {
+                    Ok(ShownSection {
+                        number: reader.u32()?,
+                        key: key(reader)?,
+                        sealed: bytes(reader, FRAME_BYTES_MAX)?,
+                        path: path(reader)?,
+                    })
+                })?,
+            }),
+            2 => Ok(Self::Frame {
+                content: bytes(reader, FRAME_BYTES_MAX)?,
+                keys: each(reader, |reader| {
+                    let number = reader.u32()?;
+                    let key = key(reader)?.ok_or_else(|| reader.error("has no key"))?;
+                    Ok(ShownKey { number, key })
+                })?,
+            }),
+            _ => Err(reader.error("holds evidence of an unknown kind")),
+        }
+    }
+
+    /// The entry at `place` of the frame that `record` stands for.
+    pub(super) fn entry(&self, record: &Record, place: u32) -> Result<Shown, DecodeError> {
+        let error = |reason| DecodeError::new("evidence", 0, reason);
+        let suits = match self {
+            Self::Entry { .. } => record.proofs == Proofs::Entry,
+            Self::Sections { .. } => record.proofs != Proofs::Frame,
+            Self::Frame { .. } => record.proofs == Proofs::Frame,
+        };
+        if !suits {
+            return Err(error("is not of a kind that the stream's proofs allow"));
+        }
+        if place >= record.entries {
+            return Err(error("is for a place behind the frame's last entry"));
+        }
+        match self {
+            Self::Entry { salt, row, path } => {
+                let leaf = entry_leaf(salt, row);
+                let root =
+                    root_from_inclusion(leaf, u64::from(place), u64::from(record.entries), path)
+                        .map_err(|_wrong_length| error("has a path of the wrong length"))?;
+                if *root.as_bytes() != record.entry_root {
+                    return Err(error("does not lead to the record's entry root"));
+                }
+                decode_row(row)?;
+                Ok(Shown {
+                    row: row.clone(),
+                    whole: 1,
+                    partly: 0,
+                    own: None,
+                })
+            }
+            Self::Sections {
+                clear,
+                clear_path,
+                shown,
+            } => open_sections(record, place, clear, clear_path, shown),
+            Self::Frame { content, keys } => open_frame(record, place, content, keys),
+        }
+    }
+}
+
+fn open_sections(
+    record: &Record,
+    place: u32,
+    clear_bytes: &[u8],
+    clear_path: &[Hash],
+    shown: &[ShownSection],
+) -> Result<Shown, DecodeError> {
+    let error = |reason| DecodeError::new("evidence", 0, reason);
+    let clear = Clear::parse(clear_bytes)?;
+    if clear.bytes().len() != clear_bytes.len() {
+        return Err(error("has bytes behind the frame's directory"));
+    }
+    let leaves = u64::from(clear.header.sections).saturating_add(1);
+    let leads = |leaf, index, path: &[Hash]| {
+        root_from_inclusion(leaf, index, leaves, path).as_ref() == Ok(&record.sealed_root)
+    };
+    if !leads(leaf_hash(clear_bytes), 0, clear_path) {
+        return Err(error("has a header that does not lead to the sealed root"));
+    }
+    let mut sections = Vec::with_capacity(shown.len());
+    for section in shown {
+        let index = u64::from(section.number).saturating_add(1);
+        if !leads(leaf_hash(&section.sealed), index, &section.path) {
+            return Err(error("has a section that does not lead to the sealed root"));
+        }
+        sections.push(Bound {
+            number: section.number,
+            key: section.key.as_ref(),
+            sealed: &section.sealed,
+        });
+    }
+    let wanted = |number| sections.iter().find(|section| section.number == number);
+    let shown = read(record, place, &clear, &|number| wanted(number).copied())?;
+    let numbers = sections.iter().map(|section| section.number);
+    if numbers.eq(shown.sections()) {
+        Ok(shown)
+    } else {
+        Err(error(
+            "shows other sections than the ones that hold the entry",
+        ))
+    }
+}
+
+fn open_frame(
+    record: &Record,
+    place: u32,
+    content: &[u8],
+    keys: &[ShownKey],
+) -> Result<Shown, DecodeError> {
+    let error = |reason| DecodeError::new("evidence", 0, reason);
+    if leaf_hash(content) != record.sealed_root {
+        return Err(error("is not the frame that the record stands for"));
+    }
+    let clear = Clear::parse(content)?;
+    let wanted = |number: u32| {
+        let section = clear.sections.get(usize::try_from(number).ok()?)?;
+        let end = section.start.saturating_add(section.length);
+        let shown = keys.iter().find(|shown| shown.number == number);
+        Some(Bound {
+            number,
+            key: shown.map(|shown| &shown.key),
+            sealed: content.get(section.start..end)?,
+        })
+    };
+    let mut shown = read(record, place, &clear, &wanted)?;
+    let numbers = keys.iter().map(|shown| shown.number);
+    let fits = if record.cipher == Cipher::Aes256Gcm {
+        numbers.eq(shown.sections())
+    } else {
+        // Nothing in such a frame is closed.
+        (shown.whole, shown.partly) = (record.entries, 0);
+        keys.is_empty()
+    };
+    if fits {
+        Ok(shown)
+    } else {
+        Err(error("has other keys than those of the entry's sections"))
+    }
+}
+
+/// A section whose bytes are bound to the record, still to be opened.
+#[derive(Clone, Copy)]
+struct Bound<'a> {
+    number: u32,
+    key: Option<&'a SectionKey>,
+    sealed: &'a [u8],
+}
+
+/// Reads the entry at `place` out of the sections that `wanted` gives.
+fn read<'a>(
+    record: &Record,
+    place: u32,
+    clear: &Clear<'_>,
+    wanted: &dyn Fn(u32) -> Option<Bound<'a>>,
+) -> Result<Shown, DecodeError> {
+    let error = |reason| DecodeError::new("evidence", 0, reason);
+    let (root, segment, offset) = (record.sealed_root, record.segment, record.offset);
+    if clear.header.record(root, segment, offset) != *record {
+        return Err(error("has a header that is not what the record says"));
+    }
+    let open = |number| {
+        let section = wanted(number).ok_or_else(|| error("lacks a section of the entry"))?;
+        if section.key.is_some() != (record.cipher == Cipher::Aes256Gcm) {
+            return Err(error("has a key where none is called for, or lacks one"));
+        }
+        let mut decompressor = Decompressor::default();
+        clear.open(number, section.sealed, section.key, &mut decompressor)
+    };
+    let index = usize::try_from(place).unwrap_or(usize::MAX);
+    let shared_body = open(0)?;
+    let shared = Columns::decode(&shared_body.packed, &shared_body.plain)?;
+    if clear.sections.len() == 1 {
+        return row_at(&Content::together(shared), record, index, None);
+    }
+    let number = subject_section(&shared, index);
+    let own_body = open(number)?;
+    let own = Columns::decode(&own_body.packed, &own_body.plain)?;
+    let mut subjects: Vec<Option<Columns<'_>>> = pseudonyms(&shared).map(|_words| None).collect();
+    if subjects.len().saturating_add(1) != clear.sections.len() {
+        return Err(error("has another number of sections than subjects"));
+    }
+    let slot = usize::try_from(number).unwrap_or(usize::MAX).checked_sub(1);
+    if let Some(slot) = slot.and_then(|slot| subjects.get_mut(slot)) {
+        *slot = Some(own);
+    }
+    let content = Content::by_subject(shared, subjects)?;
+    row_at(&content, record, index, Some(number))
+}
+
+fn row_at(
+    content: &Content<'_>,
+    record: &Record,
+    index: usize,
+    own: Option<u32>,
+) -> Result<Shown, DecodeError> {
+    let mut shown = Shown {
+        row: Vec::new(),
+        whole: 0,
+        partly: 0,
+        own,
+    };
+    content.for_each(&mut |placed: &Placed<'_>| -> Result<(), DecodeError> {
+        let count = if placed.open {
+            &mut shown.whole
+        } else {
+            &mut shown.partly
+        };
+        *count = count.saturating_add(1);
+        if placed.place == index {
+            shown.row.resize(row_bytes(&placed.entry), 0);
+            encode_row(&placed.entry, &mut shown.row);
+        }
+        Ok(())
+    })?;
+    if shown.whole.checked_add(shown.partly) == Some(record.entries) {
+        Ok(shown)
+    } else {
+        Err(DecodeError::new(
+            "evidence",
+            0,
+            "holds another number of entries than the record says",
+        ))
+    }
+}
+
+fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+fn put_count(out: &mut Vec<u8>, count: usize) {
+    out.push(u8::try_from(count).unwrap_or(u8::MAX));
+}
+
+fn put_path(out: &mut Vec<u8>, path: &[Hash]) {
+    put_count(out, path.len());
+    for hash in path {
+        out.extend_from_slice(hash.as_bytes());
+    }
+}
+
+fn put_key(out: &mut Vec<u8>, key: Option<&SectionKey>) {
+    out.push(u8::from(key.is_some()));
+    if let Some(key) = key {
+        out.extend_from_slice(key.expose());
+    }
+}
+
+fn bytes(reader: &mut Reader<'_>, bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
+    let length = usize::try_from(reader.u32()?).unwrap_or(usize::MAX);
+    if length > bytes_max {
+        return Err(reader.error("exceeds its limit"));
+    }
+    Ok(reader.take(length)?.to_vec())
+}
+
+fn path(reader: &mut Reader<'_>) -> Result<Vec<Hash>, DecodeError> {
+    let count = usize::from(reader.u8()?);
+    if count > PROOF_HASHES_MAX {
+        return Err(reader.error("has more hashes than any tree is high"));
+    }
+    (0..count)
+        .map(|_| reader.array::<HASH_BYTES>().map(Hash::new))
+        .collect()
+}
+
+fn key(reader: &mut Reader<'_>) -> Result<Option<SectionKey>, DecodeError> {
+    match reader.u8()? {
+        0 => Ok(None),
+        1 => Ok(Some(SectionKey::from_bytes(
+            reader.array::<SECRET_BYTES>()?,
+        ))),
+        _ => Err(reader.error("has neither a key nor none")),
+    }
+}
+
+fn each<T>(
+    reader: &mut Reader<'_>,
+    mut read: impl FnMut(&mut Reader<'_>) -> Result<T, DecodeError>,
+) -> Result<Vec<T>, DecodeError> {
+    let count = reader.u8()?;
+    if count > SHOWN_MAX {
+        return Err(reader.error("shows more sections than hold one entry"));
+    }
+    (0..count).map(|_| read(reader)).collect()
+}

@@ -1,0 +1,149 @@
+//! Brings a log into being; a crash on the way leaves nothing that is in the way of a second attempt.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use probity_format::geometry::Geometry;
+use probity_format::keys::{RootKey, Secret};
+use probity_format::note::Signer as _;
+use probity_format::stream::{StreamConfig, StreamId, StreamName};
+
+use crate::clock::{Clock, SystemClock};
+use crate::config::Options;
+use crate::error::LogError;
+use crate::files::Files;
+use crate::history::{GEOMETRY, read_geometry};
+use crate::keystore::{KEYS, KeyStore, random, signing_key};
+use crate::log::Log;
+use crate::places::Places;
+use crate::repairs::{PENDING, PENDING_BYTES_MAX};
+use crate::scan::{Position, scan};
+use crate::startup::{self, LOCK};
+
+/// All that a creation may leave before the journal's first frame: names without what is below them.
+const LEFTOVERS: [&str; 5] = [LOCK, KEYS, GEOMETRY, PENDING, "streams"];
+const JOURNAL_SEGMENTS: &str = "streams/journal/segments";
+
+impl Log {
+    /// Whether there is a log at `path`, of whatever version and state.
+    ///
+    /// A creation that was cut short before anything could be recorded is none.
+    ///
+    /// # Errors
+    /// [`LogError::Storage`].
+    pub fn exists(path: &Path) -> Result<bool, LogError> {
+        let places = Places::new(path, None);
+        exists(&places, &startup::files(&places.log, &Options::default()))
+    }
+
+    /// Creates a log at `path` with the streams `journal` and `default`, the latter with `config`.
+    ///
+    /// `origin` is the log's name in its checkpoints, like `example.com/audit`. A creation that a
+    /// crash cut short is begun anew.
+    ///
+    /// # Errors
+    /// [`LogError::Exists`], [`LogError::NotALog`] where something else is, [`LogError::Locked`],
+    /// [`LogError::Storage`], [`LogError::Option`].
+    pub fn create(
+        path: &Path,
+        origin: &str,
+        root: &RootKey,
+        config: StreamConfig,
+        options: Options,
+    ) -> Result<(), LogError> {
+        let places = Places::new(path, options.heads.as_ref());
+        let clock = Arc::new(SystemClock::new());
+        Self::create_at(&places, origin, root, config, options, clock)
+    }
+
+    /// As [`Log::create`], wherever the log is to be, and with any clock.
+    ///
+    /// # Errors
+    /// As [`Log::create`].
+    pub fn create_at(
+        places: &Places,
+        origin: &str,
+        root: &RootKey,
+        config: StreamConfig,
+        options: Options,
+        clock: Arc<dyn Clock>,
+    ) -> Result<(), LogError> {
+        startup::check_options(&options)?;
+        let seed = Secret::new(random()?);
+        let geometry = geometry(origin, &seed)?;
+        let files = startup::files(&places.log, &options);
+        // Before the lock, which would be a file of ours in somebody else's folder.
+        check_vacant(places, &files)?;
+        let lock = startup::lock(places, &files)?;
+        check_vacant(places, &files)?;
+        files.sweep()?;
+        for segment in files.list(JOURNAL_SEGMENTS)? {
+            files.remove(&format!("{JOURNAL_SEGMENTS}/{segment}"))?;
+        }
+        if files.read(PENDING, PENDING_BYTES_MAX)?.is_some() {
+            files.remove(PENDING)?;
+            files.sync_folder("")?;
+        }
+        KeyStore::create(&files, root, &geometry.fingerprint(), &seed)?;
+        files.replace(GEOMETRY, geometry.encode().as_bytes())?;
+        startup::open_locked(places, lock, root, options, clock, Some(config))?.close()
+    }
+}
+
+fn geometry(origin: &str, seed: &Secret) -> Result<Geometry, LogError> {
+    let refused = |reason: String| LogError::Option {
+        name: "origin",
+        reason,
+    };
+    let signer = signing_key(origin, seed).map_err(|error| refused(error.to_string()))?;
+    Geometry::new(origin, random()?, signer.verifier_key().clone())
+        .map_err(|error| refused(error.reason.to_owned()))
+}
+
+/// The journal's first frame is what makes a log: before it nothing can have been recorded.
+fn exists(places: &Places, files: &Files) -> Result<bool, LogError> {
+    match read_geometry(files, &places.path) {
+        Ok(geometry) => has_frames(files, &geometry),
+        Err(LogError::NotALog { .. }) => Ok(false),
+        Err(LogError::Version { .. } | LogError::Broken { .. }) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Refuses a place that holds anything but what a creation leaves that was cut short.
+fn check_vacant(places: &Places, files: &Files) -> Result<(), LogError> {
+    let path = || places.path.clone();
+    if exists(places, files)? {
+        return Err(LogError::Exists { path: path() });
+    }
+    let only = |folder: &str, allowed: &[&str]| {
+        let names = files.list(folder)?;
+        let foreign = names.iter().any(|name| !allowed.contains(&name.as_str()));
+        if foreign {
+            return Err(LogError::NotALog { path: path() });
+        }
+        Ok(())
+    };
+    only("", &LEFTOVERS)?;
+    only("streams", &[StreamName::JOURNAL])?;
+    only("streams/journal", &["segments", "checkpoint", "log.vkey"])?;
+    only(JOURNAL_SEGMENTS, &["00000000.seg"])?;
+    let heads = startup::heads(places, &Options::default());
+    if heads.load(&StreamName::journal())?.is_some() {
+        return Err(LogError::Broken {
+            place: "second copy of the head of stream journal".into(),
+            reason: "remembers a log at this place; if that is gone for good, move the copy away"
+                .into(),
+        });
+    }
+    Ok(())
+}
+
+fn has_frames(files: &Files, geometry: &Geometry) -> Result<bool, LogError> {
+    let fingerprint = geometry.fingerprint();
+    let name = StreamName::journal();
+    let id = StreamId::new(&fingerprint, &name, &StreamConfig::JOURNAL);
+    let mut position = Position::start(id, fingerprint);
+    let _end = scan(files, &name, &mut position, &mut |_, _| Ok(()))?;
+    Ok(position.next_frame > 0)
+}

@@ -1,0 +1,432 @@
+//! Proves one entry: collects what leads from it to a published checkpoint, for whoever has a verifier key.
+//!
+//! `docs/format.md`, "Entry proof". Nothing here signs; what is collected is checked before it is handed out, the way
+//! its recipient will.
+
+use probity_format::DecodeError;
+use probity_format::certificate::Link;
+use probity_format::checkpoint::Checkpoint;
+use probity_format::frame::Frame;
+use probity_format::keys::SectionKey;
+use probity_format::note::VerifierKey;
+use probity_format::proof::{
+    EntryProof, EntryProofError, Evidence, Proved, ShownKey, ShownSection, inclusion_proof,
+};
+use probity_format::record::Record;
+use probity_format::segment::segment_file_name;
+use probity_format::stream::{Cipher, Proofs, StreamConfig, StreamId, StreamName};
+use probity_format::tile::TileReader;
+use probity_format::tree::{Hash, inclusion_path_of, root_of};
+
+use crate::error::LogError;
+use crate::files::TILE_FILE_BYTES_MAX;
+use crate::history::{read_checkpoint, read_history};
+use crate::journal::History;
+use crate::opener::{Opened, Opening};
+use crate::reader::Reader;
+use crate::records::Records;
+use crate::scan::{Position, scan};
+
+/// Why an entry could not be proved.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProveError {
+    /// There is no entry with that index.
+    #[error("stream {stream} has {entries} entries, none with index {index}")]
+    NoEntry {
+        /// The stream.
+        stream: String,
+        /// The index asked for.
+        index: u64,
+        /// Entries there are, counted from index 0.
+        entries: u64,
+    },
+    /// The entry is durable, but no published checkpoint covers it yet.
+    #[error(
+        "entry {index} of stream {stream} is not covered by a checkpoint yet, which ends before entry {covered}"
+    )]
+    Unpublished {
+        /// The stream.
+        stream: String,
+        /// The index asked for.
+        index: u64,
+        /// Entries that the checkpoint covers.
+        covered: u64,
+    },
+    /// The key of the entry's subject was destroyed, so nothing can show the entry.
+    #[error("entry {index} of stream {stream} is erased: the key of its subject was destroyed")]
+    Erased {
+        /// The stream.
+        stream: String,
+        /// The index asked for.
+        index: u64,
+    },
+    /// The segment that held the entry is not there.
+    #[error("entry {index} is gone: {segment} was pruned or is lost")]
+    Gone {
+        /// The index asked for.
+        index: u64,
+        /// The segment.
+        segment: String,
+    },
+    /// The recipient's key is none that leads to the checkpoint.
+    #[error("the recipient's key {reason}")]
+    Key {
+        /// Why, one clause.
+        reason: &'static str,
+    },
+    /// The log could not be read, or is not what it should be.
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+/// A proof and what its recipient will read out of it.
+#[non_exhaustive]
+pub struct Proof {
+    /// The proof, to be encoded.
+    pub proof: EntryProof,
+    /// What it proves.
+    pub proved: Proved,
+}
+
+impl Reader {
+    /// Proves the entry at `index` of `stream` to a recipient who knows the verifier key `recipient`, by default the log's first.
+    ///
+    /// # Errors
+    /// See [`ProveError`].
+    pub fn prove(
+        &self,
+        stream: &StreamName,
+        index: u64,
+        recipient: Option<&VerifierKey>,
+    ) -> Result<Proof, ProveError> {
+        let checkpoint = read_checkpoint(&self.files, stream)?;
+        // Read after the checkpoint, so that it knows the key that signed it.
+        let history = read_history(&self.files, &self.geometry)?;
+        let config = config_of(&history, stream)?;
+        let proving = Proving {
+            reader: self,
+            stream,
+            config,
+            id: StreamId::new(&self.geometry.fingerprint(), stream, &config),
+            index,
+        };
+        let Some(note) = checkpoint else {
+            return Err(proving.not_covered(None)?);
+        };
+        let chain = Chain::to_signer(&note, &history, &proving.origin(), recipient)?;
+        let mut records = Records::new(&self.files, stream, chain.checkpoint.size());
+        let Some(record) = records.of_entry(index)? else {
+            return Err(proving.not_covered(records.last()?)?);
+        };
+        let (place, evidence) = proving.evidence(&record)?;
+        let proof = EntryProof {
+            log_id: *self.geometry.id(),
+            anchor: *self.geometry.anchor().key(),
+            first_key: *chain.first.key(),
+            links: chain.links,
+            config,
+            record,
+            place,
+            evidence,
+            path: proving.path(record.frame, chain.checkpoint.size())?,
+            checkpoint: note,
+        };
+        let proved = proof
+            .check(&chain.first)
+            .map_err(|error| proving.broken(&error))?;
+        Ok(Proof { proof, proved })
+    }
+}
+
+fn config_of(history: &History, stream: &StreamName) -> Result<StreamConfig, LogError> {
+    let found = history.streams.iter().find(|(name, _)| name == stream);
+    found
+        .map(|(_, config)| *config)
+        .ok_or_else(|| LogError::NoStream {
+            name: stream.to_string(),
+        })
+}
+
+/// From the recipient's key to the one that signed the checkpoint.
+struct Chain {
+    checkpoint: Checkpoint,
+    first: VerifierKey,
+    links: Vec<Link>,
+}
+
+impl Chain {
+    fn to_signer(
+        note: &str,
+        history: &History,
+        origin: &str,
+        recipient: Option<&VerifierKey>,
+    ) -> Result<Self, ProveError> {
+        let keys = history.keys_named(origin);
+        let signed = keys.iter().rev().enumerate().find_map(|(place, key)| {
+            let opened = Checkpoint::open(note.as_bytes(), std::slice::from_ref(key));
+            opened.ok().map(|checkpoint| (place, checkpoint))
+        });
+        let (signer, checkpoint) = signed.ok_or_else(|| LogError::Broken {
+            place: format!("the checkpoint of {origin}"),
+            reason: "is signed by no key of the log".into(),
+        })?;
+        let key = |reason| ProveError::Key { reason };
+        let first = match recipient {
+            None => 0,
+            Some(known) => history
+                .keys
+                .iter()
+                .position(|(key, _)| key.key() == known.key())
+                .ok_or_else(|| key("is none of this log's"))?,
+        };
+        let links = history.certificates.get(first..signer).ok_or_else(|| {
+            key("is a later one than the key that signed the checkpoint, and leads to later ones only")
+        })?;
+        let first = history.keys.get(first).map(|(key, _)| key.clone());
+        Ok(Self {
+            checkpoint,
+            first: first.ok_or_else(|| key("is none of this log's"))?,
+            links: links.iter().map(|(link, _)| *link).collect(),
+        })
+    }
+}
+
+/// One entry to be proved.
+struct Proving<'a> {
+    reader: &'a Reader,
+    stream: &'a StreamName,
+    config: StreamConfig,
+    id: StreamId,
+    index: u64,
+}
+
+impl Proving<'_> {
+    fn origin(&self) -> String {
+        self.reader.geometry.stream_origin(self.stream.as_str())
+    }
+
+    fn broken(&self, error: &EntryProofError) -> LogError {
+        let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+        LogError::Broken {
+            place: format!("stream {}, entry {}", self.stream, self.index),
+            reason: format!("{error}{}", cause.unwrap_or_default()),
+        }
+    }
+
+    /// Why there is no record of the entry: it does not exist, or is behind the last record.
+    fn not_covered(&self, last: Option<Record>) -> Result<ProveError, LogError> {
+        let files = &self.reader.files;
+        let position = match &last {
+            None => Some(Position::start(self.id, self.reader.geometry.fingerprint())),
+            Some(record) => Position::behind(files, self.stream, record)?,
+        };
+        let covered = last.as_ref().map_or(0, Record::next_entry);
+        let mut entries = covered;
+        if let Some(mut position) = position {
+            let _end = scan(files, self.stream, &mut position, &mut |record, _| {
+                entries = record.next_entry();
+                Ok(())
+            })?;
+        }
+        let (stream, index) = (self.stream.to_string(), self.index);
+        Ok(if index < entries {
+            ProveError::Unpublished {
+                stream,
+                index,
+                covered,
+            }
+        } else {
+            ProveError::NoEntry {
+                stream,
+                index,
+                entries,
+            }
+        })
+    }
+
+    /// The path from the record to the root, out of the tiles.
+    fn path(&self, frame: u64, size: u64) -> Result<Vec<Hash>, LogError> {
+        let folder = format!("streams/{}", self.stream);
+        let files = &self.reader.files;
+        let read = |path: &str| files.read(&format!("{folder}/{path}"), TILE_FILE_BYTES_MAX);
+        let mut tiles = TileReader::new(size, read);
+        inclusion_proof(frame, size, |level, index| tiles.node(level, index)).map_err(|error| {
+            let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+            LogError::Broken {
+                place: folder.clone(),
+                reason: format!("{error}{}", cause.unwrap_or_default()),
+            }
+        })
+    }
+
+    /// The entry's place in the frame of `record`, and what leads from it there.
+    fn evidence(&self, record: &Record) -> Result<(u32, Evidence), ProveError> {
+        let bytes = self.frame_bytes(record)?;
+        let place = format!(
+            "streams/{}/{}, frame {}",
+            self.stream,
+            segment_file_name(record.segment),
+            record.frame
+        );
+        let broken = |reason: String| LogError::Broken {
+            place: place.clone(),
+            reason,
+        };
+        let refused = |error: DecodeError| broken(error.to_string());
+        let frame = Frame::parse(&bytes).map_err(refused)?;
+        if frame.record(record.segment, record.offset) != *record {
+            return Err(broken("is not what its record says".into()).into());
+        }
+        let mut opening = Opening::new(&self.reader.opener, self.id);
+        let opened = opening.open(&frame).map_err(refused)?;
+        let place = self.index.saturating_sub(record.first_entry);
+        let place = u32::try_from(place).unwrap_or(u32::MAX);
+        let found = Found::read(&opened, place).map_err(refused)?;
+        if found.erased {
+            return Err(ProveError::Erased {
+                stream: self.stream.to_string(),
+                index: self.index,
+            });
+        }
+        let evidence = match self.config.proofs {
+            Proofs::Frame => whole_frame(&frame, &opened, found.section),
+            // The leaves of erased entries are gone with their keys, and with them the path beside them.
+            Proofs::Entry if found.leaves.iter().all(Option::is_some) => {
+                alone(found, place, record).map_err(broken)?
+            }
+            _ => sections(&frame, &opened, found.section),
+        };
+        Ok((place, evidence))
+    }
+
+    fn frame_bytes(&self, record: &Record) -> Result<Vec<u8>, ProveError> {
+        let name = format!(
+            "streams/{}/{}",
+            self.stream,
+            segment_file_name(record.segment)
+        );
+        let files = &self.reader.files;
+        let Some(file) = files.open_read(&name)? else {
+            return Err(ProveError::Gone {
+                index: self.index,
+                segment: name,
+            });
+        };
+        let length = usize::try_from(record.length).unwrap_or_default();
+        let buffer = std::cell::RefCell::new(vec![0; length]);
+        let read = files.attempt("read", &name, |_| {
+            file.read_at(&mut buffer.borrow_mut(), record.offset)
+        });
+        match read {
+            Err(LogError::Storage { source, .. })
+                if source.kind() == std::io::ErrorKind::UnexpectedEof =>
+            {
+                Err(ProveError::Log(LogError::Broken {
+                    place: name,
+                    reason: format!("ends within frame {}", record.frame),
+                }))
+            }
+            result => result
+                .map(|()| buffer.into_inner())
+                .map_err(ProveError::Log),
+        }
+    }
+}
+
+/// The entry in its opened frame, and the leaves beside it as far as they can be computed.
+struct Found {
+    erased: bool,
+    section: u32,
+    salt: [u8; 16],
+    row: Vec<u8>,
+    leaves: Vec<Option<Hash>>,
+}
+
+impl Found {
+    fn read(opened: &Opened, place: u32) -> Result<Self, DecodeError> {
+        let place = usize::try_from(place).unwrap_or(usize::MAX);
+        let mut found = None;
+        let mut leaves = Vec::new();
+        let mut row = Vec::new();
+        opened.for_each(&mut |visited| -> Result<(), DecodeError> {
+            leaves.push(if visited.erased {
+                None
+            } else {
+                Some(visited.leaf(&mut row)?)
+            });
+            if visited.index == place {
+                found = Some(Self {
+                    erased: visited.erased,
+                    section: visited.section,
+                    salt: visited.salted_row(&mut row)?,
+                    row: row.clone(),
+                    leaves: Vec::new(),
+                });
+            }
+            Ok(())
+        })?;
+        let found = found.ok_or_else(|| {
+            DecodeError::new("frame", place, "has fewer entries than its record says")
+        })?;
+        Ok(Self { leaves, ..found })
+    }
+}
+
+/// The entry and its path alone.
+fn alone(found: Found, place: u32, record: &Record) -> Result<Evidence, String> {
+    let leaves: Vec<Hash> = found.leaves.into_iter().flatten().collect();
+    if *root_of(&leaves).as_bytes() != record.entry_root {
+        return Err("does not have the entry root its record says".into());
+    }
+    let place = usize::try_from(place).unwrap_or(usize::MAX);
+    Ok(Evidence::Entry {
+        salt: found.salt,
+        row: found.row,
+        path: inclusion_path_of(&leaves, place).unwrap_or_default(),
+    })
+}
+
+/// The sections that hold an entry whose subjects' section is `own`.
+fn sections(frame: &Frame<'_>, opened: &Opened, own: u32) -> Evidence {
+    let leaves = frame.sealed_leaves();
+    let path = |leaf| inclusion_path_of(&leaves, leaf).unwrap_or_default();
+    let shown = numbers(own).filter_map(|number| {
+        let place = usize::try_from(number).ok()?;
+        let section = frame.clear.sections.get(place)?;
+        Some(ShownSection {
+            number,
+            key: shown_key(opened, number),
+            sealed: frame.sealed(section).to_vec(),
+            path: path(place.saturating_add(1)),
+        })
+    });
+    Evidence::Sections {
+        clear: frame.clear.bytes().to_vec(),
+        clear_path: path(0),
+        shown: shown.collect(),
+    }
+}
+
+fn whole_frame(frame: &Frame<'_>, opened: &Opened, own: u32) -> Evidence {
+    let sealed = frame.clear.header.cipher == Cipher::Aes256Gcm;
+    let keys = numbers(own).filter(|_| sealed).filter_map(|number| {
+        let key = shown_key(opened, number)?;
+        Some(ShownKey { number, key })
+    });
+    Evidence::Frame {
+        content: frame.content().to_vec(),
+        keys: keys.collect(),
+    }
+}
+
+/// The shared section and, where it is another, that of the subjects.
+fn numbers(own: u32) -> impl Iterator<Item = u32> {
+    std::iter::once(0).chain(Some(own).filter(|own| *own != 0))
+}
+
+/// The key of a section, for showing it: it opens that section and nothing else.
+fn shown_key(opened: &Opened, number: u32) -> Option<SectionKey> {
+    let key = opened.section_key(number)?;
+    Some(SectionKey::from_bytes(*key.expose()))
+}

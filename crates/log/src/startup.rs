@@ -1,0 +1,273 @@
+//! Opens a log for writing: repairs what a crash left, moves the signing key on, starts the threads.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+
+use probity_format::geometry::Geometry;
+use probity_format::keys::RootKey;
+use probity_format::limits::{ENTRY_BYTES_MAX, FRAME_ENTRIES_MAX};
+use probity_format::note::Signer as _;
+use probity_format::stream::{StreamConfig, StreamId, StreamName};
+use probity_queue::{Pool, channel};
+
+use crate::clock::{Clock, SystemClock};
+use crate::config::Options;
+use crate::core::Core;
+use crate::error::LogError;
+use crate::files::Files;
+use crate::heads::Heads;
+use crate::history::{read_geometry, read_history};
+use crate::journal::{History, JournalEntry};
+use crate::journal_writer::JournalWriter;
+use crate::keystore::{KeyStore, signing_key};
+use crate::log::{Log, Threads};
+use crate::places::Places;
+use crate::recovery::Recovery;
+use crate::repairs::Repairs;
+use crate::storage::{Lock, Storage};
+use crate::stream::Stream;
+use crate::subjects::SubjectStore;
+use crate::{committer, sealer, ticker};
+
+/// The file that the one writer holds locked.
+pub(crate) const LOCK: &str = "lock";
+
+impl Log {
+    /// Opens the log at `path` for writing, repairing what a crash left.
+    ///
+    /// # Errors
+    /// See [`LogError`].
+    pub fn open(path: &Path, root: &RootKey, options: Options) -> Result<Self, LogError> {
+        let places = Places::new(path, options.heads.as_ref());
+        Self::open_at(&places, root, options, Arc::new(SystemClock::new()))
+    }
+
+    /// As [`Log::open`], wherever the log is, and with any clock.
+    ///
+    /// # Errors
+    /// See [`LogError`].
+    pub fn open_at(
+        places: &Places,
+        root: &RootKey,
+        options: Options,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, LogError> {
+        check_options(&options)?;
+        let files = files(&places.log, &options);
+        // Before the lock, which would be a file of ours in somebody else's folder.
+        read_geometry(&files, &places.path)?;
+        let lock = lock(places, &files)?;
+        open_locked(places, lock, root, options, clock, None)
+    }
+}
+
+/// Opens the log at `places`, which is locked; `first` is what a log that begins creates as `default`.
+pub(crate) fn open_locked(
+    places: &Places,
+    lock: Box<dyn Lock>,
+    root: &RootKey,
+    options: Options,
+    clock: Arc<dyn Clock>,
+    first: Option<StreamConfig>,
+) -> Result<Log, LogError> {
+    let files = files(&places.log, &options);
+    let geometry = read_geometry(&files, &places.path)?;
+    files.sweep()?;
+    let mut keys = KeyStore::open(&files, root, &geometry.fingerprint())?;
+    let heads = heads(places, &options);
+    let history = read_history(&files, &geometry)?;
+    let mut repairs = Repairs::resume(&files)?;
+    let streams = recover_streams(&files, &heads, &geometry, &history, &mut repairs)?;
+    let journal = streams.get(&StreamName::journal()).map(Arc::clone);
+    let journal = journal.ok_or_else(|| LogError::NotALog {
+        path: places.path.clone(),
+    })?;
+    let is_new = journal.head().0 == 0;
+    if is_new && first.is_none() {
+        return Err(LogError::Unfinished {
+            path: places.path.clone(),
+        });
+    }
+    keys.resume(&files, geometry.origin(), history.last_key())?;
+    let unwrap = |label: &_, wrapped: &_| keys.unwrap_subject(label, wrapped);
+    let subjects = SubjectStore::open(&files, &unwrap, &mut repairs)?;
+    let chunks = options.queue_bytes / ENTRY_BYTES_MAX;
+    let pool = Pool::new(chunks, ENTRY_BYTES_MAX).map_err(|error| LogError::Option {
+        name: "queue_bytes",
+        reason: error.to_string(),
+    })?;
+    let (sender, receiver) = channel(chunks);
+    let journal = JournalWriter::new(journal)?;
+    let core = Arc::new(Core::new(
+        options,
+        geometry,
+        files,
+        heads,
+        keys,
+        subjects,
+        clock,
+        (pool, sender, receiver),
+        streams,
+        journal,
+        lock,
+    ));
+    let repaired = repairs.sentences();
+    begin_journal(&core, first.filter(|_| is_new), &repaired)?;
+    repairs.reported(&core.files)?;
+    let threads = start(&core)?;
+    Ok(Log::new(core, threads, repaired))
+}
+
+pub(crate) fn files(storage: &Arc<dyn Storage>, options: &Options) -> Files {
+    Files::new(
+        Arc::clone(storage),
+        options.retries,
+        options.retry_wait,
+        options.open_files_max,
+    )
+}
+
+pub(crate) fn heads(places: &Places, options: &Options) -> Heads {
+    Heads::new(Files::new(
+        Arc::clone(&places.heads),
+        options.retries,
+        options.retry_wait,
+        1,
+    ))
+}
+
+pub(crate) fn lock(places: &Places, files: &Files) -> Result<Box<dyn Lock>, LogError> {
+    files
+        .attempt("lock", LOCK, |storage| storage.lock(LOCK))?
+        .ok_or_else(|| LogError::Locked {
+            path: places.path.clone(),
+        })
+}
+
+fn recover_streams(
+    files: &Files,
+    heads: &Heads,
+    geometry: &Geometry,
+    history: &History,
+    repairs: &mut Repairs,
+) -> Result<BTreeMap<StreamName, Arc<Stream>>, LogError> {
+    let fingerprint = geometry.fingerprint();
+    let mut streams = BTreeMap::new();
+    for (name, config) in &history.streams {
+        let id = StreamId::new(&fingerprint, name, config);
+        let origin = geometry.stream_origin(name.as_str());
+        let keys = history.keys_named(&origin);
+        let recovery = Recovery {
+            files,
+            heads,
+            name,
+            id,
+            fingerprint,
+            keys: &keys,
+            repairs,
+        };
+        let found = recovery.run()?;
+        let stream = Stream::new(name.clone(), *config, id, origin, found);
+        streams.insert(name.clone(), Arc::new(stream));
+    }
+    Ok(streams)
+}
+
+/// Moves the signing key on and records what recovery did, and the creation of a log that begins with
+/// the stream `default`. A crash before the certificate is durable changes nothing; after it, the
+/// next open finds the successor certified and takes it.
+fn begin_journal(
+    core: &Core,
+    first: Option<StreamConfig>,
+    repairs: &[String],
+) -> Result<(), LogError> {
+    let mut journal = core.journal.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut entries = Vec::new();
+    let mut default = None;
+    if let Some(config) = first {
+        let name = StreamName::default();
+        entries.push(JournalEntry::log_create(core.geometry.origin()));
+        entries.push(JournalEntry::stream_create(&name, config));
+        default = Some(core.empty_stream(&name, config)?);
+        core.publish_stream(journal.stream())?;
+    }
+    entries.extend(JournalEntry::recover(repairs));
+    let origin = core.geometry.origin();
+    let (size, root) = journal.stream().head();
+    let keys = core.keys.lock().unwrap_or_else(PoisonError::into_inner);
+    let successor = keys.prepare_successor(&core.files)?;
+    let successor_key = signing_key(origin, &successor)?.verifier_key().clone();
+    let certificate = JournalEntry::certificate(&keys.signer(origin)?, &successor_key, size, &root)
+        .map_err(|error| LogError::Broken {
+            place: "key certificate".into(),
+            reason: error.to_string(),
+        })?;
+    drop(keys);
+    entries.push(certificate);
+    journal.append(core, &entries)?;
+    let mut keys = core.keys.lock().unwrap_or_else(PoisonError::into_inner);
+    keys.promote(&core.files, successor)?;
+    drop(keys);
+    if let Some(stream) = default {
+        core.insert_stream(stream);
+    }
+    drop(journal);
+    core.publish_streams()
+}
+
+fn start(core: &Arc<Core>) -> Result<Threads, LogError> {
+    let mut threads = Threads::default();
+    for number in 0..core.options.sealers {
+        threads
+            .sealers
+            .push(spawn(format!("sealer-{number}"), core, sealer::run)?);
+    }
+    threads
+        .others
+        .push(spawn("committer".into(), core, committer::run)?);
+    threads
+        .others
+        .push(spawn("ticker".into(), core, ticker::run)?);
+    Ok(threads)
+}
+
+fn spawn(name: String, core: &Arc<Core>, body: fn(&Core)) -> Result<JoinHandle<()>, LogError> {
+    let core = Arc::clone(core);
+    std::thread::Builder::new()
+        .name(name.clone())
+        .spawn(move || body(&core))
+        .map_err(|source| LogError::Storage {
+            action: "start thread",
+            name,
+            source,
+        })
+}
+
+pub(crate) fn check_options(options: &Options) -> Result<(), LogError> {
+    let refuse = |name, reason: &str| {
+        Err(LogError::Option {
+            name,
+            reason: reason.to_owned(),
+        })
+    };
+    if options.sealers == 0 || options.sealers > 1024 {
+        return refuse("sealers", "must be 1 to 1024");
+    }
+    if options.frame_entries_max == 0 || options.frame_entries_max > FRAME_ENTRIES_MAX {
+        return refuse("frame_entries_max", "must be 1 to 65536");
+    }
+    if options.frame_rows_bytes == 0
+        || options.frame_rows_bytes > probity_format::limits::FRAME_ROWS_BYTES_MAX
+    {
+        return refuse("frame_rows_bytes", "must be 1 to 8388608");
+    }
+    if options.queue_bytes < 2 * ENTRY_BYTES_MAX {
+        return refuse("queue_bytes", "must be at least 2 MiB");
+    }
+    if options.segment_bytes_max < 4096 {
+        return refuse("segment_bytes_max", "must be at least 4096");
+    }
+    Ok(())
+}

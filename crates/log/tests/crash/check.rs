@@ -1,0 +1,164 @@
+//! What must hold of a storage after a crash or a fault: nothing promised is lost, nothing false is alleged.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use probity_log::clock::SystemClock;
+use probity_log::reader::{Filter, Reader};
+use probity_log::storage::Memory;
+use probity_log::verify::{VerifyOptions, verify_at};
+use probity_log::{Durability, Log, LogError, Places, StreamName};
+
+use crate::ledger::{Facts, Promise};
+use crate::workload::{append, options, payload, streams};
+use crate::world::{World, root};
+
+/// Number of the entries that the check itself appends.
+const OWN: u64 = 1 << 40;
+
+/// Checks what a process finds in `image` that starts after the facts; `promise` says which receipts bind.
+///
+/// Gives what recovery said that it did.
+pub(crate) fn check(image: Memory, facts: &Facts, promise: Promise) -> Vec<String> {
+    let world = World::of(image);
+    let places = world.places();
+    // Before anybody repairs anything.
+    let created = match verify_at(&places, &VerifyOptions::default()) {
+        Ok(report) => {
+            assert_eq!(report.faults, [], "false alarm before recovery");
+            true
+        }
+        Err(LogError::NotALog { .. }) => false,
+        Err(error) => panic!("not verified before recovery: {error:?}"),
+    };
+    assert!(created || !facts.created, "the log is gone");
+    let log = match open(&places) {
+        Ok(log) => log,
+        Err(LogError::NotALog { .. } | LogError::Unfinished { .. }) if !facts.created => {
+            let [(_, config), ..] = streams();
+            let (options, clock) = (options(Durability::Group), Arc::new(SystemClock::new()));
+            Log::create_at(&places, "example.com/new", &root(), config, options, clock).unwrap();
+            open(&places).unwrap()
+        }
+        Err(error) => panic!("not opened: {error:?}"),
+    };
+    let repairs = log.repairs().to_vec();
+    let before = entries(&places);
+    check_promises(&before, facts, promise);
+    if promise == Promise::Written {
+        // What was found is durable now, or the next loss of power would take what is signed for.
+        let lost = World::of(world.memory.crash_losing_all_unsynced());
+        let log = open(&lost.places()).unwrap();
+        assert_eq!(
+            entries(&lost.places()),
+            before,
+            "after recovery and a loss of power"
+        );
+        log.close().unwrap();
+    }
+    let mut expected = before;
+    for (name, _) in log.streams() {
+        if name.as_str() == StreamName::JOURNAL {
+            continue;
+        }
+        let ids = expected.entry(name.clone()).or_default();
+        let index = u64::try_from(ids.len()).unwrap();
+        let mut appender = log.appender(&name).unwrap();
+        let ticket = append(&mut appender, OWN + index).unwrap();
+        assert_eq!(appender.wait(ticket).unwrap().index, index, "{name}");
+        ids.push(OWN + index);
+    }
+    log.close().unwrap();
+    // Closing leaves nothing that a loss of power takes.
+    let lost = World::of(world.memory.crash_losing_all_unsynced());
+    let places = lost.places();
+    verify_keyed(&places, "after recovery");
+    assert_eq!(entries(&places), expected);
+    check_journal(&places, &repairs);
+    let again = open(&places).unwrap();
+    assert_eq!(again.repairs(), &[] as &[String], "after a clean close");
+    again.close().unwrap();
+    repairs
+}
+
+fn open(places: &Places) -> Result<Log, LogError> {
+    let clock = Arc::new(SystemClock::new());
+    Log::open_at(places, &root(), options(Durability::Group), clock)
+}
+
+fn verify_keyed(places: &Places, when: &str) {
+    let report = verify_at(
+        places,
+        &VerifyOptions {
+            root: Some(root()),
+            ..VerifyOptions::default()
+        },
+    );
+    assert_eq!(report.unwrap().faults, [], "{when}");
+}
+
+/// The numbers of all entries by stream, in order; each entry must be what was handed in under its number.
+fn entries(places: &Places) -> BTreeMap<StreamName, Vec<u64>> {
+    let reader = Reader::open_at(places, &root()).unwrap();
+    let mut found: BTreeMap<StreamName, Vec<u64>> = BTreeMap::new();
+    reader
+        .read::<LogError>(&Filter::default(), &mut |entry| {
+            let (id, _) = entry.entry.payload.split_first_chunk().unwrap();
+            let id = u64::from_le_bytes(*id);
+            assert_eq!(entry.entry.payload, payload(id));
+            assert_eq!(entry.entry.key, format!("key-{id}").as_bytes());
+            assert_eq!(
+                entry.entry.subjects.as_joined(),
+                format!("subject-{}", id % 5)
+            );
+            let ids = found.entry(entry.stream.clone()).or_default();
+            assert_eq!(entry.index, u64::try_from(ids.len()).unwrap());
+            ids.push(id);
+            Ok(())
+        })
+        .unwrap();
+    found
+}
+
+/// Every receipt that binds is kept, and nothing is there twice, out of order, or that nobody handed in.
+fn check_promises(found: &BTreeMap<StreamName, Vec<u64>>, facts: &Facts, promise: Promise) {
+    for receipted in facts.receipts.iter().filter(|r| r.promise >= promise) {
+        let ids = found.get(&receipted.stream).map_or(&[][..], Vec::as_slice);
+        let at = usize::try_from(receipted.index).unwrap();
+        assert_eq!(
+            ids.get(at),
+            Some(&receipted.id),
+            "lost: {receipted:?} of {ids:?}"
+        );
+    }
+    for (stream, ids) in found {
+        assert!(ids.is_sorted_by(|a, b| a < b), "{stream}: {ids:?}");
+        for id in ids {
+            assert_eq!(facts.attempted.get(id), Some(stream), "entry {id}");
+        }
+    }
+}
+
+/// What recovery said that it did is in the journal.
+fn check_journal(places: &Places, repairs: &[String]) {
+    let reader = Reader::open_at(places, &root()).unwrap();
+    let filter = Filter {
+        stream: Some(StreamName::journal()),
+        action: Some("recover".into()),
+        ..Filter::default()
+    };
+    let mut said = String::new();
+    reader
+        .read::<LogError>(&filter, &mut |entry| {
+            said.push_str(std::str::from_utf8(entry.entry.payload).unwrap());
+            said.push('\n');
+            Ok(())
+        })
+        .unwrap();
+    for repair in repairs {
+        assert!(
+            said.contains(repair),
+            "not in the journal: {repair:?}; it says {said:?}"
+        );
+    }
+}

@@ -1,0 +1,295 @@
+//! Every storage call of a writer's life fails once, in every way, and every moment is one of a crash:
+//! what was promised is there afterwards, and verification says intact.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test that cannot go on has failed"
+)]
+
+mod check;
+mod ledger;
+mod scenario;
+mod workload;
+mod world;
+
+use std::sync::{Arc, Mutex};
+
+use probity_log::storage::{Call, Fault, FaultPlan};
+
+use ledger::{Ledger, Promise};
+use scenario::{Expected, Scenario, calls, checked, for_each, live};
+use workload::Size;
+use world::World;
+
+/// The seed of what power losses leave; `CRASH_SEED` takes its place.
+const SEED: u64 = 20_260_801;
+
+fn seed() -> u64 {
+    let seed = std::env::var("CRASH_SEED").map_or(SEED, |seed| seed.parse().unwrap());
+    println!("CRASH_SEED={seed}");
+    seed
+}
+
+/// One scenario for each number of a call among `of`, or among all calls.
+fn each_call(
+    name: &str,
+    size: Size,
+    of: &[Call],
+    expected: Expected,
+    fault: Fault,
+    plan: impl Fn(u64) -> FaultPlan,
+) -> Vec<Scenario> {
+    let (all, kinds) = calls(size);
+    let count = if of.is_empty() {
+        all
+    } else {
+        of.iter().filter_map(|call| kinds.get(call)).sum()
+    };
+    assert!(count > 10, "{name}: only {count} calls");
+    let seed = seed();
+    let scenario = |number| Scenario {
+        name: format!("{name}, call {number} of {count}"),
+        plan: if of.is_empty() {
+            plan(number)
+        } else {
+            plan(number).of(of)
+        },
+        error: fault,
+        expected,
+        size,
+        forgets: false,
+        seed: seed.wrapping_add(number),
+    };
+    (0..count).map(scenario).collect()
+}
+
+fn run(scenarios: &[Scenario]) {
+    for_each(scenarios, Scenario::run);
+}
+
+#[test]
+fn undisturbed_the_life_leaves_an_intact_log() {
+    for size in [Size::SHORT, Size::LONG] {
+        let world = World::new();
+        let ledger = Ledger::default();
+        live(&world, &ledger, size).unwrap();
+        let facts = ledger.now();
+        for image in [
+            world.memory.clone_live(),
+            world.memory.crash_losing_all_unsynced(),
+        ] {
+            let repairs = checked("undisturbed", image, &facts, Promise::Durable);
+            assert_eq!(repairs, [] as [String; 0]);
+        }
+    }
+}
+
+fn refused(size: Size) {
+    let fault = Fault::INPUT_OUTPUT;
+    let plan = |number| FaultPlan::nth(number, fault);
+    run(&each_call(
+        "refused",
+        size,
+        &[],
+        Expected::Stops,
+        fault,
+        plan,
+    ));
+}
+
+/// The calls of which it makes a difference whether they were carried out.
+fn changing() -> Vec<Call> {
+    let changes = |call: &Call| call.changes();
+    Call::ALL.into_iter().filter(changes).collect()
+}
+
+fn persisted(size: Size) {
+    let fault = Fault::INPUT_OUTPUT.persisted();
+    let plan = |number| FaultPlan::nth(number, fault);
+    let name = "done though reported failed";
+    run(&each_call(
+        name,
+        size,
+        &changing(),
+        Expected::Stops,
+        fault,
+        plan,
+    ));
+}
+
+fn half_done(size: Size) {
+    let fault = Fault::INPUT_OUTPUT.half_persisted();
+    let plan = |number| FaultPlan::nth(number, fault);
+    run(&each_call(
+        "half done",
+        size,
+        &[Call::WriteAt],
+        Expected::Stops,
+        fault,
+        plan,
+    ));
+}
+
+fn transient(size: Size) {
+    let fault = Fault::INTERRUPTED;
+    let plan = |number| FaultPlan::nth(number, fault);
+    run(&each_call(
+        "interrupted",
+        size,
+        &[],
+        Expected::GoesOn,
+        fault,
+        plan,
+    ));
+}
+
+fn transient_persisted(size: Size) {
+    let fault = Fault::INTERRUPTED.persisted();
+    let plan = |number| FaultPlan::nth(number, fault);
+    run(&each_call(
+        "interrupted though done",
+        size,
+        &[],
+        Expected::GoesOn,
+        fault,
+        plan,
+    ));
+}
+
+fn transient_half(size: Size) {
+    let fault = Fault::WOULD_BLOCK.half_persisted();
+    let plan = |number| FaultPlan::nth(number, fault);
+    let of = [Call::WriteAt];
+    run(&each_call(
+        "half done for now",
+        size,
+        &of,
+        Expected::GoesOn,
+        fault,
+        plan,
+    ));
+}
+
+fn full(size: Size) {
+    let fault = Fault::FULL;
+    let plan = |number| FaultPlan::from(number, fault);
+    let name = "full from then on";
+    run(&each_call(
+        name,
+        size,
+        &changing(),
+        Expected::Stops,
+        fault,
+        plan,
+    ));
+}
+
+fn forgotten(size: Size) {
+    let fault = Fault::INPUT_OUTPUT;
+    let plan = |number| FaultPlan::nth(number, fault);
+    let name = "not synced and forgotten";
+    let mut scenarios = each_call(name, size, &[Call::Sync], Expected::Stops, fault, plan);
+    for scenario in &mut scenarios {
+        scenario.forgets = true;
+    }
+    run(&scenarios);
+}
+
+/// What a crash may find at a moment: which call is next, the storage, the facts.
+fn crashed(size: Size, losses: u64) {
+    let world = World::new();
+    let ledger = Ledger::default();
+    let moments = Arc::new(Mutex::new(Vec::new()));
+    let (count, _) = calls(size);
+    let seed = seed();
+    for number in 0..=count {
+        let (memory, ledger, moments) =
+            (world.memory.clone(), ledger.clone(), Arc::clone(&moments));
+        world.faulty.before(number, move || {
+            // The facts first: what is promised until then must be in the images.
+            let facts = ledger.now();
+            let mut images = vec![
+                (memory.clone_live(), Promise::Written),
+                (memory.crash_losing_all_unsynced(), Promise::Durable),
+            ];
+            for loss in 0..losses {
+                let seed = seed
+                    .wrapping_add(number)
+                    .wrapping_mul(31)
+                    .wrapping_add(loss);
+                images.push((memory.crash(seed), Promise::Durable));
+            }
+            moments.lock().unwrap().push((number, facts, images));
+        });
+    }
+    live(&world, &ledger, size).unwrap();
+    let trace = world.faulty.trace();
+    let moments = std::mem::take(&mut *moments.lock().unwrap());
+    assert!(moments.len() > 100, "only {} moments", moments.len());
+    for_each(&moments, |(number, facts, images)| {
+        for (which, (image, promise)) in images.iter().enumerate() {
+            let next = trace.get(usize::try_from(*number).unwrap());
+            let context = format!("crash before call {number} ({next:?}), image {which}");
+            checked(&context, image.clone_live(), facts, *promise);
+        }
+    });
+}
+
+#[test]
+fn a_call_refused_stops_the_log_and_loses_nothing() {
+    refused(Size::SHORT);
+}
+
+#[test]
+fn a_call_done_though_reported_failed_stops_the_log_and_loses_nothing() {
+    persisted(Size::SHORT);
+}
+
+#[test]
+fn a_write_half_done_stops_the_log_and_loses_nothing() {
+    half_done(Size::SHORT);
+}
+
+#[test]
+fn a_sync_that_fails_and_takes_the_bytes_along_loses_nothing() {
+    forgotten(Size::SHORT);
+}
+
+#[test]
+fn a_fault_that_passes_is_not_noticed() {
+    transient(Size::SHORT);
+    transient_persisted(Size::SHORT);
+    transient_half(Size::SHORT);
+}
+
+#[test]
+fn a_full_disk_stops_the_log_and_loses_nothing() {
+    full(Size::SHORT);
+}
+
+#[test]
+fn a_crash_at_any_moment_loses_nothing_promised() {
+    crashed(Size::SHORT, 1);
+}
+
+#[test]
+#[ignore = "takes minutes; the tests above are its short form"]
+fn all_of_it_at_length() {
+    for work in [
+        refused,
+        persisted,
+        half_done,
+        transient,
+        transient_persisted,
+        transient_half,
+        full,
+        forgotten,
+    ] {
+        work(Size::LONG);
+    }
+    crashed(Size::LONG, 8);
+}

@@ -1,0 +1,149 @@
+//! One life with one fault, and what must hold afterwards; many of them side by side.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use probity_log::storage::{Call, Fault, FaultPlan, Memory};
+
+use crate::check::check;
+use crate::ledger::{Facts, Ledger, Promise};
+use crate::workload::{Size, Stopped, Writer};
+use crate::world::World;
+
+/// Longest that all scenarios under way may take until one ends; waits within a life end far earlier.
+const HANG: Duration = Duration::from_mins(2);
+
+/// Lives a writer's life in `world`.
+pub(crate) fn live(world: &World, ledger: &Ledger, size: Size) -> Result<(), Stopped> {
+    let places = world.places();
+    let mut writer = Writer {
+        places: &places,
+        ledger,
+        size,
+        next: 0,
+    };
+    writer.run()
+}
+
+/// What a fault is expected to do to the life it meets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// It ends with an error that tells of the fault.
+    Stops,
+    /// It goes on as if nothing had happened.
+    GoesOn,
+}
+
+/// A fault and what it must do.
+#[derive(Debug, Clone)]
+pub(crate) struct Scenario {
+    pub(crate) name: String,
+    pub(crate) plan: FaultPlan,
+    pub(crate) error: Fault,
+    pub(crate) expected: Expected,
+    pub(crate) size: Size,
+    /// Whether the system drops what the failed call was to sync.
+    pub(crate) forgets: bool,
+    pub(crate) seed: u64,
+}
+
+impl Scenario {
+    /// Lives, checks what a new process finds, and what it finds if the power went too.
+    pub(crate) fn run(&self) {
+        let world = World::new();
+        let ledger = Ledger::default();
+        world.faulty.arm(self.plan.clone());
+        let ended = live(&world, &ledger, self.size);
+        let met = world.faulty.trace().into_iter().find(|t| t.fault.is_some());
+        let context = format!("{}, met by {met:?}", self.name);
+        match (self.expected, &ended, &met) {
+            (_, Ok(()), None) => {}
+            (Expected::GoesOn, Ok(()), Some(_)) => {}
+            (Expected::Stops, Err(stopped), Some(_)) => {
+                let (text, wanted) = (chain(&**stopped), self.error.error().to_string());
+                assert!(text.contains(&wanted), "{context}: reported as {text:?}");
+            }
+            _ => panic!(
+                "{context}: ended with {ended:?}, expected that it {:?}",
+                self.expected
+            ),
+        }
+        if let Some(met) = met.filter(|_| self.forgets) {
+            world.memory.forget_unsynced(&met.name);
+        }
+        let facts = ledger.now();
+        let images = [
+            ("a kill", world.memory.clone_live(), Promise::Written),
+            (
+                "a loss of power",
+                world.memory.crash(self.seed),
+                Promise::Durable,
+            ),
+        ];
+        for (what, image, promise) in images {
+            checked(&format!("{context}, then {what}"), image, &facts, promise);
+        }
+    }
+}
+
+/// As [`check`], saying which case it is when it fails.
+pub(crate) fn checked(
+    context: &str,
+    image: Memory,
+    facts: &Facts,
+    promise: Promise,
+) -> Vec<String> {
+    catch_unwind(AssertUnwindSafe(|| check(image, facts, promise)))
+        .unwrap_or_else(|_told| panic!("{context}"))
+}
+
+/// Runs `job` for each of `jobs`, on all cores; a panic in one of them ends all, and so does a hang.
+pub(crate) fn for_each<T: Sync>(jobs: &[T], job: impl Fn(&T) + Sync) {
+    let next = AtomicUsize::new(0);
+    let (sender, receiver) = mpsc::channel();
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) * 2;
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(jobs.len()) {
+            let (sender, next, job) = (sender.clone(), &next, &job);
+            scope.spawn(move || {
+                while let Some(one) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    job(one);
+                    sender.send(()).unwrap();
+                }
+            });
+        }
+        drop(sender);
+        loop {
+            match receiver.recv_timeout(HANG) {
+                Ok(()) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    // Threads that hang cannot be joined.
+                    eprintln!("nothing ended in {HANG:?}: something hangs");
+                    std::process::abort();
+                }
+            }
+        }
+    });
+}
+
+/// How many calls of each kind an undisturbed life makes.
+pub(crate) fn calls(size: Size) -> (u64, BTreeMap<Call, u64>) {
+    let world = World::new();
+    live(&world, &Ledger::default(), size).unwrap();
+    let mut kinds: BTreeMap<Call, u64> = BTreeMap::new();
+    for traced in world.faulty.trace() {
+        *kinds.entry(traced.call).or_default() += 1;
+    }
+    (world.faulty.calls(), kinds)
+}
+
+/// An error with its causes.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let texts: Vec<String> = causes.map(ToString::to_string).collect();
+    texts.join(": ")
+}

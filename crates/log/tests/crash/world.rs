@@ -1,0 +1,99 @@
+//! A log and the second copies of its heads in one storage, so that calls have one order and a crash hits both.
+
+use std::io;
+use std::sync::Arc;
+
+use probity_format::keys::{RootKey, Secret};
+use probity_log::Places;
+use probity_log::storage::{FaultPlan, Faulty, File, Lock, Memory, Storage};
+
+/// The key of every log here.
+pub(crate) fn root() -> RootKey {
+    RootKey::new(Secret::new([7; 32]))
+}
+
+/// Files in memory behind a storage that fails as told.
+#[derive(Debug, Clone)]
+pub(crate) struct World {
+    pub(crate) memory: Memory,
+    pub(crate) faulty: Arc<Faulty<Memory>>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::of(Memory::new())
+    }
+
+    pub(crate) fn of(memory: Memory) -> Self {
+        let faulty = Arc::new(Faulty::new(memory.clone(), FaultPlan::none()));
+        Self { memory, faulty }
+    }
+
+    pub(crate) fn places(&self) -> Places {
+        let part = |folder| {
+            Arc::new(Part {
+                whole: Arc::clone(&self.faulty),
+                folder,
+            })
+        };
+        Places::on(part("log"), part("second"), "the log")
+    }
+}
+
+/// A folder of a storage as a storage of its own.
+#[derive(Debug)]
+struct Part {
+    whole: Arc<Faulty<Memory>>,
+    folder: &'static str,
+}
+
+impl Part {
+    fn name(&self, name: &str) -> String {
+        if name.is_empty() {
+            return self.folder.to_owned();
+        }
+        format!("{}/{name}", self.folder)
+    }
+}
+
+impl Storage for Part {
+    fn open(&self, name: &str, create: bool) -> io::Result<Arc<dyn File>> {
+        self.whole.open(&self.name(name), create)
+    }
+
+    fn open_read(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.whole.open_read(&self.name(name))
+    }
+
+    fn read(&self, name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
+        self.whole.read(&self.name(name), bytes_max)
+    }
+
+    fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        self.whole.replace(&self.name(name), content)
+    }
+
+    fn place(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        self.whole.place(&self.name(name), content)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.whole.remove(&self.name(name))
+    }
+
+    fn list(&self, folder: &str) -> io::Result<Vec<String>> {
+        self.whole.list(&self.name(folder))
+    }
+
+    fn sync_folder(&self, folder: &str) -> io::Result<()> {
+        self.whole.sync_folder(&self.name(folder))
+    }
+
+    fn sweep(&self) -> io::Result<u64> {
+        self.whole.sweep()
+    }
+
+    fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        self.whole.lock(&self.name(name))
+    }
+}

@@ -1,0 +1,534 @@
+//! Entry proofs: what is proved is what was appended, in every mode; nothing changed is accepted.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test that cannot go on has failed, and attacks reach around the storage"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use probity_format::keys::{RootKey, Secret};
+use probity_format::note::VerifierKey;
+use probity_format::proof::{EntryProof, EntryProofError, Evidence};
+use probity_format::{Entry, Outcome, Subjects, Timestamp};
+use probity_log::prove::ProveError;
+use probity_log::reader::Reader;
+use probity_log::{Cipher, Log, LogError, Options, Proofs, StreamConfig, StreamName};
+
+const ORIGIN: &str = "example.com/log";
+/// Entries of each stream, in frames of [`FRAME_ENTRIES`].
+const ENTRIES: u32 = 23;
+const FRAME_ENTRIES: u32 = 10;
+
+fn root() -> RootKey {
+    RootKey::new(Secret::new([7; 32]))
+}
+
+fn options() -> Options {
+    Options {
+        frame_entries_max: FRAME_ENTRIES,
+        segment_bytes_max: 8192,
+        ..Options::default()
+    }
+}
+
+/// Every configuration there is, with a stream's name for each.
+fn configs() -> Vec<(StreamName, StreamConfig)> {
+    let mut configs = Vec::new();
+    for proofs in Proofs::ALL {
+        for cipher in Cipher::ALL {
+            for erasable in [false, true] {
+                let name = format!(
+                    "{}.{}.{}",
+                    proofs.as_str(),
+                    cipher.as_str(),
+                    if erasable { "erasable" } else { "whole" }
+                );
+                let config = StreamConfig {
+                    proofs,
+                    cipher,
+                    erasable,
+                    ..StreamConfig::default()
+                };
+                configs.push((StreamName::new(&name).unwrap(), config));
+            }
+        }
+    }
+    configs
+}
+
+/// What entry `number` says; the texts live as long as the test.
+struct Said {
+    key: String,
+    subjects: String,
+    payload: String,
+}
+
+impl Said {
+    fn new(number: u32) -> Self {
+        Self {
+            key: format!("user:{}", number % 7),
+            subjects: match number % 4 {
+                0 => String::new(),
+                1 => "alice".into(),
+                2 => "bob".into(),
+                _ => "alice\nbob".into(),
+            },
+            payload: format!("payload {number}"),
+        }
+    }
+
+    fn entry(&self, number: u32) -> Entry<'_> {
+        let time = 1_700_000_000_000_000_000 + i64::from(number);
+        Entry {
+            subjects: Subjects::joined(&self.subjects),
+            payload: self.payload.as_bytes(),
+            actor: "svc",
+            purpose: "billing",
+            outcome: Outcome::Absent,
+            ..Entry::new(
+                Timestamp::from_nanoseconds(time).unwrap(),
+                "read",
+                self.key.as_bytes(),
+            )
+        }
+    }
+}
+
+fn append(log: &Log, stream: &StreamName, numbers: std::ops::Range<u32>) {
+    let mut appender = log.appender(stream).unwrap();
+    for number in numbers {
+        appender.append(&Said::new(number).entry(number)).unwrap();
+    }
+    appender.flush().unwrap();
+}
+
+/// A log with a stream of each configuration, written in two openings.
+fn sample(folder: &Path) -> PathBuf {
+    let path = folder.join("log");
+    Log::create(&path, ORIGIN, &root(), StreamConfig::default(), options()).unwrap();
+    let log = Log::open(&path, &root(), options()).unwrap();
+    for (name, config) in configs() {
+        log.create_stream(&name, config).unwrap();
+        append(&log, &name, 0..13);
+    }
+    log.close().unwrap();
+    let log = Log::open(&path, &root(), options()).unwrap();
+    for (name, _) in configs() {
+        append(&log, &name, 13..ENTRIES);
+    }
+    log.close().unwrap();
+    path
+}
+
+fn reader(path: &Path) -> Reader {
+    Reader::open(path, &root()).unwrap()
+}
+
+/// The log's first verifier key, as its geometry names it.
+fn anchor(path: &Path) -> VerifierKey {
+    let text = fs::read_to_string(path.join("probity.toml")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("anchor = "));
+    VerifierKey::parse(line.unwrap().trim_matches('"')).unwrap()
+}
+
+/// The key that signed a stream's checkpoint last, under the name of the checkpoint.
+fn last_key(path: &Path, stream: &StreamName) -> VerifierKey {
+    let text = fs::read_to_string(path.join(format!("streams/{stream}/log.vkey"))).unwrap();
+    VerifierKey::parse(text.trim_end()).unwrap()
+}
+
+fn proof_text(reader: &Reader, stream: &StreamName, index: u64) -> String {
+    reader
+        .prove(stream, index, None)
+        .unwrap()
+        .proof
+        .encode()
+        .unwrap()
+}
+
+/// Whether `text` is refused, or is a proof of another entry than `index` that its evidence shows as well, and rightly:
+/// where a whole section or frame is shown, the place alone says which of its entries is meant.
+fn is_refused_or_proves_another(text: &str, key: &VerifierKey, index: u64) -> bool {
+    let proved = EntryProof::parse(text).and_then(|proof| {
+        let proved = proof.check(key)?;
+        Ok((proved, proof.record.proofs))
+    });
+    match proved {
+        Err(_) => true,
+        Ok((_, Proofs::Entry)) => false,
+        Ok((proved, _)) => {
+            let number = u32::try_from(proved.index).unwrap();
+            proved.index != index && proved.entry().unwrap() == Said::new(number).entry(number)
+        }
+    }
+}
+
+/// What a recipient does with a file and a key; gives the index proved.
+fn check(text: &str, key: &VerifierKey) -> Result<u64, EntryProofError> {
+    Ok(EntryProof::parse(text)?.check(key)?.index)
+}
+
+#[test]
+fn what_is_proved_is_what_was_appended_in_every_mode() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = sample(folder.path());
+    let (reader, anchor) = (reader(&path), anchor(&path));
+    for (stream, config) in configs() {
+        for number in 0..ENTRIES {
+            let text = proof_text(&reader, &stream, number.into());
+            let parsed = EntryProof::parse(&text).unwrap();
+            assert_eq!(parsed.encode().unwrap(), text, "a proof has one form");
+            for key in [&anchor, &last_key(&path, &stream)] {
+                let proved = parsed.check(key).unwrap();
+                assert_eq!(proved.log, ORIGIN);
+                assert_eq!(proved.stream, stream);
+                assert_eq!(proved.index, u64::from(number));
+                assert!(proved.entry().unwrap() == Said::new(number).entry(number));
+            }
+            let proved = parsed.check(&anchor).unwrap();
+            let shown = (proved.entries_whole, proved.entries_partly);
+            let entries = proved.record.entries;
+            match (config.proofs, config.erasable, config.cipher) {
+                (Proofs::Entry, ..) => assert_eq!(shown, (1, 0), "the entry and no other"),
+                (_, false, _) | (Proofs::Frame, _, Cipher::DangerNone) => {
+                    assert_eq!(shown, (entries, 0), "all of the frame");
+                }
+                _ => {
+                    assert!(shown.0 < entries, "no other subject's entries: {shown:?}");
+                    assert_eq!(shown.0 + shown.1, entries);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_journal_proves_its_own_entries() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = sample(folder.path());
+    let text = proof_text(&reader(&path), &StreamName::journal(), 0);
+    let proof = EntryProof::parse(&text).unwrap();
+    let proved = proof.check(&anchor(&path)).unwrap();
+    assert_eq!(proved.entry().unwrap().action, "log.create");
+}
+
+#[test]
+fn a_proof_with_any_byte_changed_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = sample(folder.path());
+    let (reader, anchor) = (reader(&path), anchor(&path));
+    for (stream, _) in configs() {
+        let text = proof_text(&reader, &stream, 17);
+        assert_eq!(check(&text, &anchor), Ok(17));
+        for place in 0..text.len() {
+            let mut bytes = text.clone().into_bytes();
+            bytes[place] ^= 1 << (place % 8);
+            // What is no text is refused before it comes here.
+            if let Ok(changed) = String::from_utf8(bytes) {
+                assert!(
+                    is_refused_or_proves_another(&changed, &anchor, 17),
+                    "{stream}: byte {place} of {}",
+                    text.len()
+                );
+            }
+            let cut = text.get(..place).unwrap_or_default();
+            assert!(check(cut, &anchor).is_err(), "{stream}: cut at {place}");
+        }
+    }
+}
+
+#[test]
+fn a_proof_with_any_line_removed_repeated_or_moved_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = sample(folder.path());
+    let (reader, anchor) = (reader(&path), anchor(&path));
+    for (stream, _) in configs() {
+        let text = proof_text(&reader, &stream, 5);
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        let mut changed: Vec<Vec<&str>> = Vec::new();
+        for place in 0..lines.len() {
+            let mut removed = lines.clone();
+            removed.remove(place);
+            changed.push(removed);
+            let mut repeated = lines.clone();
+            repeated.insert(place, lines[place]);
+            changed.push(repeated);
+            for other in 0..place {
+                let mut swapped = lines.clone();
+                swapped.swap(place, other);
+                changed.push(swapped);
+            }
+        }
+        for lines in changed {
+            let changed = lines.concat();
+            assert!(
+                changed == text || check(&changed, &anchor).is_err(),
+                "{stream}\n{changed}"
+            );
+        }
+    }
+}
+
+/// Each part of a proof, and how to take it over from another.
+type Part = (&'static str, fn(&mut EntryProof, EntryProof));
+
+const PARTS: [Part; 10] = [
+    ("log id", |to, from| to.log_id = from.log_id),
+    ("anchor", |to, from| to.anchor = from.anchor),
+    ("first key", |to, from| to.first_key = from.first_key),
+    ("links", |to, from| to.links = from.links),
+    ("configuration", |to, from| to.config = from.config),
+    ("record", |to, from| to.record = from.record),
+    ("place", |to, from| to.place = from.place),
+    ("evidence", |to, from| to.evidence = from.evidence),
+    ("path", |to, from| to.path = from.path),
+    ("checkpoint", |to, from| to.checkpoint = from.checkpoint),
+];
+
+#[test]
+fn no_part_of_another_proof_fits() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = sample(folder.path());
+    let other_folder = tempfile::tempdir().unwrap();
+    // The same name, the same root key and the same entries: another log all the same.
+    let other = sample(other_folder.path());
+    let (reader, other, anchor) = (reader(&path), reader(&other), anchor(&path));
+    for (stream, _) in configs() {
+        let neighbour = configs().into_iter().find(|(name, _)| *name != stream);
+        let texts = [
+            proof_text(&reader, &stream, 18),
+            proof_text(&reader, &stream, 3),
+            proof_text(&reader, &neighbour.unwrap().0, 17),
+            proof_text(&other, &stream, 17),
+        ];
+        let text = proof_text(&reader, &stream, 17);
+        for (source, from) in texts.iter().enumerate() {
+            for (name, take) in PARTS {
+                let mut mixed = EntryProof::parse(&text).unwrap();
+                take(&mut mixed, EntryProof::parse(from).unwrap());
+                let mixed = mixed.encode().unwrap();
+                assert!(
+                    // Entries of one frame share most parts.
+                    mixed == text || is_refused_or_proves_another(&mixed, &anchor, 17),
+                    "{stream}: {name} of proof {source}"
+                );
+            }
+        }
+        assert!(matches!(
+            check(&texts[3], &anchor),
+            Err(EntryProofError::UnknownKey)
+        ));
+    }
+}
+
+#[test]
+fn a_proof_for_another_index_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = sample(folder.path());
+    let stream = StreamName::new("entry.aes-256-gcm.whole").unwrap();
+    let text = proof_text(&reader(&path), &stream, 5);
+    let moved = text.replace("\nindex 0\n", "\nindex 1\n");
+    assert!(matches!(
+        check(&moved, &anchor(&path)),
+        Err(EntryProofError::Form(_))
+    ));
+    let mut proof = EntryProof::parse(&text).unwrap();
+    proof.place += 1;
+    let error = proof.check(&anchor(&path)).err().unwrap();
+    assert_eq!(error.part(), "entry");
+}
+
+#[test]
+fn a_later_key_leads_on_and_never_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = sample(folder.path());
+    let stream = StreamName::new("entry.aes-256-gcm.whole").unwrap();
+    let mut keys = vec![last_key(&path, &stream)];
+    for number in ENTRIES..ENTRIES + 4 {
+        let log = Log::open(&path, &root(), options()).unwrap();
+        append(&log, &stream, number..number + 1);
+        log.close().unwrap();
+        keys.push(last_key(&path, &stream));
+    }
+    let reader = reader(&path);
+    let whole = proof_text(&reader, &stream, 20);
+    let mut before = whole.len() + 1;
+    for key in &keys {
+        assert_eq!(check(&whole, key), Ok(20), "every key of the chain will do");
+        let shorter = reader.prove(&stream, 20, Some(key)).unwrap();
+        let shorter = shorter.proof.encode().unwrap();
+        assert!(shorter.len() < before);
+        before = shorter.len();
+        assert_eq!(check(&shorter, key), Ok(20));
+        assert!(matches!(
+            check(&shorter, &anchor(&path)),
+            Err(EntryProofError::UnknownKey)
+        ));
+    }
+    let stranger = VerifierKey::new(ORIGIN, [9; 32]).unwrap();
+    assert!(matches!(
+        reader.prove(&stream, 20, Some(&stranger)),
+        Err(ProveError::Key { .. })
+    ));
+    // A stream that did not grow since keeps its older checkpoint, which a later key says nothing about.
+    let resting = StreamName::new("frame.aes-256-gcm.whole").unwrap();
+    assert!(matches!(
+        reader.prove(&resting, 20, Some(keys.last().unwrap())),
+        Err(ProveError::Key { .. })
+    ));
+    let text = proof_text(&reader, &resting, 20);
+    assert!(matches!(
+        check(&text, keys.last().unwrap()),
+        Err(EntryProofError::OtherName { .. })
+    ));
+}
+
+#[test]
+fn entries_without_a_checkpoint_or_without_a_place_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = sample(folder.path());
+    let stream = StreamName::new("section.aes-256-gcm.whole").unwrap();
+    let options = Options {
+        checkpoint_interval: std::time::Duration::from_hours(1),
+        ..options()
+    };
+    let log = Log::open(&path, &root(), options).unwrap();
+    append(&log, &stream, ENTRIES..ENTRIES + 1);
+    let reader = reader(&path);
+    let error = reader.prove(&stream, ENTRIES.into(), None).err().unwrap();
+    assert!(
+        matches!(error, ProveError::Unpublished { covered, .. } if covered == u64::from(ENTRIES)),
+        "{error}"
+    );
+    let error = reader.prove(&stream, 100, None).err().unwrap();
+    assert!(
+        matches!(error, ProveError::NoEntry { entries, .. } if entries == u64::from(ENTRIES) + 1),
+        "{error}"
+    );
+    // A stream that has no checkpoint yet at all.
+    append(&log, &StreamName::default(), 0..1);
+    let error = reader.prove(&StreamName::default(), 0, None).err().unwrap();
+    assert!(matches!(error, ProveError::Unpublished { .. }), "{error}");
+    log.close().unwrap();
+    for (stream, index) in [(&stream, u64::from(ENTRIES)), (&StreamName::default(), 0)] {
+        assert_eq!(
+            check(&proof_text(&reader, stream, index), &anchor(&path)),
+            Ok(index)
+        );
+    }
+    let nowhere = StreamName::new("nowhere").unwrap();
+    let error = reader.prove(&nowhere, 0, None).err().unwrap();
+    assert!(matches!(error, ProveError::Log(LogError::NoStream { .. })));
+}
+
+/// Destroys every key of a subject, as an erasure does: its slot is zeros.
+fn erase_all_subjects_but_the_first(path: &Path) {
+    const SLOT_BYTES: usize = 112;
+    let file = path.join("subjects/slots");
+    let mut slots = fs::read(&file).unwrap();
+    slots[SLOT_BYTES..].fill(0);
+    fs::write(&file, slots).unwrap();
+}
+
+#[test]
+fn an_erased_entry_cannot_be_proved_and_its_neighbours_still_can() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = sample(folder.path());
+    let earlier: Vec<(StreamName, String)> = configs()
+        .into_iter()
+        .map(|(stream, _)| (stream.clone(), proof_text(&reader(&path), &stream, 2)))
+        .collect();
+    // The first subject that appears is alice, entry 1; bob is in entries 2, 3, 6, 7 and so on.
+    erase_all_subjects_but_the_first(&path);
+    let (reader, anchor) = (reader(&path), anchor(&path));
+    for (stream, config) in configs() {
+        let erasable = config.erasable && config.cipher == Cipher::Aes256Gcm;
+        for (index, is_erased) in [(0, false), (1, false), (2, erasable), (3, erasable)] {
+            match reader.prove(&stream, index, None) {
+                Ok(made) => {
+                    assert!(!is_erased, "{stream}, entry {index}");
+                    let text = made.proof.encode().unwrap();
+                    assert_eq!(check(&text, &anchor), Ok(index));
+                    let alone = matches!(made.proof.evidence, Evidence::Entry { .. });
+                    // The leaves of erased neighbours are gone, so the sections are shown instead.
+                    assert_eq!(alone, config.proofs == Proofs::Entry && !erasable);
+                }
+                Err(ProveError::Erased { .. }) => assert!(is_erased, "{stream}, entry {index}"),
+                Err(error) => panic!("{stream}, entry {index}: {error}"),
+            }
+        }
+    }
+    // What was proved before stays proved: nothing that was signed has changed.
+    for (_, text) in earlier {
+        assert_eq!(check(&text, &anchor), Ok(2));
+    }
+}
+
+#[test]
+fn nothing_is_proved_out_of_a_damaged_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = sample(folder.path());
+    let stream = StreamName::new("entry.aes-256-gcm.whole").unwrap();
+    let in_stream = |name: &str| path.join(format!("streams/{stream}/{name}"));
+    let segment = in_stream("segments/00000000.seg");
+    let size = fs::read_to_string(in_stream("checkpoint")).unwrap();
+    let tile = in_stream(&format!("tile/0/000.p/{}", size.lines().nth(1).unwrap()));
+    let checkpoint = in_stream("checkpoint");
+    for (file, place) in [(&segment, 500), (&tile, 35), (&tile, 70), (&checkpoint, 60)] {
+        let content = fs::read(file).unwrap();
+        let mut bad = content.clone();
+        bad[place] ^= 1;
+        fs::write(file, &bad).unwrap();
+        let error = reader(&path).prove(&stream, 5, None).err().unwrap();
+        assert!(
+            matches!(error, ProveError::Log(LogError::Broken { .. })),
+            "{}: {error}",
+            file.display()
+        );
+        fs::write(file, &content[..place]).unwrap();
+        let error = reader(&path).prove(&stream, 5, None).err().unwrap();
+        assert!(
+            matches!(error, ProveError::Log(LogError::Broken { .. })),
+            "{}: {error}",
+            file.display()
+        );
+        fs::write(file, content).unwrap();
+    }
+    fs::remove_file(&segment).unwrap();
+    let error = reader(&path).prove(&stream, 5, None).err().unwrap();
+    assert!(matches!(error, ProveError::Gone { .. }), "{error}");
+}
+
+#[test]
+fn an_entry_is_found_among_many_frames() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let config = StreamConfig {
+        proofs: Proofs::Entry,
+        ..StreamConfig::default()
+    };
+    Log::create(&path, ORIGIN, &root(), config, options()).unwrap();
+    let options = Options {
+        frame_entries_max: 2,
+        segment_bytes_max: 20_000,
+        ..options()
+    };
+    let log = Log::open(&path, &root(), options).unwrap();
+    append(&log, &StreamName::default(), 0..1_300);
+    log.close().unwrap();
+    let reader = reader(&path);
+    for index in [0, 1, 2, 511, 512, 513, 777, 1_023, 1_024, 1_298, 1_299] {
+        let text = proof_text(&reader, &StreamName::default(), index);
+        assert_eq!(check(&text, &anchor(&path)), Ok(index));
+        let size = text.len();
+        assert!(size < 2_500, "{size} bytes");
+    }
+    assert!(matches!(
+        reader.prove(&StreamName::default(), 1_300, None),
+        Err(ProveError::NoEntry { .. })
+    ));
+}

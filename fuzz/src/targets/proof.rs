@@ -1,0 +1,255 @@
+//! Proofs of single entries: whatever a file says, it proves one of the entries that were sealed, or nothing.
+
+use probity_format::DecodeError;
+use probity_format::certificate::{Certificate, Link};
+use probity_format::checkpoint::Checkpoint;
+use probity_format::column::Columns;
+use probity_format::compress::Decompressor;
+use probity_format::content::subject_section;
+use probity_format::frame::{Frame, entry_leaf};
+use probity_format::geometry::Geometry;
+use probity_format::keys::{EpochKey, MasterKey, Secret, SectionKey};
+use probity_format::note::{Signer as _, SigningKey};
+use probity_format::proof::{EntryProof, Evidence, ShownKey, ShownSection};
+use probity_format::record::Record;
+use probity_format::row::Rows;
+use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys, fill_salts};
+use probity_format::stream::{Cipher, Proofs, StreamConfig, StreamId, StreamName};
+use probity_format::tree::{Hash, inclusion_path_of, leaf_hash, root_of};
+
+use crate::Target;
+use crate::targets::entry::{entries, row};
+use crate::targets::text;
+
+pub(super) const TARGETS: &[Target] = &[
+    Target {
+        name: "entry_proof",
+        seeds: proof_seeds,
+        check: check_proof,
+    },
+    Target {
+        name: "certificate",
+        seeds: certificate_seeds,
+        check: check_certificate,
+    },
+];
+
+const LOG: &str = "example.com/log";
+const ID: [u8; 16] = [4; 16];
+/// The place of the entry that the seeds prove.
+const PLACE: u32 = 1;
+
+fn key(seed: u8) -> SigningKey {
+    SigningKey::from_seed(LOG, &[seed; 32]).expect("the name is a key name")
+}
+
+fn geometry() -> Geometry {
+    Geometry::new(LOG, ID, key(1).verifier_key().clone()).expect("the parts fit")
+}
+
+fn certificate() -> String {
+    let made = Certificate::new(key(2).verifier_key().clone(), 3, leaf_hash(b"journal"));
+    made.sign(&key(1)).expect("the certificate is signed")
+}
+
+fn section_of_subjects(_frame: u64, section: u32) -> SectionKey {
+    SectionKey::from_bytes([section.to_le_bytes()[0]; 32])
+}
+
+struct Subjects;
+
+impl SubjectKeys for Subjects {
+    fn section_key(
+        &mut self,
+        subjects: &str,
+        _epoch_salt: &[u8; 32],
+        frame: u64,
+        section: u32,
+    ) -> Result<(Vec<u8>, SectionKey), DecodeError> {
+        let pseudonyms = subjects
+            .split('\n')
+            .flat_map(|name| [u8::try_from(name.len()).unwrap_or(u8::MAX); 16]);
+        Ok((pseudonyms.collect(), section_of_subjects(frame, section)))
+    }
+}
+
+fn config(proofs: Proofs, cipher: Cipher, erasable: bool) -> StreamConfig {
+    StreamConfig {
+        proofs,
+        cipher,
+        erasable,
+        ..StreamConfig::default()
+    }
+}
+
+fn rows() -> Vec<u8> {
+    entries().iter().flat_map(row).collect()
+}
+
+fn sealed(config: StreamConfig, epoch: &EpochKey, stream: StreamId) -> (Vec<u8>, Record) {
+    let place = FramePlace {
+        stream,
+        frame: 2,
+        first_entry: 40,
+        seed: 1,
+    };
+    let mut bytes = Vec::new();
+    let record = FrameSealer::new(config)
+        .and_then(|mut sealer| sealer.seal(&place, epoch, &[&rows()], &mut Subjects, &mut bytes))
+        .expect("the seed is sealed");
+    bytes.truncate(usize::try_from(record.length).unwrap_or(usize::MAX));
+    (bytes, record)
+}
+
+/// The number of the section of the entry's subjects, 0 where that is the shared one.
+fn own_section(frame: &Frame<'_>, shared: Option<&SectionKey>) -> u32 {
+    if frame.clear.sections.len() == 1 {
+        return 0;
+    }
+    let body = frame
+        .open(0, shared, &mut Decompressor::default())
+        .expect("the seed opens");
+    let columns = Columns::decode(&body.packed, &body.plain).expect("the seed has columns");
+    subject_section(&columns, usize::try_from(PLACE).unwrap_or_default())
+}
+
+fn evidence(frame: &Frame<'_>, epoch: &EpochKey) -> Evidence {
+    let header = &frame.clear.header;
+    let cipher = header.cipher == Cipher::Aes256Gcm;
+    let shared = || epoch.section_key(header.frame, 0);
+    let own = own_section(frame, cipher.then(shared).as_ref());
+    let key = |number| {
+        let own = || section_of_subjects(header.frame, number);
+        cipher.then(|| if number == 0 { shared() } else { own() })
+    };
+    let place = usize::try_from(PLACE).unwrap_or_default();
+    let numbers = [0, own].into_iter().take(if own == 0 { 1 } else { 2 });
+    match header.proofs {
+        Proofs::Entry => {
+            let rows = rows();
+            let rows: Vec<_> = Rows::new(&rows).collect();
+            let salted = |index: usize| {
+                let mut salt = [0; 16];
+                // Erasable seeds with proofs of entries would need the section of each; there are none.
+                fill_salts(key(0).as_ref().map(SectionKey::salt_key), index, &mut salt)
+                    .expect("the salt is derived");
+                salt
+            };
+            let leaf = |(index, row): (usize, &probity_format::row::Row<'_>)| {
+                entry_leaf(&salted(index), row.bytes)
+            };
+            let leaves: Vec<Hash> = rows.iter().enumerate().map(leaf).collect();
+            Evidence::Entry {
+                salt: salted(place),
+                row: rows[place].bytes.to_vec(),
+                path: inclusion_path_of(&leaves, place).expect("the leaf exists"),
+            }
+        }
+        Proofs::Section => {
+            let leaves = frame.sealed_leaves();
+            let path = |leaf| inclusion_path_of(&leaves, leaf).expect("the leaf exists");
+            let shown = numbers.map(|number| {
+                let place = usize::try_from(number).unwrap_or_default();
+                ShownSection {
+                    number,
+                    key: key(number),
+                    sealed: frame.sealed(&frame.clear.sections[place]).to_vec(),
+                    path: path(place + 1),
+                }
+            });
+            Evidence::Sections {
+                clear: frame.clear.bytes().to_vec(),
+                clear_path: path(0),
+                shown: shown.collect(),
+            }
+        }
+        _ => Evidence::Frame {
+            content: frame.content().to_vec(),
+            keys: numbers
+                .filter_map(|number| {
+                    let key = key(number)?;
+                    Some(ShownKey { number, key })
+                })
+                .collect(),
+        },
+    }
+}
+
+fn proof(config: StreamConfig) -> EntryProof {
+    let geometry = geometry();
+    let stream = StreamId::new(&geometry.fingerprint(), &StreamName::default(), &config);
+    let epoch = MasterKey::new(Secret::new([3; 32])).epoch_key(&stream, 4, &[5; 32]);
+    let (bytes, record) = sealed(config, &epoch, stream);
+    let frame = Frame::parse(&bytes).expect("the seed is a frame");
+    let mut leaves: Vec<Hash> = (0..5_u8).map(|leaf| leaf_hash(&[leaf])).collect();
+    leaves[2] = leaf_hash(&record.encode());
+    let origin = geometry.stream_origin("default");
+    let signer = SigningKey::from_seed(&origin, &[2; 32]).expect("the name is a key name");
+    let checkpoint = Checkpoint::new(&origin, 5, root_of(&leaves)).expect("the parts fit");
+    let link = Link::from_note(certificate().as_bytes(), key(1).verifier_key());
+    EntryProof {
+        log_id: ID,
+        anchor: *key(1).verifier_key().key(),
+        first_key: *key(1).verifier_key().key(),
+        links: vec![link.expect("the certificate opens")],
+        config,
+        record,
+        place: PLACE,
+        evidence: evidence(&frame, &epoch),
+        path: inclusion_path_of(&leaves, 2).expect("the leaf exists"),
+        checkpoint: checkpoint
+            .sign(&[&signer])
+            .expect("the checkpoint is signed"),
+    }
+}
+
+fn proof_seeds() -> Vec<Vec<u8>> {
+    let mut seeds = Vec::new();
+    for cipher in Cipher::ALL {
+        seeds.push(proof(config(Proofs::Entry, cipher, false)));
+        for erasable in [false, true] {
+            seeds.push(proof(config(Proofs::Section, cipher, erasable)));
+            seeds.push(proof(config(Proofs::Frame, cipher, erasable)));
+        }
+    }
+    let encode = |proof: &EntryProof| {
+        assert!(proof.check(key(1).verifier_key()).is_ok(), "the seed holds");
+        proof.encode().expect("the seed is short").into_bytes()
+    };
+    seeds.iter().map(encode).collect()
+}
+
+/// A proof has one form; one that holds proves an entry that was sealed, at its own index.
+fn check_proof(data: &[u8]) -> bool {
+    let Some(Ok(proof)) = text(data).map(EntryProof::parse) else {
+        return false;
+    };
+    assert_eq!(proof.encode().as_deref().ok(), text(data));
+    let Ok(proved) = proof.check(key(1).verifier_key()) else {
+        // The same form, though nothing is proved.
+        return true;
+    };
+    let place = usize::try_from(proved.index - 40).expect("the index is in the frame");
+    assert!(proved.entry().is_ok_and(|entry| entry == entries()[place]));
+    assert_eq!(proved.log, LOG);
+    assert_eq!(proved.stream, StreamName::default());
+    true
+}
+
+fn certificate_seeds() -> Vec<Vec<u8>> {
+    vec![certificate().into_bytes()]
+}
+
+/// A certificate leads from its key to the one it was made for, and to no other.
+fn check_certificate(data: &[u8]) -> bool {
+    let Ok(opened) = Certificate::open(data, key(1).verifier_key()) else {
+        return false;
+    };
+    assert_eq!(opened.successor(), key(2).verifier_key());
+    let link = Link::from_note(data, key(1).verifier_key()).expect("what opens makes a link");
+    assert_eq!(
+        link.follow(key(1).verifier_key()).as_ref(),
+        Ok(key(2).verifier_key())
+    );
+    true
+}
