@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 pub struct Environment {
     /// `PROBITY_KEY_FILE`: the root key file, where no argument names one.
     pub key_file: Option<PathBuf>,
+    /// `PROBITY_DATABASE`: the application's database; unlike an argument it may hold a password.
+    pub database: Option<String>,
     /// `PROBITY_UPSTREAM`: the server behind the proxy; unlike an argument it may hold a password.
     pub upstream: Option<String>,
 }
@@ -19,6 +21,7 @@ impl Environment {
             key_file: env::var_os("PROBITY_KEY_FILE")
                 .filter(|value| !value.is_empty())
                 .map(PathBuf::from),
+            database: env::var_os("PROBITY_DATABASE").and_then(|value| value.into_string().ok()),
             upstream: env::var_os("PROBITY_UPSTREAM").and_then(|value| value.into_string().ok()),
         }
     }

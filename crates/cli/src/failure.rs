@@ -202,6 +202,9 @@ fn remedy_of(error: &LogError) -> Option<String> {
         LogError::NoStream { .. } => {
             "see the streams with: probity stream list DIR; make one with: probity stream create DIR NAME".into()
         }
+        LogError::Reserved { .. } => {
+            "choose another name; what the log says of itself is read with: probity export DIR --stream journal --format jsonl".into()
+        }
         LogError::RolledBack { .. } => {
             "put the newer copy of the log back; do not write to this one".into()
         }

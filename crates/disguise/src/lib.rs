@@ -28,7 +28,7 @@ pub use credential::{Credential, KeyCost, RecoveryToken};
 pub use crypto::SecretKey;
 pub use database::{Column, Database, DatabaseError, DatabaseErrorKind, Dialect};
 pub use draft::{Draft, draft};
-pub use engine::{Engine, Listed};
+pub use engine::{Engine, Listed, stored_description};
 pub use error::Error;
 pub use generate::Generator;
 pub use plan::PlannedStep;

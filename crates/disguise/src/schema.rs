@@ -53,6 +53,11 @@ pub struct Schema {
 }
 
 impl Schema {
+    /// Whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        self.notes.is_empty()
+    }
+
     /// Parses Edna's table information.
     ///
     /// # Errors

@@ -1,14 +1,8 @@
 //! All claims, on a `PostgreSQL` server of Debian.
 
 #![cfg(feature = "postgres")]
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "tests stop at the first surprise"
-)]
+#![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
-use std::fs::read_dir;
-use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,40 +18,9 @@ const SCHEDULES: u64 = 12;
 static SOCKET: OnceLock<String> = OnceLock::new();
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// Debian keeps the programs of each release in a folder of its own.
-fn path(name: &str) -> PathBuf {
-    let mut releases: Vec<PathBuf> = read_dir("/usr/lib/postgresql")
-        .into_iter()
-        .flatten()
-        .map(|release| release.unwrap().path().join("bin").join(name))
-        .collect();
-    releases.sort();
-    releases.reverse();
-    server::found(&releases)
-}
-
 fn start() -> server::Server {
-    let folder = server::folder();
-    let data = folder.path().join("data");
-    let made = server::program(&path("initdb"), "postgres")
-        .args(["-U", "probity", "-A", "trust", "-E", "UTF8"])
-        .args(["--locale=C.UTF-8", "-D"])
-        .arg(&data)
-        .current_dir(folder.path())
-        .status();
-    assert!(made.unwrap().success());
-    let socket = folder.path().to_str().unwrap().to_owned();
-    let mut command = server::program(&path("postgres"), "postgres");
-    command.arg("-D").arg(&data).args([
-        "-k",
-        &socket,
-        "-c",
-        "listen_addresses=",
-        "-c",
-        "fsync=off",
-    ]);
-    let url = format!("host={socket} user=probity dbname=postgres");
-    let server = server::start(command, folder, "INT", || Postgres::connect(&url).is_ok());
+    let answers = |url: &str| Postgres::connect(url).is_ok();
+    let (server, socket) = server::postgres(answers);
     SOCKET.set(socket).unwrap();
     server
 }
@@ -73,8 +36,7 @@ const KINDS: &[&str] = &[
 fn connect() -> Box<dyn Database> {
     let socket = SOCKET.get().unwrap();
     let name = format!("forum{}", NEXT.fetch_add(1, Ordering::Relaxed));
-    let mut database =
-        Postgres::connect(&format!("host={socket} user=probity dbname=postgres")).unwrap();
+    let mut database = Postgres::connect(&server::postgres_url(socket)).unwrap();
     database
         .execute(&format!("CREATE SCHEMA {name}"), &[])
         .unwrap();

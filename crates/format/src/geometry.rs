@@ -6,7 +6,7 @@
 use alloc::borrow::ToOwned as _;
 use alloc::format;
 use alloc::string::String;
-use core::fmt::Write as _;
+use core::fmt::{self, Write as _};
 
 use sha2::{Digest as _, Sha256};
 
@@ -142,6 +142,20 @@ pub enum GeometryError {
     Malformed(&'static str),
 }
 
+impl fmt::Display for GeometryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Version { found } => write!(
+                f,
+                "the geometry is of format {found}, this build knows format {FORMAT_VERSION}"
+            ),
+            Self::Malformed(reason) => write!(f, "the geometry {reason}"),
+        }
+    }
+}
+
+impl core::error::Error for GeometryError {}
+
 fn check_origin(origin: &str) -> Result<(), DecodeError> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._/:".contains(&byte);
     if origin.is_empty() || origin.len() > ORIGIN_BYTES_MAX || !origin.bytes().all(allowed) {
@@ -190,6 +204,11 @@ mod tests {
                 Err(GeometryError::Malformed(_))
             ));
         }
+        let newer = GeometryError::Version { found: 2 };
+        assert_eq!(
+            format!("{newer}; {}", Geometry::parse("").unwrap_err()),
+            "the geometry is of format 2, this build knows format 1; the geometry has no format line"
+        );
         let other = VerifierKey::new("x", [7; 32]).unwrap();
         assert!(Geometry::new("a b", [0; 16], other.clone()).is_err());
         assert!(Geometry::new("y", [0; 16], other).is_err());

@@ -79,6 +79,12 @@ pub enum LogError {
         /// Why, one clause.
         reason: &'static str,
     },
+    /// The stream is the log's own.
+    #[error("stream {name} is the log's own: nobody else creates it or appends to it")]
+    Reserved {
+        /// Its name.
+        name: String,
+    },
     /// The second copy of the heads is ahead: an older state of the log was put back.
     #[error(
         "the log was rolled back: stream {stream} has {found} frames here, but {signed} were signed before"

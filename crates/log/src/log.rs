@@ -53,7 +53,7 @@ impl Log {
     /// Creates a stream; nothing happens when it exists with the same configuration.
     ///
     /// # Errors
-    /// [`LogError::Stream`] when it exists with another; [`LogError::Poisoned`].
+    /// [`LogError::Stream`] when it exists with another; [`LogError::Reserved`]; [`LogError::Poisoned`].
     pub fn create_stream(&self, name: &StreamName, config: StreamConfig) -> Result<(), LogError> {
         let core = &self.inner.core;
         core.check_poison()?;
@@ -62,7 +62,7 @@ impl Log {
             reason,
         };
         if name.as_str() == StreamName::JOURNAL {
-            return Err(refused("the journal belongs to the log"));
+            return Err(reserved(name));
         }
         let mut journal = core.journal.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = core.stream(name) {
@@ -115,15 +115,12 @@ impl Log {
     /// A new producer of `stream`.
     ///
     /// # Errors
-    /// [`LogError::NoStream`], [`LogError::Stream`] for the journal, [`LogError::Poisoned`].
+    /// [`LogError::NoStream`], [`LogError::Reserved`] for the journal, [`LogError::Poisoned`].
     pub fn appender(&self, stream: &StreamName) -> Result<Appender, LogError> {
         let core = &self.inner.core;
         core.check_poison()?;
         if stream.as_str() == StreamName::JOURNAL {
-            return Err(LogError::Stream {
-                name: stream.to_string(),
-                reason: "the journal belongs to the log",
-            });
+            return Err(reserved(stream));
         }
         let found = core.stream(stream);
         let stream = found.ok_or_else(|| LogError::NoStream {
@@ -219,5 +216,11 @@ impl Drop for Inner {
     fn drop(&mut self) {
         // Whoever cares about the outcome calls `close` before.
         drop(self.close());
+    }
+}
+
+fn reserved(stream: &StreamName) -> LogError {
+    LogError::Reserved {
+        name: stream.to_string(),
     }
 }

@@ -47,13 +47,25 @@ impl<'a> Records<'a> {
         Ok(None)
     }
 
+    /// The record of `frame`, if the checkpoint covers it.
+    ///
+    /// # Errors
+    /// When its bundle is missing or damaged.
+    pub(crate) fn of_frame(&mut self, frame: u64) -> Result<Option<Record>, LogError> {
+        if frame < self.size {
+            self.record(frame).map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+
     /// The last record, if there is any.
     ///
     /// # Errors
     /// When its bundle is missing or damaged.
     pub(crate) fn last(&mut self) -> Result<Option<Record>, LogError> {
         match self.size.checked_sub(1) {
-            Some(last) => self.record(last).map(Some),
+            Some(last) => self.of_frame(last),
             None => Ok(None),
         }
     }

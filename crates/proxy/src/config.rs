@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use probity_policy::Policy;
+use probity_store::Store;
 
 /// Where clients connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +16,44 @@ pub enum Listen {
     Tcp(SocketAddr),
     /// A Unix socket; the file must not exist.
     Unix(PathBuf),
+}
+
+/// What answers the commands: one path leads to either.
+#[derive(Debug, Clone)]
+#[expect(clippy::exhaustive_enums, reason = "there is no third kind")]
+pub enum Backend {
+    /// A server.
+    Upstream(Upstream),
+    /// A store in this process.
+    Store(Arc<Store>),
+}
+
+impl Backend {
+    /// The user that connections are logged in as before their client may say anything.
+    pub(crate) fn principal(&self) -> Option<String> {
+        let Self::Upstream(upstream) = self else {
+            return None;
+        };
+        upstream.password.as_ref()?;
+        let user = upstream.user.as_deref().unwrap_or("default");
+        Some(user.to_owned())
+    }
+
+    /// The database that connections begin with.
+    pub(crate) const fn db(&self) -> u64 {
+        match self {
+            Self::Upstream(upstream) => upstream.db,
+            Self::Store(_) => 0,
+        }
+    }
+
+    /// Where it is, for errors.
+    pub(crate) fn place(&self) -> String {
+        match self {
+            Self::Upstream(upstream) => format!("{:?}", upstream.place),
+            Self::Store(_) => "the embedded store".to_owned(),
+        }
+    }
 }
 
 /// The server behind the proxy.
@@ -73,7 +112,7 @@ pub struct ProxyConfig {
     /// Where clients connect.
     pub listen: Vec<Listen>,
     /// What stands behind.
-    pub upstream: Upstream,
+    pub backend: Backend,
     /// What is recorded, and how.
     pub policy: Arc<Policy>,
     /// When a reply may go out.
@@ -100,11 +139,11 @@ impl ProxyConfig {
     /// Default time that stopping waits for replies.
     pub const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-    /// A proxy at `listen` before `upstream`, everything else by default.
-    pub fn new(listen: Listen, upstream: Upstream) -> Self {
+    /// A proxy at `listen` before `backend`, everything else by default.
+    pub fn new(listen: Listen, backend: Backend) -> Self {
         Self {
             listen: vec![listen],
-            upstream,
+            backend,
             policy: Arc::new(Policy::builtin()),
             release: Release::default(),
             on_log_failure: OnLogFailure::default(),

@@ -10,6 +10,6 @@ mod server;
 pub mod session;
 mod sink;
 
-pub use config::{Listen, OnLogFailure, ProxyConfig, Release, Upstream};
+pub use config::{Backend, Listen, OnLogFailure, ProxyConfig, Release, Upstream};
 pub use server::{Proxy, ProxyError, serve};
 pub use sink::{EntrySink, SinkError, SinkSource};

@@ -3,13 +3,14 @@
 use crate::{File, Finding, Repository};
 
 /// Each crate with its rank: it may depend only on crates of lower rank.
-pub const RANKS: [(&str, u8); 12] = [
+pub const RANKS: [(&str, u8); 13] = [
     ("probity-format", 0),
     ("probity-queue", 0),
     ("probity-pocketdb", 0),
     ("probity-tidy", 0),
     ("probity-policy", 1),
     ("probity-log", 1),
+    ("probity-store", 1),
     ("probity-proxy", 2),
     ("probity-disguise", 2),
     ("probity-http", 3),
@@ -23,7 +24,7 @@ pub const HOMES: [(&str, &[&str]); 9] = [
     ("tokio", &["probity-proxy", "probity-http", "probity-cli"]),
     ("zstd-safe", &["probity-format", "probity-bench"]),
     ("lz4_flex", &["probity-format", "probity-bench"]),
-    ("redb", &["probity-proxy", "probity-http"]),
+    ("redb", &["probity-store"]),
     ("rusqlite", &["probity-disguise", "probity-pocketdb"]),
     ("mysql", &["probity-disguise"]),
     ("postgres", &["probity-disguise"]),

@@ -5,6 +5,7 @@
     reason = "the comments are the help text, which knows no markup"
 )]
 
+mod disguise;
 mod proof;
 
 use std::path::PathBuf;
@@ -16,7 +17,12 @@ use probity_bench::BenchCommand;
 use probity_format::{Outcome, Timestamp};
 use probity_log::reader::Filter;
 use probity_log::{Compression, Durability, Proofs, StreamConfig, StreamName};
+use probity_store::Sync;
 
+pub use self::disguise::{
+    Apply, Check, DatabaseChoice, Description, Disguise, DisguiseCommand, Draft, Forget, Holder,
+    List, LogChoice, Plan, ReferencesChoice, Register, Rekey, Reveal, SpeaksFor, SpecChoice,
+};
 pub use self::proof::{CheckProof, Prove};
 use crate::entry_json::parse_time;
 
@@ -25,10 +31,12 @@ const EXIT_STATUS: &str = "Exit status:
   1  it could not be done (input, storage, key missing)
   2  wrong usage
   3  the evidence is broken; the report names the class, the stream and the place
-  4  intact, but parts are acknowledged damage, erased or pruned with proof
+  4  intact, but parts are acknowledged damage, erased or pruned with proof;
+     for disguise reveal: done, but rows stay disguised
 
 Environment:
   PROBITY_KEY_FILE  root key file, where no argument names one
+  PROBITY_DATABASE  database of an application, where no argument names one; may hold a password
   PROBITY_UPSTREAM  server behind the proxy, where no argument names one; may hold a password";
 
 /// Records who did what to whose data, so that nobody can alter the record unnoticed.
@@ -57,6 +65,7 @@ pub enum Command {
     CheckProof(CheckProof),
     Stream(Stream),
     Keys(Keys),
+    Disguise(Box<Disguise>),
     Bench(Bench),
 }
 
@@ -176,12 +185,13 @@ pub struct Append {
     pub json: bool,
 }
 
-/// Records every operation of Redis clients on their way to the server.
+/// Records every operation of Redis clients on their way to the server, or to a store of its own.
 ///
-/// Clients connect here instead of to the server and notice nothing. SIGINT or SIGTERM stops
+/// Clients connect here instead of to a server and notice nothing. SIGINT or SIGTERM stops
 /// gracefully: replies under way are finished and everything is durable.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
+  probity proxy --log audit --init --store data
   probity proxy --log audit --upstream redis://127.0.0.1:6379
   probity proxy --log audit --init --listen 0.0.0.0:6380 --upstream unix:/run/redis.sock
   PROBITY_UPSTREAM=redis://app:secret@cache:6379 probity proxy --log audit --policy policy.toml")]
@@ -198,6 +208,12 @@ pub struct Proxy {
     /// Server behind: redis://HOST:PORT or unix:/PATH [default: PROBITY_UPSTREAM]
     #[arg(long, value_name = "URL")]
     pub upstream: Option<String>,
+    /// Folder of an embedded store that answers instead of a server; made if there is none
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["upstream", "upstream_password_file"])]
+    pub store: Option<PathBuf>,
+    /// When a change to the store is on the disk [default: always with --durability strict, else second]
+    #[arg(long, value_enum, value_name = "WHEN", requires = "store")]
+    pub store_sync: Option<SyncChoice>,
     /// File that holds the server's password
     #[arg(long, value_name = "FILE")]
     pub upstream_password_file: Option<PathBuf>,
@@ -457,6 +473,24 @@ impl From<DurabilityChoice> for Durability {
             DurabilityChoice::Strict => Self::Strict,
             DurabilityChoice::Group => Self::Group,
             DurabilityChoice::Relaxed => Self::Relaxed,
+        }
+    }
+}
+
+/// When a change to the embedded store is on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SyncChoice {
+    /// Before it is answered; changes that arrive together share the wait
+    Always,
+    /// At most a second after it is answered
+    Second,
+}
+
+impl From<SyncChoice> for Sync {
+    fn from(choice: SyncChoice) -> Self {
+        match choice {
+            SyncChoice::Always => Self::Always,
+            SyncChoice::Second => Self::EverySecond,
         }
     }
 }

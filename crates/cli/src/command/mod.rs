@@ -4,6 +4,7 @@ mod append;
 mod bench;
 mod check_proof;
 mod demo;
+mod disguise;
 mod export;
 mod init;
 mod keys;
@@ -41,6 +42,7 @@ pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
         Command::Export(args) => export::run(&args, environment),
         Command::Prove(args) => prove::run(&args, environment),
         Command::CheckProof(args) => check_proof::run(&args),
+        Command::Disguise(args) => disguise::run(&args.command, environment),
         Command::Keys(args) => match args.command {
             KeysCommand::Status(args) => keys::status(&args, environment),
         },

@@ -1,12 +1,13 @@
 //! `probity proxy`: records the operations of Redis clients on their way to the server.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use probity_log::{Durability, Log, Options, StreamConfig};
 use probity_policy::Policy;
-use probity_proxy::{Listen, OnLogFailure, Proxy, ProxyConfig, Release, Upstream};
+use probity_proxy::{Backend, Listen, OnLogFailure, Proxy, ProxyConfig, Release, Upstream};
+use probity_store::{Options as StoreOptions, Store, Sync};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::open_log;
@@ -21,7 +22,8 @@ use crate::output::{Output, note};
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 pub(crate) fn run(args: &ProxyArgs, environment: &Environment) -> Result<Status, Failure> {
-    let config = configure(args, environment)?;
+    let place = Place::choose(args, environment)?;
+    let config = configure(args)?;
     if args.init && !Log::exists(&args.log)? {
         create_log(args, environment)?;
     }
@@ -34,15 +36,75 @@ pub(crate) fn run(args: &ProxyArgs, environment: &Environment) -> Result<Status,
         log: log.clone(),
         stream: args.stream.clone(),
     });
-    let proxy = Proxy::start(&config, &source)
-        .map_err(|error| Failure::new("the proxy did not start").because(error))?;
-    let told = wait(args, proxy.addresses());
-    proxy.stop();
+    let backend = place.open(args)?;
+    let told = serve(args, config(backend.clone()), &source);
+    let stored = close_store(backend);
     // Closing makes everything durable that the workers handed in.
     log.close()?;
     told?;
+    stored?;
     note("stopped; everything recorded is durable");
     Ok(Status::Done)
+}
+
+/// Serves until the process is asked to stop.
+fn serve(args: &ProxyArgs, config: ProxyConfig, source: &Arc<LogSource>) -> Result<(), Failure> {
+    let proxy = Proxy::start(&config, source)
+        .map_err(|error| Failure::new("the proxy did not start").because(error))?;
+    // The threads hold what they need of it; the store must be free once they have ended.
+    drop(config);
+    let told = wait(args, proxy.addresses());
+    proxy.stop();
+    told
+}
+
+/// What stands behind, as the arguments say, before anything is opened.
+enum Place {
+    Upstream(Upstream),
+    Store(PathBuf),
+}
+
+impl Place {
+    fn choose(args: &ProxyArgs, environment: &Environment) -> Result<Self, Failure> {
+        match &args.store {
+            Some(folder) => Ok(Self::Store(folder.clone())),
+            None => upstream(args, environment).map(Self::Upstream),
+        }
+    }
+
+    fn open(self, args: &ProxyArgs) -> Result<Backend, Failure> {
+        let folder = match self {
+            Self::Upstream(upstream) => return Ok(Backend::Upstream(upstream)),
+            Self::Store(folder) => folder,
+        };
+        let strict = Durability::from(args.durability) == Durability::Strict;
+        let sync = match args.store_sync {
+            Some(choice) => choice.into(),
+            None if strict => Sync::Always,
+            None => Sync::EverySecond,
+        };
+        open_store(&folder, sync)
+    }
+}
+
+/// An embedded store to stand behind a proxy.
+pub(super) fn open_store(folder: &Path, sync: Sync) -> Result<Backend, Failure> {
+    let options = StoreOptions {
+        sync,
+        ..StoreOptions::default()
+    };
+    let store = Store::open(folder, options)
+        .map_err(|error| Failure::new("the store was not opened").because(error))?;
+    Ok(Backend::Store(Arc::new(store)))
+}
+
+/// Closes the embedded store, if there is one, once nobody else holds it.
+pub(super) fn close_store(backend: Backend) -> Result<(), Failure> {
+    let Backend::Store(store) = backend else {
+        return Ok(());
+    };
+    let closed = Arc::into_inner(store).map_or(Ok(()), Store::close);
+    closed.map_err(|error| Failure::new("the store was not closed").because(error))
 }
 
 fn create_log(args: &ProxyArgs, environment: &Environment) -> Result<(), Failure> {
@@ -72,7 +134,8 @@ fn create_log(args: &ProxyArgs, environment: &Environment) -> Result<(), Failure
     Ok(())
 }
 
-fn configure(args: &ProxyArgs, environment: &Environment) -> Result<ProxyConfig, Failure> {
+/// Everything about the proxy but what stands behind it, which is opened last.
+fn configure(args: &ProxyArgs) -> Result<impl FnOnce(Backend) -> ProxyConfig, Failure> {
     let listen: Vec<Listen> = args
         .listen
         .iter()
@@ -84,9 +147,10 @@ fn configure(args: &ProxyArgs, environment: &Environment) -> Result<ProxyConfig,
         .ok_or_else(|| Failure::usage("no place to listen on"))?;
     let strict = Durability::from(args.durability) == Durability::Strict;
     let forward = args.forward_on_log_failure;
-    Ok(ProxyConfig {
+    let policy = Arc::new(read_policy(args.policy.as_deref())?);
+    Ok(move |backend| ProxyConfig {
         listen,
-        policy: Arc::new(read_policy(args.policy.as_deref())?),
+        policy,
         release: if strict {
             Release::Durable
         } else {
@@ -97,7 +161,7 @@ fn configure(args: &ProxyArgs, environment: &Environment) -> Result<ProxyConfig,
         } else {
             OnLogFailure::Refuse
         },
-        ..ProxyConfig::new(first, upstream(args, environment)?)
+        ..ProxyConfig::new(first, backend)
     })
 }
 
@@ -127,7 +191,7 @@ pub(super) fn parse_upstream(
 ) -> Result<Upstream, Failure> {
     let url = said.or(environment.upstream.as_deref()).ok_or_else(|| {
         Failure::usage("no server is named")
-            .remedy("write --upstream redis://HOST:PORT, or set PROBITY_UPSTREAM")
+            .remedy("write --store DIR for an embedded store, --upstream redis://HOST:PORT, or set PROBITY_UPSTREAM")
     })?;
     let upstream = Upstream::parse(url).map_err(|error| {
         Failure::usage(format!("the upstream is refused: {}", error.reason)).remedy(error.remedy)

@@ -18,6 +18,14 @@ use crate::spec::{described, description};
 use crate::store::{self, DisguiseId};
 use crate::value::Value;
 
+/// The description that [`Engine::install`] stored in a database.
+///
+/// # Errors
+/// [`Error::NotInstalled`] when there is none.
+pub fn stored_description(database: &mut dyn Database) -> Result<(Schema, Pseudo), Error> {
+    Ok(described(&store::description(database)?)?)
+}
+
 /// Applies and reveals disguises over one connection.
 ///
 /// Every operation is one serialisable transaction; on any error it is rolled back and nothing has changed.
@@ -80,8 +88,7 @@ impl<D: Database> Engine<D> {
     /// # Errors
     /// [`Error::NotInstalled`] when there is none.
     pub fn stored(mut database: D) -> Result<Self, Error> {
-        let text = store::description(&mut database)?;
-        let (schema, pseudo) = described(&text)?;
+        let (schema, pseudo) = stored_description(&mut database)?;
         Ok(Self::new(database, schema, pseudo))
     }
 

@@ -11,6 +11,7 @@ use probity_format::segment::{
     SEGMENT_FOOTER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, encode_footer, segment_file_name,
 };
 
+use super::stored::open;
 use super::{CheckedTree, Fault, FaultClass, StreamReport, Subject, Verifier};
 use crate::error::LogError;
 use crate::opener::{Opener, Opening};
@@ -126,7 +127,7 @@ impl Work<'_> {
         };
         let path = segment_path(self.subject, piece.segment);
         // A missing segment is reported once, where segments are checked.
-        let Some(file) = self.verifier.files.open_read(&path)? else {
+        let Some(file) = open(&self.verifier.files, &path)? else {
             return Ok(());
         };
         let length = self
@@ -256,50 +257,39 @@ fn check_segments(
     checked: &CheckedTree,
     faults: &mut Vec<Fault>,
 ) -> Result<(), LogError> {
-    let last = checked.by_segment.keys().next_back().copied();
     for (number, range) in &checked.by_segment {
         let path = segment_path(subject, *number);
         let mut fault =
             |class, detail: &str| faults.push(Fault::new(class, &subject.name, &path, detail));
-        let records = checked.records.get(range.clone()).unwrap_or_default();
-        let (Some(first), Some(end)) = (records.first(), records.last()) else {
-            continue;
-        };
-        let Some(file) = verifier.files.open_read(&path)? else {
-            fault(FaultClass::Missing, "the segment is missing");
+        let Some(file) = open(&verifier.files, &path)? else {
+            fault(FaultClass::Missing, "the segment is missing or no file");
             continue;
         };
         let length = verifier
             .files
             .attempt("measure", &path, |_| file.length())?;
-        let header = SegmentHeader {
-            number: *number,
-            stream: subject.id,
-            fingerprint: subject.fingerprint,
-            first_frame: first.frame,
-            first_entry: first.first_entry,
+        let Some(segment) = Expected::new(subject, checked, *number, range) else {
+            continue;
         };
-        let mut bytes = [0; SEGMENT_HEADER_BYTES];
         if length < u64::try_from(SEGMENT_HEADER_BYTES).unwrap_or_default() {
             fault(FaultClass::Segment, "the header is cut off");
             continue;
         }
+        let mut bytes = [0; SEGMENT_HEADER_BYTES];
         read(verifier, &path, &*file, &mut bytes, 0)?;
-        if let Err(error) = header.check(&bytes) {
+        if let Err(error) = segment.header.check(&bytes) {
             fault(FaultClass::Segment, &error.to_string());
         }
-        let behind = length.saturating_sub(end.end());
-        if Some(*number) == last {
+        let Some((end, expected)) = segment.footer else {
             continue;
-        }
-        let frames = end.frame.saturating_sub(first.frame).saturating_add(1);
-        let expected = encode_footer(&header, frames, end.next_entry(), end.end());
-        if usize::try_from(behind).ok() != Some(SEGMENT_FOOTER_BYTES) {
+        };
+        let behind = usize::try_from(length.saturating_sub(end)).ok();
+        if behind != Some(SEGMENT_FOOTER_BYTES) {
             fault(FaultClass::Segment, "does not end with its footer");
             continue;
         }
         let mut footer = [0; SEGMENT_FOOTER_BYTES];
-        read(verifier, &path, &*file, &mut footer, end.end())?;
+        read(verifier, &path, &*file, &mut footer, end)?;
         if footer != expected {
             fault(
                 FaultClass::Segment,
@@ -308,6 +298,47 @@ fn check_segments(
         }
     }
     Ok(())
+}
+
+/// The header and footer that the records of a segment call for.
+struct Expected {
+    header: SegmentHeader,
+    /// Offset and bytes; none where the segment is the last, or its last record is not known.
+    footer: Option<(u64, [u8; SEGMENT_FOOTER_BYTES])>,
+}
+
+impl Expected {
+    /// What segment `number` with the records in `range` is to be; nothing where its first record is not known.
+    fn new(
+        subject: &Subject,
+        checked: &CheckedTree,
+        number: u32,
+        range: &Range<usize>,
+    ) -> Option<Self> {
+        let records = checked.records.get(range.clone()).unwrap_or_default();
+        let (first, last) = (records.first()?, records.last()?);
+        let before = range.start.checked_sub(1);
+        let before = before.and_then(|place| checked.records.get(place));
+        if first.frame != before.map_or(0, |record| record.frame.saturating_add(1)) {
+            return None;
+        }
+        let header = SegmentHeader {
+            number,
+            stream: subject.id,
+            fingerprint: subject.fingerprint,
+            first_frame: first.frame,
+            first_entry: first.first_entry,
+        };
+        let frames = last.frame.saturating_sub(first.frame).saturating_add(1);
+        let after = checked.records.get(range.end);
+        let footer = after
+            .filter(|after| after.frame == last.frame.saturating_add(1))
+            .map(|_| {
+                let bytes = encode_footer(&header, frames, last.next_entry(), last.end());
+                (last.end(), bytes)
+            });
+        Some(Self { header, footer })
+    }
 }
 
 fn segment_path(subject: &Subject, number: u32) -> String {

@@ -5,23 +5,24 @@
 //! the others', because what it says of them was true before.
 
 mod frames;
+mod heads;
+mod records;
 mod report;
+mod stored;
 mod tree;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use probity_format::checkpoint::Checkpoint;
 use probity_format::compress::Decompressor;
 use probity_format::frame::Frame;
 use probity_format::geometry::Geometry;
 use probity_format::keys::RootKey;
-use probity_format::limits::CHECKPOINT_BYTES_MAX;
 use probity_format::note::VerifierKey;
 use probity_format::record::Record;
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
-use probity_format::tree::Hash;
 
+use heads::{Fixed, Subject};
 pub use report::{Fault, FaultClass, Report, StreamReport};
 
 use crate::config::Options;
@@ -31,6 +32,8 @@ use crate::history::{add_to_history, read_geometry};
 use crate::journal::History;
 use crate::opener::Opener;
 use crate::places::Places;
+use crate::records::Records;
+use crate::scan::{End, Position, scan};
 use crate::startup::files;
 
 /// How to verify.
@@ -93,25 +96,6 @@ struct Verifier<'a> {
     options: &'a VerifyOptions,
 }
 
-/// One stream as it is to be checked.
-pub(crate) struct Subject {
-    pub(crate) name: StreamName,
-    pub(crate) config: StreamConfig,
-    pub(crate) id: StreamId,
-    pub(crate) fingerprint: [u8; 32],
-    /// The fixed checkpoint.
-    pub(crate) head: Option<Checkpoint>,
-    /// Roots known from elsewhere: size, root, where from, and what a difference means.
-    pub(crate) known: Vec<KnownHead>,
-}
-
-pub(crate) struct KnownHead {
-    pub(crate) size: u64,
-    pub(crate) root: Hash,
-    pub(crate) source: String,
-    pub(crate) class: FaultClass,
-}
-
 impl Verifier<'_> {
     fn run(&self) -> Result<Report, LogError> {
         let opener = match &self.options.root {
@@ -141,22 +125,9 @@ impl Verifier<'_> {
                 "names another first key than the verifier knows: this is another log",
             ));
         }
-        let kept_journal = self.kept_note(&journal_name)?;
-        let journal_note = self.note(&journal_name)?;
-        let history = self.read_journal(&mut faults)?;
+        let Fixed { history, subjects } = self.fix(&mut faults)?;
         report.keys = u64::try_from(history.keys.len()).unwrap_or(u64::MAX);
-        self.check_folders(&history, &mut faults)?;
-        let mut subjects = Vec::new();
-        for (name, config) in &history.streams {
-            let is_journal = *name == journal_name;
-            let (kept, note) = if is_journal {
-                (kept_journal.clone(), journal_note.clone())
-            } else {
-                (self.kept_note(name)?, self.note(name)?)
-            };
-            subjects.push(self.subject(name, *config, note, kept, &history, &mut faults));
-        }
-        for subject in &mut subjects {
+        for subject in &subjects {
             let checked = tree::check(self, subject, &mut faults)?;
             let stream = frames::check(self, subject, &checked, opener.as_ref(), &mut faults)?;
             report.streams.push(stream);
@@ -167,99 +138,15 @@ impl Verifier<'_> {
         Ok(report)
     }
 
-    /// Fixes the checkpoint of a stream and collects what is known of it from elsewhere.
-    fn subject(
-        &self,
-        name: &StreamName,
-        config: StreamConfig,
-        note: Option<Vec<u8>>,
-        kept: Option<Vec<u8>>,
-        history: &History,
-        faults: &mut Vec<Fault>,
-    ) -> Subject {
-        let fingerprint = self.geometry.fingerprint();
-        let origin = self.geometry.stream_origin(name.as_str());
-        let keys = history.keys_named(&origin);
-        let place = format!("streams/{name}/checkpoint");
-        let mut subject = Subject {
-            id: StreamId::new(&fingerprint, name, &config),
-            name: name.clone(),
-            config,
-            fingerprint,
-            head: None,
-            known: Vec::new(),
-        };
-        if let Some(note) = note {
-            match open_head(&note, &keys, &origin) {
-                Ok(head) => subject.head = Some(head),
-                Err(detail) => {
-                    faults.push(Fault::new(FaultClass::Checkpoint, name, &place, detail));
-                }
-            }
-        }
-        Self::add_known(&mut subject, history, &origin);
-        let mut add = |note: &[u8], source: &str, class| match open_head(note, &keys, &origin) {
-            Ok(head) => subject.known.push(KnownHead {
-                size: head.size(),
-                root: *head.root(),
-                source: source.to_owned(),
-                class,
-            }),
-            Err(detail) => {
-                faults.push(Fault::new(FaultClass::Checkpoint, name, source, detail));
-            }
-        };
-        if let Some(kept) = kept {
-            add(&kept, "the second copy of the head", FaultClass::Rollback);
-        }
-        if let Some(since) = &self.options.since
-            && note_origin(since).as_deref() == Some(&origin)
-        {
-            add(since, "the checkpoint given with --since", FaultClass::Fork);
-        }
-        if subject.head.is_none() && subject.known.iter().any(|known| known.size > 0) {
-            faults.push(Fault::new(
-                FaultClass::Missing,
-                name,
-                place,
-                "is missing though the stream has signed frames",
-            ));
-        }
-        subject
-    }
-
-    /// What the journal says of the stream: anchored heads, and for itself what certificates bind.
-    fn add_known(subject: &mut Subject, history: &History, origin: &str) {
-        for (head, frame) in &history.heads {
-            if head.origin() == origin {
-                subject.known.push(KnownHead {
-                    size: head.size(),
-                    root: *head.root(),
-                    source: format!("journal frame {frame}"),
-                    class: FaultClass::Fork,
-                });
-            }
-        }
-        if subject.name == StreamName::journal() {
-            for (certificate, frame) in &history.certificates {
-                subject.known.push(KnownHead {
-                    size: certificate.size,
-                    root: certificate.root,
-                    source: format!("the key certificate in journal frame {frame}"),
-                    class: FaultClass::KeyChain,
-                });
-            }
-        }
-    }
-
     /// The journal's history, as far as its frames are whole; what is not shows up when it is checked as a stream.
-    fn read_journal(&self, faults: &mut Vec<Fault>) -> Result<History, LogError> {
+    fn read_journal(&self) -> Result<(History, Vec<Fault>), LogError> {
         let name = StreamName::journal();
         let fingerprint = self.geometry.fingerprint();
         let id = StreamId::new(&fingerprint, &name, &StreamConfig::JOURNAL);
         let mut history = History::new(self.geometry.anchor().clone());
         let mut decompressor = Decompressor::default();
-        let mut position = crate::scan::Position::start(id, fingerprint);
+        let mut position = Position::start(id, fingerprint);
+        let mut faults = Vec::new();
         let mut broken = false;
         let mut visit = |record: &Record, frame: &Frame<'_>| {
             if !broken
@@ -275,47 +162,35 @@ impl Verifier<'_> {
                 let place = format!("journal frame {}", record.frame);
                 faults.push(Fault::new(class, &name, place, error.to_string()));
             }
-            Ok(())
+            Ok::<(), LogError>(())
         };
-        let _end = crate::scan::scan(&self.files, &name, &mut position, &mut visit)?;
-        Ok(history)
-    }
-
-    /// Every folder must belong to a stream of the journal.
-    fn check_folders(&self, history: &History, faults: &mut Vec<Fault>) -> Result<(), LogError> {
-        for folder in self.files.list("streams")? {
-            if !history
-                .streams
-                .iter()
-                .any(|(name, _)| name.as_str() == folder)
-            {
-                faults.push(Fault::new(
-                    FaultClass::Unknown,
-                    &StreamName::journal(),
-                    format!("streams/{folder}"),
-                    "belongs to no stream that the journal created",
-                ));
-            }
+        loop {
+            as_far_as_there(scan(&self.files, &name, &mut position, &mut visit))?;
+            let Some(behind) = self.behind_damage(&name, position.next_frame)? else {
+                break;
+            };
+            position = behind;
         }
-        Ok(())
+        Ok((history, faults))
     }
 
-    fn note(&self, name: &StreamName) -> Result<Option<Vec<u8>>, LogError> {
-        let max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
-        match self.files.read(&format!("streams/{name}/checkpoint"), max) {
-            // Too long to be one: the report says so when it does not parse.
-            Err(LogError::Storage { source, .. })
-                if source.kind() == std::io::ErrorKind::InvalidData =>
-            {
-                Ok(Some(Vec::new()))
-            }
-            result => result,
+    /// Behind a damaged frame of the journal, as its record says; nothing where no record is stored. What is read there is
+    /// believed no more than anything else before its tree is checked.
+    fn behind_damage(&self, name: &StreamName, frame: u64) -> Result<Option<Position>, LogError> {
+        let Some(size) = self.claimed_size(name)? else {
+            return Ok(None);
+        };
+        let mut records = Records::new(&self.files, name, size);
+        let record = match records.of_frame(frame) {
+            Err(LogError::Broken { .. }) | Ok(None) => return Ok(None),
+            Err(error) if stored::is_strange(&error) => return Ok(None),
+            Err(error) => return Err(error),
+            Ok(Some(record)) => record,
+        };
+        match Position::behind(&self.files, name, &record) {
+            Err(error) if stored::is_strange(&error) => Ok(None),
+            behind => Ok(behind?.filter(|behind| behind.next_frame > frame)),
         }
-    }
-
-    fn kept_note(&self, name: &StreamName) -> Result<Option<Vec<u8>>, LogError> {
-        let max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
-        self.heads.read(name.as_str(), max)
     }
 
     fn jobs(&self) -> usize {
@@ -326,35 +201,14 @@ impl Verifier<'_> {
             self.options.jobs.min(256)
         }
     }
-
-    /// The size below which frames are taken as read, for `subject`.
-    fn since_size(subject: &Subject) -> u64 {
-        let known = |known: &&KnownHead| known.source == "the checkpoint given with --since";
-        subject
-            .known
-            .iter()
-            .find(known)
-            .map_or(0, |known| known.size)
-    }
 }
 
-fn open_head(note: &[u8], keys: &[VerifierKey], origin: &str) -> Result<Checkpoint, String> {
-    let head = Checkpoint::open(note, keys).map_err(|error| {
-        std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string)
-    })?;
-    if head.origin() == origin {
-        Ok(head)
-    } else {
-        Err(format!(
-            "has the origin {:?} of another stream",
-            head.origin()
-        ))
+/// Takes a scan for what it read until it met something that is no segment; checking the records says so.
+fn as_far_as_there(scanned: Result<End, LogError>) -> Result<(), LogError> {
+    match scanned {
+        Err(error) if !stored::is_strange(&error) => Err(error),
+        _ => Ok(()),
     }
-}
-
-fn note_origin(note: &[u8]) -> Option<String> {
-    let text = std::str::from_utf8(note).ok()?;
-    text.lines().next().map(str::to_owned)
 }
 
 /// The records of a stream's tree up to its checkpoint, and where frames go on behind.

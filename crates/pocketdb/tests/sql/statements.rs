@@ -178,9 +178,9 @@ fn keys_and_values_that_break_a_rule_are_refused_by_name() {
 
 /// Statements, where they stop making sense, and what is said of that.
 const REFUSED: [(&str, usize, &str); 29] = [
-    ("SELEC 1", 0, "this statement is not supported"),
+    ("CHOOSE 1", 0, "this statement is not supported"),
     ("SELECT name FROM persons", 17, "there is no table persons"),
-    ("SELECT nam FROM person", 7, "there is no column nam"),
+    ("SELECT mail FROM person", 7, "there is no column mail"),
     (
         "SELECT name FROM person WHERE name LIKE 'A%'",
         35,

@@ -107,6 +107,8 @@ impl Arguments {
 #[derive(Debug)]
 pub struct CommandScanner {
     limits: Limits,
+    /// Whether every argument is kept whole.
+    whole: bool,
     state: State,
     line: Vec<u8>,
     left: u64,
@@ -129,12 +131,38 @@ impl CommandScanner {
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
+            whole: false,
             state: State::Start,
             line: Vec::new(),
             left: 0,
             arguments: Arguments::default(),
             digest: None,
         }
+    }
+
+    /// A scanner that keeps every argument whole, for whoever carries out the commands.
+    pub fn keeping_all(limits: Limits) -> Self {
+        Self {
+            whole: true,
+            ..Self::new(limits)
+        }
+    }
+
+    /// What Redis answers, before it closes the connection, to the line that was refused last.
+    pub fn complaint(&self, error: RespError) -> String {
+        let counting = self.state == State::CountLine;
+        let reason = match error {
+            RespError::LineTooLong(_) => match self.state {
+                State::CountLine => "too big mbulk count string".to_owned(),
+                State::BulkLine => "too big bulk count string".to_owned(),
+                _ => "too big inline request".to_owned(),
+            },
+            RespError::NotBulk(byte) => format!("expected '$', got '{}'", char::from(byte)),
+            RespError::Quotes => "unbalanced quotes in request".to_owned(),
+            _ if counting => "invalid multibulk length".to_owned(),
+            _ => "invalid bulk length".to_owned(),
+        };
+        format!("ERR Protocol error: {reason}")
     }
 
     /// The arguments of the command that was completed last.
@@ -314,7 +342,7 @@ impl CommandScanner {
     }
 
     fn bytes_to_keep(&mut self, length: u64, may_be_key: &impl Fn(&Arguments) -> bool) -> u64 {
-        if length <= SHORT_BYTES {
+        if self.whole || length <= SHORT_BYTES {
             return length;
         }
         if !may_be_key(&self.arguments) {
@@ -513,6 +541,37 @@ mod tests {
             assert_eq!(scanner.arguments().text(1), b"k");
             assert_eq!(scanner.arguments().len(), 3);
         }
+    }
+
+    #[test]
+    fn what_is_refused_has_the_words_of_redis() {
+        let long = vec![b'1'; (64 << 10) + 1];
+        for (input, words) in [
+            ([b"", &long[..]].concat(), "too big inline request"),
+            ([b"*", &long[..]].concat(), "too big mbulk count string"),
+            (
+                [b"*1\r\n$", &long[..]].concat(),
+                "too big bulk count string",
+            ),
+            (b"*x\r\n".to_vec(), "invalid multibulk length"),
+            (b"*1\r\n$-1\r\n".to_vec(), "invalid bulk length"),
+            (b"*1\r\n:1\r\n".to_vec(), "expected '$', got ':'"),
+            (b"GET \"a\r\n".to_vec(), "unbalanced quotes in request"),
+        ] {
+            let mut scanner = CommandScanner::keeping_all(Limits::STORE);
+            let (_, error) = scanner.scan(&input, &|_| true).unwrap_err();
+            let expected = format!("ERR Protocol error: {words}");
+            assert_eq!(scanner.complaint(error), expected);
+        }
+    }
+
+    #[test]
+    fn a_scanner_that_keeps_all_keeps_long_arguments_whole() {
+        let long = vec![b'v'; 100_000];
+        let input = [&b"*2\r\n$1\r\nx\r\n$100000\r\n"[..], &long, b"\r\n"].concat();
+        let mut scanner = CommandScanner::keeping_all(Limits::STORE);
+        assert!(scanner.scan(&input, &|_| false).unwrap().complete);
+        assert_eq!(scanner.arguments().text(1), long);
     }
 
     #[test]

@@ -47,6 +47,12 @@ impl Limits {
         command_bytes_kept_max: Self::COMMAND_BYTES_KEPT_MAX,
     };
 
+    /// The defaults for what is carried out here, and therefore kept whole.
+    pub const STORE: Self = Self {
+        command_bytes_kept_max: 1 << 30,
+        ..Self::CLIENT
+    };
+
     /// The defaults for what a server sends: it may answer more than a client may ask.
     pub const SERVER: Self = Self {
         elements_max: u32::MAX as u64,

@@ -85,15 +85,10 @@ enum Flow {
 impl<K: EntrySink> Connection<K> {
     pub(super) fn new(shared: Rc<Shared<K>>, client: BoxSocket, server: BoxSocket) -> Self {
         let policy = std::sync::Arc::clone(&shared.config.policy);
-        let upstream = &shared.config.upstream;
-        let principal = upstream.password.as_ref().map(|_| {
-            upstream
-                .user
-                .clone()
-                .unwrap_or_else(|| "default".to_owned())
-        });
+        let backend = &shared.config.backend;
+        let (principal, db) = (backend.principal(), backend.db());
         Self {
-            session: Session::new(std::sync::Arc::clone(&policy), principal, upstream.db),
+            session: Session::new(std::sync::Arc::clone(&policy), principal, db),
             shared,
             client,
             server,

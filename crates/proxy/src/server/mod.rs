@@ -2,6 +2,7 @@
 
 mod clock;
 mod connection;
+mod embedded;
 mod upstream;
 
 use std::cell::{Cell, RefCell};
@@ -81,9 +82,9 @@ impl Proxy {
             .build()
             .map_err(ProxyError::Thread)?;
         let table = runtime
-            .block_on(fetch_table(&config.upstream))
+            .block_on(fetch_table(&config.backend))
             .map_err(|source| ProxyError::Upstream {
-                place: format!("{:?}", config.upstream.place),
+                place: config.backend.place(),
                 source,
             })?;
         let table = Arc::new(table);
@@ -311,7 +312,7 @@ impl<S: SinkSource> Worker<S> {
 
     async fn run(mut self, sink: S::Sink) {
         let shared = Rc::new(Shared {
-            side: Side::new(self.config.upstream.clone(), self.table),
+            side: Side::new(self.config.backend.clone(), self.table),
             config: self.config,
             sink: RefCell::new(sink),
             waiting: RefCell::new(Vec::new()),
@@ -356,7 +357,7 @@ async fn client_task<K: crate::sink::EntrySink>(
     clients: Arc<AtomicUsize>,
 ) {
     if let Ok(mut socket) = client.into_socket() {
-        if let Ok(server) = connect(&shared.config.upstream).await {
+        if let Ok(server) = connect(&shared.config.backend).await {
             Connection::new(shared, socket, server).run().await;
         } else {
             let text = b"-ERR probity: the server behind the proxy does not answer\r\n";

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 
+use super::embedded::StoreSocket;
 use crate::command::{Access, KeyUse, Table};
-use crate::config::{Place, Upstream};
+use crate::config::{Backend, Place, Upstream};
 use crate::resp::{Arguments, Frame, FrameReader, Limits, put_command};
 
 /// A socket of either kind.
@@ -21,8 +22,16 @@ impl<S: AsyncRead + AsyncWrite> Socket for S {}
 /// A socket of either kind, owned.
 pub(super) type BoxSocket = Pin<Box<dyn Socket>>;
 
+/// A connection to what answers the commands.
+pub(super) async fn connect(backend: &Backend) -> io::Result<BoxSocket> {
+    match backend {
+        Backend::Upstream(upstream) => connect_upstream(upstream).await,
+        Backend::Store(store) => Ok(Box::pin(StoreSocket::new(Arc::clone(store)))),
+    }
+}
+
 /// Connects and logs in as the upstream's configuration says.
-pub(super) async fn connect(upstream: &Upstream) -> io::Result<BoxSocket> {
+async fn connect_upstream(upstream: &Upstream) -> io::Result<BoxSocket> {
     let mut socket: BoxSocket = match &upstream.place {
         Place::Tcp(host, port) => {
             let socket = TcpStream::connect((host.as_str(), *port)).await?;
@@ -78,8 +87,8 @@ async fn ask(
 }
 
 /// The server's command table; the built-in copy where it does not tell.
-pub(super) async fn fetch_table(upstream: &Upstream) -> io::Result<Table> {
-    let mut socket = connect(upstream).await?;
+pub(super) async fn fetch_table(backend: &Backend) -> io::Result<Table> {
+    let mut socket = connect(backend).await?;
     let mut reader = FrameReader::new(Limits::SERVER);
     let reply = ask(&mut socket, &mut reader, &[b"COMMAND"]).await?;
     match reply {
@@ -90,16 +99,16 @@ pub(super) async fn fetch_table(upstream: &Upstream) -> io::Result<Table> {
 
 /// The connection beside the clients' connections, shared by the clients of one worker.
 pub(super) struct Side {
-    upstream: Upstream,
+    backend: Backend,
     table: RefCell<Arc<Table>>,
     socket: tokio::sync::Mutex<Option<(BoxSocket, FrameReader)>>,
 }
 
 impl Side {
-    pub(super) fn new(upstream: Upstream, table: Arc<Table>) -> Rc<Self> {
+    pub(super) fn new(backend: Backend, table: Arc<Table>) -> Rc<Self> {
         let socket = tokio::sync::Mutex::new(None);
         Rc::new(Self {
-            upstream,
+            backend,
             table: RefCell::new(table),
             socket,
         })
@@ -156,7 +165,7 @@ impl Side {
         let (mut socket, mut reader) = match place.take() {
             Some(open) => open,
             None => (
-                connect(&self.upstream).await?,
+                connect(&self.backend).await?,
                 FrameReader::new(Limits::SERVER),
             ),
         };

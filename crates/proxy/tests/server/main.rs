@@ -1,5 +1,7 @@
 //! The proxy and a real Redis server.
 
+mod differential;
+mod embedded;
 mod keys;
 mod support;
 mod transparency;

@@ -16,7 +16,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use probity_format::{Entry, Outcome};
-use probity_proxy::{EntrySink, Listen, Proxy, ProxyConfig, SinkError, SinkSource, Upstream};
+use probity_proxy::{
+    Backend, EntrySink, Listen, Proxy, ProxyConfig, SinkError, SinkSource, Upstream,
+};
 
 pub struct Redis {
     child: Child,
@@ -187,7 +189,8 @@ impl EntrySink for Sink {
 
 pub fn config(redis: &Redis) -> ProxyConfig {
     let upstream = Upstream::parse(&format!("redis://127.0.0.1:{}", redis.port)).unwrap();
-    ProxyConfig::new(Listen::Tcp(([127, 0, 0, 1], 0).into()), upstream)
+    let any_port = Listen::Tcp(([127, 0, 0, 1], 0).into());
+    ProxyConfig::new(any_port, Backend::Upstream(upstream))
 }
 
 pub fn start(config: &ProxyConfig) -> (Proxy, SocketAddr, Arc<Recorder>) {

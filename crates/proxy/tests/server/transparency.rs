@@ -37,15 +37,13 @@ fn every_script_gives_the_same_bytes_however_it_is_cut() {
 }
 
 /// HELLO tells the connection's number, which no two connections share.
-fn without_id(bytes: &[u8]) -> String {
+pub(crate) fn without_id(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes).into_owned();
-    match text.split_once("$2\r\nid\r\n:") {
-        Some((before, after)) => format!(
-            "{before}{}",
-            after.trim_start_matches(|c: char| c.is_ascii_digit())
-        ),
-        None => text,
-    }
+    let mut parts = text.split("$2\r\nid\r\n:");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| {
+        text + part.trim_start_matches(|c: char| c.is_ascii_digit())
+    })
 }
 
 #[test]

@@ -14,7 +14,7 @@ use probity_log::clock::{Clock as _, SystemClock};
 use probity_log::verify::{Report, VerifyOptions, verify};
 use probity_log::{Log, Options, StreamConfig, StreamName};
 use probity_policy::Policy;
-use probity_proxy::{Listen, Proxy, ProxyConfig, Upstream};
+use probity_proxy::{Backend, Listen, Proxy, ProxyConfig, Upstream};
 
 use self::tampering::tamper;
 use super::proxy::parse_upstream;
@@ -105,7 +105,7 @@ fn record(places: &Places, upstream: Upstream, output: &mut Output) -> Result<()
     let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let config = ProxyConfig {
         policy: Arc::new(policy),
-        ..ProxyConfig::new(Listen::Tcp(any_port), upstream)
+        ..ProxyConfig::new(Listen::Tcp(any_port), Backend::Upstream(upstream))
     };
     let log = Log::open(&places.log, &root, Options::default())?;
     let source = Arc::new(LogSource {

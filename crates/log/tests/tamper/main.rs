@@ -2,11 +2,23 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
     clippy::too_many_lines,
     clippy::disallowed_methods,
     clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::print_stdout,
     reason = "a test that cannot go on has failed, and attacks reach around the storage"
 )]
+
+mod campaign;
+mod kinds;
+mod quiet;
+mod random;
+mod regression;
+mod thief;
+mod world;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -167,6 +179,40 @@ fn a_clean_log_verifies_in_every_mode_and_reads_back_what_was_appended() {
             assert_eq!(hits, expected);
         }
     }
+}
+
+/// Whoever read used to end the reading with an error of the log's, made up for the purpose.
+#[test]
+fn reading_ends_with_the_error_of_whoever_reads() {
+    #[derive(Debug, PartialEq)]
+    enum Stopped {
+        Enough(u64),
+        Log(String),
+    }
+    impl From<LogError> for Stopped {
+        fn from(error: LogError) -> Self {
+            Self::Log(error.to_string())
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = sample(folder.path(), StreamConfig::default());
+    let reader = Reader::open(&path, &root()).unwrap();
+    let stopped = reader.read(&Filter::default(), &mut |found| {
+        if found.index == 41 {
+            return Err(Stopped::Enough(found.index));
+        }
+        Ok(())
+    });
+    assert_eq!(stopped, Err(Stopped::Enough(41)));
+    let nowhere = Filter {
+        stream: Some(StreamName::new("nowhere").unwrap()),
+        ..Filter::default()
+    };
+    let refused = reader.read(&nowhere, &mut |_| Ok(()));
+    assert_eq!(
+        refused,
+        Err(Stopped::Log("there is no stream nowhere".into()))
+    );
 }
 
 #[test]

@@ -1,0 +1,364 @@
+//! The arguments of `disguise`.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use probity_disguise::{DisguiseId, References};
+use probity_log::StreamName;
+
+/// Hides people in a SQL database and brings them back.
+///
+/// A database is sqlite:FILE or postgres://user:password@host:port/database. A file with a credential holds a private
+/// key or a recovery token, as register writes them, or a password on its first line; - is standard input.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise draft --db sqlite:app.db -o leave.toml
+  probity disguise register --db sqlite:app.db --spec leave.toml --user 19 --credential-out 19.key
+  probity disguise apply --db sqlite:app.db --spec leave.toml --user 19 --log audit
+  probity disguise reveal --db sqlite:app.db --id 5a0c... --user 19 --credential 19.key --log audit")]
+pub struct Disguise {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: DisguiseCommand,
+}
+
+/// What to do with disguises.
+#[derive(Subcommand)]
+#[expect(
+    missing_docs,
+    reason = "each command's description stands at its arguments"
+)]
+pub enum DisguiseCommand {
+    Draft(Draft),
+    Check(Check),
+    Plan(Plan),
+    Register(Register),
+    Apply(Apply),
+    Reveal(Reveal),
+    SpeaksFor(SpeaksFor),
+    List(List),
+    Forget(Forget),
+    Rekey(Rekey),
+}
+
+/// Which database.
+#[derive(ClapArgs)]
+pub struct DatabaseChoice {
+    /// The application's database [default: PROBITY_DATABASE]
+    #[arg(long = "db", value_name = "URL")]
+    pub url: Option<String>,
+}
+
+/// What is said about the application, beside what the database says itself.
+#[derive(ClapArgs)]
+pub struct Description {
+    /// Tables, owners and references, in Edna's form [default: what the specification or the database holds]
+    #[arg(long, value_name = "FILE")]
+    pub schema: Option<PathBuf>,
+    /// How placeholder users are made, in Edna's form [default: what the specification or the database holds]
+    #[arg(long, value_name = "FILE")]
+    pub pseudo: Option<PathBuf>,
+}
+
+/// A specification and the values of its parameters.
+#[derive(ClapArgs)]
+pub struct SpecChoice {
+    /// What is hidden: TOML, JSON, or Edna's JSON
+    #[arg(long, value_name = "FILE")]
+    pub spec: PathBuf,
+    /// What is said about the application.
+    #[command(flatten)]
+    pub description: Description,
+    /// Value of a parameter of the specification; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
+    pub set: Vec<(String, String)>,
+}
+
+/// Who asks, and with what.
+#[derive(ClapArgs)]
+pub struct Holder {
+    /// Id of the user, as in the users table
+    #[arg(long, value_name = "U")]
+    pub user: String,
+    /// File with the private key, the recovery token or the password
+    #[arg(long, value_name = "FILE")]
+    pub credential: PathBuf,
+}
+
+/// The log that takes an entry.
+#[derive(ClapArgs)]
+pub struct LogChoice {
+    /// Log that takes an entry, without personal data in clear; without it nothing is recorded
+    #[arg(long, value_name = "DIR")]
+    pub log: Option<PathBuf>,
+    /// Stream that takes the entry
+    #[arg(long, value_name = "S", value_parser = StreamName::new, default_value = StreamName::DEFAULT)]
+    pub stream: StreamName,
+    /// Root key file of the log [default: PROBITY_KEY_FILE, else DIR.key]
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+}
+
+/// Proposes a first specification from the live schema; read every line before it is used.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise draft --db sqlite:app.db
+  probity disguise draft --db postgres://app@localhost/app --users accounts -o leave.toml")]
+pub struct Draft {
+    /// Which database.
+    #[command(flatten)]
+    pub database: DatabaseChoice,
+    /// The users table, when it cannot be guessed
+    #[arg(long, value_name = "TABLE")]
+    pub users: Option<String>,
+    /// File to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Checks a specification against the live schema, changing nothing.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise check --db sqlite:app.db --spec leave.toml
+  probity disguise check --db sqlite:app.db --spec edna.json --schema tables.json --pseudo users.json")]
+pub struct Check {
+    /// Which database.
+    #[command(flatten)]
+    pub database: DatabaseChoice,
+    /// Which specification.
+    #[command(flatten)]
+    pub spec: SpecChoice,
+    /// Id of the user whose rows are meant [default: everybody]
+    #[arg(long, value_name = "U")]
+    pub user: Option<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Shows what a disguise would do: statements, rows and placeholders, and how rows are found.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise plan --db sqlite:app.db --spec leave.toml --user 19
+  probity disguise plan --db sqlite:app.db --spec topic.toml --set topic=cats --json")]
+pub struct Plan {
+    /// Which database.
+    #[command(flatten)]
+    pub database: DatabaseChoice,
+    /// Which specification.
+    #[command(flatten)]
+    pub spec: SpecChoice,
+    /// Id of the user whose rows are meant [default: everybody]
+    #[arg(long, value_name = "U")]
+    pub user: Option<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Gives a user a credential, without which nothing that is hidden from them can come back.
+///
+/// Without a password that is a private key. With one, the user keeps the password and a recovery token.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise register --db sqlite:app.db --spec leave.toml --user 19 --credential-out 19.key
+  probity disguise register --db sqlite:app.db --user 20 --password-file 20.pw --credential-out 20.token")]
+pub struct Register {
+    /// Which database.
+    #[command(flatten)]
+    pub database: DatabaseChoice,
+    /// A specification that says who the users are [default: what the database holds, or a guess]
+    #[arg(long, value_name = "FILE")]
+    pub spec: Option<PathBuf>,
+    /// What is said about the application.
+    #[command(flatten)]
+    pub description: Description,
+    /// Id of the user, as in the users table
+    #[arg(long, value_name = "U")]
+    pub user: String,
+    /// File with a password on its first line; - is standard input
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+    /// New file for the private key, or the recovery token, for its owner alone [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    pub credential_out: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Applies a disguise, in one transaction: all of it happens, or nothing.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise apply --db sqlite:app.db --spec leave.toml --user 19 --log audit
+  probity disguise apply --db sqlite:app.db --spec leave.toml --user 19 --over 19.key --json
+  probity disguise apply --db sqlite:app.db --spec class.toml --set class=2026 --log audit")]
+pub struct Apply {
+    /// Which database.
+    #[command(flatten)]
+    pub database: DatabaseChoice,
+    /// Which specification.
+    #[command(flatten)]
+    pub spec: SpecChoice,
+    /// Id of the user whose rows are meant [default: everybody]
+    #[arg(long, value_name = "U")]
+    pub user: Option<String>,
+    /// Credential of the user: rows under placeholders that the user speaks for are meant too
+    #[arg(long, value_name = "CREDENTIAL", requires = "user")]
+    pub over: Option<PathBuf>,
+    /// Which log.
+    #[command(flatten)]
+    pub log: LogChoice,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Reveals a disguise as far as that is safe, and names every row that stays, with the reason.
+///
+/// The exit status is 4 when something stays; the same command tries again later.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise reveal --db sqlite:app.db --id 5a0c91b2d3e4f506 --user 19 --credential 19.key --log audit
+  probity disguise reveal --db sqlite:app.db --id 5a0c91b2d3e4f506 --user 19 --credential - --references retain --json")]
+pub struct Reveal {
+    /// Which database.
+    #[command(flatten)]
+    pub database: DatabaseChoice,
+    /// The disguise, as apply named it
+    #[arg(long, value_name = "DISGUISE")]
+    pub id: DisguiseId,
+    /// Id of the user, as in the users table; a private key needs none
+    #[arg(long, value_name = "U", default_value = "")]
+    pub user: String,
+    /// File with the private key, the recovery token or the password
+    #[arg(long, value_name = "FILE")]
+    pub credential: PathBuf,
+    /// What happens to rows made while a placeholder owned things
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
+    pub references: ReferencesChoice,
+    /// Leave a row disguised whole when one of its columns was changed
+    #[arg(long)]
+    pub whole_rows: bool,
+    /// Which log.
+    #[command(flatten)]
+    pub log: LogChoice,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What happens to rows made while a placeholder owned things.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum ReferencesChoice {
+    /// They go to the returning owner
+    #[default]
+    Recorrelate,
+    /// They are deleted
+    Delete,
+    /// They and the placeholder stay
+    Retain,
+}
+
+impl From<ReferencesChoice> for References {
+    fn from(choice: ReferencesChoice) -> Self {
+        match choice {
+            ReferencesChoice::Recorrelate => Self::Recorrelate,
+            ReferencesChoice::Delete => Self::Delete,
+            ReferencesChoice::Retain => Self::Retain,
+        }
+    }
+}
+
+/// Lists the placeholders that a user may act as, one id a line.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise speaks-for --db sqlite:app.db --user 19 --credential 19.key")]
+pub struct SpeaksFor {
+    /// Which database.
+    #[command(flatten)]
+    pub database: DatabaseChoice,
+    /// Who asks.
+    #[command(flatten)]
+    pub holder: Holder,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Lists the disguises that hide something of a user, the oldest first.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise list --db sqlite:app.db --user 19 --credential 19.key --json")]
+pub struct List {
+    /// Which database.
+    #[command(flatten)]
+    pub database: DatabaseChoice,
+    /// Who asks.
+    #[command(flatten)]
+    pub holder: Holder,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Destroys records for good: nobody can ever reveal what they hid.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise forget --db sqlite:app.db --user 19 --credential 19.key --id 5a0c91b2d3e4f506 --log audit
+  probity disguise forget --db sqlite:app.db --user 19 --credential 19.key --everything --log audit")]
+pub struct Forget {
+    /// Which database.
+    #[command(flatten)]
+    pub database: DatabaseChoice,
+    /// Who asks.
+    #[command(flatten)]
+    pub holder: Holder,
+    /// The disguise, as apply named it
+    #[arg(long, value_name = "DISGUISE", required_unless_present = "everything")]
+    pub id: Option<DisguiseId>,
+    /// All records of the user, every credential and the registration
+    #[arg(long, conflicts_with = "id")]
+    pub everything: bool,
+    /// Which log.
+    #[command(flatten)]
+    pub log: LogChoice,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Replaces a user's password and recovery token, or with --new-key the private key too.
+///
+/// With --new-key everything that the old key opens is encrypted anew.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise rekey --db sqlite:app.db --user 19 --credential old.pw --password-file new.pw --credential-out 19.token
+  probity disguise rekey --db sqlite:app.db --user 19 --credential 19.key --new-key --credential-out 19-new.key")]
+pub struct Rekey {
+    /// Which database.
+    #[command(flatten)]
+    pub database: DatabaseChoice,
+    /// Who asks.
+    #[command(flatten)]
+    pub holder: Holder,
+    /// Make a new private key
+    #[arg(long, required_unless_present = "password_file")]
+    pub new_key: bool,
+    /// File with the new password on its first line
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+    /// New file for the private key, or the recovery token, for its owner alone [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    pub credential_out: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn parse_setting(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("a parameter is written NAME=VALUE".to_owned()),
+    }
+}

@@ -1,0 +1,210 @@
+//! What changes the database: `apply`, `reveal`, `forget`.
+
+use std::collections::BTreeMap;
+
+use probity_disguise::{ApplyRequest, RevealRequest, Revealed, Rows, Value};
+use probity_log::clock::{Clock as _, SystemClock};
+use serde::Serialize;
+
+use super::credential::Brought;
+use super::look::{ready, user_of};
+use super::recorder::{Recorded, Recorder};
+use super::{AnyEngine, refused, stored};
+use crate::args::{Apply, Forget, Reveal};
+use crate::config::Environment;
+use crate::failure::{Failure, Status};
+use crate::output::{Output, counted};
+
+#[derive(Serialize)]
+struct AppliedForm<'a> {
+    id: String,
+    rows: &'a BTreeMap<String, u64>,
+    placeholders: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<Recorded>,
+}
+
+#[derive(Serialize)]
+struct RevealedForm<'a> {
+    complete: bool,
+    restored: &'a BTreeMap<String, u64>,
+    kept: Vec<KeptForm<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<Recorded>,
+}
+
+#[derive(Serialize)]
+struct KeptForm<'a> {
+    table: &'a str,
+    identity: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column: Option<&'a str>,
+    reason: &'a str,
+}
+
+#[derive(Serialize)]
+struct ForgottenForm {
+    forgotten: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<Recorded>,
+}
+
+/// Publishes the entry, whatever the operation came to; its own failure is the one to report.
+fn recorded<T>(
+    engine: AnyEngine,
+    recorder: Option<Recorder>,
+    outcome: Result<T, Failure>,
+) -> Result<(T, Option<Recorded>), Failure> {
+    drop(engine);
+    let closed = recorder.map(Recorder::close).transpose();
+    let done = outcome?;
+    Ok((done, closed?.flatten()))
+}
+
+pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, Failure> {
+    let mut ready = ready(&args.spec, &args.database, environment)?;
+    let user = user_of(&mut ready.engine, args.user.as_deref())?;
+    let over = args.over.as_deref().map(Brought::read).transpose()?;
+    let recorder = Recorder::open(&args.log, environment, &mut ready.engine)?;
+    ready.engine.install().map_err(refused)?;
+    let request = ApplyRequest {
+        spec: &ready.file.spec,
+        user,
+        over: over.as_ref().map(Brought::credential),
+        parameters: ready.parameters,
+        time: SystemClock::new().now(),
+    };
+    let outcome = ready.engine.apply(&request).map_err(refused);
+    let (applied, entry) = recorded(ready.engine, recorder, outcome)?;
+    let mut output = Output::new();
+    if args.json {
+        output.json(&AppliedForm {
+            id: applied.id.to_string(),
+            rows: &applied.rows,
+            placeholders: applied.pseudoprincipals,
+            entry,
+        })?;
+    } else {
+        output.line(&format!("disguise {}", applied.id))?;
+        print_rows(&applied.rows, &mut output)?;
+        let made = counted(
+            applied.pseudoprincipals,
+            "placeholder made",
+            "placeholders made",
+        );
+        output.line(&format!("  {made}"))?;
+        print_entry(entry.as_ref(), &mut output)?;
+    }
+    output.flush()?;
+    Ok(Status::Done)
+}
+
+fn print_rows(rows: &BTreeMap<String, u64>, output: &mut Output) -> Result<(), Failure> {
+    for (table, count) in rows {
+        output.line(&format!("  {table}: {}", counted(*count, "row", "rows")))?;
+    }
+    Ok(())
+}
+
+fn print_entry(entry: Option<&Recorded>, output: &mut Output) -> Result<(), Failure> {
+    match entry {
+        Some(Recorded { log, stream, index }) => {
+            output.line(&format!("  entry {index} of stream {stream} in {log}"))
+        }
+        None => Ok(()),
+    }
+}
+
+pub(super) fn reveal(args: &Reveal, environment: &Environment) -> Result<Status, Failure> {
+    let mut engine = stored(&args.database, environment)?;
+    let brought = Brought::read(&args.credential)?;
+    let user = match (args.user.as_str(), &brought) {
+        ("", Brought::Key(_)) => Value::Null,
+        ("", _) => {
+            return Err(Failure::usage("a password or a token needs its user")
+                .remedy("name the user with --user U"));
+        }
+        (text, _) => engine.user(text).map_err(refused)?,
+    };
+    let recorder = Recorder::open(&args.log, environment, &mut engine)?;
+    let rows = if args.whole_rows {
+        Rows::Whole
+    } else {
+        Rows::PerColumn
+    };
+    let outcome = engine.reveal(&RevealRequest {
+        user,
+        credential: brought.credential(),
+        id: args.id,
+        references: args.references.into(),
+        rows,
+        time: SystemClock::new().now(),
+    });
+    let (revealed, entry) = recorded(engine, recorder, outcome.map_err(refused))?;
+    tell_revealed(args.json, &revealed, entry)?;
+    Ok(if revealed.is_complete() {
+        Status::Done
+    } else {
+        Status::Partial
+    })
+}
+
+fn tell_revealed(json: bool, revealed: &Revealed, entry: Option<Recorded>) -> Result<(), Failure> {
+    let kept = revealed.kept.iter().map(|it| KeptForm {
+        table: &it.table,
+        identity: &it.identity,
+        column: it.column.as_deref(),
+        reason: it.reason.as_str(),
+    });
+    let mut output = Output::new();
+    if json {
+        output.json(&RevealedForm {
+            complete: revealed.is_complete(),
+            restored: &revealed.restored,
+            kept: kept.collect(),
+            entry,
+        })?;
+        return output.flush();
+    }
+    output.line("put back")?;
+    print_rows(&revealed.restored, &mut output)?;
+    if !revealed.is_complete() {
+        output.line("still disguised")?;
+    }
+    for it in kept {
+        let column = it
+            .column
+            .map_or_else(String::new, |column| format!(".{column}"));
+        output.line(&format!(
+            "  {}{column} {}: {}",
+            it.table, it.identity, it.reason
+        ))?;
+    }
+    print_entry(entry.as_ref(), &mut output)?;
+    output.flush()
+}
+
+pub(super) fn forget(args: &Forget, environment: &Environment) -> Result<Status, Failure> {
+    let mut engine = stored(&args.database, environment)?;
+    let brought = Brought::read(&args.holder.credential)?;
+    let user = engine.user(&args.holder.user).map_err(refused)?;
+    let recorder = Recorder::open(&args.log, environment, &mut engine)?;
+    let (credential, time) = (brought.credential(), SystemClock::new().now());
+    let (forgotten, outcome) = match args.id {
+        Some(id) => (id.to_string(), engine.forget(&user, &credential, id, time)),
+        None => (
+            "everything".to_owned(),
+            engine.forget_everything(&user, &credential, time),
+        ),
+    };
+    let ((), entry) = recorded(engine, recorder, outcome.map_err(refused))?;
+    let mut output = Output::new();
+    if args.json {
+        output.json(&ForgottenForm { forgotten, entry })?;
+    } else {
+        output.line(&format!("forgotten for good: {forgotten}"))?;
+        print_entry(entry.as_ref(), &mut output)?;
+    }
+    output.flush()?;
+    Ok(Status::Done)
+}

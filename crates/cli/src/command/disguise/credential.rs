@@ -1,0 +1,131 @@
+//! Files with credentials: what `register` writes, and what a person brings.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use probity_disguise::{Credential, RecoveryToken, Registration, SecretKey};
+use zeroize::Zeroizing;
+
+use crate::failure::Failure;
+
+const KEY_LABEL: &str = "probity-disguise-key-v1 ";
+const TOKEN_LABEL: &str = "probity-disguise-token-v1 ";
+const FILE_BYTES_MAX: u64 = 4_096;
+/// Enough for the longest file, so that no copy of a secret is left behind by growing.
+const FILE_BYTES_CAPACITY: usize = 8_192;
+const FILE_MODE: u32 = 0o600;
+
+/// A credential as it was brought; it has no `Debug`.
+pub(super) enum Brought {
+    Key(SecretKey),
+    Token(RecoveryToken),
+    Password(Zeroizing<String>),
+}
+
+impl Brought {
+    /// Reads the first line of the file at `path`, or of standard input.
+    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
+        let line = first_line(path)?;
+        // The reason could quote the secret.
+        let damaged = || {
+            Failure::new(format!("{} holds a damaged credential", path.display()))
+                .remedy("take an undamaged copy")
+        };
+        if let Some(key) = line.strip_prefix(KEY_LABEL) {
+            let mut bytes = Zeroizing::new([0; 32]);
+            let length = URL_SAFE_NO_PAD.decode_slice(key, bytes.as_mut_slice());
+            return match length {
+                Ok(32) => Ok(Self::Key(SecretKey::from_bytes(*bytes))),
+                _ => Err(damaged()),
+            };
+        }
+        if let Some(token) = line.strip_prefix(TOKEN_LABEL) {
+            let token = RecoveryToken::parse(token).map_err(|_form| damaged())?;
+            return Ok(Self::Token(token));
+        }
+        Ok(Self::Password(line))
+    }
+
+    pub(super) fn credential(&self) -> Credential<'_> {
+        match self {
+            Self::Key(key) => Credential::Key(key),
+            Self::Token(token) => Credential::Token(token),
+            Self::Password(password) => Credential::Password(password),
+        }
+    }
+}
+
+/// The password on the first line of a file.
+pub(super) fn read_password(path: &Path) -> Result<Zeroizing<String>, Failure> {
+    let line = first_line(path)?;
+    if line.is_empty() {
+        return Err(
+            Failure::new(format!("{} holds no password", path.display()))
+                .remedy("write the password on its first line"),
+        );
+    }
+    Ok(line)
+}
+
+/// The line that its owner keeps: the recovery token beside a password, else the private key.
+pub(super) fn line_of(made: &Registration) -> Zeroizing<String> {
+    let mut line = Zeroizing::new(String::with_capacity(FILE_BYTES_CAPACITY));
+    if let Some(token) = &made.token {
+        line.push_str(TOKEN_LABEL);
+        line.push_str(&Zeroizing::new(token.expose()));
+    } else {
+        line.push_str(KEY_LABEL);
+        URL_SAFE_NO_PAD.encode_string(made.key.expose(), &mut line);
+    }
+    line
+}
+
+/// A file for a credential, made before the credential is, so that none is lost for want of a place.
+pub(super) struct CredentialFile<'a> {
+    path: &'a Path,
+    file: fs::File,
+}
+
+impl<'a> CredentialFile<'a> {
+    /// Makes the file, which must not exist, for its owner alone.
+    pub(super) fn create(path: &'a Path) -> Result<Self, Failure> {
+        let mut options = OpenOptions::new();
+        let options = options.write(true).create_new(true).mode(FILE_MODE);
+        let file = options
+            .open(path)
+            .map_err(|error| Failure::file("create", path, error))?;
+        Ok(Self { path, file })
+    }
+
+    /// Writes the line, durably.
+    pub(super) fn finish(mut self, line: &str) -> Result<(), Failure> {
+        let written = writeln!(self.file, "{line}").and_then(|()| self.file.sync_all());
+        written.map_err(|error| Failure::file("write", self.path, error))
+    }
+
+    /// Takes the file away again; nothing was made that it could hold.
+    pub(super) fn give_up(self) {
+        // The first error is the one to report.
+        drop(fs::remove_file(self.path));
+    }
+}
+
+fn first_line(path: &Path) -> Result<Zeroizing<String>, Failure> {
+    let failed = |error| Failure::file("read the credential in", path, error);
+    let mut text = Zeroizing::new(String::with_capacity(FILE_BYTES_CAPACITY));
+    let source: Box<dyn io::Read> = if path == Path::new("-") {
+        Box::new(io::stdin().lock())
+    } else {
+        Box::new(fs::File::open(path).map_err(failed)?)
+    };
+    source
+        .take(FILE_BYTES_MAX)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
+    let line = text.lines().next().unwrap_or_default();
+    Ok(Zeroizing::new(line.to_owned()))
+}

@@ -1,0 +1,153 @@
+//! Looking before anything is changed: `draft`, `check`, `plan`.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+
+use probity_disguise::{PlannedStep, SpecFile, Value};
+use serde::Serialize;
+
+use super::{AnyEngine, described, open, read, refused};
+use crate::args::{Check, DatabaseChoice, Draft, Plan, SpecChoice};
+use crate::config::Environment;
+use crate::failure::{Failure, Status};
+use crate::output::{Output, counted};
+use crate::output_file::OutputFile;
+
+#[derive(Serialize)]
+struct Checked<'a> {
+    tables: Vec<&'a str>,
+}
+
+#[derive(Serialize)]
+struct StepForm<'a> {
+    table: &'a str,
+    action: &'a str,
+    rows: u64,
+    placeholders: u64,
+    statement: &'a str,
+    access: &'a [String],
+}
+
+pub(super) fn draft(args: &Draft, environment: &Environment) -> Result<Status, Failure> {
+    let mut database = open(&args.database, environment)?;
+    let made = probity_disguise::draft(&mut database, args.users.as_deref())
+        .map_err(|error| refused(error).remedy("name the users table with --users TABLE"))?;
+    let Some(path) = &args.output else {
+        let mut output = Output::new();
+        output.line(made.text.trim_end())?;
+        output.flush()?;
+        return Ok(Status::Done);
+    };
+    let failed = |error| Failure::file("write", path, error);
+    let mut file = OutputFile::create(path).map_err(failed)?;
+    file.write_all(made.text.as_bytes()).map_err(failed)?;
+    file.finish().map_err(failed)?;
+    Ok(Status::Done)
+}
+
+/// A specification with the engine for it and the values of its parameters.
+pub(super) struct Ready {
+    pub(super) engine: AnyEngine,
+    pub(super) file: SpecFile,
+    pub(super) parameters: BTreeMap<String, Value>,
+}
+
+/// Reads a specification and makes the engine for it.
+pub(super) fn ready(
+    choice: &SpecChoice,
+    database: &DatabaseChoice,
+    environment: &Environment,
+) -> Result<Ready, Failure> {
+    let file = read(Some(&choice.spec), SpecFile::parse)?.unwrap_or_default();
+    let database = open(database, environment)?;
+    let engine = described(database, Some(&file), &choice.description)?.ok_or_else(|| {
+        Failure::new("nothing says who the users are")
+            .remedy("add [users] to the specification, or give --pseudo FILE")
+    })?;
+    let parameters = choice.set.iter();
+    Ok(Ready {
+        engine,
+        parameters: parameters
+            .map(|(name, value)| (name.clone(), parameter(value)))
+            .collect(),
+        file,
+    })
+}
+
+/// A number where it is one; databases compare texts and numbers differently.
+fn parameter(text: &str) -> Value {
+    text.parse()
+        .map_or_else(|_text| Value::from(text), Value::Int)
+}
+
+pub(super) fn check(args: &Check, environment: &Environment) -> Result<Status, Failure> {
+    let mut ready = ready(&args.spec, &args.database, environment)?;
+    let user = user_of(&mut ready.engine, args.user.as_deref())?;
+    // A plan checks everything and asks the database for what a check alone would believe.
+    ready
+        .engine
+        .plan(&ready.file.spec, user.as_ref(), &ready.parameters)
+        .map_err(refused)?;
+    let tables = ready.file.spec.tables();
+    let mut output = Output::new();
+    if args.json {
+        output.json(&Checked { tables })?;
+    } else {
+        output.line(&format!("the specification fits: {}", tables.join(", ")))?;
+    }
+    output.flush()?;
+    Ok(Status::Done)
+}
+
+pub(super) fn user_of(
+    engine: &mut AnyEngine,
+    text: Option<&str>,
+) -> Result<Option<Value>, Failure> {
+    text.map(|text| engine.user(text).map_err(refused))
+        .transpose()
+}
+
+pub(super) fn plan(args: &Plan, environment: &Environment) -> Result<Status, Failure> {
+    let mut ready = ready(&args.spec, &args.database, environment)?;
+    let user = user_of(&mut ready.engine, args.user.as_deref())?;
+    let steps = ready
+        .engine
+        .plan(&ready.file.spec, user.as_ref(), &ready.parameters)
+        .map_err(refused)?;
+    let mut output = Output::new();
+    if args.json {
+        let forms: Vec<StepForm<'_>> = steps.iter().map(form).collect();
+        output.json(&forms)?;
+    } else {
+        for step in &steps {
+            print(step, &mut output)?;
+        }
+    }
+    output.flush()?;
+    Ok(Status::Done)
+}
+
+fn form(step: &PlannedStep) -> StepForm<'_> {
+    StepForm {
+        table: &step.table,
+        action: step.action,
+        rows: step.rows,
+        placeholders: step.placeholders,
+        statement: &step.statement,
+        access: &step.access,
+    }
+}
+
+fn print(step: &PlannedStep, output: &mut Output) -> Result<(), Failure> {
+    let rows = counted(step.rows, "row", "rows");
+    let more = match step.placeholders {
+        0 => String::new(),
+        count => format!(", {}", counted(count, "placeholder", "placeholders")),
+    };
+    output.line(&format!("{} {}: {rows}{more}", step.action, step.table))?;
+    output.line(&format!("  {}", step.statement))?;
+    for line in &step.access {
+        output.line(&format!("  {line}"))?;
+    }
+    Ok(())
+}

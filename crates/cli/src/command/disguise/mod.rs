@@ -1,0 +1,134 @@
+//! `probity disguise`: people hidden in a SQL database, and brought back.
+
+mod change;
+mod credential;
+mod look;
+mod people;
+mod recorder;
+
+use std::fs;
+use std::path::Path;
+
+use probity_disguise::database::connect;
+use probity_disguise::{Database, Engine, Error, Pseudo, Schema, SpecFile, stored_description};
+
+use crate::args::{DatabaseChoice, Description, DisguiseCommand};
+use crate::config::Environment;
+use crate::failure::{Failure, Status};
+
+/// The engine over any database.
+type AnyEngine = Engine<Box<dyn Database>>;
+
+pub(crate) fn run(command: &DisguiseCommand, environment: &Environment) -> Result<Status, Failure> {
+    match command {
+        DisguiseCommand::Draft(args) => look::draft(args, environment),
+        DisguiseCommand::Check(args) => look::check(args, environment),
+        DisguiseCommand::Plan(args) => look::plan(args, environment),
+        DisguiseCommand::Register(args) => people::register(args, environment),
+        DisguiseCommand::Apply(args) => change::apply(args, environment),
+        DisguiseCommand::Reveal(args) => change::reveal(args, environment),
+        DisguiseCommand::SpeaksFor(args) => people::speaks_for(args, environment),
+        DisguiseCommand::List(args) => people::list(args, environment),
+        DisguiseCommand::Forget(args) => change::forget(args, environment),
+        DisguiseCommand::Rekey(args) => people::rekey(args, environment),
+    }
+}
+
+fn open(choice: &DatabaseChoice, environment: &Environment) -> Result<Box<dyn Database>, Failure> {
+    let said = choice.url.as_deref().or(environment.database.as_deref());
+    let url = said.ok_or_else(|| {
+        Failure::usage("no database is named").remedy(
+            "write --db sqlite:FILE or --db postgres://USER@HOST/NAME, or set PROBITY_DATABASE",
+        )
+    })?;
+    connect(url).map_err(|error| {
+        Failure::new("cannot open the database")
+            .because(error)
+            .remedy("check that it exists and runs, and who may connect")
+    })
+}
+
+/// An engine with the description that the database holds.
+fn stored(choice: &DatabaseChoice, environment: &Environment) -> Result<AnyEngine, Failure> {
+    Engine::stored(open(choice, environment)?).map_err(refused)
+}
+
+/// An engine for a specification and what is said beside it; what is said nowhere comes from the database.
+fn described(
+    mut database: Box<dyn Database>,
+    file: Option<&SpecFile>,
+    said: &Description,
+) -> Result<Option<AnyEngine>, Failure> {
+    let schema = read(said.schema.as_deref(), Schema::from_edna_json)?;
+    let pseudo = read(said.pseudo.as_deref(), Pseudo::from_edna_json)?;
+    let pseudo = pseudo.or_else(|| file.and_then(|file| file.pseudo.clone()));
+    let own = file.filter(|file| file.pseudo.is_some() || !file.schema.is_empty());
+    let schema = schema.or_else(|| own.map(|file| file.schema.clone()));
+    let known = match stored_description(&mut database) {
+        Ok(known) => Some(known),
+        Err(Error::NotInstalled) => None,
+        Err(error) => return Err(refused(error)),
+    };
+    let (known_schema, known_pseudo) = known.unzip();
+    let Some(pseudo) = pseudo.or(known_pseudo) else {
+        return Ok(None);
+    };
+    let schema = schema.or(known_schema).unwrap_or_default();
+    Ok(Some(Engine::new(database, schema, pseudo)))
+}
+
+fn read<T, E: std::error::Error + Send + Sync + 'static>(
+    path: Option<&Path>,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<Option<T>, Failure> {
+    let Some(path) = path else {
+        return Ok(None);
+    };
+    let text = fs::read_to_string(path).map_err(|error| Failure::file("read", path, error))?;
+    let parsed = parse(&text).map_err(|error| in_file(path).because(error));
+    parsed.map(Some)
+}
+
+/// A file that is not what it should be.
+fn in_file(path: &Path) -> Failure {
+    Failure::new(format!("{} is refused", path.display()))
+}
+
+/// What the engine refused, in the words of the terminal.
+fn refused(error: Error) -> Failure {
+    let remedy = match &error {
+        Error::NotInstalled => Some(
+            "name the specification with --spec FILE once; register and apply store what it says",
+        ),
+        Error::Unregistered { .. } => {
+            Some("give them a credential first: probity disguise register")
+        }
+        Error::AlreadyRegistered => Some("change their credential with: probity disguise rekey"),
+        Error::NoSuchDisguise => Some("see what the credential opens with: probity disguise list"),
+        Error::WouldCascade { .. } => Some("say in the specification what happens to those rows"),
+        Error::NoFreeId { .. } => Some("let the generator of the id draw from a wider range"),
+        Error::Audit(_) => Some("nothing was changed; look at the log with: probity verify DIR"),
+        _ => None,
+    };
+    let failure = match error {
+        Error::Spec(error) => {
+            Failure::new("the specification does not fit the database").because(error)
+        }
+        Error::Audit(cause) => Failure::new("the log did not take the entry").because(cause),
+        error => Failure::from(error),
+    };
+    match remedy {
+        Some(remedy) => failure.remedy(remedy),
+        None => failure,
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let message = error.to_string();
+        match std::error::Error::source(&error) {
+            Some(source) => Self::new(message).because(source.to_string()),
+            None => Self::new(message),
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! The real program against real databases: a person leaves, comes back, and the log tells of it.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test may fail loudly, and prepares files"
+)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use probity_disguise::Database;
+use probity_disguise::database::{Sqlite, connect};
+use serde_json::Value;
+use tempfile::TempDir;
+
+#[path = "../../disguise/tests/server/mod.rs"]
+mod server;
+
+const TABLES: [&str; 6] = [
+    "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(40) NOT NULL)",
+    "CREATE TABLE posts (id BIGINT PRIMARY KEY, author_id BIGINT REFERENCES people(id), text VARCHAR(80))",
+    "CREATE TABLE likes (id BIGINT PRIMARY KEY, user_id BIGINT REFERENCES people(id), post_id BIGINT REFERENCES posts(id))",
+    "INSERT INTO people VALUES (19, 'Bea Very-Personal'), (20, 'Al')",
+    "INSERT INTO posts VALUES (1, 19, 'hello'), (2, 20, 'world')",
+    "INSERT INTO likes VALUES (1, 19, 2), (2, 20, 1)",
+];
+
+/// A folder with a log, and a database with two people in it.
+struct Place {
+    folder: TempDir,
+    url: String,
+}
+
+impl Place {
+    fn new(url: impl FnOnce(&Path) -> String) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let url = url(folder.path());
+        let place = Self { folder, url };
+        let mut database = place.database();
+        for sql in TABLES {
+            database.execute(sql, &[]).unwrap();
+        }
+        place.run(&["init", "audit"], 0);
+        place
+    }
+
+    fn sqlite() -> Self {
+        Self::new(|folder| {
+            let file = folder.join("app.db");
+            drop(Sqlite::open(&file).unwrap());
+            format!("sqlite:{}", file.display())
+        })
+    }
+
+    fn database(&self) -> Box<dyn Database> {
+        connect(&self.url).unwrap()
+    }
+
+    fn rows(&self) -> Vec<String> {
+        let mut database = self.database();
+        let mut all = Vec::new();
+        for table in ["people", "posts", "likes"] {
+            let sql = format!("SELECT * FROM {table} ORDER BY id");
+            let rows = database.query(&sql, &[]).unwrap();
+            all.extend(rows.iter().map(|row| format!("{table} {row:?}")));
+        }
+        all
+    }
+
+    fn output(&self, args: &[&str]) -> std::process::Output {
+        Command::new(env!("CARGO_BIN_EXE_probity"))
+            .args(args)
+            .current_dir(self.folder.path())
+            .env_remove("PROBITY_KEY_FILE")
+            .env("PROBITY_DATABASE", &self.url)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+
+    /// Runs the program, expects the status, and gives both outputs.
+    fn run(&self, args: &[&str], status: i32) -> (String, String) {
+        let output = self.output(args);
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        let (stdout, stderr) = (text(output.stdout), text(output.stderr));
+        assert_eq!(
+            output.status.code(),
+            Some(status),
+            "{args:?}\n{stdout}{stderr}"
+        );
+        (stdout, stderr)
+    }
+
+    fn json(&self, args: &[&str], status: i32) -> Value {
+        let (stdout, _) = self.run(&[args, &["--json"]].concat(), status);
+        serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stdout}"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+fn a_person_leaves_and_returns(place: &Place) {
+    let before = place.rows();
+    place.run(&["disguise", "draft", "-o", "leave.toml"], 0);
+    place.run(&["disguise", "check", "--spec", "leave.toml"], 0);
+    let plan = ["disguise", "plan", "--spec", "leave.toml", "--user", "19"];
+    let plan = place.json(&plan, 0);
+    assert_eq!(plan.as_array().unwrap().len(), 3, "{plan}");
+    assert_eq!(place.rows(), before);
+    for (user, file) in [("19", "19.key"), ("20", "20.key")] {
+        let register = [
+            "disguise",
+            "register",
+            "--spec",
+            "leave.toml",
+            "--user",
+            user,
+        ];
+        place.run(&[&register[..], &["--credential-out", file]].concat(), 0);
+        let mode = fs::metadata(place.path(file)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+    let apply = [
+        "disguise",
+        "apply",
+        "--spec",
+        "leave.toml",
+        "--user",
+        "19",
+        "--log",
+        "audit",
+    ];
+    let applied = place.json(&apply, 0);
+    assert_eq!(applied["rows"]["likes"], 1);
+    assert_eq!(applied["placeholders"], 1);
+    assert_eq!(applied["entry"]["index"], 0);
+    let id = applied["id"].as_str().unwrap();
+    assert!(!place.rows().concat().contains("Bea"));
+    let holder = ["--user", "19", "--credential", "19.key"];
+    let listed = place.json(&[&["disguise", "list"], &holder[..]].concat(), 0);
+    assert_eq!(listed[0]["id"], id);
+    let spoken = place.json(&[&["disguise", "speaks-for"], &holder[..]].concat(), 0);
+    assert_eq!(spoken.as_array().unwrap().len(), 1);
+    // The credential of somebody else reveals nothing, and that is recorded too.
+    let hidden = place.rows();
+    let reveal = |file, user| {
+        [
+            "disguise",
+            "reveal",
+            "--id",
+            id,
+            "--user",
+            user,
+            "--credential",
+            file,
+            "--log",
+            "audit",
+        ]
+    };
+    let (_, stderr) = place.run(&reveal("20.key", "19"), 1);
+    assert!(stderr.contains("no such disguise"), "{stderr}");
+    assert_eq!(place.rows(), hidden);
+    let revealed = place.json(&reveal("19.key", "19"), 0);
+    assert_eq!(revealed["complete"], true);
+    assert_eq!(place.rows(), before);
+    the_log_tells_of_it_without_names(place);
+}
+
+fn the_log_tells_of_it_without_names(place: &Place) {
+    place.run(&["verify", "audit"], 0);
+    let (exported, _) = place.run(&["export", "audit", "--format", "jsonl"], 0);
+    let entries: Vec<Value> = exported
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let told: Vec<(&str, &str)> = entries
+        .iter()
+        .map(|it| {
+            (
+                it["action"].as_str().unwrap(),
+                it["outcome"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("disguise.apply", "ok"),
+            ("disguise.reveal", "denied"),
+            ("disguise.reveal", "ok")
+        ]
+    );
+    assert!(
+        !exported.contains("Bea") && !exported.contains("\"19\""),
+        "{exported}"
+    );
+}
+
+#[test]
+fn a_person_leaves_and_returns_on_sqlite() {
+    a_person_leaves_and_returns(&Place::sqlite());
+}
+
+#[test]
+fn a_person_leaves_and_returns_on_postgres() {
+    let (_server, socket) = server::postgres(|url| connect(url).is_ok());
+    a_person_leaves_and_returns(&Place::new(|_| server::postgres_url(&socket)));
+}
+
+fn prepared() -> Place {
+    let place = Place::sqlite();
+    place.run(&["disguise", "draft", "-o", "leave.toml"], 0);
+    fs::write(place.path("19.pw"), "a long password\n").unwrap();
+    let register = [
+        "disguise",
+        "register",
+        "--user",
+        "19",
+        "--password-file",
+        "19.pw",
+    ];
+    place.run(
+        &[&register[..], &["--credential-out", "19.token"]].concat(),
+        0,
+    );
+    place
+}
+
+#[test]
+fn a_password_and_its_token_open_the_same_and_a_new_key_replaces_both() {
+    let place = prepared();
+    let applied = place.json(
+        &["disguise", "apply", "--spec", "leave.toml", "--user", "19"],
+        0,
+    );
+    let id = applied["id"].as_str().unwrap();
+    for file in ["19.pw", "19.token"] {
+        let listed = place.json(
+            &["disguise", "list", "--user", "19", "--credential", file],
+            0,
+        );
+        assert_eq!(listed[0]["id"], id);
+    }
+    let rekey = [
+        "disguise",
+        "rekey",
+        "--user",
+        "19",
+        "--credential",
+        "19.token",
+        "--new-key",
+    ];
+    place.run(&[&rekey[..], &["--credential-out", "new.key"]].concat(), 0);
+    for file in ["19.pw", "19.token"] {
+        let reveal = [
+            "disguise",
+            "reveal",
+            "--id",
+            id,
+            "--user",
+            "19",
+            "--credential",
+            file,
+        ];
+        let (_, stderr) = place.run(&reveal, 1);
+        assert!(stderr.contains("the credential does not fit"), "{stderr}");
+    }
+    place.json(
+        &["disguise", "reveal", "--id", id, "--credential", "new.key"],
+        0,
+    );
+    assert!(place.rows().concat().contains("Bea"));
+}
+
+#[test]
+fn what_is_forgotten_stays_gone_and_what_cannot_return_is_named() {
+    let place = prepared();
+    let apply = ["disguise", "apply", "--spec", "leave.toml", "--user", "19"];
+    let id = place.json(&apply, 0)["id"].as_str().unwrap().to_owned();
+    let mut database = place.database();
+    database
+        .execute("INSERT INTO people VALUES (19, 'somebody new')", &[])
+        .unwrap();
+    let reveal = [
+        "disguise",
+        "reveal",
+        "--id",
+        &id,
+        "--user",
+        "19",
+        "--credential",
+        "19.pw",
+    ];
+    let revealed = place.json(&reveal, 4);
+    assert_eq!(revealed["complete"], false);
+    assert_eq!(revealed["kept"][0]["table"], "people");
+    assert_eq!(
+        revealed["kept"][0]["reason"],
+        "a row with its key exists again"
+    );
+    let forget = [
+        "disguise",
+        "forget",
+        "--user",
+        "19",
+        "--credential",
+        "19.pw",
+        "--everything",
+        "--log",
+        "audit",
+    ];
+    assert_eq!(place.json(&forget, 0)["entry"]["index"], 0);
+    let (_, stderr) = place.run(&reveal, 1);
+    assert!(stderr.contains("the credential does not fit"), "{stderr}");
+}
+
+#[test]
+fn what_is_wrong_is_named_with_file_and_line_and_nothing_changes() {
+    let place = prepared();
+    let before = place.rows();
+    let text = fs::read_to_string(place.path("leave.toml")).unwrap();
+    let cases = [
+        (
+            format!("{text}\n[[remove]]\ntable = \"lokes\"\n"),
+            "table lokes is not in the database",
+        ),
+        (
+            format!("{text}where = \"id = 1; DROP TABLE people\"\n"),
+            "; is left over",
+        ),
+        (format!("{text}where = \"(id = 1\"\n"), "line"),
+        (
+            format!("{text}wherever = \"id = 1\"\n"),
+            "unknown field `wherever`",
+        ),
+    ];
+    for (number, (spec, message)) in cases.iter().enumerate() {
+        assert_ne!(*spec, text, "case {number}");
+        fs::write(place.path("wrong.toml"), spec).unwrap();
+        let apply = ["disguise", "apply", "--spec", "wrong.toml", "--user", "19"];
+        let (_, stderr) = place.run(&apply, 1);
+        assert!(
+            stderr.contains(message) && stderr.contains("line "),
+            "{number}: {stderr}"
+        );
+        assert_eq!(place.rows(), before);
+    }
+    let apply = [
+        "disguise",
+        "apply",
+        "--spec",
+        "leave.toml",
+        "--user",
+        "nineteen",
+    ];
+    let (_, stderr) = place.run(&apply, 1);
+    assert!(stderr.contains("is a number here"), "{stderr}");
+    let absent = ["disguise", "draft", "--db", "sqlite:absent.db"];
+    place.run(&absent, 1);
+    assert!(!place.path("absent.db").exists());
+    place.run(
+        &[
+            "disguise",
+            "forget",
+            "--user",
+            "19",
+            "--credential",
+            "19.pw",
+        ],
+        2,
+    );
+}

@@ -1,0 +1,351 @@
+//! Fixes the checkpoint of each stream, and collects what is known of it from elsewhere.
+
+use std::collections::BTreeMap;
+
+use probity_format::checkpoint::Checkpoint;
+use probity_format::limits::CHECKPOINT_BYTES_MAX;
+use probity_format::note::{NoteError, SignedNote, VerifierKey};
+use probity_format::stream::{StreamConfig, StreamId, StreamName};
+use probity_format::tree::Hash;
+
+use super::stored::{Stored, names};
+use super::{Fault, FaultClass, Verifier};
+use crate::error::LogError;
+use crate::journal::History;
+
+/// Times that the journal is read again because somebody opened the log for writing meanwhile.
+const JOURNAL_READS_MAX: u32 = 8;
+
+/// What the second copy of a head is called in reports.
+const KEPT: &str = "the second copy of the head";
+/// What a checkpoint that the verifier knew before is called in reports.
+pub(super) const SINCE: &str = "the checkpoint given with --since";
+
+/// One stream as it is to be checked.
+pub(crate) struct Subject {
+    pub(crate) name: StreamName,
+    pub(crate) config: StreamConfig,
+    pub(crate) id: StreamId,
+    pub(crate) fingerprint: [u8; 32],
+    /// The fixed checkpoint.
+    pub(crate) head: Option<Checkpoint>,
+    /// Roots known from elsewhere: size, root, where from, and what a difference means.
+    pub(crate) known: Vec<KnownHead>,
+}
+
+pub(crate) struct KnownHead {
+    pub(crate) size: u64,
+    pub(crate) root: Hash,
+    pub(crate) source: String,
+    pub(crate) class: FaultClass,
+}
+
+/// The checkpoint of a stream and its second copy, as stored.
+#[derive(Clone, Default)]
+struct Notes {
+    published: Option<Vec<u8>>,
+    kept: Option<Vec<u8>>,
+}
+
+/// What is checked, as it was at one moment.
+pub(super) struct Fixed {
+    pub(super) history: History,
+    pub(super) subjects: Vec<Subject>,
+}
+
+impl Verifier<'_> {
+    /// Fixes the checkpoints of all streams.
+    ///
+    /// The journal is read before the others' checkpoints, because what it says of them was true before. When one of
+    /// those is signed by a key that the journal did not certify until then, the log was opened meanwhile, and the
+    /// journal is read again.
+    pub(super) fn fix(&self, faults: &mut Vec<Fault>) -> Result<Fixed, LogError> {
+        // Before the journal: a folder that comes into being later is not judged by what was read before.
+        let folders = names(&self.files, "streams")?.unwrap_or_default();
+        let journal_name = StreamName::journal();
+        let mut notes: BTreeMap<StreamName, Notes> = BTreeMap::new();
+        let mut reads: u32 = 0;
+        let (history, journal_faults) = loop {
+            notes.insert(journal_name.clone(), self.notes(&journal_name)?);
+            let (history, journal_faults) = self.read_journal()?;
+            // A stream that had no checkpoint before may have one now.
+            notes.retain(|_, notes| notes.published.is_some());
+            for (name, _) in &history.streams {
+                if !notes.contains_key(name) {
+                    notes.insert(name.clone(), self.notes(name)?);
+                }
+            }
+            reads = reads.saturating_add(1);
+            let strange = notes
+                .iter()
+                .any(|(name, notes)| self.is_strange(name, notes, &history));
+            if !strange || reads == JOURNAL_READS_MAX || self.certified(&history)? {
+                break (history, journal_faults);
+            }
+        };
+        faults.extend(journal_faults);
+        check_folders(&folders, &history, faults);
+        let mut subjects = Vec::new();
+        for (name, config) in &history.streams {
+            let notes = notes.remove(name).unwrap_or_default();
+            subjects.push(self.subject(name, *config, &notes, &history, faults));
+        }
+        Ok(Fixed { history, subjects })
+    }
+
+    /// Whether the journal certifies no more keys by now than `history` knows.
+    fn certified(&self, history: &History) -> Result<bool, LogError> {
+        let (now, _faults) = self.read_journal()?;
+        Ok(now.keys.len() == history.keys.len())
+    }
+
+    /// Whether a note of the stream is signed by no key of the journal.
+    fn is_strange(&self, name: &StreamName, notes: &Notes, history: &History) -> bool {
+        let origin = self.geometry.stream_origin(name.as_str());
+        let keys = history.keys_named(&origin);
+        [&notes.published, &notes.kept]
+            .into_iter()
+            .flatten()
+            .any(|note| {
+                matches!(
+                    Checkpoint::open(note, &keys),
+                    Err(NoteError::NoKnownSignature)
+                )
+            })
+    }
+
+    /// Collects what is known of a stream.
+    fn subject(
+        &self,
+        name: &StreamName,
+        config: StreamConfig,
+        notes: &Notes,
+        history: &History,
+        faults: &mut Vec<Fault>,
+    ) -> Subject {
+        let fingerprint = self.geometry.fingerprint();
+        let opening = Opening {
+            name,
+            origin: self.geometry.stream_origin(name.as_str()),
+            history,
+        };
+        let place = format!("streams/{name}/checkpoint");
+        let mut subject = Subject {
+            id: StreamId::new(&fingerprint, name, &config),
+            name: name.clone(),
+            config,
+            fingerprint,
+            head: None,
+            known: opening.known(),
+        };
+        if let Some(note) = &notes.published {
+            // Where its key is strange, because the journal is damaged, say, what it says still places other damage.
+            let head = opening.open(note, &place, faults);
+            subject.head = head.or_else(|| opening.strange(note));
+        }
+        if let Some(note) = &notes.kept {
+            let size = subject.head.as_ref().map_or(0, Checkpoint::size);
+            let kept = opening.open_kept(note, size, faults);
+            subject
+                .known
+                .extend(kept.map(|head| known(&head, KEPT, FaultClass::Rollback)));
+        }
+        if let Some(since) = &self.options.since
+            && note_origin(since).as_deref() == Some(&opening.origin)
+        {
+            // Whoever gives it says that it was signed for: what it says is compared even where its key is strange.
+            let head = opening.open(since, SINCE, faults);
+            let head = head.or_else(|| opening.strange(since));
+            subject
+                .known
+                .extend(head.map(|head| known(&head, SINCE, FaultClass::Fork)));
+        }
+        // The second copy is written before the first checkpoint, and a crash or this very moment may stand between.
+        let mut signed = subject
+            .known
+            .iter()
+            .filter(|known| known.source != KEPT && known.size > 0);
+        if notes.published.is_none() && signed.next().is_some() {
+            let detail = "is missing though the stream has signed frames";
+            faults.push(Fault::new(FaultClass::Missing, name, place, detail));
+        }
+        subject
+    }
+
+    /// The size in the published checkpoint of a stream, whoever signed it.
+    pub(super) fn claimed_size(&self, name: &StreamName) -> Result<Option<u64>, LogError> {
+        let note = self.notes(name)?.published;
+        let note = note.and_then(|note| SignedNote::parse(&note).ok());
+        let head = note.and_then(|note| Checkpoint::parse(note.text()).ok());
+        Ok(head.map(|head| head.size()))
+    }
+
+    fn notes(&self, name: &StreamName) -> Result<Notes, LogError> {
+        let max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
+        // The copy is written before the checkpoint, and so never behind the one read after it.
+        let kept = Stored::read(&self.heads, name.as_str(), max)?.content();
+        let path = format!("streams/{name}/checkpoint");
+        let published = Stored::read(&self.files, &path, max)?.content();
+        Ok(Notes { published, kept })
+    }
+
+    /// The size below which frames are taken as read, for `subject`.
+    pub(super) fn since_size(subject: &Subject) -> u64 {
+        let mut since = subject.known.iter().filter(|known| known.source == SINCE);
+        since.next().map_or(0, |known| known.size)
+    }
+}
+
+/// Every folder must belong to a stream of the journal.
+fn check_folders(folders: &[String], history: &History, faults: &mut Vec<Fault>) {
+    for folder in folders {
+        let mut names = history.streams.iter().map(|(name, _)| name.as_str());
+        if !names.any(|name| name == folder) {
+            faults.push(Fault::new(
+                FaultClass::Unknown,
+                &StreamName::journal(),
+                format!("streams/{folder}"),
+                "belongs to no stream that the journal created",
+            ));
+        }
+    }
+}
+
+fn known(head: &Checkpoint, source: &str, class: FaultClass) -> KnownHead {
+    KnownHead {
+        size: head.size(),
+        root: *head.root(),
+        source: source.to_owned(),
+        class,
+    }
+}
+
+fn note_origin(note: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(note).ok()?;
+    text.lines().next().map(str::to_owned)
+}
+
+/// Opens the notes of one stream.
+struct Opening<'a> {
+    name: &'a StreamName,
+    origin: String,
+    history: &'a History,
+}
+
+impl Opening<'_> {
+    /// What the journal says of the stream: anchored heads, and for itself what certificates bind.
+    fn known(&self) -> Vec<KnownHead> {
+        let mut found = Vec::new();
+        for (head, frame) in &self.history.heads {
+            if head.origin() == self.origin {
+                found.push(known(
+                    head,
+                    &format!("journal frame {frame}"),
+                    FaultClass::Fork,
+                ));
+            }
+        }
+        if self.is_journal() {
+            for (link, frame) in &self.history.certificates {
+                found.push(KnownHead {
+                    size: link.size,
+                    root: link.root,
+                    source: format!("the key certificate in journal frame {frame}"),
+                    class: FaultClass::KeyChain,
+                });
+            }
+        }
+        found
+    }
+
+    fn is_journal(&self) -> bool {
+        self.name.as_str() == StreamName::JOURNAL
+    }
+
+    /// The checkpoint in `note`, which the key of its time must have signed.
+    fn open(&self, note: &[u8], place: &str, faults: &mut Vec<Fault>) -> Option<Checkpoint> {
+        let mut fault = |detail: String| {
+            faults.push(Fault::new(FaultClass::Checkpoint, self.name, place, detail));
+        };
+        let keys = self.history.keys_named(&self.origin);
+        let head = match Checkpoint::open(note, &keys) {
+            Ok(head) => head,
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(ToString::to_string);
+                fault(cause.unwrap_or_else(|| error.to_string()));
+                return None;
+            }
+        };
+        if head.origin() != self.origin {
+            let origin = head.origin();
+            fault(format!("has the origin {origin:?} of another stream"));
+            return None;
+        }
+        let (signer, due) = (signer(note, &keys), self.due(head.size()));
+        let expired = signer < due || self.is_journal() && signer != due;
+        if expired {
+            fault(format!(
+                "is signed by key {signer} of the chain, though key {due} was certified before"
+            ));
+        }
+        Some(head)
+    }
+
+    /// The second copy of the head. One by a key that this journal does not know, for more frames than the
+    /// checkpoint covers, is of a later time: the log is an older copy of itself.
+    fn open_kept(&self, note: &[u8], size: u64, faults: &mut Vec<Fault>) -> Option<Checkpoint> {
+        let strange = self.strange(note);
+        let Some(later) = strange.clone().filter(|head| head.size() > size) else {
+            return self.open(note, KEPT, faults).or(strange);
+        };
+        faults.push(Fault::new(
+            FaultClass::Rollback,
+            self.name,
+            KEPT,
+            format!(
+                "is for {} frames and signed by a key that this journal does not certify: an older copy of the log was put back",
+                later.size()
+            ),
+        ));
+        None
+    }
+
+    /// What a note of this stream says that no key of the journal has signed.
+    fn strange(&self, note: &[u8]) -> Option<Checkpoint> {
+        let keys = self.history.keys_named(&self.origin);
+        let opened = Checkpoint::open(note, &keys);
+        let text = SignedNote::parse(note).ok()?;
+        let head = Checkpoint::parse(text.text()).ok()?;
+        let strange = matches!(opened, Err(NoteError::NoKnownSignature));
+        (strange && head.origin() == self.origin).then_some(head)
+    }
+
+    /// The number, in the chain from 0, of the key that had to sign a checkpoint of `size` frames, or of the first that might.
+    ///
+    /// The journal's is signed by the key certified last within it. Another stream's is signed after its heads of
+    /// that size and below were anchored, so by no earlier key than those frames of the journal were.
+    fn due(&self, size: u64) -> usize {
+        let before = if self.is_journal() {
+            size
+        } else {
+            let heads = self.history.heads.iter();
+            let anchored = heads
+                .filter(|(head, _)| head.origin() == self.origin && head.size() <= size)
+                .map(|(_, frame)| *frame);
+            anchored.max().unwrap_or_default()
+        };
+        let certified = self.history.certificates.iter();
+        certified.filter(|(_, frame)| *frame < before).count()
+    }
+}
+
+/// The number, in the chain from 0, of the latest key that signed `note`; `keys` are those of the chain, newest first.
+fn signer(note: &[u8], keys: &[VerifierKey]) -> usize {
+    let note = SignedNote::parse(note).ok();
+    let signed = note.as_ref().and_then(|note| note.verify(keys).ok());
+    let signed = signed.unwrap_or_default();
+    let newest = keys.iter().position(|key| signed.contains(&key));
+    newest.map_or(0, |place| {
+        keys.len().saturating_sub(place).saturating_sub(1)
+    })
+}

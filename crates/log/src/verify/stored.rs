@@ -1,0 +1,67 @@
+//! Reads what is stored whatever stands there: a folder, a link or a file of any length is a fault in the report, never
+//! a reason to verify nothing.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use crate::error::LogError;
+use crate::files::Files;
+use crate::storage::File;
+
+/// What stands where a file is called for.
+pub(super) enum Stored {
+    /// Nothing.
+    Nothing,
+    /// Something that is no file, or one too long to be the one called for.
+    Strange,
+    /// A file with this content.
+    Content(Vec<u8>),
+}
+
+impl Stored {
+    /// What stands at `path`, where a file of at most `bytes_max` is called for.
+    pub(super) fn read(files: &Files, path: &str, bytes_max: u64) -> Result<Self, LogError> {
+        match files.read(path, bytes_max) {
+            Ok(Some(content)) => Ok(Self::Content(content)),
+            Ok(None) => Ok(Self::Nothing),
+            Err(error) if is_strange(&error) => Ok(Self::Strange),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The content; something strange counts as a file without any, which no form of the log has.
+    pub(super) fn content(self) -> Option<Vec<u8>> {
+        match self {
+            Self::Nothing => None,
+            Self::Strange => Some(Vec::new()),
+            Self::Content(content) => Some(content),
+        }
+    }
+}
+
+/// The file at `path`, open for reading; none where there is nothing, or something that is no file.
+pub(super) fn open(files: &Files, path: &str) -> Result<Option<Arc<dyn File>>, LogError> {
+    match files.open_read(path) {
+        Err(error) if is_strange(&error) => Ok(None),
+        opened => opened,
+    }
+}
+
+/// The names in `folder`; `None` where something else stands in its place.
+pub(super) fn names(files: &Files, folder: &str) -> Result<Option<Vec<String>>, LogError> {
+    match files.list(folder) {
+        Err(error) if is_strange(&error) => Ok(None),
+        listed => listed.map(Some),
+    }
+}
+
+/// Whether the storage refuses a name for what stands there.
+pub(super) fn is_strange(error: &LogError) -> bool {
+    let LogError::Storage { source, .. } = error else {
+        return false;
+    };
+    matches!(
+        source.kind(),
+        ErrorKind::InvalidData | ErrorKind::NotADirectory | ErrorKind::IsADirectory
+    )
+}

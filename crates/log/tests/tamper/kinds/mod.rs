@@ -1,0 +1,135 @@
+//! The kinds of attack: what is done, what verification must call it, and where it must find it.
+
+mod bytes;
+mod content;
+mod ends;
+mod keys;
+
+use probity_log::verify::FaultClass;
+
+use crate::random::Random;
+use crate::world::{Look, Scene, configs};
+
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    /// Its numbers in the list of attacks that the issue names, where it is one of them.
+    pub(crate) of: &'static str,
+    pub(crate) look: Look,
+    pub(crate) verdict: Verdict,
+    /// What else the same damage is rightly called.
+    pub(crate) also: &'static [FaultClass],
+    pub(crate) attack: fn(&mut Scene<'_>, &mut Random) -> Place,
+}
+
+/// What verification must say.
+#[derive(Clone, Copy)]
+pub(crate) enum Verdict {
+    /// A fault of this class.
+    Fault(FaultClass),
+    /// That it cannot be done, for this reason.
+    Refused(&'static str),
+}
+
+/// Where the fault must be found.
+pub(crate) struct Place {
+    pub(crate) stream: String,
+    /// Part of the place in the report.
+    pub(crate) place: String,
+}
+
+impl Place {
+    fn new(stream: &str, place: impl Into<String>) -> Self {
+        Self {
+            stream: stream.to_owned(),
+            place: place.into(),
+        }
+    }
+
+    /// A file of a stream, or a place in it.
+    fn file(stream: &str, file: &str) -> Self {
+        Self::new(stream, format!("streams/{stream}/{file}"))
+    }
+}
+
+impl Kind {
+    /// A kind found without any key, by the class `class`.
+    const fn new(
+        name: &'static str,
+        of: &'static str,
+        class: FaultClass,
+        attack: fn(&mut Scene<'_>, &mut Random) -> Place,
+    ) -> Self {
+        Self {
+            name,
+            of,
+            look: Look::Keyless,
+            verdict: Verdict::Fault(class),
+            also: &[],
+            attack,
+        }
+    }
+
+    const fn also(self, also: &'static [FaultClass]) -> Self {
+        Self { also, ..self }
+    }
+
+    const fn look(self, look: Look) -> Self {
+        Self { look, ..self }
+    }
+
+    const fn refused(self, reason: &'static str) -> Self {
+        Self {
+            verdict: Verdict::Refused(reason),
+            ..self
+        }
+    }
+}
+
+/// Every kind.
+pub(crate) fn all() -> Vec<Kind> {
+    [
+        bytes::kinds(),
+        content::kinds(),
+        ends::kinds(),
+        keys::kinds(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// What damage to the journal entails: it says which streams and keys there are.
+const JOURNAL_TOO: &[FaultClass] = &[
+    FaultClass::Checkpoint,
+    FaultClass::Frame,
+    FaultClass::Journal,
+    FaultClass::KeyChain,
+    FaultClass::Missing,
+    FaultClass::Record,
+    FaultClass::Rollback,
+    FaultClass::Segment,
+    FaultClass::Tile,
+    FaultClass::Tree,
+    FaultClass::Unknown,
+    FaultClass::Fork,
+];
+
+fn any_stream(random: &mut Random) -> &'static str {
+    random.of(&configs()).0
+}
+
+/// A stream that has a closed segment, and the number of one.
+fn any_closed_segment(scene: &Scene<'_>, random: &mut Random) -> (&'static str, u32) {
+    loop {
+        let stream = any_stream(random);
+        let last = scene.world.records[stream].last().unwrap().segment;
+        if last > 0 {
+            return (stream, random.below(last as usize) as u32);
+        }
+    }
+}
+
+fn flip(bytes: &mut [u8], range: std::ops::Range<usize>, random: &mut Random) {
+    let place = range.start + random.below(range.len());
+    bytes[place] ^= random.bit();
+}

@@ -1,0 +1,109 @@
+//! Faults that verification once missed, or once named wrongly.
+
+use probity_format::note::SignedNote;
+use probity_log::verify::{Fault, FaultClass};
+
+use crate::thief::{signer, stream_origin};
+use crate::world::{LONG, Look, Scene, World};
+
+fn faults(scene: &Scene<'_>) -> Vec<Fault> {
+    scene.verify(Look::Keyless).unwrap().faults
+}
+
+fn classes(scene: &Scene<'_>) -> Vec<FaultClass> {
+    faults(scene).iter().map(|fault| fault.class).collect()
+}
+
+/// Any key of the chain used to do for the journal's checkpoint, so that whoever stole an expired one could sign it.
+#[test]
+fn the_journals_checkpoint_must_be_signed_by_the_key_certified_last() {
+    let world = World::new();
+    let mut scene = world.scene();
+    let name = "log/streams/journal/checkpoint";
+    let note = SignedNote::parse(&scene.read(name)).unwrap();
+    let head = probity_format::checkpoint::Checkpoint::parse(note.text()).unwrap();
+    let (today, expired) = world.seeds.split_last().unwrap();
+    let sign = |seed| {
+        head.sign(&[&signer(&stream_origin("journal"), seed)])
+            .unwrap()
+    };
+    scene.write(name, sign(today).as_bytes());
+    assert_eq!(faults(&scene), []);
+    for seed in expired {
+        scene.write(name, sign(seed).as_bytes());
+        assert_eq!(classes(&scene), [FaultClass::Checkpoint]);
+    }
+}
+
+/// Readers with an older checkpoint ask for the tiles of its size; those were never looked at.
+#[test]
+fn partial_tiles_of_earlier_sizes_are_compared() {
+    let world = World::new();
+    let mut scene = world.scene();
+    for name in ["tile/0/000.p", "tile/entries/000.p"] {
+        let files = scene.files(&format!("log/streams/{LONG}/{name}"));
+        let name = files
+            .first()
+            .expect("an earlier size left its partial form");
+        scene.change(name, |bytes| bytes[3] ^= 1);
+        let found = faults(&scene);
+        assert_eq!(classes(&scene), [FaultClass::Tile], "{found:?}");
+        assert_eq!(Some(found[0].place.as_str()), name.strip_prefix("log/"));
+        scene.undo();
+    }
+}
+
+/// A checkpoint that was there, with a signature that was wrong, used to be reported as missing as well.
+#[test]
+fn a_bad_signature_is_one_fault_and_nothing_is_missing() {
+    let world = World::new();
+    let mut scene = world.scene();
+    let name = format!("log/streams/{LONG}/checkpoint");
+    scene.change(&name, |bytes| {
+        let place = bytes.len() - 20;
+        bytes[place] = if bytes[place] == b'A' { b'B' } else { b'A' };
+    });
+    assert_eq!(classes(&scene), [FaultClass::Checkpoint]);
+}
+
+/// One record that could not be read used to end the comparison of all that stood behind it.
+#[test]
+fn one_damaged_record_hides_nothing_behind_it() {
+    let world = World::new();
+    let mut scene = world.scene();
+    scene.change(&format!("log/streams/{LONG}/tile/entries/000"), |bytes| {
+        bytes[2] ^= 0x40;
+    });
+    let last = *world.records[LONG].last().unwrap();
+    let segment = probity_format::segment::segment_file_name(last.segment);
+    scene.change(&format!("log/streams/{LONG}/{segment}"), |bytes| {
+        bytes[last.end() as usize - 40] ^= 1;
+    });
+    let found = faults(&scene);
+    assert_eq!(
+        classes(&scene),
+        [FaultClass::Frame, FaultClass::Record],
+        "{found:?}"
+    );
+    assert!(found[0].place.contains(&format!("frame {}", last.frame)));
+    assert!(found[1].place.ends_with("record 0"), "{found:?}");
+}
+
+/// One damaged frame of the journal used to make every key and stream behind it unknown.
+#[test]
+fn a_damaged_frame_of_the_journal_is_named_itself() {
+    let world = World::new();
+    for record in &world.records["journal"] {
+        let mut scene = world.scene();
+        let segment = probity_format::segment::segment_file_name(record.segment);
+        scene.change(&format!("log/streams/journal/{segment}"), |bytes| {
+            bytes[record.end() as usize - 40] ^= 1;
+        });
+        let found = faults(&scene);
+        let named = |fault: &Fault| {
+            fault.class == FaultClass::Frame
+                && fault.place.contains(&format!(", frame {} ", record.frame))
+        };
+        assert!(found.iter().any(named), "{found:?}");
+    }
+}

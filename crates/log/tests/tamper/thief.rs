@@ -1,0 +1,279 @@
+//! Whoever has the root key, and signing keys that were in `keys/` at some time: seals, rebuilds and signs as the log does.
+
+use std::fs;
+use std::path::Path;
+
+use probity_format::DecodeError;
+use probity_format::checkpoint::Checkpoint;
+use probity_format::column::Columns;
+use probity_format::compress::Decompressor;
+use probity_format::frame::{FRAME_TRAILER_BYTES, Frame, FrameHeader};
+use probity_format::geometry::Geometry;
+use probity_format::keys::{EpochKey, MasterKey, Secret, SectionKey, WrappedKind, WrappingKey};
+use probity_format::note::SigningKey;
+use probity_format::row::{encode_row, row_bytes};
+use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys};
+use probity_format::segment::{SegmentHeader, encode_footer, segment_file_name};
+use probity_format::stream::{Cipher, StreamId, StreamName};
+use probity_format::tile::TreeWriter;
+
+use crate::world::{ORIGIN, Scene, config, options, root};
+
+/// The seed of the signing key that is in `keys/` now.
+pub(crate) fn seed(log: &Path) -> [u8; 32] {
+    *unwrapped(log, "signing", WrappedKind::Signing).expose()
+}
+
+fn unwrapped(log: &Path, name: &str, kind: WrappedKind) -> Secret {
+    let wrapped = fs::read(log.join(format!("keys/{name}.key"))).unwrap();
+    wrapping(log)
+        .unwrap(kind, name.as_bytes(), &wrapped)
+        .unwrap()
+}
+
+fn wrapping(log: &Path) -> WrappingKey {
+    root().wrapping_key(&geometry(log).fingerprint())
+}
+
+fn geometry(log: &Path) -> Geometry {
+    Geometry::parse(&fs::read_to_string(log.join("probity.toml")).unwrap()).unwrap()
+}
+
+/// Signs for `origin` with the key of a seed.
+pub(crate) fn signer(origin: &str, seed: &[u8; 32]) -> SigningKey {
+    SigningKey::from_seed(origin, seed).unwrap()
+}
+
+pub(crate) fn stream_origin(stream: &str) -> String {
+    format!("{ORIGIN}/streams/{stream}")
+}
+
+/// A stream in the hands of the thief: its frames, to be changed and written back.
+pub(crate) struct Stolen {
+    pub(crate) stream: String,
+    pub(crate) frames: Vec<Vec<u8>>,
+    master: MasterKey,
+    id: StreamId,
+    fingerprint: [u8; 32],
+}
+
+impl Stolen {
+    pub(crate) fn new(scene: &Scene<'_>, stream: &str) -> Self {
+        let log = scene.log();
+        let records = &scene.world.records[stream];
+        let mut frames = Vec::with_capacity(records.len());
+        let mut segment = (u32::MAX, Vec::new());
+        for record in records {
+            if segment.0 != record.segment {
+                let name = segment_file_name(record.segment);
+                let bytes = scene.read(&format!("log/streams/{stream}/{name}"));
+                segment = (record.segment, bytes);
+            }
+            frames.push(segment.1[record.offset as usize..record.end() as usize].to_vec());
+        }
+        let fingerprint = geometry(&log).fingerprint();
+        let name = StreamName::new(stream).unwrap();
+        Self {
+            id: StreamId::new(&fingerprint, &name, &config(stream)),
+            master: MasterKey::new(unwrapped(&log, "master", WrappedKind::Master)),
+            stream: stream.to_owned(),
+            frames,
+            fingerprint,
+        }
+    }
+
+    fn epoch(&self, header: &FrameHeader) -> EpochKey {
+        self.master
+            .epoch_key(&self.id, header.epoch, &header.epoch_salt)
+    }
+
+    /// The entries of frame `number`, as rows.
+    pub(crate) fn rows(&self, number: usize) -> Vec<Vec<u8>> {
+        let frame = Frame::parse(&self.frames[number]).unwrap();
+        let header = frame.clear.header;
+        let key = self.epoch(&header).section_key(header.frame, 0);
+        let key = (header.cipher == Cipher::Aes256Gcm).then_some(key);
+        let body = frame
+            .open(0, key.as_ref(), &mut Decompressor::default())
+            .unwrap();
+        let columns = Columns::decode(&body.packed, &body.plain).unwrap();
+        let row = |index| {
+            let entry = columns.entry(index).unwrap();
+            let mut row = vec![0; row_bytes(&entry)];
+            encode_row(&entry, &mut row);
+            row
+        };
+        (0..columns.len()).map(row).collect()
+    }
+
+    /// Frame `number` with other entries, and every later one moved along with them.
+    pub(crate) fn reseal(&mut self, number: usize, rows: &[Vec<u8>]) {
+        let mut next = Frame::parse(&self.frames[number])
+            .unwrap()
+            .clear
+            .header
+            .first_entry;
+        for at in number..self.frames.len() {
+            let header = Frame::parse(&self.frames[at]).unwrap().clear.header;
+            let moved = at > number && header.first_entry != next;
+            if at == number || moved {
+                let rows = if at == number {
+                    rows.to_vec()
+                } else {
+                    self.rows(at)
+                };
+                self.frames[at] = self.sealed(&header, header.frame, next, &rows);
+            }
+            let header = Frame::parse(&self.frames[at]).unwrap().clear.header;
+            next = header.first_entry + u64::from(header.entries);
+        }
+    }
+
+    /// Appends a frame with these entries.
+    pub(crate) fn push(&mut self, rows: &[Vec<u8>]) {
+        let header = Frame::parse(self.frames.last().unwrap())
+            .unwrap()
+            .clear
+            .header;
+        let next = header.first_entry + u64::from(header.entries);
+        let frame = self.sealed(&header, header.frame + 1, next, rows);
+        self.frames.push(frame);
+    }
+
+    /// A frame sealed as the log would, in the epoch of `like`.
+    fn sealed(
+        &self,
+        like: &FrameHeader,
+        frame: u64,
+        first_entry: u64,
+        rows: &[Vec<u8>],
+    ) -> Vec<u8> {
+        let place = FramePlace {
+            stream: self.id,
+            frame,
+            first_entry,
+            seed: 1,
+        };
+        let mut out = Vec::new();
+        let record = FrameSealer::new(config(&self.stream))
+            .unwrap()
+            .seal(
+                &place,
+                &self.epoch(like),
+                &[&rows.concat()],
+                &mut Nobody,
+                &mut out,
+            )
+            .unwrap();
+        out.truncate(record.length as usize);
+        out
+    }
+
+    /// Changes the bytes of a frame in clear, and gives it the root that it then has.
+    pub(crate) fn bend(&mut self, number: usize, change: impl FnOnce(&mut Vec<u8>)) {
+        let frame = &mut self.frames[number];
+        change(frame);
+        let root = Frame::parse(frame).unwrap().sealed_root();
+        let content = frame.len() - FRAME_TRAILER_BYTES;
+        frame[content..].copy_from_slice(root.as_bytes());
+    }
+
+    /// Writes the frames back with segments, tiles and bundles to match; with `seed`, the checkpoint too.
+    pub(crate) fn write(&self, scene: &mut Scene<'_>, seed: Option<&[u8; 32]>) {
+        let folder = format!("log/streams/{}", self.stream);
+        scene.remove(&format!("{folder}/segments"));
+        scene.remove(&format!("{folder}/tile"));
+        let mut tree = TreeWriter::new();
+        let mut segment = Segment::new(self);
+        for (number, frame) in self.frames.iter().enumerate() {
+            if segment.is_full(frame) {
+                segment = segment.close(self, scene, number);
+            }
+            let parsed = Frame::parse(frame).unwrap();
+            let record = parsed.record(segment.header.number, segment.bytes.len() as u64);
+            tree.append(&record.encode()).unwrap();
+            segment.next_entry = record.next_entry();
+            segment.bytes.extend_from_slice(frame);
+        }
+        let name = segment_file_name(segment.header.number);
+        scene.write(&format!("{folder}/{name}"), &segment.bytes);
+        for file in tree.take_files().write {
+            scene.write(&format!("{folder}/{}", file.path), &file.bytes);
+        }
+        if let Some(seed) = seed {
+            let origin = stream_origin(&self.stream);
+            let head = Checkpoint::new(&origin, tree.size(), tree.root()).unwrap();
+            let note = head.sign(&[&signer(&origin, seed)]).unwrap();
+            scene.write(&format!("{folder}/checkpoint"), note.as_bytes());
+        }
+    }
+}
+
+/// The segment that is being written.
+struct Segment {
+    header: SegmentHeader,
+    bytes: Vec<u8>,
+    next_entry: u64,
+}
+
+impl Segment {
+    fn new(stolen: &Stolen) -> Self {
+        Self::begin(SegmentHeader {
+            number: 0,
+            stream: stolen.id,
+            fingerprint: stolen.fingerprint,
+            first_frame: 0,
+            first_entry: 0,
+        })
+    }
+
+    fn begin(header: SegmentHeader) -> Self {
+        Self {
+            bytes: header.encode().to_vec(),
+            next_entry: header.first_entry,
+            header,
+        }
+    }
+
+    fn is_full(&self, frame: &[u8]) -> bool {
+        let empty = self.bytes.len() == self.header.encode().len();
+        !empty && (self.bytes.len() + frame.len()) as u64 > options().segment_bytes_max
+    }
+
+    fn close(mut self, stolen: &Stolen, scene: &mut Scene<'_>, next_frame: usize) -> Self {
+        let frames = next_frame as u64 - self.header.first_frame;
+        let end = self.bytes.len() as u64;
+        let footer = encode_footer(&self.header, frames, self.next_entry, end);
+        self.bytes.extend_from_slice(&footer);
+        let name = segment_file_name(self.header.number);
+        scene.write(
+            &format!("log/streams/{}/{name}", stolen.stream),
+            &self.bytes,
+        );
+        Self::begin(SegmentHeader {
+            number: self.header.number + 1,
+            first_frame: next_frame as u64,
+            first_entry: self.next_entry,
+            ..self.header
+        })
+    }
+}
+
+/// Nobody: the thief re-seals streams without sections of subjects.
+struct Nobody;
+
+impl SubjectKeys for Nobody {
+    fn section_key(
+        &mut self,
+        _subjects: &str,
+        _epoch_salt: &[u8; 32],
+        _frame: u64,
+        _section: u32,
+    ) -> Result<(Vec<u8>, SectionKey), DecodeError> {
+        Err(DecodeError::new(
+            "subjects",
+            0,
+            "are not in the thief's reach",
+        ))
+    }
+}

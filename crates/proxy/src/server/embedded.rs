@@ -1,0 +1,205 @@
+//! A connection to the embedded store: to the rest of the proxy it is a socket like a server's.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use probity_store::{Answer, Client, Command, Commands, Store, Unanswered};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::resp::{Arguments, CommandScanner, Limits};
+
+/// Bytes of commands that wait while others are carried out before no more are taken.
+const WAITING_BYTES_MAX: usize = 1 << 20;
+const FAILED: &[u8] = b"-ERR probity: the store has failed; nothing is done any more\r\n";
+
+/// One client's connection to the store.
+pub(super) struct StoreSocket {
+    store: Arc<Store>,
+    scanner: CommandScanner,
+    /// Whole commands that were not handed over yet.
+    commands: Commands,
+    /// The client's state, while it is not with the store.
+    client: Option<Client>,
+    slot: Arc<Mutex<Slot>>,
+    /// Replies, of which the first `read` bytes were read.
+    replies: Vec<u8>,
+    read: usize,
+    /// What ends the connection once everything before is answered.
+    complaint: Option<String>,
+    /// Nothing more comes from the client.
+    shut: bool,
+    /// Nothing more comes from the store.
+    closed: bool,
+}
+
+/// Where the store's thread leaves an answer.
+#[derive(Default)]
+struct Slot {
+    answer: Option<Result<Answer, Unanswered>>,
+    waker: Option<Waker>,
+}
+
+impl StoreSocket {
+    pub(super) fn new(store: Arc<Store>) -> Self {
+        let client = store.client();
+        Self {
+            store,
+            scanner: CommandScanner::keeping_all(Limits::STORE),
+            commands: Commands::default(),
+            client: Some(client),
+            slot: Arc::default(),
+            replies: Vec::new(),
+            read: 0,
+            complaint: None,
+            shut: false,
+            closed: false,
+        }
+    }
+
+    fn scan(&mut self, input: &[u8]) {
+        let mut rest = input;
+        while !rest.is_empty() {
+            match self.scanner.scan(rest, &|_: &Arguments| true) {
+                Ok(scan) => {
+                    rest = rest.get(scan.consumed..).unwrap_or_default();
+                    if scan.complete {
+                        self.commands.push(command(self.scanner.arguments()));
+                        self.scanner.forget(false);
+                    }
+                }
+                Err((_, error)) => {
+                    self.complaint = Some(self.scanner.complaint(error));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Hands over what waits, unless the store has the client already.
+    fn hand_over(&mut self) {
+        if self.commands.is_empty() {
+            return;
+        }
+        let Some(client) = self.client.take() else {
+            return;
+        };
+        let slot = Arc::clone(&self.slot);
+        let commands = std::mem::take(&mut self.commands);
+        self.store.ask(client, commands, move |answer| {
+            let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+            slot.answer = Some(answer);
+            if let Some(waker) = slot.waker.take() {
+                waker.wake();
+            }
+        });
+    }
+
+    /// Takes what the store answered; false if nothing is there, and then the task is woken later.
+    fn take_answer(&mut self, context: &Context<'_>) -> bool {
+        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(answer) = slot.answer.take() else {
+            slot.waker = Some(context.waker().clone());
+            return false;
+        };
+        drop(slot);
+        if let Ok(answer) = answer {
+            self.client = Some(answer.client);
+            self.replies = answer.bytes;
+            self.closed = answer.closes;
+            let mut commands = answer.rest;
+            commands.append(&mut self.commands);
+            self.commands = commands;
+        } else {
+            self.replies = FAILED.to_vec();
+            self.closed = true;
+        }
+        self.read = 0;
+        true
+    }
+}
+
+impl Drop for StoreSocket {
+    fn drop(&mut self) {
+        self.store.leave();
+    }
+}
+
+impl AsyncRead for StoreSocket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        loop {
+            let unread = this.replies.get(this.read..).unwrap_or_default();
+            if !unread.is_empty() {
+                let count = unread.len().min(buffer.remaining());
+                buffer.put_slice(unread.get(..count).unwrap_or_default());
+                this.read += count;
+                return Poll::Ready(Ok(()));
+            }
+            if this.closed {
+                return Poll::Ready(Ok(()));
+            }
+            this.hand_over();
+            if this.client.is_some() {
+                if let Some(complaint) = this.complaint.take() {
+                    this.replies = format!("-{complaint}\r\n").into_bytes();
+                    this.read = 0;
+                    this.closed = true;
+                    continue;
+                }
+                if this.shut {
+                    return Poll::Ready(Ok(()));
+                }
+            }
+            if !this.take_answer(context) {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl AsyncWrite for StoreSocket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        input: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        if this.closed || this.complaint.is_some() {
+            // As with a server that is about to close, what still comes is not done.
+            return Poll::Ready(Ok(input.len()));
+        }
+        if this.client.is_none() && this.commands.bytes() >= WAITING_BYTES_MAX {
+            let mut slot = this.slot.lock().unwrap_or_else(PoisonError::into_inner);
+            if slot.answer.is_none() {
+                slot.waker = Some(context.waker().clone());
+            }
+            return Poll::Pending;
+        }
+        this.scan(input);
+        this.hand_over();
+        Poll::Ready(Ok(input.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.get_mut().shut = true;
+        Poll::Ready(Ok(()))
+    }
+}
+
+fn command(arguments: &Arguments) -> Command {
+    let mut command = Command::default();
+    for index in 0..arguments.len() {
+        command.push(arguments.text(index));
+    }
+    command
+}

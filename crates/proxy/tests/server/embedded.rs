@@ -1,0 +1,261 @@
+//! The proxy before an embedded store in a temporary folder.
+#![expect(
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may fail loudly"
+)]
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use probity_proxy::resp::Frame;
+use probity_proxy::{Backend, Listen, Proxy, ProxyConfig};
+use probity_store::{Options, Store, Sync};
+
+use crate::differential::sides::{Sides, words};
+use crate::support::{Recorder, Redis, command, script, start, talk, talk_only};
+use crate::transparency::without_id;
+
+/// A proxy before a store of its own.
+pub struct Embedded {
+    pub address: SocketAddr,
+    pub recorder: Arc<Recorder>,
+    _proxy: Proxy,
+    _directory: tempfile::TempDir,
+}
+
+impl Embedded {
+    pub fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let options = Options {
+            sync: Sync::EverySecond,
+            ..Options::default()
+        };
+        let store = Store::open(&directory.path().join("store"), options).unwrap();
+        let any_port = Listen::Tcp(([127, 0, 0, 1], 0).into());
+        let config = ProxyConfig::new(any_port, Backend::Store(Arc::new(store)));
+        let (proxy, address, recorder) = start(&config);
+        Self {
+            address,
+            recorder,
+            _proxy: proxy,
+            _directory: directory,
+        }
+    }
+}
+
+#[test]
+fn what_is_done_in_the_store_is_in_the_log() {
+    let embedded = Embedded::start();
+    let text = "CLIENT SETNAME bob\nSET user:1:a x\nGET user:1:a\nGET user:2:a\nHSET user:1:h f v\n\
+                LPUSH user:1:a x\nDEL user:1:a nokey\nMULTI\nSET user:3:b 1\nGET user:3:b\nEXEC\n\
+                NOSUCH user:4:x\nZUNIONSTORE dst 2 user:5:z user:6:z\nSELECT 3\nSET user:7:c x\nFLUSHALL";
+    talk(embedded.address, &script(text), usize::MAX);
+    let seen: Vec<String> = embedded
+        .recorder
+        .wait_for(14)
+        .iter()
+        .map(|entry| {
+            let outcome = format!("{:?}", entry.outcome).to_lowercase();
+            format!("{} {} {outcome} {}", entry.action, entry.key, entry.actor)
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            "update user:1:a ok bob",
+            "read user:1:a ok bob",
+            "read user:2:a absent bob",
+            "update user:1:h ok bob",
+            "update user:1:a failed bob",
+            "delete user:1:a ok bob",
+            "delete nokey ok bob",
+            "update user:3:b ok bob",
+            "read user:3:b ok bob",
+            "run  failed bob",
+            "update dst ok bob",
+            "read user:5:z ok bob",
+            "read user:6:z ok bob",
+            "update db3/user:7:c ok bob",
+            "delete * ok bob",
+        ]
+    );
+}
+
+#[test]
+fn every_script_has_the_replies_of_a_server_however_it_is_cut() {
+    let (redis, embedded) = (Redis::start(&[]), Embedded::start());
+    let scripts = [
+        "FLUSHALL\nSET user:1:a x\nGET user:1:a\nGET user:2:a\nDEL user:1:a nokey\nINCR n\nINCR n x\nNOSUCH a b\nMSET a 1 b 2\nMGET a c b\nLPUSH l 1 2 3\nLRANGE l 0 -1\nHSET h f v\nHGETALL h\nTTL a\nTYPE a\nGET h",
+        "FLUSHALL\nMULTI\nSET a 1\nGET a\nGET h\nMGET a b\nLPUSH a x\nEXEC\nEXEC\nMULTI\nNOSUCH\nSET a 2\nEXEC\nMULTI\nSET a 3\nDISCARD\nWATCH a\nSET a 4\nMULTI\nGET a\nEXEC\nSELECT 3\nSET three 3\nSELECT 0\nGET three",
+        "FLUSHALL\nHELLO 3\nSET a 1\nHSET h f v\nHGETALL h\nSMEMBERS none\nGET none\nSADD s a\nSMEMBERS s\nZADD z 1.5 m\nZSCORE z m\nRESET\nGET a\nHELLO 3 SETNAME me AUTH default x\nCLIENT GETNAME\nHELLO 2\nCLIENT GETNAME",
+        "FLUSHALL\nCLIENT REPLY SKIP\nSET a 1\nGET a\nCLIENT REPLY OFF\nSET b 2\nSELECT 2\nSET c 3\nCLIENT REPLY ON\nGET c\nRENAME c d\nCOPY d e\nRENAME none x\nDBSIZE\nCLIENT REPLY SKIP\nCLIENT REPLY ON\nPING\nRESET\nPING",
+        "FLUSHALL\nAUTH wrong\nCLIENT SETNAME bob\nCLIENT GETNAME\nHELLO 3 AUTH nobody x\nHELLO 3 FOO\nSCAN 0 MATCH x*\nSET k v NX\nSET k v NX\nSET k v GET\nGETSET k w\nAPPEND new abc\nEXPIRE none 10\nGETDEL k\nCOMMAND COUNT x\nCOMMAND NOSUCH\nCOMMAND INFO nosuch\nHELLO 3\nCOMMAND INFO nosuch",
+        "PING\nQUIT\nPING",
+    ];
+    for text in scripts {
+        let bytes = script(text);
+        let direct = talk(redis.address(), &bytes, usize::MAX);
+        for piece in [usize::MAX, 1, 2, 7, 50] {
+            let through = talk(embedded.address, &bytes, piece);
+            assert_eq!(
+                without_id(&through),
+                without_id(&direct),
+                "pieces of {piece}: {text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn nonsense_has_the_answer_of_a_server() {
+    let (redis, embedded) = (Redis::start(&[]), Embedded::start());
+    for bad in [
+        &b"*1\r\n:1\r\n"[..],
+        b"*99999999999\r\n",
+        b"*1\r\n$-5\r\n",
+        b"*1\r\n$536870913\r\n",
+        b"*x\r\n",
+        b"*2\r\n$4\r\nPING\r\nx\r\n",
+        b"GET \"a\r\n",
+        b"\r\n\r\nPING\r\nQUIT\r\n",
+        b"*1\r\n$4\r\nPING\r\n*1\r\n$x\r\n",
+    ] {
+        let (through, direct) = (
+            talk_only(embedded.address, bad, usize::MAX),
+            talk_only(redis.address(), bad, usize::MAX),
+        );
+        assert_eq!(
+            String::from_utf8_lossy(&through),
+            String::from_utf8_lossy(&direct),
+            "{:?}",
+            String::from_utf8_lossy(&bad[..bad.len().min(40)])
+        );
+    }
+}
+
+#[test]
+fn commands_are_described_as_a_server_describes_them() {
+    let (redis, embedded) = (Redis::start(&[]), Embedded::start());
+    for hello in ["HELLO 2", "HELLO 3"] {
+        let mut sides = Sides::new(redis.address(), embedded.address, 0);
+        let hello = [words(hello)];
+        sides.redis.ask(&hello);
+        sides.store.ask(&hello);
+        let all = sides.store.ask(&[words("COMMAND")]).remove(0).frame;
+        let names: Vec<String> = all
+            .elements()
+            .unwrap()
+            .iter()
+            .map(|command| {
+                let name = command.elements().unwrap()[0].text().unwrap();
+                String::from_utf8(name.to_vec()).unwrap()
+            })
+            .collect();
+        assert!(names.len() > 130, "{}", names.len());
+        for name in names {
+            let command = [words(&format!("COMMAND INFO {name}"))];
+            let left = described(&sides.redis.ask(&command).remove(0).frame);
+            let right = described(&sides.store.ask(&command).remove(0).frame);
+            assert_eq!(left, right, "{name}");
+        }
+    }
+}
+
+/// What is said about a command but its subcommands, of which a server has more, and the notes in
+/// words about its keys.
+fn described(reply: &Frame) -> String {
+    let fields = reply.elements().unwrap()[0].elements().unwrap();
+    let (_, fields) = fields.split_last().unwrap();
+    let text = format!("{fields:?}");
+    let notes = format!("{:?}", Frame::Bulk(b"notes".to_vec()));
+    match text.split_once(&notes) {
+        None => text,
+        Some(_) => without_notes(fields),
+    }
+}
+
+fn without_notes(fields: &[Frame]) -> String {
+    let (specs, fields) = fields.split_last().unwrap();
+    let specs: Vec<Frame> = specs
+        .elements()
+        .unwrap()
+        .iter()
+        .map(|spec| match spec {
+            Frame::Map(pairs) => {
+                let kept = pairs
+                    .iter()
+                    .filter(|(name, _)| name.text() != Some(b"notes"));
+                Frame::Map(kept.cloned().collect())
+            }
+            other => {
+                let elements = other.elements().unwrap().chunks(2);
+                let kept = elements.filter(|pair| pair[0].text() != Some(b"notes"));
+                Frame::Array(kept.flatten().cloned().collect())
+            }
+        })
+        .collect();
+    let specs = if fields.iter().any(|field| matches!(field, Frame::Set(_))) {
+        Frame::Set(specs)
+    } else {
+        Frame::Array(specs)
+    };
+    format!("{:?}", [fields, &[specs]].concat())
+}
+
+#[test]
+fn a_reply_from_the_store_waits_until_its_entry_is_durable() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(&directory.path().join("store"), Options::default()).unwrap();
+    let any_port = Listen::Tcp(([127, 0, 0, 1], 0).into());
+    let config = ProxyConfig {
+        release: probity_proxy::Release::Durable,
+        ..ProxyConfig::new(any_port, Backend::Store(Arc::new(store)))
+    };
+    let (proxy, address, recorder) = start(&config);
+    recorder.manual.store(true, Ordering::SeqCst);
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.write_all(&command(&["SET", "a", "1"])).unwrap();
+    recorder.wait_for(1);
+    socket
+        .set_read_timeout(Some(std::time::Duration::from_millis(100)))
+        .unwrap();
+    assert!(socket.read(&mut [0; 8]).is_err());
+    recorder.commit();
+    let mut reply = [0; 5];
+    socket
+        .set_read_timeout(Some(std::time::Duration::from_secs(5)))
+        .unwrap();
+    socket.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"+OK\r\n");
+    proxy.stop();
+}
+
+#[test]
+fn many_clients_share_the_store_and_none_loses_a_count() {
+    let embedded = Embedded::start();
+    let address = embedded.address;
+    let clients: Vec<_> = (0..8)
+        .map(|client| {
+            std::thread::spawn(move || {
+                let mut bytes = Vec::new();
+                for number in 0..500 {
+                    bytes.extend(command(&["INCR", "n"]));
+                    bytes.extend(command(&["RPUSH", "l", &format!("{client} {number}")]));
+                }
+                talk(address, &bytes, 4096)
+            })
+        })
+        .collect();
+    for client in clients {
+        client.join().unwrap();
+    }
+    let reply = talk(address, &script("GET n\nLLEN l"), usize::MAX);
+    assert_eq!(
+        String::from_utf8_lossy(&reply),
+        "$4\r\n4000\r\n:4000\r\n+OK\r\n"
+    );
+}

@@ -1,0 +1,42 @@
+//! What HRANDFIELD, SRANDMEMBER and ZRANDMEMBER share: how many are wanted, and whether again and again.
+
+use super::Call;
+use crate::collection::Element;
+use crate::fail::Fail;
+use crate::limits::DRAWN_MAX;
+use crate::number::parse_integer;
+use crate::space::Held;
+
+/// What a command that draws is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Draw {
+    count: u64,
+    /// Whether the same element may come several times.
+    again: bool,
+}
+
+impl Draw {
+    /// Reads how many are wanted; a negative number lets elements come again.
+    pub(super) fn parse(text: &[u8]) -> Result<Self, Fail> {
+        let number = parse_integer(text).ok_or_else(Fail::not_integer)?;
+        if number == i64::MIN {
+            return Err(Fail::out_of_bounds(-i64::MAX, i64::MAX));
+        }
+        let (count, again) = (number.unsigned_abs(), number < 0);
+        if again && count > DRAWN_MAX {
+            return Err(Fail::said("ERR value is out of range"));
+        }
+        Ok(Self { count, again })
+    }
+
+    pub(super) fn draw(self, call: &mut Call<'_, '_>, held: &Held) -> Result<Vec<Element>, Fail> {
+        if !self.again {
+            return call.space.draw_different(held, self.count);
+        }
+        let mut drawn = Vec::new();
+        for _ in 0..self.count {
+            drawn.extend(call.space.draw_element(held)?);
+        }
+        Ok(drawn)
+    }
+}

@@ -1,0 +1,203 @@
+//! The thread that carries out commands: one after the other, those that arrive together in one
+//! transaction of the file.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use redb::{Database, WriteTransaction};
+
+use crate::clock::Stopwatch;
+use crate::command::execute;
+use crate::directory::OpenError;
+use crate::fail::Fail;
+use crate::limits::{ANSWER_BYTES_MAX, GROUP_REQUESTS_MAX, SWEEP_MILLISECONDS, SYNC_MILLISECONDS};
+use crate::random::unguessable;
+use crate::reply::Reply;
+use crate::rows::{Facts, Rows};
+use crate::space::{Shared, Space};
+use crate::store::{Answer, Answering, Message, Options, Request, Sync};
+
+/// What the thread owns.
+pub(crate) struct Engine {
+    database: Database,
+    options: Options,
+    receiver: Receiver<Message>,
+    facts: Facts,
+    shared: Shared,
+    last_sweep: Stopwatch,
+}
+
+/// What a transaction ends with.
+enum End {
+    /// What was changed is to be made durable.
+    Commit,
+    /// The same, and then the thread ends.
+    Close,
+}
+
+/// Answers that wait until what they tell of is durable.
+type Held = Vec<(Answering, Answer)>;
+
+impl Engine {
+    pub(crate) fn new(
+        database: Database,
+        options: Options,
+        receiver: Receiver<Message>,
+    ) -> Result<Self, OpenError> {
+        let (facts, shared) = prepare(&database, &options).map_err(|source| OpenError::Data {
+            path: "the store".into(),
+            source,
+        })?;
+        Ok(Self {
+            database,
+            options,
+            receiver,
+            facts,
+            shared,
+            last_sweep: Stopwatch::start(),
+        })
+    }
+
+    /// Serves until the store is closed.
+    ///
+    /// # Errors
+    /// When the file failed. What was answered as durable is; requests are dropped from then on.
+    pub(crate) fn run(mut self) -> Result<(), redb::Error> {
+        loop {
+            let mut transaction = self.database.begin_write()?;
+            // A file that is synced once a second also keeps the map of its free pages, so that
+            // after a crash it is open at once; where every change waits that would cost too much.
+            transaction.set_quick_repair(self.options.sync == Sync::EverySecond);
+            let mut held = Held::new();
+            let end = self.serve(&transaction, &mut held);
+            let end = match end {
+                Ok(end) => end,
+                Err(Fail::Store(error)) => return Err(error),
+                Err(Fail::Said(_)) => End::Commit,
+            };
+            transaction.commit()?;
+            for (answering, answer) in held {
+                answering.tell(answer);
+            }
+            if matches!(end, End::Close) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Carries out requests until what they changed is to be made durable.
+    fn serve(&mut self, transaction: &WriteTransaction, held: &mut Held) -> Result<End, Fail> {
+        let Self {
+            options,
+            receiver,
+            facts,
+            shared,
+            last_sweep,
+            ..
+        } = self;
+        let mut space = Space {
+            rows: Rows::new(transaction, facts),
+            shared,
+            db: 0,
+            now: 0,
+        };
+        let mut changed_at: Option<Stopwatch> = None;
+        let mut requests = 0;
+        loop {
+            let wait = Duration::from_millis(SWEEP_MILLISECONDS);
+            let always = options.sync == Sync::Always;
+            let wait = if always && space.rows.is_changed() {
+                // Only what is there already shares the wait for the disk.
+                Duration::ZERO
+            } else {
+                wait.saturating_sub(last_sweep.elapsed())
+            };
+            let message = receiver.recv_timeout(wait);
+            space.now = options.clock.now();
+            match message {
+                Ok(Message::Request(request)) => {
+                    requests += 1;
+                    let (answering, answer) = answer(*request, &mut space)?;
+                    if always && space.rows.is_changed() {
+                        held.push((answering, answer));
+                    } else {
+                        answering.tell(answer);
+                    }
+                }
+                Ok(Message::Gone) => {
+                    let totals = &mut space.shared.totals;
+                    totals.clients = totals.clients.saturating_sub(1);
+                    space.shared.watched.forget_unwatched();
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    if always && space.rows.is_changed() {
+                        return Ok(End::Commit);
+                    }
+                }
+                Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => {
+                    return Ok(End::Close);
+                }
+            }
+            if last_sweep.elapsed() >= Duration::from_millis(SWEEP_MILLISECONDS) {
+                space.sweep()?;
+                *last_sweep = Stopwatch::start();
+            }
+            if !space.rows.is_changed() {
+                continue;
+            }
+            let since = *changed_at.get_or_insert_with(Stopwatch::start);
+            let due = since.elapsed() >= Duration::from_millis(SYNC_MILLISECONDS);
+            if (always && requests >= GROUP_REQUESTS_MAX) || (!always && due) {
+                return Ok(End::Commit);
+            }
+        }
+    }
+}
+
+/// Makes what a new store begins with, or reads it.
+fn prepare(database: &Database, options: &Options) -> Result<(Facts, Shared), redb::Error> {
+    let transaction = database.begin_write()?;
+    let facts = match Facts::load(&transaction, [unguessable(0), unguessable(1)]) {
+        Ok(facts) => facts,
+        Err(Fail::Store(error)) => return Err(error),
+        Err(Fail::Said(text)) => {
+            return Err(redb::Error::Corrupted(
+                String::from_utf8_lossy(&text).into_owned(),
+            ));
+        }
+    };
+    transaction.commit()?;
+    let mut shared = Shared {
+        sync: options.sync,
+        ..Shared::default()
+    };
+    shared.totals.opened = options.clock.now();
+    Ok((facts, shared))
+}
+
+/// Carries out the commands of a request, as many as one answer takes.
+fn answer(request: Request, space: &mut Space<'_>) -> Result<(Answering, Answer), Fail> {
+    let Request {
+        mut client,
+        mut commands,
+        answer,
+    } = request;
+    if client.connected == 0 {
+        client.connected = space.now;
+        space.shared.totals.connections += 1;
+        space.shared.totals.clients += 1;
+    }
+    let mut reply = Reply::default();
+    while reply.len() < ANSWER_BYTES_MAX && !client.closing {
+        let Some(command) = commands.pop() else { break };
+        execute(&command.arguments(), &mut client, space, &mut reply)?;
+    }
+    let closes = client.closing;
+    let answered = Answer {
+        client,
+        rest: commands,
+        bytes: reply.take(),
+        closes,
+    };
+    Ok((answer, answered))
+}

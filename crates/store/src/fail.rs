@@ -1,0 +1,75 @@
+//! Why a command has no result: the client is told so, or the store itself has failed.
+
+use redb::StorageError;
+
+/// Why a command has no result.
+#[derive(Debug)]
+pub(crate) enum Fail {
+    /// The client gets this error; nothing was changed.
+    Said(Vec<u8>),
+    /// The file failed; what was not durable is undone, and the store takes nothing more.
+    Store(redb::Error),
+}
+
+impl From<StorageError> for Fail {
+    fn from(error: StorageError) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl From<redb::TableError> for Fail {
+    fn from(error: redb::TableError) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl Fail {
+    pub(crate) fn said(text: &str) -> Self {
+        Self::Said(text.as_bytes().to_vec())
+    }
+
+    /// Rows that do not fit together: nobody but this store writes them.
+    pub(crate) fn broken(what: &str) -> Self {
+        let text = format!("{what} is not of the store's form");
+        StorageError::Corrupted(text).into()
+    }
+
+    pub(crate) fn wrong_type() -> Self {
+        Self::said("WRONGTYPE Operation against a key holding the wrong kind of value")
+    }
+
+    pub(crate) fn syntax() -> Self {
+        Self::said("ERR syntax error")
+    }
+
+    pub(crate) fn not_integer() -> Self {
+        Self::said("ERR value is not an integer or out of range")
+    }
+
+    pub(crate) fn out_of_bounds(least: i64, most: i64) -> Self {
+        let text = format!("ERR value is out of range, value must between {least} and {most}");
+        Self::said(&text)
+    }
+
+    pub(crate) fn not_float() -> Self {
+        Self::said("ERR value is not a valid float")
+    }
+
+    pub(crate) fn no_such_key() -> Self {
+        Self::said("ERR no such key")
+    }
+
+    pub(crate) fn out_of_range() -> Self {
+        Self::said("ERR index out of range")
+    }
+
+    pub(crate) fn arity(command: &str) -> Self {
+        let text = format!("ERR wrong number of arguments for '{command}' command");
+        Self::said(&text)
+    }
+
+    pub(crate) fn invalid_expire(command: &str) -> Self {
+        let text = format!("ERR invalid expire time in '{command}' command");
+        Self::said(&text)
+    }
+}

@@ -1,0 +1,63 @@
+//! How a key-value store lives inside the process.
+//!
+//! A [`Store`] answers the common commands of Redis 7.0 with the replies that Redis gives, from a
+//! file that survives crashes. It knows no sockets: whoever has a connection takes a [`Client`] for
+//! it and asks.
+//!
+//! ```
+//! use probity_store::{Command, Commands, Options, Store};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let directory = tempfile::tempdir()?;
+//! let store = Store::open(directory.path(), Options::default())?;
+//! let mut commands = Commands::default();
+//! for words in [&["SET", "greeting", "hello"][..], &["STRLEN", "greeting"]] {
+//!     let mut command = Command::default();
+//!     words.iter().for_each(|word| command.push(word.as_bytes()));
+//!     commands.push(command);
+//! }
+//! let (sender, receiver) = std::sync::mpsc::channel();
+//! store.ask(store.client(), commands, move |answer| {
+//!     let _gone = sender.send(answer);
+//! });
+//! let answer = receiver.recv()??;
+//! assert_eq!(answer.bytes, b"+OK\r\n:5\r\n");
+//! store.close()?;
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod client;
+mod clock;
+mod collection;
+mod command;
+mod commands;
+mod directory;
+mod draw;
+mod engine;
+mod expire;
+mod extended;
+mod fail;
+mod glob;
+pub mod limits;
+mod list;
+mod natural;
+mod number;
+mod random;
+mod record;
+mod reply;
+mod rows;
+mod siphash;
+mod sorted_set;
+mod space;
+mod store;
+mod table;
+mod text;
+
+pub use client::Client;
+pub use clock::Clock;
+pub use commands::{Command, Commands};
+pub use directory::OpenError;
+pub use store::{Answer, CloseError, Options, Store, Sync, Unanswered};

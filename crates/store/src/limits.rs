@@ -1,0 +1,46 @@
+//! Every bound of the store, in one place.
+
+/// Databases, as a Redis server has by default.
+pub const DATABASES: usize = 16;
+/// Longest value, key, field or member, in bytes; what Redis itself accepts.
+pub const VALUE_BYTES_MAX: u64 = 512 << 20;
+/// Longest value kept beside its key instead of in chunks, in bytes.
+pub const SHORT_BYTES_MAX: usize = 2 << 10;
+/// Bytes of one chunk of a long value: with its key it just fits eight pages.
+pub const CHUNK_BYTES: u64 = (32 << 10) - 512;
+/// Rows of a removed value that are removed at once; the sweep removes those of larger ones.
+pub const ROWS_AT_ONCE_MAX: u64 = 512;
+/// Expired keys, and rows of removed values, that one sweep removes.
+pub const SWEEP_ROWS_MAX: usize = 4096;
+/// Time between two sweeps, in milliseconds.
+pub const SWEEP_MILLISECONDS: u64 = 100;
+/// How long a change may wait for the disk where not every one is waited for, in milliseconds.
+pub const SYNC_MILLISECONDS: u64 = 1000;
+/// Requests that are executed before what they changed is made durable together.
+pub const GROUP_REQUESTS_MAX: usize = 1024;
+/// Bytes of replies after which the rest of a request's commands wait for their next turn.
+pub const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// Commands of one transaction.
+pub const QUEUED_COMMANDS_MAX: usize = 1 << 20;
+/// Bytes of one transaction's commands.
+pub const QUEUED_BYTES_MAX: usize = 1 << 30;
+/// Keys that one client watches.
+pub const WATCHED_KEYS_MAX: usize = 1 << 16;
+/// Default memory for pages of the file, in bytes.
+pub const CACHE_BYTES: usize = 256 << 20;
+/// Elements up to which a random one is drawn by counting; of more, by a random place and steps.
+pub const COUNTED_DRAW_MAX: u64 = 256;
+/// Steps from a random place, so that gaps between places even out.
+pub const DRAW_STEPS: u64 = 64;
+/// Default elements that one SCAN looks at.
+pub const SCAN_COUNT: u64 = 10;
+/// The store's format version.
+pub const FORMAT_VERSION: u32 = 1;
+/// The collections' sizes up to which OBJECT ENCODING says what a Redis server would say.
+pub const LISTPACK_ENTRIES_MAX: u64 = 128;
+/// The longest element of a collection in Redis' compact form, in bytes.
+pub const LISTPACK_VALUE_BYTES_MAX: usize = 64;
+/// Most members of a set of integers in Redis' compact form.
+pub const INTSET_ENTRIES_MAX: u64 = 512;
+/// Most elements drawn by one command that may draw the same element again.
+pub const DRAWN_MAX: u64 = 1 << 20;

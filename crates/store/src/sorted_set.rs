@@ -1,0 +1,351 @@
+//! Sorted sets: each member with its score, and the scores in order.
+
+use crate::collection::note_element;
+use crate::fail::Fail;
+use crate::space::{Held, Space};
+use crate::table::Row;
+
+/// Two ways in which members are walked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    Ascending,
+    Descending,
+}
+
+/// A member with its score.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Scored {
+    pub(crate) member: Vec<u8>,
+    pub(crate) score: f64,
+}
+
+impl Scored {
+    fn of(row: &Row<'_>) -> Self {
+        Self {
+            member: row.name().to_vec(),
+            score: row.score(),
+        }
+    }
+}
+
+/// A range of scores.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct ScoreRange {
+    pub(crate) least: f64,
+    pub(crate) least_excluded: bool,
+    pub(crate) most: f64,
+    pub(crate) most_excluded: bool,
+}
+
+/// A bound in the order of bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Text<'a> {
+    First,
+    Last,
+    Included(&'a [u8]),
+    Excluded(&'a [u8]),
+}
+
+/// A range of members with the same score.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TextRange<'a> {
+    pub(crate) least: Text<'a>,
+    pub(crate) most: Text<'a>,
+}
+
+/// Which members are meant.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Range<'a> {
+    /// By place in the order walked, from the first to before the second.
+    Rank(u64, u64),
+    Score(ScoreRange),
+    Text(TextRange<'a>),
+}
+
+impl ScoreRange {
+    const fn reaches(&self, score: f64) -> bool {
+        if self.least_excluded {
+            score > self.least
+        } else {
+            score >= self.least
+        }
+    }
+
+    const fn stays(&self, score: f64) -> bool {
+        if self.most_excluded {
+            score < self.most
+        } else {
+            score <= self.most
+        }
+    }
+}
+
+impl TextRange<'_> {
+    fn reaches(&self, member: &[u8]) -> bool {
+        match self.least {
+            Text::First => true,
+            Text::Last => false,
+            Text::Included(least) => member >= least,
+            Text::Excluded(least) => member > least,
+        }
+    }
+
+    fn stays(&self, member: &[u8]) -> bool {
+        match self.most {
+            Text::First => false,
+            Text::Last => true,
+            Text::Included(most) => member <= most,
+            Text::Excluded(most) => member < most,
+        }
+    }
+}
+
+impl Range<'_> {
+    /// Whether a member lies behind the lower bound.
+    fn reaches(&self, row: &Row<'_>) -> bool {
+        match self {
+            Self::Rank(..) => true,
+            Self::Score(range) => range.reaches(row.score()),
+            Self::Text(range) => range.reaches(row.name()),
+        }
+    }
+
+    /// Whether a member lies before the upper bound.
+    fn stays(&self, row: &Row<'_>) -> bool {
+        match self {
+            Self::Rank(..) => true,
+            Self::Score(range) => range.stays(row.score()),
+            Self::Text(range) => range.stays(row.name()),
+        }
+    }
+}
+
+impl Space<'_> {
+    pub(crate) fn score(&self, set: &Held, member: &[u8]) -> Result<Option<f64>, Fail> {
+        let value = self.rows.element(set.id(), member)?;
+        value.map(|value| decode(&value)).transpose()
+    }
+
+    /// Gives a member a score; whether it is new.
+    pub(crate) fn put_score(
+        &mut self,
+        set: &mut Held,
+        member: &[u8],
+        score: f64,
+    ) -> Result<bool, Fail> {
+        let old = self.score(set, member)?;
+        if let Some(old) = old {
+            self.rows.remove_score(set.id(), old, member)?;
+        }
+        set.body.count += u64::from(old.is_none());
+        note_element(&mut set.body, member, b"");
+        // In its compact form Redis keeps whole scores as integers, which know one zero only.
+        let score = if score == 0.0 && !set.body.large {
+            0.0
+        } else {
+            score
+        };
+        self.rows.put_score(set.id(), score, member)?;
+        let value = score.to_bits().to_be_bytes();
+        self.rows.put_element(set.id(), member, &value)?;
+        set.touch();
+        Ok(old.is_none())
+    }
+
+    /// Removes a member; whether it was there.
+    pub(crate) fn remove_scored(&mut self, set: &mut Held, member: &[u8]) -> Result<bool, Fail> {
+        let Some(value) = self.rows.remove_element(set.id(), member)? else {
+            return Ok(false);
+        };
+        self.rows.remove_score(set.id(), decode(&value)?, member)?;
+        set.body.count = set.body.count.saturating_sub(1);
+        set.touch();
+        Ok(true)
+    }
+
+    /// The members of a range in the order wanted, `offset` passed over and at most `most` taken.
+    pub(crate) fn scored(
+        &self,
+        set: &Held,
+        range: &Range<'_>,
+        order: Order,
+        offset: usize,
+        most: usize,
+    ) -> Result<Vec<Scored>, Fail> {
+        let mut found = Vec::new();
+        self.walk(set, range, order, offset, most, |row| {
+            found.push(Scored::of(row));
+        })?;
+        Ok(found)
+    }
+
+    /// How many members a range has.
+    pub(crate) fn count_scored(&self, set: &Held, range: &Range<'_>) -> Result<u64, Fail> {
+        let mut count = 0;
+        self.walk(set, range, Order::Ascending, 0, usize::MAX, |_| count += 1)?;
+        Ok(count)
+    }
+
+    /// How many members stand before one; none if it is not there.
+    pub(crate) fn rank(
+        &self,
+        set: &Held,
+        member: &[u8],
+        order: Order,
+    ) -> Result<Option<u64>, Fail> {
+        let Some(score) = self.score(set, member)? else {
+            return Ok(None);
+        };
+        let own = Some((score, member));
+        let mut before = self.rows.scores(set.id(), None, own)?.rev();
+        let mut behind = self.rows.scores(set.id(), own, None)?.skip(1);
+        let mut steps = 0;
+        // Both ways at once: the nearer end tells.
+        let before = loop {
+            if before.next().transpose()?.is_none() {
+                break steps;
+            }
+            if behind.next().transpose()?.is_none() {
+                break set.len().saturating_sub(steps + 1);
+            }
+            steps += 1;
+        };
+        let rank = match order {
+            Order::Ascending => before,
+            Order::Descending => set.len().saturating_sub(before + 1),
+        };
+        Ok(Some(rank))
+    }
+
+    fn walk(
+        &self,
+        set: &Held,
+        range: &Range<'_>,
+        order: Order,
+        offset: usize,
+        most: usize,
+        mut take: impl FnMut(&Row<'_>),
+    ) -> Result<(), Fail> {
+        if let Range::Rank(start, end) = *range {
+            return self.walk_ranks(set, start, end, order, &mut take);
+        }
+        let mut skipped = 0;
+        let mut left = most;
+        let mut visit = |row: &Row<'_>, inside: bool, beyond: bool| {
+            if beyond || left == 0 {
+                return false;
+            }
+            if inside {
+                if skipped < offset {
+                    skipped += 1;
+                } else {
+                    take(row);
+                    left -= 1;
+                }
+            }
+            true
+        };
+        let rows = self.rows_of(set, range)?;
+        match order {
+            Order::Ascending => {
+                for row in rows {
+                    let row = row?;
+                    if !visit(&row, range.reaches(&row), !range.stays(&row)) {
+                        break;
+                    }
+                }
+            }
+            Order::Descending => {
+                for row in rows.rev() {
+                    let row = row?;
+                    if !visit(&row, range.stays(&row), !range.reaches(&row)) {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The members of a range, perhaps with some beside its bounds.
+    fn rows_of(
+        &self,
+        set: &Held,
+        range: &Range<'_>,
+    ) -> Result<impl DoubleEndedIterator<Item = Result<Row<'_>, Fail>>, Fail> {
+        let (start, end) = match range {
+            Range::Rank(..) => (None, None),
+            Range::Score(range) => {
+                let end = range.most.next_up();
+                let bounded = range.most < f64::INFINITY;
+                (
+                    Some((range.least, &b""[..])),
+                    bounded.then_some((end, &b""[..])),
+                )
+            }
+            Range::Text(range) => {
+                // Members are ordered as texts only where all scores are the same.
+                let first = self.rows.scores(set.id(), None, None)?.next().transpose()?;
+                let score = first.map_or(0.0, |row| row.score());
+                let start = match range.least {
+                    Text::Included(least) | Text::Excluded(least) => Some((score, least)),
+                    Text::First | Text::Last => None,
+                };
+                (start, None)
+            }
+        };
+        self.rows.scores(set.id(), start, end)
+    }
+
+    /// Walks from the end that is nearer.
+    fn walk_ranks(
+        &self,
+        set: &Held,
+        start: u64,
+        end: u64,
+        order: Order,
+        take: &mut impl FnMut(&Row<'_>),
+    ) -> Result<(), Fail> {
+        let length = set.len();
+        let (low, high) = match order {
+            Order::Ascending => (start, end),
+            Order::Descending => (length.saturating_sub(end), length.saturating_sub(start)),
+        };
+        let steps = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+        let count = steps(high.saturating_sub(low));
+        let behind = steps(length.saturating_sub(high));
+        let from_start = low <= length.saturating_sub(high);
+        let rows = self.rows.scores(set.id(), None, None)?;
+        if from_start {
+            let rows = rows.skip(steps(low)).take(count);
+            in_order(rows, order == Order::Ascending, take)
+        } else {
+            let rows = rows.rev().skip(behind).take(count);
+            in_order(rows, order == Order::Descending, take)
+        }
+    }
+}
+
+/// Takes rows as they come, or the last one first.
+fn in_order<'a>(
+    rows: impl Iterator<Item = Result<Row<'a>, Fail>>,
+    as_they_come: bool,
+    take: &mut impl FnMut(&Row<'_>),
+) -> Result<(), Fail> {
+    if as_they_come {
+        for row in rows {
+            take(&row?);
+        }
+        return Ok(());
+    }
+    let rows: Vec<Row<'_>> = rows.collect::<Result<_, _>>()?;
+    rows.iter().rev().for_each(take);
+    Ok(())
+}
+
+/// The score that a member's row holds.
+pub(crate) fn decode(value: &[u8]) -> Result<f64, Fail> {
+    let bits = crate::record::number(value);
+    bits.map(f64::from_bits)
+        .ok_or_else(|| Fail::broken("a score"))
+}

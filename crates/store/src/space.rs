@@ -1,0 +1,354 @@
+//! The keys of a database: found, made, changed, removed, expired, watched.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use crate::fail::Fail;
+use crate::limits::{CHUNK_BYTES, DATABASES, ROWS_AT_ONCE_MAX, SWEEP_ROWS_MAX};
+use crate::random::Random;
+use crate::record::{Body, Kind, LIST_MIDDLE, Record, Value};
+use crate::rows::Rows;
+use crate::store::Sync;
+
+/// What outlives a transaction and belongs to no client.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    pub(crate) random: Random,
+    pub(crate) watched: Watched,
+    pub(crate) totals: Totals,
+    pub(crate) sync: Sync,
+}
+
+/// What INFO tells.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) commands: u64,
+    pub(crate) connections: u64,
+    pub(crate) clients: u64,
+    pub(crate) expired: u64,
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    /// When the store was opened, in milliseconds since 1970.
+    pub(crate) opened: u64,
+}
+
+/// Keys that clients watch, and the marks that say that one was touched.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    keys: HashMap<(usize, Vec<u8>), Vec<Weak<AtomicBool>>>,
+}
+
+/// A database within a transaction.
+pub(crate) struct Space<'txn> {
+    pub(crate) rows: Rows<'txn>,
+    pub(crate) shared: &'txn mut Shared,
+    pub(crate) db: usize,
+    /// Milliseconds since 1970 when the command began.
+    pub(crate) now: u64,
+}
+
+/// A collection under a key, while a command works on it.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) key: Vec<u8>,
+    pub(crate) deadline: Option<u64>,
+    pub(crate) body: Body,
+    /// As it stands in the file; none if the key is new.
+    stored: Option<Body>,
+    touched: bool,
+}
+
+impl Held {
+    pub(crate) const fn id(&self) -> u64 {
+        self.body.id
+    }
+
+    pub(crate) const fn len(&self) -> u64 {
+        self.body.count
+    }
+
+    /// Says that the value was changed, for those who watch it.
+    pub(crate) const fn touch(&mut self) {
+        self.touched = true;
+    }
+}
+
+impl Watched {
+    /// Sets `mark` once the key is touched.
+    pub(crate) fn watch(&mut self, db: usize, key: &[u8], mark: &Arc<AtomicBool>) {
+        let marks = self.keys.entry((db, key.to_vec())).or_default();
+        marks.retain(|known| known.strong_count() > 0);
+        marks.push(Arc::downgrade(mark));
+    }
+
+    /// Forgets keys that nobody watches any more.
+    pub(crate) fn forget_unwatched(&mut self) {
+        self.keys.retain(|_, marks| {
+            marks.retain(|mark| mark.strong_count() > 0);
+            !marks.is_empty()
+        });
+    }
+
+    fn touch(&mut self, db: usize, key: &[u8]) {
+        if self.keys.is_empty() {
+            return;
+        }
+        for mark in self.keys.remove(&(db, key.to_vec())).unwrap_or_default() {
+            if let Some(mark) = mark.upgrade() {
+                mark.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn keys_of(&self, db: usize) -> Vec<Vec<u8>> {
+        let keys = self.keys.keys().filter(|(of, _)| *of == db);
+        keys.map(|(_, key)| key.clone()).collect()
+    }
+}
+
+impl Space<'_> {
+    /// The record under a key, unless it has expired.
+    pub(crate) fn find(&mut self, key: &[u8]) -> Result<Option<Record>, Fail> {
+        let Some(record) = self.rows.record(self.db, key)? else {
+            return Ok(None);
+        };
+        if record.is_expired(self.now) {
+            self.shared.totals.expired += 1;
+            self.remove(key, &record)?;
+            return Ok(None);
+        }
+        Ok(Some(record))
+    }
+
+    /// As [`Self::find`], and counts whether it was there, as Redis does for reads.
+    pub(crate) fn look_up(&mut self, key: &[u8]) -> Result<Option<Record>, Fail> {
+        let found = self.find(key)?;
+        let totals = &mut self.shared.totals;
+        if found.is_some() {
+            totals.hits += 1;
+        } else {
+            totals.misses += 1;
+        }
+        Ok(found)
+    }
+
+    /// The collection under a key.
+    pub(crate) fn held(&mut self, key: &[u8], kind: Kind) -> Result<Option<Held>, Fail> {
+        let Some(record) = self.find(key)? else {
+            return Ok(None);
+        };
+        match record.value {
+            Value::Rows(body) if body.kind == kind => Ok(Some(Held {
+                key: key.to_vec(),
+                deadline: record.deadline,
+                body,
+                stored: Some(body),
+                touched: false,
+            })),
+            _ => Err(Fail::wrong_type()),
+        }
+    }
+
+    /// As [`Self::held`], and counts whether it was there.
+    pub(crate) fn look_up_held(&mut self, key: &[u8], kind: Kind) -> Result<Option<Held>, Fail> {
+        let found = self.held(key, kind)?;
+        let totals = &mut self.shared.totals;
+        if found.is_some() {
+            totals.hits += 1;
+        } else {
+            totals.misses += 1;
+        }
+        Ok(found)
+    }
+
+    /// The collection under a key, empty if there is none.
+    pub(crate) fn held_or_new(&mut self, key: &[u8], kind: Kind) -> Result<Held, Fail> {
+        match self.held(key, kind)? {
+            Some(held) => Ok(held),
+            None => self.new_held(key, kind),
+        }
+    }
+
+    /// An empty collection that will stand under a key that holds nothing.
+    pub(crate) fn new_held(&mut self, key: &[u8], kind: Kind) -> Result<Held, Fail> {
+        let body = Body {
+            kind,
+            id: self.rows.new_id()?,
+            count: 0,
+            first: if kind == Kind::List { LIST_MIDDLE } else { 0 },
+            large: false,
+        };
+        Ok(Held {
+            key: key.to_vec(),
+            deadline: None,
+            body,
+            stored: None,
+            touched: false,
+        })
+    }
+
+    /// Writes what became of a collection: an empty one is removed.
+    pub(crate) fn save(&mut self, held: &Held) -> Result<(), Fail> {
+        if held.touched {
+            self.shared.watched.touch(self.db, &held.key);
+        }
+        if held.body.count == 0 {
+            if held.stored.is_some() {
+                self.forget(&held.key, held.deadline)?;
+            }
+            return Ok(());
+        }
+        if held.stored == Some(held.body) {
+            return Ok(());
+        }
+        let record = Record {
+            deadline: held.deadline,
+            value: Value::Rows(held.body),
+        };
+        self.rows.put_record(self.db, &held.key, &record)
+    }
+
+    /// Puts a value under a key, instead of whatever is there.
+    pub(crate) fn put(&mut self, key: &[u8], record: &Record) -> Result<(), Fail> {
+        let old = self.rows.record(self.db, key)?;
+        self.put_over(key, old.as_ref(), record)
+    }
+
+    /// As [`Self::put`], where what is there is known.
+    pub(crate) fn put_over(
+        &mut self,
+        key: &[u8],
+        old: Option<&Record>,
+        record: &Record,
+    ) -> Result<(), Fail> {
+        if let Some(old) = old {
+            if old.deadline != record.deadline {
+                self.forget_deadline(key, old.deadline)?;
+            }
+            self.remove_value(&old.value, &record.value)?;
+        }
+        if let Some(deadline) = record.deadline
+            && old.is_none_or(|old| old.deadline != record.deadline)
+        {
+            self.rows.put_deadline(self.db, deadline, key)?;
+        }
+        self.rows.put_record(self.db, key, record)?;
+        self.touch(key);
+        Ok(())
+    }
+
+    /// Removes a key and its value.
+    pub(crate) fn remove(&mut self, key: &[u8], record: &Record) -> Result<(), Fail> {
+        self.forget(key, record.deadline)?;
+        if let Value::Rows(body) = &record.value {
+            self.remove_body(body)?;
+        }
+        self.touch(key);
+        Ok(())
+    }
+
+    /// Removes a key but not its value's rows.
+    pub(crate) fn forget(&mut self, key: &[u8], deadline: Option<u64>) -> Result<(), Fail> {
+        self.rows.remove_record(self.db, key)?;
+        self.forget_deadline(key, deadline)
+    }
+
+    /// Removes the rows of a value that no key names any more.
+    pub(crate) fn remove_body(&mut self, body: &Body) -> Result<(), Fail> {
+        let rows = rows_of(body);
+        if rows > ROWS_AT_ONCE_MAX {
+            return self.rows.remove_later(body);
+        }
+        let most = usize::try_from(rows).unwrap_or(usize::MAX);
+        self.rows.remove_rows(body.id, body.kind, most.max(1))?;
+        Ok(())
+    }
+
+    /// Says that a key was changed, for those who watch it.
+    pub(crate) fn touch(&mut self, key: &[u8]) {
+        self.shared.watched.touch(self.db, key);
+    }
+
+    /// Removes every key of the database.
+    pub(crate) fn clear(&mut self) -> Result<(), Fail> {
+        self.touch_all()?;
+        let mut bodies = Vec::new();
+        for row in self.rows.keys_from(self.db, 0)? {
+            if let Value::Rows(body) = row?.record()?.value {
+                bodies.push(body);
+            }
+        }
+        for body in bodies {
+            self.rows.remove_later(&body)?;
+        }
+        self.rows.clear_keys(self.db)
+    }
+
+    /// Removes every key of every database.
+    pub(crate) fn clear_all(&mut self) -> Result<(), Fail> {
+        for db in 0..DATABASES {
+            self.db = db;
+            self.touch_all()?;
+        }
+        self.rows.clear_all()
+    }
+
+    /// Touches the watched keys of the database that are there.
+    fn touch_all(&mut self) -> Result<(), Fail> {
+        for key in self.shared.watched.keys_of(self.db) {
+            if self.rows.record(self.db, &key)?.is_some() {
+                self.touch(&key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes keys that have expired and rows of removed values, a bounded number of them; whether
+    /// there is more to do.
+    pub(crate) fn sweep(&mut self) -> Result<bool, Fail> {
+        let mut left = SWEEP_ROWS_MAX;
+        for db in 0..DATABASES {
+            self.db = db;
+            for key in self.rows.due(db, self.now, left)? {
+                // Finding what has expired removes it.
+                self.find(&key)?;
+                left = left.saturating_sub(1);
+            }
+        }
+        while left > 0 {
+            let removed = self.rows.sweep_removed(left)?;
+            if removed == 0 {
+                return Ok(false);
+            }
+            left = left.saturating_sub(removed);
+        }
+        Ok(true)
+    }
+
+    fn forget_deadline(&mut self, key: &[u8], deadline: Option<u64>) -> Result<(), Fail> {
+        match deadline {
+            Some(deadline) => self.rows.remove_deadline(self.db, deadline, key),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes the rows of an old value unless the new one lives on in them.
+    fn remove_value(&mut self, old: &Value, new: &Value) -> Result<(), Fail> {
+        let Value::Rows(body) = old else {
+            return Ok(());
+        };
+        if matches!(new, Value::Rows(new) if new.id == body.id) {
+            return Ok(());
+        }
+        self.remove_body(body)
+    }
+}
+
+/// At most how many rows a value has in one table.
+const fn rows_of(body: &Body) -> u64 {
+    match body.kind {
+        Kind::Text => body.count / CHUNK_BYTES + 1,
+        _ => body.count,
+    }
+}

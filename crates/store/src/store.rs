@@ -1,0 +1,204 @@
+//! The store as others see it: opened in a directory, asked by clients, closed.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use crate::client::Client;
+use crate::clock::Clock;
+use crate::commands::Commands;
+use crate::directory::{OpenError, open};
+use crate::engine::Engine;
+use crate::limits::CACHE_BYTES;
+
+/// When a change is on the disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(clippy::exhaustive_enums, reason = "there is no third way")]
+pub enum Sync {
+    /// Before it is answered; changes that arrive together share the wait.
+    #[default]
+    Always,
+    /// At most [`SYNC_MILLISECONDS`](crate::limits::SYNC_MILLISECONDS) after it is answered.
+    EverySecond,
+}
+
+impl Sync {
+    /// The word of Redis' `appendfsync` for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::EverySecond => "everysec",
+        }
+    }
+}
+
+/// How a store is opened.
+#[derive(Debug, Clone)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "callers choose field by field over the default"
+)]
+pub struct Options {
+    /// When a change is on the disk.
+    pub sync: Sync,
+    /// Memory for pages of the file, in bytes.
+    pub cache_bytes: usize,
+    /// What tells the time, by which keys expire.
+    pub clock: Clock,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            sync: Sync::default(),
+            cache_bytes: CACHE_BYTES,
+            clock: Clock::System,
+        }
+    }
+}
+
+/// An open store; commands are carried out one after the other on a thread of its own.
+#[derive(Debug)]
+pub struct Store {
+    sender: Sender<Message>,
+    engine: Option<JoinHandle<Result<(), redb::Error>>>,
+    clients: Arc<AtomicU64>,
+}
+
+/// What the engine is sent.
+pub(crate) enum Message {
+    Request(Box<Request>),
+    /// A client has gone.
+    Gone,
+    Close,
+}
+
+/// What a client asks, and who is told.
+pub(crate) struct Request {
+    pub(crate) client: Client,
+    pub(crate) commands: Commands,
+    pub(crate) answer: Answering,
+}
+
+/// What became of a request.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_structs, reason = "a plain record")]
+pub struct Answer {
+    /// The client as it is now.
+    pub client: Client,
+    /// Commands that were not carried out yet: send them again.
+    pub rest: Commands,
+    /// The replies, in order.
+    pub bytes: Vec<u8>,
+    /// Whether the connection ends after them.
+    pub closes: bool,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the store has failed or was closed")]
+#[expect(clippy::exhaustive_structs, reason = "there is nothing more to tell")]
+pub struct Unanswered;
+
+type Callback = Box<dyn FnOnce(Result<Answer, Unanswered>) + Send>;
+
+/// Tells the one who asked, even when the engine is gone.
+pub(crate) struct Answering(Option<Callback>);
+
+impl Answering {
+    pub(crate) fn tell(mut self, answer: Answer) {
+        if let Some(callback) = self.0.take() {
+            callback(Ok(answer));
+        }
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        if let Some(callback) = self.0.take() {
+            callback(Err(Unanswered));
+        }
+    }
+}
+
+impl Store {
+    /// Opens the store in `directory`, which is made if there is none.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(directory: &Path, options: Options) -> Result<Self, OpenError> {
+        let database = open(directory, &options)?;
+        let (sender, receiver): (_, Receiver<Message>) = channel();
+        let engine = Engine::new(database, options, receiver)?;
+        let thread = std::thread::Builder::new().name("probity-store".into());
+        let engine = thread
+            .spawn(move || engine.run())
+            .map_err(OpenError::Thread)?;
+        Ok(Self {
+            sender,
+            engine: Some(engine),
+            clients: Arc::default(),
+        })
+    }
+
+    /// A new client.
+    pub fn client(&self) -> Client {
+        Client {
+            id: self.clients.fetch_add(1, Ordering::Relaxed) + 1,
+            ..Client::default()
+        }
+    }
+
+    /// Has commands carried out; `answer` is called once, most likely from another thread.
+    pub fn ask(
+        &self,
+        client: Client,
+        commands: Commands,
+        answer: impl FnOnce(Result<Answer, Unanswered>) + Send + 'static,
+    ) {
+        let answer = Answering(Some(Box::new(answer)));
+        // A request that is not taken tells so when it is dropped.
+        let request = Box::new(Request {
+            client,
+            commands,
+            answer,
+        });
+        let _dropped = self.sender.send(Message::Request(request));
+    }
+
+    /// Says that a client has gone.
+    pub fn leave(&self) {
+        let _closed = self.sender.send(Message::Gone);
+    }
+
+    /// Makes everything durable and closes the file.
+    ///
+    /// # Errors
+    /// When something answered could not be made durable, or the store had failed before.
+    pub fn close(mut self) -> Result<(), CloseError> {
+        self.finish()
+    }
+
+    fn finish(&mut self) -> Result<(), CloseError> {
+        let _closed = self.sender.send(Message::Close);
+        match self.engine.take().map(JoinHandle::join) {
+            Some(Ok(Err(error))) => Err(CloseError(error.to_string())),
+            Some(Err(_panic)) => Err(CloseError("its thread ended".to_owned())),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // Who wants to know calls close.
+        let _unreported = self.finish();
+    }
+}
+
+/// The store had failed: something that was answered may be missing from it.
+#[derive(Debug, thiserror::Error)]
+#[error("the store has failed: {0}")]
+pub struct CloseError(String);
