@@ -10,6 +10,8 @@ pub struct Environment {
     pub key_file: Option<PathBuf>,
     /// `PROBITY_DATABASE`: the application's database; unlike an argument it may hold a password.
     pub database: Option<String>,
+    /// `PROBITY_POCKET_ROOT`: the root file of a pocket database, where no argument names one.
+    pub pocket_root: Option<PathBuf>,
     /// `PROBITY_UPSTREAM`: the server behind the proxy; unlike an argument it may hold a password.
     pub upstream: Option<String>,
 }
@@ -19,6 +21,9 @@ impl Environment {
     pub fn read() -> Self {
         Self {
             key_file: env::var_os("PROBITY_KEY_FILE")
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from),
+            pocket_root: env::var_os("PROBITY_POCKET_ROOT")
                 .filter(|value| !value.is_empty())
                 .map(PathBuf::from),
             database: env::var_os("PROBITY_DATABASE").and_then(|value| value.into_string().ok()),

@@ -37,6 +37,7 @@ mod sort;
 mod sql;
 mod store;
 mod unit;
+mod usage;
 mod value;
 mod window;
 
@@ -46,6 +47,7 @@ pub use index::Search;
 pub use query::select::{Heading, Row, Sink};
 pub use root::SecureStore;
 pub use seal::CipherCounters;
-pub use sql::Outcome;
+pub use sql::{Outcome, Statements};
 pub use store::{Store, StoreCounters};
+pub use usage::{Operations, Usage};
 pub use value::{Value, ValueType};

@@ -2,12 +2,16 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::vec::Vec;
 
 use crate::bytes::put;
 use crate::error::{Error, Result};
 use crate::root::SecureStore;
+
+/// Permissions of a new file: it holds the key.
+const OWNER_ONLY: u32 = 0o600;
 
 /// A secure store in memory that can lose power in the middle of a write.
 #[derive(Debug, Clone)]
@@ -94,7 +98,7 @@ pub struct FileStore {
 }
 
 impl FileStore {
-    /// Creates a new file of at most `capacity` bytes.
+    /// Creates a new file of at most `capacity` bytes, for its owner alone.
     ///
     /// # Errors
     /// The file exists already or cannot be written.
@@ -103,6 +107,7 @@ impl FileStore {
             .read(true)
             .write(true)
             .create_new(true)
+            .mode(OWNER_ONLY)
             .open(path)?;
         Ok(Self {
             file,

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use crate::arena::{Area, Arena};
 use crate::blocks::Blocks;
-use crate::catalogue::{Catalogue, TableDefinition};
+use crate::catalogue::{Catalogue, FIRST_TABLE, TableDefinition};
 use crate::change::Summary;
 use crate::directory::{TEMPORARY, chunks_max};
 use crate::error::{Error, Result};
@@ -18,6 +18,8 @@ use crate::root::{
 };
 use crate::seal::{CipherCounters, PageIdentity, ROLE_DATA, Seal};
 use crate::sql::explain::Effort;
+use crate::usage::Usage;
+use crate::value::ValueType;
 use crate::window::{Window, placed_in};
 
 /// Operations since the store was opened.
@@ -88,6 +90,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let mut record = RootRecord::empty();
         record.structure.code = seal.root_code(&[]);
         write_record(&mut secure, &mut seal, &record)?;
+        Usage {
+            memory_given: memory as u64,
+            ..Usage::default()
+        }
+        .write(&mut secure)?;
         // The head comes last: without it nothing opens.
         format_store(&mut secure, flash.blocks(), secret)?;
         Self::open(flash, secure, memory)
@@ -163,6 +170,31 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// The number of a table.
     pub fn table(&self, name: &str) -> Option<usize> {
         self.catalogue.table(name)
+    }
+
+    /// The names of the tables, with their numbers.
+    pub fn tables(&self) -> impl Iterator<Item = (usize, &str)> {
+        let numbers = FIRST_TABLE..self.catalogue.len();
+        numbers.map(|number| (number, self.catalogue.table_name(number)))
+    }
+
+    /// The columns of a table as statements see them: names and the types of their values.
+    pub fn columns(&self, table: usize) -> impl Iterator<Item = (&str, ValueType)> {
+        let columns = self.catalogue.columns_of(table).enumerate();
+        columns.map(move |(number, column)| {
+            let name = self.catalogue.column_name(table, number);
+            (name, self.catalogue.shown_type(column))
+        })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &F {
+        &self.flash
+    }
+
+    /// The secure store.
+    pub fn secure_store(&self) -> &S {
+        &self.secure
     }
 
     /// Makes every inserted row final.

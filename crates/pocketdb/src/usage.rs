@@ -10,22 +10,96 @@ use crate::root::SecureStore;
 use crate::seal::CipherCounters;
 use crate::store::Store;
 
-/// Where the numbers are in the secure store.
+/// Where the numbers are in the secure store: behind its head, before its records.
 const USAGE_AT: usize = 64;
+/// Numbers of one set of operations.
+const OPERATIONS: usize = 8;
 /// Bytes of the numbers.
-const USAGE_BYTES: usize = 9 * 8;
+const USAGE_BYTES: usize = (2 + 2 * OPERATIONS) * 8;
 
-/// Operations since a database was created, and the memory it was created for.
+/// Operations by type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Bytes of memory given at creation.
-    pub memory_bytes: u64,
+pub struct Operations {
     /// Operations of the flash device.
     pub flash: FlashCounters,
     /// Operations of the cipher.
     pub cipher: CipherCounters,
     /// Records written to the secure store.
     pub root_writes: u64,
+}
+
+/// Operations of a database, and its memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes of memory given at creation.
+    pub memory_given: u64,
+    /// The most bytes of memory that an opening used.
+    pub memory_peak: u64,
+    /// Operations since the database was created.
+    pub total: Operations,
+    /// Operations of the last opening.
+    pub last: Operations,
+}
+
+impl Operations {
+    /// These and `other` together.
+    fn plus(&self, other: &Self) -> Self {
+        let mut sum = self.numbers();
+        for (number, more) in sum.iter_mut().zip(other.numbers()) {
+            *number += more;
+        }
+        Self::of(sum)
+    }
+
+    /// These without those of an earlier moment.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let mut rest = self.numbers();
+        for (number, less) in rest.iter_mut().zip(before.numbers()) {
+            *number = number.saturating_sub(less);
+        }
+        Self::of(rest)
+    }
+
+    fn numbers(&self) -> [u64; OPERATIONS] {
+        [
+            self.flash.page_reads,
+            self.flash.sector_reads,
+            self.flash.programs,
+            self.flash.erases,
+            self.cipher.cipher_blocks,
+            self.cipher.mac_blocks,
+            self.cipher.tag_blocks,
+            self.root_writes,
+        ]
+    }
+
+    fn of(numbers: [u64; OPERATIONS]) -> Self {
+        let [
+            page_reads,
+            sector_reads,
+            programs,
+            erases,
+            cipher,
+            mac,
+            tag,
+            root_writes,
+        ] = numbers;
+        Self {
+            flash: FlashCounters {
+                page_reads,
+                sector_reads,
+                programs,
+                erases,
+            },
+            cipher: CipherCounters {
+                cipher_blocks: cipher,
+                mac_blocks: mac,
+                tag_blocks: tag,
+            },
+            root_writes,
+        }
+    }
 }
 
 impl Usage {
@@ -36,39 +110,23 @@ impl Usage {
     pub fn read(secure: &mut impl SecureStore) -> Result<Self> {
         let mut bytes = [0; USAGE_BYTES];
         secure.read(USAGE_AT, &mut bytes)?;
-        let number = |at: usize| u64_at(&bytes, at * 8);
+        let operations = |first: usize| {
+            Operations::of(core::array::from_fn(|at| u64_at(&bytes, (first + at) * 8)))
+        };
         Ok(Self {
-            memory_bytes: number(0),
-            flash: FlashCounters {
-                page_reads: number(1),
-                sector_reads: number(2),
-                programs: number(3),
-                erases: number(4),
-            },
-            cipher: CipherCounters {
-                cipher_blocks: number(5),
-                mac_blocks: number(6),
-                tag_blocks: number(7),
-            },
-            root_writes: number(8),
+            memory_given: u64_at(&bytes, 0),
+            memory_peak: u64_at(&bytes, 8),
+            total: operations(2),
+            last: operations(2 + OPERATIONS),
         })
     }
 
     /// Writes the numbers.
     pub(crate) fn write(&self, secure: &mut impl SecureStore) -> Result<()> {
         let mut bytes = [0; USAGE_BYTES];
-        let numbers = [
-            self.memory_bytes,
-            self.flash.page_reads,
-            self.flash.sector_reads,
-            self.flash.programs,
-            self.flash.erases,
-            self.cipher.cipher_blocks,
-            self.cipher.mac_blocks,
-            self.cipher.tag_blocks,
-            self.root_writes,
-        ];
-        for (at, number) in numbers.into_iter().enumerate() {
+        let sets = [self.total.numbers(), self.last.numbers()];
+        let numbers = [self.memory_given, self.memory_peak].into_iter();
+        for (at, number) in numbers.chain(sets.into_iter().flatten()).enumerate() {
             put(&mut bytes, at * 8, &number.to_le_bytes());
         }
         secure.write(USAGE_AT, &bytes)
@@ -76,30 +134,29 @@ impl Usage {
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Operations since the database was created, those of this opening included.
-    ///
-    /// # Errors
-    /// The secure store cannot be read.
-    pub fn usage(&mut self) -> Result<Usage> {
-        let mut usage = Usage::read(&mut self.secure)?;
-        let now = self.counters();
-        usage.flash.page_reads += now.flash.page_reads;
-        usage.flash.sector_reads += now.flash.sector_reads;
-        usage.flash.programs += now.flash.programs;
-        usage.flash.erases += now.flash.erases;
-        usage.cipher.cipher_blocks += now.cipher.cipher_blocks;
-        usage.cipher.mac_blocks += now.cipher.mac_blocks;
-        usage.cipher.tag_blocks += now.cipher.tag_blocks;
-        usage.root_writes += now.root_writes;
-        Ok(usage)
+    /// Operations since the store was opened.
+    pub fn operations(&self) -> Operations {
+        let counters = self.counters();
+        Operations {
+            flash: counters.flash,
+            cipher: counters.cipher,
+            root_writes: counters.root_writes,
+        }
     }
 
-    /// Closes the store in order; an open transaction is lost.
+    /// Closes the store in order and counts what this opening did; an open transaction is lost.
     ///
     /// # Errors
-    /// The secure store cannot be written.
+    /// The secure store cannot be read or written.
     pub fn close(mut self) -> Result<(F, S)> {
-        let usage = self.usage()?;
+        let before = Usage::read(&mut self.secure)?;
+        let last = self.operations();
+        let usage = Usage {
+            memory_peak: before.memory_peak.max(self.plan.used as u64),
+            total: before.total.plus(&last),
+            last,
+            ..before
+        };
         usage.write(&mut self.secure)?;
         self.secure.sync()?;
         Ok(self.into_parts())

@@ -6,6 +6,7 @@
 )]
 
 mod disguise;
+mod pocket;
 mod proof;
 
 use std::path::PathBuf;
@@ -23,6 +24,10 @@ pub use self::disguise::{
     Apply, Check, DatabaseChoice, Description, Disguise, DisguiseCommand, Draft, Forget, Holder,
     List, LogChoice, Plan, ReferencesChoice, Register, Rekey, Reveal, SpeaksFor, SpecChoice,
 };
+pub use self::pocket::{
+    Pocket, PocketChoice, PocketCommand, PocketCreate, PocketExec, PocketImport, PocketQuery,
+    PocketSimulate, PocketStats, PocketVerify, RowsFormat, ShownFormat,
+};
 pub use self::proof::{CheckProof, Prove};
 use crate::entry_json::parse_time;
 
@@ -37,6 +42,7 @@ const EXIT_STATUS: &str = "Exit status:
 Environment:
   PROBITY_KEY_FILE  root key file, where no argument names one
   PROBITY_DATABASE  database of an application, where no argument names one; may hold a password
+  PROBITY_POCKET_ROOT  root file of a pocket database, where no argument names one
   PROBITY_UPSTREAM  server behind the proxy, where no argument names one; may hold a password";
 
 /// Records who did what to whose data, so that nobody can alter the record unnoticed.
@@ -66,6 +72,7 @@ pub enum Command {
     Stream(Stream),
     Keys(Keys),
     Disguise(Box<Disguise>),
+    Pocket(Box<Pocket>),
     Bench(Bench),
 }
 

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::limits::{
     CATALOGUE_BYTES_MAX, COLUMNS_MAX, INDEXES_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, TABLES_MAX,
 };
+use crate::value::ValueType;
 
 /// The hidden table of explicit deletes.
 pub(crate) const DELETES: usize = 0;
@@ -408,6 +409,16 @@ impl Catalogue {
         let unknown = || Error::Name(alloc::format!("table {table} has no column {column}"));
         let found = self.columns_of(table).nth(column);
         found.copied().ok_or_else(unknown)
+    }
+
+    /// The type of the values that a column shows: a reference shows the key it refers to.
+    pub(crate) fn shown_type(&self, column: &Column) -> ValueType {
+        let mut shown = *column;
+        if column.kind == Kind::Reference && column.key != ID {
+            let key = self.column_at(usize::from(column.target), usize::from(column.key));
+            shown = key.unwrap_or(shown);
+        }
+        ValueType::of(shown.kind)
     }
 
     /// The join row of a table.

@@ -1,13 +1,15 @@
 //! A flash chip kept in one file, under the same discipline as the simulated one.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::vec::Vec;
 
 use super::{BLOCK_PAGES, FlashCounters, FlashError, Nand, PAGE_BYTES, PageState, SECTOR_BYTES};
 
+/// Permissions of a new file.
+const OWNER_ONLY: u32 = 0o600;
 /// First bytes of every file of this kind.
 const MAGIC: &[u8; 8] = b"PRBFLASH";
 /// Where the erasures of each block are counted.
@@ -38,19 +40,23 @@ impl FileFlash {
     /// The file exists already or cannot be written.
     pub fn create(path: &Path, blocks: u32, synchronous: bool) -> io::Result<Self> {
         let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create_new(true).open(path)?;
+        let options = options.read(true).write(true).create_new(true);
+        let file = options.mode(OWNER_ONLY).open(path)?;
+        lock(&file)?;
         file.write_all_at(MAGIC, 0)?;
         file.write_all_at(&blocks.to_le_bytes(), MAGIC.len() as u64)?;
         file.set_len(head_bytes(blocks))?;
         Ok(Self::new(file, blocks, synchronous))
     }
 
-    /// Opens an existing file.
+    /// Opens an existing file, for this program alone.
     ///
     /// # Errors
-    /// The file cannot be opened for reading and writing, or is not one of this kind.
+    /// The file cannot be opened for reading and writing, is not one of this kind, or another
+    /// program has it open.
     pub fn open(path: &Path, synchronous: bool) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
+        lock(&file)?;
         let mut magic = [0; 8];
         let mut blocks = [0; 4];
         let foreign = || io::Error::new(io::ErrorKind::InvalidData, "it is not a flash image");
@@ -139,7 +145,7 @@ impl FileFlash {
         }
     }
 
-    fn write_page(&mut self, page: u32, bytes: &[u8]) -> io::Result<()> {
+    fn write_page(&self, page: u32, bytes: &[u8]) -> io::Result<()> {
         let at = self.place(page);
         let end = self.file.metadata()?.len();
         // A hole would read as zeros, which no erased page holds.
@@ -154,7 +160,7 @@ impl FileFlash {
         Ok(())
     }
 
-    fn erase_block(&mut self, block: u32) -> io::Result<()> {
+    fn erase_block(&self, block: u32) -> io::Result<()> {
         let end = self.file.metadata()?.len();
         let at = self.place(block * BLOCK_PAGES);
         let blank = [0xFF; PAGE_BYTES];
@@ -172,6 +178,18 @@ impl FileFlash {
         } else {
             Err(FlashError::OutOfRange)
         }
+    }
+}
+
+/// Keeps every other program away until the file is closed.
+fn lock(file: &File) -> io::Result<()> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(io::Error::new(
+            io::ErrorKind::WouldBlock,
+            "another program has it open",
+        )),
+        Err(TryLockError::Error(error)) => Err(error),
     }
 }
 
@@ -252,6 +270,8 @@ mod tests {
         assert_eq!(chip.program(256, &page), Err(FlashError::OutOfRange));
         drop(chip);
         let mut chip = FileFlash::open(&path, true).unwrap();
+        let second = FileFlash::open(&path, true).unwrap_err();
+        assert_eq!(second.kind(), io::ErrorKind::WouldBlock);
         let mut back = [0u8; PAGE_BYTES];
         assert_eq!(chip.read(64, 0, &mut back), Ok(PageState::Programmed));
         assert_eq!(back, page);
