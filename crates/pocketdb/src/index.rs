@@ -1,6 +1,6 @@
 //! Value indexes over units: key tags, Bloom filters and bounded chains of pointers.
 //!
-//! Section 6 of `docs/pocketdb.md`. A row's pointer leads to the row before it with the same key
+//! Section 8 of `docs/pocketdb.md`. A row's pointer leads to the row before it with the same key
 //! if that one is in the same unit or in the [`FILTER_UNITS`] units before; a pointer of zero says
 //! that those units hold none, so a search goes on behind them.
 

@@ -1,6 +1,6 @@
 //! The secure store: what the token keeps inside, and how a commit becomes final in it.
 //!
-//! Section 3 of `docs/pocketdb.md` gives every byte. The store is trusted to keep what it was
+//! Section 4 of `docs/pocketdb.md` gives every byte. The store is trusted to keep what it was
 //! given and to be read by nobody else; a write of it may still be torn by a loss of power.
 
 use zeroize::Zeroizing;
