@@ -52,8 +52,13 @@ impl Place {
 
     fn output(&self, args: &[&str], root: Option<&Path>) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_probity"));
-        command.arg("pocket").args(args).current_dir(self.folder.path());
-        command.env_remove("PROBITY_POCKET_ROOT").stdin(Stdio::null());
+        command
+            .arg("pocket")
+            .args(args)
+            .current_dir(self.folder.path());
+        command
+            .env_remove("PROBITY_POCKET_ROOT")
+            .stdin(Stdio::null());
         if let Some(root) = root {
             command.env("PROBITY_POCKET_ROOT", root);
         }
@@ -84,16 +89,25 @@ impl Place {
 fn a_database_is_made_filled_asked_and_measured() {
     let place = Place::filled();
     assert_eq!(place.count("v", "visits"), json!(300));
-    let mode = fs::metadata(place.path("v.root")).unwrap().permissions().mode();
+    let mode = fs::metadata(place.path("v.root"))
+        .unwrap()
+        .permissions()
+        .mode();
     assert_eq!(mode & 0o777, 0o600);
     let sql = "SELECT name, COUNT(*) AS visits, AVG(fee) AS fee FROM visits JOIN doctors ON visits.doctor = doctors.id \
                WHERE day = 103 GROUP BY name";
     let (table, _) = place.run(&["query", "v", sql], 0);
-    assert_eq!(table, "name          visits  fee\nO'Neil; Sons      10  60.0\n");
+    assert_eq!(
+        table,
+        "name          visits  fee\nO'Neil; Sons      10  60.0\n"
+    );
     let (csv, _) = place.run(&["query", "v", sql, "--format", "csv"], 0);
     assert_eq!(csv, "name,visits,fee\nO'Neil; Sons,10,60.0\n");
     let found = place.json(&["query", "v", sql]);
-    assert_eq!(found, json!({"name": "O'Neil; Sons", "visits": 10, "fee": 60.0}));
+    assert_eq!(
+        found,
+        json!({"name": "O'Neil; Sons", "visits": 10, "fee": 60.0})
+    );
     let (plan, _) = place.run(&["query", "v", sql, "--explain"], 0);
     assert!(plan.contains("by index visits.day -> visits"), "{plan}");
     let done = place.json(&["exec", "v", "BEGIN; DELETE FROM visits WHERE day = 103; UPDATE doctors SET fee = 1 WHERE id = 1; COMMIT"]);
@@ -101,7 +115,10 @@ fn a_database_is_made_filled_asked_and_measured() {
     assert_eq!(place.count("v", "visits"), json!(290));
     place.run(&["verify", "v"], 0);
     let before = place.json(&["stats", "v"]);
-    place.run(&["query", "v", "SELECT note FROM visits WHERE day = 104"], 0);
+    place.run(
+        &["query", "v", "SELECT note FROM visits WHERE day = 104"],
+        0,
+    );
     let after = place.json(&["stats", "v"]);
     let number = |stats: &Value, set: &str, name: &str| stats[set][name].as_u64().unwrap();
     let grown = number(&after, "since_creation", "page_reads")
@@ -116,7 +133,10 @@ fn a_database_is_made_filled_asked_and_measured() {
 #[test]
 fn a_simulation_tells_times_and_changes_nothing() {
     let place = Place::filled();
-    let (before, root) = (fs::read(place.path("v")).unwrap(), place.count("v", "visits"));
+    let (before, root) = (
+        fs::read(place.path("v")).unwrap(),
+        place.count("v", "visits"),
+    );
     let insertion = "INSERT INTO visits VALUES (NULL, 1, 5, 'x')";
     let told = place.json(&["simulate", "v", insertion]);
     // One program and its transfer, times the calibration; the insertion reads little.
@@ -132,15 +152,23 @@ fn a_simulation_tells_times_and_changes_nothing() {
 #[test]
 fn rows_come_from_json_and_a_refused_row_tells_what_stays() {
     let place = Place::filled();
-    let rows = r#"[{"name": "Ada", "fee": 7}, {"fee": 1.5, "name": "Bo"}] {"name": "Cy", "fee": 2}"#;
+    let rows =
+        r#"[{"name": "Ada", "fee": 7}, {"fee": 1.5, "name": "Bo"}] {"name": "Cy", "fee": 2}"#;
     fs::write(place.path("d.json"), rows).unwrap();
     let done = place.json(&["import", "v", "doctors", "d.json", "--rows-per-commit", "2"]);
     assert_eq!(done, json!({"table": "doctors", "rows": 3}));
     assert_eq!(place.count("v", "doctors"), json!(5));
-    fs::write(place.path("bad.csv"), "doctor,day,note\n1,5,a\n1,6,b\n9,7,c\n").unwrap();
+    fs::write(
+        place.path("bad.csv"),
+        "doctor,day,note\n1,5,a\n1,6,b\n9,7,c\n",
+    )
+    .unwrap();
     let import = ["import", "v", "visits", "bad.csv", "--rows-per-commit", "1"];
     let (_, stderr) = place.run(&import, 1);
-    assert!(stderr.contains("2 rows were imported, then line 4 was reached"), "{stderr}");
+    assert!(
+        stderr.contains("2 rows were imported, then line 4 was reached"),
+        "{stderr}"
+    );
     assert!(stderr.contains("doctors has no row 9"), "{stderr}");
     assert_eq!(place.count("v", "visits"), json!(302));
 }
@@ -157,11 +185,24 @@ fn a_database_takes_over_another_one() {
     ] {
         other.execute(sql, &[]).unwrap();
     }
-    let create = ["create", "c", "--from", "sqlite:app.db", "--index", "people.name"];
+    let create = [
+        "create",
+        "c",
+        "--from",
+        "sqlite:app.db",
+        "--index",
+        "people.name",
+    ];
     let (_, stderr) = place.run(&create, 1);
-    assert!(stderr.contains("rows of people were reached, then name is NULL"), "{stderr}");
+    assert!(
+        stderr.contains("rows of people were reached, then name is NULL"),
+        "{stderr}"
+    );
     assert!(!place.path("c").exists() && !place.path("c.root").exists());
-    place.run(&[&create[..], &["--null-as-empty", "--size", "16"]].concat(), 0);
+    place.run(
+        &[&create[..], &["--null-as-empty", "--size", "16"]].concat(),
+        0,
+    );
     let sql = "SELECT people.name, towns.name AS town, height FROM people JOIN towns ON people.town = towns.code WHERE people.name = 'Bo'";
     let found = place.json(&["query", "c", sql]);
     assert_eq!(found, json!({"name": "Bo", "town": "Lyon", "height": 2.0}));
@@ -174,7 +215,10 @@ fn damage_and_wrong_use_have_their_own_status() {
     place.run(&["create", "v", "--size", "16"], 1);
     place.run(&["query", "v", "DELETE FROM visits"], 2);
     let (_, stderr) = place.run(&["query", "v", "SELECT nothing FROM visits"], 1);
-    assert!(stderr.contains("nothing") && stderr.contains("at byte 7"), "{stderr}");
+    assert!(
+        stderr.contains("nothing") && stderr.contains("at byte 7"),
+        "{stderr}"
+    );
     let (_, stderr) = place.run(&["exec", "v", "BEGIN; DELETE FROM visits"], 1);
     assert!(stderr.contains("rolled back"), "{stderr}");
     assert_eq!(place.count("v", "visits"), json!(300));
@@ -182,7 +226,10 @@ fn damage_and_wrong_use_have_their_own_status() {
     fs::rename(place.path("v.root"), &root).unwrap();
     let (_, stderr) = place.run(&["verify", "v"], 1);
     assert!(stderr.contains("help: name it with --root"), "{stderr}");
-    assert_eq!(place.output(&["verify", "v"], Some(&root)).status.code(), Some(0));
+    assert_eq!(
+        place.output(&["verify", "v"], Some(&root)).status.code(),
+        Some(0)
+    );
     place.run(&["create", "w", "--schema", "vault.sql", "--size", "16"], 0);
     // The key of another database opens nothing.
     place.run(&["verify", "v", "--root", "w.root"], 3);
@@ -194,4 +241,49 @@ fn damage_and_wrong_use_have_their_own_status() {
     fs::write(place.path("v"), bytes).unwrap();
     let (_, stderr) = place.run(&["verify", "v", "--root", "elsewhere"], 3);
     assert!(stderr.contains("is not what was written"), "{stderr}");
+}
+
+#[test]
+fn a_reorganisation_goes_on_where_it_was_left_and_changes_no_answer() {
+    let place = Place::filled();
+    place.run(
+        &[
+            "exec",
+            "v",
+            "DELETE FROM visits WHERE day < 103; UPDATE doctors SET name = 'Ng' WHERE id = 2",
+        ],
+        0,
+    );
+    let sql = "SELECT visits.id, name, note FROM visits JOIN doctors ON visits.doctor = doctors.id WHERE name = 'Ng' ORDER BY visits.id";
+    let (before, _) = place.run(&["query", "v", sql, "--format", "csv"], 0);
+    let done = place.json(&["reorganize", "v", "--steps", "3"]);
+    assert_eq!(
+        (&done["tasks_done"], &done["finished"]),
+        (&json!(3), &json!(false))
+    );
+    let (meanwhile, _) = place.run(&["query", "v", sql, "--format", "csv"], 0);
+    assert_eq!(meanwhile, before);
+    place.run(
+        &[
+            "exec",
+            "v",
+            "INSERT INTO visits VALUES (NULL, 2, 7, 'late')",
+        ],
+        0,
+    );
+    let done = place.json(&["reorganize", "v"]);
+    assert_eq!(
+        (&done["reorganizations"], &done["finished"]),
+        (&json!(1), &json!(true))
+    );
+    let (after, _) = place.run(&["query", "v", sql, "--format", "csv"], 0);
+    assert_eq!(after, format!("{before}301,Ng,late\n"));
+    place.run(&["reorganize", "v", "--steps", "2"], 0);
+    place.run(&["reorganize", "v", "--cancel"], 0);
+    assert_eq!(
+        place.json(&["reorganize", "v"])["reorganizations"],
+        json!(2)
+    );
+    place.run(&["verify", "v"], 0);
+    assert_eq!(place.count("v", "visits"), json!(271));
 }

@@ -6,12 +6,13 @@ use crate::arena::{Area, Arena};
 use crate::blocks::Blocks;
 use crate::catalogue::{Catalogue, FIRST_TABLE, TableDefinition};
 use crate::change::Summary;
-use crate::directory::{TEMPORARY, chunks_max};
+use crate::directory::{CHUNK_STATE_BYTES, TEMPORARY, chunks_max};
 use crate::error::{Error, Result};
 use crate::flash::{BLOCK_PAGES, FlashCounters, FlashError, Nand};
 use crate::limits::{TABLES_MAX, UNIT_ROWS};
 use crate::log::Log;
 use crate::memory::Plan;
+use crate::part::Part;
 use crate::root::{
     RootRecord, SecureStore, check_capacity, format_store, read_head, read_newest, write_bad,
     write_record,
@@ -58,9 +59,13 @@ pub struct Store<F: Nand, S: SecureStore> {
     pub(crate) committed: RootRecord,
     /// Rows of every table, those of the open transaction included (the paper's End).
     pub(crate) rows: [u32; TABLES_MAX],
-    /// The owner of each chunk of the directory.
+    /// The owner and rank of each chunk of the directory.
     pub(crate) owners: Vec<u8>,
     pub(crate) pending: Pending,
+    /// What the reorganised part holds.
+    pub(crate) part: Part,
+    /// Operations of the device left to a reorganisation.
+    pub(crate) allowance: Option<u64>,
     /// What statements write for themselves.
     pub(crate) temporary: Log,
     /// Which rows may be deleted or updated.
@@ -120,8 +125,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             arena: Arena::new(plan.frames),
             summary: Summary::new(plan.summary),
             blocks: Blocks::new(blocks, committed.block_next),
-            owners: Vec::with_capacity(chunks_max(secure.capacity())),
+            owners: Vec::with_capacity(chunks_max(secure.capacity()) * CHUNK_STATE_BYTES),
             pending: Pending::Nothing,
+            part: Part::default(),
+            allowance: None,
             temporary: Log {
                 owner: TEMPORARY,
                 pages: 0,
@@ -150,6 +157,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.usable()?;
         if self.has_changes() {
             return Err(Error::Refused("a table inside a transaction".into()));
+        }
+        if self.committed.part.building {
+            let what = "a table while a reorganisation is under way";
+            return Err(Error::Refused(what.into()));
         }
         let mut catalogue = self.catalogue.clone();
         catalogue.add(definition)?;
@@ -233,9 +244,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub fn verify(&mut self) -> Result<u64> {
         self.usable()?;
         self.arena.forget();
-        let mut checked = self.verify_window()? + self.verify_catalogue()?;
+        let mut checked = self.verify_window()? + self.verify_catalogue()? + self.verify_part()?;
         for table in 0..self.catalogue.len() {
-            for unit in 0..self.committed.units(table) {
+            for unit in self.units(table) {
                 checked += self.verify_unit(table, unit)?;
             }
         }
@@ -280,6 +291,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Rows of `table` that are in units; the later ones wait in the buffer.
     pub(crate) fn placed(&self, table: usize) -> u32 {
         placed_in(&self.committed, table)
+    }
+
+    /// Units of `table` that hold rows beyond the reorganised part.
+    pub(crate) fn units(&self, table: usize) -> core::ops::Range<u32> {
+        self.first_unit(table)..self.committed.units(table)
+    }
+
+    /// The first unit that may hold rows beyond the reorganised part.
+    pub(crate) fn first_unit(&self, table: usize) -> u32 {
+        self.part.rows(table) / UNIT_ROWS
     }
 
     fn commit_rows(&mut self) -> Result<()> {
@@ -333,6 +354,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ///
     /// A block that fails is retired; the caller finds another one.
     pub(crate) fn program(&mut self, page: u32, area: Area, number: usize) -> Result<()> {
+        self.spend()?;
         let erased = if page.is_multiple_of(BLOCK_PAGES) {
             self.flash.erase(page / BLOCK_PAGES)
         } else {
@@ -344,6 +366,18 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.retire(page / BLOCK_PAGES)?;
         }
         Ok(result?)
+    }
+
+    /// Counts an operation of the device against what a reorganisation may use.
+    fn spend(&mut self) -> Result<()> {
+        match &mut self.allowance {
+            Some(0) => Err(Error::Stopped),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
     }
 
     /// Never uses a failed block again.
@@ -373,6 +407,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Reads a page from flash; returns its frame and its code.
     pub(crate) fn fetch(&mut self, identity: &PageIdentity) -> Result<(usize, [u8; 16])> {
+        self.spend()?;
         let frame = self.arena.victim();
         let bytes = self.arena.page_mut(frame);
         self.flash.read(identity.page, 0, bytes)?;

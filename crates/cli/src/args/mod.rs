@@ -26,7 +26,7 @@ pub use self::disguise::{
 };
 pub use self::pocket::{
     Pocket, PocketChoice, PocketCommand, PocketCreate, PocketExec, PocketImport, PocketQuery,
-    PocketSimulate, PocketStats, PocketVerify, RowsFormat, ShownFormat,
+    PocketReorganize, PocketSimulate, PocketStats, PocketVerify, RowsFormat, ShownFormat,
 };
 pub use self::proof::{CheckProof, Prove};
 use crate::entry_json::parse_time;

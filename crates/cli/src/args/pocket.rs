@@ -40,6 +40,7 @@ pub enum PocketCommand {
     Exec(PocketExec),
     Import(PocketImport),
     Query(PocketQuery),
+    Reorganize(PocketReorganize),
     Verify(PocketVerify),
     Stats(PocketStats),
     Simulate(PocketSimulate),
@@ -184,6 +185,30 @@ pub enum ShownFormat {
     Json,
     /// Comma-separated values with a heading
     Csv,
+}
+
+/// Writes all rows anew in the order that queries like, without what was deleted.
+///
+/// It may be stopped at any time, by --steps, a signal or a loss of power; the same command goes on. Meanwhile the
+/// database is used as always.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity pocket reorganize vault.pocket
+  probity pocket reorganize vault.pocket --steps 5 --json
+  probity pocket reorganize vault.pocket --cancel")]
+pub struct PocketReorganize {
+    /// Which database.
+    #[command(flatten)]
+    pub pocket: PocketChoice,
+    /// Do at most so many steps now
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub steps: Option<u32>,
+    /// Give up a reorganisation under way; what is stored stays as it is
+    #[arg(long, conflicts_with = "steps")]
+    pub cancel: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Reads every page of the database and checks that it is the one that was written.

@@ -41,6 +41,11 @@ impl Round {
                 insert(&schema, &mut state, &mut pair, &mut choice);
             }
             change(&schema, &mut state, &mut pair, &mut choice);
+            reorganize(&mut pair, &mut choice);
+            for _ in 0..self.rows / self.steps / 3 {
+                insert(&schema, &mut state, &mut pair, &mut choice);
+            }
+            change(&schema, &mut state, &mut pair, &mut choice);
             if step % 3 == 2 {
                 pair.reopen();
             }
@@ -49,6 +54,7 @@ impl Round {
             }
         }
         pair.store().verify().unwrap();
+        println!("seed {seed}: {} reorganisations", pair.store().instance());
         (self.queries / self.steps * self.steps, seen)
     }
 }
@@ -108,6 +114,21 @@ fn insert(schema: &Schema, state: &mut State, pair: &mut Pair, choice: &mut Choi
     let text = format!("INSERT INTO {} VALUES ({})", table.name, values.join(", "));
     if pair.change(&text) {
         state.ids[number] += 1;
+    }
+}
+
+/// Goes on with a reorganisation: some tasks, perhaps stopped in the middle of one, or all.
+fn reorganize(pair: &mut Pair, choice: &mut Choice) {
+    let tasks = *choice.of(&[0, 5, 20, u32::MAX, u32::MAX]);
+    let operations = if choice.percent(30) {
+        choice.below(600) as u64
+    } else {
+        u64::MAX
+    };
+    let progress = pair.store().reorganize(tasks, operations).unwrap();
+    assert!(progress.done <= progress.tasks);
+    if choice.percent(5) {
+        pair.store().cancel_reorganization().unwrap();
     }
 }
 

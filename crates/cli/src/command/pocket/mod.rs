@@ -5,6 +5,7 @@ mod create;
 mod import;
 mod look;
 mod query;
+mod reorganize;
 mod takeover;
 
 use std::path::PathBuf;
@@ -29,6 +30,7 @@ pub(crate) fn run(command: &PocketCommand, environment: &Environment) -> Result<
         PocketCommand::Exec(args) => change::run(args, environment),
         PocketCommand::Import(args) => import::run(args, environment),
         PocketCommand::Query(args) => query::run(args, environment),
+        PocketCommand::Reorganize(args) => reorganize::run(args, environment),
         PocketCommand::Verify(args) => look::verify(args, environment),
         PocketCommand::Stats(args) => look::stats(args, environment),
         PocketCommand::Simulate(args) => look::simulate(args, environment),
@@ -90,7 +92,7 @@ impl Place {
                 .remedy("use the version of probity that wrote it, or a later one"),
             Error::DeviceFull => Failure::new(format!("{file} has no room left"))
                 .because(error)
-                .remedy("the committed rows are safe; make a larger one with: probity pocket create --size MIB"),
+                .remedy("the committed rows are safe; make room with: probity pocket reorganize FILE, or a larger one with: probity pocket create --size MIB"),
             Error::Memory { .. } => Failure::new("the memory does not suffice")
                 .because(error)
                 .remedy("create the database with more --ram, or with fewer or narrower tables"),
