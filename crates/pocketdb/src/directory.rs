@@ -3,7 +3,7 @@
 //! It grows in chunks, each with an owner and a rank. Who owns which chunk is part of the structure,
 //! so that an entry written for an attempt that never became final means nothing.
 
-use crate::bytes::{put, u16_at, u32_at, u64_at};
+use crate::bytes::{put, take, u16_at, u32_at, u64_at};
 use crate::error::{Error, Result};
 use crate::flash::Nand;
 use crate::root::{
@@ -18,12 +18,16 @@ pub(crate) const CHUNK_ENTRIES: u32 = 64;
 pub(crate) const CHUNK_BYTES: usize = CHUNK_ENTRIES as usize * DIRECTORY_ENTRY_BYTES;
 
 /// Bytes of the structure for each chunk: its owner, and which of the owner's chunks it is.
-pub(crate) const CHUNK_STATE_BYTES: usize = 3;
+pub(crate) const CHUNK_STATE_BYTES: usize = 2;
+/// Bits of them for the rank among the owner's chunks.
+const RANK_BITS: u32 = 11;
+/// Chunks of one owner.
+const RANKS: u32 = 1 << RANK_BITS;
 
 /// The owner of nothing: a chunk to be used again.
-const NOBODY: u8 = 255;
+const NOBODY: u8 = 31;
 /// The owner of the temporary log.
-pub(crate) const TEMPORARY: u8 = 254;
+pub(crate) const TEMPORARY: u8 = 30;
 
 /// Where something was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -66,7 +70,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Writes the entry `number` of `owner`; it holds once a record counts it.
     pub(crate) fn set_entry(&mut self, owner: u8, number: u32, entry: &Entry) -> Result<()> {
         if self.entry_at(owner, number).is_none() {
-            self.own_chunk(owner, ordinal(number))?;
+            let rank = rank_of(number).ok_or(Error::DeviceFull)?;
+            self.own_chunk(owner, rank)?;
         }
         let at = self
             .entry_at(owner, number)
@@ -80,13 +85,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Gives a chunk to `owner` as the one with this rank among its chunks.
-    fn own_chunk(&mut self, owner: u8, rank: u16) -> Result<()> {
+    fn own_chunk(&mut self, owner: u8, rank: u32) -> Result<()> {
         let state = chunk_state(owner, rank);
         let mut chunks = self.owners.chunks_exact_mut(CHUNK_STATE_BYTES);
         let number = if let Some((number, free)) = chunks
             .by_ref()
             .enumerate()
-            .find(|(_, chunk)| chunk.first() == Some(&NOBODY))
+            .find(|(_, chunk)| chunk_owner(chunk).0 == NOBODY)
         {
             free.copy_from_slice(&state);
             number
@@ -116,10 +121,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Takes the chunks below rank `rank` from `owner`.
     pub(crate) fn disown_before(&mut self, owner: u8, rank: u32) {
         for chunk in self.owners.chunks_exact_mut(CHUNK_STATE_BYTES) {
-            if let &mut [found, low, high] = chunk
-                && found == owner
-                && u32::from(u16::from_le_bytes([low, high])) < rank
-            {
+            let (found, its_rank) = chunk_owner(chunk);
+            if found == owner && its_rank < rank {
                 chunk.copy_from_slice(&chunk_state(NOBODY, 0));
             }
         }
@@ -137,7 +140,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn entry_at(&self, owner: u8, number: u32) -> Option<usize> {
-        let wanted = chunk_state(owner, ordinal(number));
+        let wanted = chunk_state(owner, rank_of(number)?);
         let mut chunks = self.owners.chunks_exact(CHUNK_STATE_BYTES);
         let chunk = chunks.position(|chunk| chunk == wanted)?;
         let slot = (number % CHUNK_ENTRIES) as usize;
@@ -146,13 +149,18 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 }
 
 /// The rank of the chunk that holds entry `number`.
-fn ordinal(number: u32) -> u16 {
-    u16::try_from(number / CHUNK_ENTRIES).unwrap_or(u16::MAX)
+fn rank_of(number: u32) -> Option<u32> {
+    Some(number / CHUNK_ENTRIES).filter(|&rank| rank < RANKS)
 }
 
-fn chunk_state(owner: u8, rank: u16) -> [u8; CHUNK_STATE_BYTES] {
-    let [low, high] = rank.to_le_bytes();
-    [owner, low, high]
+fn chunk_state(owner: u8, rank: u32) -> [u8; CHUNK_STATE_BYTES] {
+    take(&(u32::from(owner) << RANK_BITS | rank).to_le_bytes(), 0)
+}
+
+fn chunk_owner(state: &[u8]) -> (u8, u32) {
+    let number = u32::from(u16_at(state, 0));
+    let [owner, ..] = (number >> RANK_BITS).to_le_bytes();
+    (owner, number % RANKS)
 }
 
 /// The owner of a table's units.

@@ -287,12 +287,17 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         for slot in 0..UNIT_ROWS {
             let mut id = site.unit * UNIT_ROWS + slot + 1;
             let mut table = site.table;
-            if index.slot != OWN {
+            // A row that the reorganised part has is found there; here it only fills its slot.
+            let filler = id <= self.part.rows(table);
+            if index.slot != OWN && !filler {
                 id = self.join_id(table, id, usize::from(index.slot))?;
                 table = self.catalogue.source(index).0;
             }
             for (rank, number) in numbers.clone().enumerate() {
-                let column = self.catalogue.index(number)?.column;
+                let mut column = self.catalogue.index(number)?.column;
+                if filler {
+                    column = ID;
+                }
                 let hash = self.hash_placed(number_of(number), table, column, id)?;
                 let at = rank * HASHES_BYTES + slot as usize * HASH_BYTES;
                 put(self.arena.area_mut(hashes), at, &hash);

@@ -17,9 +17,10 @@ use crate::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
 use crate::store::{Store, rows_per_page};
 
 /// Who owns the logs of a part and the entries that say what begins where, by its side.
-const BODIES: [u8; 2] = [253, 252];
-const LISTS: [u8; 2] = [251, 250];
-const CONTENTS: [u8; 2] = [249, 248];
+const BODIES: [u8; 2] = [24, 25];
+const LISTS: [u8; 2] = [26, 27];
+const CONTENTS: [u8; 2] = [28, 29];
+const _: () = assert!(TABLES_MAX <= 24, "an owner is a table or one of these");
 /// The section that tells which rows of a table live, one bit each.
 pub(crate) const LIVE: u32 = 0;
 /// The section of join rows.

