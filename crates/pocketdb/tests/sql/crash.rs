@@ -116,7 +116,7 @@ fn create(pair: &mut Pair) {
             "TEXT",
         ),
         (
-            "CREATE TABLE visit (id INTEGER PRIMARY KEY, person INTEGER REFERENCES person(id) ON DELETE CASCADE, day INTEGER INDEXED, note TEXT(20))",
+            "CREATE TABLE visit (id INTEGER PRIMARY KEY, person INTEGER REFERENCES person(id) ON DELETE CASCADE, day INTEGER INDEXED, note TEXT(300))",
             "TEXT",
         ),
     ] {
@@ -266,8 +266,9 @@ fn a_flipped_bit_in_any_page_is_an_error_or_changes_nothing() {
     for step in &reference.steps {
         run_step(&mut store, step).unwrap();
     }
+    let live = store.verify().unwrap();
     let (flash, secure) = store.into_parts();
-    let mut refused = 0;
+    let mut refused = 0u64;
     for page in 0..flash.blocks() * probity_pocketdb::flash::BLOCK_PAGES {
         if !flash.is_programmed(page) {
             continue;
@@ -289,5 +290,6 @@ fn a_flipped_bit_in_any_page_is_an_error_or_changes_nothing() {
         );
     }
     println!("{refused} pages refused");
-    assert!(refused > 100);
+    // Every page that verification reads, and no answer was shorter.
+    assert!(refused >= live && live > 30);
 }
