@@ -70,11 +70,6 @@ impl Output {
         Ok(())
     }
 
-    /// Where a writer with a form of its own writes.
-    pub(crate) fn writer(&mut self) -> &mut impl io::Write {
-        &mut self.out
-    }
-
     /// Makes everything so far visible to the reader.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         self.out.flush().map_err(Failure::output)

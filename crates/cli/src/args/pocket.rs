@@ -103,11 +103,11 @@ pub struct PocketExec {
     #[command(flatten)]
     pub pocket: PocketChoice,
     /// Statements, with semicolons between them
-    #[arg(value_name = "SQL", required_unless_present = "file")]
+    #[arg(value_name = "SQL", required_unless_present = "script")]
     pub sql: Option<String>,
     /// File of statements; - is standard input
-    #[arg(long, value_name = "SQLFILE", conflicts_with = "sql")]
-    pub file: Option<PathBuf>,
+    #[arg(long = "file", value_name = "SQLFILE", conflicts_with = "sql")]
+    pub script: Option<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,

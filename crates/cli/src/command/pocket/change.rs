@@ -22,7 +22,7 @@ pub(super) struct Done {
 }
 
 pub(super) fn run(args: &PocketExec, environment: &Environment) -> Result<Status, Failure> {
-    let script = match (&args.sql, &args.file) {
+    let script = match (&args.sql, &args.script) {
         (Some(sql), _) => sql.clone(),
         (None, Some(path)) => read_script(path)?,
         (None, None) => String::new(),
