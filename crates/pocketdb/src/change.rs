@@ -230,11 +230,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Whether a row, or one that it references, was deleted.
     pub(crate) fn is_deleted(&mut self, table: usize, id: u32) -> Result<bool> {
-        self.was_deleted(table, id, &Moment::NOW)
+        self.was_deleted(table, id, Moment::NOW)
     }
 
     /// Whether a row, or one that it references, was deleted up to some moment.
-    pub(crate) fn was_deleted(&mut self, table: usize, id: u32, until: &Moment) -> Result<bool> {
+    pub(crate) fn was_deleted(&mut self, table: usize, id: u32, until: Moment) -> Result<bool> {
         if self.is_hole(table, id)? || self.was_named_deleted(table, id, until)? {
             return Ok(true);
         }
@@ -256,10 +256,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Whether a delete names this very row.
     pub(crate) fn is_named_deleted(&mut self, table: usize, id: u32) -> Result<bool> {
-        self.was_named_deleted(table, id, &Moment::NOW)
+        self.was_named_deleted(table, id, Moment::NOW)
     }
 
-    fn was_named_deleted(&mut self, table: usize, id: u32, until: &Moment) -> Result<bool> {
+    fn was_named_deleted(&mut self, table: usize, id: u32, until: Moment) -> Result<bool> {
         if !self.summary.has_deletes(table) || !self.summary.may_hold(delete_entry(table, id)) {
             return Ok(false);
         }
@@ -294,7 +294,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         column: &Column,
         out: &mut [u8],
     ) -> Result<()> {
-        self.updated_value(table, id, (number, column), &Moment::NOW, out)
+        self.updated_value(table, id, (number, column), Moment::NOW, out)
     }
 
     /// Copies a stored value with the updates up to some moment counted in.
@@ -303,7 +303,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         table: usize,
         id: u32,
         number: usize,
-        until: &Moment,
+        until: Moment,
         out: &mut [u8],
     ) -> Result<()> {
         let column = self.catalogue.column_at(table, number)?;
@@ -315,7 +315,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         table: usize,
         id: u32,
         (number, column): (usize, &Column),
-        until: &Moment,
+        until: Moment,
         out: &mut [u8],
     ) -> Result<()> {
         if self.may_be_updated(table, number, id) {

@@ -28,13 +28,16 @@ pub(crate) const JOINS: u32 = 1;
 /// The section of the first group of columns.
 pub(crate) const GROUPS: u32 = 2;
 /// Sections that a table has at most.
-const SECTIONS_MAX: u32 = COLUMNS_MAX as u32 + GROUPS + 1;
+pub(crate) const SECTIONS_MAX: u32 = 35;
+const _: () = assert!(SECTIONS_MAX as usize == COLUMNS_MAX + GROUPS as usize + 1);
 /// Rows whose bits one page holds.
-pub(crate) const LIVE_PER_PAGE: u32 = PAYLOAD_BYTES as u32 * 8;
+pub(crate) const LIVE_PER_PAGE: u32 = 16_256;
+const _: () = assert!(LIVE_PER_PAGE as usize == PAYLOAD_BYTES * 8);
 /// Bytes of an id in a list, and of the number of ids before a key's.
 pub(crate) const ID_BYTES: usize = 4;
 /// Ids of one page of a list.
-pub(crate) const IDS_PER_PAGE: u32 = (PAYLOAD_BYTES / ID_BYTES) as u32;
+pub(crate) const IDS_PER_PAGE: u32 = 508;
+const _: () = assert!(IDS_PER_PAGE as usize == PAYLOAD_BYTES / ID_BYTES);
 /// Levels of an index at most: fifteen keys of the greatest width on a page of the upper ones.
 const LEVELS_MAX: usize = 12;
 
@@ -455,11 +458,6 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             return 0;
         }
         rows.div_ceil(rows_per_page(width))
-    }
-
-    /// Sections that `table` may have.
-    pub(crate) fn sections(&self) -> core::ops::Range<u32> {
-        0..SECTIONS_MAX
     }
 }
 

@@ -46,7 +46,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.committed.epoch += NUMBERS_PER_OPENING;
         self.window.skip(NUMBERS_PER_OPENING);
         let record = self.next_record()?;
-        self.finish(record)?;
+        self.finish(&record)?;
         self.summarize()
     }
 
@@ -106,7 +106,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let mut record = self.next_record()?;
         record.epoch += 1;
         record.catalogue = state;
-        self.finish(record)?;
+        self.finish(&record)?;
         if old.bytes > 0 {
             self.blocks.free(old.page / BLOCK_PAGES);
         }

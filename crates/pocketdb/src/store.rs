@@ -312,7 +312,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         for (state, &rows) in record.tables.iter_mut().zip(&self.rows) {
             state.rows = rows;
         }
-        self.finish(record)?;
+        self.finish(&record)?;
         for table in 0..self.catalogue.len() {
             while self.count(table) - self.placed(table) >= UNIT_ROWS {
                 self.place_unit(table)?;
@@ -338,15 +338,15 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Makes `record` final.
-    pub(crate) fn finish(&mut self, record: RootRecord) -> Result<()> {
+    pub(crate) fn finish(&mut self, record: &RootRecord) -> Result<()> {
         if self.pending != Pending::Nothing {
             // What the record speaks of must not become durable after it.
             self.secure.sync()?;
             self.pending = Pending::Nothing;
         }
-        write_record(&mut self.secure, &mut self.seal, &record)?;
+        write_record(&mut self.secure, &mut self.seal, record)?;
         self.root_writes += 1;
-        self.committed = record;
+        self.committed = *record;
         Ok(())
     }
 

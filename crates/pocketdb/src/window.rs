@@ -468,7 +468,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.program_open_page()?;
         let mut record = self.next_record()?;
         record.buffer_start = start;
-        self.finish(record)?;
+        self.finish(&record)?;
         self.trim_window();
         Ok(())
     }

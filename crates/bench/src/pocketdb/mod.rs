@@ -69,6 +69,10 @@ pub(crate) fn run(arguments: &PocketArguments, out: &mut dyn Write) -> Result<()
     write(&bench.figures, arguments, out)
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "map_err hands over what it has"
+)]
 fn failed(error: Error) -> BenchError {
     BenchError::Failed(format!("the pocket database failed: {error}"))
 }

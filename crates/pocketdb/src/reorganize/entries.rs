@@ -106,7 +106,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if column == ID {
             put(key, 0, &row.to_be_bytes());
         } else if side == Side::Gained {
-            self.value_until(table, row, usize::from(column), &site.until(), key)?;
+            self.value_until(table, row, usize::from(column), site.until(), key)?;
         } else {
             let entry = self.catalogue.column_at(table, usize::from(column))?;
             self.value(table, row, &entry, key)?;
@@ -137,7 +137,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let width = job.width - ID_BYTES;
             self.value(table, row, &entry, old.get_mut(..width).unwrap_or(&mut []))?;
             let place = new.get_mut(..width).unwrap_or(&mut []);
-            self.value_until(table, row, number, &site.until(), place)?;
+            self.value_until(table, row, number, site.until(), place)?;
             if part(&old, 0, width) != part(&new, 0, width) {
                 self.push_leading(site, job, side, row, sorter)?;
             }

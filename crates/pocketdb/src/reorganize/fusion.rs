@@ -144,7 +144,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Writes the writer's key with the number of ids before its own.
-    fn write_record(&mut self, site: &mut Site, writer: &mut Writer) -> Result<()> {
+    fn write_record(&mut self, site: &mut Site, writer: &Writer) -> Result<()> {
         let keys = &writer.keys;
         let per_page = keys.per_page();
         let at = (keys.count % per_page) as usize * (keys.width + ID_BYTES);
@@ -160,7 +160,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Ends the last list, writes the upper levels, and notes where everything is.
     fn finish_keys(&mut self, site: &mut Site, number: usize, mut writer: Writer) -> Result<()> {
         writer.key = [u8::MAX; KEY_BYTES_MAX];
-        self.write_record(site, &mut writer)?;
+        self.write_record(site, &writer)?;
         let keys = writer.keys;
         if !(keys.count + 1).is_multiple_of(keys.per_page()) {
             self.part_append(&mut site.body, ROLE_PART, writer.records)?;

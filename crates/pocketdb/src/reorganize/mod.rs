@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::limits::UNIT_ROWS;
 use crate::log::Log;
-use crate::part::{LIVE, Part, Side, section_number};
+use crate::part::{LIVE, Part, SECTIONS_MAX, Side, section_number};
 use crate::root::{PartState, SecureStore};
 use crate::store::{Pending, Store};
 
@@ -119,7 +119,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             building: false,
             ..self.committed.part
         })?;
-        self.finish(record)?;
+        self.finish(&record)?;
         self.remark_blocks()
     }
 
@@ -161,8 +161,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn tasks(&self) -> impl Iterator<Item = Task> + '_ {
         let tables = FIRST_TABLE..self.catalogue.len();
         let sections = tables.clone().flat_map(move |table| {
-            let all = self.sections();
-            all.filter(move |&section| self.section_pages(table, section, 1) > 0)
+            (0..SECTIONS_MAX)
+                .filter(move |&section| self.section_pages(table, section, 1) > 0)
                 .map(move |section| Task::Section { table, section })
         });
         let indexes = tables.flat_map(move |table| self.catalogue.indexes_of(table));
@@ -204,7 +204,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             next_lists: 0,
             ..self.committed.part
         })?;
-        self.finish(record)
+        self.finish(&record)
     }
 
     fn do_task(&mut self, task: Task) -> Result<()> {
@@ -238,7 +238,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             next_lists: site.lists.pages,
             ..self.committed.part
         })?;
-        self.finish(record)
+        self.finish(&record)
     }
 
     /// A log of the new part behind its first `pages` pages, past everything left over.
@@ -280,7 +280,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             building: false,
             ..state
         })?;
-        self.finish(record)?;
+        self.finish(&record)?;
         self.part = part;
         self.remark_blocks()?;
         self.summary.clear();

@@ -41,7 +41,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let mut holes = false;
         for row in 0..rows {
             let bit = row % LIVE_PER_PAGE;
-            if self.was_deleted(table, row + 1, &until)? {
+            if self.was_deleted(table, row + 1, until)? {
                 holes = true;
             } else if let Some(byte) = self.arena.area_mut(page).get_mut((bit / 8) as usize) {
                 *byte |= 1 << (bit % 8);
@@ -106,7 +106,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             }
             let at = usize::from(column.group_at);
             let place = record.get_mut(at..at + usize::from(column.width));
-            self.value_until(table, id, number, &until, place.unwrap_or(&mut []))?;
+            self.value_until(table, id, number, until, place.unwrap_or(&mut []))?;
         }
         Ok(())
     }

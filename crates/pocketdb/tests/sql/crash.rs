@@ -60,7 +60,7 @@ fn script() -> Vec<Step> {
         )));
         match round {
             3 => steps.push(Step::Reorganize(7, u64::MAX)),
-            5 | 6 | 7 | 8 => steps.push(Step::Reorganize(5, SHARE)),
+            5..=8 => steps.push(Step::Reorganize(5, SHARE)),
             9 => steps.push(Step::Reorganize(u32::MAX, u64::MAX)),
             10 => steps.push(one("DELETE FROM town WHERE id = 4".to_owned())),
             11 => steps.push(Step::Reorganize(u32::MAX, u64::MAX)),

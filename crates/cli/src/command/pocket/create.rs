@@ -18,7 +18,8 @@ use crate::key_file::random_secret;
 use crate::output::{Output, counted};
 
 /// Blocks of a mebibyte.
-const MIB_BLOCKS: u32 = (1 << 20) / (BLOCK_PAGES * PAGE_BYTES as u32);
+const MIB_BLOCKS: u32 = 8;
+const _: () = assert!(MIB_BLOCKS as usize * BLOCK_PAGES as usize * PAGE_BYTES == 1 << 20);
 
 #[derive(Serialize)]
 struct Created<'a> {

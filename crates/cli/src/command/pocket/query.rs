@@ -59,7 +59,7 @@ enum Form {
     /// Columns are as wide as their widest cell, so the rows wait for the last one.
     Table(Vec<Vec<String>>),
     Json(Output),
-    Csv(csv::Writer<StdoutLock<'static>>),
+    Csv(Box<csv::Writer<StdoutLock<'static>>>),
 }
 
 impl Shown {
@@ -67,7 +67,7 @@ impl Shown {
         let form = match format {
             ShownFormat::Table => Form::Table(Vec::new()),
             ShownFormat::Json => Form::Json(Output::new()),
-            ShownFormat::Csv => Form::Csv(csv::Writer::from_writer(io::stdout().lock())),
+            ShownFormat::Csv => Form::Csv(Box::new(csv::Writer::from_writer(io::stdout().lock()))),
         };
         Self {
             form,
@@ -110,10 +110,11 @@ impl Shown {
             Form::Csv(writer) => {
                 let is_null = |number| matches!(row.value(number), Value::Null);
                 let cells = cells.enumerate();
-                let cells = cells.map(|(number, cell)| match is_null(number) {
-                    true => String::new(),
-                    false => cell,
-                });
+                let cells = cells.map(
+                    |(number, cell)| {
+                        if is_null(number) { String::new() } else { cell }
+                    },
+                );
                 writer.write_record(cells).map_err(csv_failure)
             }
         }
