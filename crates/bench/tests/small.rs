@@ -210,7 +210,7 @@ fn the_pocket_database_is_measured_in_every_state() {
         svg.to_str().unwrap(),
     ]);
     let results = measured["results"].as_array().unwrap();
-    let of = |kind: &str| results.iter().filter(move |result| result["kind"] == kind);
+    let of = |kind: &'static str| results.iter().filter(move |result| result["kind"] == kind);
     assert_eq!(of("query").count(), 4 * 18);
     let total = |state: &str| -> f64 {
         let asked = of("query").filter(|result| result["name"].as_str().unwrap().ends_with(state));
