@@ -3,31 +3,40 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
+use probity_log::Options;
+
 /// The settings that may come from the environment, read once.
 #[derive(Clone, Default)]
 pub struct Environment {
     /// `PROBITY_KEY_FILE`: the root key file, where no argument names one.
     pub key_file: Option<PathBuf>,
+    /// `PROBITY_HEADS`: folder of the second copy of the log's heads; without it `DIR.heads` beside the log.
+    pub heads: Option<PathBuf>,
     /// `PROBITY_DATABASE`: the application's database; unlike an argument it may hold a password.
     pub database: Option<String>,
     /// `PROBITY_POCKET_ROOT`: the root file of a pocket database, where no argument names one.
     pub pocket_root: Option<PathBuf>,
     /// `PROBITY_UPSTREAM`: the server behind the proxy; unlike an argument it may hold a password.
     pub upstream: Option<String>,
+    /// The program as it was called, for commands that a person is told to try.
+    pub program: Option<PathBuf>,
 }
 
 impl Environment {
     /// Reads the settings.
     pub fn read() -> Self {
+        let path = |name| {
+            env::var_os(name)
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from)
+        };
         Self {
-            key_file: env::var_os("PROBITY_KEY_FILE")
-                .filter(|value| !value.is_empty())
-                .map(PathBuf::from),
-            pocket_root: env::var_os("PROBITY_POCKET_ROOT")
-                .filter(|value| !value.is_empty())
-                .map(PathBuf::from),
+            key_file: path("PROBITY_KEY_FILE"),
+            heads: path("PROBITY_HEADS"),
             database: env::var_os("PROBITY_DATABASE").and_then(|value| value.into_string().ok()),
+            pocket_root: path("PROBITY_POCKET_ROOT"),
             upstream: env::var_os("PROBITY_UPSTREAM").and_then(|value| value.into_string().ok()),
+            program: env::args_os().next().map(PathBuf::from),
         }
     }
 
@@ -36,6 +45,14 @@ impl Environment {
         said.map(Path::to_owned)
             .or_else(|| self.key_file.clone())
             .unwrap_or_else(|| key_path_beside(log))
+    }
+
+    /// The options of a log with the second copy of its heads where the environment says.
+    pub fn log_options(&self) -> Options {
+        Options {
+            heads: self.heads.clone(),
+            ..Options::default()
+        }
     }
 }
 

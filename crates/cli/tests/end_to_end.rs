@@ -7,6 +7,7 @@
     reason = "a test may fail loudly"
 )]
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -108,7 +109,11 @@ impl Proxy {
             "--upstream",
             &url,
         ];
-        let mut child = probity(folder, &[&args, more].concat()).spawn().unwrap();
+        Self::ready(probity(folder, &[&args, more].concat()).spawn().unwrap())
+    }
+
+    /// Waits until clients can connect to the proxy that was started.
+    fn ready(mut child: Child) -> Self {
         let mut ready = String::new();
         BufReader::new(child.stdout.as_mut().unwrap())
             .read_line(&mut ready)
@@ -252,13 +257,16 @@ fn every_operation_of_a_benchmark_is_in_the_log() {
 }
 
 #[test]
-fn the_demo_shows_the_main_job_and_leaves_the_server_as_it_was() {
-    let server = Server::start();
+fn the_demo_shows_the_main_job_without_any_server() {
     let folder = tempfile::tempdir().unwrap();
-    let output = run(
-        folder.path(),
-        &["demo", "--dir", "shown", "--upstream", &server.url()],
-    );
+    let shown = folder.path().join("shown here");
+    let run_demo = || {
+        // Neither a search path nor a setting leads to a server.
+        let mut demo = probity(folder.path(), &["demo", "--dir", "shown here"]);
+        demo.env("PATH", "").env("PROBITY_UPSTREAM", "redis://h:1");
+        demo.spawn().unwrap().wait_with_output().unwrap()
+    };
+    let output = run_demo();
     let report = text(&output.stdout);
     assert_eq!(
         output.status.code(),
@@ -267,27 +275,53 @@ fn the_demo_shows_the_main_job_and_leaves_the_server_as_it_was() {
         text(&output.stderr)
     );
     for part in [
-        "recorded   ",
-        "verified   intact",
+        "recorded   4006 commands of 6 clients",
+        ", 150 of them answered with an error",
+        "verified   intact, without any secret: 3700 entries and ",
         "found      frame: stream default, ",
+        "exported   3700 entries",
+        "person 7   22 entries",
         "next, try:",
     ] {
         assert!(report.contains(part), "{part}: {report}");
     }
-    let verified = run(
-        folder.path(),
-        &["verify", "shown/audit", "--key", "shown/audit.key"],
-    );
-    assert_eq!(verified.status.code(), Some(0));
-    let tampered = run(folder.path(), &["verify", "shown/tampered"]);
-    assert_eq!(tampered.status.code(), Some(3));
-    let again = run(
-        folder.path(),
-        &["demo", "--dir", "shown", "--upstream", &server.url()],
-    );
+    let lines = |name: &str| {
+        fs::read_to_string(shown.join(name))
+            .unwrap()
+            .lines()
+            .count()
+    };
+    assert_eq!(lines("entries.jsonl"), 3700);
+    assert_eq!(lines("person-7.jsonl"), 22);
+    try_what_the_report_says(folder.path(), &report);
+    let again = run_demo();
     assert_eq!(again.status.code(), Some(1));
-    let left = Command::new("redis-cli")
-        .args(["-p", &server.port.to_string(), "DBSIZE"])
-        .output();
-    assert_eq!(text(&left.unwrap().stdout).trim(), "0");
+    assert!(text(&again.stderr).contains("holds files already"));
+}
+
+/// Runs the commands below `next, try:` as they stand; the proxy runs until it is told to stop.
+fn try_what_the_report_says(folder: &Path, report: &str) {
+    let (_, next) = report.split_once("next, try:\n").unwrap();
+    let commands: Vec<&str> = next.lines().map(str::trim).collect();
+    let (proxy, commands): (Vec<&str>, Vec<&str>) = commands
+        .into_iter()
+        .filter(|command| !command.starts_with('#'))
+        .partition(|command| command.contains(" proxy "));
+    assert_eq!((proxy.len(), commands.len()), (1, 5));
+    let shell = |command: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", command]).current_dir(folder);
+        shell.stdin(Stdio::null()).stdout(Stdio::piped());
+        shell.spawn().unwrap()
+    };
+    for command in commands {
+        let ended = shell(command).wait_with_output().unwrap();
+        let expected = if command.contains("tampered") { 3 } else { 0 };
+        assert_eq!(ended.status.code(), Some(expected), "{command}");
+    }
+    let any_port = proxy[0].replace("127.0.0.1:6380", "127.0.0.1:0");
+    let proxy = Proxy::ready(shell(&format!("exec {any_port}")));
+    let replies = proxy.cli("HGET user:7:profile city\nEXISTS user:6:profile\n");
+    assert_eq!(replies, "Porto\n0\n");
+    proxy.stop();
 }

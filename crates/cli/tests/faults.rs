@@ -20,7 +20,8 @@ fn probity(folder: &Path, args: &[&str]) -> Command {
     command
         .args(args)
         .current_dir(folder)
-        .env_remove("PROBITY_KEY_FILE");
+        .env_remove("PROBITY_KEY_FILE")
+        .env_remove("PROBITY_HEADS");
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -284,6 +285,40 @@ fn one_changed_byte_is_found_with_class_and_place() {
         fault["place"].as_str().unwrap().contains(".seg"),
         "{document}"
     );
+}
+
+#[test]
+fn a_log_put_back_from_a_copy_is_refused_by_the_heads_kept_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let run = |args: &[&str]| {
+        let mut command = probity(folder.path(), args);
+        let mut child = command
+            .env("PROBITY_HEADS", elsewhere.path())
+            .spawn()
+            .unwrap();
+        drop(child.stdin.take().unwrap().write_all(LINE));
+        child.wait_with_output().unwrap()
+    };
+    assert!(run(&["init", "audit"]).status.success());
+    assert!(run(&["append", "audit"]).status.success());
+    assert!(elsewhere.path().join("default").exists());
+    assert!(!folder.path().join("audit.heads").exists());
+    let copied = Command::new("cp")
+        .args(["-a", "audit", "older"])
+        .current_dir(folder.path())
+        .status();
+    assert!(copied.unwrap().success());
+    assert!(run(&["append", "audit"]).status.success());
+    let refused = run(&["append", "older", "--key", "audit.key"]);
+    assert_eq!(refused.status.code(), Some(3));
+    let said = text(&refused.stderr);
+    assert!(said.contains("rolled back"), "{said}");
+    // Another log must not take the place of this one's heads.
+    let taken = run(&["init", "another"]);
+    assert!(!taken.status.success());
+    assert!(text(&taken.stderr).contains("second copy of the head"));
+    assert!(run(&["append", "audit"]).status.success());
 }
 
 #[test]

@@ -439,7 +439,7 @@ fn entries_without_a_checkpoint_or_without_a_place_are_told_apart() {
 
 /// Destroys every key of a subject, as an erasure does: its slot is zeros.
 fn erase_all_subjects_but_the_first(path: &Path) {
-    const SLOT_BYTES: usize = 112;
+    const SLOT_BYTES: usize = 96;
     let file = path.join("subjects/slots");
     let mut slots = fs::read(&file).unwrap();
     slots[SLOT_BYTES..].fill(0);

@@ -41,6 +41,8 @@ const EXIT_STATUS: &str = "Exit status:
 
 Environment:
   PROBITY_KEY_FILE  root key file, where no argument names one
+  PROBITY_HEADS     folder of the second copy of the log's heads, which belongs on another machine's
+                    disk [default: DIR.heads beside the log]
   PROBITY_DATABASE  database of an application, where no argument names one; may hold a password
   PROBITY_POCKET_ROOT  root file of a pocket database, where no argument names one
   PROBITY_UPSTREAM  server behind the proxy, where no argument names one; may hold a password";
@@ -77,17 +79,17 @@ pub enum Command {
 }
 
 /// Shows the main job end to end: records, verifies, tampers with a copy, finds it, exports.
+///
+/// Everything stays on this machine: the proxy listens on a free port of 127.0.0.1 before an
+/// embedded store, and ends with the demo.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
-  probity demo --upstream redis://127.0.0.1:6379
-  probity demo --upstream unix:/run/redis.sock --dir demo")]
+  probity demo
+  probity demo --dir shown")]
 pub struct Demo {
     /// Folder for everything the demo makes; must not exist or be empty [default: a new temporary one]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Server behind the proxy; the demo writes and removes keys beginning with demo: there [default: PROBITY_UPSTREAM]
-    #[arg(long, value_name = "URL")]
-    pub upstream: Option<String>,
 }
 
 /// Measures the log on this machine, beside what the parts alone can do.

@@ -6,7 +6,7 @@ use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use probity_log::clock::{Clock as _, SystemClock};
-use probity_log::{Appender, Durability, Options, Ticket};
+use probity_log::{Appender, Durability, Ticket};
 use serde::Serialize;
 
 use super::open_log;
@@ -36,11 +36,8 @@ struct Summary<'a> {
 
 pub(crate) fn run(args: &Append, environment: &Environment) -> Result<Status, Failure> {
     let input = open_input(&args.file)?;
-    let options = Options {
-        durability: args.durability.into(),
-        ..Options::default()
-    };
-    let log = open_log(&args.dir, args.key.as_deref(), environment, options)?;
+    let durability = args.durability.into();
+    let log = open_log(&args.dir, args.key.as_deref(), environment, durability)?;
     let mut run = Run {
         args,
         appender: log.appender(&args.stream)?,

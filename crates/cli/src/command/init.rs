@@ -26,7 +26,7 @@ struct Created {
 pub(crate) fn run(args: &Init, environment: &Environment) -> Result<Status, Failure> {
     let said = args.key.as_deref().or(environment.key_file.as_deref());
     let key_path = said.map_or_else(|| key_path_beside(&args.dir), Path::to_owned);
-    let created = create(&args.dir, args.origin.as_deref(), &key_path, args)?;
+    let created = create(args, &key_path, environment.log_options())?;
     let mut output = Output::new();
     if args.json {
         output.json(&created)?;
@@ -37,18 +37,14 @@ pub(crate) fn run(args: &Init, environment: &Environment) -> Result<Status, Fail
     Ok(Status::Done)
 }
 
-fn create(
-    dir: &Path,
-    origin: Option<&str>,
-    key_path: &Path,
-    args: &Init,
-) -> Result<Created, Failure> {
+fn create(args: &Init, key_path: &Path, options: Options) -> Result<Created, Failure> {
+    let dir = args.dir.as_path();
     let shown = dir.display().to_string();
     if Log::exists(dir)? {
         return Err(LogError::Exists { path: shown }.into());
     }
-    let origin = match origin {
-        Some(origin) => origin.to_owned(),
+    let origin = match &args.origin {
+        Some(origin) => origin.clone(),
         None => default_origin(dir)?,
     };
     let key_made = !key_path.exists();
@@ -57,7 +53,7 @@ fn create(
     } else {
         key_file::read_root(key_path)?
     };
-    create_log(dir, &origin, &root, args).inspect_err(|_error| {
+    create_log(args, &origin, &root, options).inspect_err(|_error| {
         if key_made && !Log::exists(dir).unwrap_or(true) {
             // A key of a log that does not exist would only confuse; the first error is the one to report.
             drop(fs::remove_file(key_path));
@@ -72,8 +68,8 @@ fn create(
     })
 }
 
-fn create_log(dir: &Path, origin: &str, root: &RootKey, args: &Init) -> Result<(), Failure> {
-    match Log::create(dir, origin, root, args.config.config(), Options::default()) {
+fn create_log(args: &Init, origin: &str, root: &RootKey, options: Options) -> Result<(), Failure> {
+    match Log::create(&args.dir, origin, root, args.config.config(), options) {
         Ok(()) => Ok(()),
         Err(LogError::NotALog { path }) => {
             Err(Failure::new(format!("{path} holds other files already"))

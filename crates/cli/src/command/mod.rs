@@ -20,7 +20,7 @@ use std::path::Path;
 use probity_format::geometry::{Geometry, GeometryError};
 use probity_format::limits::FORMAT_VERSION;
 use probity_log::reader::Reader;
-use probity_log::{Log, LogError, Options};
+use probity_log::{Durability, Log, LogError, Options};
 
 use crate::args::{Args, Command, KeysCommand, StreamCommand};
 use crate::config::Environment;
@@ -60,7 +60,7 @@ fn open_log(
     dir: &Path,
     key: Option<&Path>,
     environment: &Environment,
-    options: Options,
+    durability: Durability,
 ) -> Result<Log, Failure> {
     // Without a log the missing key beside it would be the lesser news.
     check_is_log(dir)?;
@@ -72,6 +72,10 @@ fn open_log(
             path.display()
         ));
     }
+    let options = Options {
+        durability,
+        ..environment.log_options()
+    };
     let log = Log::open(dir, &root, options)?;
     for repair in log.repairs() {
         note(&format!("repaired: {repair}"));

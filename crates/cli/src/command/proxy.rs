@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use probity_log::{Durability, Log, Options, StreamConfig};
+use probity_log::{Durability, Log, StreamConfig};
 use probity_policy::Policy;
 use probity_proxy::{Backend, Listen, OnLogFailure, Proxy, ProxyConfig, Release, Upstream};
 use probity_store::{Options as StoreOptions, Store, Sync};
@@ -27,11 +27,8 @@ pub(crate) fn run(args: &ProxyArgs, environment: &Environment) -> Result<Status,
     if args.init && !Log::exists(&args.log)? {
         create_log(args, environment)?;
     }
-    let options = Options {
-        durability: args.durability.into(),
-        ..Options::default()
-    };
-    let log = open_log(&args.log, args.key.as_deref(), environment, options)?;
+    let durability = args.durability.into();
+    let log = open_log(&args.log, args.key.as_deref(), environment, durability)?;
     let source = Arc::new(LogSource {
         log: log.clone(),
         stream: args.stream.clone(),
@@ -124,7 +121,7 @@ fn create_log(args: &ProxyArgs, environment: &Environment) -> Result<(), Failure
         name,
         &root,
         StreamConfig::default(),
-        Options::default(),
+        environment.log_options(),
     )?;
     note(&format!(
         "log created in {}; back up its root key {}",
@@ -185,10 +182,7 @@ fn upstream(args: &ProxyArgs, environment: &Environment) -> Result<Upstream, Fai
 }
 
 /// The server behind, as an argument says or else the environment.
-pub(super) fn parse_upstream(
-    said: Option<&str>,
-    environment: &Environment,
-) -> Result<Upstream, Failure> {
+fn parse_upstream(said: Option<&str>, environment: &Environment) -> Result<Upstream, Failure> {
     let url = said.or(environment.upstream.as_deref()).ok_or_else(|| {
         Failure::usage("no server is named")
             .remedy("write --store DIR for an embedded store, --upstream redis://HOST:PORT, or set PROBITY_UPSTREAM")

@@ -1,6 +1,6 @@
 //! `probity stream`: creating and listing streams.
 
-use probity_log::Options;
+use probity_log::Durability;
 use serde::Serialize;
 
 use super::{open_log, open_reader};
@@ -24,7 +24,7 @@ pub(crate) fn create(args: &StreamCreate, environment: &Environment) -> Result<S
         &args.dir,
         args.key.as_deref(),
         environment,
-        Options::default(),
+        Durability::default(),
     )?;
     log.create_stream(&args.name, args.config.config())?;
     log.close()?;

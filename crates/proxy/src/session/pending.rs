@@ -95,7 +95,7 @@ impl Pending {
             _ => 1,
         };
         Self {
-            place: place_of(&name, facts, arguments),
+            place: place_of(&name, &effect, facts, arguments),
             rule: facts.map_or(Rule::Plain, |facts| Rule::of(facts, arguments)),
             name,
             keys,
@@ -163,7 +163,12 @@ fn hello(arguments: &Arguments) -> Effect {
     Effect::Hello { user, name }
 }
 
-fn place_of(name: &str, facts: Option<&CommandFacts>, arguments: &Arguments) -> Place {
+fn place_of(
+    name: &str,
+    effect: &Effect,
+    facts: Option<&CommandFacts>,
+    arguments: &Arguments,
+) -> Place {
     let one = |action, index: usize| Place::One(action, arguments.text(index).into());
     let channels = || {
         (1..arguments.len())
@@ -179,7 +184,9 @@ fn place_of(name: &str, facts: Option<&CommandFacts>, arguments: &Arguments) -> 
         "publish" | "spublish" => one("publish", 1),
         "subscribe" | "psubscribe" | "ssubscribe" => Place::Channels("subscribe", channels()),
         "auth" => Place::One("authenticate", Box::default()),
-        "hello" if arguments.len() > 2 => Place::One("authenticate", Box::default()),
+        "hello" if matches!(effect, Effect::Hello { user: Some(_), .. }) => {
+            Place::One("authenticate", Box::default())
+        }
         "eval" | "evalsha" | "eval_ro" | "evalsha_ro" | "fcall" | "fcall_ro" => {
             if arguments.text(2) == b"0" {
                 Place::One("run", Box::default())

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use super::range::store_scored;
+use super::range::{Growth, store_scored};
 use super::sorted_set::{Scores, reply_scored};
 use super::{Call, Spec};
 use crate::fail::Fail;
@@ -255,7 +255,7 @@ fn answer(call: &mut Call<'_, '_>, way: Way) -> Result<(), Fail> {
 fn store(call: &mut Call<'_, '_>, way: Way) -> Result<(), Fail> {
     let said = read(call, 2, way, Mode::Store)?;
     let scored = members(call, way, &said)?;
-    store_scored(call, &scored)
+    store_scored(call, &scored, Growth::AtOnce)
 }
 
 fn zintercard(call: &mut Call<'_, '_>) -> Result<(), Fail> {

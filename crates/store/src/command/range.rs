@@ -4,6 +4,7 @@ use super::list::index_range;
 use super::sorted_set::{Scores, reply_scored};
 use super::{Call, Spec};
 use crate::fail::Fail;
+use crate::limits::{LISTPACK_ENTRIES_MAX, LISTPACK_VALUE_BYTES_MAX};
 use crate::number::parse_double;
 use crate::record::Kind;
 use crate::sorted_set::{Order, Range, ScoreRange, Scored, Text, TextRange};
@@ -149,17 +150,34 @@ fn store(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     let options = options(call, 5, By::Unsaid, None, true)?;
     let bounds = bounds(call, 3, &options)?;
     let scored = members(call, 2, &options, bounds)?;
-    store_scored(call, &scored)
+    store_scored(call, &scored, Growth::OneByOne)
+}
+
+/// How Redis would build a sorted set, which shows in what it keeps of minus zeros.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Growth {
+    /// In the compact form as long as that takes the members.
+    OneByOne,
+    /// In the form that suits all of them.
+    AtOnce,
 }
 
 /// Puts members under the command's first key, instead of whatever is there, and counts them.
-pub(super) fn store_scored(call: &mut Call<'_, '_>, scored: &[Scored]) -> Result<(), Fail> {
+pub(super) fn store_scored(
+    call: &mut Call<'_, '_>,
+    scored: &[Scored],
+    growth: Growth,
+) -> Result<(), Fail> {
     let key = call.arg(1);
     if let Some(old) = call.space.find(key)? {
         call.space.remove(key, &old)?;
     }
     if !scored.is_empty() {
         let mut set = call.space.new_held(key, Kind::SortedSet)?;
+        let longest = scored.iter().map(|one| one.member.len()).max();
+        set.body.large = growth == Growth::AtOnce
+            && (scored.len() as u64 > LISTPACK_ENTRIES_MAX
+                || longest > Some(LISTPACK_VALUE_BYTES_MAX));
         for one in scored {
             call.space.put_score(&mut set, &one.member, one.score)?;
         }

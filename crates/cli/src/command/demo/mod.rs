@@ -1,5 +1,6 @@
 //! `probity demo`: the main job end to end, then a report of what was shown.
 
+mod next;
 mod tampering;
 mod traffic;
 
@@ -14,10 +15,12 @@ use probity_log::clock::{Clock as _, SystemClock};
 use probity_log::verify::{Report, VerifyOptions, verify};
 use probity_log::{Log, Options, StreamConfig, StreamName};
 use probity_policy::Policy;
-use probity_proxy::{Backend, Listen, Proxy, ProxyConfig, Upstream};
+use probity_proxy::{Backend, Listen, Proxy, ProxyConfig};
+use probity_store::Sync;
 
 use self::tampering::tamper;
-use super::proxy::parse_upstream;
+use self::traffic::Day;
+use super::proxy::{close_store, open_store};
 use super::{export, open_reader};
 use crate::args::{Demo, Export, ExportFormat, FilterChoice};
 use crate::config::Environment;
@@ -27,20 +30,19 @@ use crate::log_sink::LogSource;
 use crate::output::Output;
 
 const ORIGIN: &str = "shop.example/audit";
+/// The person whose history is shown.
+const PERSON: &str = "7";
 
 pub(crate) fn run(args: &Demo, environment: &Environment) -> Result<Status, Failure> {
-    let upstream = parse_upstream(args.upstream.as_deref(), environment)?;
     let places = Places::make(args.dir.as_deref())?;
     let mut output = Output::new();
-    output.line(&format!(
-        "everything is made in {}",
-        places.folder.display()
-    ))?;
-    record(&places, upstream, &mut output)?;
+    output.line(&format!("made in    {}", places.folder.display()))?;
+    record(&places, &mut output)?;
     let report = check(&places, &mut output)?;
     show_tampering(&places, &mut output)?;
     show_exports(&places, environment, &report, &mut output)?;
-    show_next(&places, &mut output)?;
+    show_person(&places, environment, &mut output)?;
+    next::show(&places, environment, &mut output)?;
     output.flush()?;
     Ok(Status::Done)
 }
@@ -50,6 +52,7 @@ struct Places {
     folder: PathBuf,
     log: PathBuf,
     key: PathBuf,
+    store: PathBuf,
     policy: PathBuf,
     tampered: PathBuf,
 }
@@ -70,10 +73,22 @@ impl Places {
         Ok(Self {
             log: folder.join("audit"),
             key: folder.join("audit.key"),
+            store: folder.join("store"),
             policy: folder.join("policy.toml"),
             tampered: folder.join("tampered"),
             folder,
         })
+    }
+
+    fn export(&self, format: ExportFormat, filter: FilterChoice) -> Export {
+        Export {
+            dir: self.log.clone(),
+            format,
+            output: None,
+            filter,
+            spreadsheet_safe: false,
+            key_file: Some(self.key.clone()),
+        }
     }
 }
 
@@ -90,7 +105,7 @@ fn check_empty(folder: &Path) -> Result<(), Failure> {
 }
 
 /// Creates the log and sends the day's traffic through the proxy into it.
-fn record(places: &Places, upstream: Upstream, output: &mut Output) -> Result<(), Failure> {
+fn record(places: &Places, output: &mut Output) -> Result<(), Failure> {
     let root = key_file::create_root(&places.key)?;
     Log::create(
         &places.log,
@@ -100,36 +115,47 @@ fn record(places: &Places, upstream: Upstream, output: &mut Output) -> Result<()
         Options::default(),
     )?;
     write_new(&places.policy, traffic::POLICY)?;
+    let log = Log::open(&places.log, &root, Options::default())?;
+    let backend = open_store(&places.store, Sync::EverySecond)?;
+    let clock = SystemClock::new();
+    let began = clock.elapsed();
+    let played = play(&log, backend.clone());
+    let took = clock.elapsed().saturating_sub(began);
+    let stored = close_store(backend);
+    log.close()?;
+    let day = played?;
+    stored?;
+    output.line(&format!(
+        "recorded   {} commands of {} clients through the proxy in {}, {} of them answered with an error",
+        day.commands,
+        day.clients,
+        seconds(took),
+        day.refused
+    ))
+}
+
+/// Runs the proxy before the store for one day of traffic.
+fn play(log: &Log, backend: Backend) -> Result<Day, Failure> {
     let policy = Policy::parse(traffic::POLICY)
         .map_err(|error| Failure::new("the demo's policy is refused").because(error))?;
     let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let config = ProxyConfig {
         policy: Arc::new(policy),
-        ..ProxyConfig::new(Listen::Tcp(any_port), Backend::Upstream(upstream))
+        ..ProxyConfig::new(Listen::Tcp(any_port), backend)
     };
-    let log = Log::open(&places.log, &root, Options::default())?;
     let source = Arc::new(LogSource {
         log: log.clone(),
         stream: StreamName::default(),
     });
-    let clock = SystemClock::new();
     let proxy = Proxy::start(&config, &source)
         .map_err(|error| Failure::new("the proxy did not start").because(error))?;
-    let began = clock.elapsed();
-    let played = proxy
-        .addresses()
-        .first()
-        .map(|address| traffic::play(*address));
-    let took = clock.elapsed().saturating_sub(began);
+    // The store must be free once the proxy has stopped.
+    drop(config);
+    let played = proxy.addresses().first().copied().map(traffic::play);
     proxy.stop();
-    log.close()?;
-    let (sent, refused) = played
+    played
         .ok_or_else(|| Failure::new("the proxy listens nowhere"))?
-        .map_err(|error| Failure::new("the proxy did not answer").because(error))?;
-    output.line(&format!(
-        "recorded   {sent} commands of 4 actors through the proxy in {}, {refused} of them answered with an error",
-        seconds(took)
-    ))
+        .map_err(|error| Failure::new("the proxy did not answer").because(error))
 }
 
 fn check(places: &Places, output: &mut Output) -> Result<Report, Failure> {
@@ -142,10 +168,16 @@ fn check(places: &Places, output: &mut Output) -> Result<Report, Failure> {
             "the log just written is broken: {fault}"
         )));
     }
-    let entries: u64 = report.streams.iter().map(|stream| stream.entries).sum();
+    let of = |journal: bool| -> u64 {
+        let streams = report.streams.iter();
+        let wanted = streams.filter(|stream| (stream.name == StreamName::JOURNAL) == journal);
+        wanted.map(|stream| stream.entries).sum()
+    };
     let bytes: u64 = report.streams.iter().map(|stream| stream.bytes).sum();
     output.line(&format!(
-        "verified   intact, without any secret: {entries} entries in {bytes} bytes in {}",
+        "verified   intact, without any secret: {} entries and {} of the log's own journal in {bytes} bytes in {}",
+        of(false),
+        of(true),
         seconds(took)
     ))?;
     Ok(report)
@@ -160,9 +192,10 @@ fn show_tampering(places: &Places, output: &mut Output) -> Result<(), Failure> {
         .first()
         .ok_or_else(|| Failure::new("the changed byte was not found"))?;
     output.line(&format!(
-        "tampered   one bit of byte {} of {} in a copy",
+        "tampered   one bit of byte {} of {}, in the copy {}",
         tampered.offset,
-        tampered.file.display()
+        tampered.file.display(),
+        places.tampered.display()
     ))?;
     output.line(&format!("found      {fault}"))
 }
@@ -183,14 +216,7 @@ fn show_exports(
         (ExportFormat::Csv, "entries.csv"),
     ] {
         let path = places.folder.join(name);
-        let args = Export {
-            dir: places.log.clone(),
-            format,
-            output: Some(path.clone()),
-            filter: FilterChoice::default(),
-            spreadsheet_safe: false,
-            key_file: Some(places.key.clone()),
-        };
+        let args = places.export(format, FilterChoice::default());
         let counts = export::export_to_file(&args, &reader, &path)?;
         if default.is_none_or(|stream| stream.entries != counts.entries) {
             return Err(Failure::new(
@@ -206,18 +232,29 @@ fn show_exports(
     Ok(())
 }
 
-fn show_next(places: &Places, output: &mut Output) -> Result<(), Failure> {
-    let log = places.log.display();
-    output.line("next, try:")?;
-    output.line(&format!("  probity verify {log}"))?;
-    output.line(&format!("  probity verify {}", places.tampered.display()))?;
+/// Exports what concerns one person, and shows the last of it.
+fn show_person(
+    places: &Places,
+    environment: &Environment,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let reader = open_reader(&places.log, Some(&places.key), environment)?;
+    let path = places.folder.join(format!("person-{PERSON}.jsonl"));
+    let filter = FilterChoice {
+        subject: Some(PERSON.to_owned()),
+        ..FilterChoice::default()
+    };
+    let args = places.export(ExportFormat::Jsonl, filter);
+    let counts = export::export_to_file(&args, &reader, &path)?;
+    let text = fs::read_to_string(&path).map_err(|error| Failure::file("read", &path, error))?;
+    let last = text.lines().last();
+    let last = last.ok_or_else(|| Failure::new(format!("nothing concerns person {PERSON}")))?;
     output.line(&format!(
-        "  probity export {log} --format jsonl --subject 7"
+        "person {PERSON}   {} entries in {}; the last:",
+        counts.entries,
+        path.display()
     ))?;
-    output.line(&format!(
-        "  probity export {log} --format csv --actor support"
-    ))?;
-    output.line(&format!("  probity keys status {log}"))
+    output.line(&format!("  {last}"))
 }
 
 fn write_new(path: &Path, text: &str) -> Result<(), Failure> {

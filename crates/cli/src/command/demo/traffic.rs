@@ -2,14 +2,18 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::thread;
 use std::time::Duration;
 
 use probity_proxy::resp::{Frame, FrameReader, Limits, put_command};
 
 /// Persons whose data is handled.
-const PERSONS: u32 = 150;
+const PERSONS: usize = 150;
+/// Of so many persons one asks to be forgotten.
+const FORGOTTEN: usize = 3;
 /// Commands sent at once before their replies are read.
 const PIPELINE: usize = 64;
+const PHOTO_BYTES: usize = 2048;
 const REPLY_BYTES: usize = 64 * 1024;
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -22,19 +26,18 @@ controller = "shop.example"
 processor = "hosting.example"
 
 [[key]]
-pattern = "demo:user:{subject}:*"
+pattern = "user:{subject}:*"
 purpose = "service"
 basis = "contract"
 
 [[key]]
-pattern = "demo:order:{subject}:*"
+pattern = "order:{subject}:*"
 purpose = "orders"
 basis = "contract"
 
 [[key]]
-pattern = "demo:stock:*"
+pattern = "stock:*"
 personal = false
-purpose = "stock"
 
 [[actor]]
 client = "web"
@@ -53,80 +56,130 @@ purpose = "erasure"
 basis = "legal-obligation"
 "#;
 
-/// Plays the day; gives the number of commands and of those answered with an error.
-pub(super) fn play(proxy: SocketAddr) -> io::Result<(u64, u64)> {
-    let mut sent: u64 = 0;
-    let mut refused: u64 = 0;
-    for (actor, scene) in SCENES {
-        let mut client = Client::connect(proxy)?;
-        client.say(&["CLIENT", "SETNAME", actor])?;
-        for person in 0..PERSONS {
-            scene(&mut client, &person.to_string())?;
-        }
-        client.settle()?;
-        sent = sent.saturating_add(client.sent);
-        refused = refused.saturating_add(client.refused);
-    }
-    Ok((sent, refused))
+/// What happened.
+#[derive(Default)]
+pub(super) struct Day {
+    pub(super) clients: u64,
+    pub(super) commands: u64,
+    /// Commands that were answered with an error.
+    pub(super) refused: u64,
 }
 
-/// What one actor does with one person's data.
+/// Plays the day: its parts follow each other, the clients of a part work at the same time.
+pub(super) fn play(proxy: SocketAddr) -> io::Result<Day> {
+    let mut day = Day::default();
+    for part in PARTS {
+        let played: Vec<io::Result<Client>> = thread::scope(|scope| {
+            let shifts = part.iter().map(|shift| scope.spawn(|| shift.work(proxy)));
+            let working: Vec<_> = shifts.collect();
+            let ended = working.into_iter().map(thread::ScopedJoinHandle::join);
+            ended
+                .map(|end| end.unwrap_or_else(|_| Err(io::Error::other("a client panicked"))))
+                .collect()
+        });
+        for client in played {
+            let client = client?;
+            day.clients = day.clients.saturating_add(1);
+            day.commands = day.commands.saturating_add(client.sent);
+            day.refused = day.refused.saturating_add(client.refused);
+        }
+    }
+    Ok(day)
+}
+
+/// What one client does with one person's data.
 type Scene = fn(&mut Client, &str) -> io::Result<()>;
 
-const SCENES: [(&str, Scene); 5] = [
-    ("web", sign_up),
-    ("web", shop),
-    ("billing", bill),
-    ("support", look_up),
-    ("erasure", forget),
+/// One connection of an application, for some of the persons.
+struct Shift {
+    greeting: &'static [&'static str],
+    /// Of every `step` persons, the one at `first`.
+    first: usize,
+    step: usize,
+    scenes: &'static [Scene],
+}
+
+const fn web(first: usize) -> Shift {
+    Shift {
+        greeting: &["CLIENT", "SETNAME", "web"],
+        first,
+        step: 3,
+        scenes: &[sign_up, shop],
+    }
+}
+
+const PARTS: [&[Shift]; 3] = [
+    &[web(0), web(1), web(2)],
+    &[
+        Shift {
+            greeting: &["CLIENT", "SETNAME", "billing"],
+            first: 0,
+            step: 1,
+            scenes: &[bill],
+        },
+        Shift {
+            greeting: &["HELLO", "3", "SETNAME", "support"],
+            first: 0,
+            step: 1,
+            scenes: &[look_up],
+        },
+    ],
+    &[Shift {
+        greeting: &["CLIENT", "SETNAME", "erasure"],
+        first: 0,
+        step: FORGOTTEN,
+        scenes: &[forget],
+    }],
 ];
 
+impl Shift {
+    fn work(&self, proxy: SocketAddr) -> io::Result<Client> {
+        let mut client = Client::connect(proxy)?;
+        client.say(self.greeting)?;
+        for person in (self.first..PERSONS).step_by(self.step) {
+            for scene in self.scenes {
+                scene(&mut client, &person.to_string())?;
+            }
+        }
+        client.settle()?;
+        Ok(client)
+    }
+}
+
 fn sign_up(client: &mut Client, person: &str) -> io::Result<()> {
-    let profile = format!("demo:user:{person}:profile");
+    let profile = format!("user:{person}:profile");
     let mail = format!("person{person}@example.com");
-    client.say(&[
-        "HSET",
-        &profile,
-        "name",
-        "A. Person",
-        "mail",
-        &mail,
-        "city",
-        "Lisbon",
-    ])?;
-    let session = format!("demo:user:{person}:session");
+    let fields = ["name", "A. Person", "mail", &mail, "city", "Lisbon"];
+    client.say(&[&["HSET", profile.as_str()], fields.as_slice()].concat())?;
+    let session = format!("user:{person}:session");
     client.say(&["SET", &session, "token"])?;
     client.say(&["EXPIRE", &session, "3600"])?;
-    client.say(&["GET", &format!("demo:user:{person}:cart")])
+    let photo: Vec<u8> = (0..=u8::MAX).cycle().take(PHOTO_BYTES).collect();
+    let key = format!("user:{person}:photo");
+    client.say_bytes(&[b"SET", key.as_bytes(), &photo])?;
+    client.say(&["GET", &format!("user:{person}:cart")])
 }
 
 fn shop(client: &mut Client, person: &str) -> io::Result<()> {
-    let cart = format!("demo:user:{person}:cart");
-    client.say(&["GET", &format!("demo:user:{person}:session")])?;
+    let cart = format!("user:{person}:cart");
+    client.say(&["GET", &format!("user:{person}:session")])?;
+    client.say(&["INCR", &format!("user:{person}:visits")])?;
+    let interests = format!("user:{person}:interests");
+    client.say(&["SADD", &interests, "reading", "light"])?;
     client.say(&["RPUSH", &cart, "book", "lamp"])?;
-    client.say(&["INCRBY", "demo:stock:book", "-1"])?;
     client.say(&["LRANGE", &cart, "0", "-1"])?;
-    client.say(&[
-        "ZADD",
-        &format!("demo:order:{person}:open"),
-        "1",
-        "book",
-        "2",
-        "lamp",
-    ])?;
-    client.say(&[
-        "SADD",
-        &format!("demo:user:{person}:interests"),
-        "reading",
-        "light",
-    ])?;
-    client.say(&["DEL", &cart])
+    client.say(&["MULTI"])?;
+    client.say(&["INCRBY", "stock:book", "-1"])?;
+    let open = format!("order:{person}:open");
+    client.say(&["ZADD", &open, "1", "book", "2", "lamp"])?;
+    client.say(&["DEL", &cart])?;
+    client.say(&["EXEC"])
 }
 
 fn bill(client: &mut Client, person: &str) -> io::Result<()> {
-    let invoice = format!("demo:order:{person}:invoice");
-    client.say(&["ZRANGE", &format!("demo:order:{person}:open"), "0", "-1"])?;
-    client.say(&["HGET", &format!("demo:user:{person}:profile"), "mail"])?;
+    let invoice = format!("order:{person}:invoice");
+    client.say(&["ZRANGE", &format!("order:{person}:open"), "0", "-1"])?;
+    client.say(&["HGET", &format!("user:{person}:profile"), "mail"])?;
     client.say(&["SET", &invoice, "paid"])?;
     client.say(&["GET", &invoice])?;
     // A wrong type: the operation fails, and that is recorded too.
@@ -134,29 +187,25 @@ fn bill(client: &mut Client, person: &str) -> io::Result<()> {
 }
 
 fn look_up(client: &mut Client, person: &str) -> io::Result<()> {
-    client.say(&["HGETALL", &format!("demo:user:{person}:profile")])?;
-    client.say(&["SMEMBERS", &format!("demo:user:{person}:interests")])?;
+    let profile = format!("user:{person}:profile");
+    client.say(&["HGETALL", &profile])?;
+    client.say(&["SMEMBERS", &format!("user:{person}:interests")])?;
     client.say(&[
         "MGET",
-        &format!("demo:order:{person}:invoice"),
-        &format!("demo:user:{person}:session"),
+        &format!("user:{person}:visits"),
+        &format!("user:{person}:session"),
     ])?;
-    client.say(&[
-        "HSET",
-        &format!("demo:user:{person}:profile"),
-        "city",
-        "Porto",
-    ])
+    client.say(&["HSET", &profile, "city", "Porto"])
 }
 
 fn forget(client: &mut Client, person: &str) -> io::Result<()> {
-    for name in ["profile", "session", "interests", "cart"] {
-        client.say(&["DEL", &format!("demo:user:{person}:{name}")])?;
+    for name in ["profile", "session", "photo", "visits", "interests", "cart"] {
+        client.say(&["DEL", &format!("user:{person}:{name}")])?;
     }
     for name in ["open", "invoice"] {
-        client.say(&["DEL", &format!("demo:order:{person}:{name}")])?;
+        client.say(&["DEL", &format!("order:{person}:{name}")])?;
     }
-    client.say(&["DEL", "demo:stock:book"])
+    Ok(())
 }
 
 /// One connection that sends several commands before it reads their replies.
@@ -188,8 +237,12 @@ impl Client {
     }
 
     fn say(&mut self, words: &[&str]) -> io::Result<()> {
-        let arguments: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-        put_command(&mut self.out, &arguments);
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        self.say_bytes(&words)
+    }
+
+    fn say_bytes(&mut self, words: &[&[u8]]) -> io::Result<()> {
+        put_command(&mut self.out, words);
         self.sent = self.sent.saturating_add(1);
         self.waiting = self.waiting.saturating_add(1);
         if self.waiting >= PIPELINE {

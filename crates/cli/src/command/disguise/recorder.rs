@@ -5,7 +5,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use probity_format::Entry;
-use probity_log::{Log, Options};
+use probity_log::{Durability, Log};
 use serde::Serialize;
 
 use super::AnyEngine;
@@ -40,7 +40,8 @@ impl Recorder {
         let Some(dir) = choice.log.as_deref() else {
             return Ok(None);
         };
-        let log = open_log(dir, choice.key.as_deref(), environment, Options::default())?;
+        let durability = Durability::default();
+        let log = open_log(dir, choice.key.as_deref(), environment, durability)?;
         let mut appender = log.appender(&choice.stream)?;
         let last = Rc::new(Cell::new(None));
         let seen = Rc::clone(&last);

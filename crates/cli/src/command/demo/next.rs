@@ -1,0 +1,81 @@
+//! What a person can do with the demo's folder next: commands to copy as they stand.
+
+use std::path::Path;
+
+use super::{PERSON, Places};
+use crate::config::Environment;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Prints the commands, each below what it is for.
+pub(super) fn show(
+    places: &Places,
+    environment: &Environment,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let program = environment.program.as_deref();
+    let program = quoted(program.unwrap_or_else(|| Path::new("probity")));
+    let log = quoted(&places.log);
+    let tampered = quoted(&places.tampered);
+    let proof = quoted(&places.folder.join("entry.tlog-proof"));
+    let store = quoted(&places.store);
+    let policy = quoted(&places.policy);
+    let shown = [
+        (
+            "verify the log without any secret, and the changed copy (exit status 3)",
+            vec![format!("verify {log}"), format!("verify {tampered}")],
+        ),
+        (
+            "read what was recorded: about a person, by an actor",
+            vec![
+                format!("export {log} --format jsonl --subject {PERSON}"),
+                format!("export {log} --format csv --actor support"),
+            ],
+        ),
+        (
+            "prove one entry to somebody who has nothing else of the log",
+            vec![format!("prove {log} --index 0 -o {proof}")],
+        ),
+        (
+            "go on recording: any Redis client at port 6380 is served from the same store",
+            vec![format!(
+                "proxy --log {log} --store {store} --policy {policy} --listen 127.0.0.1:6380"
+            )],
+        ),
+    ];
+    output.line("next, try:")?;
+    for (purpose, commands) in shown {
+        output.line(&format!("  # {purpose}"))?;
+        for command in commands {
+            output.line(&format!("  {program} {command}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// A path as a shell takes it back.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |symbol: char| symbol.is_alphanumeric() || "/._-+,:@%=".contains(symbol);
+    if text.chars().all(plain) && !text.is_empty() {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_takes_a_path_back_as_it_was() {
+        for path in ["/srv/a-b_1.c", "a b", "it's", "$(x)", "a*?;\n"] {
+            let shell = std::process::Command::new("sh")
+                .args(["-c", &format!("printf %s {}", quoted(Path::new(path)))])
+                .output()
+                .unwrap();
+            assert_eq!(String::from_utf8(shell.stdout).unwrap(), path);
+        }
+    }
+}
