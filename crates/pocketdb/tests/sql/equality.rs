@@ -5,6 +5,9 @@ use crate::pair::Pair;
 use crate::query;
 use crate::schema::{Role, Schema, Type, literal};
 
+/// Rows that one update meets at most.
+const ROWS_CHANGED_MAX: usize = 150;
+
 /// What one round does.
 struct Round {
     memory: usize,
@@ -152,10 +155,12 @@ fn change(schema: &Schema, state: &mut State, pair: &mut Pair, choice: &mut Choi
         let wanted = if choice.percent(60) {
             format!("id = {}", choice.below(state.ids[number] + 1))
         } else {
-            {
-                let by = *choice.of(&plain);
-                format!("{} = {}", by.name, by.literal(choice))
-            }
+            let by = *choice.of(&plain);
+            // What one transaction may change is bounded by the memory.
+            let from = choice.below(state.ids[number] + 1);
+            let to = from + ROWS_CHANGED_MAX;
+            let value = by.literal(choice);
+            format!("{} = {value} AND id BETWEEN {from} AND {to}", by.name)
         };
         let delete = choice.percent(40) && (number > 0 || choice.percent(30));
         let text = if delete {
