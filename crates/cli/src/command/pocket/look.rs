@@ -225,8 +225,7 @@ pub(super) fn simulate(
     environment: &Environment,
 ) -> Result<Status, Failure> {
     let place = Place::of(&args.pocket, environment);
-    // Opening keeps others from writing to it while it is copied.
-    drop(place.open(true)?);
+    let chip = place.chip(false)?;
     let folder = tempfile::tempdir()
         .map_err(|error| Failure::new("cannot make a temporary folder").because(error))?;
     let copy = Place {
@@ -236,6 +235,7 @@ pub(super) fn simulate(
     for (from, to) in [(&place.file, &copy.file), (&place.root, &copy.root)] {
         fs::copy(from, to).map_err(|error| Failure::file("copy", from, error))?;
     }
+    drop(chip);
     let mut vault = copy.open(false)?;
     let mut output = Output::new();
     for (_, statement) in Statements::new(&args.sql) {

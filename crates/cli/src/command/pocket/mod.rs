@@ -8,6 +8,7 @@ mod query;
 mod reorganize;
 mod takeover;
 
+use std::io;
 use std::path::PathBuf;
 
 use probity_pocketdb::flash::{FileFlash, FlashError};
@@ -59,12 +60,20 @@ impl Place {
         }
     }
 
+    /// Opens the flash chip, which keeps every other program away from it.
+    fn chip(&self, durable: bool) -> Result<FileFlash, Failure> {
+        FileFlash::open(&self.file, durable).map_err(|error| {
+            let remedy = match error.kind() {
+                io::ErrorKind::WouldBlock => "wait until the other command has ended",
+                _ => "make one with: probity pocket create FILE",
+            };
+            Failure::file("open the pocket database", &self.file, error).remedy(remedy)
+        })
+    }
+
     /// Opens the database; `durable` says whether what is written must survive a loss of power.
     fn open(&self, durable: bool) -> Result<Vault, Failure> {
-        let flash = FileFlash::open(&self.file, durable).map_err(|error| {
-            Failure::file("open the pocket database", &self.file, error)
-                .remedy("make one with: probity pocket create FILE")
-        })?;
+        let flash = self.chip(durable)?;
         let mut secure = FileStore::open(&self.root, STORE_BYTES).map_err(|error| {
             Failure::file("open the root file", &self.root, error)
                 .remedy("name it with --root ROOT or PROBITY_POCKET_ROOT")
