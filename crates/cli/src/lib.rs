@@ -8,6 +8,5 @@ pub mod config;
 pub mod entry_json;
 pub mod failure;
 mod key_file;
-mod log_sink;
 mod output;
 mod output_file;

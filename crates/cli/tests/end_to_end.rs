@@ -128,19 +128,7 @@ impl Proxy {
     }
 
     fn cli(&self, input: &str) -> String {
-        let mut child = Command::new("redis-cli")
-            .args(["-p", &self.port])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("redis-cli is installed");
-        child
-            .stdin
-            .take()
-            .unwrap()
-            .write_all(input.as_bytes())
-            .unwrap();
-        text(&child.wait_with_output().unwrap().stdout)
+        redis_cli(&self.port, &[], input)
     }
 
     fn stop(mut self) {
@@ -254,6 +242,186 @@ fn every_operation_of_a_benchmark_is_in_the_log() {
         20_000
     );
     assert!(assert_intact(folder.path()) >= 20_000);
+}
+
+/// What redis-cli prints for `input` at `port`.
+fn redis_cli(port: &str, options: &[&str], input: &str) -> String {
+    let mut child = Command::new("redis-cli")
+        .args(["-p", port])
+        .args(options)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("redis-cli is installed");
+    let mut said = child.stdin.take().unwrap();
+    said.write_all(input.as_bytes()).unwrap();
+    drop(said);
+    text(&child.wait_with_output().unwrap().stdout)
+}
+
+#[test]
+fn redis_cli_prints_the_same_with_and_without_the_proxy() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().unwrap();
+    let proxy = Proxy::start(folder.path(), &server, &["--init"]);
+    let input = "FLUSHALL\nSET user:1:a \"x y\"\nGET user:1:a\nGET user:2:a\nINCR n\nINCR user:1:a\nHSET user:1:h f v g w\n\
+        HGETALL user:1:h\nRPUSH user:1:l a b c\nLRANGE user:1:l 0 -1\nZADD user:1:z 1.5 m 2 n\nZRANGE user:1:z 0 -1 WITHSCORES\n\
+        MULTI\nSET user:3:t 1\nLPUSH user:3:t x\nEXEC\nSELECT 2\nSET user:4:d 1\nNOSUCH\nEVAL \"return {KEYS[1], 7}\" 1 user:5:e\nDBSIZE\n";
+    let direct = server.port.to_string();
+    for options in [
+        &[][..],
+        &["--no-raw"],
+        &["-3", "--no-raw"],
+        &["--csv"],
+        &["-n", "3"],
+    ] {
+        assert_eq!(
+            redis_cli(&proxy.port, options, input),
+            redis_cli(&direct, options, input),
+            "{options:?}"
+        );
+    }
+    let mass: Vec<String> = (0..3_000)
+        .map(|number| format!("SET user:{number}:mass {number}\r\n"))
+        .collect();
+    let mass = mass.concat();
+    let piped = redis_cli(&proxy.port, &["--pipe"], &mass);
+    assert!(piped.contains("errors: 0, replies: 3000"), "{piped}");
+    proxy.stop();
+    let entries = exported(folder.path(), &[]);
+    let of = |part: &str| {
+        let keys = entries.iter().filter_map(|entry| entry["key"].as_str());
+        keys.filter(|key| key.contains(part)).count()
+    };
+    assert_eq!(of(":mass"), 3_000);
+    // Five times: twice in plain commands, twice in a transaction, once each in another database and a script.
+    assert_eq!((of("user:3:t"), of("user:4:d"), of("user:5:e")), (10, 5, 5));
+    assert_eq!(
+        (of("user:1:h"), of("user:1:l"), of("user:1:z")),
+        (10, 10, 10)
+    );
+    assert_intact(folder.path());
+}
+
+#[test]
+fn every_key_that_a_benchmark_touches_is_recorded_as_often_as_the_server_was_asked() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().unwrap();
+    let proxy = Proxy::start(folder.path(), &server, &["--init"]);
+    let tests = "set,get,incr,lpush,rpush,lpop,rpop,sadd,hset,spop,zadd,zpopmin,lrange_100,mset";
+    for pipeline in ["1", "16"] {
+        let status = Command::new("redis-benchmark")
+            .args([
+                "-p",
+                &proxy.port,
+                "-n",
+                "1000",
+                "-r",
+                "50",
+                "-c",
+                "10",
+                "-q",
+            ])
+            .args(["-P", pipeline, "-t", tests])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .expect("redis-benchmark is installed");
+        assert!(status.success());
+    }
+    proxy.stop();
+    let stats = redis_cli(&server.port.to_string(), &[], "INFO commandstats\n");
+    let asked = |command: &str| -> usize {
+        let line = format!("cmdstat_{command}:calls=");
+        let (_, rest) = stats
+            .split_once(&line)
+            .unwrap_or_else(|| panic!("{command}: {stats}"));
+        rest.split(',').next().unwrap().parse().unwrap()
+    };
+    let entries = exported(folder.path(), &[]);
+    let recorded = |command: &str| {
+        let word = format!("{{\"command\":\"{command}\"");
+        let payloads = entries.iter().filter_map(|entry| entry["payload"].as_str());
+        payloads
+            .filter(|payload| payload.starts_with(&word))
+            .count()
+    };
+    for command in [
+        "set", "get", "incr", "lpush", "rpush", "lpop", "rpop", "sadd", "hset", "spop", "zadd",
+        "zpopmin", "lrange",
+    ] {
+        assert!(asked(command) >= 2_000, "{command}");
+        assert_eq!(recorded(command), asked(command), "{command}");
+    }
+    // Ten keys each.
+    assert_eq!(recorded("mset"), asked("mset") * 10);
+    assert_intact(folder.path());
+}
+
+#[test]
+fn a_full_disk_under_the_log_ends_what_cannot_be_recorded() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().unwrap();
+    let url = server.url();
+    // No file may grow beyond 256 KiB: the log's segment soon does.
+    let program = env!("CARGO_BIN_EXE_probity");
+    let limited = format!(
+        "trap '' XFSZ; ulimit -f 256; exec {program} proxy --log audit --init --durability strict --listen 127.0.0.1:0 --upstream {url}"
+    );
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &limited]).current_dir(folder.path());
+    shell
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut proxy = Proxy::ready(shell.spawn().unwrap());
+    let mut acknowledged: u64 = 0;
+    let mut heard = String::new();
+    let mut socket = TcpStream::connect(format!("127.0.0.1:{}", proxy.port)).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let mut reader = BufReader::new(socket.try_clone().unwrap());
+    for round in 0..200_u64 {
+        // What no compressor makes small.
+        let said: Vec<String> = (0..500)
+            .map(|number| {
+                let name = (round * 500 + number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                format!("INCR user:{name:x}:{:x}\r\n", name.wrapping_mul(name))
+            })
+            .collect();
+        if socket.write_all(said.concat().as_bytes()).is_err() {
+            break;
+        }
+        let mut lines = 0;
+        while lines < 500 {
+            heard.clear();
+            if reader.read_line(&mut heard).unwrap_or(0) == 0 || heard.starts_with('-') {
+                break;
+            }
+            lines += 1;
+            acknowledged += 1;
+        }
+        if lines < 500 {
+            break;
+        }
+    }
+    assert!(acknowledged > 0 && acknowledged < 100_000, "{acknowledged}");
+    // Nothing is done for anybody any more.
+    let before = redis_cli(&server.port.to_string(), &[], "DBSIZE\n");
+    let refused = redis_cli(&proxy.port, &[], "SET user:1:after x\n");
+    assert!(
+        refused.contains("the log does not take entries; nothing is done"),
+        "{refused}"
+    );
+    assert_eq!(redis_cli(&server.port.to_string(), &[], "DBSIZE\n"), before);
+    proxy.child.kill().unwrap();
+    proxy.child.wait().unwrap();
+    // With room again the log is repaired when it is opened; what was acknowledged is there.
+    let proxy = Proxy::start(folder.path(), &server, &[]);
+    assert_eq!(redis_cli(&proxy.port, &[], "SET user:1:after x\n"), "OK\n");
+    proxy.stop();
+    assert!(assert_intact(folder.path()) > acknowledged);
 }
 
 #[test]

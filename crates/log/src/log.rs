@@ -143,6 +143,13 @@ impl Log {
         callbacks.push(Callback(callback));
     }
 
+    /// Whether a permanent storage error ended the log: it takes nothing any more.
+    ///
+    /// Every other call says which error it was.
+    pub fn is_poisoned(&self) -> bool {
+        self.inner.core.poison().is_some()
+    }
+
     /// Asks for a commit at once instead of at the end of the group interval.
     pub fn hurry(&self) {
         self.inner.core.hurry_up();

@@ -8,6 +8,8 @@ use probity_format::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, SUBJECTS_MAX};
 use probity_format::{Entry, Outcome, Subjects, Timestamp};
 use probity_policy::{Policy, Roles};
 
+use crate::config::OnLogFailure;
+
 /// What a key that is too long for an entry ends with: its digest in hexadecimal.
 const DIGEST_MARK: &str = "#sha256:";
 
@@ -113,6 +115,11 @@ impl EntryBatch {
         }
     }
 
+    /// Forgets the last entry.
+    pub fn drop_last(&mut self) {
+        self.drafts.pop();
+    }
+
     /// The entries in order.
     pub fn entries(&self) -> Vec<Entry<'_>> {
         self.drafts.iter().map(|draft| self.entry(draft)).collect()
@@ -180,6 +187,22 @@ impl EntryBatch {
             payload,
             texts,
         });
+    }
+
+    /// Records that `missed` entries are not in the log because it did not take them.
+    pub fn record_gap(&mut self, missed: u64, on_log_failure: OnLogFailure) {
+        let replies = match on_log_failure {
+            OnLogFailure::Refuse => "withheld",
+            OnLogFailure::Forward => "let go",
+        };
+        let facts = format!(",\"missed\":{missed},\"replies\":\"{replies}\"");
+        let deed = Deed {
+            action: "gap",
+            outcome: Outcome::Failed,
+            command: "",
+            facts: &facts,
+        };
+        self.record_place(b"", 0, &Actor::default(), deed);
     }
 
     fn entry(&self, draft: &Draft) -> Entry<'_> {

@@ -1,5 +1,6 @@
 //! What the proxy is told: where to listen, what stands behind, what is recorded, and the bounds.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -50,7 +51,7 @@ impl Backend {
     /// Where it is, for errors.
     pub(crate) fn place(&self) -> String {
         match self {
-            Self::Upstream(upstream) => format!("{:?}", upstream.place),
+            Self::Upstream(upstream) => upstream.place.to_string(),
             Self::Store(_) => "the embedded store".to_owned(),
         }
     }
@@ -78,6 +79,25 @@ pub enum Place {
     Tcp(String, u16),
     /// A Unix socket.
     Unix(PathBuf),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp(host, port) => write!(f, "{host}:{port}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
 }
 
 /// When a reply may go to the client.
@@ -125,6 +145,11 @@ pub struct ProxyConfig {
     pub clients_max: usize,
     /// Silence of both sides after which a client is let go; none by default.
     pub idle_timeout: Option<Duration>,
+    /// How long connecting to the server and logging in may take.
+    pub connect_timeout: Duration,
+    /// How long the server may take to answer questions of the proxy's own, and the commands of a
+    /// client that has gone.
+    pub answer_timeout: Duration,
     /// How long a reply waits for room in the log.
     pub log_timeout: Duration,
     /// How long stopping waits for replies under way.
@@ -134,6 +159,10 @@ pub struct ProxyConfig {
 impl ProxyConfig {
     /// Default most clients at once.
     pub const CLIENTS_MAX: usize = 10_000;
+    /// Default time that connecting to the server may take.
+    pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+    /// Default time the server may take to answer the proxy's own questions.
+    pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
     /// Default time a reply waits for room in the log.
     pub const LOG_TIMEOUT: Duration = Duration::from_secs(10);
     /// Default time that stopping waits for replies.
@@ -150,6 +179,8 @@ impl ProxyConfig {
             workers: 2,
             clients_max: Self::CLIENTS_MAX,
             idle_timeout: None,
+            connect_timeout: Self::CONNECT_TIMEOUT,
+            answer_timeout: Self::ANSWER_TIMEOUT,
             log_timeout: Self::LOG_TIMEOUT,
             stop_timeout: Self::STOP_TIMEOUT,
         }
@@ -215,8 +246,8 @@ impl Upstream {
     }
 }
 
-impl std::fmt::Debug for Upstream {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Upstream")
             .field("place", &self.place)
             .field("user", &self.user)

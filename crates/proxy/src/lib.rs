@@ -5,11 +5,13 @@
 pub mod audit;
 pub mod command;
 pub mod config;
+mod log_sink;
 pub mod resp;
 mod server;
 pub mod session;
 mod sink;
 
 pub use config::{Backend, Listen, OnLogFailure, ProxyConfig, Release, Upstream};
+pub use log_sink::{LogSink, LogSource};
 pub use server::{Proxy, ProxyError, serve};
 pub use sink::{EntrySink, SinkError, SinkSource};

@@ -36,6 +36,9 @@ pub trait EntrySink: 'static {
 
     /// Hurries along what was appended.
     fn push(&mut self);
+
+    /// Whether the log takes nothing any more, and never will.
+    fn is_failed(&self) -> bool;
 }
 
 /// Where workers get their sinks from; one for the whole proxy.

@@ -8,6 +8,7 @@
 mod disguise;
 mod pocket;
 mod proof;
+mod proxy;
 
 use std::path::PathBuf;
 
@@ -18,7 +19,6 @@ use probity_bench::BenchCommand;
 use probity_format::{Outcome, Timestamp};
 use probity_log::reader::Filter;
 use probity_log::{Compression, Durability, Proofs, StreamConfig, StreamName};
-use probity_store::Sync;
 
 pub use self::disguise::{
     Apply, Check, DatabaseChoice, Description, Disguise, DisguiseCommand, Draft, Forget, Holder,
@@ -29,6 +29,7 @@ pub use self::pocket::{
     PocketReorganize, PocketSimulate, PocketStats, PocketVerify, RowsFormat, ShownFormat,
 };
 pub use self::proof::{CheckProof, Prove};
+pub use self::proxy::{Proxy, SyncChoice};
 use crate::entry_json::parse_time;
 
 const EXIT_STATUS: &str = "Exit status:
@@ -192,55 +193,6 @@ pub struct Append {
     /// Print one JSON document instead of the closing line
     #[arg(long, conflicts_with = "receipts")]
     pub json: bool,
-}
-
-/// Records every operation of Redis clients on their way to the server, or to a store of its own.
-///
-/// Clients connect here instead of to a server and notice nothing. SIGINT or SIGTERM stops
-/// gracefully: replies under way are finished and everything is durable.
-#[derive(ClapArgs)]
-#[command(after_help = "Examples:
-  probity proxy --log audit --init --store data
-  probity proxy --log audit --upstream redis://127.0.0.1:6379
-  probity proxy --log audit --init --listen 0.0.0.0:6380 --upstream unix:/run/redis.sock
-  PROBITY_UPSTREAM=redis://app:secret@cache:6379 probity proxy --log audit --policy policy.toml")]
-pub struct Proxy {
-    /// Folder of the log
-    #[arg(long, value_name = "DIR")]
-    pub log: PathBuf,
-    /// Create the log if there is none
-    #[arg(long)]
-    pub init: bool,
-    /// Where clients connect: ADDRESS:PORT (port 0: any free one) or unix:/PATH; may be repeated
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6380")]
-    pub listen: Vec<String>,
-    /// Server behind: redis://HOST:PORT or unix:/PATH [default: PROBITY_UPSTREAM]
-    #[arg(long, value_name = "URL")]
-    pub upstream: Option<String>,
-    /// Folder of an embedded store that answers instead of a server; made if there is none
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["upstream", "upstream_password_file"])]
-    pub store: Option<PathBuf>,
-    /// When a change to the store is on the disk [default: always with --durability strict, else second]
-    #[arg(long, value_enum, value_name = "WHEN", requires = "store")]
-    pub store_sync: Option<SyncChoice>,
-    /// File that holds the server's password
-    #[arg(long, value_name = "FILE")]
-    pub upstream_password_file: Option<PathBuf>,
-    /// What is recorded about which keys and actors [default: every key; user:{subject}:* names subjects]
-    #[arg(long, value_name = "FILE")]
-    pub policy: Option<PathBuf>,
-    /// When a reply goes out: strict once its entries are durable, group and relaxed before
-    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
-    pub durability: DurabilityChoice,
-    /// Stream that takes the entries
-    #[arg(long, value_name = "S", value_parser = StreamName::new, default_value = StreamName::DEFAULT)]
-    pub stream: StreamName,
-    /// Let replies out when the log fails, and record later how many entries are missing
-    #[arg(long)]
-    pub forward_on_log_failure: bool,
-    /// Root key file [default: PROBITY_KEY_FILE, else DIR.key]
-    #[arg(long, value_name = "FILE")]
-    pub key: Option<PathBuf>,
 }
 
 /// Checks every stored byte against the signatures, without any secret.
@@ -482,24 +434,6 @@ impl From<DurabilityChoice> for Durability {
             DurabilityChoice::Strict => Self::Strict,
             DurabilityChoice::Group => Self::Group,
             DurabilityChoice::Relaxed => Self::Relaxed,
-        }
-    }
-}
-
-/// When a change to the embedded store is on the disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SyncChoice {
-    /// Before it is answered; changes that arrive together share the wait
-    Always,
-    /// At most a second after it is answered
-    Second,
-}
-
-impl From<SyncChoice> for Sync {
-    fn from(choice: SyncChoice) -> Self {
-        match choice {
-            SyncChoice::Always => Self::Always,
-            SyncChoice::Second => Self::EverySecond,
         }
     }
 }

@@ -70,7 +70,7 @@ pub struct PocketCreate {
     /// File of SQL statements to run
     #[arg(long, value_name = "SQLFILE")]
     pub schema: Option<PathBuf>,
-    /// Another database, whose tables and rows are taken over: sqlite:FILE or postgres://...
+    /// Another database, whose tables and rows are taken over: sqlite:FILE, mysql://... or postgres://...
     #[arg(long, value_name = "URL", conflicts_with = "schema")]
     pub from: Option<String>,
     /// Take over this table only; may be repeated

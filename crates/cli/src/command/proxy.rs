@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use probity_log::{Durability, Log, StreamConfig};
 use probity_policy::Policy;
-use probity_proxy::{Backend, Listen, OnLogFailure, Proxy, ProxyConfig, Release, Upstream};
+use probity_proxy::{
+    Backend, Listen, LogSource, OnLogFailure, Proxy, ProxyConfig, Release, Upstream,
+};
 use probity_store::{Options as StoreOptions, Store, Sync};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -15,7 +17,6 @@ use crate::args::Proxy as ProxyArgs;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
-use crate::log_sink::LogSource;
 use crate::output::{Output, note};
 
 /// Longest policy or password file read, in bytes.
@@ -29,10 +30,7 @@ pub(crate) fn run(args: &ProxyArgs, environment: &Environment) -> Result<Status,
     }
     let durability = args.durability.into();
     let log = open_log(&args.log, args.key.as_deref(), environment, durability)?;
-    let source = Arc::new(LogSource {
-        log: log.clone(),
-        stream: args.stream.clone(),
-    });
+    let source = Arc::new(LogSource::new(log.clone(), args.stream.clone()));
     let backend = place.open(args)?;
     let told = serve(args, config(backend.clone()), &source);
     let stored = close_store(backend);
@@ -144,6 +142,8 @@ fn configure(args: &ProxyArgs) -> Result<impl FnOnce(Backend) -> ProxyConfig, Fa
         .ok_or_else(|| Failure::usage("no place to listen on"))?;
     let strict = Durability::from(args.durability) == Durability::Strict;
     let forward = args.forward_on_log_failure;
+    let (connect_timeout, idle_timeout) = (args.connect_timeout, args.idle_timeout);
+    let clients_max = args.clients_max;
     let policy = Arc::new(read_policy(args.policy.as_deref())?);
     Ok(move |backend| ProxyConfig {
         listen,
@@ -158,6 +158,9 @@ fn configure(args: &ProxyArgs) -> Result<impl FnOnce(Backend) -> ProxyConfig, Fa
         } else {
             OnLogFailure::Refuse
         },
+        clients_max,
+        connect_timeout,
+        idle_timeout,
         ..ProxyConfig::new(first, backend)
     })
 }

@@ -1,33 +1,39 @@
 //! One client: its socket, the server's socket, and the session between them.
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use tokio::io::ReadBuf;
+use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep};
 
 use super::clock::now;
+use super::outbox::{Outbox, Reach};
 use super::upstream::{BoxSocket, Side, owned};
-use crate::audit::{Actor, Deed, EntryBatch};
+use crate::audit::EntryBatch;
 use crate::command::KeyUse;
 use crate::config::{OnLogFailure, ProxyConfig, Release};
 use crate::session::{Next, Session};
 use crate::sink::{EntrySink, SinkError};
 
 /// Bytes read at once.
-const READ_BYTES: usize = 64 << 10;
+pub(super) const READ_BYTES: usize = 64 << 10;
 /// Bytes held in one direction before its source is read no more.
 const BUFFER_BYTES_MAX: usize = 1 << 20;
 /// Commands under way before the client is read no more.
 const AWAITED_MAX: usize = 1 << 16;
 /// How long a client whose bytes are not the protocol waits for the server's own answer.
 const BROKEN_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a blocking command of a client that has gone may go on before its connection is ended.
+const BLOCKED_TIMEOUT: Duration = Duration::from_millis(100);
+/// How long the server may take to notice that a connection is ended.
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What the connections of one worker share.
 pub(super) struct Shared<K> {
@@ -36,19 +42,18 @@ pub(super) struct Shared<K> {
     pub(super) sink: RefCell<K>,
     /// Connections that wait for a commit.
     pub(super) waiting: RefCell<Vec<Waker>>,
-    /// Entries that went missing while the log failed and replies were let go.
-    pub(super) missed: RefCell<u64>,
-    pub(super) stopping: std::cell::Cell<bool>,
-    pub(super) stop: tokio::sync::Notify,
+    /// Entries that the log did not take.
+    pub(super) missed: Cell<u64>,
+    pub(super) stopping: Cell<bool>,
+    /// Told when the worker stops, and again when waiting for replies is over.
+    pub(super) stop: Notify,
+    /// Where every connection reads into.
+    pub(super) scratch: RefCell<Box<[u8]>>,
 }
 
 type Answer = Pin<Box<dyn Future<Output = io::Result<Option<Vec<KeyUse>>>>>>;
 
 /// One client's connection; a future that ends with it.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each side ends and closes on its own"
-)]
 pub(super) struct Connection<K: EntrySink> {
     shared: Rc<Shared<K>>,
     session: Session,
@@ -58,23 +63,26 @@ pub(super) struct Connection<K: EntrySink> {
     inbox: Vec<u8>,
     understood: usize,
     allowed: usize,
-    /// From the server: the first byte has place `base` in its stream, and bytes up to `released` may go.
-    outbox: Vec<u8>,
-    base: u64,
-    released: u64,
-    marks: VecDeque<(u64, K::Ticket)>,
+    outbox: Outbox<K::Ticket>,
     batch: EntryBatch,
+    /// How many entries the gap stands for that is the last of the batch.
+    gap: Option<u64>,
     answer: Option<Answer>,
     client_ended: bool,
     server_ended: bool,
-    server_closed: bool,
+    /// Since when the server has been told that nothing more comes.
+    server_closed: Option<Instant>,
     refusal: Option<String>,
     deadline: Option<Instant>,
     sleep: Pin<Box<Sleep>>,
     full_since: Option<Instant>,
-    idle_since: Instant,
-    scratch: Box<[u8]>,
+    /// When something last moved.
+    moved_at: Instant,
 }
+
+const REFUSE_UNRECORDED: &str = "the log does not take entries; nothing is done";
+const REFUSE_UNACKNOWLEDGED: &str =
+    "the log does not take entries; the operation is not acknowledged";
 
 enum Flow {
     Moved,
@@ -84,32 +92,29 @@ enum Flow {
 
 impl<K: EntrySink> Connection<K> {
     pub(super) fn new(shared: Rc<Shared<K>>, client: BoxSocket, server: BoxSocket) -> Self {
-        let policy = std::sync::Arc::clone(&shared.config.policy);
+        let policy = Arc::clone(&shared.config.policy);
         let backend = &shared.config.backend;
         let (principal, db) = (backend.principal(), backend.db());
         Self {
-            session: Session::new(std::sync::Arc::clone(&policy), principal, db),
+            session: Session::new(Arc::clone(&policy), principal, db),
             shared,
             client,
             server,
             inbox: Vec::new(),
             understood: 0,
             allowed: 0,
-            outbox: Vec::new(),
-            base: 0,
-            released: 0,
-            marks: VecDeque::new(),
+            outbox: Outbox::new(),
             batch: EntryBatch::new(policy, now()),
+            gap: None,
             answer: None,
             client_ended: false,
             server_ended: false,
-            server_closed: false,
+            server_closed: None,
             refusal: None,
             deadline: None,
             sleep: Box::pin(tokio::time::sleep(Duration::from_hours(1))),
             full_since: None,
-            idle_since: Instant::now(),
-            scratch: vec![0; READ_BYTES].into(),
+            moved_at: Instant::now(),
         }
     }
 
@@ -121,7 +126,27 @@ impl<K: EntrySink> Connection<K> {
             () = shared.stop.notified() => {}
         }
         // Stopping: what is under way may finish until the worker's stop timeout.
+        tokio::select! {
+            () = poll_fn(|context| self.poll(context)) => return,
+            () = shared.stop.notified() => self.abandon(),
+        }
         poll_fn(|context| self.poll(context)).await;
+    }
+
+    /// Waits for nothing more from either side, and records what was forwarded without an answer.
+    fn abandon(&mut self) {
+        self.inbox.clear();
+        (self.allowed, self.understood, self.client_ended) = (0, 0, true);
+        self.answer = None;
+        self.outbox.discard();
+        self.lose_server();
+    }
+
+    /// The server says nothing more.
+    fn lose_server(&mut self) {
+        self.server_ended = true;
+        self.batch.set_time(now());
+        self.session.server_lost(&mut self.batch);
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
@@ -144,9 +169,9 @@ impl<K: EntrySink> Connection<K> {
                 }
             }
             if moved {
-                self.idle_since = Instant::now();
-            } else {
-                return self.poll_timer(context);
+                self.moved_at = Instant::now();
+            } else if self.poll_timer(context).is_pending() {
+                return Poll::Pending;
             }
         }
     }
@@ -189,7 +214,9 @@ impl<K: EntrySink> Connection<K> {
         if !reads {
             return Flow::Stuck;
         }
-        let mut buffer = ReadBuf::new(&mut self.scratch);
+        let shared = Rc::clone(&self.shared);
+        let mut scratch = shared.scratch.borrow_mut();
+        let mut buffer = ReadBuf::new(&mut scratch);
         match self.client.as_mut().poll_read(context, &mut buffer) {
             Poll::Pending => Flow::Stuck,
             Poll::Ready(Err(_)) => {
@@ -210,6 +237,11 @@ impl<K: EntrySink> Connection<K> {
     }
 
     fn understand(&mut self) {
+        if self.log_is_lost() {
+            // Nothing is done that cannot be recorded.
+            self.refusal = Some(REFUSE_UNRECORDED.to_owned());
+            return;
+        }
         let table = self.shared.side.table();
         while self.answer.is_none() && self.refusal.is_none() && self.understood < self.inbox.len()
         {
@@ -252,14 +284,15 @@ impl<K: EntrySink> Connection<K> {
     }
 
     fn poll_server_write(&mut self, context: &mut Context<'_>) -> Flow {
+        if self.farewell_at().is_some_and(|at| at <= Instant::now()) {
+            self.inbox.clear();
+            (self.allowed, self.understood) = (0, 0);
+            let _best_effort = self.server.as_mut().poll_shutdown(context);
+            self.server_closed = Some(Instant::now());
+            return Flow::Moved;
+        }
         let ready = self.inbox.get(..self.allowed).unwrap_or_default();
         if ready.is_empty() {
-            let ends = self.client_ended && self.answer.is_none() && self.deadline.is_none();
-            if ends && !self.server_closed && self.server.as_mut().poll_shutdown(context).is_ready()
-            {
-                self.server_closed = true;
-                return Flow::Moved;
-            }
             return Flow::Stuck;
         }
         match self.server.as_mut().poll_write(context, ready) {
@@ -279,12 +312,34 @@ impl<K: EntrySink> Connection<K> {
         }
     }
 
+    /// When the server is to be told that nothing more comes: after the client has gone, once
+    /// everything is answered or is not answered in time.
+    fn farewell_at(&self) -> Option<Instant> {
+        let open = self.server_closed.is_none() && !self.server_ended;
+        let gone = self.client_ended && self.answer.is_none() && self.deadline.is_none();
+        if !open || !gone {
+            return None;
+        }
+        // A server that is told ends what blocks and may drop replies; one that is not told may
+        // give an element of a list to nobody.
+        let patience = if !self.session.is_owed() && self.allowed == 0 {
+            Duration::ZERO
+        } else if self.session.is_blocked() {
+            BLOCKED_TIMEOUT
+        } else {
+            self.shared.config.answer_timeout
+        };
+        Some(self.moved_at + patience)
+    }
+
     fn poll_server_read(&mut self, context: &mut Context<'_>) -> Flow {
         let full = self.outbox.len() >= BUFFER_BYTES_MAX || self.full_since.is_some();
         if self.server_ended || full || !self.batch.is_empty() {
             return Flow::Stuck;
         }
-        let mut buffer = ReadBuf::new(&mut self.scratch);
+        let shared = Rc::clone(&self.shared);
+        let mut scratch = shared.scratch.borrow_mut();
+        let mut buffer = ReadBuf::new(&mut scratch);
         let outcome = match self.server.as_mut().poll_read(context, &mut buffer) {
             Poll::Pending => return Flow::Stuck,
             Poll::Ready(outcome) => outcome,
@@ -292,13 +347,11 @@ impl<K: EntrySink> Connection<K> {
         self.batch.set_time(now());
         let arrived = buffer.filled();
         if outcome.is_err() || arrived.is_empty() {
-            self.server_ended = true;
-            self.session.server_lost(&mut self.batch);
+            self.lose_server();
         } else {
-            self.outbox.extend_from_slice(arrived);
+            self.outbox.extend(arrived);
             if self.session.take_replies(arrived, &mut self.batch).is_err() {
-                self.server_ended = true;
-                self.session.server_lost(&mut self.batch);
+                self.lose_server();
                 self.refusal = Some("the server does not speak the protocol".to_owned());
             }
         }
@@ -307,30 +360,37 @@ impl<K: EntrySink> Connection<K> {
 
     /// Hands the entries to the log, and lets go what they were made of when it has them.
     fn poll_append(&mut self, context: &mut Context<'_>) -> Flow {
+        let reach = Reach {
+            place: self.session.settled(),
+            midway: self.session.is_midway(),
+        };
         if self.batch.is_empty() {
-            let place = self.session.settled();
-            if place > self.released && self.marks.is_empty() {
-                self.released = place;
-                return Flow::Moved;
+            if self.outbox.is_released(reach) {
+                return Flow::Stuck;
             }
-            if let Some(last) = self.marks.back_mut() {
-                last.0 = last.0.max(place);
+            if self.log_is_lost() {
+                return self.log_failed();
             }
-            return Flow::Stuck;
+            return if self.outbox.release(reach) {
+                Flow::Moved
+            } else {
+                Flow::Stuck
+            };
         }
         self.record_gap();
         let outcome = self.shared.sink.borrow_mut().append(&self.batch.entries());
         match outcome {
             Ok(ticket) => {
                 self.batch.clear();
-                self.full_since = None;
-                let place = self.session.settled();
+                (self.gap, self.full_since) = (None, None);
                 match (self.shared.config.release, ticket) {
                     (Release::Durable, Some(ticket)) => {
-                        self.marks.push_back((place, ticket));
+                        self.outbox.hold(reach, ticket);
                         self.shared.sink.borrow_mut().push();
                     }
-                    _ => self.released = place,
+                    _ => {
+                        self.outbox.release(reach);
+                    }
                 }
                 Flow::Moved
             }
@@ -350,48 +410,59 @@ impl<K: EntrySink> Connection<K> {
         }
     }
 
+    /// Puts an entry behind the others that says how many are missing.
     fn record_gap(&mut self) {
         let missed = self.shared.missed.replace(0);
         if missed > 0 {
-            let facts = format!(",\"missed\":{missed}");
-            let outcome = probity_format::Outcome::Failed;
-            let deed = Deed {
-                action: "gap",
-                outcome,
-                command: "",
-                facts: &facts,
-            };
-            self.batch.record_place(b"", 0, &Actor::default(), deed);
+            // One that the log has not taken yet stands for more now.
+            let before = self.gap.take();
+            if before.is_some() {
+                self.batch.drop_last();
+            }
+            let missed = missed + before.unwrap_or_default();
+            self.batch
+                .record_gap(missed, self.shared.config.on_log_failure);
+            self.gap = Some(missed);
         }
+    }
+
+    /// Whether nothing may be done any more, because nothing can be recorded.
+    fn log_is_lost(&self) -> bool {
+        self.shared.config.on_log_failure == OnLogFailure::Refuse
+            && self.shared.sink.borrow().is_failed()
     }
 
     fn log_failed(&mut self) -> Flow {
         self.full_since = None;
-        let lost = self.batch.len() as u64;
+        let forward = self.shared.config.on_log_failure == OnLogFailure::Forward;
+        if !forward {
+            self.lose_server();
+        }
+        let gap = self.gap.take();
+        let lost = self.batch.len() as u64 - u64::from(gap.is_some());
         self.batch.clear();
-        if self.shared.config.on_log_failure == OnLogFailure::Forward {
-            *self.shared.missed.borrow_mut() += lost;
-            self.released = self.session.settled();
+        let missed = self.shared.missed.get() + lost + gap.unwrap_or_default();
+        self.shared.missed.set(missed);
+        if forward {
+            self.outbox.release(Reach {
+                place: self.session.settled(),
+                midway: self.session.is_midway(),
+            });
             return Flow::Moved;
         }
         // Nothing that is not in the log may be seen.
-        let keep = usize::try_from(self.released.saturating_sub(self.base)).unwrap_or_default();
-        self.outbox.truncate(keep);
-        self.marks.clear();
-        self.server_ended = true;
-        self.refusal =
-            Some("the log does not take entries; the operation is not acknowledged".into());
+        self.outbox.withhold();
+        self.refusal = Some(REFUSE_UNACKNOWLEDGED.to_owned());
         Flow::Moved
     }
 
     fn poll_durable(&mut self, context: &mut Context<'_>) -> Flow {
         let mut moved = false;
-        while let Some((place, ticket)) = self.marks.front().copied() {
+        while let Some(ticket) = self.outbox.ticket() {
             let durable = self.shared.sink.borrow_mut().is_durable(ticket);
             match durable {
                 Ok(true) => {
-                    self.marks.pop_front();
-                    self.released = self.released.max(place);
+                    self.outbox.pass();
                     moved = true;
                 }
                 Ok(false) => {
@@ -409,63 +480,66 @@ impl<K: EntrySink> Connection<K> {
     }
 
     fn poll_client_write(&mut self, context: &mut Context<'_>) -> Flow {
-        let count = usize::try_from(self.released.saturating_sub(self.base)).unwrap_or(usize::MAX);
-        let ready = self
-            .outbox
-            .get(..count.min(self.outbox.len()))
-            .unwrap_or_default();
+        let ready = self.outbox.ready();
         if ready.is_empty() {
             return Flow::Stuck;
         }
         match self.client.as_mut().poll_write(context, ready) {
             Poll::Pending => Flow::Stuck,
             Poll::Ready(Ok(count)) if count > 0 => {
-                self.outbox.drain(..count);
-                self.base += count as u64;
+                self.outbox.sent(count);
                 Flow::Moved
             }
             Poll::Ready(_) => {
                 // The client is gone; what the server still answers is recorded all the same.
                 self.client_ended = true;
-                self.base += self.outbox.len() as u64;
-                self.outbox.clear();
+                self.outbox.discard();
                 Flow::Moved
             }
         }
     }
 
     fn poll_end(&mut self, context: &mut Context<'_>) -> Flow {
-        let quiet = self.batch.is_empty() && self.marks.is_empty() && self.released <= self.base;
-        if let (Some(reason), true) = (self.refusal.as_ref(), quiet)
-            && (self.session.awaited() == 0 || self.server_ended)
-        {
+        let stops = self.shared.stopping.get() && self.inbox.is_empty();
+        let ends = !self.session.is_owed() && (stops || self.refusal.is_some());
+        let quiet = self.batch.is_empty() && self.outbox.is_quiet();
+        if !quiet || !(ends || self.server_ended) {
+            return Flow::Stuck;
+        }
+        if !self.server_ended {
+            // A transaction that was begun ends here, and that is recorded first.
+            self.lose_server();
+            return Flow::Moved;
+        }
+        // In the middle of a reply an error would be taken for a part of it.
+        if let (Some(reason), false) = (self.refusal.as_ref(), self.outbox.is_midway()) {
             let text = format!("-ERR probity: {reason}\r\n");
             // One attempt: the buffer of a socket that is being closed has room or nobody reads.
             let _best_effort = self.client.as_mut().poll_write(context, text.as_bytes());
-            let _best_effort = self.client.as_mut().poll_shutdown(context);
-            return Flow::Ended;
         }
-        let stopped =
-            self.shared.stopping.get() && self.session.awaited() == 0 && self.inbox.is_empty();
-        if quiet && (self.server_ended || stopped) {
-            let _best_effort = self.client.as_mut().poll_shutdown(context);
-            return Flow::Ended;
-        }
-        Flow::Stuck
+        let _best_effort = self.client.as_mut().poll_shutdown(context);
+        Flow::Ended
     }
 
+    /// Ready when something that was waited for has not come in time: then look again.
     fn poll_timer(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let config = &self.shared.config;
         let full = self.full_since.map(|since| since + config.log_timeout);
-        let idle = config.idle_timeout.map(|timeout| self.idle_since + timeout);
-        let Some(next) = [full, idle, self.deadline].into_iter().flatten().min() else {
+        let idle = config.idle_timeout.map(|timeout| self.moved_at + timeout);
+        let closed = self.server_closed.map(|since| since.max(self.moved_at));
+        let farewell = closed.map(|since| since + FAREWELL_TIMEOUT);
+        let end = [idle, self.deadline, farewell].into_iter().flatten().min();
+        // What only waits for the log waits as long as the log may take.
+        let recorded = self.batch.is_empty() && self.outbox.ticket().is_none();
+        let end = end.filter(|_| !self.server_ended || recorded);
+        let times = [full, self.farewell_at(), end];
+        let Some(next) = times.into_iter().flatten().min() else {
             return Poll::Pending;
         };
         self.sleep.as_mut().reset(next);
         ready!(self.sleep.as_mut().poll(context));
-        if full.is_some_and(|full| full <= Instant::now()) {
-            context.waker().wake_by_ref();
-            return Poll::Pending;
+        if end.is_some_and(|end| end <= Instant::now()) {
+            self.abandon();
         }
         Poll::Ready(())
     }

@@ -3,6 +3,7 @@
 mod clock;
 mod connection;
 mod embedded;
+mod outbox;
 mod upstream;
 
 use std::cell::{Cell, RefCell};
@@ -12,18 +13,22 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, watch};
-use tokio::task::LocalSet;
+use tokio::task::{JoinSet, LocalSet};
+use tokio::time::Instant;
 
+use crate::audit::EntryBatch;
 use crate::command::Table;
 use crate::config::{Listen, ProxyConfig};
-use crate::sink::{SinkError, SinkSource};
-use connection::{Connection, Shared};
-use upstream::{BoxSocket, Side, connect, fetch_table};
+use crate::sink::{EntrySink, SinkError, SinkSource};
+use clock::now;
+use connection::{Connection, READ_BYTES, Shared};
+use upstream::{BoxSocket, Side, connect, fetch_table, keep_alive};
 
 /// Why the proxy does not start or did not stop cleanly.
 #[derive(Debug, thiserror::Error)]
@@ -38,8 +43,8 @@ pub enum ProxyError {
         #[source]
         source: io::Error,
     },
-    /// The server behind does not answer.
-    #[error("cannot reach the server at {place}; check its address, user and password")]
+    /// The server behind does not answer, or not in time.
+    #[error("cannot use the server at {place}; check its address, user and password")]
     Upstream {
         /// The place.
         place: String,
@@ -81,12 +86,13 @@ impl Proxy {
             .enable_all()
             .build()
             .map_err(ProxyError::Thread)?;
-        let table = runtime
-            .block_on(fetch_table(&config.backend))
-            .map_err(|source| ProxyError::Upstream {
-                place: config.backend.place(),
-                source,
-            })?;
+        let table =
+            runtime
+                .block_on(fetch_table(config))
+                .map_err(|source| ProxyError::Upstream {
+                    place: config.backend.place(),
+                    source,
+                })?;
         let table = Arc::new(table);
         let (stop, stopped) = watch::channel(false);
         let commits = Arc::new(watch::channel(0_u64).0);
@@ -178,6 +184,7 @@ impl Listener {
             Self::Tcp(listener) => {
                 let (socket, _) = listener.accept().await?;
                 socket.set_nodelay(true)?;
+                keep_alive(&socket)?;
                 Ok(Client::Tcp(socket.into_std()?))
             }
             Self::Unix(listener) => Ok(Client::Unix(listener.accept().await?.0.into_std()?)),
@@ -195,12 +202,15 @@ fn bind(places: &[Listen]) -> Result<Vec<Listener>, ProxyError> {
             Listen::Unix(path) => UnixListener::bind(path).map(Listener::Unix),
         };
         listener.map_err(|source| ProxyError::Listen {
-            place: format!("{place:?}"),
+            place: place.to_string(),
             source,
         })
     });
     bound.collect()
 }
+
+/// How long nobody is accepted after an attempt failed: out of descriptors, most likely.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 struct Acceptor {
     workers: Vec<mpsc::Sender<Client>>,
@@ -223,8 +233,8 @@ impl Acceptor {
         loop {
             let accepted = accept_any(listeners).await;
             let Ok(client) = accepted else {
-                // Out of descriptors, most likely: wait for some to be given back.
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                // Some may be given back meanwhile.
+                tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             };
             if self.clients.fetch_add(1, Ordering::Relaxed) >= self.clients_max {
@@ -312,15 +322,16 @@ impl<S: SinkSource> Worker<S> {
 
     async fn run(mut self, sink: S::Sink) {
         let shared = Rc::new(Shared {
-            side: Side::new(self.config.backend.clone(), self.table),
-            config: self.config,
+            side: Side::new(&self.config, Arc::clone(&self.table)),
+            config: self.config.clone(),
             sink: RefCell::new(sink),
             waiting: RefCell::new(Vec::new()),
-            missed: RefCell::new(0),
+            missed: Cell::new(0),
             stopping: Cell::new(false),
             stop: tokio::sync::Notify::new(),
+            scratch: RefCell::new(vec![0; READ_BYTES].into()),
         });
-        let mut tasks = tokio::task::JoinSet::new();
+        let mut tasks = JoinSet::new();
         loop {
             tokio::select! {
                 Some(client) = self.receiver.recv() => {
@@ -337,32 +348,63 @@ impl<S: SinkSource> Worker<S> {
         }
         shared.stopping.set(true);
         shared.stop.notify_waiters();
-        let end = tokio::time::Instant::now() + shared.config.stop_timeout;
+        finish(&shared, &mut tasks, shared.config.stop_timeout).await;
+        // What has no reply by now is recorded as lost.
+        shared.stop.notify_waiters();
+        finish(&shared, &mut tasks, shared.config.log_timeout).await;
+        record_gap(&shared).await;
+    }
+}
+
+/// How often connections look again while the worker stops.
+const STOP_POLL: Duration = Duration::from_millis(5);
+
+/// Waits until every connection has ended, but no longer than `timeout`.
+async fn finish<K: EntrySink>(shared: &Shared<K>, tasks: &mut JoinSet<()>, timeout: Duration) {
+    let end = Instant::now() + timeout;
+    while !tasks.is_empty() && Instant::now() < end {
         // Connections look again several times: a stop is rare and short.
-        while !tasks.is_empty() && tokio::time::Instant::now() < end {
-            for waker in shared.waiting.take() {
-                waker.wake();
-            }
-            tokio::select! {
-                _ = tasks.join_next() => {}
-                () = tokio::time::sleep(std::time::Duration::from_millis(5)) => {}
-            }
+        for waker in shared.waiting.take() {
+            waker.wake();
+        }
+        tokio::select! {
+            _ = tasks.join_next() => {}
+            () = tokio::time::sleep(STOP_POLL) => {}
         }
     }
 }
 
-async fn client_task<K: crate::sink::EntrySink>(
+/// Records how many entries are missing, if the log takes that much within its timeout.
+async fn record_gap<K: EntrySink>(shared: &Shared<K>) {
+    let missed = shared.missed.get();
+    if missed == 0 {
+        return;
+    }
+    let mut batch = EntryBatch::new(Arc::clone(&shared.config.policy), now());
+    batch.record_gap(missed, shared.config.on_log_failure);
+    let end = Instant::now() + shared.config.log_timeout;
+    while Instant::now() < end {
+        let outcome = shared.sink.borrow_mut().append(&batch.entries());
+        match outcome {
+            Err((_, SinkError::Full)) => tokio::time::sleep(STOP_POLL).await,
+            Ok(_) | Err(_) => return,
+        }
+    }
+}
+
+async fn client_task<K: EntrySink>(
     shared: Rc<Shared<K>>,
     client: Client,
     clients: Arc<AtomicUsize>,
 ) {
     if let Ok(mut socket) = client.into_socket() {
-        if let Ok(server) = connect(&shared.config.backend).await {
-            Connection::new(shared, socket, server).run().await;
-        } else {
-            let text = b"-ERR probity: the server behind the proxy does not answer\r\n";
-            // The client may be gone already.
-            let _best_effort = socket.write_all(text).await;
+        match connect(&shared.config).await {
+            Ok(server) => Connection::new(shared, socket, server).run().await,
+            Err(error) => {
+                let text = format!("-ERR probity: no connection to the server: {error}\r\n");
+                // The client may be gone already.
+                let _best_effort = socket.write_all(text.as_bytes()).await;
+            }
         }
     }
     clients.fetch_sub(1, Ordering::Relaxed);

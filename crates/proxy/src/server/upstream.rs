@@ -5,13 +5,16 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
+use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::embedded::StoreSocket;
+use crate::audit::put_name;
 use crate::command::{Access, KeyUse, Table};
-use crate::config::{Backend, Place, Upstream};
+use crate::config::{Backend, Place, ProxyConfig, Upstream};
 use crate::resp::{Arguments, Frame, FrameReader, Limits, put_command};
 
 /// A socket of either kind.
@@ -22,12 +25,47 @@ impl<S: AsyncRead + AsyncWrite> Socket for S {}
 /// A socket of either kind, owned.
 pub(super) type BoxSocket = Pin<Box<dyn Socket>>;
 
-/// A connection to what answers the commands.
-pub(super) async fn connect(backend: &Backend) -> io::Result<BoxSocket> {
-    match backend {
-        Backend::Upstream(upstream) => connect_upstream(upstream).await,
+/// Silence after which a peer is asked for a sign of life, and after how much more it counts as gone.
+const KEEP_ALIVE_IDLE: Duration = Duration::from_mins(5);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(100);
+const KEEP_ALIVE_PROBES: u32 = 3;
+
+/// A connection to what answers the commands, logged in, within the connect timeout.
+pub(super) async fn connect(config: &ProxyConfig) -> io::Result<BoxSocket> {
+    match &config.backend {
+        Backend::Upstream(upstream) => {
+            in_time(
+                config.connect_timeout,
+                "not connected and logged in",
+                connect_upstream(upstream),
+            )
+            .await
+        }
         Backend::Store(store) => Ok(Box::pin(StoreSocket::new(Arc::clone(store)))),
     }
+}
+
+/// What `work` gives, unless that takes longer than `timeout`.
+async fn in_time<T>(
+    timeout: Duration,
+    what: &str,
+    work: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    match tokio::time::timeout(timeout, work).await {
+        Ok(outcome) => outcome,
+        Err(_elapsed) => {
+            let text = format!("{what} within {} ms", timeout.as_millis());
+            Err(io::Error::new(io::ErrorKind::TimedOut, text))
+        }
+    }
+}
+
+/// Lets the system notice a peer that has gone without a word.
+pub(super) fn keep_alive(socket: &TcpStream) -> io::Result<()> {
+    sockopt::set_socket_keepalive(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, KEEP_ALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(socket, KEEP_ALIVE_INTERVAL)?;
+    Ok(sockopt::set_tcp_keepcnt(socket, KEEP_ALIVE_PROBES)?)
 }
 
 /// Connects and logs in as the upstream's configuration says.
@@ -36,6 +74,7 @@ async fn connect_upstream(upstream: &Upstream) -> io::Result<BoxSocket> {
         Place::Tcp(host, port) => {
             let socket = TcpStream::connect((host.as_str(), *port)).await?;
             socket.set_nodelay(true)?;
+            keep_alive(&socket)?;
             Box::pin(socket)
         }
         Place::Unix(path) => Box::pin(UnixStream::connect(path).await?),
@@ -58,11 +97,16 @@ async fn connect_upstream(upstream: &Upstream) -> io::Result<BoxSocket> {
 
 fn expect_ok(reply: Frame) -> io::Result<()> {
     match reply {
-        Frame::Error(text) => Err(io::Error::other(
-            String::from_utf8_lossy(&text).into_owned(),
-        )),
+        Frame::Error(text) => Err(refused(&text)),
         _ => Ok(()),
     }
+}
+
+/// What the server said, fit for one line.
+fn refused(text: &[u8]) -> io::Error {
+    let mut said = String::new();
+    put_name(&mut said, text);
+    io::Error::other(format!("it says: {said}"))
 }
 
 async fn ask(
@@ -87,30 +131,44 @@ async fn ask(
 }
 
 /// The server's command table; the built-in copy where it does not tell.
-pub(super) async fn fetch_table(backend: &Backend) -> io::Result<Table> {
-    let mut socket = connect(backend).await?;
+pub(super) async fn fetch_table(config: &ProxyConfig) -> io::Result<Table> {
+    let mut socket = connect(config).await?;
     let mut reader = FrameReader::new(Limits::SERVER);
-    let reply = ask(&mut socket, &mut reader, &[b"COMMAND"]).await?;
+    let asking = ask(&mut socket, &mut reader, &[b"COMMAND"]);
+    let reply = in_time(config.answer_timeout, "no answer to COMMAND", asking).await?;
     match reply {
+        Frame::Error(text) if is_unready(&text) => Err(refused(&text)),
         Frame::Error(_) => Ok(Table::builtin()),
         reply => Table::from_reply(&reply).map_err(io::Error::other),
     }
 }
 
+/// Whether a server says that it answers nobody now, or nobody without a login.
+fn is_unready(error: &[u8]) -> bool {
+    [
+        &b"NOAUTH"[..],
+        b"LOADING",
+        b"MASTERDOWN",
+        b"DENIED",
+        b"ERR max number of clients",
+    ]
+    .iter()
+    .any(|word| error.starts_with(word))
+}
+
 /// The connection beside the clients' connections, shared by the clients of one worker.
 pub(super) struct Side {
-    backend: Backend,
+    config: ProxyConfig,
     table: RefCell<Arc<Table>>,
     socket: tokio::sync::Mutex<Option<(BoxSocket, FrameReader)>>,
 }
 
 impl Side {
-    pub(super) fn new(backend: Backend, table: Arc<Table>) -> Rc<Self> {
-        let socket = tokio::sync::Mutex::new(None);
+    pub(super) fn new(config: &ProxyConfig, table: Arc<Table>) -> Rc<Self> {
         Rc::new(Self {
-            backend,
+            config: config.clone(),
             table: RefCell::new(table),
-            socket,
+            socket: tokio::sync::Mutex::new(None),
         })
     }
 
@@ -160,18 +218,21 @@ impl Side {
     }
 
     async fn ask(&self, command: &[&[u8]]) -> io::Result<Frame> {
-        let mut place = self.socket.lock().await;
-        // A connection that failed once is not used again.
-        let (mut socket, mut reader) = match place.take() {
-            Some(open) => open,
-            None => (
-                connect(&self.backend).await?,
-                FrameReader::new(Limits::SERVER),
-            ),
+        let asking = async {
+            let mut place = self.socket.lock().await;
+            // A connection that failed once, or is given up, is not used again.
+            let (mut socket, mut reader) = match place.take() {
+                Some(open) => open,
+                None => (
+                    connect(&self.config).await?,
+                    FrameReader::new(Limits::SERVER),
+                ),
+            };
+            let reply = ask(&mut socket, &mut reader, command).await?;
+            *place = Some((socket, reader));
+            Ok(reply)
         };
-        let reply = ask(&mut socket, &mut reader, command).await?;
-        *place = Some((socket, reader));
-        Ok(reply)
+        in_time(self.config.answer_timeout, "no answer", asking).await
     }
 }
 

@@ -194,9 +194,24 @@ impl Session {
         }
     }
 
-    /// How many replies are awaited.
+    /// How many commands are under way, those included that a transaction holds back.
     pub fn awaited(&self) -> usize {
         self.pending.len() + self.queued.len()
+    }
+
+    /// Whether the server owes a reply.
+    pub fn is_owed(&self) -> bool {
+        !self.pending.is_empty() || self.exec_left > 0
+    }
+
+    /// Whether the server answers nothing until something happens elsewhere, as with `BLPOP`.
+    pub fn is_blocked(&self) -> bool {
+        !self.in_multi && self.pending.front().is_some_and(|head| head.blocks)
+    }
+
+    /// Whether a reply goes on behind [`Session::settled`].
+    pub const fn is_midway(&self) -> bool {
+        self.early || self.exec_left > 0
     }
 
     /// How far into the server's bytes the client may read once the entries made so far are safe.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::command::{Access, CommandFacts, KeyUse, Rule};
+use crate::command::{Access, CommandFacts, Flags, KeyUse, Rule};
 use crate::resp::Arguments;
 
 /// A key of a pending command.
@@ -65,6 +65,8 @@ pub(super) struct Pending {
     pub(super) effect: Effect,
     /// Whether the server answers it at all (`CLIENT REPLY`).
     pub(super) answered: bool,
+    /// Whether it may wait on the server for what others do.
+    pub(super) blocks: bool,
     /// Replies still to come, where there is one for each channel.
     pub(super) replies_left: usize,
 }
@@ -76,7 +78,7 @@ impl Pending {
         keys: &[KeyUse],
         answered: bool,
     ) -> Self {
-        let keys = keys
+        let keys: Vec<PendingKey> = keys
             .iter()
             .filter_map(|key| {
                 let argument = arguments.at(key.argument)?;
@@ -95,12 +97,13 @@ impl Pending {
             _ => 1,
         };
         Self {
-            place: place_of(&name, &effect, facts, arguments),
+            place: place_of(&name, &effect, keys.is_empty(), facts, arguments),
             rule: facts.map_or(Rule::Plain, |facts| Rule::of(facts, arguments)),
             name,
             keys,
             effect,
             answered,
+            blocks: facts.is_some_and(|facts| blocks(facts, arguments)),
             replies_left,
         }
     }
@@ -116,6 +119,13 @@ pub(super) fn is_secret(name: &str) -> bool {
         name,
         "auth" | "hello" | "acl|setuser" | "config|set" | "migrate"
     )
+}
+
+fn blocks(facts: &CommandFacts, arguments: &Arguments) -> bool {
+    let asked =
+        || (1..arguments.len()).any(|index| arguments.text(index).eq_ignore_ascii_case(b"block"));
+    let only_if_asked = matches!(&*facts.name, "xread" | "xreadgroup");
+    facts.flags.contains(Flags::BLOCKING) && (!only_if_asked || asked())
 }
 
 fn effect_of(name: &str, arguments: &Arguments) -> Effect {
@@ -166,6 +176,7 @@ fn hello(arguments: &Arguments) -> Effect {
 fn place_of(
     name: &str,
     effect: &Effect,
+    keyless: bool,
     facts: Option<&CommandFacts>,
     arguments: &Arguments,
 ) -> Place {
@@ -188,14 +199,14 @@ fn place_of(
             Place::One("authenticate", Box::default())
         }
         "eval" | "evalsha" | "eval_ro" | "evalsha_ro" | "fcall" | "fcall_ro" => {
-            if arguments.text(2) == b"0" {
+            if keyless {
                 Place::One("run", Box::default())
             } else {
                 Place::None
             }
         }
         "unknown" => Place::One("run", Box::default()),
-        _ if facts.is_some_and(|facts| facts.flags.contains(crate::command::Flags::ADMIN)) => {
+        _ if facts.is_some_and(|facts| facts.flags.contains(Flags::ADMIN)) => {
             Place::One("administer", Box::default())
         }
         _ => Place::None,

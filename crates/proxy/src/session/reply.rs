@@ -63,15 +63,31 @@ impl Session {
         Ok(())
     }
 
-    /// Records what is still without a reply when the server is gone.
+    /// Records what is still without a reply when none can come any more.
     pub fn server_lost(&mut self, entries: &mut EntryBatch) {
         let queued = std::mem::take(&mut self.queued);
-        for pending in queued.iter().chain(&std::mem::take(&mut self.pending)) {
-            if !self.early {
-                self.record(pending, Known::Lost, entries);
+        let pending = std::mem::take(&mut self.pending);
+        let is_exec = |pending: &Pending| pending.effect == Effect::Exec;
+        // What was queued and never asked to be executed was not.
+        let executed = self.exec_left > 0 || pending.iter().any(is_exec);
+        let known = if executed {
+            Known::Lost
+        } else {
+            Known::Aborted
+        };
+        let queued = queued.iter().map(|queued| (queued, known));
+        let pending = pending.iter().map(|pending| (pending, Known::Lost));
+        for (pending, known) in queued.chain(pending) {
+            // The beginning of its reply was enough.
+            if !std::mem::take(&mut self.early) {
+                self.record(pending, known, entries);
             }
-            self.early = false;
+            // Nobody knows whether the database was chosen; most likely it was.
+            if let (Effect::Select { db }, Known::Lost) = (&pending.effect, known) {
+                self.db = *db;
+            }
         }
+        self.exec_left = 0;
     }
 
     pub(super) fn settle_silent(&mut self, entries: &mut EntryBatch) {

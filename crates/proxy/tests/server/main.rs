@@ -2,6 +2,9 @@
 
 mod differential;
 mod embedded;
+mod gone;
 mod keys;
+mod modes;
+mod pressure;
 mod support;
 mod transparency;

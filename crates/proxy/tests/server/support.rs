@@ -73,6 +73,10 @@ impl Redis {
         ([127, 0, 0, 1], self.port).into()
     }
 
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -185,6 +189,9 @@ impl EntrySink for Sink {
         )
     }
     fn push(&mut self) {}
+    fn is_failed(&self) -> bool {
+        self.0.failed.load(Ordering::SeqCst)
+    }
 }
 
 pub fn config(redis: &Redis) -> ProxyConfig {

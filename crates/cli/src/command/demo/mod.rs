@@ -15,7 +15,7 @@ use probity_log::clock::{Clock as _, SystemClock};
 use probity_log::verify::{Report, VerifyOptions, verify};
 use probity_log::{Log, Options, StreamConfig, StreamName};
 use probity_policy::Policy;
-use probity_proxy::{Backend, Listen, Proxy, ProxyConfig};
+use probity_proxy::{Backend, Listen, LogSource, Proxy, ProxyConfig};
 use probity_store::Sync;
 
 use self::tampering::tamper;
@@ -26,7 +26,6 @@ use crate::args::{Demo, Export, ExportFormat, FilterChoice};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
-use crate::log_sink::LogSource;
 use crate::output::Output;
 
 const ORIGIN: &str = "shop.example/audit";
@@ -143,10 +142,7 @@ fn play(log: &Log, backend: Backend) -> Result<Day, Failure> {
         policy: Arc::new(policy),
         ..ProxyConfig::new(Listen::Tcp(any_port), backend)
     };
-    let source = Arc::new(LogSource {
-        log: log.clone(),
-        stream: StreamName::default(),
-    });
+    let source = Arc::new(LogSource::new(log.clone(), StreamName::default()));
     let proxy = Proxy::start(&config, &source)
         .map_err(|error| Failure::new("the proxy did not start").because(error))?;
     // The store must be free once the proxy has stopped.

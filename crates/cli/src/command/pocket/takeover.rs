@@ -116,6 +116,7 @@ impl<'a> Takeover<'a> {
                 let quoted_name = self.database.dialect().quote(&column.name);
                 let length = match self.database.dialect() {
                     Dialect::Sqlite => format!("LENGTH(CAST({quoted_name} AS BLOB))"),
+                    Dialect::Mysql => format!("OCTET_LENGTH(CAST({quoted_name} AS CHAR))"),
                     _ => format!("OCTET_LENGTH(CAST({quoted_name} AS TEXT))"),
                 };
                 let longest = self.number(table, &format!("MAX({length})"))?;

@@ -2,16 +2,24 @@
 
 use probity_format::Entry;
 use probity_log::{AppendError, Appender, Log, StreamName, Ticket};
-use probity_proxy::{EntrySink, SinkError, SinkSource};
+
+use crate::sink::{EntrySink, SinkError, SinkSource};
 
 /// A stream of an open log.
-pub(crate) struct LogSource {
-    pub(crate) log: Log,
-    pub(crate) stream: StreamName,
+pub struct LogSource {
+    log: Log,
+    stream: StreamName,
+}
+
+impl LogSource {
+    /// The stream `stream` of `log`.
+    pub const fn new(log: Log, stream: StreamName) -> Self {
+        Self { log, stream }
+    }
 }
 
 /// One worker's appender.
-pub(crate) struct LogSink {
+pub struct LogSink {
     appender: Appender,
     log: Log,
 }
@@ -61,6 +69,10 @@ impl EntrySink for LogSink {
     fn push(&mut self) {
         self.appender.push();
         self.log.hurry();
+    }
+
+    fn is_failed(&self) -> bool {
+        self.log.is_poisoned()
     }
 }
 
