@@ -11,10 +11,12 @@ mod ingest;
 mod latency;
 mod output;
 mod plot;
+mod pocketdb;
 mod presets;
 mod verify;
 mod workload;
 
 pub use command::{
-    BenchCommand, BenchError, IngestArguments, LatencyArguments, OutputArguments, VerifyArguments,
+    BenchCommand, BenchError, IngestArguments, LatencyArguments, OutputArguments, PocketArguments,
+    VerifyArguments,
 };

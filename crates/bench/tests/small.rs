@@ -190,3 +190,56 @@ fn a_wrong_flag_is_refused_by_name() {
         assert!(errors.contains(expected), "{errors}");
     }
 }
+
+#[test]
+fn the_pocket_database_is_measured_in_every_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let (csv, svg) = (folder.path().join("p.csv"), folder.path().join("p.svg"));
+    let measured = json(&[
+        "pocketdb",
+        "--rows",
+        "2000",
+        "--changes",
+        "50",
+        "--lifetime-limit",
+        "700",
+        "--json",
+        "--csv",
+        csv.to_str().unwrap(),
+        "--plot",
+        svg.to_str().unwrap(),
+    ]);
+    let results = measured["results"].as_array().unwrap();
+    let of = |kind: &'static str| results.iter().filter(move |result| result["kind"] == kind);
+    assert_eq!(of("query").count(), 4 * 18);
+    let total = |state: &str| -> f64 {
+        let asked = of("query").filter(|result| result["name"].as_str().unwrap().ends_with(state));
+        asked.map(|result| number(result, "page_reads")).sum()
+    };
+    assert!(total(", reorganised") < total(", log only"));
+    // The same questions have as many answers in both forms.
+    let rows = |state: &str| -> Vec<u64> {
+        let asked = of("query").filter(|result| result["name"].as_str().unwrap().ends_with(state));
+        asked
+            .map(|result| result["rows"].as_u64().unwrap())
+            .collect()
+    };
+    assert_eq!(rows(", reorganised"), rows(", log only"));
+    assert_eq!(rows(", reorganised again"), rows(", with changes"));
+    let single = of("insertion")
+        .find(|result| result["name"] == "T0, each row a commit")
+        .unwrap();
+    assert!(number(single, "programs_per_row") <= 2.0, "{single}");
+    assert_eq!(of("lifetime").count(), 1);
+    assert_eq!(
+        std::fs::read_to_string(csv).unwrap().lines().count(),
+        results.len() + 1
+    );
+    assert_eq!(
+        std::fs::read_to_string(svg)
+            .unwrap()
+            .matches("<rect")
+            .count(),
+        1 + 2 * 72
+    );
+}
