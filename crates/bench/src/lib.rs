@@ -7,6 +7,7 @@
 
 mod ceiling;
 mod command;
+mod disguise;
 mod ingest;
 mod latency;
 mod output;
@@ -18,3 +19,4 @@ mod workload;
 pub use command::{
     BenchCommand, BenchError, IngestArguments, LatencyArguments, OutputArguments, VerifyArguments,
 };
+pub use disguise::DisguiseArguments;
