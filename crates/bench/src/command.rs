@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use probity_log::{Compression, Durability, LogError, Proofs};
 
+use crate::disguise::DisguiseArguments;
 use crate::ingest::{Setting, run};
 use crate::output::{self, Output};
 use crate::workload::Shape;
@@ -20,6 +21,15 @@ pub enum BenchError {
     /// An append failed.
     #[error("an append failed")]
     Append(#[from] probity_log::AppendError),
+    /// A disguise failed.
+    #[error("a disguise failed")]
+    Disguise(#[from] probity_disguise::Error),
+    /// A description or a specification is wrong.
+    #[error("a specification is refused")]
+    Spec(#[from] probity_disguise::SpecError),
+    /// A database refused or failed.
+    #[error("the database failed")]
+    Database(#[from] probity_disguise::DatabaseError),
     /// A file could not be written or read.
     #[error("the benchmark's files cannot be written")]
     Io(#[from] std::io::Error),
@@ -28,7 +38,7 @@ pub enum BenchError {
     Failed(String),
 }
 
-/// Measure the log on this machine.
+/// Measure the log and disguises on this machine.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
     /// Append as fast as possible; example: probity bench ingest --preset table
@@ -39,6 +49,8 @@ pub enum BenchCommand {
     Latency(LatencyArguments),
     /// Count what the pocket database costs; example: probity bench pocketdb --rows 100000 --plot queries.svg
     Pocketdb(PocketArguments),
+    /// Hide and reveal users of three applications, beside the same by hand
+    Disguise(DisguiseArguments),
 }
 
 /// Sets of parameters with a name.
@@ -212,6 +224,7 @@ impl BenchCommand {
             Self::Verify(arguments) => verify::run(arguments, out),
             Self::Latency(arguments) => latency::run(arguments, out),
             Self::Pocketdb(arguments) => pocketdb::run(arguments, out),
+            Self::Disguise(arguments) => arguments.run(out),
         }
     }
 }

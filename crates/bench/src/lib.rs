@@ -7,6 +7,7 @@
 
 mod ceiling;
 mod command;
+mod disguise;
 mod ingest;
 mod latency;
 mod output;
@@ -20,3 +21,4 @@ pub use command::{
     BenchCommand, BenchError, IngestArguments, LatencyArguments, OutputArguments, PocketArguments,
     VerifyArguments,
 };
+pub use disguise::DisguiseArguments;

@@ -176,6 +176,68 @@ fn verification_and_latency_report_what_they_measured() {
 }
 
 #[test]
+fn disguises_come_back_and_their_figures_agree() {
+    let folder = tempfile::tempdir().unwrap();
+    let (csv, plot) = (folder.path().join("out.csv"), folder.path().join("out.svg"));
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let arguments = [
+        "disguise",
+        "--small",
+        "--json",
+        "--csv",
+        &text(&csv),
+        "--plot",
+        &text(&plot),
+    ];
+    let found = json(&arguments);
+    let results = found["results"].as_array().unwrap();
+    for (application, operations) in [
+        (
+            "WebSubmit",
+            &["remove account", "restore account", "anonymise, per user"][..],
+        ),
+        (
+            "HotCRP",
+            &[
+                "remove account",
+                "remove account over anonymise, per reviewer",
+            ],
+        ),
+        (
+            "Lobsters",
+            &["remove account", "leave a topic", "restore decayed"],
+        ),
+    ] {
+        for operation in operations {
+            let result = results.iter().find(|it| {
+                it["application"] == application
+                    && it["operation"] == *operation
+                    && it["way"] == "disguise"
+            });
+            let result = result.unwrap_or_else(|| panic!("{application}: {operation}"));
+            let order = ["p5", "p50", "p95"].map(|name| number(result, name));
+            assert!(order.is_sorted() && order[0] > 0.0, "{result}");
+        }
+    }
+    for result in results.iter().filter(|it| it["over_m1"].is_number()) {
+        let by_hand = results.iter().find(|it| {
+            it["way"] == "M1 rows"
+                && it["application"] == result["application"]
+                && it["operation"] == result["operation"]
+        });
+        let ratio = number(result, "p50") / number(by_hand.unwrap(), "p50");
+        assert!((ratio - number(result, "over_m1")).abs() < 1e-9);
+    }
+    let lines = std::fs::read_to_string(csv).unwrap();
+    assert_eq!(lines.lines().count(), results.len() + 1);
+    assert!(
+        std::fs::read_to_string(plot)
+            .unwrap()
+            .contains("HotCRP remove account")
+    );
+}
+
+#[test]
 fn a_wrong_flag_is_refused_by_name() {
     for (flag, expected) in [
         ("--compression=gzip", "zstd:1 to zstd:19, lz4 or none"),
