@@ -7,14 +7,18 @@
 
 mod ceiling;
 mod command;
+mod disguise;
 mod ingest;
 mod latency;
 mod output;
 mod plot;
+mod pocketdb;
 mod presets;
 mod verify;
 mod workload;
 
 pub use command::{
-    BenchCommand, BenchError, IngestArguments, LatencyArguments, OutputArguments, VerifyArguments,
+    BenchCommand, BenchError, IngestArguments, LatencyArguments, OutputArguments, PocketArguments,
+    VerifyArguments,
 };
+pub use disguise::DisguiseArguments;

@@ -65,6 +65,14 @@ impl Failure {
         }
     }
 
+    /// The evidence is broken.
+    pub fn broken(message: impl Into<String>) -> Self {
+        Self {
+            status: Status::Broken,
+            ..Self::new(message)
+        }
+    }
+
     /// A failure to do `what` with the file at `path`.
     pub fn file(what: &str, path: &Path, source: io::Error) -> Self {
         let remedy = storage_remedy(&source).map(str::to_owned);
