@@ -75,7 +75,9 @@ impl Failure {
 
     /// A failure to do `what` with the file at `path`.
     pub fn file(what: &str, path: &Path, source: io::Error) -> Self {
-        Self::new(format!("cannot {what} {}", path.display())).because(source)
+        let remedy = storage_remedy(&source).map(str::to_owned);
+        let failure = Self::new(format!("cannot {what} {}", path.display())).because(source);
+        Self { remedy, ..failure }
     }
 
     /// A failure to write to standard output.
