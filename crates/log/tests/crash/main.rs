@@ -153,7 +153,7 @@ fn transient_persisted(size: Size) {
     run(&each_call(
         "interrupted though done",
         size,
-        &[],
+        &changing(),
         Expected::GoesOn,
         fault,
         plan,

@@ -12,7 +12,7 @@ use crate::world::{Look, Scene, World};
 /// The seed of the places; `TAMPER_SEED` takes its place.
 const SEED: u64 = 20_260_801;
 /// Runs of each kind in the gate; `TAMPER_RUNS` takes their place, and `TAMPER_KIND` chooses kinds by a part of their name.
-const RUNS: usize = 12;
+const RUNS: usize = 6;
 /// Runs of each kind in the slow form.
 const RUNS_SLOW: usize = 1_000;
 /// Threads, each with a copy of its own.
