@@ -12,9 +12,11 @@ mod latency;
 mod output;
 mod plot;
 mod presets;
+mod proxy;
 mod verify;
 mod workload;
 
 pub use command::{
-    BenchCommand, BenchError, IngestArguments, LatencyArguments, OutputArguments, VerifyArguments,
+    BenchCommand, BenchError, IngestArguments, LatencyArguments, OutputArguments, ProxyArguments,
+    VerifyArguments,
 };

@@ -26,7 +26,7 @@ pub(crate) fn bars(title: &str, unit: &str, bars: &[Bar]) -> String {
          font-family=\"sans-serif\" font-size=\"12\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
          <text x=\"12\" y=\"22\" font-size=\"15\">{}</text>\n\
-         <text x=\"12\" y=\"42\" fill=\"#555\">{}; grey: the bare compressor and cipher</text>\n",
+         <text x=\"12\" y=\"42\" fill=\"#555\">{}</text>\n",
         escape(title),
         escape(unit)
     );
