@@ -18,6 +18,10 @@ use probity_disguise::database::{Sqlite, connect};
 use serde_json::Value;
 use tempfile::TempDir;
 
+#[path = "../../disguise/tests/server/mariadb.rs"]
+mod mariadb;
+#[path = "../../disguise/tests/server/postgres.rs"]
+mod postgres;
 #[path = "../../disguise/tests/server/mod.rs"]
 mod server;
 
@@ -210,8 +214,16 @@ fn a_person_leaves_and_returns_on_sqlite() {
 
 #[test]
 fn a_person_leaves_and_returns_on_postgres() {
-    let (_server, socket) = server::postgres(|url| connect(url).is_ok());
-    a_person_leaves_and_returns(&Place::new(|_| server::postgres_url(&socket)));
+    let (_server, socket) = postgres::running(|url| connect(url).is_ok());
+    a_person_leaves_and_returns(&Place::new(|_| postgres::url(&socket)));
+}
+
+#[test]
+fn a_person_leaves_and_returns_on_mariadb() {
+    let (_server, socket) = mariadb::running(|url| connect(url).is_ok());
+    let mut database = connect(&mariadb::url(&socket, "mysql")).unwrap();
+    database.execute("CREATE DATABASE app", &[]).unwrap();
+    a_person_leaves_and_returns(&Place::new(|_| mariadb::url(&socket, "app")));
 }
 
 fn prepared() -> Place {
@@ -347,7 +359,7 @@ fn what_is_wrong_is_named_with_file_and_line_and_nothing_changes() {
         let apply = ["disguise", "apply", "--spec", "wrong.toml", "--user", "19"];
         let (_, stderr) = place.run(&apply, 1);
         assert!(
-            stderr.contains(message) && stderr.contains("line "),
+            stderr.contains(message) && stderr.contains("line ") && stderr.contains("wrong.toml"),
             "{number}: {stderr}"
         );
         assert_eq!(place.rows(), before);

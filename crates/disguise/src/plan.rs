@@ -128,6 +128,12 @@ impl Aim<'_> {
                 it.table
             )));
         }
+        if !table.catalog.is_transactional {
+            return Err(wrong(format!(
+                "changes to table {} cannot be undone by a rollback, convert it to InnoDB",
+                it.table
+            )));
+        }
         check_kind(table, &it.kind).map_err(wrong)?;
         let scope = || Scope::new(self.dialect, self.catalog, named, &it.table);
         let mut chosen = match (&it.from, &it.predicate) {
@@ -156,11 +162,11 @@ impl Aim<'_> {
             .iter()
             .map(|key| format!("{name}.{}", self.dialect.quote(key)))
             .collect();
+        let query = format!("SELECT {} FROM {from} WHERE {}", keys.join(","), chosen.sql);
         let sql = format!(
-            "({}) IN (SELECT {} FROM {from} WHERE {})",
+            "({}) IN {}",
             list(self.dialect, &table.identity),
-            keys.join(","),
-            chosen.sql
+            self.dialect.apart(&query)
         );
         Fragment {
             sql,

@@ -241,6 +241,7 @@ impl<'a> Scope<'a> {
             };
             arguments.push(self.expression(argument)?);
         }
+        let name = self.dialect.function(&name);
         Ok(format!("{name}({})", arguments.join(",")))
     }
 

@@ -51,27 +51,28 @@ impl FromStr for DisguiseId {
 
 /// Creates the tables that are not there yet.
 pub(crate) fn install(database: &mut dyn Database) -> Result<(), Error> {
-    let (binary, end) = (database.dialect().binary(), database.dialect().table_end());
+    let dialect = database.dialect();
+    let (binary, key, end) = (dialect.binary(), dialect.binary_key(), dialect.table_end());
     let statements = [
         format!(
-            "CREATE TABLE IF NOT EXISTS {PRINCIPALS} (id {binary} NOT NULL PRIMARY KEY, public_key {binary} NOT NULL, standing INTEGER NOT NULL) {end}"
+            "CREATE TABLE IF NOT EXISTS {PRINCIPALS} (id {key} NOT NULL PRIMARY KEY, public_key {binary} NOT NULL, standing INTEGER NOT NULL) {end}"
         ),
         format!(
-            "CREATE TABLE IF NOT EXISTS {LOCATORS} (id {binary} NOT NULL PRIMARY KEY, mailbox {binary} NOT NULL, sealed {binary} NOT NULL) {end}"
+            "CREATE TABLE IF NOT EXISTS {LOCATORS} (id {key} NOT NULL PRIMARY KEY, mailbox {key} NOT NULL, sealed {binary} NOT NULL) {end}"
         ),
         format!("CREATE INDEX IF NOT EXISTS {LOCATORS}_mailbox ON {LOCATORS} (mailbox)"),
         format!(
-            "CREATE TABLE IF NOT EXISTS {BAGS} (id {binary} NOT NULL PRIMARY KEY, body {binary} NOT NULL) {end}"
+            "CREATE TABLE IF NOT EXISTS {BAGS} (id {key} NOT NULL PRIMARY KEY, body {binary} NOT NULL) {end}"
         ),
         format!(
-            "CREATE TABLE IF NOT EXISTS {CREDENTIALS} (id {binary} NOT NULL PRIMARY KEY, holder {binary} NOT NULL, wrapped {binary} NOT NULL) {end}"
+            "CREATE TABLE IF NOT EXISTS {CREDENTIALS} (id {key} NOT NULL PRIMARY KEY, holder {key} NOT NULL, wrapped {binary} NOT NULL) {end}"
         ),
         format!("CREATE INDEX IF NOT EXISTS {CREDENTIALS}_holder ON {CREDENTIALS} (holder)"),
         format!(
-            "CREATE TABLE IF NOT EXISTS {SHARED} (slot {binary} NOT NULL PRIMARY KEY, version {binary} NOT NULL) {end}"
+            "CREATE TABLE IF NOT EXISTS {SHARED} (slot {key} NOT NULL PRIMARY KEY, version {binary} NOT NULL) {end}"
         ),
         format!(
-            "CREATE TABLE IF NOT EXISTS {SETTINGS} (name {binary} NOT NULL PRIMARY KEY, value {binary} NOT NULL) {end}"
+            "CREATE TABLE IF NOT EXISTS {SETTINGS} (name {key} NOT NULL PRIMARY KEY, value {binary} NOT NULL) {end}"
         ),
     ];
     for statement in statements {
@@ -139,20 +140,51 @@ pub(crate) type Keyed = (Vec<u8>, [u8; KEY_BYTES]);
 /// Principal to public key and standing.
 pub(crate) type Registered = BTreeMap<Vec<u8>, ([u8; KEY_BYTES], Standing)>;
 
+/// The longest id of a user that is stored as it is.
+const ID_BYTES_MAX: usize = 15;
+/// Bytes that stand for a longer one, so that no index grows with the ids; no shorter id has this length.
+const ID_HASH_BYTES: usize = 16;
+
+/// How a principal is named in the engine's tables.
+fn named(id: &[u8]) -> Value {
+    if id.len() <= ID_BYTES_MAX {
+        return bytes(id);
+    }
+    let mut hash = Sha256::new();
+    hash.update(b"probity disguise principal\0");
+    hash.update(id);
+    Value::Bytes(
+        hash.finalize()
+            .iter()
+            .copied()
+            .take(ID_HASH_BYTES)
+            .collect(),
+    )
+}
+
 /// Public keys and standing of those among `ids` who are registered.
 pub(crate) fn principals(
     database: &mut dyn Database,
     ids: &[Vec<u8>],
 ) -> Result<Registered, Error> {
-    let keys: Vec<Vec<Value>> = ids.iter().map(|id| vec![bytes(id)]).collect();
+    let mut meant: BTreeMap<Vec<u8>, &[u8]> = BTreeMap::new();
+    let mut keys: Vec<Vec<Value>> = Vec::with_capacity(ids.len());
+    for id in ids {
+        let name = named(id);
+        if meant.insert(name.principal(), id).is_none() {
+            keys.push(vec![name]);
+        }
+    }
     let columns = ["id", "public_key", "standing"].map(str::to_owned);
     let mut out = BTreeMap::new();
     for row in select_keys(database, PRINCIPALS, &columns, &["id".to_owned()], &keys)? {
-        if let [Value::Bytes(id), Value::Bytes(public), Value::Int(code)] = row.as_slice() {
+        if let [Value::Bytes(name), Value::Bytes(public), Value::Int(code)] = row.as_slice() {
             let public =
                 <[u8; KEY_BYTES]>::try_from(public.as_slice()).map_err(|_length| Error::Forged)?;
             let standing = Standing::from_code(*code).ok_or(Error::Forged)?;
-            out.insert(id.clone(), (public, standing));
+            if let Some(id) = meant.get(name) {
+                out.insert(id.to_vec(), (public, standing));
+            }
         }
     }
     Ok(out)
@@ -168,7 +200,7 @@ pub(crate) fn register(
         .iter()
         .map(|(id, public)| {
             let code = Value::Int(i64::from(standing.code()));
-            vec![bytes(id), bytes(public), code]
+            vec![named(id), bytes(public), code]
         })
         .collect();
     insert_all(
@@ -204,7 +236,7 @@ pub(crate) fn change_keys(
 /// Notes that placeholders are no longer those of someone who left.
 pub(crate) fn return_departed(database: &mut dyn Database, ids: &[Vec<u8>]) -> Result<(), Error> {
     let standing = i64::from(Standing::Placeholder.code());
-    let keys: Vec<Value> = ids.iter().map(|id| bytes(id)).collect();
+    let keys: Vec<Value> = ids.iter().map(|id| named(id)).collect();
     for run in runs(&keys, 1) {
         let marks = placeholders(run.len());
         let sql = format!("UPDATE {PRINCIPALS} SET standing = {standing} WHERE id IN ({marks})");
@@ -215,7 +247,7 @@ pub(crate) fn return_departed(database: &mut dyn Database, ids: &[Vec<u8>]) -> R
 
 /// Removes registrations.
 pub(crate) fn unregister(database: &mut dyn Database, ids: &[Vec<u8>]) -> Result<(), Error> {
-    let keys: Vec<Vec<Value>> = ids.iter().map(|id| vec![bytes(id)]).collect();
+    let keys: Vec<Vec<Value>> = ids.iter().map(|id| vec![named(id)]).collect();
     delete_keys(database, PRINCIPALS, &["id".to_owned()], &keys)?;
     Ok(())
 }

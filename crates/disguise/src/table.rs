@@ -192,10 +192,9 @@ pub(crate) fn insert_all(
     Ok(())
 }
 
-/// One value to write: the row's identity, the value that must still be there if any, and the new value.
+/// One value to write: the row's identity and the new value.
 pub(crate) struct Write<'a> {
     pub(crate) identity: &'a [Value],
-    pub(crate) guard: Option<&'a Value>,
     pub(crate) value: &'a Value,
 }
 
@@ -207,55 +206,95 @@ pub(crate) fn update_keys(
     writes: &[Write<'_>],
 ) -> Result<u64, Error> {
     let dialect = database.dialect();
-    let guarded = writes.first().is_some_and(|write| write.guard.is_some());
-    let width = table
-        .identity
-        .len()
-        .saturating_add(1)
-        .saturating_add(usize::from(guarded));
+    let width = table.identity.len().saturating_add(1);
+    let mut changed: u64 = 0;
+    for some in writes.chunks(dialect.changes_max()) {
+        for run in runs(some, width) {
+            let (sql, parameters) = match dialect {
+                Dialect::Sqlite | Dialect::Postgres => through_list(dialect, table, column, run),
+                Dialect::Mysql => case_by_case(dialect, table, column, run),
+            };
+            let done = database.execute(&sql, &parameters).doing("updating rows")?;
+            changed = changed.saturating_add(done);
+        }
+    }
+    Ok(changed)
+}
+
+/// An update from a list of identities and values.
+fn through_list(
+    dialect: Dialect,
+    table: &Known,
+    column: &str,
+    run: &[Write<'_>],
+) -> (String, Vec<Value>) {
     let (target, set) = (dialect.quote(&table.name), dialect.quote(column));
     let mut names: Vec<String> = (0..table.identity.len())
         .map(|index| format!("k{index}"))
         .collect();
-    let mut equal: Vec<String> = table
+    let equal: Vec<String> = table
         .identity
         .iter()
         .zip(&names)
         .map(|(key, name)| format!("{target}.{} = m.{name}", dialect.quote(key)))
         .collect();
-    if guarded {
-        names.push("g".to_owned());
-        equal.push(format!("{target}.{set} = m.g"));
-    }
     names.push("v".to_owned());
-    let guards = if guarded { Some(column) } else { None };
     let typed: Vec<String> = table
         .identity
         .iter()
         .map(String::as_str)
-        .chain(guards)
         .chain([column])
         .map(|name| dialect.typed(table.catalog.column(name)))
         .collect();
-    let typed = typed.join(",");
-    let mut changed: u64 = 0;
-    for run in runs(writes, width) {
-        let sql = format!(
-            "WITH m({}) AS (VALUES {}) UPDATE {target} SET {set} = m.v FROM m WHERE {}",
-            names.join(","),
-            repeated(run.len(), &typed),
-            equal.join(" AND ")
-        );
-        let mut parameters = Vec::with_capacity(run.len().saturating_mul(width));
+    let sql = format!(
+        "WITH m({}) AS (VALUES {}) UPDATE {target} SET {set} = m.v FROM m WHERE {}",
+        names.join(","),
+        repeated(run.len(), &typed.join(",")),
+        equal.join(" AND ")
+    );
+    let mut parameters = Vec::new();
+    for write in run {
+        parameters.extend_from_slice(write.identity);
+        parameters.push(write.value.clone());
+    }
+    (sql, parameters)
+}
+
+/// An update that compares each row with the identities; a list would have a collation of its own, which clashes with
+/// that of a text column.
+fn case_by_case(
+    dialect: Dialect,
+    table: &Known,
+    column: &str,
+    run: &[Write<'_>],
+) -> (String, Vec<Value>) {
+    let set = dialect.quote(column);
+    let among = among(dialect, &table.identity, run.len());
+    let target = dialect.quote(&table.name);
+    let mut parameters = Vec::new();
+    let sql = if let [only] = run {
+        parameters.push(only.value.clone());
+        format!("UPDATE {target} SET {set} = ? WHERE {among}")
+    } else {
+        let equal: Vec<String> = table
+            .identity
+            .iter()
+            .map(|key| format!("{} = ?", dialect.quote(key)))
+            .collect();
+        let case = format!(" WHEN {} THEN ?", equal.join(" AND "));
         for write in run {
             parameters.extend_from_slice(write.identity);
-            parameters.extend(write.guard.cloned());
             parameters.push(write.value.clone());
         }
-        let done = database.execute(&sql, &parameters).doing("updating rows")?;
-        changed = changed.saturating_add(done);
+        format!(
+            "UPDATE {target} SET {set} = CASE{} ELSE {set} END WHERE {among}",
+            case.repeat(run.len())
+        )
+    };
+    for write in run {
+        parameters.extend_from_slice(write.identity);
     }
-    Ok(changed)
+    (sql, parameters)
 }
 
 /// Which of `ids` exist in the column `id` of `table`, as principals.

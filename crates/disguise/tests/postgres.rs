@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use probity_disguise::Database;
 use probity_disguise::database::Postgres;
 
+#[path = "server/postgres.rs"]
+mod postgres;
 mod server;
 #[macro_use]
 mod suite;
@@ -20,7 +22,7 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 
 fn start() -> server::Server {
     let answers = |url: &str| Postgres::connect(url).is_ok();
-    let (server, socket) = server::postgres(answers);
+    let (server, socket) = postgres::running(answers);
     SOCKET.set(socket).unwrap();
     server
 }
@@ -36,7 +38,7 @@ const KINDS: &[&str] = &[
 fn connect() -> Box<dyn Database> {
     let socket = SOCKET.get().unwrap();
     let name = format!("forum{}", NEXT.fetch_add(1, Ordering::Relaxed));
-    let mut database = Postgres::connect(&server::postgres_url(socket)).unwrap();
+    let mut database = Postgres::connect(&postgres::url(socket)).unwrap();
     database
         .execute(&format!("CREATE SCHEMA {name}"), &[])
         .unwrap();

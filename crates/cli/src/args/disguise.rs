@@ -8,8 +8,9 @@ use probity_log::StreamName;
 
 /// Hides people in a SQL database and brings them back.
 ///
-/// A database is sqlite:FILE or postgres://user:password@host:port/database. A file with a credential holds a private
-/// key or a recovery token, as register writes them, or a password on its first line; - is standard input.
+/// A database is sqlite:FILE, mysql://user:password@host:port/database (MariaDB too) or
+/// postgres://user:password@host:port/database. A file with a credential holds a private key or a recovery token, as
+/// register writes them, or a password on its first line; - is standard input.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity disguise draft --db sqlite:app.db -o leave.toml

@@ -148,7 +148,6 @@ impl Work<'_> {
                 if it.stays {
                     writes.push(Write {
                         identity: &it.identity,
-                        guard: None,
                         value: made,
                     });
                 }

@@ -313,7 +313,6 @@ impl Work<'_> {
             .iter()
             .map(|(_, identity, _, after)| Write {
                 identity,
-                guard: None,
                 value: after,
             })
             .collect();

@@ -170,7 +170,6 @@ impl Work<'_> {
             if let (Some(identity), Some(id)) = (identities.get(*index), ids.get(*group)) {
                 writes.push(Write {
                     identity,
-                    guard: None,
                     value: id,
                 });
             }

@@ -1,5 +1,7 @@
 //! The seam to a database: what the engine needs of one, and how its dialect differs.
 
+#[cfg(feature = "mysql")]
+mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod sqlite;
@@ -7,14 +9,16 @@ mod sqlite;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+#[cfg(feature = "mysql")]
+pub use mysql::Mysql;
 #[cfg(feature = "postgres")]
 pub use postgres::Postgres;
 pub use sqlite::Sqlite;
 
 use crate::value::Value;
 
-/// How a database is named: `sqlite:FILE` or `postgres://user:password@host:port/database`.
-const SCHEMES: [&str; 3] = ["sqlite", "postgres", "postgresql"];
+/// How the names of databases begin.
+const SCHEMES: [&str; 5] = ["sqlite", "postgres", "postgresql", "mysql", "mariadb"];
 
 /// The most parameters that one statement may carry, below every engine's own limit.
 pub(crate) const PARAMETERS_MAX: usize = 8_000;
@@ -27,12 +31,17 @@ pub enum Dialect {
     Sqlite,
     /// `PostgreSQL` 12 or later.
     Postgres,
+    /// `MariaDB` 10.5 or later, `MySQL` 8.
+    Mysql,
 }
 
 impl Dialect {
     /// `name` as a quoted identifier.
     pub fn quote(self, name: &str) -> String {
-        format!("\"{}\"", name.replace('"', "\"\""))
+        match self {
+            Self::Sqlite | Self::Postgres => format!("\"{}\"", name.replace('"', "\"\"")),
+            Self::Mysql => format!("`{}`", name.replace('`', "``")),
+        }
     }
 
     /// What follows the columns of the engine's own tables.
@@ -41,6 +50,7 @@ impl Dialect {
             // Without a row number nothing tells in which order rows were written.
             Self::Sqlite => " WITHOUT ROWID",
             Self::Postgres => "",
+            Self::Mysql => " ENGINE=InnoDB",
         }
     }
 
@@ -57,6 +67,42 @@ impl Dialect {
         match self {
             Self::Sqlite => "BLOB",
             Self::Postgres => "BYTEA",
+            Self::Mysql => "LONGBLOB",
+        }
+    }
+
+    /// The column type of the engine's own binary keys.
+    pub(crate) const fn binary_key(self) -> &'static str {
+        match self {
+            Self::Sqlite => "BLOB",
+            Self::Postgres => "BYTEA",
+            Self::Mysql => "VARBINARY(64)",
+        }
+    }
+
+    /// A query in brackets that a deletion from one of its own tables may stand around.
+    pub(crate) fn apart(self, query: &str) -> String {
+        match self {
+            Self::Sqlite | Self::Postgres => format!("({query})"),
+            Self::Mysql => format!("(SELECT * FROM ({query}) AS probity_apart)"),
+        }
+    }
+
+    /// The most rows that one statement changes, each to a value of its own.
+    pub(crate) const fn changes_max(self) -> usize {
+        match self {
+            Self::Sqlite | Self::Postgres => PARAMETERS_MAX,
+            // Each row is compared with all values.
+            Self::Mysql => 64,
+        }
+    }
+
+    /// What a function that conditions may use is called.
+    pub(crate) fn function(self, name: &str) -> &str {
+        match (self, name) {
+            // Elsewhere characters are counted, here bytes.
+            (Self::Mysql, "length") => "char_length",
+            _ => name,
         }
     }
 }
@@ -132,15 +178,28 @@ pub struct ForeignKey {
 }
 
 /// One table as the catalog describes it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CatalogTable {
+    /// Whether changes to it can be undone.
+    pub is_transactional: bool,
     /// Its columns in order, generated ones left out.
     pub columns: Vec<Column>,
     /// The columns of its primary key.
     pub primary_key: Vec<String>,
     /// Its declared foreign keys.
     pub foreign_keys: Vec<ForeignKey>,
+}
+
+impl Default for CatalogTable {
+    fn default() -> Self {
+        Self {
+            is_transactional: true,
+            columns: Vec::new(),
+            primary_key: Vec::new(),
+            foreign_keys: Vec::new(),
+        }
+    }
 }
 
 impl CatalogTable {
@@ -242,7 +301,7 @@ impl Database for Box<dyn Database> {
 }
 
 /// Connects to the database that `url` names: `sqlite:FILE`, which must exist, or
-/// `postgres://user:password@host:port/database`.
+/// `mysql://user:password@host:port/database`, or `postgres://user:password@host:port/database`.
 ///
 /// # Errors
 /// When the form is not known, or what [`Sqlite::existing`] and the driver of a server say. The message never
@@ -257,13 +316,17 @@ pub fn connect(url: &str) -> Result<Box<dyn Database>, DatabaseError> {
             let file = file.strip_prefix("//").unwrap_or(file);
             Ok(Box::new(Sqlite::existing(std::path::Path::new(file))?))
         }
+        #[cfg(feature = "mysql")]
+        Some(("mysql", _)) => Ok(Box::new(Mysql::connect(url)?)),
+        #[cfg(feature = "mysql")]
+        Some(("mariadb", rest)) => Ok(Box::new(Mysql::connect(&format!("mysql:{rest}"))?)),
         #[cfg(feature = "postgres")]
         Some(("postgres" | "postgresql", _)) => Ok(Box::new(Postgres::connect(url)?)),
         Some((scheme, _)) if SCHEMES.contains(&scheme) => Err(refused(format!(
             "this program was built without the driver for {scheme}"
         ))),
         _ => Err(refused(
-            "a database is named sqlite:FILE or postgres://user:password@host:port/database"
+            "a database is named sqlite:FILE, mysql://user:password@host:port/database or postgres://user:password@host:port/database"
                 .to_owned(),
         )),
     }

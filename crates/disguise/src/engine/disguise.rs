@@ -35,6 +35,9 @@ impl<D: Database> Engine<D> {
         let salt = store::salt(&mut self.database)?;
         let owners = self.owners(&salt, request)?;
         let steps = self.steps(request, owners.as_deref())?;
+        self.database
+            .defer_foreign_keys()
+            .doing("deferring foreign keys")?;
         let id = DisguiseId(u64::from_le_bytes(random()?));
         let now = written(request.time);
         let Some((_, catalog, live)) = &self.live else {

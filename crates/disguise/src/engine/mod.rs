@@ -206,16 +206,15 @@ impl<D: Database> Engine<D> {
         work: impl FnOnce(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
         self.database.begin().doing("beginning")?;
-        match work(self) {
-            Ok(done) => {
-                self.database.commit().doing("committing")?;
-                Ok(done)
-            }
-            Err(error) => {
-                // The first error is the one to report; a connection that cannot roll back is lost anyway.
-                self.database.rollback().unwrap_or_default();
-                Err(error)
-            }
+        let outcome = work(self).and_then(|done| {
+            self.database.commit().doing("committing")?;
+            Ok(done)
+        });
+        if outcome.is_err() {
+            // The first error is the one to report; a connection that cannot roll back is lost anyway. A commit that
+            // was refused may have left the transaction open.
+            self.database.rollback().unwrap_or_default();
         }
+        outcome
     }
 }

@@ -3,6 +3,7 @@
 use probity_format::DecodeError;
 use probity_format::wire::{Reader, put_varint};
 
+use super::repeat::{Values, Writer};
 use super::{Change, Copied, Modified, Origin, Section, SpeaksFor, Standing};
 use crate::crypto::KEY_BYTES;
 use crate::value::{Value, put_bytes, take_text};
@@ -49,22 +50,23 @@ impl Bag {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = vec![BAG_VERSION];
         out.extend_from_slice(&self.seed);
+        let mut values = Writer::default();
         put_count(&mut out, self.principals.len());
         for (id, public, standing) in &self.principals {
-            id.encode(&mut out);
+            values.put(id, &mut out);
             out.extend_from_slice(public);
             out.push(standing.code());
         }
         put_count(&mut out, self.speaks_for.len());
         for link in &self.speaks_for {
-            link.old.encode(&mut out);
-            link.new.encode(&mut out);
+            values.put(&link.old, &mut out);
+            values.put(&link.new, &mut out);
             put_varint(&mut out, u64::from(link.index));
             out.push(u8::from(link.gone) | u8::from(link.left) << 1 | u8::from(link.retained) << 2);
         }
         put_count(&mut out, self.sections.len());
         for section in &self.sections {
-            encode_section(section, &mut out);
+            encode_section(section, &mut values, &mut out);
         }
         out.push(1);
         let padded = padded_bytes(out.len());
@@ -78,10 +80,11 @@ impl Bag {
             return Err(reader.error("has an unknown version"));
         }
         let seed = reader.array()?;
+        let mut values = Values::default();
         let count = reader.length(LIST_MAX)?;
         let mut principals = Vec::new();
         for _ in 0..count {
-            let (id, public) = (Value::decode(&mut reader)?, reader.array()?);
+            let (id, public) = (values.take(&mut reader)?, reader.array()?);
             let standing = Standing::from_code(reader.u8()?.into())
                 .ok_or_else(|| reader.error("has an unknown kind of principal"))?;
             principals.push((id, public, standing));
@@ -89,7 +92,7 @@ impl Bag {
         let count = reader.length(LIST_MAX)?;
         let mut speaks_for = Vec::new();
         for _ in 0..count {
-            let (old, new) = (Value::decode(&mut reader)?, Value::decode(&mut reader)?);
+            let (old, new) = (values.take(&mut reader)?, values.take(&mut reader)?);
             let index = u32::try_from(reader.varint()?)
                 .map_err(|_wide| reader.error("has an index past 32 bits"))?;
             let flags = reader.u8()?;
@@ -108,7 +111,7 @@ impl Bag {
         let count = reader.length(LIST_MAX)?;
         let mut sections = Vec::new();
         for _ in 0..count {
-            sections.push(decode_section(&mut reader)?);
+            sections.push(decode_section(&mut reader, &mut values)?);
         }
         if reader.u8()? != 1 || reader.rest().iter().any(|byte| *byte != 0) {
             return Err(reader.error("has wrong padding"));
@@ -122,7 +125,7 @@ impl Bag {
     }
 }
 
-fn encode_section(section: &Section, out: &mut Vec<u8>) {
+fn encode_section(section: &Section, values: &mut Writer, out: &mut Vec<u8>) {
     put_varint(out, u64::from(section.step));
     put_bytes(out, section.table.as_bytes());
     match &section.change {
@@ -130,7 +133,9 @@ fn encode_section(section: &Section, out: &mut Vec<u8>) {
             out.push(0);
             put_names(out, columns);
             put_count(out, rows.len());
-            rows.iter().flatten().for_each(|value| value.encode(out));
+            rows.iter()
+                .flatten()
+                .for_each(|value| values.put(value, out));
         }
         Change::Copied {
             departed,
@@ -142,7 +147,7 @@ fn encode_section(section: &Section, out: &mut Vec<u8>) {
             put_count(out, rows.len());
             for copy in rows {
                 out.extend_from_slice(&copy.version.to_le_bytes());
-                copy.row.iter().for_each(|value| value.encode(out));
+                copy.row.iter().for_each(|value| values.put(value, out));
             }
         }
         Change::Modified {
@@ -151,7 +156,7 @@ fn encode_section(section: &Section, out: &mut Vec<u8>) {
             rows,
         } => {
             out.push(2);
-            encode_rows(identity, column, rows, out);
+            encode_rows((identity, column), rows, values, out);
         }
         Change::Decorrelated {
             identity,
@@ -159,23 +164,30 @@ fn encode_section(section: &Section, out: &mut Vec<u8>) {
             rows,
         } => {
             out.push(3);
-            encode_rows(identity, column, rows, out);
+            encode_rows((identity, column), rows, values, out);
         }
     }
 }
 
-fn encode_rows(identity: &[String], column: &str, rows: &[Modified], out: &mut Vec<u8>) {
+fn encode_rows(
+    (identity, column): (&[String], &str),
+    rows: &[Modified],
+    values: &mut Writer,
+    out: &mut Vec<u8>,
+) {
     put_names(out, identity);
     put_bytes(out, column.as_bytes());
     put_count(out, rows.len());
     for row in rows {
-        row.identity.iter().for_each(|value| value.encode(out));
-        row.before.encode(out);
-        row.after.encode(out);
+        let cells = [&row.before, &row.after];
+        row.identity
+            .iter()
+            .chain(cells)
+            .for_each(|value| values.put(value, out));
     }
 }
 
-fn decode_section(reader: &mut Reader<'_>) -> Result<Section, DecodeError> {
+fn decode_section(reader: &mut Reader<'_>, values: &mut Values) -> Result<Section, DecodeError> {
     let step =
         u32::try_from(reader.varint()?).map_err(|_wide| reader.error("has a step past 32 bits"))?;
     let table = take_text(reader)?;
@@ -185,7 +197,7 @@ fn decode_section(reader: &mut Reader<'_>) -> Result<Section, DecodeError> {
             let count = reader.length(LIST_MAX)?;
             let mut rows = Vec::new();
             for _ in 0..count {
-                rows.push(take_values(reader, columns.len())?);
+                rows.push(take_values(reader, values, columns.len())?);
             }
             Change::Removed { columns, rows }
         }
@@ -195,7 +207,7 @@ fn decode_section(reader: &mut Reader<'_>) -> Result<Section, DecodeError> {
             let mut rows = Vec::new();
             for _ in 0..count {
                 let version = reader.u64()?;
-                let row = take_values(reader, columns.len())?;
+                let row = take_values(reader, values, columns.len())?;
                 rows.push(Copied { version, row });
             }
             Change::Copied {
@@ -205,7 +217,7 @@ fn decode_section(reader: &mut Reader<'_>) -> Result<Section, DecodeError> {
             }
         }
         2 => {
-            let (identity, column, rows) = decode_rows(reader)?;
+            let (identity, column, rows) = decode_rows(reader, values)?;
             Change::Modified {
                 identity,
                 column,
@@ -213,7 +225,7 @@ fn decode_section(reader: &mut Reader<'_>) -> Result<Section, DecodeError> {
             }
         }
         3 => {
-            let (identity, column, rows) = decode_rows(reader)?;
+            let (identity, column, rows) = decode_rows(reader, values)?;
             Change::Decorrelated {
                 identity,
                 column,
@@ -231,14 +243,14 @@ fn decode_section(reader: &mut Reader<'_>) -> Result<Section, DecodeError> {
 
 type Rows = (Vec<String>, String, Vec<Modified>);
 
-fn decode_rows(reader: &mut Reader<'_>) -> Result<Rows, DecodeError> {
+fn decode_rows(reader: &mut Reader<'_>, values: &mut Values) -> Result<Rows, DecodeError> {
     let identity = take_names(reader)?;
     let column = take_text(reader)?;
     let count = reader.length(LIST_MAX)?;
     let mut rows = Vec::new();
     for _ in 0..count {
-        let identity = take_values(reader, identity.len())?;
-        let (before, after) = (Value::decode(reader)?, Value::decode(reader)?);
+        let identity = take_values(reader, values, identity.len())?;
+        let (before, after) = (values.take(reader)?, values.take(reader)?);
         rows.push(Modified {
             identity,
             before,
@@ -248,8 +260,12 @@ fn decode_rows(reader: &mut Reader<'_>) -> Result<Rows, DecodeError> {
     Ok((identity, column, rows))
 }
 
-fn take_values(reader: &mut Reader<'_>, count: usize) -> Result<Vec<Value>, DecodeError> {
-    (0..count).map(|_| Value::decode(reader)).collect()
+fn take_values(
+    reader: &mut Reader<'_>,
+    values: &mut Values,
+    count: usize,
+) -> Result<Vec<Value>, DecodeError> {
+    (0..count).map(|_| values.take(reader)).collect()
 }
 
 fn put_names(out: &mut Vec<u8>, names: &[String]) {

@@ -1,6 +1,7 @@
 //! What a reveal needs: the records of one principal and one disguise, kept together in a bag.
 
 mod bag;
+mod repeat;
 
 pub(crate) use bag::{Bag, LOCATOR_BYTES, Locator};
 

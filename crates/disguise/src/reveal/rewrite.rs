@@ -158,7 +158,6 @@ impl Work<'_> {
 fn write<'r>(row: &'r Modified, target: &'r Value) -> Write<'r> {
     Write {
         identity: &row.identity,
-        guard: None,
         value: target,
     }
 }

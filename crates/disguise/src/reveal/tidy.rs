@@ -109,7 +109,6 @@ impl Work<'_> {
                         .zip(going.iter())
                         .map(|(identity, (_, target))| Write {
                             identity,
-                            guard: None,
                             value: target,
                         })
                         .collect();

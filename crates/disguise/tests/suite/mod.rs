@@ -39,10 +39,15 @@ macro_rules! for_every_claim {
             a_draft_fits_the_database_that_it_was_made_from
             a_plan_counts_what_the_disguise_then_does
             a_stored_description_serves_a_reveal_without_files
+            a_schema_that_changed_meanwhile_is_named_and_nothing_is_lost
+            a_column_added_meanwhile_is_hidden_with_the_row_from_then_on
+            every_wrong_credential_costs_the_same_work
+            a_removal_that_breaks_a_constraint_changes_nothing
         }
     };
 }
 
+mod bad_input;
 mod credentials;
 mod draft;
 mod forum;
@@ -55,6 +60,7 @@ use probity_disguise::{
     Credential, Error, Kept, KeptReason, References, RevealRequest, Rows, SecretKey, Value,
 };
 
+pub(crate) use bad_input::*;
 pub(crate) use credentials::*;
 pub(crate) use draft::*;
 use forum::*;

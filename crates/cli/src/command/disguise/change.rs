@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::credential::Brought;
 use super::look::{ready, user_of};
 use super::recorder::{Recorded, Recorder};
-use super::{AnyEngine, refused, stored};
+use super::{AnyEngine, refused, stored, unfit};
 use crate::args::{Apply, Forget, Reveal};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -63,10 +63,11 @@ fn recorded<T>(
 
 pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, Failure> {
     let mut ready = ready(&args.spec, &args.database, environment)?;
-    let user = user_of(&mut ready.engine, args.user.as_deref())?;
+    let user = user_of(&mut ready.engine, args.user.as_deref(), &args.spec.spec)?;
     let over = args.over.as_deref().map(Brought::read).transpose()?;
     let recorder = Recorder::open(&args.log, environment, &mut ready.engine)?;
-    ready.engine.install().map_err(refused)?;
+    let unfit = unfit(&args.spec.spec);
+    ready.engine.install().map_err(&unfit)?;
     let request = ApplyRequest {
         spec: &ready.file.spec,
         user,
@@ -74,7 +75,7 @@ pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, F
         parameters: ready.parameters,
         time: SystemClock::new().now(),
     };
-    let outcome = ready.engine.apply(&request).map_err(refused);
+    let outcome = ready.engine.apply(&request).map_err(&unfit);
     let (applied, entry) = recorded(ready.engine, recorder, outcome)?;
     let mut output = Output::new();
     if args.json {

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::path::Path;
 
 use probity_disguise::{PlannedStep, SpecFile, Value};
 use serde::Serialize;
 
-use super::{AnyEngine, described, open, read, refused};
+use super::{AnyEngine, described, open, read, refused, unfit};
 use crate::args::{Check, DatabaseChoice, Draft, Plan, SpecChoice};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -82,12 +83,12 @@ fn parameter(text: &str) -> Value {
 
 pub(super) fn check(args: &Check, environment: &Environment) -> Result<Status, Failure> {
     let mut ready = ready(&args.spec, &args.database, environment)?;
-    let user = user_of(&mut ready.engine, args.user.as_deref())?;
+    let user = user_of(&mut ready.engine, args.user.as_deref(), &args.spec.spec)?;
     // A plan checks everything and asks the database for what a check alone would believe.
     ready
         .engine
         .plan(&ready.file.spec, user.as_ref(), &ready.parameters)
-        .map_err(refused)?;
+        .map_err(unfit(&args.spec.spec))?;
     let tables = ready.file.spec.tables();
     let mut output = Output::new();
     if args.json {
@@ -102,18 +103,19 @@ pub(super) fn check(args: &Check, environment: &Environment) -> Result<Status, F
 pub(super) fn user_of(
     engine: &mut AnyEngine,
     text: Option<&str>,
+    spec: &Path,
 ) -> Result<Option<Value>, Failure> {
-    text.map(|text| engine.user(text).map_err(refused))
+    text.map(|text| engine.user(text).map_err(unfit(spec)))
         .transpose()
 }
 
 pub(super) fn plan(args: &Plan, environment: &Environment) -> Result<Status, Failure> {
     let mut ready = ready(&args.spec, &args.database, environment)?;
-    let user = user_of(&mut ready.engine, args.user.as_deref())?;
+    let user = user_of(&mut ready.engine, args.user.as_deref(), &args.spec.spec)?;
     let steps = ready
         .engine
         .plan(&ready.file.spec, user.as_ref(), &ready.parameters)
-        .map_err(refused)?;
+        .map_err(unfit(&args.spec.spec))?;
     let mut output = Output::new();
     if args.json {
         let forms: Vec<StepForm<'_>> = steps.iter().map(form).collect();

@@ -38,7 +38,7 @@ fn open(choice: &DatabaseChoice, environment: &Environment) -> Result<Box<dyn Da
     let said = choice.url.as_deref().or(environment.database.as_deref());
     let url = said.ok_or_else(|| {
         Failure::usage("no database is named").remedy(
-            "write --db sqlite:FILE or --db postgres://USER@HOST/NAME, or set PROBITY_DATABASE",
+            "write --db sqlite:FILE, --db mysql://USER@HOST/NAME or --db postgres://USER@HOST/NAME, or set PROBITY_DATABASE",
         )
     })?;
     connect(url).map_err(|error| {
@@ -92,6 +92,16 @@ fn read<T, E: std::error::Error + Send + Sync + 'static>(
 /// A file that is not what it should be.
 fn in_file(path: &Path) -> Failure {
     Failure::new(format!("{} is refused", path.display()))
+}
+
+/// What the engine refused of the specification at `path`.
+fn unfit(path: &Path) -> impl Fn(Error) -> Failure {
+    move |error| match error {
+        Error::Spec(error) => {
+            Failure::new(format!("{} does not fit the database", path.display())).because(error)
+        }
+        other => refused(other),
+    }
 }
 
 /// What the engine refused, in the words of the terminal.

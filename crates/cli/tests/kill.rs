@@ -1,0 +1,345 @@
+//! The real program is killed while it hides and reveals: nothing is lost, nothing doubled, nothing unreadable.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "a test may fail loudly, and chooses the moment of a kill itself"
+)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use probity_disguise::database::{Sqlite, connect};
+use probity_disguise::{
+    ApplyRequest, Credential, Database, DisguiseId, Engine, References, RevealRequest, Rows,
+    SecretKey, SpecFile, Value,
+};
+use probity_format::Timestamp;
+use tempfile::TempDir;
+
+#[path = "../../disguise/tests/server/mariadb.rs"]
+mod mariadb;
+#[path = "../../disguise/tests/server/postgres.rs"]
+mod postgres;
+#[path = "../../disguise/tests/server/mod.rs"]
+mod server;
+
+/// Kills in the gate.
+const KILLS: u32 = 25;
+/// Kills of the slow form.
+const KILLS_SLOW: u32 = 1_000;
+const PEOPLE: i64 = 3;
+/// Rows of each person in each table: enough for a kill to fall between statements and between commits of pages.
+const ROWS: i64 = 300;
+
+const TABLES: [&str; 4] = [
+    "CREATE TABLE people (id BIGINT PRIMARY KEY, name VARCHAR(40) NOT NULL)",
+    "CREATE TABLE posts (id BIGINT PRIMARY KEY, author_id BIGINT REFERENCES people(id), text VARCHAR(80))",
+    "CREATE TABLE likes (id BIGINT PRIMARY KEY, user_id BIGINT REFERENCES people(id), post_id BIGINT REFERENCES posts(id))",
+    "CREATE TABLE messages (id BIGINT PRIMARY KEY, sender_id BIGINT REFERENCES people(id), recipient_id BIGINT REFERENCES people(id), text VARCHAR(80))",
+];
+
+const SPEC: &str = r#"
+[users]
+table = "people"
+id = "id"
+placeholder = { id = { RandNum = { lb = 1000000000, ub = 9000000000000 } }, name = { RandStr = { len = 20 } } }
+
+[[remove]]
+table = "likes"
+[[modify]]
+table = "posts"
+column = "text"
+value = { RandStr = { len = 12 } }
+[[decorrelate]]
+table = "posts"
+owners = ["author_id"]
+[[remove]]
+table = "messages"
+[[remove]]
+table = "people"
+"#;
+
+/// A database with people in it, who are killed over.
+struct Scene {
+    folder: TempDir,
+    url: String,
+    engine: Engine<Box<dyn Database>>,
+    spec: SpecFile,
+    keys: BTreeMap<i64, SecretKey>,
+    before: Vec<String>,
+    random: u64,
+    time: i64,
+}
+
+impl Scene {
+    fn new(url: impl FnOnce(&Path) -> String) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let url = url(folder.path());
+        let mut database = connect(&url).unwrap();
+        fill(database.as_mut());
+        let spec = SpecFile::parse(SPEC).unwrap();
+        std::fs::write(folder.path().join("leave.toml"), SPEC).unwrap();
+        let mut engine = Engine::new(database, spec.schema.clone(), spec.pseudo.clone().unwrap());
+        engine.install().unwrap();
+        let mut keys = BTreeMap::new();
+        for person in 1..=PEOPLE {
+            let key = engine.register(&Value::Int(person), None).unwrap().key;
+            let line = format!(
+                "probity-disguise-key-v1 {}\n",
+                URL_SAFE_NO_PAD.encode(key.expose())
+            );
+            std::fs::write(folder.path().join(format!("{person}.key")), line).unwrap();
+            keys.insert(person, key);
+        }
+        let mut scene = Self {
+            folder,
+            url,
+            engine,
+            spec,
+            keys,
+            before: Vec::new(),
+            random: seed(),
+            time: 1_800_000_000_000_000_000,
+        };
+        scene.before = scene.everything();
+        scene
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random >> 11) % bound
+    }
+
+    fn now(&mut self) -> Timestamp {
+        self.time += 1;
+        Timestamp::from_nanoseconds(self.time).unwrap()
+    }
+
+    fn everything(&mut self) -> Vec<String> {
+        let mut all = Vec::new();
+        for table in ["people", "posts", "likes", "messages"] {
+            let sql = format!("SELECT * FROM {table} ORDER BY id");
+            let rows = self.engine.database().query(&sql, &[]).unwrap();
+            all.extend(rows.iter().map(|row| format!("{table} {row:?}")));
+        }
+        all
+    }
+
+    fn apply(&mut self, person: i64) {
+        let time = self.now();
+        self.engine
+            .apply(&ApplyRequest {
+                spec: &self.spec.spec,
+                user: Some(Value::Int(person)),
+                over: None,
+                parameters: BTreeMap::new(),
+                time,
+            })
+            .unwrap();
+    }
+
+    fn listed(&mut self, person: i64) -> Vec<DisguiseId> {
+        let credential = Credential::Key(self.keys.get(&person).unwrap());
+        let listed = self.engine.list(&Value::Int(person), &credential).unwrap();
+        listed.iter().map(|it| it.id).collect()
+    }
+
+    fn reveal(&mut self, person: i64, id: DisguiseId) {
+        let time = self.now();
+        self.engine
+            .reveal(&RevealRequest {
+                user: Value::Int(person),
+                credential: Credential::Key(self.keys.get(&person).unwrap()),
+                id,
+                references: References::Recorrelate,
+                rows: Rows::PerColumn,
+                time,
+            })
+            .unwrap();
+    }
+
+    fn program(&self, person: i64, id: Option<DisguiseId>) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_probity"));
+        let person = person.to_string();
+        command.args(["disguise"]);
+        match id {
+            None => command.args(["apply", "--spec", "leave.toml", "--user", &person]),
+            Some(id) => command
+                .args(["reveal", "--user", &person, "--id", &id.to_string()])
+                .args(["--credential", &format!("{person}.key")]),
+        };
+        command
+            .current_dir(self.folder.path())
+            .env("PROBITY_DATABASE", &self.url)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command
+    }
+
+    /// Everybody comes back, and nothing is left of any disguise.
+    fn assert_all_comes_back(&mut self, story: &str) {
+        // What two people share comes back with the second of them.
+        for _ in 0..2 {
+            for person in 1..=PEOPLE {
+                for id in self.listed(person) {
+                    self.reveal(person, id);
+                }
+            }
+        }
+        assert_eq!(self.everything(), self.before, "{story}");
+        for (table, rows) in [
+            ("bags", 0),
+            ("locators", 0),
+            ("shared", 0),
+            ("principals", PEOPLE),
+        ] {
+            let sql = format!("SELECT COUNT(*) FROM probity_{table}");
+            let counted = self.engine.database().query(&sql, &[]).unwrap();
+            assert_eq!(counted, [[Value::Int(rows)]], "{story}: {table}");
+        }
+    }
+}
+
+fn fill(database: &mut dyn Database) {
+    for sql in TABLES {
+        database.execute(sql, &[]).unwrap();
+    }
+    database.begin().unwrap();
+    for person in 1..=PEOPLE {
+        let sql = format!("INSERT INTO people VALUES ({person}, 'person {person}')");
+        database.execute(&sql, &[]).unwrap();
+    }
+    for row in 0..PEOPLE * ROWS {
+        let (person, next) = (row % PEOPLE + 1, (row + 1) % PEOPLE + 1);
+        for sql in [
+            format!("INSERT INTO posts VALUES ({row}, {person}, 'post {row}')"),
+            format!("INSERT INTO likes VALUES ({row}, {next}, {row})"),
+            format!("INSERT INTO messages VALUES ({row}, {person}, {next}, 'message {row}')"),
+        ] {
+            database.execute(&sql, &[]).unwrap();
+        }
+    }
+    database.commit().unwrap();
+}
+
+/// Where the moments of the kills come from.
+fn seed() -> u64 {
+    let seed: u64 = std::env::var("PROBITY_SEED").map_or_else(
+        |_absent| {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            now.unwrap().subsec_nanos().into()
+        },
+        |seed| seed.parse().unwrap(),
+    );
+    eprintln!("seed {seed}: set PROBITY_SEED={seed} for the same choices");
+    seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1
+}
+
+/// How long the program takes when nobody kills it.
+fn unhindered(scene: &Scene, person: i64, id: Option<DisguiseId>) -> Duration {
+    let started = Instant::now();
+    assert!(scene.program(person, id).status().unwrap().success());
+    started.elapsed()
+}
+
+fn everything_survives(scene: &mut Scene, kills: u32) {
+    let longest = unhindered(scene, 1, None);
+    let id = scene.listed(1).pop().unwrap();
+    let longest = longest.max(unhindered(scene, 1, Some(id)));
+    scene.assert_all_comes_back("without a kill");
+    let mut cut = [0_u32; 2];
+    for kill in 0..kills {
+        let person = 1 + i64::try_from(scene.below(3)).unwrap();
+        if scene.below(2) == 0 {
+            // Somebody who shares rows is away.
+            scene.apply(person % PEOPLE + 1);
+        }
+        let id = if scene.below(2) == 0 {
+            scene.apply(person);
+            scene.listed(person).pop()
+        } else {
+            None
+        };
+        let moment = scene.below(u64::try_from(longest.as_micros()).unwrap());
+        let mut child = scene.program(person, id).spawn().unwrap();
+        sleep(Duration::from_micros(moment));
+        child.kill().unwrap();
+        let ended = child.wait().unwrap();
+        if !ended.success() {
+            *cut.get_mut(usize::from(id.is_some())).unwrap() += 1;
+        }
+        let story = format!("kill {kill} of {id:?} for {person} after {moment} us: {ended}");
+        let still = scene.listed(person);
+        assert!(still.len() <= 1, "{story}");
+        scene.assert_all_comes_back(&story);
+    }
+    eprintln!("{cut:?} of {kills} ended in the middle of an apply and of a reveal");
+    assert!(
+        cut.iter().all(|cut| *cut > 0),
+        "no kill came in time: {cut:?}"
+    );
+}
+
+fn sqlite() -> Scene {
+    Scene::new(|folder| {
+        let file: PathBuf = folder.join("app.db");
+        drop(Sqlite::open(&file).unwrap());
+        format!("sqlite:{}", file.display())
+    })
+}
+
+fn on_postgres(kills: u32) {
+    let (_server, socket) = postgres::running(|url| connect(url).is_ok());
+    everything_survives(&mut Scene::new(|_| postgres::url(&socket)), kills);
+}
+
+fn on_mariadb(kills: u32) {
+    let (_server, socket) = mariadb::running(|url| connect(url).is_ok());
+    let mut database = connect(&mariadb::url(&socket, "mysql")).unwrap();
+    database.execute("CREATE DATABASE app", &[]).unwrap();
+    let url = mariadb::url(&socket, "app");
+    everything_survives(&mut Scene::new(|_| url), kills);
+}
+
+#[test]
+fn everything_survives_kills_on_sqlite() {
+    everything_survives(&mut sqlite(), KILLS);
+}
+
+#[test]
+fn everything_survives_kills_on_postgres() {
+    on_postgres(KILLS);
+}
+
+#[test]
+fn everything_survives_kills_on_mariadb() {
+    on_mariadb(KILLS);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn everything_survives_a_thousand_kills_on_sqlite() {
+    everything_survives(&mut sqlite(), KILLS_SLOW);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn everything_survives_a_thousand_kills_on_postgres() {
+    on_postgres(KILLS_SLOW);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn everything_survives_a_thousand_kills_on_mariadb() {
+    on_mariadb(KILLS_SLOW);
+}

@@ -1,0 +1,399 @@
+//! `MariaDB` and `MySQL`, through their synchronous client.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use mysql::consts::{ColumnFlags, ColumnType};
+use mysql::prelude::Queryable as _;
+use mysql::{Conn, DriverError, Opts, OptsBuilder, Params};
+
+use super::{
+    Catalog, CatalogTable, Column, Database, DatabaseError, DatabaseErrorKind, Dialect, ForeignKey,
+    OnDelete,
+};
+use crate::value::Value;
+
+/// Prepared statements kept.
+const STATEMENTS_MAX: usize = 512;
+
+/// The collation number of binary columns.
+const BINARY: u16 = 63;
+
+/// Seconds within which a table that was changed may be changed again without another time of its own.
+const SETTLED_SECONDS: i64 = 2;
+
+/// What every connection is set to: no value is cut or replaced in silence, a zero is a zero and a day of zeros may
+/// go back, times do not depend on the server's place, and every read of a transaction holds until its end.
+const SETTINGS: &str = "SET NAMES utf8mb4, \
+     SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION', \
+     SESSION time_zone = '+00:00', \
+     SESSION sql_safe_updates = 0, \
+     SESSION group_concat_max_len = 1048576";
+const SERIALIZABLE: &str = "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE";
+
+/// `MariaDB` turns long lists into joins, which here only loses their index.
+const MARIADB_SETTINGS: &str = "SET SESSION in_predicate_conversion_threshold = 0";
+
+/// A connection to a `MariaDB` or `MySQL` server.
+pub struct Mysql {
+    connection: Conn,
+    mariadb: bool,
+    version: i64,
+}
+
+impl Mysql {
+    /// Connects to `url`, like `mysql://user:password@host:port/database`, without TLS; `?socket=PATH` reaches a
+    /// server on this machine.
+    ///
+    /// # Errors
+    /// When the form is wrong, or the server refuses or cannot be reached.
+    pub fn connect(url: &str) -> Result<Self, DatabaseError> {
+        // The parser's own words could quote the password.
+        let options = Opts::from_url(url).map_err(|_form| DatabaseError {
+            kind: DatabaseErrorKind::Other,
+            message: "the URL of the database has a wrong form".to_owned(),
+        })?;
+        if options.get_db_name().is_none() {
+            return Err(DatabaseError {
+                kind: DatabaseErrorKind::Other,
+                message: "the URL names no database: mysql://user:password@host:port/database"
+                    .to_owned(),
+            });
+        }
+        let options = OptsBuilder::from_opts(options).stmt_cache_size(STATEMENTS_MAX);
+        let mut connection = Conn::new(options).map_err(refused)?;
+        connection.query_drop(SETTINGS).map_err(refused)?;
+        connection.query_drop(SERIALIZABLE).map_err(refused)?;
+        let server: Option<String> = connection
+            .query_first("SELECT VERSION()")
+            .map_err(refused)?;
+        let mariadb = server.is_some_and(|server| server.contains("MariaDB"));
+        if mariadb {
+            connection.query_drop(MARIADB_SETTINGS).map_err(refused)?;
+        }
+        Ok(Self {
+            connection,
+            mariadb,
+            version: 0,
+        })
+    }
+
+    fn primary_keys(&mut self, catalog: &mut Catalog) -> Result<(), DatabaseError> {
+        let keys = self.query(
+            "SELECT TABLE_NAME, COLUMN_NAME FROM information_schema.STATISTICS
+              WHERE TABLE_SCHEMA = DATABASE() AND INDEX_NAME = 'PRIMARY'
+              ORDER BY TABLE_NAME, SEQ_IN_INDEX",
+            &[],
+        )?;
+        for row in keys {
+            if let [table, column] = row.as_slice()
+                && let Some(table) = catalog.get_mut(&table.to_string())
+            {
+                table.primary_key.push(column.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    fn foreign_keys(&mut self, catalog: &mut Catalog) -> Result<(), DatabaseError> {
+        let rules = self.query(
+            "SELECT TABLE_NAME, CONSTRAINT_NAME, DELETE_RULE
+               FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = DATABASE()",
+            &[],
+        )?;
+        let refuses = |table: &Value, name: &Value| {
+            rules.iter().any(|row| match row.as_slice() {
+                [of, known, rule] => {
+                    of == table
+                        && known == name
+                        && matches!(rule.to_string().as_str(), "NO ACTION" | "RESTRICT")
+                }
+                _ => false,
+            })
+        };
+        let keys = self.query(
+            "SELECT TABLE_NAME, CONSTRAINT_NAME, COLUMN_NAME, REFERENCED_TABLE_NAME, REFERENCED_COLUMN_NAME
+               FROM information_schema.KEY_COLUMN_USAGE
+              WHERE TABLE_SCHEMA = DATABASE() AND REFERENCED_TABLE_NAME IS NOT NULL
+                AND REFERENCED_TABLE_SCHEMA = DATABASE()
+              ORDER BY TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION",
+            &[],
+        )?;
+        let mut last = None;
+        for row in keys {
+            let [table, name, own, target, other] = row.as_slice() else {
+                continue;
+            };
+            let Some(known) = catalog.get_mut(&table.to_string()) else {
+                continue;
+            };
+            let key = (table.clone(), name.clone());
+            if last.as_ref() != Some(&key) {
+                known.foreign_keys.push(ForeignKey {
+                    columns: Vec::new(),
+                    to_table: target.to_string(),
+                    to_columns: Vec::new(),
+                    on_delete: if refuses(table, name) {
+                        OnDelete::Refuse
+                    } else {
+                        OnDelete::Change
+                    },
+                });
+                last = Some(key);
+            }
+            if let Some(key) = known.foreign_keys.last_mut() {
+                key.columns.push(own.to_string());
+                key.to_columns.push(other.to_string());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Database for Mysql {
+    fn dialect(&self) -> Dialect {
+        Dialect::Mysql
+    }
+
+    fn begin(&mut self) -> Result<(), DatabaseError> {
+        self.connection
+            .query_drop("START TRANSACTION")
+            .map_err(refused)
+    }
+
+    fn commit(&mut self) -> Result<(), DatabaseError> {
+        self.connection.query_drop("COMMIT").map_err(refused)
+    }
+
+    fn rollback(&mut self) -> Result<(), DatabaseError> {
+        self.connection.query_drop("ROLLBACK").map_err(refused)
+    }
+
+    fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
+        if parameters.is_empty() {
+            self.connection.query_drop(sql).map_err(refused)?;
+        } else {
+            self.connection
+                .exec_drop(sql, bound(parameters))
+                .map_err(refused)?;
+        }
+        Ok(self.connection.affected_rows())
+    }
+
+    fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>, DatabaseError> {
+        let mut rows = self
+            .connection
+            .exec_iter(sql, bound(parameters))
+            .map_err(refused)?;
+        let columns: Vec<mysql::Column> = rows.columns().as_ref().to_vec();
+        let mut out = Vec::new();
+        for row in rows.by_ref() {
+            let values = row.map_err(refused)?.unwrap_raw();
+            let read: Result<Vec<Value>, DatabaseError> = columns
+                .iter()
+                .zip(values)
+                .map(|(column, value)| read(column, value.unwrap_or(mysql::Value::NULL)))
+                .collect();
+            out.push(read?);
+        }
+        Ok(out)
+    }
+
+    fn catalog(&mut self) -> Result<Catalog, DatabaseError> {
+        let mut catalog = Catalog::new();
+        let tables = self.query(
+            "SELECT TABLE_NAME, ENGINE FROM information_schema.TABLES
+              WHERE TABLE_SCHEMA = DATABASE() AND TABLE_TYPE = 'BASE TABLE'",
+            &[],
+        )?;
+        for row in tables {
+            if let [name, engine] = row.as_slice() {
+                let table = CatalogTable {
+                    is_transactional: engine.to_string().eq_ignore_ascii_case("InnoDB"),
+                    ..CatalogTable::default()
+                };
+                catalog.insert(name.to_string(), table);
+            }
+        }
+        let columns = self.query(
+            "SELECT TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, EXTRA,
+                    CASE WHEN COLUMN_DEFAULT IS NULL THEN 0 ELSE 1 END
+               FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE()
+              ORDER BY TABLE_NAME, ORDINAL_POSITION",
+            &[],
+        )?;
+        for row in columns {
+            let [table, name, declared, nullable, extra, filled] = row.as_slice() else {
+                continue;
+            };
+            let extra = extra.to_string().to_ascii_uppercase();
+            let Some(table) = catalog.get_mut(&table.to_string()) else {
+                continue;
+            };
+            // A column that the database works out cannot be written.
+            if !extra.contains("GENERATED") || extra.contains("DEFAULT_GENERATED") {
+                table.columns.push(Column {
+                    name: name.to_string(),
+                    declared: declared.to_string(),
+                    nullable: nullable.to_string() == "YES",
+                    has_default: *filled == Value::Int(1) || extra.contains("AUTO_INCREMENT"),
+                });
+            }
+        }
+        self.primary_keys(&mut catalog)?;
+        self.foreign_keys(&mut catalog)?;
+        Ok(catalog)
+    }
+
+    fn catalog_version(&mut self) -> Result<i64, DatabaseError> {
+        self.version = self.version.wrapping_add(1);
+        if !self.mariadb {
+            // `MySQL` adds columns without a trace in these times, so the catalog is read for every operation.
+            return Ok(self.version);
+        }
+        let tables = self.query(
+            "SELECT TABLE_NAME, ENGINE, UNIX_TIMESTAMP(CREATE_TIME), UNIX_TIMESTAMP()
+               FROM information_schema.TABLES
+              WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME NOT LIKE 'probity\\_%'
+              ORDER BY TABLE_NAME",
+            &[],
+        )?;
+        let mut hash = DefaultHasher::new();
+        for row in tables {
+            if let [name, engine, Value::Int(changed), Value::Int(now)] = row.as_slice() {
+                if now.saturating_sub(*changed) < SETTLED_SECONDS {
+                    return Ok(self.version);
+                }
+                (name.to_string(), engine.to_string(), changed).hash(&mut hash);
+            }
+        }
+        // Negative, so that it is never one of the numbers above.
+        Ok(hash.finish().cast_signed() | i64::MIN)
+    }
+
+    fn explain(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<String>, DatabaseError> {
+        let sql = format!("EXPLAIN {sql}");
+        let rows: Vec<mysql::Row> = self
+            .connection
+            .exec(sql, bound(parameters))
+            .map_err(refused)?;
+        let word = |row: &mysql::Row, name: &str| -> Option<String> {
+            let text: Option<String> = row.get_opt(name)?.ok()?;
+            Some(format!("{name} {}", text?))
+        };
+        let names = ["table", "type", "key", "Extra"];
+        let line = |row: &mysql::Row| {
+            let words: Vec<String> = names.iter().filter_map(|name| word(row, name)).collect();
+            words.join(", ")
+        };
+        Ok(rows.iter().map(line).collect())
+    }
+
+    fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
+        // The server checks each row as it comes; a row refused for its order is tried again.
+        Ok(())
+    }
+}
+
+fn bound(parameters: &[Value]) -> Params {
+    if parameters.is_empty() {
+        return Params::Empty;
+    }
+    let one = |value: &Value| match value {
+        Value::Null => mysql::Value::NULL,
+        Value::Int(value) => mysql::Value::Int(*value),
+        Value::UInt(value) => mysql::Value::UInt(*value),
+        Value::Real(value) => mysql::Value::Double(*value),
+        Value::Text(text) => mysql::Value::Bytes(text.as_bytes().to_vec()),
+        Value::Bytes(bytes) => mysql::Value::Bytes(bytes.clone()),
+    };
+    Params::Positional(parameters.iter().map(one).collect())
+}
+
+fn read(column: &mysql::Column, value: mysql::Value) -> Result<Value, DatabaseError> {
+    Ok(match value {
+        mysql::Value::NULL => Value::Null,
+        mysql::Value::Int(value) => Value::Int(value),
+        mysql::Value::UInt(value) => i64::try_from(value).map_or(Value::UInt(value), Value::Int),
+        mysql::Value::Float(value) => Value::Real(value.into()),
+        mysql::Value::Double(value) => Value::Real(value),
+        mysql::Value::Date(year, month, day, hour, minute, second, micros) => {
+            let day = format!("{year:04}-{month:02}-{day:02}");
+            Value::Text(match column.column_type() {
+                ColumnType::MYSQL_TYPE_DATE => day,
+                _ => format!(
+                    "{day} {hour:02}:{minute:02}:{second:02}{}",
+                    fraction(micros)
+                ),
+            })
+        }
+        mysql::Value::Time(negative, days, hours, minutes, seconds, micros) => {
+            let sign = if negative { "-" } else { "" };
+            let hours = days.saturating_mul(24).saturating_add(hours.into());
+            let fraction = fraction(micros);
+            Value::Text(format!(
+                "{sign}{hours:02}:{minutes:02}:{seconds:02}{fraction}"
+            ))
+        }
+        mysql::Value::Bytes(bytes) if is_binary(column) => Value::Bytes(bytes),
+        mysql::Value::Bytes(bytes) => {
+            Value::Text(String::from_utf8(bytes).map_err(|_invalid| DatabaseError {
+                kind: DatabaseErrorKind::Other,
+                message: format!("a text value of {} is not UTF-8", column.name_str()),
+            })?)
+        }
+    })
+}
+
+fn fraction(micros: u32) -> String {
+    if micros == 0 {
+        return String::new();
+    }
+    format!(".{micros:06}")
+}
+
+/// Whether bytes of this column are bytes, and not the text of a number or a document.
+fn is_binary(column: &mysql::Column) -> bool {
+    let binary = column.character_set() == BINARY;
+    match column.column_type() {
+        ColumnType::MYSQL_TYPE_BIT | ColumnType::MYSQL_TYPE_GEOMETRY => true,
+        ColumnType::MYSQL_TYPE_TINY_BLOB
+        | ColumnType::MYSQL_TYPE_MEDIUM_BLOB
+        | ColumnType::MYSQL_TYPE_LONG_BLOB
+        | ColumnType::MYSQL_TYPE_BLOB
+        | ColumnType::MYSQL_TYPE_VAR_STRING
+        | ColumnType::MYSQL_TYPE_VARCHAR
+        | ColumnType::MYSQL_TYPE_STRING => {
+            binary && column.flags().contains(ColumnFlags::BINARY_FLAG)
+        }
+        _ => false,
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
+fn refused(error: mysql::Error) -> DatabaseError {
+    use DatabaseErrorKind::{Busy, Constraint, Other, Unique};
+    let (kind, message) = match &error {
+        mysql::Error::MySqlError(error) => {
+            let kind = match error.code {
+                1062 | 1169 | 1586 => Unique,
+                // NOT NULL, foreign keys, CHECK, and values that do not fit.
+                1048 | 1216 | 1217 | 1364 | 1451 | 1452 | 3819 | 4025 => Constraint,
+                1264 | 1265 | 1292 | 1366 | 1406 => Constraint,
+                1020 | 1205 | 1213 => Busy,
+                _ => Other,
+            };
+            // The server quotes the values of refused rows.
+            let message = match kind {
+                Unique => "a unique key holds this value already".to_owned(),
+                Constraint => format!("a constraint refuses the row (error {})", error.code),
+                Busy | Other => error.message.clone(),
+            };
+            (kind, message)
+        }
+        mysql::Error::DriverError(DriverError::CouldNotConnect(_)) => {
+            (Other, "the server cannot be reached".to_owned())
+        }
+        other => (Other, other.to_string()),
+    };
+    DatabaseError { kind, message }
+}

@@ -1,0 +1,39 @@
+//! A `MariaDB` server of Debian.
+
+use std::path::{Path, PathBuf};
+
+use crate::server::{Server, folder, found, program, start};
+
+/// A `MariaDB` server, and its socket.
+pub(crate) fn running(answers: impl Fn(&str) -> bool) -> (Server, String) {
+    let folder = folder();
+    let data = format!("--datadir={}", folder.path().join("data").display());
+    let made = program(&installed("mariadb-install-db"), "mysql")
+        .args(["--no-defaults", "--auth-root-authentication-method=normal"])
+        .args(["--skip-test-db", &data])
+        .current_dir(folder.path())
+        .status();
+    assert!(made.unwrap().success());
+    let socket = folder.path().join("s").to_str().unwrap().to_owned();
+    let mut command = program(&installed("mariadbd"), "mysql");
+    command
+        .args(["--no-defaults", "--skip-networking", &data])
+        .arg(format!("--socket={socket}"))
+        .args([
+            "--innodb-flush-log-at-trx-commit=0",
+            "--innodb-buffer-pool-size=64M",
+        ]);
+    let url = url(&socket, "mysql");
+    let server = start(command, folder, "TERM", || answers(&url));
+    (server, socket)
+}
+
+/// The URL of a database of the server with this socket.
+pub(crate) fn url(socket: &str, database: &str) -> String {
+    let socket = socket.replace('/', "%2F");
+    format!("mysql://root@localhost/{database}?socket={socket}")
+}
+
+fn installed(name: &str) -> PathBuf {
+    found(&["/usr/bin", "/usr/sbin"].map(|folder| Path::new(folder).join(name)))
+}

@@ -1,0 +1,47 @@
+//! A `PostgreSQL` server of Debian.
+
+use std::fs::read_dir;
+use std::path::PathBuf;
+
+use crate::server::{Server, folder, found, program, start};
+
+/// A `PostgreSQL` server, and the folder of its socket.
+pub(crate) fn running(answers: impl Fn(&str) -> bool) -> (Server, String) {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let made = program(&installed("initdb"), "postgres")
+        .args(["-U", "probity", "-A", "trust", "-E", "UTF8"])
+        .args(["--locale=C.UTF-8", "-D"])
+        .arg(&data)
+        .current_dir(folder.path())
+        .status();
+    assert!(made.unwrap().success());
+    let socket = folder.path().to_str().unwrap().to_owned();
+    let mut command = program(&installed("postgres"), "postgres");
+    let settings = ["-c", "listen_addresses=", "-c", "fsync=off"];
+    command
+        .arg("-D")
+        .arg(&data)
+        .args(["-k", &socket])
+        .args(settings);
+    let url = url(&socket);
+    let server = start(command, folder, "INT", || answers(&url));
+    (server, socket)
+}
+
+/// The URL of the server with its socket in this folder.
+pub(crate) fn url(socket: &str) -> String {
+    format!("postgres://probity@{}/postgres", socket.replace('/', "%2F"))
+}
+
+/// Debian keeps the programs of each release in a folder of its own.
+fn installed(name: &str) -> PathBuf {
+    let mut releases: Vec<PathBuf> = read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .map(|release| release.unwrap().path().join("bin").join(name))
+        .collect();
+    releases.sort();
+    releases.reverse();
+    found(&releases)
+}
