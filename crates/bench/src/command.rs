@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use probity_log::{Compression, Durability, LogError, Proofs};
 
+use crate::disguise::DisguiseArguments;
 use crate::ingest::{Setting, run};
 use crate::output::{self, Output};
 use crate::workload::Shape;
-use crate::{latency, presets, proxy, verify};
+use crate::{latency, pocketdb, presets, proxy, verify};
 
 /// Why a benchmark could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +21,15 @@ pub enum BenchError {
     /// An append failed.
     #[error("an append failed")]
     Append(#[from] probity_log::AppendError),
+    /// A disguise failed.
+    #[error("a disguise failed")]
+    Disguise(#[from] probity_disguise::Error),
+    /// A description or a specification is wrong.
+    #[error("a specification is refused")]
+    Spec(#[from] probity_disguise::SpecError),
+    /// A database refused or failed.
+    #[error("the database failed")]
+    Database(#[from] probity_disguise::DatabaseError),
     /// A file could not be written or read.
     #[error("the benchmark's files cannot be written")]
     Io(#[from] std::io::Error),
@@ -28,7 +38,7 @@ pub enum BenchError {
     Failed(String),
 }
 
-/// Measure the log on this machine.
+/// Measure the log and disguises on this machine.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
     /// Append as fast as possible; example: probity bench ingest --preset table
@@ -39,6 +49,10 @@ pub enum BenchCommand {
     Latency(LatencyArguments),
     /// Requests of many clients at a Redis server, at it through the proxy, and at the embedded store
     Proxy(ProxyArguments),
+    /// Count what the pocket database costs; example: probity bench pocketdb --rows 100000 --plot queries.svg
+    Pocketdb(PocketArguments),
+    /// Hide and reveal users of three applications, beside the same by hand
+    Disguise(DisguiseArguments),
 }
 
 /// Sets of parameters with a name.
@@ -210,6 +224,28 @@ pub struct ProxyArguments {
     pub(crate) output: OutputArguments,
 }
 
+/// What `pocketdb` is told.
+#[derive(Debug, Args)]
+pub struct PocketArguments {
+    /// Rows of the largest table; the paper has 1000000, the other tables follow
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1000..))]
+    pub(crate) rows: u32,
+    /// Bytes of memory of the engine
+    #[arg(long, default_value_t = 65_536)]
+    pub(crate) ram: usize,
+    /// Deletes, and updates, before the queries are asked again
+    #[arg(long, default_value_t = 3_000)]
+    pub(crate) changes: u32,
+    /// Reorganise a second database after so many rows of the largest table, to see what a row costs in its life; 0: no
+    #[arg(long, default_value_t = 1_000)]
+    pub(crate) lifetime_limit: u32,
+    /// Seed of the generator
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
 impl BenchCommand {
     /// Runs the benchmark and writes its results to `out` and the files asked for.
     ///
@@ -221,6 +257,8 @@ impl BenchCommand {
             Self::Verify(arguments) => verify::run(arguments, out),
             Self::Latency(arguments) => latency::run(arguments, out),
             Self::Proxy(arguments) => proxy::run(arguments, out),
+            Self::Pocketdb(arguments) => pocketdb::run(arguments, out),
+            Self::Disguise(arguments) => arguments.run(out),
         }
     }
 }

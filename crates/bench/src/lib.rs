@@ -7,16 +7,19 @@
 
 mod ceiling;
 mod command;
+mod disguise;
 mod ingest;
 mod latency;
 mod output;
 mod plot;
+mod pocketdb;
 mod presets;
 mod proxy;
 mod verify;
 mod workload;
 
 pub use command::{
-    BenchCommand, BenchError, IngestArguments, LatencyArguments, OutputArguments, ProxyArguments,
-    VerifyArguments,
+    BenchCommand, BenchError, IngestArguments, LatencyArguments, OutputArguments, PocketArguments,
+    ProxyArguments, VerifyArguments,
 };
+pub use disguise::DisguiseArguments;

@@ -8,6 +8,9 @@ use crate::command::{BenchError, OutputArguments, Preset};
 use crate::ingest::Outcome;
 use crate::plot::{Bar, bars};
 
+/// What bars of ingestion are long for.
+const UNIT: &str = "million entries a second; grey: the bare compressor and cipher";
+
 /// What there is to show.
 pub(crate) struct Output<'a> {
     pub(crate) results: &'a [Outcome],
@@ -38,7 +41,7 @@ pub(crate) fn write(
         rows: &rows,
         bars: &bars,
         title: &title,
-        unit: "million entries a second; grey: the bare compressor and cipher",
+        unit: UNIT,
     };
     write_document(&document, arguments, out, &|out| table(output.results, out))
 }

@@ -59,7 +59,7 @@ const ZIPF: f64 = 0.99;
 impl Pool {
     /// `count` entries with payloads of `payload_bytes`, the same for the same `seed`.
     pub(crate) fn new(count: usize, payload_bytes: usize, shape: Shape, seed: u64) -> Self {
-        let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        let mut random = Random::new(seed);
         let zipf = (shape == Shape::Mixed).then(|| zipf_table(10_000));
         let mut text = String::with_capacity(count * (payload_bytes + 80));
         let made = (0..count)
@@ -232,6 +232,11 @@ fn zipf_table(count: u32) -> Vec<f64> {
 pub(crate) struct Random(u64);
 
 impl Random {
+    /// The same numbers for the same `seed`.
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
     pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

@@ -233,6 +233,68 @@ fn the_proxy_is_compared_with_the_server_and_everything_is_recorded() {
 }
 
 #[test]
+fn disguises_come_back_and_their_figures_agree() {
+    let folder = tempfile::tempdir().unwrap();
+    let (csv, plot) = (folder.path().join("out.csv"), folder.path().join("out.svg"));
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let arguments = [
+        "disguise",
+        "--small",
+        "--json",
+        "--csv",
+        &text(&csv),
+        "--plot",
+        &text(&plot),
+    ];
+    let found = json(&arguments);
+    let results = found["results"].as_array().unwrap();
+    for (application, operations) in [
+        (
+            "WebSubmit",
+            &["remove account", "restore account", "anonymise, per user"][..],
+        ),
+        (
+            "HotCRP",
+            &[
+                "remove account",
+                "remove account over anonymise, per reviewer",
+            ],
+        ),
+        (
+            "Lobsters",
+            &["remove account", "leave a topic", "restore decayed"],
+        ),
+    ] {
+        for operation in operations {
+            let result = results.iter().find(|it| {
+                it["application"] == application
+                    && it["operation"] == *operation
+                    && it["way"] == "disguise"
+            });
+            let result = result.unwrap_or_else(|| panic!("{application}: {operation}"));
+            let order = ["p5", "p50", "p95"].map(|name| number(result, name));
+            assert!(order.is_sorted() && order[0] > 0.0, "{result}");
+        }
+    }
+    for result in results.iter().filter(|it| it["over_m1"].is_number()) {
+        let by_hand = results.iter().find(|it| {
+            it["way"] == "M1 rows"
+                && it["application"] == result["application"]
+                && it["operation"] == result["operation"]
+        });
+        let ratio = number(result, "p50") / number(by_hand.unwrap(), "p50");
+        assert!((ratio - number(result, "over_m1")).abs() < 1e-9);
+    }
+    let lines = std::fs::read_to_string(csv).unwrap();
+    assert_eq!(lines.lines().count(), results.len() + 1);
+    assert!(
+        std::fs::read_to_string(plot)
+            .unwrap()
+            .contains("HotCRP remove account")
+    );
+}
+
+#[test]
 fn a_wrong_flag_is_refused_by_name() {
     for (flag, expected) in [
         ("--compression=gzip", "zstd:1 to zstd:19, lz4 or none"),
@@ -246,4 +308,57 @@ fn a_wrong_flag_is_refused_by_name() {
         assert_eq!(output.status.code(), Some(2), "{errors}");
         assert!(errors.contains(expected), "{errors}");
     }
+}
+
+#[test]
+fn the_pocket_database_is_measured_in_every_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let (csv, svg) = (folder.path().join("p.csv"), folder.path().join("p.svg"));
+    let measured = json(&[
+        "pocketdb",
+        "--rows",
+        "2000",
+        "--changes",
+        "50",
+        "--lifetime-limit",
+        "700",
+        "--json",
+        "--csv",
+        csv.to_str().unwrap(),
+        "--plot",
+        svg.to_str().unwrap(),
+    ]);
+    let results = measured["results"].as_array().unwrap();
+    let of = |kind: &'static str| results.iter().filter(move |result| result["kind"] == kind);
+    assert_eq!(of("query").count(), 4 * 18);
+    let total = |state: &str| -> f64 {
+        let asked = of("query").filter(|result| result["name"].as_str().unwrap().ends_with(state));
+        asked.map(|result| number(result, "page_reads")).sum()
+    };
+    assert!(total(", reorganised") < total(", log only"));
+    // The same questions have as many answers in both forms.
+    let rows = |state: &str| -> Vec<u64> {
+        let asked = of("query").filter(|result| result["name"].as_str().unwrap().ends_with(state));
+        asked
+            .map(|result| result["rows"].as_u64().unwrap())
+            .collect()
+    };
+    assert_eq!(rows(", reorganised"), rows(", log only"));
+    assert_eq!(rows(", reorganised again"), rows(", with changes"));
+    let single = of("insertion")
+        .find(|result| result["name"] == "T0, each row a commit")
+        .unwrap();
+    assert!(number(single, "programs_per_row") <= 2.0, "{single}");
+    assert_eq!(of("lifetime").count(), 1);
+    assert_eq!(
+        std::fs::read_to_string(csv).unwrap().lines().count(),
+        results.len() + 1
+    );
+    assert_eq!(
+        std::fs::read_to_string(svg)
+            .unwrap()
+            .matches("<rect")
+            .count(),
+        1 + 2 * 72
+    );
 }

@@ -14,6 +14,8 @@ pub struct Environment {
     pub heads: Option<PathBuf>,
     /// `PROBITY_DATABASE`: the application's database; unlike an argument it may hold a password.
     pub database: Option<String>,
+    /// `PROBITY_POCKET_ROOT`: the root file of a pocket database, where no argument names one.
+    pub pocket_root: Option<PathBuf>,
     /// `PROBITY_UPSTREAM`: the server behind the proxy; unlike an argument it may hold a password.
     pub upstream: Option<String>,
     /// The program as it was called, for commands that a person is told to try.
@@ -32,6 +34,7 @@ impl Environment {
             key_file: path("PROBITY_KEY_FILE"),
             heads: path("PROBITY_HEADS"),
             database: env::var_os("PROBITY_DATABASE").and_then(|value| value.into_string().ok()),
+            pocket_root: path("PROBITY_POCKET_ROOT"),
             upstream: env::var_os("PROBITY_UPSTREAM").and_then(|value| value.into_string().ok()),
             program: env::args_os().next().map(PathBuf::from),
         }

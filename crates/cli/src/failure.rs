@@ -65,9 +65,19 @@ impl Failure {
         }
     }
 
+    /// The evidence is broken.
+    pub fn broken(message: impl Into<String>) -> Self {
+        Self {
+            status: Status::Broken,
+            ..Self::new(message)
+        }
+    }
+
     /// A failure to do `what` with the file at `path`.
     pub fn file(what: &str, path: &Path, source: io::Error) -> Self {
-        Self::new(format!("cannot {what} {}", path.display())).because(source)
+        let remedy = storage_remedy(&source).map(str::to_owned);
+        let failure = Self::new(format!("cannot {what} {}", path.display())).because(source);
+        Self { remedy, ..failure }
     }
 
     /// A failure to write to standard output.

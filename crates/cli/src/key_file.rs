@@ -30,11 +30,7 @@ pub(crate) enum Key {
 /// Makes a new root key and stores it at `path`, which must not exist. Durable when it returns.
 pub(crate) fn create_root(path: &Path) -> Result<RootKey, Failure> {
     let fail = |source| Failure::file("create the key file", path, source);
-    let mut bytes = Zeroizing::new([0; SECRET_BYTES]);
-    let mut filled = 0;
-    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        filled += getrandom(rest, GetRandomFlags::empty()).map_err(|error| fail(error.into()))?;
-    }
+    let bytes = random_secret().map_err(fail)?;
     let root = RootKey::new(Secret::new(*bytes));
     let mut options = OpenOptions::new();
     let mut file = options
@@ -52,6 +48,16 @@ pub(crate) fn create_root(path: &Path) -> Result<RootKey, Failure> {
         drop(fs::remove_file(path));
         fail(error)
     })
+}
+
+/// A secret of the system's random bytes.
+pub(crate) fn random_secret() -> io::Result<Zeroizing<[u8; SECRET_BYTES]>> {
+    let mut bytes = Zeroizing::new([0; SECRET_BYTES]);
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        filled += getrandom(rest, GetRandomFlags::empty())?;
+    }
+    Ok(bytes)
 }
 
 /// Reads the root key at `path`.

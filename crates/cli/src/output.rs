@@ -38,17 +38,25 @@ impl Output {
         heading: [&str; N],
         rows: &[[String; N]],
     ) -> Result<(), Failure> {
-        let heading = heading.map(str::to_owned);
-        let widths: [usize; N] = std::array::from_fn(|column| {
-            let cells = std::iter::once(&heading).chain(rows);
-            cells
-                .filter_map(|row| row.get(column))
-                .map(|cell| cell.chars().count())
-                .max()
-                .unwrap_or(0)
-        });
-        for row in std::iter::once(&heading).chain(rows) {
-            let cells = row.iter().zip(widths).map(|(cell, width)| {
+        let rows = rows.iter().map(<[String; N]>::as_slice);
+        self.wide_table(&heading.map(str::to_owned), rows)
+    }
+
+    /// The same for any number of columns.
+    pub(crate) fn wide_table<'a>(
+        &mut self,
+        heading: &'a [String],
+        rows: impl Iterator<Item = &'a [String]> + Clone,
+    ) -> Result<(), Failure> {
+        let mut widths = vec![0; heading.len()];
+        let all = std::iter::once(heading).chain(rows);
+        for row in all.clone() {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        for row in all {
+            let cells = row.iter().zip(&widths).map(|(cell, &width)| {
                 let is_number = cell.starts_with(|first: char| first.is_ascii_digit());
                 if is_number {
                     format!("{cell:>width$}")

@@ -11,6 +11,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
+use probity_log::storage::SmallDisk;
 use tempfile::TempDir;
 
 const LINE: &[u8] = b"{\"action\":\"read\",\"key\":\"user:7\",\"subject\":\"7\"}\n";
@@ -173,6 +174,226 @@ fn a_second_writer_is_refused_and_disturbs_nothing() {
     );
     assert!(first.wait().unwrap().success());
     assert_intact(folder.path(), 2);
+}
+
+/// Lines of entries with payloads that do not compress.
+fn bulky_lines(count: u64) -> String {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut noise = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        format!("{state:016x}")
+    };
+    let line = |number| {
+        let payload: String = (0..100).map(|_| noise()).collect();
+        format!("{{\"action\":\"write\",\"key\":\"k{number}\",\"payload\":\"{payload}\"}}\n")
+    };
+    (0..count).map(line).collect()
+}
+
+#[test]
+fn a_full_disk_is_said_with_place_and_remedy_and_takes_no_receipt() {
+    let Some(mut disk) = SmallDisk::mounted("the program on a full disk", 512 << 10) else {
+        return;
+    };
+    let folder = disk.path().to_owned();
+    let made = run(&folder, &["init", "audit"], b"");
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let lines = bulky_lines(4000);
+    for mode in ["strict", "group", "relaxed"] {
+        let append = ["append", "audit", "--receipts", "--durability", mode];
+        let appended = run(&folder, &append, lines.as_bytes());
+        assert_eq!(appended.status.code(), Some(1), "{mode}");
+        let said = text(&appended.stderr);
+        let end = ": No space left on device (os error 28)\nhelp: make room on the disk and run the command \
+                   again; the log is repaired when opened\n";
+        assert!(
+            said.contains(" audit") && said.ends_with(end),
+            "{mode}: {said}"
+        );
+        let receipts = text(&appended.stdout);
+        // Reading and verifying need no room.
+        let verified = run(&folder, &["verify", "audit", "--key", "audit.key"], b"");
+        assert_eq!(
+            verified.status.code(),
+            Some(0),
+            "{}",
+            text(&verified.stdout)
+        );
+        let export = run(&folder, &["export", "audit", "--format", "jsonl"], b"");
+        let exported = text(&export.stdout);
+        let last = receipts.lines().last().map_or(0, |receipt| {
+            let receipt: serde_json::Value = serde_json::from_str(receipt).unwrap();
+            receipt["index"].as_u64().unwrap() + 1
+        });
+        let kept = u64::try_from(exported.lines().count()).unwrap();
+        assert!(kept >= last, "{mode}: {kept} of {last}");
+    }
+    disk.remount("size=4m").unwrap();
+    let export = run(&folder, &["export", "audit", "--format", "jsonl"], b"");
+    let kept = text(&export.stdout).lines().count();
+    let after = run(&folder, &["append", "audit", "--receipts"], LINE);
+    assert_eq!(
+        text(&after.stdout),
+        format!("{{\"line\":1,\"stream\":\"default\",\"index\":{kept}}}\n"),
+        "{}",
+        text(&after.stderr)
+    );
+    assert_intact(&folder, u64::try_from(kept).unwrap() + 1);
+}
+
+#[test]
+fn a_read_only_disk_is_said_with_place_and_remedy_and_can_be_read() {
+    let Some(mut disk) = SmallDisk::mounted("the program on a read-only disk", 512 << 10) else {
+        return;
+    };
+    let folder = disk.path().to_owned();
+    assert!(run(&folder, &["init", "audit"], b"").status.success());
+    assert!(run(&folder, &["append", "audit"], LINE).status.success());
+    disk.remount("ro").unwrap();
+    let refused = run(&folder, &["append", "audit"], LINE);
+    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(
+        text(&refused.stderr),
+        "error: cannot lock audit/lock: Read-only file system (os error 30)\n\
+         help: mount the file system for writing\n"
+    );
+    assert_intact(&folder, 1);
+    let export = run(&folder, &["export", "audit", "--format", "jsonl"], b"");
+    assert_eq!(text(&export.stdout).lines().count(), 1);
+}
+
+/// The copy of the program in `folder`, run with `arguments` for a user who owns nothing here.
+fn as_nobody(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    command.arg(folder.join("probity")).args(arguments);
+    command.current_dir(folder).env_remove("PROBITY_KEY_FILE");
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn missing_permission_is_said_with_place_and_remedy_and_an_auditor_needs_none_to_write() {
+    let folder = new_log();
+    assert!(
+        run(folder.path(), &["append", "audit"], LINE)
+            .status
+            .success()
+    );
+    let change = |mode: &str, names: &[&str]| {
+        let mut command = Command::new("chmod");
+        let changed = command.arg("-R").arg(mode).args(names);
+        assert!(
+            changed
+                .current_dir(folder.path())
+                .status()
+                .unwrap()
+                .success()
+        );
+    };
+    let superuser = rustix::process::geteuid().is_root();
+    let append = || {
+        if superuser {
+            as_nobody(folder.path(), &["append", "audit", "--key", "audit.key"])
+        } else {
+            run(folder.path(), &["append", "audit"], b"")
+        }
+    };
+    if superuser {
+        // Where the program was built, others may not go.
+        let program = env!("CARGO_BIN_EXE_probity");
+        fs::copy(program, folder.path().join("probity")).unwrap();
+        let path = folder.path().to_str().unwrap();
+        change("a+rX", &[path]);
+        change("go-rwx", &["audit/keys"]);
+    } else {
+        change("a-w", &["audit"]);
+    }
+    let refused = append();
+    assert_eq!(refused.status.code(), Some(1));
+    let said = text(&refused.stderr);
+    let end = "error: cannot lock audit/lock: Permission denied (os error 13)\n\
+               help: check who owns the folder and its permissions\n";
+    assert!(said.ends_with(end), "{said}");
+    // Whoever checks the log needs neither keys nor the right to write.
+    let verify = ["verify", "audit"];
+    let verified = if superuser {
+        as_nobody(folder.path(), &verify)
+    } else {
+        run(folder.path(), &verify, b"")
+    };
+    assert_eq!(
+        verified.status.code(),
+        Some(0),
+        "{}",
+        text(&verified.stderr)
+    );
+    if superuser {
+        change("go-rwx", &["audit"]);
+        let refused = append();
+        assert_eq!(refused.status.code(), Some(1));
+        let said = text(&refused.stderr);
+        let end = ": Permission denied (os error 13)\nhelp: check who owns the folder and its permissions\n";
+        assert!(said.contains(" audit") && said.ends_with(end), "{said}");
+    }
+    change("u+rwX", &["audit"]);
+    assert_intact(folder.path(), 1);
+}
+
+#[test]
+fn the_key_of_another_log_is_refused() {
+    let folder = new_log();
+    assert!(run(folder.path(), &["init", "other"], b"").status.success());
+    for command in [
+        &["append", "audit", "--key", "other.key"][..],
+        &[
+            "export",
+            "audit",
+            "--format",
+            "jsonl",
+            "--key-file",
+            "other.key",
+        ],
+        &["verify", "audit", "--key", "other.key"],
+    ] {
+        let refused = run(folder.path(), command, LINE);
+        assert_eq!(refused.status.code(), Some(1), "{command:?}");
+        assert_eq!(
+            text(&refused.stderr),
+            "error: the key does not belong to this log\nhelp: give this log's own root key with --key \
+             FILE or PROBITY_KEY_FILE\n"
+        );
+    }
+    assert_intact(folder.path(), 0);
+}
+
+#[test]
+fn a_creation_cut_short_is_said_and_done_again_with_the_same_key() {
+    let folder = new_log();
+    let key = fs::read(folder.path().join("audit.key")).unwrap();
+    // What a crash leaves before the first frame is durable.
+    fs::remove_dir_all(folder.path().join("audit/streams")).unwrap();
+    fs::remove_dir_all(folder.path().join("audit.heads")).unwrap();
+    let refused = run(folder.path(), &["append", "audit"], LINE);
+    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(
+        text(&refused.stderr),
+        "error: the log at audit was never completely created\n\
+         help: nothing is recorded in it; create it again with: probity init audit\n"
+    );
+    let again = run(folder.path(), &["init", "audit"], b"");
+    assert!(again.status.success(), "{}", text(&again.stderr));
+    assert_eq!(fs::read(folder.path().join("audit.key")).unwrap(), key);
+    assert!(
+        run(folder.path(), &["append", "audit"], LINE)
+            .status
+            .success()
+    );
+    assert_intact(folder.path(), 1);
+    let exists = run(folder.path(), &["init", "audit"], b"");
+    assert!(text(&exists.stderr).starts_with("error: audit holds a log already\n"));
+    assert_intact(folder.path(), 1);
 }
 
 #[test]

@@ -31,7 +31,7 @@ mod postgres;
 mod server;
 
 /// Kills in the gate.
-const KILLS: u32 = 25;
+const KILLS: u32 = 12;
 /// Kills of the slow form.
 const KILLS_SLOW: u32 = 1_000;
 const PEOPLE: i64 = 3;

@@ -84,11 +84,18 @@ pub(crate) struct Core {
     /// Syncs asked for, and how many of them are done.
     pub(crate) sync_wanted: AtomicU64,
     pub(crate) sync_done: AtomicU64,
+    /// Raised when the publishing thread may have something to do.
+    pub(crate) publish: Signal,
+    /// Whether anything was committed since the last publication began.
+    pub(crate) grown: AtomicBool,
     /// Publications asked for, and how many of them are done.
     pub(crate) publish_wanted: AtomicU64,
     pub(crate) publish_done: AtomicU64,
     pub(crate) closing: AtomicBool,
+    /// Set when the sealers ended: what is written is all there will be.
     pub(crate) closed: AtomicBool,
+    /// Set when the committing thread ended: what is integrated is all there will be.
+    pub(crate) drained: AtomicBool,
     /// How old the oldest entry of each frame was when it was sealed.
     pub(crate) sealing_ages: AgeCounts,
     poison: OnceLock<Arc<LogError>>,
@@ -197,10 +204,13 @@ impl Core {
             flight: Flight::default(),
             sync_wanted: AtomicU64::new(0),
             sync_done: AtomicU64::new(0),
+            publish: Signal::default(),
+            grown: AtomicBool::new(false),
             publish_wanted: AtomicU64::new(0),
             publish_done: AtomicU64::new(0),
             closing: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            drained: AtomicBool::new(false),
             sealing_ages: AgeCounts::default(),
             poison: OnceLock::new(),
             callbacks: RwLock::default(),
@@ -224,6 +234,7 @@ impl Core {
         self.sender.close();
         self.commit.raise();
         self.committed.raise();
+        self.publish.raise();
         self.ticking.raise();
         for callback in self
             .callbacks

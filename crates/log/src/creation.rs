@@ -12,6 +12,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::Options;
 use crate::error::LogError;
 use crate::files::Files;
+use crate::heads::Heads;
 use crate::history::{GEOMETRY, read_geometry};
 use crate::keystore::{KEYS, KeyStore, random, signing_key};
 use crate::log::Log;
@@ -33,7 +34,7 @@ impl Log {
     /// [`LogError::Storage`].
     pub fn exists(path: &Path) -> Result<bool, LogError> {
         let places = Places::new(path, None);
-        exists(&places, &startup::files(&places.log, &Options::default()))
+        exists(&places, &Files::of_log(&places, &Options::default()))
     }
 
     /// Creates a log at `path` with the streams `journal` and `default`, the latter with `config`.
@@ -71,7 +72,7 @@ impl Log {
         startup::check_options(&options)?;
         let seed = Secret::new(random()?);
         let geometry = geometry(origin, &seed)?;
-        let files = startup::files(&places.log, &options);
+        let files = Files::of_log(places, &options);
         // Before the lock, which would be a file of ours in somebody else's folder.
         check_vacant(places, &files)?;
         let lock = startup::lock(places, &files)?;
@@ -128,7 +129,7 @@ fn check_vacant(places: &Places, files: &Files) -> Result<(), LogError> {
     only("streams", &[StreamName::JOURNAL])?;
     only("streams/journal", &["segments", "checkpoint", "log.vkey"])?;
     only(JOURNAL_SEGMENTS, &["00000000.seg"])?;
-    let heads = startup::heads(places, &Options::default());
+    let heads = Heads::new(Files::of_heads(places, &Options::default()));
     if heads.load(&StreamName::journal())?.is_some() {
         return Err(LogError::Broken {
             place: "second copy of the head of stream journal".into(),

@@ -5,7 +5,9 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::config::Options;
 use crate::error::LogError;
+use crate::places::Places;
 use crate::storage::{File, Storage, is_transient};
 
 /// Longest tile or bundle file read: 256 records with their lengths take a fifth of it.
@@ -15,11 +17,15 @@ pub(crate) const TILE_FILE_BYTES_MAX: u64 = 256 * 1024;
 #[derive(Debug)]
 pub(crate) struct Files {
     storage: Arc<dyn Storage>,
+    /// What messages put before the names of files.
+    place: String,
     retries: u32,
     retry_wait: Duration,
     open_max: usize,
     /// Most recently used last.
     open: Mutex<VecDeque<OpenFile>>,
+    /// Held while a file is synced; the first sync that failed, and on which file.
+    syncing: Mutex<Option<(String, io::Error)>>,
 }
 
 #[derive(Debug)]
@@ -31,18 +37,25 @@ struct OpenFile {
 }
 
 impl Files {
-    pub(crate) fn new(
-        storage: Arc<dyn Storage>,
-        retries: u32,
-        retry_wait: Duration,
-        open_max: usize,
-    ) -> Self {
+    /// The files of the log at `places`.
+    pub(crate) fn of_log(places: &Places, options: &Options) -> Self {
+        Self::new(&places.log, &places.path, options, options.open_files_max)
+    }
+
+    /// The second copies of its heads.
+    pub(crate) fn of_heads(places: &Places, options: &Options) -> Self {
+        Self::new(&places.heads, &places.heads_path, options, 1)
+    }
+
+    fn new(storage: &Arc<dyn Storage>, place: &str, options: &Options, open_max: usize) -> Self {
         Self {
-            storage,
-            retries,
-            retry_wait,
+            storage: Arc::clone(storage),
+            place: place.to_owned(),
+            retries: options.retries,
+            retry_wait: options.retry_wait,
             open_max: open_max.max(1),
             open: Mutex::default(),
+            syncing: Mutex::default(),
         }
     }
 
@@ -72,9 +85,22 @@ impl Files {
                     std::thread::park_timeout(wait);
                     wait = wait.saturating_mul(2);
                 }
-                result => return result.map_err(|source| storage_error(action, name, source)),
+                result => {
+                    return result.map_err(|source| LogError::Storage {
+                        action,
+                        name: self.shown(name),
+                        source,
+                    });
+                }
             }
         }
+    }
+
+    fn shown(&self, name: &str) -> String {
+        if name.is_empty() {
+            return self.place.clone();
+        }
+        format!("{}/{name}", self.place)
     }
 
     /// The file `name`, open for writing; the one unused for longest is closed when there are too many.
@@ -140,10 +166,37 @@ impl Files {
     }
 
     fn sync_file(&self, name: &str, file: &dyn File) -> Result<(), LogError> {
-        // Interrupted means that nothing was tried. After any other failure the system may have dropped
-        // what it could not write, and a second try would succeed without writing it.
+        self.sync_one(name, || file.sync())
+    }
+
+    /// Syncs one after the other, and nothing after a sync that failed: the system may have dropped what it
+    /// could not write, tell only the first who asks, and let the next believe that all was written.
+    fn sync_one(&self, name: &str, call: impl FnMut() -> io::Result<()>) -> Result<(), LogError> {
+        let mut failed = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.refuse_after(failed.as_ref())?;
+        // Interrupted means that nothing was tried.
         let untried = |error: &io::Error| error.kind() == io::ErrorKind::Interrupted;
-        self.attempt_while(untried, "sync", name, || file.sync())
+        let synced = self.attempt_while(untried, "sync", name, call);
+        if let Err(LogError::Storage { source, .. }) = &synced {
+            *failed = Some((name.to_owned(), again(source)));
+        }
+        synced
+    }
+
+    /// Fails if a sync did: what is integrated may then not be durable.
+    pub(crate) fn check_synced(&self) -> Result<(), LogError> {
+        let failed = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.refuse_after(failed.as_ref())
+    }
+
+    fn refuse_after(&self, failed: Option<&(String, io::Error)>) -> Result<(), LogError> {
+        failed.map_or(Ok(()), |(name, source)| {
+            Err(LogError::Storage {
+                action: "sync",
+                name: self.shown(name),
+                source: again(source),
+            })
+        })
     }
 
     pub(crate) fn replace(&self, name: &str, content: &[u8]) -> Result<(), LogError> {
@@ -151,12 +204,12 @@ impl Files {
     }
 
     pub(crate) fn sync_folder(&self, folder: &str) -> Result<(), LogError> {
-        self.attempt("sync", folder, |storage| storage.sync_folder(folder))
+        self.sync_one(folder, || self.storage.sync_folder(folder))
     }
 
     /// Removes what an earlier process left half done; only while the lock is held.
     pub(crate) fn sweep(&self) -> Result<(), LogError> {
-        self.attempt("remove leftovers in", "the log", |storage| storage.sweep())
+        self.attempt("remove leftovers in", "", |storage| storage.sweep())
             .map(drop)
     }
 
@@ -191,6 +244,14 @@ impl Files {
     }
 }
 
+/// The same error once more.
+fn again(error: &io::Error) -> io::Error {
+    error.raw_os_error().map_or_else(
+        || io::Error::new(error.kind(), error.to_string()),
+        io::Error::from_raw_os_error,
+    )
+}
+
 fn found<T>(result: Result<T, LogError>) -> Result<Option<T>, LogError> {
     match result {
         Err(LogError::Storage { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -200,10 +261,40 @@ fn found<T>(result: Result<T, LogError>) -> Result<Option<T>, LogError> {
     }
 }
 
-pub(crate) fn storage_error(action: &'static str, name: &str, source: io::Error) -> LogError {
-    LogError::Storage {
-        action,
-        name: name.to_owned(),
-        source,
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::{Call, Fault, FaultPlan, Faulty, Memory};
+
+    #[test]
+    fn after_a_sync_that_failed_no_other_is_tried_and_each_says_why() {
+        let faulty = Arc::new(Faulty::new(Memory::new(), FaultPlan::none()));
+        let places = Places::on(Arc::clone(&faulty) as _, Arc::new(Memory::new()), "the log");
+        let options = Options {
+            open_files_max: 1,
+            ..Options::default()
+        };
+        let files = Files::of_log(&places, &options);
+        for name in ["one", "two"] {
+            files.segment(name, true).unwrap();
+            files.write_at(name, b"bytes", 0).unwrap();
+        }
+        files.check_synced().unwrap();
+        faulty.arm(FaultPlan::nth(0, Fault::INPUT_OUTPUT).of(&[Call::Sync]));
+        // To make room for it, the other is synced and closed.
+        let refused = files.segment("one", false).unwrap_err();
+        let tried = faulty.count(Call::Sync);
+        for later in [
+            refused,
+            files.check_synced().unwrap_err(),
+            files.sync("one").unwrap_err(),
+            files.sync("two").unwrap_err(),
+            files.sync_folder("").unwrap_err(),
+        ] {
+            assert_eq!(later.to_string(), "cannot sync the log/two");
+            let source = std::error::Error::source(&later).unwrap().to_string();
+            assert_eq!(source, Fault::INPUT_OUTPUT.error().to_string());
+        }
+        assert_eq!(faulty.count(Call::Sync), tried);
     }
 }

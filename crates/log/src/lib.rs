@@ -23,6 +23,7 @@ mod log;
 mod opener;
 mod places;
 pub mod prove;
+mod publisher;
 pub mod reader;
 mod records;
 mod recovery;

@@ -30,7 +30,9 @@ struct Inner {
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
     pub(crate) sealers: Vec<JoinHandle<()>>,
-    pub(crate) others: Vec<JoinHandle<()>>,
+    pub(crate) committer: Option<JoinHandle<()>>,
+    pub(crate) publisher: Option<JoinHandle<()>>,
+    pub(crate) ticker: Option<JoinHandle<()>>,
 }
 
 impl Log {
@@ -76,11 +78,12 @@ impl Log {
         journal
             .append(core, &[JournalEntry::stream_create(name, config)])
             .map_err(|error| core.fail(error))?;
-        drop(journal);
-        core.insert_stream(Arc::clone(&stream));
         core.publish_stream(&stream)
-            .map(drop)
-            .map_err(|error| core.fail(error))
+            .map_err(|error| core.fail(error))?;
+        // From now on the publishing thread anchors what is published of it. The journal is still locked: whoever
+        // creates the same stream finds it.
+        core.insert_stream(stream);
+        Ok(())
     }
 
     /// How old entries were when they were sealed, since the log was opened.
@@ -193,22 +196,20 @@ impl Inner {
         core.closing.store(true, Ordering::Release);
         core.close_old_chunks(Duration::ZERO);
         core.sender.close();
-        let mut panicked = false;
+        // One that ended by a defect has poisoned the log.
+        let join = |thread: Option<JoinHandle<()>>| drop(thread.map(JoinHandle::join));
+        // Each thread ends when those before it have and its own work is done.
         for sealer in threads.sealers.drain(..) {
-            panicked |= sealer.join().is_err();
+            join(Some(sealer));
         }
         core.closed.store(true, Ordering::Release);
         core.commit.raise();
         core.ticking.raise();
-        for thread in threads.others.drain(..) {
-            panicked |= thread.join().is_err();
-        }
-        if panicked {
-            core.set_poison(LogError::Broken {
-                place: "a thread of the log".into(),
-                reason: "ended by a defect".into(),
-            });
-        }
+        join(threads.committer.take());
+        core.drained.store(true, Ordering::Release);
+        core.publish.raise();
+        join(threads.publisher.take());
+        join(threads.ticker.take());
         drop(
             core.lock
                 .lock()

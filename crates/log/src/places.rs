@@ -12,6 +12,8 @@ pub struct Places {
     pub(crate) heads: Arc<dyn Storage>,
     /// What messages call the place.
     pub(crate) path: String,
+    /// What messages call the place of the heads.
+    pub(crate) heads_path: String,
 }
 
 impl Places {
@@ -27,6 +29,7 @@ impl Places {
             log: Arc::new(Directory::new(path)),
             heads: Arc::new(Directory::new(&heads)),
             path: path.display().to_string(),
+            heads_path: heads.display().to_string(),
         }
     }
 
@@ -38,6 +41,7 @@ impl Places {
             log,
             heads,
             path: name.to_owned(),
+            heads_path: format!("{name}.heads"),
         }
     }
 }

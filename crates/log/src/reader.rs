@@ -15,7 +15,6 @@ use crate::journal::History;
 use crate::opener::{Opener, Opening};
 use crate::places::Places;
 use crate::scan::{Position, scan};
-use crate::startup::files;
 
 /// Which entries are wanted; everything given must match.
 #[derive(Debug, Clone, Default)]
@@ -113,7 +112,7 @@ impl Reader {
     /// # Errors
     /// See [`LogError`].
     pub fn open_at(places: &Places, root: &RootKey) -> Result<Self, LogError> {
-        let files = files(&places.log, &Options::default());
+        let files = Files::of_log(places, &Options::default());
         let geometry = read_geometry(&files, &places.path)?;
         let opener = Opener::new(&files, root, &geometry)?;
         let history = read_history(&files, &geometry)?;

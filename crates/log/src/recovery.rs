@@ -104,8 +104,8 @@ impl Recovery<'_> {
     /// [`LogError::RolledBack`] when something signed is missing, [`LogError::Broken`] when it is
     /// there but is something else, and those of the storage.
     pub(crate) fn run(mut self) -> Result<Recovered, LogError> {
-        let published = self.checkpoint()?;
         let kept = self.kept_head()?;
+        let published = self.checkpoint(kept.is_some())?;
         let (kept, foreign) = match kept {
             Some(Kept::Verified(head)) => (Some(head), None),
             Some(Kept::Foreign(head)) => (None, Some(head)),
@@ -113,6 +113,7 @@ impl Recovery<'_> {
         };
         let signed = self.signed(published.as_ref(), kept.as_ref())?;
         let (mut tree, mut position) = self.resume(signed)?;
+        let rebuilt = tree.size() == 0;
         // What was signed must be found, whichever way the tree was built.
         let mut at_signed = Reached::new(signed, &tree, &position);
         let end = scan(self.files, self.name, &mut position, &mut |record, _| {
@@ -139,9 +140,10 @@ impl Recovery<'_> {
                 self.name
             ));
         }
+        // Otherwise everything is published again: tiles too, where the tree was rebuilt.
         let same = |head: &Checkpoint| head.size() == tree.size();
         let is_kept = tree.size() == 0 || kept.as_ref().is_some_and(same);
-        let published = published.filter(|head| is_kept && same(head));
+        let published = published.filter(|head| is_kept && !rebuilt && same(head));
         Ok(Recovered {
             header: position.header,
             begun: position.begun,
@@ -247,10 +249,16 @@ impl Recovery<'_> {
     }
 
     /// The published checkpoint; one that is torn or missing is replaced by the next publication.
-    fn checkpoint(&mut self) -> Result<Option<Checkpoint>, LogError> {
+    fn checkpoint(&mut self, is_kept: bool) -> Result<Option<Checkpoint>, LogError> {
         let name = format!("streams/{}/checkpoint", self.name);
         let max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
         let Some(note) = whole(self.files.read(&name, max))? else {
+            if is_kept {
+                self.repairs.note(format!(
+                    "stream {}: the checkpoint is missing and will be written anew",
+                    self.name
+                ));
+            }
             return Ok(None);
         };
         match Checkpoint::open(&note, self.keys) {

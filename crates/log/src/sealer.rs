@@ -68,7 +68,6 @@ impl Bench {
         drop(chunks);
         let length = usize::try_from(record.length).unwrap_or_default();
         let frame = self.frame.get(..length).unwrap_or_default();
-        core.uncommitted.fetch_add(1, Ordering::AcqRel);
         let stop = || core.poison().is_some();
         stream.write(
             &core.files,
@@ -77,7 +76,10 @@ impl Bench {
             runs,
             core.options.segment_bytes_max,
             &stop,
-        )
+        )?;
+        // After the write: a commit that counted it before would not find it, and none would follow.
+        core.uncommitted.fetch_add(1, Ordering::AcqRel);
+        Ok(())
     }
 }
 

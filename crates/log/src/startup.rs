@@ -1,6 +1,7 @@
 //! Opens a log for writing: repairs what a crash left, moves the signing key on, starts the threads.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
@@ -26,10 +27,10 @@ use crate::log::{Log, Threads};
 use crate::places::Places;
 use crate::recovery::Recovery;
 use crate::repairs::Repairs;
-use crate::storage::{Lock, Storage};
+use crate::storage::Lock;
 use crate::stream::Stream;
 use crate::subjects::SubjectStore;
-use crate::{committer, sealer, ticker};
+use crate::{committer, publisher, sealer, ticker};
 
 /// The file that the one writer holds locked.
 pub(crate) const LOCK: &str = "lock";
@@ -55,7 +56,7 @@ impl Log {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, LogError> {
         check_options(&options)?;
-        let files = files(&places.log, &options);
+        let files = Files::of_log(places, &options);
         // Before the lock, which would be a file of ours in somebody else's folder.
         read_geometry(&files, &places.path)?;
         let lock = lock(places, &files)?;
@@ -72,11 +73,11 @@ pub(crate) fn open_locked(
     clock: Arc<dyn Clock>,
     first: Option<StreamConfig>,
 ) -> Result<Log, LogError> {
-    let files = files(&places.log, &options);
+    let files = Files::of_log(places, &options);
     let geometry = read_geometry(&files, &places.path)?;
     files.sweep()?;
     let mut keys = KeyStore::open(&files, root, &geometry.fingerprint())?;
-    let heads = heads(places, &options);
+    let heads = Heads::new(Files::of_heads(places, &options));
     let history = read_history(&files, &geometry)?;
     let mut repairs = Repairs::resume(&files)?;
     let streams = recover_streams(&files, &heads, &geometry, &history, &mut repairs)?;
@@ -116,26 +117,9 @@ pub(crate) fn open_locked(
     let repaired = repairs.sentences();
     begin_journal(&core, first.filter(|_| is_new), &repaired)?;
     repairs.reported(&core.files)?;
-    let threads = start(&core)?;
+    // Those that were started end when they see the poison.
+    let threads = start(&core).map_err(|error| core.fail(error))?;
     Ok(Log::new(core, threads, repaired))
-}
-
-pub(crate) fn files(storage: &Arc<dyn Storage>, options: &Options) -> Files {
-    Files::new(
-        Arc::clone(storage),
-        options.retries,
-        options.retry_wait,
-        options.open_files_max,
-    )
-}
-
-pub(crate) fn heads(places: &Places, options: &Options) -> Heads {
-    Heads::new(Files::new(
-        Arc::clone(&places.heads),
-        options.retries,
-        options.retry_wait,
-        1,
-    ))
 }
 
 pub(crate) fn lock(places: &Places, files: &Files) -> Result<Box<dyn Lock>, LogError> {
@@ -218,26 +202,31 @@ fn begin_journal(
 }
 
 fn start(core: &Arc<Core>) -> Result<Threads, LogError> {
-    let mut threads = Threads::default();
+    let mut sealers = Vec::new();
     for number in 0..core.options.sealers {
-        threads
-            .sealers
-            .push(spawn(format!("sealer-{number}"), core, sealer::run)?);
+        sealers.push(spawn(format!("sealer-{number}"), core, sealer::run)?);
     }
-    threads
-        .others
-        .push(spawn("committer".into(), core, committer::run)?);
-    threads
-        .others
-        .push(spawn("ticker".into(), core, ticker::run)?);
-    Ok(threads)
+    Ok(Threads {
+        sealers,
+        committer: Some(spawn("committer".into(), core, committer::run)?),
+        publisher: Some(spawn("publisher".into(), core, publisher::run)?),
+        ticker: Some(spawn("ticker".into(), core, ticker::run)?),
+    })
 }
 
 fn spawn(name: String, core: &Arc<Core>, body: fn(&Core)) -> Result<JoinHandle<()>, LogError> {
     let core = Arc::clone(core);
     std::thread::Builder::new()
         .name(name.clone())
-        .spawn(move || body(&core))
+        .spawn(move || {
+            // Whoever waits would wait for ever for a thread that ended by a defect.
+            if catch_unwind(AssertUnwindSafe(|| body(&core))).is_err() {
+                core.set_poison(LogError::Broken {
+                    place: "a thread of the log".into(),
+                    reason: "ended by a defect".into(),
+                });
+            }
+        })
         .map_err(|source| LogError::Storage {
             action: "start thread",
             name,

@@ -285,25 +285,9 @@ impl Stream {
     /// The order matters: a run is complete only when its bytes are durable. Gives whether there was anything.
     pub(crate) fn commit(&self, files: &Files, sync: bool) -> Result<bool, LogError> {
         let _one_after_the_other = lock(&self.committing);
-        let (unsynced, folder_unsynced, written) = {
-            let mut writer = self.lock_writer();
-            let written = std::mem::take(&mut writer.written);
-            if sync {
-                let unsynced = std::mem::take(&mut writer.unsynced);
-                (
-                    unsynced,
-                    std::mem::take(&mut writer.folder_unsynced),
-                    written,
-                )
-            } else {
-                (BTreeSet::new(), false, written)
-            }
-        };
-        for name in &unsynced {
-            files.sync(name)?;
-        }
-        if folder_unsynced {
-            files.sync_folder(&format!("streams/{}/segments", self.name))?;
+        let written = std::mem::take(&mut self.lock_writer().written);
+        if sync {
+            self.sync(files)?;
         }
         let mut tree = self.lock_tree();
         for (record, _) in &written {
@@ -327,7 +311,23 @@ impl Stream {
         Ok(!written.is_empty())
     }
 
-    /// Signs and publishes the tree as integrated, if it grew. Everything in it must be durable.
+    /// Makes durable what was written before.
+    fn sync(&self, files: &Files) -> Result<(), LogError> {
+        let mut writer = self.lock_writer();
+        let unsynced = std::mem::take(&mut writer.unsynced);
+        let folder_unsynced = std::mem::take(&mut writer.folder_unsynced);
+        drop(writer);
+        for name in &unsynced {
+            files.sync(name)?;
+        }
+        if folder_unsynced {
+            files.sync_folder(&format!("streams/{}/segments", self.name))?;
+        }
+        // Another thread may have taken the names, and failed.
+        files.check_synced()
+    }
+
+    /// Signs and publishes the tree as integrated, if it grew.
     ///
     /// Order: tiles, second copy of the head, checkpoint. A crash in between leaves tiles nobody
     /// refers to, or a second copy one step ahead, which recovery takes for what it is. A stream
@@ -339,11 +339,14 @@ impl Stream {
         signer: &SigningKey,
     ) -> Result<Option<Checkpoint>, LogError> {
         let mut published = lock(&self.published);
+        if published.size == Some(self.lock_tree().size()) {
+            return Ok(None);
+        }
         let (size, root, grown) = {
+            // Commits may integrate what they do not sync, but none does between this sync and the look at the tree.
+            let _one_after_the_other = lock(&self.committing);
+            self.sync(files)?;
             let mut tree = self.lock_tree();
-            if published.size == Some(tree.size()) {
-                return Ok(None);
-            }
             (tree.size(), tree.root(), tree.take_files())
         };
         for file in &grown.write {

@@ -192,3 +192,24 @@ fn flushing_and_publishing_an_idle_log_returns() {
     }
     log.close().unwrap();
 }
+
+#[test]
+fn a_thread_of_the_log_that_ends_by_a_defect_leaves_nobody_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    create(&path);
+    let log = Log::open(&path, &root(), Options::default()).unwrap();
+    log.on_commit(Box::new(|| panic!("a defect")));
+    let mut appender = log.appender(&StreamName::default()).unwrap();
+    // Its receipt comes before the callback, or the poison does.
+    drop(appender.append_durable(&entry(b"one")));
+    let refused = log.flush().unwrap_err();
+    assert!(
+        matches!(&refused, LogError::Poisoned(cause) if cause.to_string().contains("ended by a defect")),
+        "{refused:?}"
+    );
+    assert!(matches!(log.close(), Err(LogError::Poisoned(_))));
+    drop((appender, log));
+    let log = Log::open(&path, &root(), Options::default()).unwrap();
+    log.close().unwrap();
+}

@@ -67,6 +67,21 @@ impl Blocks {
         Ok(true)
     }
 
+    /// Whether `block` failed.
+    pub(crate) fn is_bad(&self, block: u32) -> bool {
+        self.bad.contains(&block)
+    }
+
+    /// Marks every block as free that did not fail.
+    pub(crate) fn clear(&mut self) {
+        self.used.fill(0);
+        for number in 0..self.bad.len() {
+            if let Some(&block) = self.bad.get(number) {
+                self.mark(block);
+            }
+        }
+    }
+
     /// Failed blocks.
     pub(crate) fn bad_count(&self) -> usize {
         self.bad.len()

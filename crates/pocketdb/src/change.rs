@@ -35,6 +35,21 @@ const VALUE_DOMAIN: u16 = 0xFFFF;
 /// Bits that an entry sets in the summary.
 const SUMMARY_HASHES: u32 = 4;
 
+/// How many deletes and updates there were at some time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Moment {
+    pub(crate) deletes: u32,
+    pub(crate) updates: u32,
+}
+
+impl Moment {
+    /// All of them.
+    pub(crate) const NOW: Self = Self {
+        deletes: u32::MAX,
+        updates: u32::MAX,
+    };
+}
+
 /// Which rows may have been deleted or updated: no entry is missing, a few are too many.
 pub(crate) struct Summary {
     bits: Vec<u8>,
@@ -51,6 +66,13 @@ impl Summary {
             deleted: 0,
             updated: 0,
         }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.bits.fill(0);
+        self.deleted = 0;
+        self.updated = 0;
     }
 
     /// Whether rows of `table` were deleted.
@@ -208,7 +230,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Whether a row, or one that it references, was deleted.
     pub(crate) fn is_deleted(&mut self, table: usize, id: u32) -> Result<bool> {
-        if self.is_named_deleted(table, id)? {
+        self.was_deleted(table, id, Moment::NOW)
+    }
+
+    /// Whether a row, or one that it references, was deleted up to some moment.
+    pub(crate) fn was_deleted(&mut self, table: usize, id: u32, until: Moment) -> Result<bool> {
+        if self.is_hole(table, id)? || self.was_named_deleted(table, id, until)? {
             return Ok(true);
         }
         if !self.summary.any_deletes() {
@@ -219,7 +246,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let target = slot.map_or(0, |slot| usize::from(slot.table));
             if self.summary.has_deletes(target) {
                 let referenced = self.join_id(table, id, number)?;
-                if self.is_named_deleted(target, referenced)? {
+                if self.was_named_deleted(target, referenced, until)? {
                     return Ok(true);
                 }
             }
@@ -229,11 +256,28 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Whether a delete names this very row.
     pub(crate) fn is_named_deleted(&mut self, table: usize, id: u32) -> Result<bool> {
+        self.was_named_deleted(table, id, Moment::NOW)
+    }
+
+    fn was_named_deleted(&mut self, table: usize, id: u32, until: Moment) -> Result<bool> {
         if !self.summary.has_deletes(table) || !self.summary.may_hold(delete_entry(table, id)) {
             return Ok(false);
         }
         let mut search = self.begin_search(DELETES_BY_ROW, &row_name(table, id))?;
-        Ok(self.next_found(&mut search)?.is_some())
+        while let Some(delete) = self.next_found(&mut search)? {
+            if delete <= until.deletes {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Table and id of the row that a delete names.
+    pub(crate) fn deleted_row(&mut self, delete: u32) -> Result<(usize, u32)> {
+        let mut name = [0u8; ROW_NAME_BYTES];
+        self.read_part(DELETES, delete, 0, &mut name)?;
+        let [table] = take::<1>(&name, 0);
+        Ok((usize::from(table), u32_at(&name, 1)))
     }
 
     /// Whether an update may have changed a value.
@@ -250,13 +294,41 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         column: &Column,
         out: &mut [u8],
     ) -> Result<()> {
+        self.updated_value(table, id, (number, column), Moment::NOW, out)
+    }
+
+    /// Copies a stored value with the updates up to some moment counted in.
+    pub(crate) fn value_until(
+        &mut self,
+        table: usize,
+        id: u32,
+        number: usize,
+        until: Moment,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let column = self.catalogue.column_at(table, number)?;
+        self.updated_value(table, id, (number, &column), until, out)
+    }
+
+    fn updated_value(
+        &mut self,
+        table: usize,
+        id: u32,
+        (number, column): (usize, &Column),
+        until: Moment,
+        out: &mut [u8],
+    ) -> Result<()> {
         if self.may_be_updated(table, number, id) {
             // All parts are written together: without the first there is none.
             let mut updated = true;
             for (piece, bytes) in out.chunks_mut(PART_BYTES).enumerate() {
                 let key = place(table, number, piece, id);
                 let mut search = self.begin_search(UPDATES_BY_PLACE, &key)?;
-                let Some(update) = self.next_found(&mut search)? else {
+                let mut update = self.next_found(&mut search)?;
+                while update.is_some_and(|update| update > until.updates) {
+                    update = self.next_found(&mut search)?;
+                }
+                let Some(update) = update else {
                     updated = false;
                     break;
                 };
@@ -304,14 +376,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Reads all deletes and updates into an empty summary.
     pub(crate) fn summarize(&mut self) -> Result<()> {
-        for delete in 1..=self.count(DELETES) {
-            let mut name = [0u8; ROW_NAME_BYTES];
-            self.read_part(DELETES, delete, 0, &mut name)?;
-            let [table] = take::<1>(&name, 0);
-            self.summary
-                .add_delete(usize::from(table), u32_at(&name, 1));
+        for delete in self.part.rows(DELETES) + 1..=self.count(DELETES) {
+            let (table, id) = self.deleted_row(delete)?;
+            self.summary.add_delete(table, id);
         }
-        for update in 1..=self.count(UPDATES) {
+        for update in self.part.rows(UPDATES) + 1..=self.count(UPDATES) {
             let mut found = [0u8; PLACE_BYTES];
             self.read_part(UPDATES, update, 0, &mut found)?;
             let [table, column] = take::<2>(&found, 0);

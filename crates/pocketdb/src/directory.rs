@@ -1,9 +1,9 @@
 //! The directory in the secure store: where each unit of each table was written.
 //!
-//! It grows in chunks, each owned by one table. Who owns which chunk is part of the structure,
+//! It grows in chunks, each with an owner and a rank. Who owns which chunk is part of the structure,
 //! so that an entry written for an attempt that never became final means nothing.
 
-use crate::bytes::{put, u16_at, u32_at, u64_at};
+use crate::bytes::{put, take, u16_at, u32_at, u64_at};
 use crate::error::{Error, Result};
 use crate::flash::Nand;
 use crate::root::{
@@ -13,14 +13,21 @@ use crate::root::{
 use crate::store::{Pending, Store};
 
 /// Entries that one owner takes at a time.
-const CHUNK_ENTRIES: u32 = 64;
+pub(crate) const CHUNK_ENTRIES: u32 = 64;
 /// Bytes of one chunk.
 pub(crate) const CHUNK_BYTES: usize = CHUNK_ENTRIES as usize * DIRECTORY_ENTRY_BYTES;
 
+/// Bytes of the structure for each chunk: its owner, and which of the owner's chunks it is.
+pub(crate) const CHUNK_STATE_BYTES: usize = 2;
+/// Bits of them for the rank among the owner's chunks.
+const RANK_BITS: u32 = 11;
+/// Chunks of one owner.
+const RANKS: u32 = 1 << RANK_BITS;
+
 /// The owner of nothing: a chunk to be used again.
-const NOBODY: u8 = 255;
+const NOBODY: u8 = 31;
 /// The owner of the temporary log.
-pub(crate) const TEMPORARY: u8 = 254;
+pub(crate) const TEMPORARY: u8 = 30;
 
 /// Where something was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,28 +42,36 @@ pub(crate) struct Entry {
 
 /// Chunks that a secure store has room for.
 pub(crate) fn chunks_max(store_bytes: usize) -> usize {
-    (store_bytes.saturating_sub(DIRECTORY_AT) / CHUNK_BYTES).min(STRUCTURE_BYTES / 2)
+    (store_bytes.saturating_sub(DIRECTORY_AT) / CHUNK_BYTES)
+        .min(STRUCTURE_BYTES / CHUNK_STATE_BYTES)
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
     /// The entry `number` of `owner`.
     pub(crate) fn entry(&mut self, owner: u8, number: u32) -> Result<Entry> {
-        let at = self
-            .entry_at(owner, number)
-            .ok_or(Error::Root("lacks a unit"))?;
+        let found = self.entry_if_any(owner, number)?;
+        found.ok_or(Error::Root("lacks a unit"))
+    }
+
+    /// The entry `number` of `owner`, empty when only others near it were written.
+    pub(crate) fn entry_if_any(&mut self, owner: u8, number: u32) -> Result<Option<Entry>> {
+        let Some(at) = self.entry_at(owner, number) else {
+            return Ok(None);
+        };
         let mut bytes = [0u8; DIRECTORY_ENTRY_BYTES];
         self.secure.read(at, &mut bytes)?;
-        Ok(Entry {
+        Ok(Some(Entry {
             page: u32_at(&bytes, 0),
             epoch: u64_at(&bytes, 4),
             rows: u16_at(&bytes, 12),
-        })
+        }))
     }
 
     /// Writes the entry `number` of `owner`; it holds once a record counts it.
     pub(crate) fn set_entry(&mut self, owner: u8, number: u32, entry: &Entry) -> Result<()> {
         if self.entry_at(owner, number).is_none() {
-            self.own_chunk(owner)?;
+            let rank = rank_of(number).ok_or(Error::DeviceFull)?;
+            self.own_chunk(owner, rank)?;
         }
         let at = self
             .entry_at(owner, number)
@@ -69,18 +84,29 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.secure.write(at, &bytes)
     }
 
-    /// Gives a chunk to `owner`.
-    fn own_chunk(&mut self, owner: u8) -> Result<()> {
-        // Chunks of one owner stay in the order in which it got them.
-        let last = self.owners.iter().rposition(|&found| found == owner);
-        let behind = last.map_or(0, |last| last + 1);
-        let full = self.owners.len() >= chunks_max(self.secure.capacity());
-        let mut chunks = self.owners.iter_mut().skip(behind);
-        match chunks.find(|found| **found == NOBODY) {
-            Some(chunk) => *chunk = owner,
-            None if full => return Err(Error::DeviceFull),
-            None => self.owners.push(owner),
-        }
+    /// Gives a chunk to `owner` as the one with this rank among its chunks.
+    fn own_chunk(&mut self, owner: u8, rank: u32) -> Result<()> {
+        let state = chunk_state(owner, rank);
+        let mut chunks = self.owners.chunks_exact_mut(CHUNK_STATE_BYTES);
+        let number = if let Some((number, free)) = chunks
+            .by_ref()
+            .enumerate()
+            .find(|(_, chunk)| chunk_owner(chunk).0 == NOBODY)
+        {
+            free.copy_from_slice(&state);
+            number
+        } else {
+            let count = self.owners.len() / CHUNK_STATE_BYTES;
+            if count >= chunks_max(self.secure.capacity()) {
+                return Err(Error::DeviceFull);
+            }
+            self.owners.extend_from_slice(&state);
+            count
+        };
+        // What an earlier owner wrote there must not be taken for this one's.
+        let blank = [0u8; CHUNK_BYTES];
+        self.secure
+            .write(DIRECTORY_AT + number * CHUNK_BYTES, &blank)?;
         if owner != TEMPORARY {
             self.pending = Pending::Structure;
         }
@@ -89,8 +115,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Takes all chunks from `owner`.
     pub(crate) fn disown(&mut self, owner: u8) {
-        for chunk in self.owners.iter_mut().filter(|found| **found == owner) {
-            *chunk = NOBODY;
+        self.disown_before(owner, u32::MAX);
+    }
+
+    /// Takes the chunks below rank `rank` from `owner`.
+    pub(crate) fn disown_before(&mut self, owner: u8, rank: u32) {
+        for chunk in self.owners.chunks_exact_mut(CHUNK_STATE_BYTES) {
+            let (found, its_rank) = chunk_owner(chunk);
+            if found == owner && its_rank < rank {
+                chunk.copy_from_slice(&chunk_state(NOBODY, 0));
+            }
         }
     }
 
@@ -106,12 +140,27 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn entry_at(&self, owner: u8, number: u32) -> Option<usize> {
-        let owners = self.owners.iter().enumerate();
-        let mut own = owners.filter(|(_, found)| **found == owner);
-        let (chunk, _) = own.nth((number / CHUNK_ENTRIES) as usize)?;
+        let wanted = chunk_state(owner, rank_of(number)?);
+        let mut chunks = self.owners.chunks_exact(CHUNK_STATE_BYTES);
+        let chunk = chunks.position(|chunk| chunk == wanted)?;
         let slot = (number % CHUNK_ENTRIES) as usize;
         Some(DIRECTORY_AT + chunk * CHUNK_BYTES + slot * DIRECTORY_ENTRY_BYTES)
     }
+}
+
+/// The rank of the chunk that holds entry `number`.
+fn rank_of(number: u32) -> Option<u32> {
+    Some(number / CHUNK_ENTRIES).filter(|&rank| rank < RANKS)
+}
+
+fn chunk_state(owner: u8, rank: u32) -> [u8; CHUNK_STATE_BYTES] {
+    take(&(u32::from(owner) << RANK_BITS | rank).to_le_bytes(), 0)
+}
+
+fn chunk_owner(state: &[u8]) -> (u8, u32) {
+    let number = u32::from(u16_at(state, 0));
+    let [owner, ..] = (number >> RANK_BITS).to_le_bytes();
+    (owner, number % RANKS)
 }
 
 /// The owner of a table's units.

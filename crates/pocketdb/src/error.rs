@@ -51,6 +51,10 @@ pub enum Error {
     Flash(FlashError),
     /// The secure store failed.
     SecureStore,
+    /// The receiver of the rows ended the statement.
+    Receiver,
+    /// The operations allowed are used up; what was under way is begun anew later.
+    Stopped,
 }
 
 /// The engine's result.
@@ -84,6 +88,8 @@ impl core::fmt::Display for Error {
             }
             Self::Poisoned => f.write_str("an earlier failure requires opening the database again"),
             Self::Flash(_) => f.write_str("the flash device failed"),
+            Self::Stopped => f.write_str("the operations allowed are used up"),
+            Self::Receiver => f.write_str("the receiver of the rows ended the statement"),
             Self::SecureStore => f.write_str("the secure store cannot be read or written"),
         }
     }

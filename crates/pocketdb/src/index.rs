@@ -1,6 +1,6 @@
 //! Value indexes over units: key tags, Bloom filters and bounded chains of pointers.
 //!
-//! Section 6 of `docs/pocketdb.md`. A row's pointer leads to the row before it with the same key
+//! Section 8 of `docs/pocketdb.md`. A row's pointer leads to the row before it with the same key
 //! if that one is in the same unit or in the [`FILTER_UNITS`] units before; a pointer of zero says
 //! that those units hold none, so a search goes on behind them.
 
@@ -11,6 +11,7 @@ use crate::directory::owner_of;
 use crate::error::{Error, Result};
 use crate::flash::{Nand, PAGE_BYTES};
 use crate::limits::{FILTER_UNITS, KEY_BYTES_MAX, UNIT_ROWS};
+use crate::part::Listing;
 use crate::root::SecureStore;
 use crate::rows::pages_for;
 use crate::seal::{KeyHash, PAYLOAD_BYTES, PageIdentity, ROLE_FILTER, ROLE_KEY, TAG_BYTES};
@@ -62,6 +63,9 @@ pub struct Search {
     cursor: Option<Cursor>,
     index: u16,
     hash: KeyHash,
+    listing: Listing,
+    /// The part that the listing is of.
+    instance: u32,
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
@@ -88,15 +92,22 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             cursor: None,
             index: number_of(index),
             hash: self.seal.hash(number_of(index), trimmed(key)),
+            listing: self.listing(index, key)?,
+            instance: self.instance(),
         })
     }
 
     /// The next id that `search` finds, always smaller than the one before.
     ///
     /// # Errors
-    /// [`Error::Tampered`] when a page is not the one that was written.
+    /// [`Error::Tampered`] when a page is not the one that was written, [`Error::Refused`] after
+    /// a reorganisation.
     pub fn next(&mut self, search: &mut Search) -> Result<Option<u32>> {
         self.usable()?;
+        if search.instance != self.instance() {
+            let what = "going on with a search from before a reorganisation";
+            return Err(Error::Refused(what.into()));
+        }
         self.next_found(search)
     }
 
@@ -106,7 +117,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let table = usize::from(index.table);
         while search.cursor.is_none() {
             let id = search.below - 1;
-            if id <= self.placed(table) {
+            if id <= self.settled(table) {
                 search.cursor = Some(self.cursor(usize::from(search.index), search.hash, id)?);
                 break;
             }
@@ -119,10 +130,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         while let Some(cursor) = &mut search.cursor {
             match self.advance(cursor)? {
                 Some(id) if id >= search.below => {}
-                found => return Ok(found),
+                Some(id) => return Ok(Some(id)),
+                None => break,
             }
         }
-        Ok(None)
+        self.next_listed(&mut search.listing)
+    }
+
+    /// Rows of `table` that are in units or in the reorganised part.
+    pub(crate) fn settled(&self, table: usize) -> u32 {
+        self.placed(table).max(self.part.rows(table))
     }
 
     /// The number of the index of `table` on the column `column` of `source`, the table itself or
@@ -138,7 +155,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Bytes of a key of an index.
-    fn key_bytes(&self, index: Index) -> Result<usize> {
+    pub(crate) fn key_bytes(&self, index: Index) -> Result<usize> {
         let (table, column) = self.catalogue.source(index);
         if column == ID {
             return Ok(crate::catalogue::ID_BYTES);
@@ -159,6 +176,24 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.hash_value(number, table, column, id)
     }
 
+    /// The hash of a value for a unit.
+    ///
+    /// While a part is built that counts updates in, what comes behind it must know them too.
+    /// Either value finds every row: updates lead to their rows by themselves.
+    fn hash_placed(&mut self, number: u16, table: usize, column: u8, id: u32) -> Result<KeyHash> {
+        if column == ID || !self.committed.part.building {
+            return self.hash_value(number, table, column, id);
+        }
+        let place = usize::from(column);
+        let column = self.catalogue.column_at(table, place)?;
+        let mut value = [0u8; KEY_BYTES_MAX];
+        let value = value
+            .get_mut(..usize::from(column.width))
+            .unwrap_or(&mut []);
+        self.latest(table, id, place, &column, value)?;
+        Ok(self.seal.hash(number, trimmed(value)))
+    }
+
     fn hash_value(&mut self, number: u16, table: usize, column: u8, id: u32) -> Result<KeyHash> {
         if column == ID {
             return Ok(self.seal.hash(number, trimmed(&id.to_le_bytes())));
@@ -175,7 +210,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Begins a search in units for rows up to `id`.
     pub(crate) fn cursor(&self, number: usize, hash: KeyHash, id: u32) -> Result<Cursor> {
         let index = self.catalogue.index(number)?;
-        let first = self.catalogue.indexes_of(usize::from(index.table)).start;
+        let table = usize::from(index.table);
+        let first = self.catalogue.indexes_of(table).start;
+        let id = id.min(self.placed(table));
         Ok(Cursor {
             index,
             rank: number_of(number - first),
@@ -187,16 +224,23 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         })
     }
 
-    /// The next id in units.
+    /// The next id in units, of the rows that the reorganised part does not have.
     pub(crate) fn advance(&mut self, cursor: &mut Cursor) -> Result<Option<u32>> {
+        let reorganized = self.part.rows(usize::from(cursor.index.table));
         loop {
             let found = match cursor.next {
                 Next::End => return Ok(None),
+                Next::Unit(unit) if unit < reorganized / UNIT_ROWS => None,
                 Next::Unit(unit) => self.next_in_units(cursor, unit)?,
                 Next::Chain(row) => self.next_in_chain(cursor, row)?,
             };
-            if found.is_some() {
-                return Ok(found);
+            match (found, cursor.next) {
+                (Some(id), _) if id > reorganized => return Ok(found),
+                (Some(_), _) => cursor.next = Next::End,
+                (None, Next::Unit(unit)) if unit < reorganized / UNIT_ROWS => {
+                    cursor.next = Next::End;
+                }
+                (None, _) => {}
             }
         }
     }
@@ -243,13 +287,18 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         for slot in 0..UNIT_ROWS {
             let mut id = site.unit * UNIT_ROWS + slot + 1;
             let mut table = site.table;
-            if index.slot != OWN {
+            // A row that the reorganised part has is found there; here it only fills its slot.
+            let filler = id <= self.part.rows(table);
+            if index.slot != OWN && !filler {
                 id = self.join_id(table, id, usize::from(index.slot))?;
                 table = self.catalogue.source(index).0;
             }
             for (rank, number) in numbers.clone().enumerate() {
-                let column = self.catalogue.index(number)?.column;
-                let hash = self.hash_value(number_of(number), table, column, id)?;
+                let mut column = self.catalogue.index(number)?.column;
+                if filler {
+                    column = ID;
+                }
+                let hash = self.hash_placed(number_of(number), table, column, id)?;
                 let at = rank * HASHES_BYTES + slot as usize * HASH_BYTES;
                 put(self.arena.area_mut(hashes), at, &hash);
             }
@@ -267,7 +316,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         pair: Area,
     ) -> Result<()> {
         self.arena.area_mut(pair).fill(0);
-        let mut behind = match site.unit.checked_sub(1) {
+        let before = site.unit.checked_sub(1);
+        let mut behind = match before.filter(|&unit| unit >= self.first_unit(site.table)) {
             Some(before) => {
                 let first = self.catalogue.indexes_of(site.table).start;
                 self.carry_filters(site.table, before, number - first, pair)?;
@@ -343,7 +393,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn find_in_cover(&mut self, cursor: &Cursor, unit: u32) -> Result<Option<u32>> {
         let table = usize::from(cursor.index.table);
         let rank = usize::from(cursor.rank);
-        for back in 0..FILTER_UNITS.min(unit + 1) {
+        // What is below is in the reorganised part.
+        let units = (unit + 1).saturating_sub(self.first_unit(table));
+        for back in 0..FILTER_UNITS.min(units) {
             let frame = self.load_index_page(table, unit, rank, ROLE_FILTER)?;
             let at = back as usize * FILTER_BYTES;
             let filter = part(self.arena.page(frame), at, FILTER_BYTES);

@@ -1,7 +1,7 @@
 //! Page logs: pages written one after the other to blocks of their own, read back by number.
 //!
 //! The directory keeps the block and the epoch of every 64 pages. Logs hold what is written once
-//! and as a whole: sorted runs and lists of a statement, gone when it ends.
+//! and as a whole: sorted runs and lists of a statement, gone when it ends, and the reorganised part.
 
 use crate::arena::Area;
 use crate::directory::{Entry, TEMPORARY};
@@ -34,22 +34,32 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.log_block(log.owner, block)?;
         }
         loop {
-            let identity = self.log_identity(log.owner, role, log.pages)?;
-            self.seal
-                .close(&identity, self.arena.area_page(area, number));
-            match self.program(identity.page, area, number) {
+            match self.log_program(log, role, area, number) {
                 Err(Error::Flash(FlashError::BadBlock)) => {
+                    let identity = self.log_identity(log.owner, role, log.pages)?;
                     self.seal
                         .open(&identity, self.arena.area_page(area, number))?;
                     self.move_block(*log, role)?;
                 }
-                Ok(()) => {
-                    log.pages += 1;
-                    return Ok(());
-                }
-                Err(error) => return Err(error),
+                result => return result,
             }
         }
+    }
+
+    /// The same into the block that the log has already, once.
+    pub(crate) fn log_program(
+        &mut self,
+        log: &mut Log,
+        role: u8,
+        area: Area,
+        number: usize,
+    ) -> Result<()> {
+        let identity = self.log_identity(log.owner, role, log.pages)?;
+        self.seal
+            .close(&identity, self.arena.area_page(area, number));
+        self.program(identity.page, area, number)?;
+        log.pages += 1;
+        Ok(())
     }
 
     /// Reads page `number` of the log of `owner`; returns its frame.
@@ -73,7 +83,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Gives `log` a new block number `block`.
-    fn log_block(&mut self, owner: u8, block: u32) -> Result<()> {
+    pub(crate) fn log_block(&mut self, owner: u8, block: u32) -> Result<()> {
         let entry = Entry {
             page: self.blocks.take()? * BLOCK_PAGES,
             epoch: self.next_epoch(),

@@ -2,7 +2,7 @@
 
 use crate::blocks::map_bytes;
 use crate::catalogue::Catalogue;
-use crate::directory::chunks_max;
+use crate::directory::{CHUNK_STATE_BYTES, chunks_max};
 use crate::error::{Error, Result};
 use crate::flash::PAGE_BYTES;
 use crate::limits::{BAD_BLOCKS_MAX, MEMORY_BYTES_MIN};
@@ -54,7 +54,7 @@ impl Plan {
             + STATE_BYTES
             + map_bytes(blocks)
             + BAD_BLOCKS_MAX * size_of::<u32>()
-            + chunks_max(store_bytes)
+            + chunks_max(store_bytes) * CHUNK_STATE_BYTES
             + catalogue.memory_bytes();
         // A larger window makes large transactions possible; frames make everything faster.
         let mut summary = *SUMMARY_BYTES.start();

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::flash::{BLOCK_PAGES, FlashError, Nand, PageState, SECTOR_BYTES};
 use crate::limits::BAD_BLOCKS_MAX;
 use crate::memory::Plan;
+use crate::part::Side;
 use crate::root::{CatalogueState, SecureStore, read_bad, read_structure};
 use crate::seal::{PAYLOAD_BYTES, PageIdentity, ROLE_CATALOGUE};
 use crate::store::Store;
@@ -31,6 +32,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             }
         }
         self.adopt_catalogue(memory)?;
+        if self.committed.part.instance > 0 {
+            self.part = self.read_part_state(self.side())?;
+        }
         self.mark_blocks()?;
         self.reload_window()?;
         if !self.committed.unit_next.is_multiple_of(BLOCK_PAGES)
@@ -42,7 +46,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.committed.epoch += NUMBERS_PER_OPENING;
         self.window.skip(NUMBERS_PER_OPENING);
         let record = self.next_record()?;
-        self.finish(record)?;
+        self.finish(&record)?;
         self.summarize()
     }
 
@@ -53,11 +57,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn read_owners(&mut self) -> Result<()> {
-        let mut owners = alloc::vec![0; self.owners.capacity()];
         let state = self.committed.structure;
-        let count = read_structure(&mut self.secure, &mut self.seal, state, &mut owners)?;
-        owners.truncate(count);
-        self.owners.extend_from_slice(&owners);
+        self.owners.resize(self.owners.capacity(), 0);
+        let owners = &mut self.owners;
+        let count = read_structure(&mut self.secure, &mut self.seal, state, owners)?;
+        self.owners.truncate(count);
         // Nothing temporary survives an opening.
         self.disown(TEMPORARY);
         Ok(())
@@ -102,7 +106,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let mut record = self.next_record()?;
         record.epoch += 1;
         record.catalogue = state;
-        self.finish(record)?;
+        self.finish(&record)?;
         if old.bytes > 0 {
             self.blocks.free(old.page / BLOCK_PAGES);
         }
@@ -143,6 +147,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(u64::from(pages))
     }
 
+    /// Finds out anew which blocks are in use.
+    pub(crate) fn remark_blocks(&mut self) -> Result<()> {
+        self.blocks.clear();
+        self.mark_blocks()?;
+        for block in self.window.blocks() {
+            self.blocks.mark(block);
+        }
+        Ok(())
+    }
+
     /// Marks the blocks that hold something committed.
     fn mark_blocks(&mut self) -> Result<()> {
         let state = self.committed.catalogue;
@@ -151,11 +165,29 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         for table in 0..self.catalogue.len() {
             let pages = self.unit_pages(table);
-            for unit in 0..self.committed.units(table) {
+            for unit in self.units(table) {
                 let start = self.entry(owner_of(table), unit)?.page;
                 let last = start + pages - 1;
                 (start / BLOCK_PAGES..=last / BLOCK_PAGES)
                     .for_each(|block| self.blocks.mark(block));
+            }
+        }
+        let part = self.committed.part;
+        let (present, next) = (Side::new(part.side), Side::new(part.side ^ 1));
+        let mut logs = [
+            (present.body, part.body),
+            (present.lists, part.lists),
+            (0, 0),
+            (0, 0),
+        ];
+        if part.building {
+            let [_, _, body, lists] = &mut logs;
+            (*body, *lists) = ((next.body, part.next_body), (next.lists, part.next_lists));
+        }
+        for (owner, pages) in logs {
+            for block in 0..pages.div_ceil(BLOCK_PAGES) {
+                let page = self.entry(owner, block)?.page;
+                self.blocks.mark(page / BLOCK_PAGES);
             }
         }
         let unit_next = self.committed.unit_next;

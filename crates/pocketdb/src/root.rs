@@ -1,6 +1,6 @@
 //! The secure store: what the token keeps inside, and how a commit becomes final in it.
 //!
-//! Section 3 of `docs/pocketdb.md` gives every byte. The store is trusted to keep what it was
+//! Section 4 of `docs/pocketdb.md` gives every byte. The store is trusted to keep what it was
 //! given and to be read by nobody else; a write of it may still be torn by a loss of power.
 
 use zeroize::Zeroizing;
@@ -13,7 +13,7 @@ use crate::seal::{MAC_BYTES, Seal};
 /// First bytes of every secure store.
 const MAGIC: &[u8; 8] = b"PRBPOCKT";
 /// Format of the image and the store; grows when bytes change.
-pub const FORMAT: u16 = 2;
+pub const FORMAT: u16 = 3;
 /// Where the records begin.
 const RECORDS_AT: usize = 512;
 /// Where the two copies of the structure begin.
@@ -28,6 +28,10 @@ pub(crate) const DIRECTORY_AT: usize = BAD_AT + BAD_BLOCKS_MAX * 4;
 pub(crate) const DIRECTORY_ENTRY_BYTES: usize = 16;
 /// Bytes of a record before its tables.
 const TABLES_AT: usize = 112;
+
+/// Where the reorganised part is described in a record.
+const PART_AT: usize = TABLES_AT + TABLES_MAX * 8;
+const _: () = assert!(PART_AT + 26 <= ROOT_RECORD_BYTES - MAC_BYTES);
 
 /// A small store that nobody but the engine reads or writes.
 pub trait SecureStore {
@@ -88,6 +92,24 @@ pub(crate) struct CatalogueState {
     pub(crate) epoch: u64,
 }
 
+/// The reorganised part, and the one that is being built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct PartState {
+    /// Reorganisations completed; there is no part before the first.
+    pub(crate) instance: u32,
+    /// Pages of its two logs.
+    pub(crate) body: u32,
+    pub(crate) lists: u32,
+    /// Tasks done of the next one, and the pages of its logs.
+    pub(crate) tasks: u32,
+    pub(crate) next_body: u32,
+    pub(crate) next_lists: u32,
+    /// Which owners have the present part; the others have the next one.
+    pub(crate) side: u8,
+    /// Whether a next one is being built.
+    pub(crate) building: bool,
+}
+
 /// The state that one commit makes final.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RootRecord {
@@ -107,6 +129,7 @@ pub(crate) struct RootRecord {
     pub(crate) block_next: u32,
     pub(crate) structure: StructureState,
     pub(crate) catalogue: CatalogueState,
+    pub(crate) part: PartState,
     /// Every table, the two hidden ones first.
     pub(crate) tables: [TableState; TABLES_MAX],
 }
@@ -124,6 +147,7 @@ impl RootRecord {
             block_next: 0,
             structure: StructureState::default(),
             catalogue: CatalogueState::default(),
+            part: PartState::default(),
             tables: [TableState::default(); TABLES_MAX],
         }
     }
@@ -149,6 +173,19 @@ impl RootRecord {
         put(out, 92, &self.catalogue.page.to_le_bytes());
         put(out, 96, &self.catalogue.bytes.to_le_bytes());
         put(out, 100, &self.catalogue.epoch.to_le_bytes());
+        let part = &self.part;
+        let numbers = [
+            part.instance,
+            part.body,
+            part.lists,
+            part.tasks,
+            part.next_body,
+            part.next_lists,
+        ];
+        for (index, number) in numbers.into_iter().enumerate() {
+            put(out, PART_AT + index * 4, &number.to_le_bytes());
+        }
+        put(out, PART_AT + 24, &[part.side, u8::from(part.building)]);
         for (index, table) in self.tables.iter().enumerate() {
             put(out, TABLES_AT + index * 8, &table.rows.to_le_bytes());
             put(out, TABLES_AT + 4 + index * 8, &table.units.to_le_bytes());
@@ -177,6 +214,16 @@ impl RootRecord {
                 page: u32_at(bytes, 92),
                 bytes: u32_at(bytes, 96),
                 epoch: u64_at(bytes, 100),
+            },
+            part: PartState {
+                instance: u32_at(bytes, PART_AT),
+                body: u32_at(bytes, PART_AT + 4),
+                lists: u32_at(bytes, PART_AT + 8),
+                tasks: u32_at(bytes, PART_AT + 12),
+                next_body: u32_at(bytes, PART_AT + 16),
+                next_lists: u32_at(bytes, PART_AT + 20),
+                side: part(bytes, PART_AT + 24, 1).first().copied().unwrap_or(0) & 1,
+                building: part(bytes, PART_AT + 25, 1) == [1],
             },
             tables: [TableState::default(); TABLES_MAX],
         };

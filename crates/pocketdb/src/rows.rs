@@ -96,7 +96,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 let parent_id = u32_at(join, direct * ID_BYTES);
                 self.join_id(parent_table, parent_id, at - direct - 1)?
             };
-            if self.is_named_deleted(target, id)? {
+            if self.is_hole(target, id)? || self.is_named_deleted(target, id)? {
                 let name = self.catalogue.table_name(target);
                 return Err(Error::Key(alloc::format!(
                     "{name} has no row {id} any more"
@@ -130,7 +130,19 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let text = alloc::format!("a row of table {table} has {own} bytes");
             return Err(Error::Value(text));
         }
-        self.read_part(table, id, 0, out)
+        if id > self.part.rows(table) {
+            return self.read_part(table, id, 0, out);
+        }
+        for number in 0..self.catalogue.columns_of(table).count() {
+            let column = self.catalogue.column_at(table, number)?;
+            let at = usize::from(column.at);
+            if column.width > 0
+                && let Some(place) = out.get_mut(at..at + usize::from(column.width))
+            {
+                self.part_value(table, id, &column, place)?;
+            }
+        }
+        Ok(())
     }
 
     /// The id that the row `id` of `table` refers to through its slot number `slot`.
@@ -157,10 +169,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         column: &Column,
         out: &mut [u8],
     ) -> Result<()> {
+        if id <= self.part.rows(table) {
+            return self.part_value(table, id, column, out);
+        }
         self.read_part(table, id, usize::from(column.at), out)
     }
 
-    /// Copies bytes of the stored columns.
+    /// Copies bytes of the stored columns of a row beyond the reorganised part.
     pub(crate) fn read_part(
         &mut self,
         table: usize,
@@ -184,6 +199,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// One id of a join row.
     pub(crate) fn join_id(&mut self, table: usize, id: u32, slot: usize) -> Result<u32> {
+        if id <= self.part.rows(table) {
+            return self.part_join_id(table, id, slot);
+        }
         let (own, all) = self.catalogue.widths(table);
         if id > self.placed(table) {
             let mut bytes = [0; ID_BYTES];

@@ -1,4 +1,4 @@
-//! Encryption and authentication of flash pages; the layout is section 4 of `docs/pocketdb.md`.
+//! Encryption and authentication of flash pages; the layout is section 5 of `docs/pocketdb.md`.
 
 use aes::Aes128;
 use aes::cipher::{BlockCipherEncrypt as _, InnerIvInit as _, KeyInit as _, StreamCipher as _};
@@ -59,6 +59,10 @@ pub(crate) const ROLE_FILTER: u8 = 5;
 pub(crate) const ROLE_CATALOGUE: u8 = 6;
 /// A page that is needed for one statement.
 pub(crate) const ROLE_TEMPORARY: u8 = 7;
+/// A page of the reorganised part.
+pub(crate) const ROLE_PART: u8 = 8;
+/// A page of lists of ids of the reorganised part.
+pub(crate) const ROLE_LIST: u8 = 9;
 
 impl PageIdentity {
     fn description(&self) -> &'static str {
@@ -69,6 +73,8 @@ impl PageIdentity {
             ROLE_KEY => "key page",
             ROLE_FILTER => "filter page",
             ROLE_TEMPORARY => "temporary page",
+            ROLE_PART => "reorganised page",
+            ROLE_LIST => "list page",
             _ => "catalogue page",
         }
     }

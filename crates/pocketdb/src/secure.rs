@@ -1,13 +1,17 @@
 //! Secure stores for machines that have none: in memory, and in a file beside the image.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::vec::Vec;
 
 use crate::bytes::put;
 use crate::error::{Error, Result};
 use crate::root::SecureStore;
+
+/// Permissions of a new file: it holds the key.
+const OWNER_ONLY: u32 = 0o600;
 
 /// A secure store in memory that can lose power in the middle of a write.
 #[derive(Debug, Clone)]
@@ -86,15 +90,17 @@ impl SecureStore for MemoryStore {
 }
 
 /// A secure store in a file; whoever reads the file reads the database.
+///
+/// It is small and read all the time, so it is kept in memory too.
 #[derive(Debug)]
 pub struct FileStore {
     file: File,
-    capacity: usize,
+    bytes: Vec<u8>,
     failure: Option<io::Error>,
 }
 
 impl FileStore {
-    /// Creates a new file of at most `capacity` bytes.
+    /// Creates a new file of at most `capacity` bytes, for its owner alone.
     ///
     /// # Errors
     /// The file exists already or cannot be written.
@@ -103,10 +109,11 @@ impl FileStore {
             .read(true)
             .write(true)
             .create_new(true)
+            .mode(OWNER_ONLY)
             .open(path)?;
         Ok(Self {
             file,
-            capacity,
+            bytes: vec![0; capacity],
             failure: None,
         })
     }
@@ -114,12 +121,19 @@ impl FileStore {
     /// Opens an existing file.
     ///
     /// # Errors
-    /// The file cannot be opened for reading and writing.
+    /// The file cannot be opened for reading and writing, or has more than `capacity` bytes.
     pub fn open(path: &Path, capacity: usize) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let mut bytes = Vec::with_capacity(capacity);
+        let mut all = (&file).take(capacity as u64 + 1);
+        if all.read_to_end(&mut bytes)? > capacity {
+            let what = "it is too long for a secure store";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        bytes.resize(capacity, 0);
         Ok(Self {
             file,
-            capacity,
+            bytes,
             failure: None,
         })
     }
@@ -133,44 +147,30 @@ impl FileStore {
         self.failure = Some(cause);
         Error::SecureStore
     }
-
-    fn read_at(&mut self, offset: usize, out: &mut [u8]) -> io::Result<()> {
-        self.file.seek(SeekFrom::Start(offset as u64))?;
-        out.fill(0);
-        let mut filled = 0;
-        while let Some(rest) = out.get_mut(filled..)
-            && !rest.is_empty()
-        {
-            match self.file.read(rest)? {
-                0 => break,
-                count => filled += count,
-            }
-        }
-        Ok(())
-    }
-
-    fn write_at(&mut self, offset: usize, bytes: &[u8]) -> io::Result<()> {
-        self.file.seek(SeekFrom::Start(offset as u64))?;
-        self.file.write_all(bytes)
-    }
 }
 
 impl SecureStore for FileStore {
     fn capacity(&self) -> usize {
-        self.capacity
+        self.bytes.len()
     }
 
     fn read(&mut self, offset: usize, out: &mut [u8]) -> Result<()> {
-        self.read_at(offset, out)
-            .map_err(|cause| self.failed(cause))
+        let found = offset
+            .checked_add(out.len())
+            .and_then(|end| self.bytes.get(offset..end));
+        out.copy_from_slice(found.ok_or(Error::SecureStore)?);
+        Ok(())
     }
 
     fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<()> {
-        if bytes.len() > self.capacity.saturating_sub(offset) {
+        if bytes.len() > self.bytes.len().saturating_sub(offset) {
             return Err(Error::SecureStore);
         }
-        self.write_at(offset, bytes)
-            .map_err(|cause| self.failed(cause))
+        self.file
+            .write_all_at(bytes, offset as u64)
+            .map_err(|cause| self.failed(cause))?;
+        put(&mut self.bytes, offset, bytes);
+        Ok(())
     }
 
     fn sync(&mut self) -> Result<()> {

@@ -4,20 +4,23 @@ use alloc::vec::Vec;
 
 use crate::arena::{Area, Arena};
 use crate::blocks::Blocks;
-use crate::catalogue::{Catalogue, TableDefinition};
+use crate::catalogue::{Catalogue, FIRST_TABLE, TableDefinition};
 use crate::change::Summary;
-use crate::directory::{TEMPORARY, chunks_max};
+use crate::directory::{CHUNK_STATE_BYTES, TEMPORARY, chunks_max};
 use crate::error::{Error, Result};
 use crate::flash::{BLOCK_PAGES, FlashCounters, FlashError, Nand};
 use crate::limits::{TABLES_MAX, UNIT_ROWS};
 use crate::log::Log;
 use crate::memory::Plan;
+use crate::part::Part;
 use crate::root::{
     RootRecord, SecureStore, check_capacity, format_store, read_head, read_newest, write_bad,
     write_record,
 };
 use crate::seal::{CipherCounters, PageIdentity, ROLE_DATA, Seal};
 use crate::sql::explain::Effort;
+use crate::usage::Usage;
+use crate::value::ValueType;
 use crate::window::{Window, placed_in};
 
 /// Operations since the store was opened.
@@ -56,9 +59,13 @@ pub struct Store<F: Nand, S: SecureStore> {
     pub(crate) committed: RootRecord,
     /// Rows of every table, those of the open transaction included (the paper's End).
     pub(crate) rows: [u32; TABLES_MAX],
-    /// The owner of each chunk of the directory.
+    /// The owner and rank of each chunk of the directory.
     pub(crate) owners: Vec<u8>,
     pub(crate) pending: Pending,
+    /// What the reorganised part holds.
+    pub(crate) part: Part,
+    /// Operations of the device left to a reorganisation.
+    pub(crate) allowance: Option<u64>,
     /// What statements write for themselves.
     pub(crate) temporary: Log,
     /// Which rows may be deleted or updated.
@@ -88,6 +95,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let mut record = RootRecord::empty();
         record.structure.code = seal.root_code(&[]);
         write_record(&mut secure, &mut seal, &record)?;
+        Usage {
+            memory_given: memory as u64,
+            ..Usage::default()
+        }
+        .write(&mut secure)?;
         // The head comes last: without it nothing opens.
         format_store(&mut secure, flash.blocks(), secret)?;
         Self::open(flash, secure, memory)
@@ -113,8 +125,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             arena: Arena::new(plan.frames),
             summary: Summary::new(plan.summary),
             blocks: Blocks::new(blocks, committed.block_next),
-            owners: Vec::with_capacity(chunks_max(secure.capacity())),
+            owners: Vec::with_capacity(chunks_max(secure.capacity()) * CHUNK_STATE_BYTES),
             pending: Pending::Nothing,
+            part: Part::default(),
+            allowance: None,
             temporary: Log {
                 owner: TEMPORARY,
                 pages: 0,
@@ -144,6 +158,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if self.has_changes() {
             return Err(Error::Refused("a table inside a transaction".into()));
         }
+        if self.committed.part.building {
+            let what = "a table while a reorganisation is under way";
+            return Err(Error::Refused(what.into()));
+        }
         let mut catalogue = self.catalogue.clone();
         catalogue.add(definition)?;
         catalogue.shrink();
@@ -163,6 +181,31 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// The number of a table.
     pub fn table(&self, name: &str) -> Option<usize> {
         self.catalogue.table(name)
+    }
+
+    /// The names of the tables, with their numbers.
+    pub fn tables(&self) -> impl Iterator<Item = (usize, &str)> {
+        let numbers = FIRST_TABLE..self.catalogue.len();
+        numbers.map(|number| (number, self.catalogue.table_name(number)))
+    }
+
+    /// The columns of a table as statements see them: names and the types of their values.
+    pub fn columns(&self, table: usize) -> impl Iterator<Item = (&str, ValueType)> {
+        let columns = self.catalogue.columns_of(table).enumerate();
+        columns.map(move |(number, column)| {
+            let name = self.catalogue.column_name(table, number);
+            (name, self.catalogue.shown_type(column))
+        })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &F {
+        &self.flash
+    }
+
+    /// The secure store.
+    pub fn secure_store(&self) -> &S {
+        &self.secure
     }
 
     /// Makes every inserted row final.
@@ -201,9 +244,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub fn verify(&mut self) -> Result<u64> {
         self.usable()?;
         self.arena.forget();
-        let mut checked = self.verify_window()? + self.verify_catalogue()?;
+        let mut checked = self.verify_window()? + self.verify_catalogue()? + self.verify_part()?;
         for table in 0..self.catalogue.len() {
-            for unit in 0..self.committed.units(table) {
+            for unit in self.units(table) {
                 checked += self.verify_unit(table, unit)?;
             }
         }
@@ -250,6 +293,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         placed_in(&self.committed, table)
     }
 
+    /// Units of `table` that hold rows beyond the reorganised part.
+    pub(crate) fn units(&self, table: usize) -> core::ops::Range<u32> {
+        self.first_unit(table)..self.committed.units(table)
+    }
+
+    /// The first unit that may hold rows beyond the reorganised part.
+    pub(crate) fn first_unit(&self, table: usize) -> u32 {
+        self.part.rows(table) / UNIT_ROWS
+    }
+
     fn commit_rows(&mut self) -> Result<()> {
         if !self.has_changes() {
             return Ok(());
@@ -259,7 +312,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         for (state, &rows) in record.tables.iter_mut().zip(&self.rows) {
             state.rows = rows;
         }
-        self.finish(record)?;
+        self.finish(&record)?;
         for table in 0..self.catalogue.len() {
             while self.count(table) - self.placed(table) >= UNIT_ROWS {
                 self.place_unit(table)?;
@@ -285,15 +338,15 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Makes `record` final.
-    pub(crate) fn finish(&mut self, record: RootRecord) -> Result<()> {
+    pub(crate) fn finish(&mut self, record: &RootRecord) -> Result<()> {
         if self.pending != Pending::Nothing {
             // What the record speaks of must not become durable after it.
             self.secure.sync()?;
             self.pending = Pending::Nothing;
         }
-        write_record(&mut self.secure, &mut self.seal, &record)?;
+        write_record(&mut self.secure, &mut self.seal, record)?;
         self.root_writes += 1;
-        self.committed = record;
+        self.committed = *record;
         Ok(())
     }
 
@@ -301,6 +354,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ///
     /// A block that fails is retired; the caller finds another one.
     pub(crate) fn program(&mut self, page: u32, area: Area, number: usize) -> Result<()> {
+        self.spend()?;
         let erased = if page.is_multiple_of(BLOCK_PAGES) {
             self.flash.erase(page / BLOCK_PAGES)
         } else {
@@ -312,6 +366,18 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.retire(page / BLOCK_PAGES)?;
         }
         Ok(result?)
+    }
+
+    /// Counts an operation of the device against what a reorganisation may use.
+    fn spend(&mut self) -> Result<()> {
+        match &mut self.allowance {
+            Some(0) => Err(Error::Stopped),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
     }
 
     /// Never uses a failed block again.
@@ -341,6 +407,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Reads a page from flash; returns its frame and its code.
     pub(crate) fn fetch(&mut self, identity: &PageIdentity) -> Result<(usize, [u8; 16])> {
+        self.spend()?;
         let frame = self.arena.victim();
         let bytes = self.arena.page_mut(frame);
         self.flash.read(identity.page, 0, bytes)?;

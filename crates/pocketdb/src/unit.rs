@@ -54,7 +54,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             state.units += 1;
         }
         record.buffer_start = self.window.oldest(&record);
-        self.finish(record)
+        self.finish(&record)
     }
 
     /// The first of `pages` pages in a row: behind the last unit, or in blocks of their own.

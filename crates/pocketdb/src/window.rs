@@ -290,7 +290,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             Some(frame) => self.arena.page(frame),
             None => &self.window.open,
         };
-        let width = |table| self.catalogue.widths(table).1;
+        // Most rows of a page are of one table.
+        let table = usize::from(run.table);
+        let own = self.catalogue.widths(table).1;
+        let width = |other| {
+            if other == table {
+                own
+            } else {
+                self.catalogue.widths(other).1
+            }
+        };
         let wanted = |row: &buffer::Located| row.table == run.table && row.id == id;
         let missing = Error::Tampered {
             page: run.page,
@@ -468,7 +477,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.program_open_page()?;
         let mut record = self.next_record()?;
         record.buffer_start = start;
-        self.finish(record)?;
+        self.finish(&record)?;
         self.trim_window();
         Ok(())
     }

@@ -175,6 +175,9 @@ fn check_segment(data: &[u8]) -> bool {
     let Ok(bytes) = <&[u8; SEGMENT_HEADER_BYTES]>::try_from(data) else {
         return false;
     };
+    if let Ok(header) = SegmentHeader::decode(bytes) {
+        assert_eq!(*bytes, header.encode());
+    }
     match SEGMENT.check(bytes) {
         Ok(()) => assert_eq!(*bytes, SEGMENT.encode()),
         Err(error) => assert!(error.offset < SEGMENT_HEADER_BYTES),

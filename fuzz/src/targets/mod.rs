@@ -3,6 +3,7 @@
 mod entry;
 mod frame;
 mod geometry;
+mod json;
 mod policy;
 mod proof;
 mod resp;
@@ -15,6 +16,7 @@ use crate::Target;
 pub(crate) const ALL: &[&[Target]] = &[
     wire::TARGETS,
     entry::TARGETS,
+    json::TARGETS,
     frame::TARGETS,
     geometry::TARGETS,
     tlog::TARGETS,

@@ -6,6 +6,7 @@
 )]
 
 mod disguise;
+mod pocket;
 mod proof;
 mod proxy;
 
@@ -22,6 +23,10 @@ use probity_log::{Compression, Durability, Proofs, StreamConfig, StreamName};
 pub use self::disguise::{
     Apply, Check, DatabaseChoice, Description, Disguise, DisguiseCommand, Draft, Forget, Holder,
     List, LogChoice, Plan, ReferencesChoice, Register, Rekey, Reveal, SpeaksFor, SpecChoice,
+};
+pub use self::pocket::{
+    Pocket, PocketChoice, PocketCommand, PocketCreate, PocketExec, PocketImport, PocketQuery,
+    PocketReorganize, PocketSimulate, PocketStats, PocketVerify, RowsFormat, ShownFormat,
 };
 pub use self::proof::{CheckProof, Prove};
 pub use self::proxy::{Proxy, SyncChoice};
@@ -40,6 +45,7 @@ Environment:
   PROBITY_HEADS     folder of the second copy of the log's heads, which belongs on another machine's
                     disk [default: DIR.heads beside the log]
   PROBITY_DATABASE  database of an application, where no argument names one; may hold a password
+  PROBITY_POCKET_ROOT  root file of a pocket database, where no argument names one
   PROBITY_UPSTREAM  server behind the proxy, where no argument names one; may hold a password";
 
 /// Records who did what to whose data, so that nobody can alter the record unnoticed.
@@ -69,6 +75,7 @@ pub enum Command {
     Stream(Stream),
     Keys(Keys),
     Disguise(Box<Disguise>),
+    Pocket(Box<Pocket>),
     Bench(Bench),
 }
 

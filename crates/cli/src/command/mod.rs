@@ -8,6 +8,7 @@ mod disguise;
 mod export;
 mod init;
 mod keys;
+mod pocket;
 mod prove;
 mod proxy;
 mod stream;
@@ -43,6 +44,7 @@ pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
         Command::Prove(args) => prove::run(&args, environment),
         Command::CheckProof(args) => check_proof::run(&args),
         Command::Disguise(args) => disguise::run(&args.command, environment),
+        Command::Pocket(args) => pocket::run(&args.command, environment),
         Command::Keys(args) => match args.command {
             KeysCommand::Status(args) => keys::status(&args, environment),
         },

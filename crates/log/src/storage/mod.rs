@@ -7,6 +7,8 @@ mod random;
 
 #[cfg(any(test, feature = "testing"))]
 mod faulty;
+#[cfg(any(test, feature = "testing"))]
+mod small_disk;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +20,8 @@ pub use directory::Directory;
 #[cfg(any(test, feature = "testing"))]
 pub use faulty::{Call, Fault, FaultPlan, Faulty, Traced};
 pub use memory::Memory;
+#[cfg(any(test, feature = "testing"))]
+pub use small_disk::{SmallDisk, not_shown};
 
 /// Named files under one root. Names are relative, `/`-separated, and never contain `..`; others,
 /// and components that begin with `.tmp-`, are refused as `InvalidInput`.

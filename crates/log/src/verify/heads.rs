@@ -90,7 +90,27 @@ impl Verifier<'_> {
             let notes = notes.remove(name).unwrap_or_default();
             subjects.push(self.subject(name, *config, &notes, &history, faults));
         }
+        self.check_since(&subjects, faults);
         Ok(Fixed { history, subjects })
+    }
+
+    /// A checkpoint that was given and is compared with nothing would be a promise that nobody keeps.
+    fn check_since(&self, subjects: &[Subject], faults: &mut Vec<Fault>) {
+        let Some(since) = &self.options.since else {
+            return;
+        };
+        let origin = note_origin(since);
+        let is_of = |subject: &Subject| {
+            origin == Some(self.geometry.stream_origin(subject.name.as_str()).as_str())
+        };
+        if !subjects.iter().any(is_of) {
+            faults.push(Fault::new(
+                FaultClass::Checkpoint,
+                &StreamName::journal(),
+                SINCE,
+                "is of no stream of this log",
+            ));
+        }
     }
 
     /// Whether the journal certifies no more keys by now than `history` knows.
@@ -151,7 +171,7 @@ impl Verifier<'_> {
                 .extend(kept.map(|head| known(&head, KEPT, FaultClass::Rollback)));
         }
         if let Some(since) = &self.options.since
-            && note_origin(since).as_deref() == Some(&opening.origin)
+            && note_origin(since) == Some(&opening.origin)
         {
             // Whoever gives it says that it was signed for: what it says is compared even where its key is strange.
             let head = opening.open(since, SINCE, faults);
@@ -220,9 +240,10 @@ fn known(head: &Checkpoint, source: &str, class: FaultClass) -> KnownHead {
     }
 }
 
-fn note_origin(note: &[u8]) -> Option<String> {
-    let text = std::str::from_utf8(note).ok()?;
-    text.lines().next().map(str::to_owned)
+/// The first line of a note, whatever the others are.
+fn note_origin(note: &[u8]) -> Option<&str> {
+    let line = note.split(|byte| *byte == b'\n').next()?;
+    std::str::from_utf8(line).ok()
 }
 
 /// Opens the notes of one stream.

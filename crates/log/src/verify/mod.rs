@@ -34,7 +34,6 @@ use crate::opener::Opener;
 use crate::places::Places;
 use crate::records::Records;
 use crate::scan::{End, Position, scan};
-use crate::startup::files;
 
 /// How to verify.
 #[derive(Default)]
@@ -81,9 +80,9 @@ pub fn verify(path: &Path, options: &VerifyOptions) -> Result<Report, LogError> 
 pub fn verify_at(places: &Places, options: &VerifyOptions) -> Result<Report, LogError> {
     let defaults = Options::default();
     let verifier = Verifier {
-        files: files(&places.log, &defaults),
-        heads: files(&places.heads, &defaults),
-        geometry: read_geometry(&files(&places.log, &defaults), &places.path)?,
+        files: Files::of_log(places, &defaults),
+        heads: Files::of_heads(places, &defaults),
+        geometry: read_geometry(&Files::of_log(places, &defaults), &places.path)?,
         options,
     };
     verifier.run()

@@ -124,8 +124,8 @@ impl Rebuilt<'_> {
             match stored {
                 Some(bytes) if bytes == file.bytes => {}
                 Some(_) => self.wrong_tile(path),
-                // A live log may have replaced a partial file by its full form meanwhile.
-                None if is_partial && read_small(verifier, &full)?.is_some() => {}
+                // A live log may have replaced a partial file by its full form meanwhile, which begins with it.
+                None if is_partial && is_full_form(verifier, &full, file)? => {}
                 None => self.fault(FaultClass::Missing, path, "is missing"),
             }
         }
@@ -264,6 +264,20 @@ impl Rebuilt<'_> {
             );
         }
     }
+}
+
+/// Whether the file at `path` is the full form of the partial one that is expected.
+fn is_full_form(
+    verifier: &Verifier<'_>,
+    path: &str,
+    expected: &TileFile,
+) -> Result<bool, LogError> {
+    let Some(stored) = read_small(verifier, path)? else {
+        return Ok(false);
+    };
+    let full = expected.path.split(".p/").next().and_then(Part::parse);
+    let is_whole = full.is_some_and(|full| full.of(&stored) == Some(stored.as_slice()));
+    Ok(is_whole && stored.starts_with(&expected.bytes))
 }
 
 /// How `record` does not follow the one before.

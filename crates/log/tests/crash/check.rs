@@ -10,7 +10,7 @@ use probity_log::verify::{VerifyOptions, verify_at};
 use probity_log::{Durability, Log, LogError, Places, StreamName};
 
 use crate::ledger::{Facts, Promise};
-use crate::workload::{append, options, payload, streams};
+use crate::workload::{SUBJECTS, append, options, payload, streams, subject};
 use crate::world::{World, root};
 
 /// Number of the entries that the check itself appends.
@@ -62,11 +62,16 @@ pub(crate) fn check(image: Memory, facts: &Facts, promise: Promise) -> Vec<Strin
             continue;
         }
         let ids = expected.entry(name.clone()).or_default();
-        let index = u64::try_from(ids.len()).unwrap();
         let mut appender = log.appender(&name).unwrap();
-        let ticket = append(&mut appender, OWN + index).unwrap();
-        assert_eq!(appender.wait(ticket).unwrap().index, index, "{name}");
-        ids.push(OWN + index);
+        // One of each subject, so that every key that was found is used.
+        for id in OWN..OWN + SUBJECTS {
+            let index = u64::try_from(ids.len()).unwrap();
+            let ticket = append(&mut appender, id).unwrap();
+            ids.push(id);
+            if id == OWN + SUBJECTS - 1 {
+                assert_eq!(appender.wait(ticket).unwrap().index, index, "{name}");
+            }
+        }
     }
     log.close().unwrap();
     // Closing leaves nothing that a loss of power takes.
@@ -107,10 +112,7 @@ fn entries(places: &Places) -> BTreeMap<StreamName, Vec<u64>> {
             let id = u64::from_le_bytes(*id);
             assert_eq!(entry.entry.payload, payload(id));
             assert_eq!(entry.entry.key, format!("key-{id}").as_bytes());
-            assert_eq!(
-                entry.entry.subjects.as_joined(),
-                format!("subject-{}", id % 5)
-            );
+            assert_eq!(entry.entry.subjects.as_joined(), subject(id));
             let ids = found.entry(entry.stream.clone()).or_default();
             assert_eq!(entry.index, u64::try_from(ids.len()).unwrap());
             ids.push(id);

@@ -16,6 +16,8 @@ use crate::world::root;
 
 /// Longer than any run: what happens at a time of its own does not happen.
 const NEVER: Duration = Duration::from_hours(1);
+/// Different subjects.
+pub(crate) const SUBJECTS: u64 = 11;
 /// Longest wait for a receipt that nobody hurries.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -52,7 +54,7 @@ pub(crate) struct Size {
     pub(crate) streams: usize,
     /// Entries of each stream that are waited for one by one.
     pub(crate) singles: u32,
-    /// Rounds of three entries each.
+    /// Rounds of six entries each, in one frame.
     pub(crate) rounds: u32,
     /// Rounds of one entry each without a sync.
     pub(crate) relaxed: u32,
@@ -62,7 +64,7 @@ impl Size {
     /// Every kind of call, most of them a few times.
     pub(crate) const SHORT: Self = Self {
         streams: 2,
-        singles: 3,
+        singles: 2,
         rounds: 2,
         relaxed: 1,
     };
@@ -118,13 +120,18 @@ pub(crate) fn payload(id: u64) -> Vec<u8> {
     id.to_le_bytes()
         .into_iter()
         .chain(noise)
-        .take(400)
+        .take(200)
         .collect()
+}
+
+/// The subject of entry `id`: the keys of those in a frame fill more than a sector of a disk.
+pub(crate) fn subject(id: u64) -> String {
+    format!("subject-{}", id % SUBJECTS)
 }
 
 /// Hands entry `id` to `appender`.
 pub(crate) fn append(appender: &mut Appender, id: u64) -> Result<Ticket, AppendError> {
-    let subject = format!("subject-{}", id % 5);
+    let subject = subject(id);
     let key = format!("key-{id}");
     let payload = payload(id);
     let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
@@ -221,7 +228,7 @@ impl Writer<'_> {
                 for (name, _) in writer.streams() {
                     let mut appender = log.appender(&name)?;
                     let mut tickets = Vec::new();
-                    for _ in 0..3 {
+                    for _ in 0..6 {
                         tickets.push(writer.append(&mut appender, &name)?);
                     }
                     appender.flush()?;

@@ -107,3 +107,48 @@ fn a_damaged_frame_of_the_journal_is_named_itself() {
         assert!(found.iter().any(named), "{found:?}");
     }
 }
+
+/// A remembered checkpoint whose first line could not be read, or named no stream of the log, was passed over in silence.
+#[test]
+fn a_remembered_checkpoint_of_no_stream_is_not_passed_over() {
+    let world = World::new();
+    let mut scene = world.scene();
+    let known = world.remembered[LONG].clone();
+    scene.since = Some(known.clone());
+    assert_eq!(faults(&scene), []);
+    let text = String::from_utf8(known).unwrap();
+    for strange in [
+        text.replacen(LONG, "nobody", 1).into_bytes(),
+        text.replacen("example.com", "example.org", 1).into_bytes(),
+        vec![0xFF; 100],
+        Vec::new(),
+    ] {
+        scene.since = Some(strange);
+        let found = faults(&scene);
+        assert_eq!(classes(&scene), [FaultClass::Checkpoint], "{found:?}");
+        assert_eq!(found[0].place, "the checkpoint given with --since");
+    }
+}
+
+/// A partial tile was excused by any file under the name of its full form, whatever was in it.
+#[test]
+fn only_a_full_tile_that_begins_with_it_excuses_a_missing_partial_one() {
+    let world = World::new();
+    let mut scene = world.scene();
+    let folder = format!("log/streams/{LONG}/tile/1");
+    let partial = format!("{folder}/000.p/1");
+    let content = scene.read(&partial);
+    let full = [content.as_slice(), &[7; 255 * 32]].concat();
+    let stranger = [&[7; 32][..], &full[32..]].concat();
+    for (bytes, expected) in [
+        (full.as_slice(), &[][..]),
+        (&content, &[FaultClass::Missing]),
+        (&stranger, &[FaultClass::Missing]),
+    ] {
+        scene.remove(&partial);
+        scene.write(&format!("{folder}/000"), bytes);
+        let found = faults(&scene);
+        assert_eq!(classes(&scene), expected, "{found:?}");
+        scene.undo();
+    }
+}

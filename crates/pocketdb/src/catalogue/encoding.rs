@@ -1,4 +1,4 @@
-//! The catalogue as bytes; section 5 of `docs/pocketdb.md`.
+//! The catalogue as bytes; section 6 of `docs/pocketdb.md`.
 
 use alloc::vec::Vec;
 

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::limits::{
     CATALOGUE_BYTES_MAX, COLUMNS_MAX, INDEXES_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, TABLES_MAX,
 };
+use crate::value::ValueType;
 
 /// The hidden table of explicit deletes.
 pub(crate) const DELETES: usize = 0;
@@ -97,6 +98,11 @@ pub(crate) struct Column {
     pub(crate) width: u16,
     pub(crate) indexed: bool,
     pub(crate) unique: bool,
+    /// The columns that the reorganised part keeps it with, the bytes of them together, and where
+    /// it begins there.
+    pub(crate) group: u8,
+    pub(crate) group_width: u16,
+    pub(crate) group_at: u16,
     /// Table and column that a reference leads to.
     pub(crate) target: u8,
     pub(crate) key: u8,
@@ -236,6 +242,7 @@ impl Catalogue {
         if row == 0 || row > crate::buffer::ROW_FIT_BYTES {
             return Err(Error::Limit("the width of a row"));
         }
+        self.group_columns(&table);
         self.tables.push(table);
         self.install_indexes(self.tables.len() - 1)
     }
@@ -256,6 +263,9 @@ impl Catalogue {
             width,
             indexed: definition.indexed || definition.unique,
             unique: definition.unique,
+            group: 0,
+            group_width: 0,
+            group_at: 0,
             target: 0,
             key: ID,
         };
@@ -272,6 +282,42 @@ impl Catalogue {
             .ok_or(Error::Limit("the width of a row"))?;
         self.columns.push(column);
         Ok(())
+    }
+
+    /// Says which columns the reorganised part keeps together: group 0 is the shared one.
+    fn group_columns(&mut self, table: &Table) {
+        let columns = self.columns.get_mut(usize::from(table.columns_at)..);
+        let columns = columns.unwrap_or(&mut []);
+        let mut groups = 1;
+        for column in columns.iter_mut().filter(|column| column.width > 0) {
+            let shared = match table.layout {
+                Layout::Rows => true,
+                Layout::Keyed => column.indexed,
+                Layout::Columns => false,
+            };
+            if !shared {
+                column.group = groups;
+                groups += 1;
+            }
+        }
+        for group in 0..groups {
+            let members = |column: &&mut Column| column.width > 0 && column.group == group;
+            let mut width = 0;
+            for column in columns.iter_mut().filter(members) {
+                column.group_at = width;
+                width += column.width;
+            }
+            for column in columns.iter_mut().filter(members) {
+                column.group_width = width;
+            }
+        }
+    }
+
+    /// Bytes of the columns of a group together.
+    pub(crate) fn group_width(&self, table: usize, group: u32) -> usize {
+        let mut columns = self.columns_of(table);
+        let member = columns.find(|column| column.width > 0 && u32::from(column.group) == group);
+        member.map_or(0, |column| usize::from(column.group_width))
     }
 
     /// Table and key column that a foreign key refers to.
@@ -408,6 +454,16 @@ impl Catalogue {
         let unknown = || Error::Name(alloc::format!("table {table} has no column {column}"));
         let found = self.columns_of(table).nth(column);
         found.copied().ok_or_else(unknown)
+    }
+
+    /// The type of the values that a column shows: a reference shows the key it refers to.
+    pub(crate) fn shown_type(&self, column: &Column) -> ValueType {
+        let mut shown = *column;
+        if column.kind == Kind::Reference && column.key != ID {
+            let key = self.column_at(usize::from(column.target), usize::from(column.key));
+            shown = key.unwrap_or(shown);
+        }
+        ValueType::of(shown.kind)
     }
 
     /// The join row of a table.

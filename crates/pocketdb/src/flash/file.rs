@@ -1,23 +1,34 @@
 //! A flash chip kept in one file, under the same discipline as the simulated one.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::vec::Vec;
 
 use super::{BLOCK_PAGES, FlashCounters, FlashError, Nand, PAGE_BYTES, PageState, SECTOR_BYTES};
 
+/// Permissions of a new file.
+const OWNER_ONLY: u32 = 0o600;
+/// First bytes of every file of this kind.
+const MAGIC: &[u8; 8] = b"PRBFLASH";
+/// Where the erasures of each block are counted.
+const WEAR_AT: u64 = 64;
 /// Bytes of one block in the file.
 const BLOCK_BYTES: u64 = BLOCK_PAGES as u64 * PAGE_BYTES as u64;
 
-/// A file of whole blocks; a page that holds only `0xFF` counts as erased.
+/// A file of whole blocks behind a head; a page that holds only `0xFF` counts as erased.
 ///
-/// The file grows with use: what lies beyond its end reads as erased.
+/// The file grows with use: what lies beyond its end reads as erased. The head has the number of
+/// blocks and how often each was erased.
 #[derive(Debug)]
 pub struct FileFlash {
     file: File,
     blocks: u32,
     counters: FlashCounters,
     failure: Option<io::Error>,
+    /// Pages programmed of each block; nothing where that was not looked up yet.
+    filled: Vec<Option<u8>>,
     /// Whether every program is followed by a wait for the medium.
     synchronous: bool,
 }
@@ -28,33 +39,45 @@ impl FileFlash {
     /// # Errors
     /// The file exists already or cannot be written.
     pub fn create(path: &Path, blocks: u32, synchronous: bool) -> io::Result<Self> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(path)?;
-        Ok(Self {
-            file,
-            blocks,
-            counters: FlashCounters::default(),
-            failure: None,
-            synchronous,
-        })
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create_new(true);
+        let file = options.mode(OWNER_ONLY).open(path)?;
+        lock(&file)?;
+        file.write_all_at(MAGIC, 0)?;
+        file.write_all_at(&blocks.to_le_bytes(), MAGIC.len() as u64)?;
+        file.set_len(head_bytes(blocks))?;
+        Ok(Self::new(file, blocks, synchronous))
     }
 
-    /// Opens an existing file as a chip of `blocks` blocks.
+    /// Opens an existing file, for this program alone.
     ///
     /// # Errors
-    /// The file cannot be opened for reading and writing.
-    pub fn open(path: &Path, blocks: u32, synchronous: bool) -> io::Result<Self> {
+    /// The file cannot be opened for reading and writing, is not one of this kind, or another
+    /// program has it open.
+    pub fn open(path: &Path, synchronous: bool) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
-        Ok(Self {
+        lock(&file)?;
+        let mut magic = [0; 8];
+        let mut blocks = [0; 4];
+        let foreign = || io::Error::new(io::ErrorKind::InvalidData, "it is not a flash image");
+        file.read_exact_at(&mut magic, 0)
+            .map_err(|_short| foreign())?;
+        file.read_exact_at(&mut blocks, MAGIC.len() as u64)?;
+        if &magic != MAGIC {
+            return Err(foreign());
+        }
+        Ok(Self::new(file, u32::from_le_bytes(blocks), synchronous))
+    }
+
+    fn new(file: File, blocks: u32, synchronous: bool) -> Self {
+        Self {
             file,
             blocks,
             counters: FlashCounters::default(),
             failure: None,
+            filled: vec![None; blocks as usize],
             synchronous,
-        })
+        }
     }
 
     /// The system's own error behind the last [`FlashError::Medium`].
@@ -62,54 +85,91 @@ impl FileFlash {
         self.failure.as_ref()
     }
 
+    /// How often `block` was erased since the file was created.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn wear(&self, block: u32) -> io::Result<u32> {
+        let mut count = [0; 4];
+        self.file
+            .read_exact_at(&mut count, WEAR_AT + 4 * u64::from(block))?;
+        Ok(u32::from_le_bytes(count))
+    }
+
     fn medium(&mut self, cause: io::Error) -> FlashError {
         self.failure = Some(cause);
         FlashError::Medium
     }
 
-    fn read_at(&mut self, at: u64, out: &mut [u8]) -> io::Result<()> {
-        self.file.seek(SeekFrom::Start(at))?;
-        let mut filled = 0;
-        while let Some(rest) = out.get_mut(filled..)
-            && !rest.is_empty()
-        {
-            match self.file.read(rest)? {
-                0 => {
-                    rest.fill(0xFF);
-                    break;
-                }
-                count => filled += count,
+    fn place(&self, page: u32) -> u64 {
+        head_bytes(self.blocks) + u64::from(page) * PAGE_BYTES as u64
+    }
+
+    fn read_at(&self, mut at: u64, out: &mut [u8]) -> io::Result<()> {
+        let mut rest = out;
+        while !rest.is_empty() {
+            let count = self.file.read_at(rest, at)?;
+            if count == 0 {
+                rest.fill(0xFF);
+                return Ok(());
             }
+            rest = rest.get_mut(count..).unwrap_or(&mut []);
+            at += count as u64;
         }
         Ok(())
     }
 
-    fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        let end = self.file.seek(SeekFrom::End(0))?;
-        if end < at {
-            // A hole would read as zeros, which no erased page holds.
-            let mut gap = at - end;
-            let blank = [0xFF; PAGE_BYTES];
-            while gap > 0 {
-                let count = usize::try_from(gap).unwrap_or(PAGE_BYTES).min(PAGE_BYTES);
-                self.file.write_all(blank.get(..count).unwrap_or(&blank))?;
-                gap -= count as u64;
+    /// Pages of `block` that are programmed: the first ones, as the order demands.
+    fn filled(&mut self, block: u32) -> Result<u8, FlashError> {
+        if let Some(known) = self.filled.get(block as usize).copied().flatten() {
+            return Ok(known);
+        }
+        let mut count = 0;
+        let mut bytes = [0; PAGE_BYTES];
+        for number in (1..=BLOCK_PAGES).rev() {
+            let place = self.place(block * BLOCK_PAGES + number - 1);
+            self.read_at(place, &mut bytes)
+                .map_err(|cause| self.medium(cause))?;
+            if bytes.iter().any(|&byte| byte != 0xFF) {
+                count = u8::try_from(number).unwrap_or(u8::MAX);
+                break;
             }
         }
-        self.file.seek(SeekFrom::Start(at))?;
-        self.file.write_all(bytes)?;
-        if self.synchronous {
-            self.file.sync_data()
-        } else {
-            Ok(())
+        self.note_filled(block, count);
+        Ok(count)
+    }
+
+    fn note_filled(&mut self, block: u32, count: u8) {
+        if let Some(filled) = self.filled.get_mut(block as usize) {
+            *filled = Some(count);
         }
     }
 
-    fn blank(&mut self, page: u32) -> Result<bool, FlashError> {
-        let mut bytes = [0u8; PAGE_BYTES];
-        self.read_at(u64::from(page) * PAGE_BYTES as u64, &mut bytes)
-            .map_err(|cause| self.medium(cause))?;
-        Ok(bytes.iter().all(|&byte| byte == 0xFF))
+    fn write_page(&self, page: u32, bytes: &[u8]) -> io::Result<()> {
+        let at = self.place(page);
+        let end = self.file.metadata()?.len();
+        // A hole would read as zeros, which no erased page holds.
+        let blank = [0xFF; PAGE_BYTES];
+        for gap in (end..at).step_by(PAGE_BYTES) {
+            self.file.write_all_at(&blank, gap)?;
+        }
+        self.file.write_all_at(bytes, at)?;
+        if self.synchronous {
+            self.file.sync_data()?;
+        }
+        Ok(())
+    }
+
+    fn erase_block(&self, block: u32) -> io::Result<()> {
+        let end = self.file.metadata()?.len();
+        let at = self.place(block * BLOCK_PAGES);
+        let blank = [0xFF; PAGE_BYTES];
+        for page in (at..end.min(at + BLOCK_BYTES)).step_by(PAGE_BYTES) {
+            self.file.write_all_at(&blank, page)?;
+        }
+        let count = self.wear(block)?.saturating_add(1);
+        self.file
+            .write_all_at(&count.to_le_bytes(), WEAR_AT + 4 * u64::from(block))
     }
 
     fn in_range(&self, block: u32) -> Result<(), FlashError> {
@@ -119,6 +179,23 @@ impl FileFlash {
             Err(FlashError::OutOfRange)
         }
     }
+}
+
+/// Keeps every other program away until the file is closed.
+fn lock(file: &File) -> io::Result<()> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(io::Error::new(
+            io::ErrorKind::WouldBlock,
+            "another program has it open",
+        )),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Bytes before the first block, whole pages.
+fn head_bytes(blocks: u32) -> u64 {
+    (WEAR_AT + 4 * u64::from(blocks)).next_multiple_of(PAGE_BYTES as u64)
 }
 
 impl Nand for FileFlash {
@@ -132,7 +209,7 @@ impl Nand for FileFlash {
         if !whole || out.is_empty() || offset + out.len() > PAGE_BYTES {
             return Err(FlashError::BadLength);
         }
-        let at = u64::from(page) * PAGE_BYTES as u64 + offset as u64;
+        let at = self.place(page) + offset as u64;
         self.read_at(at, out).map_err(|cause| self.medium(cause))?;
         self.counters.page_reads += 1;
         self.counters.sector_reads += (out.len() / SECTOR_BYTES) as u64;
@@ -145,35 +222,29 @@ impl Nand for FileFlash {
     }
 
     fn program(&mut self, page: u32, bytes: &[u8]) -> Result<(), FlashError> {
-        self.in_range(page / BLOCK_PAGES)?;
+        let block = page / BLOCK_PAGES;
+        self.in_range(block)?;
         if bytes.len() != PAGE_BYTES {
             return Err(FlashError::BadLength);
         }
-        if !self.blank(page)? {
-            return Err(FlashError::NotErased);
+        let filled = u32::from(self.filled(block)?);
+        match (page % BLOCK_PAGES).cmp(&filled) {
+            core::cmp::Ordering::Less => return Err(FlashError::NotErased),
+            core::cmp::Ordering::Greater => return Err(FlashError::OutOfOrder),
+            core::cmp::Ordering::Equal => {}
         }
-        if !page.is_multiple_of(BLOCK_PAGES) && self.blank(page - 1)? {
-            return Err(FlashError::OutOfOrder);
-        }
-        let at = u64::from(page) * PAGE_BYTES as u64;
-        self.write_at(at, bytes)
+        self.write_page(page, bytes)
             .map_err(|cause| self.medium(cause))?;
+        self.note_filled(block, u8::try_from(filled + 1).unwrap_or(u8::MAX));
         self.counters.programs += 1;
         Ok(())
     }
 
     fn erase(&mut self, block: u32) -> Result<(), FlashError> {
         self.in_range(block)?;
-        let at = u64::from(block) * BLOCK_BYTES;
-        let end = self
-            .file
-            .seek(SeekFrom::End(0))
+        self.erase_block(block)
             .map_err(|cause| self.medium(cause))?;
-        let blank = [0xFF; PAGE_BYTES];
-        for page in (at..end.min(at + BLOCK_BYTES)).step_by(PAGE_BYTES) {
-            self.write_at(page, &blank)
-                .map_err(|cause| self.medium(cause))?;
-        }
+        self.note_filled(block, 0);
         self.counters.erases += 1;
         Ok(())
     }
@@ -188,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_keeps_the_discipline_and_its_content() {
+    fn the_file_keeps_the_discipline_its_content_and_its_wear() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("chip");
         let page = [9u8; PAGE_BYTES];
@@ -198,12 +269,29 @@ mod tests {
         assert_eq!(chip.program(64, &page), Err(FlashError::NotErased));
         assert_eq!(chip.program(256, &page), Err(FlashError::OutOfRange));
         drop(chip);
-        let mut chip = FileFlash::open(&path, 4, true).unwrap();
+        let mut chip = FileFlash::open(&path, true).unwrap();
+        let second = FileFlash::open(&path, true).unwrap_err();
+        assert_eq!(second.kind(), io::ErrorKind::WouldBlock);
         let mut back = [0u8; PAGE_BYTES];
         assert_eq!(chip.read(64, 0, &mut back), Ok(PageState::Programmed));
         assert_eq!(back, page);
         assert_eq!(chip.read(3, 0, &mut back), Ok(PageState::Erased));
+        assert_eq!(chip.program(64, &page), Err(FlashError::NotErased));
+        assert_eq!(chip.program(66, &page), Err(FlashError::OutOfOrder));
         chip.erase(1).unwrap();
         assert_eq!(chip.read(64, 0, &mut back), Ok(PageState::Erased));
+        assert_eq!([0, 1].map(|block| chip.wear(block).unwrap()), [0, 1]);
+        assert_eq!(chip.blocks(), 4);
+    }
+
+    #[test]
+    fn a_file_of_another_kind_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("chip");
+        drop(FileFlash::create(&path, 1, false).unwrap());
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.write_all_at(b"X", 0).unwrap();
+        let refused = FileFlash::open(&path, false).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidData);
     }
 }

@@ -149,29 +149,30 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                     chunk.put(self, row, ID_BYTES * (number + 1), &found.to_le_bytes());
                 }
             }
-            self.sift(table, condition, candidates.exact, reached, chunk, from)?;
+            let sure = if candidates.exact { candidates.sure } else { 0 };
+            self.sift(table, condition, sure, reached, chunk, from)?;
         }
         Ok(())
     }
 
-    /// Keeps the rows from `from` on that are not deleted and fulfil the condition.
+    /// Keeps the rows from `from` on that are not deleted and fulfil the condition, which those
+    /// up to `sure` do.
     fn sift(
         &mut self,
         table: usize,
         condition: &Condition<'_>,
-        exact: bool,
+        sure: u32,
         reached: &Reached,
         chunk: &mut Chunk,
         from: usize,
     ) -> Result<()> {
         let mut kept = from;
-        let placed = self.placed(table);
         for row in from..chunk.count {
             let id = chunk.id(self, row, 0);
             if self.is_deleted_in(table, reached, chunk, row)? {
                 continue;
             }
-            if let Some(root) = condition.root.filter(|_| !exact || id > placed) {
+            if let Some(root) = condition.root.filter(|_| id > sure) {
                 let copy = *chunk;
                 let mut ids = |store: &mut Self, slot: u8| match reached.at(slot) {
                     Some(at) => Ok(copy.id(store, row, at)),
@@ -199,10 +200,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         chunk: &Chunk,
         row: usize,
     ) -> Result<bool> {
+        let id = chunk.id(self, row, 0);
+        if self.is_hole(table, id)? {
+            return Ok(true);
+        }
         if !self.summary.any_deletes() {
             return Ok(false);
         }
-        let id = chunk.id(self, row, 0);
         if self.is_named_deleted(table, id)? {
             return Ok(true);
         }

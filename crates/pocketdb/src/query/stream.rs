@@ -7,8 +7,9 @@ use crate::catalogue::{ID, OWN};
 use crate::error::{Error, Result};
 use crate::flash::Nand;
 use crate::index::{Cursor, number_of, trimmed};
-use crate::limits::STREAMS_MAX;
+use crate::limits::{KEY_BYTES_MAX, STREAMS_MAX};
 use crate::list::List;
+use crate::part::Listing;
 use crate::query::condition::{Comparison, Condition, Node, Test};
 use crate::root::SecureStore;
 use crate::seal::KeyHash;
@@ -18,10 +19,12 @@ use crate::value::{Value, encode};
 
 /// Values of an `IN` list that get a stream each; longer lists are checked row by row.
 const AMONG_MAX: usize = 8;
+/// A range that leads to more than this part of the rows is checked row by row.
+const RANGE_SHARE: u32 = 4;
 /// Frames for sorting the rows that updates add.
 const SORT_FRAMES: usize = 2;
 
-/// Ids from one index: first every waiting row, then those in units.
+/// Ids from one index: first every waiting row, then those in units and in the reorganised part.
 #[derive(Debug, Clone, Copy)]
 struct FromIndex {
     number: u16,
@@ -29,6 +32,7 @@ struct FromIndex {
     hash: KeyHash,
     below: u32,
     cursor: Option<Cursor>,
+    listing: Listing,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -39,6 +43,8 @@ enum Source {
     /// A sorted list of ids in the temporary log.
     Listed(Run),
     One(u32),
+    /// Every id from the first number down to just above the second.
+    Newer(u32, u32),
 }
 
 /// A source with its next id.
@@ -69,8 +75,10 @@ pub(crate) struct Candidates {
     root: u8,
     /// The highest id not returned yet.
     bound: u32,
-    /// Whether a candidate that is in a unit fulfils the condition for sure.
+    /// Whether streams answer the whole condition.
     pub(crate) exact: bool,
+    /// The highest candidate that then fulfils it for sure.
+    pub(crate) sure: u32,
     /// Tests that an index answers, one bit each, for EXPLAIN.
     pub(crate) answered: u32,
 }
@@ -161,6 +169,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let mut candidates = Candidates {
             bound: self.count(table),
             exact: true,
+            sure: self.settled(table),
             ..Candidates::default()
         };
         candidates.root = match condition.root {
@@ -218,14 +227,20 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ) -> Result<u8> {
         let test = condition.test(number);
         let values = condition.values_of(&test);
-        let wanted = match test.comparison {
-            Comparison::Equal => 1,
-            Comparison::Among => values.len(),
-            _ => return candidates.add(Branch::Every),
-        };
         let index = self
             .catalogue
             .find_index(table, test.reach.slot, test.reach.column);
+        let wanted = match test.comparison {
+            Comparison::Equal => 1,
+            Comparison::Among => values.len(),
+            _ => {
+                let found = match index {
+                    Some(index) => self.branch_of_range(table, &test, index, values, candidates)?,
+                    None => None,
+                };
+                return found.map_or_else(|| candidates.add(Branch::Every), Ok);
+            }
+        };
         let own_id = test.reach.slot == OWN && test.reach.column == ID;
         if (index.is_none() && !own_id) || wanted > AMONG_MAX {
             return candidates.add(Branch::Every);
@@ -241,6 +256,63 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         match branch {
             Some(branch) => Ok(branch),
             None => candidates.add_stream(Source::Nothing),
+        }
+    }
+
+    /// The rows of the reorganised part in a range, sorted, beside every row that came later.
+    ///
+    /// Nothing when the test is no range, or reading row by row is better.
+    fn branch_of_range(
+        &mut self,
+        table: usize,
+        test: &Test,
+        index: usize,
+        values: &[Value<'_>],
+        candidates: &mut Candidates,
+    ) -> Result<Option<u8>> {
+        let rows = self.part.rows(table);
+        let updated = self.summary.has_updates(usize::from(test.reach.table));
+        if rows == 0 || updated || test.reach.column == ID {
+            return Ok(None);
+        }
+        let (mut first, mut second) = ([0u8; KEY_BYTES_MAX], [0u8; KEY_BYTES_MAX]);
+        let width = usize::from(test.reach.width);
+        let first = first.get_mut(..width).unwrap_or(&mut []);
+        let second = second.get_mut(..width).unwrap_or(&mut []);
+        for (value, key) in values.iter().zip([&mut *first, &mut *second]) {
+            if encode(value, key).is_err() {
+                return Ok(None);
+            }
+        }
+        let (low, high) = match test.comparison {
+            Comparison::Less => (None, Some((&*first, false))),
+            Comparison::LessOrEqual => (None, Some((&*first, true))),
+            Comparison::Greater => (Some((&*first, false)), None),
+            Comparison::GreaterOrEqual => (Some((&*first, true)), None),
+            Comparison::Between => (Some((&*first, true)), Some((&*second, true))),
+            _ => return Ok(None),
+        };
+        let mut listing = self.listing_between(index, low, high)?;
+        if listing.left() > rows / RANGE_SHARE {
+            return Ok(None);
+        }
+        let area = self.arena.lease((self.arena.spare() / 2).max(1))?;
+        let mut sorter = Sorter::new(4, area, Repeats::Keep)?;
+        while let Some(id) = self.next_listed(&mut listing)? {
+            sorter.push(self, &descending(id))?;
+        }
+        let listed = self.list_of(sorter)?;
+        self.arena.release(area);
+        // What came later is not looked up but checked.
+        candidates.sure = rows;
+        let newer = Source::Newer(self.count(table), rows);
+        let newer = candidates.add_stream(newer)?;
+        match listed {
+            Some(listed) => {
+                let listed = candidates.add_stream(Source::Listed(listed))?;
+                candidates.add(Branch::Or(newer, listed)).map(Some)
+            }
+            None => Ok(Some(newer)),
         }
     }
 
@@ -261,7 +333,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let source = id_of(value).map_or(Source::Nothing, Source::One);
             return candidates.add_stream(source);
         };
-        let mut key = [0u8; crate::limits::KEY_BYTES_MAX];
+        let mut key = [0u8; KEY_BYTES_MAX];
         let width = usize::from(test.reach.width);
         let key = key.get_mut(..width).unwrap_or(&mut []);
         if test.reach.column == ID {
@@ -299,6 +371,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             hash: self.seal.hash(number_of(index), trimmed(key)),
             below: self.count(table).saturating_add(1),
             cursor: None,
+            listing: self.listing(index, key)?,
         }))
     }
 
@@ -364,6 +437,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 *source = Source::Nothing;
                 Ok((found > 0).then_some(found))
             }
+            Source::Newer(next, end) => {
+                let found = (*next > *end).then_some(*next);
+                *next = next.saturating_sub(1);
+                Ok(found)
+            }
             Source::Listed(run) => {
                 let mut record = [0u8; 4];
                 let found = run.next(self, &mut record)?;
@@ -378,13 +456,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             cursor
         } else {
             let id = from.below - 1;
-            if id > self.placed(usize::from(from.table)) {
+            if id > self.settled(usize::from(from.table)) {
                 from.below = id;
                 return Ok(Some(id));
             }
             let cursor = self.cursor(usize::from(from.number), from.hash, id)?;
             from.cursor.insert(cursor)
         };
-        self.advance(cursor)
+        match self.advance(cursor)? {
+            Some(id) => Ok(Some(id)),
+            None => self.next_listed(&mut from.listing),
+        }
     }
 }

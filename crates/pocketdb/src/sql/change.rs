@@ -109,18 +109,7 @@ impl<'a> Parser<'a, '_> {
         if entry.kind == Kind::Position && self.pass("NULL")? {
             return Ok(Value::Null);
         }
-        self.value_of(self.shown_type(&entry)?)
-    }
-
-    /// The type of the values that a column shows: a reference shows the key it refers to.
-    fn shown_type(&self, column: &Column) -> Result<ValueType> {
-        if column.kind != Kind::Reference || column.key == ID {
-            return Ok(ValueType::of(column.kind));
-        }
-        let key = self
-            .catalogue
-            .column_at(usize::from(column.target), usize::from(column.key))?;
-        Ok(ValueType::of(key.kind))
+        self.value_of(self.catalogue.shown_type(&entry))
     }
 
     /// Reads an `UPDATE`, its first word passed already.

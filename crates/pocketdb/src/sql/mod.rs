@@ -4,6 +4,7 @@ mod change;
 mod create;
 pub(crate) mod explain;
 mod parser;
+mod script;
 mod select;
 mod token;
 
@@ -20,6 +21,8 @@ use crate::sql::parser::Parser;
 use crate::sql::select::{Query, Title};
 use crate::store::Store;
 use crate::value::Value;
+
+pub use script::Statements;
 
 /// What a statement did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -73,7 +73,7 @@ pub(crate) fn without_doubled_quotes(text: &str) -> Option<String> {
 }
 
 /// Bytes of the quoted part that `text` begins with, doubled quotes and both marks included.
-fn closing_quote(text: &str, quote: char) -> usize {
+pub(crate) fn closing_quote(text: &str, quote: char) -> usize {
     let mut at = 1;
     while let Some(found) = text.get(at..).and_then(|rest| rest.find(quote)) {
         at += found + 1;
@@ -83,6 +83,19 @@ fn closing_quote(text: &str, quote: char) -> usize {
         at += 1;
     }
     text.len()
+}
+
+/// Bytes of blank and comments that `text` begins with.
+pub(crate) fn skip_blank(text: &str) -> usize {
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start();
+        if !rest.starts_with("--") {
+            return text.len() - rest.len();
+        }
+        let end = rest.find('\n').unwrap_or(rest.len());
+        rest = rest.get(end..).unwrap_or("");
+    }
 }
 
 impl<'a> Tokens<'a> {
@@ -109,7 +122,7 @@ impl<'a> Tokens<'a> {
     /// Goes to the next word and returns the one it leaves.
     pub(crate) fn advance(&mut self) -> Result<Token<'a>> {
         let left = self.token;
-        self.skip_blank();
+        self.next += skip_blank(self.remaining());
         self.at = self.next;
         self.token = self.read()?;
         Ok(left)
@@ -122,18 +135,6 @@ impl<'a> Tokens<'a> {
 
     fn remaining(&self) -> &'a str {
         self.text.get(self.next..).unwrap_or("")
-    }
-
-    fn skip_blank(&mut self) {
-        loop {
-            let rest = self.remaining();
-            let trimmed = rest.trim_start();
-            self.next += rest.len() - trimmed.len();
-            if !trimmed.starts_with("--") {
-                return;
-            }
-            self.next += trimmed.find('\n').unwrap_or(trimmed.len());
-        }
     }
 
     fn read(&mut self) -> Result<Token<'a>> {

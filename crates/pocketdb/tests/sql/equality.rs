@@ -5,6 +5,9 @@ use crate::pair::Pair;
 use crate::query;
 use crate::schema::{Role, Schema, Type, literal};
 
+/// Rows that one update meets at most.
+const ROWS_CHANGED_MAX: usize = 150;
+
 /// What one round does.
 struct Round {
     memory: usize,
@@ -41,6 +44,11 @@ impl Round {
                 insert(&schema, &mut state, &mut pair, &mut choice);
             }
             change(&schema, &mut state, &mut pair, &mut choice);
+            reorganize(&mut pair, &mut choice);
+            for _ in 0..self.rows / self.steps / 3 {
+                insert(&schema, &mut state, &mut pair, &mut choice);
+            }
+            change(&schema, &mut state, &mut pair, &mut choice);
             if step % 3 == 2 {
                 pair.reopen();
             }
@@ -49,6 +57,7 @@ impl Round {
             }
         }
         pair.store().verify().unwrap();
+        println!("seed {seed}: {} reorganisations", pair.store().instance());
         (self.queries / self.steps * self.steps, seen)
     }
 }
@@ -111,6 +120,21 @@ fn insert(schema: &Schema, state: &mut State, pair: &mut Pair, choice: &mut Choi
     }
 }
 
+/// Goes on with a reorganisation: some tasks, perhaps stopped in the middle of one, or all.
+fn reorganize(pair: &mut Pair, choice: &mut Choice) {
+    let tasks = *choice.of(&[0, 5, 20, u32::MAX, u32::MAX]);
+    let operations = if choice.percent(30) {
+        choice.below(600) as u64
+    } else {
+        u64::MAX
+    };
+    let progress = pair.store().reorganize(tasks, operations).unwrap();
+    assert!(progress.done <= progress.tasks);
+    if choice.percent(5) {
+        pair.store().cancel_reorganization().unwrap();
+    }
+}
+
 /// Updates and deletes a few rows, now and then in a transaction that is taken back.
 fn change(schema: &Schema, state: &mut State, pair: &mut Pair, choice: &mut Choice) {
     let transaction = choice.percent(30);
@@ -131,10 +155,12 @@ fn change(schema: &Schema, state: &mut State, pair: &mut Pair, choice: &mut Choi
         let wanted = if choice.percent(60) {
             format!("id = {}", choice.below(state.ids[number] + 1))
         } else {
-            {
-                let by = *choice.of(&plain);
-                format!("{} = {}", by.name, by.literal(choice))
-            }
+            let by = *choice.of(&plain);
+            // What one transaction may change is bounded by the memory.
+            let from = choice.below(state.ids[number] + 1);
+            let to = from + ROWS_CHANGED_MAX;
+            let value = by.literal(choice);
+            format!("{} = {value} AND id BETWEEN {from} AND {to}", by.name)
         };
         let delete = choice.percent(40) && (number > 0 || choice.percent(30));
         let text = if delete {

@@ -8,6 +8,8 @@
 #[cfg(test)]
 mod choice;
 #[cfg(test)]
+mod crash;
+#[cfg(test)]
 mod equality;
 #[cfg(test)]
 mod pair;

@@ -57,7 +57,11 @@ pub(crate) struct Pair {
 
 impl Pair {
     pub(crate) fn new(memory: usize, blocks: u32) -> Self {
-        let (flash, secure) = (Simulator::new(blocks), MemoryStore::new(512 * 1024));
+        Self::sized(memory, blocks, 512 * 1024)
+    }
+
+    pub(crate) fn sized(memory: usize, blocks: u32, store_bytes: usize) -> Self {
+        let (flash, secure) = (Simulator::new(blocks), MemoryStore::new(store_bytes));
         let other = Connection::open_in_memory().unwrap();
         other.execute_batch("PRAGMA foreign_keys = ON").unwrap();
         Self {
@@ -121,7 +125,7 @@ impl Pair {
         own.len()
     }
 
-    fn sqlite(&self, text: &str) -> Vec<Vec<Cell>> {
+    pub(crate) fn sqlite(&self, text: &str) -> Vec<Vec<Cell>> {
         let mut statement = self.other.prepare(text).unwrap();
         let columns = statement.column_count();
         let mut rows = statement.query([]).unwrap();

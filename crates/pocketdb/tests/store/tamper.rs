@@ -132,8 +132,9 @@ fn a_foreign_newer_or_missing_root_is_refused_by_name() {
         Error::Root(_)
     ));
     let mut newer = secure.clone();
-    newer.bytes_mut()[8] = 3;
-    assert_eq!(open(newer), Error::NewerFormat(3));
+    newer.bytes_mut()[8] += 1;
+    let next = probity_pocketdb::root::FORMAT + 1;
+    assert_eq!(open(newer), Error::NewerFormat(next));
     let mut secret = secure.clone();
     secret.bytes_mut()[20] ^= 1;
     assert!(matches!(open(secret), Error::Root(_)));

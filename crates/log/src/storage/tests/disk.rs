@@ -3,14 +3,14 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::storage::directory::OpenFile;
-use crate::storage::{Directory, File as _, Storage as _};
+use crate::storage::{Directory, File as _, SmallDisk, Storage as _, not_shown};
 
 const READ_MAX: u64 = 1 << 20;
 
@@ -339,64 +339,6 @@ fn a_lock_excludes_other_processes_until_it_is_dropped_or_they_are_killed() {
     assert!(storage.lock("lock").unwrap().is_some());
 }
 
-/// A file system of 64 KiB in memory, mounted for one child process alone and seen through its
-/// eyes: this takes no privilege where user namespaces are allowed, and leaves nothing behind.
-struct SmallDisk {
-    child: Child,
-    commands: Option<ChildStdin>,
-    answers: BufReader<ChildStdout>,
-    mounted: PathBuf,
-}
-
-impl SmallDisk {
-    fn mount(at: &Path) -> Result<Self, String> {
-        let script = r#"mount -t tmpfs -o size=64k,mode=0777 none "$0" && echo ready || echo failed
-            while read -r command; do eval "$command" && echo ready || echo failed; done"#;
-        let mut child = Command::new("unshare")
-            .args(["--user", "--map-root-user", "--mount", "sh", "-c", script])
-            .arg(at)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| format!("unshare: {error}"))?;
-        let mut disk = Self {
-            commands: child.stdin.take(),
-            answers: BufReader::new(child.stdout.take().unwrap()),
-            mounted: at.to_owned(),
-            child,
-        };
-        disk.answer()?;
-        let seen = format!("/proc/{}/root{}", disk.child.id(), at.display());
-        disk.mounted = PathBuf::from(seen);
-        fs::read_dir(&disk.mounted).map_err(|error| error.to_string())?;
-        Ok(disk)
-    }
-
-    fn run(&mut self, command: &str) {
-        let commands = self.commands.as_mut().unwrap();
-        writeln!(commands, "{command}").unwrap();
-        self.answer().unwrap();
-    }
-
-    fn answer(&mut self) -> Result<(), String> {
-        let mut line = String::new();
-        self.answers
-            .read_line(&mut line)
-            .map_err(|error| error.to_string())?;
-        match line.trim() {
-            "ready" => Ok(()),
-            said => Err(format!("unshare or mount said {said:?}")),
-        }
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        self.commands.take();
-        self.child.wait().unwrap();
-    }
-}
-
 #[test]
 fn the_kernel_saying_that_the_device_is_full_is_passed_on_as_such() {
     let file = fs::OpenOptions::new()
@@ -411,16 +353,10 @@ fn the_kernel_saying_that_the_device_is_full_is_passed_on_as_such() {
 
 #[test]
 fn a_full_disk_is_an_error_that_leaves_what_was_there_and_no_leftovers() {
-    let folder = tempfile::tempdir().unwrap();
-    let disk = match SmallDisk::mount(folder.path()) {
-        Ok(disk) => disk,
-        Err(reason) => {
-            // The test before this one has shown a full device without any privilege.
-            println!("NOT SHOWN on a file system, none can be mounted here: {reason}");
-            return;
-        }
+    let Some(disk) = SmallDisk::mounted("a full disk", 64 << 10) else {
+        return;
     };
-    let storage = Directory::new(&disk.mounted);
+    let storage = Directory::new(disk.path());
     storage.replace("head", &[1; 1000]).unwrap();
     let segment = storage.open("segments/0", true).unwrap();
     let mut written: u64 = 0;
@@ -440,7 +376,7 @@ fn a_full_disk_is_an_error_that_leaves_what_was_there_and_no_leftovers() {
         assert_eq!(result.unwrap_err().kind(), ErrorKind::StorageFull);
     }
     assert_eq!(storage.read("head", READ_MAX).unwrap(), [1; 1000]);
-    assert_eq!(raw_names(&disk.mounted), ["fresh", "head", "segments"]);
+    assert_eq!(raw_names(disk.path()), ["fresh", "head", "segments"]);
     assert_eq!(storage.list("fresh").unwrap(), [] as [&str; 0]);
     let mut kept = vec![0; usize::try_from(written).unwrap()];
     segment.read_at(&mut kept, 0).unwrap();
@@ -455,20 +391,12 @@ fn a_full_disk_is_an_error_that_leaves_what_was_there_and_no_leftovers() {
 
 #[test]
 fn a_read_only_disk_is_read_and_refuses_every_change() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut disk = match SmallDisk::mount(folder.path()) {
-        Ok(disk) => disk,
-        Err(reason) => {
-            println!("NOT SHOWN, no file system can be mounted here: {reason}");
-            return;
-        }
+    let Some(mut disk) = SmallDisk::mounted("a read-only disk", 64 << 10) else {
+        return;
     };
-    let storage = Directory::new(&disk.mounted);
+    let storage = Directory::new(disk.path());
     storage.replace("streams/head", b"note").unwrap();
-    disk.run(&format!(
-        "mount -o remount,ro none '{}'",
-        folder.path().display()
-    ));
+    disk.remount("ro").unwrap();
     assert_eq!(storage.read("streams/head", READ_MAX).unwrap(), b"note");
     assert_eq!(
         storage.open_read("streams/head").unwrap().length().unwrap(),
@@ -505,7 +433,10 @@ fn lost_write_permission_is_an_error_that_leaves_what_was_there() {
         ("chmod", "0500", "0700")
     };
     if !change(program, closed) {
-        println!("NOT SHOWN, {program} {closed} does not work here");
+        not_shown(
+            "lost write permission",
+            &format!("{program} {closed} does not work here"),
+        );
         return;
     }
     let kinds = [

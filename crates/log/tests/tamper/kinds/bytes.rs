@@ -184,19 +184,40 @@ pub(super) fn kinds() -> Vec<Kind> {
                 let width: u16 = width.parse().unwrap();
                 let content = s.read(&in_log(stream, &name));
                 s.remove(&in_log(stream, &name));
-                let other = if r.below(2) == 0 {
+                let other = if width > 1 && r.below(2) == 0 {
                     width - 1
                 } else {
                     width % 255 + 1
                 };
-                s.write(
-                    &in_log(stream, &format!("{folder}/{}", other.max(1))),
-                    &content,
-                );
+                s.write(&in_log(stream, &format!("{folder}/{other}")), &content);
                 Place::file(stream, &name)
             },
         )
         .also(&[FaultClass::Tile]),
+        Kind::new(
+            "a partial tile under the name of the full one",
+            "39",
+            FaultClass::Missing,
+            |s, r| {
+                let stream = any_stream(r);
+                let mut tiles = current_partials(s, stream);
+                tiles.retain(|name| !name.contains("entries"));
+                let partial = r.of(&tiles);
+                pass_for_full(s, stream, partial);
+                Place::file(stream, partial)
+            },
+        ),
+        Kind::new(
+            "a partial bundle under the name of the full one",
+            "39",
+            FaultClass::Record,
+            |s, r| {
+                let stream = any_stream(r);
+                let mut bundles = current_partials(s, stream);
+                bundles.retain(|name| name.contains("entries"));
+                Place::file(stream, &pass_for_full(s, stream, &bundles[0]))
+            },
+        ),
         Kind::new(
             "a bit of an older partial tile or bundle",
             "15",
@@ -386,6 +407,15 @@ fn in_segment(
     let file = segment_file_name(number);
     scene.change(&in_log(stream, &file), change);
     Place::file(stream, &file)
+}
+
+/// Gives a partial file the name of its full form, which is given back.
+fn pass_for_full(scene: &mut Scene<'_>, stream: &str, partial: &str) -> String {
+    let (full, _) = partial.split_once(".p/").unwrap();
+    let content = scene.read(&in_log(stream, partial));
+    scene.remove(&in_log(stream, partial));
+    scene.write(&in_log(stream, full), &content);
+    full.to_owned()
 }
 
 /// Partial tiles and bundles of the present size, below the stream's folder.

@@ -204,12 +204,12 @@ pub(super) fn kinds() -> Vec<Kind> {
             |s, r| {
                 let stream = any_stream(r);
                 let mut since = s.world.remembered[stream].clone();
-                // A changed name in the first line is of another stream, which is then verified without it.
-                let text = String::from_utf8(since.clone()).unwrap();
-                let start = text.find('\n').unwrap();
-                let end = since.len();
-                super::flip(&mut since, start..end, r);
+                let place = r.below(since.len());
+                let name = since.iter().position(|byte| *byte == b'\n').unwrap();
+                since[place] ^= r.bit();
                 s.since = Some(since);
+                // With another name in the first line it is of no stream.
+                let stream = if place > name { stream } else { "journal" };
                 Place::new(stream, "the checkpoint given with --since")
             },
         )

@@ -1,0 +1,181 @@
+//! Figures of disguises: percentiles, ratios to the work by hand, and their forms.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+use crate::command::{BenchError, OutputArguments};
+use crate::plot::{Bar, bars};
+
+/// Who did it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Way {
+    /// By hand, row by row, as in Edna's baselines.
+    Rows,
+    /// By hand, a statement for all rows.
+    Sets,
+    /// A disguise.
+    Disguise,
+}
+
+impl Way {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Rows => "M1 rows",
+            Self::Sets => "M2 sets",
+            Self::Disguise => "disguise",
+        }
+    }
+}
+
+/// What was measured of one operation.
+pub(crate) struct Figure {
+    pub(crate) database: &'static str,
+    pub(crate) application: &'static str,
+    pub(crate) operation: String,
+    pub(crate) way: Way,
+    pub(crate) unit: &'static str,
+    /// Sorted.
+    pub(crate) samples: Vec<f64>,
+}
+
+impl Figure {
+    /// The value below which `share` of the samples lie.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a place within the samples"
+    )]
+    pub(crate) fn at(&self, share: f64) -> f64 {
+        let place = (self.samples.len().saturating_sub(1) as f64 * share).round() as usize;
+        self.samples.get(place).copied().unwrap_or(f64::NAN)
+    }
+}
+
+/// The same operation by hand, to compare with.
+fn baseline<'f>(figures: &'f [Figure], figure: &Figure, way: Way) -> Option<&'f Figure> {
+    figures.iter().find(|other| {
+        other.way == way
+            && other.database == figure.database
+            && other.application == figure.application
+            && other.operation == figure.operation
+    })
+}
+
+fn row(figures: &[Figure], figure: &Figure) -> Value {
+    let against = |way| {
+        baseline(figures, figure, way)
+            .map_or(Value::Null, |other| json!(figure.at(0.5) / other.at(0.5)))
+    };
+    json!({
+        "database": figure.database,
+        "application": figure.application,
+        "operation": figure.operation,
+        "way": figure.way.as_str(),
+        "unit": figure.unit,
+        "samples": figure.samples.len(),
+        "p5": figure.at(0.05),
+        "p50": figure.at(0.5),
+        "p95": figure.at(0.95),
+        "over_m1": against(Way::Rows),
+        "over_m2": against(Way::Sets),
+    })
+}
+
+/// Writes `figures` wherever `arguments` ask for it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "plots and tables are files of the user's choice"
+)]
+pub(crate) fn write(
+    figures: &[Figure],
+    arguments: &OutputArguments,
+    out: &mut dyn Write,
+) -> Result<(), BenchError> {
+    let rows: Vec<Value> = figures.iter().map(|it| row(figures, it)).collect();
+    if let Some(path) = &arguments.csv {
+        std::fs::write(path, csv(&rows))?;
+    }
+    if let Some(path) = &arguments.plot {
+        std::fs::write(path, plot(figures))?;
+    }
+    if arguments.json {
+        writeln!(out, "{}", json!({ "results": rows }))?;
+        return Ok(());
+    }
+    table(figures, out)
+}
+
+fn table(figures: &[Figure], out: &mut dyn Write) -> Result<(), BenchError> {
+    writeln!(
+        out,
+        "| database | application | operation | by | p5 | p50 | p95 | unit | over M1 | over M2 |"
+    )?;
+    writeln!(out, "|---|---|---|---|---|---|---|---|---|---|")?;
+    for figure in figures {
+        let against = |way| match baseline(figures, figure, way) {
+            Some(other) if figure.way != way => format!("{:.2}", figure.at(0.5) / other.at(0.5)),
+            _ => String::new(),
+        };
+        writeln!(
+            out,
+            "| {} | {} | {} | {} | {:.3} | {:.3} | {:.3} | {} | {} | {} |",
+            figure.database,
+            figure.application,
+            figure.operation,
+            figure.way.as_str(),
+            figure.at(0.05),
+            figure.at(0.5),
+            figure.at(0.95),
+            figure.unit,
+            against(Way::Rows),
+            against(Way::Sets),
+        )?;
+    }
+    Ok(())
+}
+
+fn csv(rows: &[Value]) -> String {
+    let mut text = String::new();
+    for (number, row) in rows.iter().enumerate() {
+        let Value::Object(fields) = row else {
+            continue;
+        };
+        let fields: BTreeMap<&String, &Value> = fields.iter().collect();
+        if number == 0 {
+            let names: Vec<&str> = fields.keys().map(|name| name.as_str()).collect();
+            text.push_str(&names.join(","));
+            text.push('\n');
+        }
+        let cells: Vec<String> = fields
+            .values()
+            .map(|value| match value {
+                Value::String(word) => word.replace(',', ";"),
+                Value::Null => String::new(),
+                other => other.to_string(),
+            })
+            .collect();
+        text.push_str(&cells.join(","));
+        text.push('\n');
+    }
+    text
+}
+
+fn plot(figures: &[Figure]) -> String {
+    let shown: Vec<Bar> = figures
+        .iter()
+        .filter(|it| it.way == Way::Disguise && it.unit == "ms")
+        .map(|it| Bar {
+            label: format!("{} {} ({})", it.application, it.operation, it.database),
+            value: it.at(0.5),
+            ceiling: baseline(figures, it, Way::Rows).map_or(0.0, |other| other.at(0.5)),
+        })
+        .collect();
+    bars(
+        "Disguises, median",
+        "milliseconds; grey: row by row by hand",
+        &shown,
+    )
+}

@@ -1,0 +1,248 @@
+//! Disguises by hand: row by row as in Edna's baselines (M1), and with one statement for all rows of a table (M2).
+//!
+//! Nothing is recorded, so nothing done here can ever come back.
+
+use probity_disguise::{Database, Dialect, Value};
+
+use super::application::{Application, Step};
+use super::figure::Way;
+use crate::command::BenchError;
+use crate::workload::Random;
+
+/// Users made row by row have ids from here on.
+const ROWS_FIRST: i64 = 5_000_000_000_000_000;
+/// Users made for all rows of an owner column have ids from here on, each column its own range.
+const SETS_FIRST: i64 = 6_000_000_000_000_000;
+const SETS_RANGE: i64 = 1_000_000_000_000;
+/// How many users one statement makes, and one `CASE` tells apart.
+const RUN: usize = 200;
+
+/// The work of one application by hand.
+pub(crate) struct Manual<'a> {
+    pub(crate) application: &'a Application,
+    pub(crate) random: Random,
+    pub(crate) made: i64,
+}
+
+impl Manual<'_> {
+    /// Does all `steps` for `user`, in one transaction.
+    pub(crate) fn run(
+        &mut self,
+        database: &mut dyn Database,
+        steps: &[Step],
+        user: &Value,
+        way: Way,
+    ) -> Result<(), BenchError> {
+        for (number, step) in steps.iter().enumerate() {
+            match step {
+                Step::Delete { table, owner } => {
+                    let sql = format!("DELETE FROM {table} WHERE {owner} = ?");
+                    database.execute(&sql, std::slice::from_ref(user))?;
+                }
+                Step::Overwrite {
+                    table,
+                    owner,
+                    column,
+                    condition,
+                } => {
+                    let and = if condition.is_empty() { "" } else { " AND " };
+                    let sql = format!(
+                        "UPDATE {table} SET {column} = ? WHERE {owner} = ?{and}{condition}"
+                    );
+                    let value = Value::Text(self.letters(30));
+                    database.execute(&sql, &[value, user.clone()])?;
+                }
+                Step::Scatter { table, id, owner } if way == Way::Rows => {
+                    self.scatter_rows(database, (table, id, owner), user)?;
+                }
+                Step::Scatter { table, id, owner } => {
+                    let column = i64::try_from(number).unwrap_or_default();
+                    let first = SETS_FIRST + SETS_RANGE * column;
+                    self.scatter_sets(database, (table, id, owner), user, first)?;
+                }
+                Step::Group { table, owner, by } => {
+                    self.group(database, (table, owner, by), user, way)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn scatter_rows(
+        &mut self,
+        database: &mut dyn Database,
+        (table, id, owner): (&str, &str, &str),
+        user: &Value,
+    ) -> Result<(), BenchError> {
+        let sql = format!("SELECT {id} FROM {table} WHERE {owner} = ?");
+        let rows = database.query(&sql, std::slice::from_ref(user))?;
+        let mut users = Vec::with_capacity(rows.len());
+        for _ in &rows {
+            self.made += 1;
+            users.push(Value::Int(ROWS_FIRST + self.made));
+        }
+        self.make(database, &users)?;
+        let sql = format!("UPDATE {table} SET {owner} = ? WHERE {id} = ?");
+        for (row, made) in rows.into_iter().flatten().zip(users) {
+            database.execute(&sql, &[made, row])?;
+        }
+        Ok(())
+    }
+
+    fn scatter_sets(
+        &self,
+        database: &mut dyn Database,
+        (table, id, owner): (&str, &str, &str),
+        user: &Value,
+        first: i64,
+    ) -> Result<(), BenchError> {
+        let (users, key) = self.application.users;
+        let (columns, values) = match users {
+            "contact_info" => (
+                "first_name, last_name, email, roles, disabled",
+                "'m', 'm', CONCAT('m', {}), 0, 1",
+            ),
+            _ => (
+                "username, email, karma, created_at",
+                "CONCAT('m', {}), CONCAT('m', {}), 0, '2026-01-01 00:00:00'",
+            ),
+        };
+        let made = format!("{first} + {id}");
+        let sql = format!(
+            "INSERT INTO {users} ({key}, {columns}) SELECT {made}, {} FROM {table} WHERE {owner} = ?",
+            values.replace("{}", &made)
+        );
+        database.execute(&sql, std::slice::from_ref(user))?;
+        let sql = format!("UPDATE {table} SET {owner} = {made} WHERE {owner} = ?");
+        database.execute(&sql, std::slice::from_ref(user))?;
+        Ok(())
+    }
+
+    fn group(
+        &mut self,
+        database: &mut dyn Database,
+        (table, owner, by): (&str, &str, &str),
+        user: &Value,
+        way: Way,
+    ) -> Result<(), BenchError> {
+        let sql = format!("SELECT DISTINCT {by} FROM {table} WHERE {owner} = ?");
+        let groups = database.query(&sql, std::slice::from_ref(user))?;
+        let groups: Vec<Value> = groups.into_iter().flatten().collect();
+        let made: Vec<Value> = groups
+            .iter()
+            .map(|_| Value::Text(format!("m{}@made.invalid", self.letters(24))))
+            .collect();
+        if way == Way::Rows {
+            for one in &made {
+                self.make(database, std::slice::from_ref(one))?;
+            }
+            let sql = format!("UPDATE {table} SET {owner} = ? WHERE {owner} = ? AND {by} = ?");
+            for (group, one) in groups.into_iter().zip(made) {
+                database.execute(&sql, &[one, user.clone(), group])?;
+            }
+            return Ok(());
+        }
+        self.make(database, &made)?;
+        for (groups, made) in groups.chunks(RUN).zip(made.chunks(RUN)) {
+            let case = " WHEN ? THEN ?".repeat(groups.len());
+            let sql = format!(
+                "UPDATE {table} SET {owner} = CASE {by}{case} ELSE {owner} END WHERE {owner} = ?"
+            );
+            let mut values: Vec<Value> = groups
+                .iter()
+                .zip(made)
+                .flat_map(|(group, one)| [group.clone(), one.clone()])
+                .collect();
+            values.push(user.clone());
+            database.execute(&sql, &values)?;
+        }
+        Ok(())
+    }
+
+    /// Inserts new users, many a statement.
+    fn make(&mut self, database: &mut dyn Database, ids: &[Value]) -> Result<(), BenchError> {
+        let table = self.application.users.0;
+        for run in ids.chunks(RUN) {
+            let mut values = Vec::new();
+            let mut width = 0;
+            for id in run {
+                let row = self.user(id.clone());
+                width = row.len();
+                values.extend(row);
+            }
+            let tuple = format!("({})", vec!["?"; width].join(","));
+            let tuples = vec![tuple.as_str(); run.len()].join(",");
+            database.execute(&format!("INSERT INTO {table} VALUES {tuples}"), &values)?;
+        }
+        Ok(())
+    }
+
+    fn user(&mut self, id: Value) -> Vec<Value> {
+        let table = self.application.users.0;
+        let mut word = |length| Value::Text(self.letters(length));
+        let no = Value::Int(0);
+        match table {
+            "contact_info" => vec![id, word(12), word(12), word(24), no, Value::Int(1)],
+            _ if matches!(id, Value::Text(_)) => vec![id, word(30), no, Value::Int(1)],
+            _ => {
+                let since = Value::from("2026-01-01 00:00:00");
+                vec![id, word(30), word(24), no, since]
+            }
+        }
+    }
+
+    fn letters(&mut self, length: usize) -> String {
+        (0..length)
+            .map(|_| char::from(b'a' + u8::try_from(self.random.below(26)).unwrap_or_default()))
+            .collect()
+    }
+}
+
+/// Bytes in all of the engine's own tables: of the values, and as the database lays them out.
+pub(crate) fn metadata_bytes(database: &mut dyn Database) -> Result<(f64, f64), BenchError> {
+    let dialect = database.dialect();
+    let catalog = database.catalog()?;
+    let mut content = 0.0;
+    for (name, table) in catalog
+        .iter()
+        .filter(|(name, _)| name.starts_with("probity_"))
+    {
+        let lengths: Vec<String> = table
+            .columns
+            .iter()
+            .map(|column| {
+                if column.is_integer() {
+                    "1".to_owned()
+                } else {
+                    format!("LENGTH({})", dialect.quote(&column.name))
+                }
+            })
+            .collect();
+        let sql = format!("SELECT SUM({}) FROM {name}", lengths.join("+"));
+        content += number(database, &sql)?;
+        if dialect == Dialect::Mysql {
+            // The server counts pages now and then, or when it is told to.
+            database.query(&format!("ANALYZE TABLE {name}"), &[])?;
+        }
+    }
+    let sql = match dialect {
+        Dialect::Sqlite => "SELECT SUM(pgsize) FROM dbstat WHERE name LIKE 'probity%'",
+        Dialect::Postgres => {
+            "SELECT SUM(pg_total_relation_size(oid)) FROM pg_class
+              WHERE relname LIKE 'probity%' AND relkind = 'r' AND relnamespace = current_schema()::regnamespace"
+        }
+        _ => {
+            "SELECT SUM(DATA_LENGTH + INDEX_LENGTH) FROM information_schema.TABLES
+              WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME LIKE 'probity%'"
+        }
+    };
+    Ok((content, number(database, sql)?))
+}
+
+fn number(database: &mut dyn Database, sql: &str) -> Result<f64, BenchError> {
+    let value = database.query(sql, &[])?.into_iter().flatten().next();
+    Ok(match value {
+        Some(Value::Null) | None => 0.0,
+        Some(value) => value.to_string().parse().unwrap_or(f64::NAN),
+    })
+}

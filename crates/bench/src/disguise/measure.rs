@@ -1,0 +1,453 @@
+//! One application on one database: disguises of single users beside the same by hand, the disguise of everybody,
+//! and disguises on top of it.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use probity_disguise::{
+    ApplyRequest, Credential, Database, Engine, References, RevealRequest, Rows, SecretKey, Spec,
+    SpecFile, Value,
+};
+use probity_format::Timestamp;
+
+use super::application::{Application, Disguise, Size, Users};
+use super::figure::{Figure, Way};
+use super::manual::{Manual, metadata_bytes};
+use super::place::{Filler, Place, called, insert};
+use crate::command::BenchError;
+use crate::workload::Random;
+
+/// Disguises are stamped from here on; a fixed time makes runs comparable.
+const FIRST_TIME: i64 = 1_767_225_600_000_000_000;
+/// Passwords are measured a few times only: each is meant to be slow.
+const PASSWORDS: usize = 5;
+
+/// What is measured, and what came of it so far.
+pub(crate) struct Measurement<'a> {
+    pub(crate) application: &'a Application,
+    pub(crate) place: &'a Place,
+    pub(crate) size: Size,
+    pub(crate) users: usize,
+    pub(crate) seed: u64,
+    pub(crate) figures: &'a mut Vec<Figure>,
+}
+
+/// A filled database with everybody registered.
+struct Ready {
+    engine: Engine<Box<dyn Database>>,
+    users: Users,
+    keys: BTreeMap<String, SecretKey>,
+    time: i64,
+    registered_ms: Vec<f64>,
+}
+
+/// Rows of one user, as they were.
+type Kept = Vec<(String, Vec<Vec<Value>>)>;
+
+impl Measurement<'_> {
+    pub(crate) fn run(&mut self) -> Result<(), BenchError> {
+        let mut ready = self.ready(true)?;
+        self.accounts(&mut ready)?;
+        let application = self.application;
+        for disguise in application.personal {
+            self.personal(&mut ready, disguise)?;
+        }
+        self.storage(&mut ready)?;
+        drop(ready);
+        if let Some(global) = &application.global {
+            for way in [Way::Rows, Way::Sets] {
+                let mut ready = self.ready(false)?;
+                self.global_by_hand(&mut ready, global, way)?;
+            }
+            let mut ready = self.ready(false)?;
+            self.global(&mut ready, global)?;
+        }
+        self.place.empty(&self.tables()).map(drop)
+    }
+
+    /// The tables that this run makes.
+    fn tables(&self) -> Vec<String> {
+        let own = [
+            "principals",
+            "locators",
+            "bags",
+            "credentials",
+            "shared",
+            "settings",
+        ];
+        let statements = self.application.tables.iter();
+        let named = statements.filter_map(|sql| sql.strip_prefix("CREATE TABLE "));
+        let named = named.filter_map(|rest| rest.split_whitespace().next());
+        named
+            .map(str::to_owned)
+            .chain(own.iter().map(|name| format!("probity_{name}")))
+            .collect()
+    }
+
+    /// Makes the database anew, fills it and registers everybody; `first` says that nothing is there yet.
+    fn ready(&self, first: bool) -> Result<Ready, BenchError> {
+        let made = if first { Vec::new() } else { self.tables() };
+        let mut database = self.place.empty(&made)?;
+        for sql in self.application.tables {
+            database.execute(sql, &[])?;
+        }
+        database.begin()?;
+        let random = Random::new(self.seed);
+        let mut filler = Filler::new(database.as_mut(), random);
+        let users = (self.application.fill)(&mut filler, self.size)?;
+        filler.flush()?;
+        database.commit()?;
+        let file = SpecFile::parse(self.application.description)?;
+        let pseudo = file
+            .pseudo
+            .ok_or_else(|| BenchError::Failed("an application without users".into()))?;
+        let mut engine = Engine::new(database, file.schema, pseudo);
+        engine.install()?;
+        let mut ready = Ready {
+            engine,
+            users,
+            keys: BTreeMap::new(),
+            time: FIRST_TIME,
+            registered_ms: Vec::new(),
+        };
+        for user in ready.users.all.clone() {
+            let (made, ms) = timed(|| Ok(ready.engine.register(&user, None)?))?;
+            ready.keys.insert(user.to_string(), made.key);
+            ready.registered_ms.push(ms);
+        }
+        Ok(ready)
+    }
+
+    fn tell(&mut self, ready: &mut Ready, operation: &str, way: Way, samples: Vec<f64>) {
+        self.tell_in(ready, operation, way, samples, "ms");
+    }
+
+    fn tell_in(
+        &mut self,
+        ready: &mut Ready,
+        operation: &str,
+        way: Way,
+        mut samples: Vec<f64>,
+        unit: &'static str,
+    ) {
+        samples.sort_by(f64::total_cmp);
+        self.figures.push(Figure {
+            database: called(ready.engine.database().dialect()),
+            application: self.application.name,
+            operation: operation.to_owned(),
+            way,
+            unit,
+            samples,
+        });
+    }
+
+    /// What an account costs more: a key, and what a password costs beside it.
+    fn accounts(&mut self, ready: &mut Ready) -> Result<(), BenchError> {
+        let samples = std::mem::take(&mut ready.registered_ms);
+        self.tell(ready, "register", Way::Disguise, samples);
+        let mut samples = Vec::new();
+        for user in ready.measured(PASSWORDS) {
+            let Some(key) = ready.keys.get(&user.to_string()) else {
+                continue;
+            };
+            let key = SecretKey::from_bytes(*key.expose());
+            let (_, ms) = timed(|| {
+                let current = Credential::Key(&key);
+                Ok(ready
+                    .engine
+                    .change_password(&user, &current, "a long password")?)
+            })?;
+            samples.push(ms);
+        }
+        self.tell(ready, "set a password", Way::Disguise, samples);
+        Ok(())
+    }
+
+    /// One user after the other: by hand and undone again, then disguised and revealed.
+    fn personal(&mut self, ready: &mut Ready, disguise: &Disguise) -> Result<(), BenchError> {
+        let spec = SpecFile::parse(disguise.spec)?.spec;
+        let mut manual = self.manual();
+        let mut samples: BTreeMap<Way, Vec<f64>> = BTreeMap::new();
+        let mut back = Vec::new();
+        for user in ready.measured(self.users) {
+            let before = ready.rows_of(self.application, &user)?;
+            for way in [Way::Rows, Way::Sets] {
+                if disguise.by_hand.is_empty() {
+                    continue;
+                }
+                let database = ready.engine.database().as_mut();
+                let ((), ms) = timed(|| {
+                    database.begin()?;
+                    manual.run(database, disguise.by_hand, &user, way)?;
+                    Ok(database.commit()?)
+                })?;
+                samples.entry(way).or_default().push(ms);
+                ready.put_back(self.application, &user, &before)?;
+            }
+            let (applied, ms) = timed(|| ready.apply(&spec, Some(&user), None))?;
+            samples.entry(Way::Disguise).or_default().push(ms);
+            // Who has nothing of the kind has nothing to bring back.
+            if applied.rows.values().any(|rows| *rows > 0) {
+                let ((), ms) = timed(|| ready.reveal(&user, applied.id))?;
+                back.push(ms);
+            }
+            if ready.rows_of(self.application, &user)? != before {
+                return Err(BenchError::Failed(format!(
+                    "{}: what came back is not what was hidden",
+                    disguise.name
+                )));
+            }
+        }
+        for (way, samples) in samples {
+            self.tell(ready, disguise.name, way, samples);
+        }
+        self.tell(ready, disguise.back, Way::Disguise, back);
+        Ok(())
+    }
+
+    /// Every tenth user leaves for good, and the bytes that it takes to let them come back are weighed.
+    #[expect(clippy::cast_precision_loss, reason = "counts of placeholders")]
+    fn storage(&mut self, ready: &mut Ready) -> Result<(), BenchError> {
+        let Some(disguise) = self.application.personal.last() else {
+            return Ok(());
+        };
+        let spec = SpecFile::parse(disguise.spec)?.spec;
+        let before = metadata_bytes(ready.engine.database().as_mut())?;
+        let mut made = 0.0;
+        for user in ready.measured(ready.users.measured.len() / 10) {
+            made += ready.apply(&spec, Some(&user), None)?.pseudoprincipals as f64;
+        }
+        let after = metadata_bytes(ready.engine.database().as_mut())?;
+        self.tell_bytes(
+            ready,
+            disguise.name,
+            (after.0 - before.0, after.1 - before.1),
+            made,
+        );
+        Ok(())
+    }
+
+    fn tell_bytes(&mut self, ready: &mut Ready, name: &str, bytes: (f64, f64), made: f64) {
+        if made > 0.0 {
+            for (what, bytes) in [("content", bytes.0), ("stored", bytes.1)] {
+                let operation = format!("{name}: {what} a placeholder");
+                let each = vec![bytes / made];
+                self.tell_in(ready, &operation, Way::Disguise, each, "bytes");
+            }
+        }
+    }
+
+    fn manual(&self) -> Manual<'_> {
+        Manual {
+            application: self.application,
+            random: Random::new(self.seed ^ 0x5EED),
+            made: 0,
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "counts of users")]
+    fn global_by_hand(
+        &mut self,
+        ready: &mut Ready,
+        disguise: &Disguise,
+        way: Way,
+    ) -> Result<(), BenchError> {
+        let mut manual = self.manual();
+        let share = ready.users.share as f64;
+        let database = ready.engine.database().as_mut();
+        let ((), ms) = timed(|| {
+            database.begin()?;
+            for user in &ready.users.all {
+                manual.run(database, disguise.by_hand, user, way)?;
+            }
+            Ok(database.commit()?)
+        })?;
+        self.tell(ready, disguise.name, way, vec![ms / share]);
+        Ok(())
+    }
+
+    /// Disguises everybody, then single users on top of that.
+    #[expect(clippy::cast_precision_loss, reason = "counts of users")]
+    fn global(&mut self, ready: &mut Ready, disguise: &Disguise) -> Result<(), BenchError> {
+        let spec = SpecFile::parse(disguise.spec)?.spec;
+        let before = metadata_bytes(ready.engine.database().as_mut())?;
+        let (applied, ms) = timed(|| ready.apply(&spec, None, None))?;
+        let after = metadata_bytes(ready.engine.database().as_mut())?;
+        let share = ready.users.share as f64;
+        self.tell(ready, disguise.name, Way::Disguise, vec![ms / share]);
+        let bytes = (after.0 - before.0, after.1 - before.1);
+        self.tell_bytes(ready, disguise.name, bytes, applied.pseudoprincipals as f64);
+        let Some(personal) = self.application.personal.first() else {
+            return Ok(());
+        };
+        let spec = SpecFile::parse(personal.spec)?.spec;
+        let (mut there, mut back, mut each) = (Vec::new(), Vec::new(), Vec::new());
+        let direct = |figures: &[Figure], operation: &str| {
+            figures
+                .iter()
+                .rev()
+                .find(|it| it.operation == operation && it.way == Way::Disguise)
+                .map_or(0.0, |it| it.at(0.5))
+        };
+        let alone = direct(self.figures, personal.name);
+        for user in ready.measured(self.users) {
+            let key = ready.key(&user)?;
+            let credential = Credential::Key(&key);
+            let placeholders = ready.engine.speaks_for(&user, &credential)?.len();
+            let (applied, ms) = timed(|| ready.apply(&spec, Some(&user), Some(&key)))?;
+            there.push(ms);
+            if placeholders > 0 {
+                each.push((ms - alone) / placeholders as f64);
+            }
+            let ((), ms) = timed(|| ready.reveal(&user, applied.id))?;
+            back.push(ms);
+        }
+        let over = |name: &str| format!("{name} over {}", disguise.name);
+        self.tell(ready, &over(personal.name), Way::Disguise, there);
+        self.tell(ready, &over(personal.back), Way::Disguise, back);
+        let operation = format!("{}, more a placeholder", over(personal.name));
+        self.tell(ready, &operation, Way::Disguise, each);
+        Ok(())
+    }
+}
+
+impl Ready {
+    /// `count` users, spread evenly over those that are measured.
+    fn measured(&self, count: usize) -> Vec<Value> {
+        let step = (self.users.measured.len() / count.max(1)).max(1);
+        let spread = self.users.measured.iter().step_by(step);
+        spread.take(count).cloned().collect()
+    }
+
+    fn key(&self, user: &Value) -> Result<SecretKey, BenchError> {
+        let key = self.keys.get(&user.to_string());
+        let key = key.ok_or_else(|| BenchError::Failed("a user without a key".into()))?;
+        Ok(SecretKey::from_bytes(*key.expose()))
+    }
+
+    fn now(&mut self) -> Result<Timestamp, BenchError> {
+        self.time += 1;
+        Timestamp::from_nanoseconds(self.time)
+            .map_err(|_range| BenchError::Failed("the time of the run is out of range".into()))
+    }
+
+    fn apply(
+        &mut self,
+        spec: &Spec,
+        user: Option<&Value>,
+        over: Option<&SecretKey>,
+    ) -> Result<probity_disguise::Applied, BenchError> {
+        let time = self.now()?;
+        Ok(self.engine.apply(&ApplyRequest {
+            spec,
+            user: user.cloned(),
+            over: over.map(Credential::Key),
+            parameters: BTreeMap::new(),
+            time,
+        })?)
+    }
+
+    /// Reveals all of a disguise, or fails.
+    fn reveal(&mut self, user: &Value, id: probity_disguise::DisguiseId) -> Result<(), BenchError> {
+        let (time, key) = (self.now()?, self.key(user)?);
+        let revealed = self.engine.reveal(&RevealRequest {
+            user: user.clone(),
+            credential: Credential::Key(&key),
+            id,
+            references: References::Recorrelate,
+            rows: Rows::PerColumn,
+            time,
+        })?;
+        match revealed.kept.first() {
+            None => Ok(()),
+            Some(kept) => Err(BenchError::Failed(format!(
+                "a row of {} stayed disguised: {}",
+                kept.table,
+                kept.reason.as_str()
+            ))),
+        }
+    }
+
+    /// All rows that the description gives to `user`, in order.
+    fn rows_of(&mut self, application: &Application, user: &Value) -> Result<Kept, BenchError> {
+        let database = self.engine.database();
+        let dialect = database.dialect();
+        let mut kept = Vec::new();
+        for (table, identity, owners) in application.owned {
+            let is_user: Vec<String> = owners
+                .iter()
+                .map(|owner| format!("{} = ?", dialect.quote(owner)))
+                .collect();
+            let order: Vec<String> = identity.iter().map(|it| dialect.quote(it)).collect();
+            let sql = format!(
+                "SELECT * FROM {} WHERE {} ORDER BY {}",
+                dialect.quote(table),
+                is_user.join(" OR "),
+                order.join(",")
+            );
+            let rows = database.query(&sql, &vec![user.clone(); owners.len()])?;
+            kept.push(((*table).to_owned(), rows));
+        }
+        Ok(kept)
+    }
+
+    /// Undoes what was done by hand.
+    fn put_back(
+        &mut self,
+        application: &Application,
+        user: &Value,
+        before: &[(String, Vec<Vec<Value>>)],
+    ) -> Result<(), BenchError> {
+        let database = self.engine.database();
+        let dialect = database.dialect();
+        let catalog = database.catalog()?;
+        database.begin()?;
+        for ((table, rows), (_, identity, _)) in before.iter().zip(application.owned) {
+            let columns = catalog.get(table).map(|it| &it.columns);
+            let places: Vec<usize> = identity
+                .iter()
+                .filter_map(|key| columns?.iter().position(|column| column.name == **key))
+                .collect();
+            let equal: Vec<String> = identity
+                .iter()
+                .map(|key| format!("{} = ?", dialect.quote(key)))
+                .collect();
+            let sql = format!(
+                "DELETE FROM {} WHERE {}",
+                dialect.quote(table),
+                equal.join(" AND ")
+            );
+            for row in rows {
+                let key: Vec<Value> = places
+                    .iter()
+                    .filter_map(|place| row.get(*place).cloned())
+                    .collect();
+                database.execute(&sql, &key)?;
+            }
+            let width = rows.first().map_or(0, Vec::len);
+            insert(database.as_mut(), table, width, &rows.concat())?;
+        }
+        let (users, _) = application.users;
+        database.execute(
+            &format!("DELETE FROM {users} WHERE {}", application.made_by_hand),
+            &[],
+        )?;
+        database.commit()?;
+        if self.rows_of(application, user)? != before {
+            return Err(BenchError::Failed(
+                "what was done by hand could not be undone".into(),
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark measures with the system's clock"
+)]
+fn timed<T>(work: impl FnOnce() -> Result<T, BenchError>) -> Result<(T, f64), BenchError> {
+    let started = Instant::now();
+    let done = work()?;
+    Ok((done, started.elapsed().as_secs_f64() * 1_000.0))
+}

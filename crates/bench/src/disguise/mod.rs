@@ -1,0 +1,113 @@
+//! Disguises: the three applications of Edna's evaluation, beside what a developer would write by hand.
+
+mod application;
+mod figure;
+mod hotcrp;
+mod lobsters;
+mod manual;
+mod measure;
+mod place;
+mod websubmit;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use self::application::{Application, Size};
+use self::measure::Measurement;
+use self::place::Place;
+use crate::command::{BenchError, OutputArguments};
+
+/// Users measured one by one when nothing else is said, as in the paper.
+const USERS: usize = 200;
+/// The same in a test.
+const USERS_SMALL: usize = 3;
+
+/// The applications.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Name {
+    /// Homework: users, lectures, questions, answers
+    Websubmit,
+    /// Conferences: papers, reviews, comments, conflicts
+    Hotcrp,
+    /// A forum of links: stories, comments, votes, messages
+    Lobsters,
+}
+
+impl Name {
+    const ALL: [Self; 3] = [Self::Websubmit, Self::Hotcrp, Self::Lobsters];
+
+    fn application(self) -> Application {
+        match self {
+            Self::Websubmit => websubmit::application(),
+            Self::Hotcrp => hotcrp::application(),
+            Self::Lobsters => lobsters::application(),
+        }
+    }
+}
+
+/// What `disguise` is told.
+#[derive(Debug, Args)]
+pub struct DisguiseArguments {
+    /// Application; may be repeated [default: all three]
+    #[arg(long = "application", value_enum)]
+    applications: Vec<Name>,
+    /// Empty database, as in `probity disguise --db`; may be repeated [default: a new `SQLite` file]
+    #[arg(long = "db", value_name = "URL")]
+    databases: Vec<String>,
+    /// Sizes of the published evaluation, of its draft, or tiny ones
+    #[arg(long, value_enum, default_value_t = Size::Paper)]
+    size: Size,
+    /// Users measured one by one, spread over all [default: 200]
+    #[arg(long)]
+    users: Option<usize>,
+    /// Let `SQLite` wait for the disk at every commit; servers are set at their own place
+    #[arg(long)]
+    sync: bool,
+    /// Seed of the generators
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Tiny sizes, for tests
+    #[arg(long)]
+    small: bool,
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+impl DisguiseArguments {
+    /// Measures what is asked for and writes it down.
+    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), BenchError> {
+        let folder = self.output.folder()?;
+        let mut figures = Vec::new();
+        let names = match self.applications.as_slice() {
+            [] => &Name::ALL,
+            some => some,
+        };
+        for name in names {
+            let application = name.application();
+            for place in self.places(folder.path().join(application.name)) {
+                let mut measurement = Measurement {
+                    application: &application,
+                    place: &place,
+                    size: if self.small { Size::Small } else { self.size },
+                    users: self
+                        .users
+                        .unwrap_or(if self.small { USERS_SMALL } else { USERS }),
+                    seed: self.seed,
+                    figures: &mut figures,
+                };
+                measurement.run()?;
+            }
+        }
+        figure::write(&figures, &self.output, out)
+    }
+
+    fn places(&self, file: PathBuf) -> Vec<Place> {
+        if self.databases.is_empty() {
+            return vec![Place::file(file, self.sync)];
+        }
+        let url = |url: &String| Place::server(url.clone());
+        self.databases.iter().map(url).collect()
+    }
+}

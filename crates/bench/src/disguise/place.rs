@@ -1,0 +1,174 @@
+//! A database to measure on, and how it is filled.
+
+use std::path::PathBuf;
+
+use probity_disguise::database::{Sqlite, connect};
+use probity_disguise::{Database, Dialect, Value};
+
+use crate::command::BenchError;
+use crate::workload::Random;
+
+/// Values of one insertion while tables are filled.
+const VALUES_A_STATEMENT: usize = 4_000;
+
+/// Where a database is.
+pub(crate) struct Place {
+    kind: Kind,
+}
+
+enum Kind {
+    /// A `SQLite` file that is made anew, and whether it waits for the disk.
+    File(PathBuf, bool),
+    /// A server's database, empty at the beginning.
+    Server(String),
+}
+
+impl Place {
+    pub(crate) const fn file(path: PathBuf, sync: bool) -> Self {
+        Self {
+            kind: Kind::File(path, sync),
+        }
+    }
+
+    pub(crate) const fn server(url: String) -> Self {
+        Self {
+            kind: Kind::Server(url),
+        }
+    }
+
+    /// Connects to an empty database: a new file, or a server's database from which `tables` are dropped that an
+    /// earlier part of the same run made.
+    pub(crate) fn empty(&self, made: &[String]) -> Result<Box<dyn Database>, BenchError> {
+        match &self.kind {
+            Kind::File(path, sync) => {
+                for end in ["", "-wal", "-shm"] {
+                    let mut file = path.clone().into_os_string();
+                    file.push(end);
+                    match std::fs::remove_file(file) {
+                        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                            return Err(error.into());
+                        }
+                        _ => {}
+                    }
+                }
+                let mut database = Sqlite::open(path)?;
+                let sync = if *sync { "FULL" } else { "NORMAL" };
+                database.query("PRAGMA journal_mode = WAL", &[])?;
+                database.execute(&format!("PRAGMA synchronous = {sync}"), &[])?;
+                Ok(Box::new(database))
+            }
+            Kind::Server(url) => {
+                let mut database = connect(url)?;
+                let dialect = database.dialect();
+                for table in made {
+                    database.execute(&format!("DROP TABLE {}", dialect.quote(table)), &[])?;
+                }
+                if let Some(table) = database.catalog()?.into_keys().next() {
+                    return Err(BenchError::Failed(format!(
+                        "the database is not empty, it holds the table {table}; give an empty one"
+                    )));
+                }
+                Ok(database)
+            }
+        }
+    }
+}
+
+/// What databases are called in results.
+pub(crate) const fn called(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Sqlite => "SQLite",
+        Dialect::Postgres => "PostgreSQL",
+        Dialect::Mysql => "MariaDB",
+        _ => "another",
+    }
+}
+
+/// Fills tables, many rows a statement.
+pub(crate) struct Filler<'a> {
+    database: &'a mut dyn Database,
+    pub(crate) random: Random,
+    table: &'static str,
+    width: usize,
+    waiting: Vec<Value>,
+}
+
+impl<'a> Filler<'a> {
+    pub(crate) const fn new(database: &'a mut dyn Database, random: Random) -> Self {
+        Self {
+            database,
+            random,
+            table: "",
+            width: 0,
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Adds a row; rows of one table come together.
+    pub(crate) fn row<const N: usize>(
+        &mut self,
+        table: &'static str,
+        row: [Value; N],
+    ) -> Result<(), BenchError> {
+        if self.table != table || self.waiting.len() + N > VALUES_A_STATEMENT {
+            self.flush()?;
+            self.table = table;
+            self.width = N;
+        }
+        self.waiting.extend(row);
+        Ok(())
+    }
+
+    pub(crate) fn flush(&mut self) -> Result<(), BenchError> {
+        insert(self.database, self.table, self.width, &self.waiting)?;
+        self.waiting.clear();
+        Ok(())
+    }
+
+    /// `words` words of a small vocabulary.
+    pub(crate) fn text(&mut self, words: u64) -> Value {
+        const WORDS: [&str; 8] = [
+            "lecture ", "answer ", "because ", "theorem ", "review ", "value ", "the ", "of ",
+        ];
+        let mut text = String::new();
+        for _ in 0..words {
+            let place = usize::try_from(self.random.below(8)).unwrap_or_default();
+            text.push_str(WORDS.get(place).copied().unwrap_or_default());
+        }
+        Value::Text(text)
+    }
+
+    /// A number below `bound`, the small ones far more often: with n users the first gets about a share of 1 to the
+    /// root of n.
+    pub(crate) fn skewed(&mut self, bound: i64) -> i64 {
+        let fraction = u128::from(self.random.below(1 << 32));
+        let squared = (fraction * fraction) >> 32;
+        let bound = u128::from(bound.unsigned_abs());
+        i64::try_from((squared * bound) >> 32).unwrap_or_default()
+    }
+
+    pub(crate) fn below(&mut self, bound: i64) -> i64 {
+        let below = self.random.below(bound.unsigned_abs());
+        i64::try_from(below).unwrap_or_default()
+    }
+}
+
+/// Inserts rows of `width` values, as they come one after the other.
+pub(crate) fn insert(
+    database: &mut dyn Database,
+    table: &str,
+    width: usize,
+    values: &[Value],
+) -> Result<(), BenchError> {
+    if width == 0 {
+        return Ok(());
+    }
+    let dialect = database.dialect();
+    let tuple = format!("({})", vec!["?"; width].join(","));
+    for part in values.chunks(VALUES_A_STATEMENT / width * width) {
+        let tuples = vec![tuple.as_str(); part.len() / width].join(",");
+        let sql = format!("INSERT INTO {} VALUES {tuples}", dialect.quote(table));
+        database.execute(&sql, part)?;
+    }
+    Ok(())
+}

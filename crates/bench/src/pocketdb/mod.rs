@@ -1,0 +1,383 @@
+//! The pocket database: what insertions, queries, lifetimes and reorganisations cost.
+//!
+//! Transfers and cipher operations are counted, and do not depend on the machine; the time of the
+//! token's flash chip follows from them. Only rows a second are of this machine.
+
+mod data;
+mod queries;
+
+use std::io::Write;
+use std::time::Instant;
+
+use probity_pocketdb::flash::{CostModel, FileFlash};
+use probity_pocketdb::secure::MemoryStore;
+use probity_pocketdb::{Error, Heading, Operations, Row, Sink, Store};
+use serde_json::{Value, json};
+
+use self::data::{Data, TABLES, Table};
+use crate::command::{BenchError, PocketArguments};
+use crate::plot::{Bar, bars};
+
+/// Bytes of the secure store.
+const STORE_BYTES: usize = 1 << 20;
+/// Pages of the device for each row of T0: log-only part, two reorganised parts, room to breathe.
+const PAGES_PER_ROW: u32 = 2;
+/// Blocks of the smallest device.
+const BLOCKS_MIN: u32 = 512;
+/// Rows of one commit while tables are loaded.
+const ROWS_PER_COMMIT: u32 = 64;
+/// Rows of each table that are inserted one by one to see what that costs.
+const SINGLE_ROWS: u32 = 2_000;
+/// The key of the database that is measured.
+const SECRET: [u8; 32] = [7; 32];
+
+type Vault = Store<FileFlash, MemoryStore>;
+
+/// What something cost.
+struct Figure {
+    kind: &'static str,
+    name: String,
+    rows: u64,
+    operations: Operations,
+    seconds: f64,
+}
+
+/// Runs the whole series.
+pub(crate) fn run(arguments: &PocketArguments, out: &mut dyn Write) -> Result<(), BenchError> {
+    let folder = arguments.output.folder()?;
+    let data = Data::new(arguments.rows, arguments.seed);
+    let mut bench = Bench::new(folder.path(), data, arguments)?;
+    bench.load()?;
+    bench.insert_singly()?;
+    bench.ask("log only")?;
+    bench.reorganize("all rows")?;
+    bench.ask("reorganised")?;
+    bench.change(arguments.changes)?;
+    bench.ask("with changes")?;
+    bench.reorganize("changes")?;
+    bench.ask("reorganised again")?;
+    if bench.vault.verify().map_err(failed)? == 0 {
+        return Err(BenchError::Failed("the database has no pages".into()));
+    }
+    if arguments.lifetime_limit > 0 {
+        let place = folder.path().join("lifetime");
+        std::fs::create_dir(&place)?;
+        let mut lifetime = Bench::new(&place, data, arguments)?;
+        lifetime.live(arguments.lifetime_limit)?;
+        bench.figures.append(&mut lifetime.figures);
+    }
+    write(&bench.figures, arguments, out)
+}
+
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "map_err hands over what it has"
+)]
+fn failed(error: Error) -> BenchError {
+    BenchError::Failed(format!("the pocket database failed: {error}"))
+}
+
+struct Bench {
+    vault: Vault,
+    data: Data,
+    figures: Vec<Figure>,
+}
+
+impl Bench {
+    fn new(
+        folder: &std::path::Path,
+        data: Data,
+        arguments: &PocketArguments,
+    ) -> Result<Self, BenchError> {
+        let pages = arguments.rows.saturating_mul(PAGES_PER_ROW);
+        let blocks = (pages / probity_pocketdb::flash::BLOCK_PAGES).max(BLOCKS_MIN);
+        let flash = FileFlash::create(&folder.join("flash"), blocks, false)?;
+        let secure = MemoryStore::new(STORE_BYTES);
+        let mut vault = Store::create(flash, secure, &SECRET, arguments.ram).map_err(failed)?;
+        for table in &TABLES {
+            vault
+                .execute(&Data::definition(table), &[], &mut Counted::default())
+                .map_err(failed)?;
+        }
+        Ok(Self {
+            vault,
+            data,
+            figures: Vec::new(),
+        })
+    }
+
+    /// Notes what `work` cost; it returns how many rows it was about.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a benchmark measures with the system's clock"
+    )]
+    fn measure(
+        &mut self,
+        kind: &'static str,
+        name: String,
+        work: impl FnOnce(&mut Self) -> Result<u64, BenchError>,
+    ) -> Result<(), BenchError> {
+        let before = self.vault.operations();
+        let started = Instant::now();
+        let rows = work(self)?;
+        self.figures.push(Figure {
+            kind,
+            name,
+            rows,
+            operations: self.vault.operations().since(&before),
+            seconds: started.elapsed().as_secs_f64(),
+        });
+        Ok(())
+    }
+
+    fn insert(
+        &mut self,
+        table: &Table,
+        rows: std::ops::Range<u32>,
+        rows_per_commit: u32,
+    ) -> Result<u64, BenchError> {
+        let name = format!("T{}", table.number);
+        let number = self.vault.table(&name);
+        let number = number.ok_or_else(|| BenchError::Failed(format!("{name} is not there")))?;
+        let (mut row, mut references) = (Vec::new(), Vec::new());
+        let count = rows.len() as u64;
+        for id in rows.clone() {
+            // Rows beyond the data set repeat it.
+            let source = id % self.data.rows(table.number).max(1);
+            self.data.row(table, source, &mut row);
+            self.data.references(table, source, &mut references);
+            self.vault
+                .insert(number, &row, &references)
+                .map_err(failed)?;
+            if (id + 1).is_multiple_of(rows_per_commit) || id + 1 == rows.end {
+                self.vault.commit().map_err(failed)?;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Fills every table.
+    fn load(&mut self) -> Result<(), BenchError> {
+        for table in &TABLES {
+            let rows = self.data.rows(table.number);
+            let name = format!("T{}, {ROWS_PER_COMMIT} rows a commit", table.number);
+            self.measure("insertion", name, |bench| {
+                bench.insert(table, 0..rows, ROWS_PER_COMMIT)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Inserts rows of T2 and T0, each a transaction of its own, as the paper does.
+    fn insert_singly(&mut self) -> Result<(), BenchError> {
+        for table in TABLES.iter().filter(|table| [0, 2].contains(&table.number)) {
+            let rows = self.data.rows(table.number);
+            let more = SINGLE_ROWS.min(rows);
+            self.measure(
+                "insertion",
+                format!("T{}, each row a commit", table.number),
+                |bench| bench.insert(table, rows..rows + more, 1),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Runs the 18 queries.
+    fn ask(&mut self, state: &str) -> Result<(), BenchError> {
+        for query in queries::all(&self.data) {
+            let name = format!("{}, {state}", query.name);
+            self.measure("query", name, |bench| bench.execute(&query.text))?;
+        }
+        Ok(())
+    }
+
+    fn execute(&mut self, text: &str) -> Result<u64, BenchError> {
+        let mut rows = Counted::default();
+        self.vault.execute(text, &[], &mut rows).map_err(failed)?;
+        Ok(rows.0)
+    }
+
+    fn reorganize(&mut self, name: &str) -> Result<(), BenchError> {
+        self.measure("reorganisation", name.to_owned(), |bench| {
+            let progress = bench.vault.reorganize(u32::MAX, u64::MAX).map_err(failed)?;
+            Ok(u64::from(progress.tasks))
+        })
+    }
+
+    /// Deletes and updates rows of T0 and T3, spread evenly.
+    fn change(&mut self, changes: u32) -> Result<(), BenchError> {
+        let rows = self.data.rows(0);
+        let changes = changes.min(rows / 4).max(1);
+        let step = rows / (2 * changes);
+        self.measure(
+            "change",
+            format!("{changes} deletes and updates"),
+            |bench| {
+                for number in 0..changes {
+                    let at = (2 * number + 1) * step.max(1);
+                    bench.execute(&format!("DELETE FROM T0 WHERE id = {at}"))?;
+                    let (id, value) = (at % bench.data.rows(3) + 1, number % 7);
+                    bench.execute(&format!(
+                        "UPDATE T3 SET dup10 = 'NEW_{value}' WHERE id = {id}"
+                    ))?;
+                }
+                Ok(u64::from(2 * changes))
+            },
+        )
+    }
+
+    /// Fills every table with a reorganisation after every `limit` rows of T0.
+    fn live(&mut self, limit: u32) -> Result<(), BenchError> {
+        self.measure(
+            "lifetime",
+            format!("reorganised every {limit} rows"),
+            |bench| {
+                let mut inserted = 0;
+                for table in &TABLES {
+                    let rows = bench.data.rows(table.number);
+                    let mut at = 0;
+                    while at < rows {
+                        let next = rows.min(at + limit);
+                        inserted += bench.insert(table, at..next, 1)?;
+                        at = next;
+                        if table.number == 0 {
+                            bench.vault.reorganize(u32::MAX, u64::MAX).map_err(failed)?;
+                        }
+                    }
+                }
+                Ok(inserted)
+            },
+        )
+    }
+}
+
+/// Counts rows.
+#[derive(Default)]
+struct Counted(u64);
+
+impl Sink for Counted {
+    fn begin(&mut self, _columns: &[Heading<'_>]) -> probity_pocketdb::Result<()> {
+        Ok(())
+    }
+
+    fn row(&mut self, _row: &Row<'_>) -> probity_pocketdb::Result<()> {
+        self.0 += 1;
+        Ok(())
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+impl Figure {
+    fn milliseconds(&self) -> f64 {
+        CostModel::default().nanoseconds(&self.operations.flash) as f64 / 1e6
+    }
+
+    fn programs_per_row(&self) -> f64 {
+        self.operations.flash.programs as f64 / self.rows.max(1) as f64
+    }
+
+    fn rows_per_second(&self) -> f64 {
+        self.rows as f64 / self.seconds.max(f64::MIN_POSITIVE)
+    }
+
+    fn json(&self) -> Value {
+        let flash = &self.operations.flash;
+        json!({
+            "kind": self.kind,
+            "name": self.name,
+            "rows": self.rows,
+            "page_reads": flash.page_reads,
+            "programs": flash.programs,
+            "erases": flash.erases,
+            "programs_per_row": self.programs_per_row(),
+            "simulated_ms": self.milliseconds(),
+            "seconds": self.seconds,
+            "rows_per_second": self.rows_per_second(),
+        })
+    }
+}
+
+/// Columns of the CSV file and of the table.
+const NAMES: [&str; 10] = [
+    "kind",
+    "name",
+    "rows",
+    "page_reads",
+    "programs",
+    "erases",
+    "programs_per_row",
+    "simulated_ms",
+    "seconds",
+    "rows_per_second",
+];
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "plots and tables are files of the user's choice"
+)]
+fn write(
+    figures: &[Figure],
+    arguments: &PocketArguments,
+    out: &mut dyn Write,
+) -> Result<(), BenchError> {
+    let rows: Vec<Value> = figures.iter().map(Figure::json).collect();
+    if arguments.output.json {
+        writeln!(
+            out,
+            "{}",
+            json!({ "t0_rows": arguments.rows, "results": rows })
+        )?;
+    } else {
+        writeln!(
+            out,
+            "| | rows | page reads | programs | programs/row | simulated ms | rows/s here |"
+        )?;
+        writeln!(out, "|---|---|---|---|---|---|---|")?;
+        for figure in figures {
+            let flash = &figure.operations.flash;
+            writeln!(
+                out,
+                "| {} {} | {} | {} | {} | {:.2} | {:.1} | {:.0} |",
+                figure.kind,
+                figure.name,
+                figure.rows,
+                flash.page_reads,
+                flash.programs,
+                figure.programs_per_row(),
+                figure.milliseconds(),
+                figure.rows_per_second(),
+            )?;
+        }
+    }
+    if let Some(path) = &arguments.output.csv {
+        std::fs::write(path, csv(&rows))?;
+    }
+    if let Some(path) = &arguments.output.plot {
+        let queries = figures.iter().filter(|figure| figure.kind == "query");
+        let shown: Vec<Bar> = queries
+            .map(|figure| Bar {
+                label: figure.name.clone(),
+                value: figure.milliseconds(),
+                ceiling: 0.0,
+            })
+            .collect();
+        let unit = "milliseconds on the token's flash chip, simulated";
+        std::fs::write(path, bars("The 18 queries", unit, &shown))?;
+    }
+    Ok(())
+}
+
+fn csv(rows: &[Value]) -> String {
+    let mut text = NAMES.join(",");
+    text.push('\n');
+    for row in rows {
+        let cells = NAMES.map(|name| match row.get(name) {
+            Some(Value::String(word)) => word.replace(',', ";"),
+            Some(other) => other.to_string(),
+            None => String::new(),
+        });
+        text.push_str(&cells.join(","));
+        text.push('\n');
+    }
+    text
+}

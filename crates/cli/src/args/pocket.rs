@@ -1,0 +1,260 @@
+//! The arguments of `pocket`.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+
+/// Memory of the engine where nothing else is said: that of the paper's token.
+const MEMORY_BYTES: usize = 65_536;
+/// Mebibytes of the flash chip where nothing else is said.
+const SIZE_MIB: u32 = 1024;
+/// Mebibytes of the largest chip.
+const SIZE_MIB_MAX: i64 = 65_536;
+/// Rows of one commit where nothing else is said.
+const ROWS_PER_COMMIT: u32 = 64;
+
+/// Keeps a database in one file, encrypted and authenticated, in 64 KB of memory.
+///
+/// FILE is the flash chip, which others may see and keep. FILE.root beside it stands for the inside of a token: it
+/// holds the key and what every commit makes final. Whoever has it reads the database; whoever loses it has lost it.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity pocket create vault.pocket --schema vault.sql
+  probity pocket import vault.pocket visits visits.csv
+  probity pocket query vault.pocket \"SELECT doctor, COUNT(*) FROM visits GROUP BY doctor\" --format csv
+  probity pocket verify vault.pocket")]
+pub struct Pocket {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: PocketCommand,
+}
+
+/// What to do with a pocket database.
+#[derive(Subcommand)]
+#[expect(
+    missing_docs,
+    reason = "each command's description stands at its arguments"
+)]
+pub enum PocketCommand {
+    Create(PocketCreate),
+    Exec(PocketExec),
+    Import(PocketImport),
+    Query(PocketQuery),
+    Reorganize(PocketReorganize),
+    Verify(PocketVerify),
+    Stats(PocketStats),
+    Simulate(PocketSimulate),
+}
+
+/// Which pocket database.
+#[derive(ClapArgs)]
+pub struct PocketChoice {
+    /// File of the database
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// File with the key and the state of the last commit [default: PROBITY_POCKET_ROOT, else FILE.root]
+    #[arg(long, value_name = "ROOT")]
+    pub root: Option<PathBuf>,
+}
+
+/// Creates a database, empty, from SQL or from another database.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity pocket create vault.pocket --schema vault.sql
+  probity pocket create copy.pocket --from sqlite:app.db --index people.name
+  probity pocket create small.pocket --ram 32768 --size 64")]
+pub struct PocketCreate {
+    /// Which database.
+    #[command(flatten)]
+    pub pocket: PocketChoice,
+    /// File of SQL statements to run
+    #[arg(long, value_name = "SQLFILE")]
+    pub schema: Option<PathBuf>,
+    /// Another database, whose tables and rows are taken over: sqlite:FILE, mysql://... or postgres://...
+    #[arg(long, value_name = "URL", conflicts_with = "schema")]
+    pub from: Option<String>,
+    /// Take over this table only; may be repeated
+    #[arg(long = "table", value_name = "TABLE", requires = "from")]
+    pub tables: Vec<String>,
+    /// Index this column of a table taken over, as TABLE.COLUMN; may be repeated
+    #[arg(long = "index", value_name = "COLUMN", requires = "from")]
+    pub indexes: Vec<String>,
+    /// Take over NULL as 0 or as an empty text; without it a NULL is an error
+    #[arg(long, requires = "from")]
+    pub null_as_empty: bool,
+    /// Bytes of memory that the engine may use, now and whenever it opens the database
+    #[arg(long, value_name = "BYTES", default_value_t = MEMORY_BYTES)]
+    pub ram: usize,
+    /// Size of the flash chip in MiB; the file grows with use
+    #[arg(long, value_name = "MIB", default_value_t = SIZE_MIB, value_parser = clap::value_parser!(u32).range(1..=SIZE_MIB_MAX))]
+    pub size: u32,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs SQL statements; each is final when it is done, unless BEGIN and COMMIT say otherwise.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity pocket exec vault.pocket \"INSERT INTO visits VALUES (NULL, 'Dr. Lee', 20260321); DELETE FROM visits WHERE id = 4\"
+  probity pocket exec vault.pocket --file changes.sql --json")]
+pub struct PocketExec {
+    /// Which database.
+    #[command(flatten)]
+    pub pocket: PocketChoice,
+    /// Statements, with semicolons between them
+    #[arg(value_name = "SQL", required_unless_present = "script")]
+    pub sql: Option<String>,
+    /// File of statements; - is standard input
+    #[arg(long = "file", value_name = "SQLFILE", conflicts_with = "sql")]
+    pub script: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Inserts the rows of a file: CSV with a heading, or JSON objects.
+///
+/// The heading, or the names in the objects, say which columns are meant. What was committed before a row that is
+/// refused stays; the message says how many rows that are.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity pocket import vault.pocket visits visits.csv
+  probity pocket import vault.pocket visits - --format json --rows-per-commit 1")]
+pub struct PocketImport {
+    /// Which database.
+    #[command(flatten)]
+    pub pocket: PocketChoice,
+    /// Table that takes the rows
+    #[arg(value_name = "TABLE")]
+    pub table: String,
+    /// File of rows; - is standard input
+    #[arg(value_name = "ROWS")]
+    pub rows: PathBuf,
+    /// What the file holds [default: json for names that end in json or jsonl, else csv]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub format: Option<RowsFormat>,
+    /// Rows that become final together
+    #[arg(long, value_name = "N", default_value_t = ROWS_PER_COMMIT, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rows_per_commit: u32,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How rows are written in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RowsFormat {
+    /// Comma-separated values with a heading
+    Csv,
+    /// JSON objects, one after the other or in a list
+    Json,
+}
+
+/// Shows the rows of a SELECT.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity pocket query vault.pocket \"SELECT * FROM visits WHERE doctor = 'Dr. Lee' ORDER BY day\"
+  probity pocket query vault.pocket \"SELECT COUNT(*) FROM visits\" --format json
+  probity pocket query vault.pocket \"SELECT day FROM visits WHERE doctor = 'Dr. Lee'\" --explain")]
+pub struct PocketQuery {
+    /// Which database.
+    #[command(flatten)]
+    pub pocket: PocketChoice,
+    /// The statement
+    #[arg(value_name = "SELECT")]
+    pub sql: String,
+    /// How rows are shown: as a table, as CSV, or as one JSON object a line
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub format: ShownFormat,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+    /// Tell indexes, sorted runs, passes and transfers instead of the rows
+    #[arg(long)]
+    pub explain: bool,
+}
+
+/// How rows are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum ShownFormat {
+    /// Columns below a heading
+    #[default]
+    Table,
+    /// One object a line
+    Json,
+    /// Comma-separated values with a heading
+    Csv,
+}
+
+/// Writes all rows anew in the order that queries like, without what was deleted.
+///
+/// It may be stopped at any time, by --steps, a signal or a loss of power; the same command goes on. Meanwhile the
+/// database is used as always.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity pocket reorganize vault.pocket
+  probity pocket reorganize vault.pocket --steps 5 --json
+  probity pocket reorganize vault.pocket --cancel")]
+pub struct PocketReorganize {
+    /// Which database.
+    #[command(flatten)]
+    pub pocket: PocketChoice,
+    /// Do at most so many steps now
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub steps: Option<u32>,
+    /// Give up a reorganisation under way; what is stored stays as it is
+    #[arg(long, conflicts_with = "steps")]
+    pub cancel: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Reads every page of the database and checks that it is the one that was written.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity pocket verify vault.pocket
+  probity pocket verify vault.pocket --json")]
+pub struct PocketVerify {
+    /// Which database.
+    #[command(flatten)]
+    pub pocket: PocketChoice,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Tells what the database holds and what it has cost: transfers, cipher operations, memory, wear.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity pocket stats vault.pocket
+  probity pocket stats vault.pocket --json")]
+pub struct PocketStats {
+    /// Which database.
+    #[command(flatten)]
+    pub pocket: PocketChoice,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs statements on a copy and tells how long each would take on the token; the database stays as it is.
+///
+/// The time is that of the flash chip by its data sheet, times the factor that the paper measured between its model
+/// and its token. The cipher works beside it and is counted, not timed.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity pocket simulate vault.pocket \"SELECT day FROM visits WHERE doctor = 'Dr. Lee'\"
+  probity pocket simulate vault.pocket \"INSERT INTO visits VALUES (NULL, 'Dr. Lee', 20260321)\" --json")]
+pub struct PocketSimulate {
+    /// Which database.
+    #[command(flatten)]
+    pub pocket: PocketChoice,
+    /// Statements, with semicolons between them
+    #[arg(value_name = "SQL")]
+    pub sql: String,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}

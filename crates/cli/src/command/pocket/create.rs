@@ -1,0 +1,107 @@
+//! `pocket create`: a new database, whole or not at all.
+
+use std::fs;
+use std::path::Path;
+
+use probity_pocketdb::Store;
+use probity_pocketdb::flash::{BLOCK_PAGES, FileFlash, PAGE_BYTES};
+use probity_pocketdb::secure::FileStore;
+use serde::Serialize;
+
+use super::change::{read_script, run_script};
+use super::takeover::Takeover;
+use super::{Place, STORE_BYTES, Vault};
+use crate::args::PocketCreate;
+use crate::config::Environment;
+use crate::failure::{Failure, Status};
+use crate::key_file::random_secret;
+use crate::output::{Output, counted};
+
+/// Blocks of a mebibyte.
+const MIB_BLOCKS: u32 = 8;
+const _: () = assert!(MIB_BLOCKS as usize * BLOCK_PAGES as usize * PAGE_BYTES == 1 << 20);
+
+#[derive(Serialize)]
+struct Created<'a> {
+    file: &'a Path,
+    root: &'a Path,
+    tables: u64,
+    rows: u64,
+    memory_bytes: usize,
+}
+
+pub(super) fn run(args: &PocketCreate, environment: &Environment) -> Result<Status, Failure> {
+    let script = args.schema.as_deref().map(read_script).transpose()?;
+    let place = Place::of(&args.pocket, environment);
+    let vault = make(&place, args)?;
+    let filled = fill(&place, vault, args, script.as_deref());
+    if filled.is_err() {
+        // The first error is the one to report.
+        drop(fs::remove_file(&place.file));
+        drop(fs::remove_file(&place.root));
+    }
+    let (tables, rows) = filled?;
+    let mut output = Output::new();
+    if args.json {
+        output.json(&Created {
+            file: &place.file,
+            root: &place.root,
+            tables,
+            rows,
+            memory_bytes: args.ram,
+        })?;
+    } else {
+        let (tables, rows) = (
+            counted(tables, "table", "tables"),
+            counted(rows, "row", "rows"),
+        );
+        output.line(&format!(
+            "created {} with {tables} and {rows}",
+            place.file.display()
+        ))?;
+        output.line(&format!(
+            "its key is in {}: whoever has that file reads the database",
+            place.root.display()
+        ))?;
+    }
+    output.flush()?;
+    Ok(Status::Done)
+}
+
+/// Makes both files; when the second cannot be made, the first goes.
+fn make(place: &Place, args: &PocketCreate) -> Result<Vault, Failure> {
+    let secret = random_secret()
+        .map_err(|error| Failure::new("the system has no random bytes").because(error))?;
+    let flash = FileFlash::create(&place.file, args.size * MIB_BLOCKS, true)
+        .map_err(|error| Failure::file("create the pocket database", &place.file, error))?;
+    let secure = FileStore::create(&place.root, STORE_BYTES).map_err(|error| {
+        drop(fs::remove_file(&place.file));
+        Failure::file("create the root file", &place.root, error)
+    })?;
+    Store::create(flash, secure, &secret, args.ram).map_err(|error| {
+        drop(fs::remove_file(&place.file));
+        drop(fs::remove_file(&place.root));
+        place.refused(error)
+    })
+}
+
+/// Fills the new database; returns how many tables and rows it has.
+fn fill(
+    place: &Place,
+    mut vault: Vault,
+    args: &PocketCreate,
+    script: Option<&str>,
+) -> Result<(u64, u64), Failure> {
+    if let Some(script) = script {
+        run_script(place, &mut vault, script)?;
+    }
+    if let Some(url) = &args.from {
+        Takeover::new(url, args)?.run(place, &mut vault)?;
+    }
+    let mut counts = (0, 0);
+    for (number, _) in vault.tables() {
+        counts = (counts.0 + 1, counts.1 + u64::from(vault.count(number)));
+    }
+    place.close(vault)?;
+    Ok(counts)
+}

@@ -1,0 +1,130 @@
+//! `probity pocket`: a database in one file, with its key in another.
+
+mod change;
+mod create;
+mod import;
+mod look;
+mod query;
+mod reorganize;
+mod takeover;
+
+use std::io;
+use std::path::PathBuf;
+
+use probity_pocketdb::flash::{FileFlash, FlashError};
+use probity_pocketdb::secure::FileStore;
+use probity_pocketdb::{Error, Store, Usage};
+
+use crate::args::{PocketChoice, PocketCommand};
+use crate::config::Environment;
+use crate::failure::{Failure, Status};
+
+/// Bytes of the secure store: the NOR memory of the paper's token.
+const STORE_BYTES: usize = 1 << 20;
+
+/// A database in files.
+type Vault = Store<FileFlash, FileStore>;
+
+pub(crate) fn run(command: &PocketCommand, environment: &Environment) -> Result<Status, Failure> {
+    match command {
+        PocketCommand::Create(args) => create::run(args, environment),
+        PocketCommand::Exec(args) => change::run(args, environment),
+        PocketCommand::Import(args) => import::run(args, environment),
+        PocketCommand::Query(args) => query::run(args, environment),
+        PocketCommand::Reorganize(args) => reorganize::run(args, environment),
+        PocketCommand::Verify(args) => look::verify(args, environment),
+        PocketCommand::Stats(args) => look::stats(args, environment),
+        PocketCommand::Simulate(args) => look::simulate(args, environment),
+    }
+}
+
+/// The two files of a database.
+struct Place {
+    file: PathBuf,
+    root: PathBuf,
+}
+
+impl Place {
+    fn of(choice: &PocketChoice, environment: &Environment) -> Self {
+        let beside = || {
+            let mut name = choice.file.as_os_str().to_owned();
+            name.push(".root");
+            PathBuf::from(name)
+        };
+        let said = choice.root.clone();
+        Self {
+            file: choice.file.clone(),
+            root: said
+                .or_else(|| environment.pocket_root.clone())
+                .unwrap_or_else(beside),
+        }
+    }
+
+    /// Opens the flash chip, which keeps every other program away from it.
+    fn chip(&self, durable: bool) -> Result<FileFlash, Failure> {
+        FileFlash::open(&self.file, durable).map_err(|error| {
+            let remedy = match error.kind() {
+                io::ErrorKind::WouldBlock => "wait until the other command has ended",
+                _ => "make one with: probity pocket create FILE",
+            };
+            Failure::file("open the pocket database", &self.file, error).remedy(remedy)
+        })
+    }
+
+    /// Opens the database; `durable` says whether what is written must survive a loss of power.
+    fn open(&self, durable: bool) -> Result<Vault, Failure> {
+        let flash = self.chip(durable)?;
+        let mut secure = FileStore::open(&self.root, STORE_BYTES).map_err(|error| {
+            Failure::file("open the root file", &self.root, error)
+                .remedy("name it with --root ROOT or PROBITY_POCKET_ROOT")
+        })?;
+        let usage = Usage::read(&mut secure).map_err(|error| self.refused(error))?;
+        let memory = usize::try_from(usage.memory_given).unwrap_or(usize::MAX);
+        Store::open(flash, secure, memory).map_err(|error| self.refused(error))
+    }
+
+    /// What the engine refused, in the words of the terminal.
+    fn refused(&self, error: Error) -> Failure {
+        let file = self.file.display();
+        match error {
+            Error::Tampered { .. } => Failure::broken(format!("{file} is not what was written"))
+                .because(error)
+                .remedy("take an undamaged copy; with another database's root file every page looks like this"),
+            Error::Root(_) => Failure::new(format!(
+                "{} does not open {file}",
+                self.root.display()
+            ))
+            .because(error)
+            .remedy("name the root file that was made with the database with --root ROOT"),
+            Error::NewerFormat(_) => Failure::new(format!("cannot read {file}"))
+                .because(error)
+                .remedy("use the version of probity that wrote it, or a later one"),
+            Error::DeviceFull => Failure::new(format!("{file} has no room left"))
+                .because(error)
+                .remedy("the committed rows are safe; make room with: probity pocket reorganize FILE, or a larger one with: probity pocket create --size MIB"),
+            Error::Memory { .. } => Failure::new("the memory does not suffice")
+                .because(error)
+                .remedy("create the database with more --ram, or with fewer or narrower tables"),
+            error => Failure::new("the pocket database refuses").because(error),
+        }
+    }
+
+    /// The same, with the system's own error where a file failed.
+    fn failed(&self, vault: &Vault, error: Error) -> Failure {
+        let medium = error == Error::Flash(FlashError::Medium);
+        let cause = match (medium, &error) {
+            (true, _) => vault.device().last_failure().map(ToString::to_string),
+            (_, Error::SecureStore) => vault.secure_store().last_failure().map(ToString::to_string),
+            _ => None,
+        };
+        match cause {
+            Some(cause) => Failure::new(error.to_string()).because(cause),
+            None => self.refused(error),
+        }
+    }
+
+    /// Closes the database and counts what was done.
+    fn close(&self, vault: Vault) -> Result<(), Failure> {
+        vault.close().map(drop).map_err(|error| self.refused(error))
+    }
+}

@@ -1,0 +1,195 @@
+//! `pocket query`: rows as a table, as CSV or as JSON.
+
+use std::io::{self, StdoutLock};
+
+use probity_pocketdb::{Error, Heading, Row, Sink, Statements, Value};
+use serde::{Serialize, Serializer};
+
+use super::Place;
+use crate::args::{PocketQuery, ShownFormat};
+use crate::config::Environment;
+use crate::failure::{Failure, Status};
+use crate::output::Output;
+
+pub(super) fn run(args: &PocketQuery, environment: &Environment) -> Result<Status, Failure> {
+    let mut statements = Statements::new(&args.sql);
+    let (Some((_, statement)), None) = (statements.next(), statements.next()) else {
+        return Err(Failure::usage("one SELECT is wanted")
+            .remedy("run several statements with: probity pocket exec FILE SQL"));
+    };
+    let word = statement.split_whitespace().next().unwrap_or("");
+    if !["SELECT", "EXPLAIN"]
+        .iter()
+        .any(|known| word.eq_ignore_ascii_case(known))
+    {
+        return Err(Failure::usage("a query begins with SELECT")
+            .remedy("run other statements with: probity pocket exec FILE SQL"));
+    }
+    let explained = args.explain && word.eq_ignore_ascii_case("SELECT");
+    let text = if explained {
+        format!("EXPLAIN {statement}")
+    } else {
+        statement.to_owned()
+    };
+    let format = if args.json {
+        ShownFormat::Json
+    } else {
+        args.format
+    };
+    let place = Place::of(&args.pocket, environment);
+    let mut vault = place.open(true)?;
+    let mut shown = Shown::new(format);
+    let ran = vault.execute(&text, &[], &mut shown);
+    let failed = ran.err().map(|error| place.failed(&vault, error));
+    place.close(vault)?;
+    match (shown.finish(), failed) {
+        (Err(failure), _) | (Ok(()), Some(failure)) => Err(failure),
+        (Ok(()), None) => Ok(Status::Done),
+    }
+}
+
+/// Rows on their way to standard output.
+struct Shown {
+    form: Form,
+    names: Vec<String>,
+    failure: Option<Failure>,
+}
+
+enum Form {
+    /// Columns are as wide as their widest cell, so the rows wait for the last one.
+    Table(Vec<Vec<String>>),
+    Json(Output),
+    Csv(Box<csv::Writer<StdoutLock<'static>>>),
+}
+
+impl Shown {
+    fn new(format: ShownFormat) -> Self {
+        let form = match format {
+            ShownFormat::Table => Form::Table(Vec::new()),
+            ShownFormat::Json => Form::Json(Output::new()),
+            ShownFormat::Csv => Form::Csv(Box::new(csv::Writer::from_writer(io::stdout().lock()))),
+        };
+        Self {
+            form,
+            names: Vec::new(),
+            failure: None,
+        }
+    }
+
+    /// Keeps the reason for the caller; the engine is told only that there is one.
+    fn keep(&mut self, result: Result<(), Failure>) -> probity_pocketdb::Result<()> {
+        result.map_err(|failure| {
+            self.failure = Some(failure);
+            Error::Receiver
+        })
+    }
+
+    fn begin_form(&mut self) -> Result<(), Failure> {
+        match &mut self.form {
+            Form::Table(_) => Ok(()),
+            Form::Json(_) => match repeated(&self.names) {
+                Some(name) => Err(Failure::new(format!("two columns are called {name}"))
+                    .remedy("give them names of their own with AS")),
+                None => Ok(()),
+            },
+            Form::Csv(writer) => writer.write_record(&self.names).map_err(csv_failure),
+        }
+    }
+
+    fn show(&mut self, row: &Row<'_>) -> Result<(), Failure> {
+        let cells = (0..row.len()).map(|number| row.value(number).to_string());
+        match &mut self.form {
+            Form::Table(rows) => {
+                rows.push(cells.collect());
+                Ok(())
+            }
+            Form::Json(output) => output.json(&RowForm {
+                names: &self.names,
+                row,
+            }),
+            Form::Csv(writer) => {
+                let is_null = |number| matches!(row.value(number), Value::Null);
+                let cells = cells.enumerate();
+                let cells = cells.map(
+                    |(number, cell)| {
+                        if is_null(number) { String::new() } else { cell }
+                    },
+                );
+                writer.write_record(cells).map_err(csv_failure)
+            }
+        }
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        match self.form {
+            Form::Table(rows) if self.names.is_empty() => {
+                debug_assert!(rows.is_empty(), "rows come behind their heading");
+                Ok(())
+            }
+            Form::Table(rows) => {
+                let mut output = Output::new();
+                output.wide_table(&self.names, rows.iter().map(Vec::as_slice))?;
+                output.flush()
+            }
+            Form::Json(mut output) => output.flush(),
+            Form::Csv(mut writer) => writer.flush().map_err(Failure::output),
+        }
+    }
+}
+
+impl Sink for Shown {
+    fn begin(&mut self, columns: &[Heading<'_>]) -> probity_pocketdb::Result<()> {
+        self.names = columns
+            .iter()
+            .map(|column| column.name.to_owned())
+            .collect();
+        let begun = self.begin_form();
+        self.keep(begun)
+    }
+
+    fn row(&mut self, row: &Row<'_>) -> probity_pocketdb::Result<()> {
+        let shown = self.show(row);
+        self.keep(shown)
+    }
+}
+
+fn csv_failure(error: csv::Error) -> Failure {
+    Failure::output(error.into())
+}
+
+fn repeated(names: &[String]) -> Option<&String> {
+    let mut names = names.iter().enumerate();
+    let all = names.clone();
+    names
+        .find(|(number, name)| all.clone().take(*number).any(|(_, other)| other == *name))
+        .map(|(_, name)| name)
+}
+
+/// A row as a JSON object.
+struct RowForm<'a> {
+    names: &'a [String],
+    row: &'a Row<'a>,
+}
+
+impl Serialize for RowForm<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let cells = self.names.iter().enumerate();
+        serializer.collect_map(cells.map(|(number, name)| (name, Cell(self.row.value(number)))))
+    }
+}
+
+struct Cell<'a>(Value<'a>);
+
+impl Serialize for Cell<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Null => serializer.serialize_none(),
+            Value::Integer(number) => serializer.serialize_i64(number),
+            Value::Real(number) => serializer.serialize_f64(number),
+            Value::Text(text) => serializer.serialize_str(text),
+        }
+    }
+}

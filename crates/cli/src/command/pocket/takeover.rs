@@ -1,0 +1,267 @@
+//! Taking over the tables and rows of another database.
+
+use std::collections::BTreeMap;
+
+use probity_disguise::database::{Catalog, CatalogTable, connect};
+use probity_disguise::{Column, Database, Dialect, Value as Found};
+use probity_pocketdb::Value;
+
+use super::change::run_script;
+use super::import::{Import, quoted};
+use super::{Place, Vault};
+use crate::args::PocketCreate;
+use crate::failure::Failure;
+
+/// Rows that are read and made final together.
+const ROWS_AT_ONCE: u32 = 64;
+
+/// The other database.
+pub(super) struct Takeover<'a> {
+    database: Box<dyn Database>,
+    catalog: Catalog,
+    args: &'a PocketCreate,
+}
+
+/// What a column becomes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Integer,
+    Real,
+    Text,
+}
+
+impl<'a> Takeover<'a> {
+    pub(super) fn new(url: &str, args: &'a PocketCreate) -> Result<Self, Failure> {
+        let failed = |error| Failure::new("cannot read the other database").because(error);
+        let mut database = connect(url).map_err(failed)?;
+        let mut catalog = database.catalog().map_err(failed)?;
+        for wanted in &args.tables {
+            if !catalog.contains_key(wanted) {
+                return Err(Failure::new(format!(
+                    "the other database has no table {wanted}"
+                )));
+            }
+        }
+        catalog.retain(|name, _| args.tables.is_empty() || args.tables.contains(name));
+        for index in &args.indexes {
+            let column = index.split_once('.');
+            let found = column.and_then(|(table, column)| catalog.get(table)?.column(column));
+            if found.is_none() {
+                return Err(
+                    Failure::new(format!("no table taken over has a column {index}"))
+                        .remedy("write --index TABLE.COLUMN"),
+                );
+            }
+        }
+        Ok(Self {
+            database,
+            catalog,
+            args,
+        })
+    }
+
+    /// Creates every table and inserts its rows, referenced tables first.
+    pub(super) fn run(mut self, place: &Place, vault: &mut Vault) -> Result<(), Failure> {
+        for name in in_order(&self.catalog)? {
+            let table = self.catalog.get(&name).cloned().unwrap_or_default();
+            let statement = self.definition(&name, &table)?;
+            run_script(place, vault, &statement)
+                .map_err(|failure| failure.after(&format!("the table {name} was reached")))?;
+            let import = Import::new(place, vault, &name, ROWS_AT_ONCE)?;
+            self.rows(&name, &table, import)
+                .map_err(|failure| failure.after(&format!("rows of {name} were reached")))?;
+        }
+        Ok(())
+    }
+
+    /// The statement that makes the table here.
+    fn definition(&mut self, name: &str, table: &CatalogTable) -> Result<String, Failure> {
+        let mut parts = Vec::new();
+        for column in &table.columns {
+            let mut part = format!("{} {}", quoted(&column.name), self.declared(name, column)?);
+            let index = format!("{name}.{}", column.name);
+            if table.primary_key == [column.name.clone()] {
+                let position =
+                    form_of(column) == Form::Integer && self.is_position(name, column)?;
+                part.push_str(if position { " PRIMARY KEY" } else { " UNIQUE" });
+            } else if self.args.indexes.contains(&index) {
+                part.push_str(" INDEXED");
+            }
+            parts.push(part);
+        }
+        for key in &table.foreign_keys {
+            if !self.catalog.contains_key(&key.to_table) {
+                continue;
+            }
+            let ([from], [to]) = (key.columns.as_slice(), key.to_columns.as_slice()) else {
+                return Err(Failure::new(format!(
+                    "{name} has a foreign key of several columns"
+                )));
+            };
+            let (from, table, to) = (quoted(from), quoted(&key.to_table), quoted(to));
+            parts.push(format!("FOREIGN KEY ({from}) REFERENCES {table} ({to})"));
+        }
+        Ok(format!(
+            "CREATE TABLE {} ({})",
+            quoted(name),
+            parts.join(", ")
+        ))
+    }
+
+    fn declared(&mut self, table: &str, column: &Column) -> Result<String, Failure> {
+        Ok(match form_of(column) {
+            Form::Integer => "INTEGER".to_owned(),
+            Form::Real => "REAL".to_owned(),
+            Form::Text => {
+                let quoted_name = self.database.dialect().quote(&column.name);
+                let length = match self.database.dialect() {
+                    Dialect::Sqlite => format!("LENGTH(CAST({quoted_name} AS BLOB))"),
+                    Dialect::Mysql => format!("OCTET_LENGTH(CAST({quoted_name} AS CHAR))"),
+                    _ => format!("OCTET_LENGTH(CAST({quoted_name} AS TEXT))"),
+                };
+                let longest = self.number(table, &format!("MAX({length})"))?;
+                format!("TEXT({})", longest.max(1))
+            }
+        })
+    }
+
+    /// Whether the values are 1, 2, 3 and so on, as the ids of the rows will be.
+    fn is_position(&mut self, table: &str, column: &Column) -> Result<bool, Failure> {
+        let name = self.database.dialect().quote(&column.name);
+        let rows = self.number(table, "COUNT(*)")?;
+        let (low, high) = (
+            self.number(table, &format!("MIN({name})"))?,
+            self.number(table, &format!("MAX({name})"))?,
+        );
+        Ok(rows == 0 || (low == 1 && high == rows))
+    }
+
+    /// The one number that `what` is over a table; 0 where it is NULL.
+    fn number(&mut self, table: &str, what: &str) -> Result<i64, Failure> {
+        let table = self.database.dialect().quote(table);
+        let rows = self.ask(&format!("SELECT {what} FROM {table}"))?;
+        let cell = rows.first().and_then(|row| row.first());
+        Ok(match cell {
+            Some(Found::Int(number)) => *number,
+            Some(Found::Text(text)) => text.parse().unwrap_or(0),
+            _ => 0,
+        })
+    }
+
+    fn ask(&mut self, sql: &str) -> Result<Vec<Vec<Found>>, Failure> {
+        let rows = self.database.query(sql, &[]);
+        rows.map_err(|error| Failure::new("the other database refuses a query").because(error))
+    }
+
+    /// Inserts the rows of one table in the order of its key.
+    fn rows(
+        &mut self,
+        name: &str,
+        table: &CatalogTable,
+        mut import: Import<'_>,
+    ) -> Result<(), Failure> {
+        let dialect = self.database.dialect();
+        let list = |names: &[&str]| -> String {
+            let names = names.iter().map(|name| dialect.quote(name));
+            names.collect::<Vec<_>>().join(", ")
+        };
+        let columns: Vec<&str> = table
+            .columns
+            .iter()
+            .map(|column| column.name.as_str())
+            .collect();
+        let mut order: Vec<&str> = table.primary_key.iter().map(String::as_str).collect();
+        if order.is_empty() {
+            order.clone_from(&columns);
+        }
+        import.set_columns(columns.iter().copied())?;
+        let (columns, order, from) = (list(&columns), list(&order), dialect.quote(name));
+        let mut offset = 0u64;
+        loop {
+            let rows = self.ask(&format!(
+                "SELECT {columns} FROM {from} ORDER BY {order} LIMIT {ROWS_AT_ONCE} OFFSET {offset}"
+            ))?;
+            if rows.is_empty() {
+                return import.commit();
+            }
+            offset += rows.len() as u64;
+            for row in &rows {
+                self.row(table, row, &mut import)?;
+            }
+        }
+    }
+
+    fn row(
+        &self,
+        table: &CatalogTable,
+        row: &[Found],
+        import: &mut Import<'_>,
+    ) -> Result<(), Failure> {
+        let texts: Vec<String> = row.iter().map(ToString::to_string).collect();
+        let mut values = Vec::with_capacity(row.len());
+        for ((cell, text), column) in row.iter().zip(&texts).zip(&table.columns) {
+            let form = form_of(column);
+            let value = match cell {
+                Found::Null if self.args.null_as_empty => Some(empty(form)),
+                Found::Int(number) if form == Form::Integer => Some(Value::Integer(*number)),
+                Found::Int(_) | Found::Real(_) | Found::Text(_) => match form {
+                    Form::Integer => text.parse().ok().map(Value::Integer),
+                    Form::Real => text.parse().ok().map(Value::Real),
+                    Form::Text => Some(Value::Text(text)),
+                },
+                _ => None,
+            };
+            values.push(value.ok_or_else(|| {
+                match cell {
+                    Found::Null => Failure::new(format!("{} is NULL in a row", column.name))
+                        .remedy("take over NULL as 0 or an empty text with --null-as-empty"),
+                    _ => Failure::new(format!("{} has a value of another type", column.name)),
+                }
+            })?);
+        }
+        import.row(&values)
+    }
+}
+
+fn empty(form: Form) -> Value<'static> {
+    match form {
+        Form::Integer => Value::Integer(0),
+        Form::Real => Value::Real(0.0),
+        Form::Text => Value::Text(""),
+    }
+}
+
+fn form_of(column: &Column) -> Form {
+    let declared = column.declared.to_ascii_uppercase();
+    let is = |parts: &[&str]| parts.iter().any(|part| declared.contains(part));
+    if column.is_integer() || is(&["BOOL"]) {
+        Form::Integer
+    } else if is(&["REAL", "FLOA", "DOUB"]) {
+        Form::Real
+    } else {
+        Form::Text
+    }
+}
+
+/// The tables, each behind those that it references.
+fn in_order(catalog: &Catalog) -> Result<Vec<String>, Failure> {
+    let mut left: BTreeMap<&String, &CatalogTable> = catalog.iter().collect();
+    let mut order = Vec::new();
+    while !left.is_empty() {
+        let ready = |(_, table): &(&&String, &&CatalogTable)| {
+            let mut keys = table.foreign_keys.iter();
+            keys.all(|key| !left.contains_key(&key.to_table))
+        };
+        let Some(name) = left.iter().find(ready).map(|(name, _)| (*name).clone()) else {
+            let names: Vec<&str> = left.keys().map(|name| name.as_str()).collect();
+            return Err(Failure::new(format!(
+                "the tables {} reference each other in a circle or themselves",
+                names.join(", ")
+            ))
+            .remedy("take over others with --table TABLE"));
+        };
+        left.remove(&name);
+        order.push(name);
+    }
+    Ok(order)
+}

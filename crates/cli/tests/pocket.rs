@@ -1,0 +1,290 @@
+//! The real program with a pocket database: made, filled, asked, measured, damaged.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test may fail loudly, and prepares files"
+)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use probity_disguise::Database as _;
+use probity_disguise::database::Sqlite;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const SCHEMA: &str = "
+CREATE TABLE doctors (id INTEGER PRIMARY KEY, name TEXT(30) INDEXED, fee REAL); -- who
+CREATE TABLE visits (id INTEGER PRIMARY KEY, doctor INTEGER REFERENCES doctors(id), day INTEGER INDEXED, note TEXT(40));
+INSERT INTO doctors VALUES (1, 'Lee', 40.5), (2, 'O''Neil; Sons', 60);
+";
+
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("vault.sql"), SCHEMA).unwrap();
+        Self { folder }
+    }
+
+    /// A place with a database of two doctors and 300 visits.
+    fn filled() -> Self {
+        let place = Self::new();
+        place.run(&["create", "v", "--schema", "vault.sql", "--size", "16"], 0);
+        let rows = (0..300).map(|n| format!("{},{},\"note, {n}\"\n", n % 2 + 1, 100 + n % 30));
+        let rows = rows.collect::<String>();
+        fs::write(place.path("visits.csv"), format!("doctor,day,note\n{rows}")).unwrap();
+        place.run(&["import", "v", "visits", "visits.csv"], 0);
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn output(&self, args: &[&str], root: Option<&Path>) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_probity"));
+        command
+            .arg("pocket")
+            .args(args)
+            .current_dir(self.folder.path());
+        command
+            .env_remove("PROBITY_POCKET_ROOT")
+            .stdin(Stdio::null());
+        if let Some(root) = root {
+            command.env("PROBITY_POCKET_ROOT", root);
+        }
+        command.output().unwrap()
+    }
+
+    fn run(&self, args: &[&str], status: i32) -> (String, String) {
+        let output = self.output(args, None);
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        let (stdout, stderr) = (text(output.stdout), text(output.stderr));
+        let found = output.status.code();
+        assert_eq!(found, Some(status), "{args:?}\n{stdout}{stderr}");
+        (stdout, stderr)
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let (stdout, _) = self.run(&[args, &["--json"]].concat(), 0);
+        serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stdout}"))
+    }
+
+    fn count(&self, file: &str, table: &str) -> Value {
+        let sql = format!("SELECT COUNT(*) AS n FROM {table}");
+        self.json(&["query", file, &sql])["n"].clone()
+    }
+}
+
+#[test]
+fn a_database_is_made_filled_asked_and_measured() {
+    let place = Place::filled();
+    assert_eq!(place.count("v", "visits"), json!(300));
+    let mode = fs::metadata(place.path("v.root"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let sql = "SELECT name, COUNT(*) AS visits, AVG(fee) AS fee FROM visits JOIN doctors ON visits.doctor = doctors.id \
+               WHERE day = 103 GROUP BY name";
+    let (table, _) = place.run(&["query", "v", sql], 0);
+    assert_eq!(
+        table,
+        "name          visits  fee\nO'Neil; Sons      10  60.0\n"
+    );
+    let (csv, _) = place.run(&["query", "v", sql, "--format", "csv"], 0);
+    assert_eq!(csv, "name,visits,fee\nO'Neil; Sons,10,60.0\n");
+    let found = place.json(&["query", "v", sql]);
+    assert_eq!(
+        found,
+        json!({"name": "O'Neil; Sons", "visits": 10, "fee": 60.0})
+    );
+    let (plan, _) = place.run(&["query", "v", sql, "--explain"], 0);
+    assert!(plan.contains("by index visits.day -> visits"), "{plan}");
+    let done = place.json(&["exec", "v", "BEGIN; DELETE FROM visits WHERE day = 103; UPDATE doctors SET fee = 1 WHERE id = 1; COMMIT"]);
+    assert_eq!(done["rows_changed"], json!(11));
+    assert_eq!(place.count("v", "visits"), json!(290));
+    place.run(&["verify", "v"], 0);
+    let before = place.json(&["stats", "v"]);
+    place.run(
+        &["query", "v", "SELECT note FROM visits WHERE day = 104"],
+        0,
+    );
+    let after = place.json(&["stats", "v"]);
+    let number = |stats: &Value, set: &str, name: &str| stats[set][name].as_u64().unwrap();
+    let grown = number(&after, "since_creation", "page_reads")
+        - number(&before, "since_creation", "page_reads");
+    assert_eq!(grown, number(&after, "last_command", "page_reads"));
+    assert_eq!(after["ram_given_bytes"], json!(65_536));
+    assert!(after["ram_peak_bytes"].as_u64().unwrap() <= 65_536);
+    assert_eq!(after["tables"][1], json!({"name": "visits", "rows": 300}));
+    assert!(after["wear"]["blocks_erased"].as_u64().unwrap() > 1);
+}
+
+#[test]
+fn a_simulation_tells_times_and_changes_nothing() {
+    let place = Place::filled();
+    let (before, root) = (
+        fs::read(place.path("v")).unwrap(),
+        place.count("v", "visits"),
+    );
+    let insertion = "INSERT INTO visits VALUES (NULL, 1, 5, 'x')";
+    let told = place.json(&["simulate", "v", insertion]);
+    // One program and its transfer, times the calibration; the insertion reads little.
+    assert!(told["simulated_us"].as_u64().unwrap() >= 351, "{told}");
+    assert_eq!(told["programs"], json!(1));
+    assert_eq!(place.count("v", "visits"), root);
+    let after = fs::read(place.path("v")).unwrap();
+    // Opening programs nothing.
+    assert_eq!(before.len(), after.len());
+    assert_eq!(before, after);
+}
+
+#[test]
+fn rows_come_from_json_and_a_refused_row_tells_what_stays() {
+    let place = Place::filled();
+    let rows =
+        r#"[{"name": "Ada", "fee": 7}, {"fee": 1.5, "name": "Bo"}] {"name": "Cy", "fee": 2}"#;
+    fs::write(place.path("d.json"), rows).unwrap();
+    let done = place.json(&["import", "v", "doctors", "d.json", "--rows-per-commit", "2"]);
+    assert_eq!(done, json!({"table": "doctors", "rows": 3}));
+    assert_eq!(place.count("v", "doctors"), json!(5));
+    fs::write(
+        place.path("bad.csv"),
+        "doctor,day,note\n1,5,a\n1,6,b\n9,7,c\n",
+    )
+    .unwrap();
+    let import = ["import", "v", "visits", "bad.csv", "--rows-per-commit", "1"];
+    let (_, stderr) = place.run(&import, 1);
+    assert!(
+        stderr.contains("2 rows were imported, then line 4 was reached"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("doctors has no row 9"), "{stderr}");
+    assert_eq!(place.count("v", "visits"), json!(302));
+}
+
+#[test]
+fn a_database_takes_over_another_one() {
+    let place = Place::new();
+    let mut other = Sqlite::open(&place.path("app.db")).unwrap();
+    for sql in [
+        "CREATE TABLE towns (code TEXT PRIMARY KEY, name TEXT)",
+        "CREATE TABLE people (id INTEGER PRIMARY KEY, town TEXT REFERENCES towns(code), name TEXT, height REAL)",
+        "INSERT INTO towns VALUES ('L', 'Lyon'), ('P', 'Paris')",
+        "INSERT INTO people VALUES (1, 'P', 'Ada', 1.7), (2, 'L', 'Bo', 2), (3, 'P', NULL, 1.5)",
+    ] {
+        other.execute(sql, &[]).unwrap();
+    }
+    let create = [
+        "create",
+        "c",
+        "--from",
+        "sqlite:app.db",
+        "--index",
+        "people.name",
+    ];
+    let (_, stderr) = place.run(&create, 1);
+    assert!(
+        stderr.contains("rows of people were reached, then name is NULL"),
+        "{stderr}"
+    );
+    assert!(!place.path("c").exists() && !place.path("c.root").exists());
+    place.run(
+        &[&create[..], &["--null-as-empty", "--size", "16"]].concat(),
+        0,
+    );
+    let sql = "SELECT people.name, towns.name AS town, height FROM people JOIN towns ON people.town = towns.code WHERE people.name = 'Bo'";
+    let found = place.json(&["query", "c", sql]);
+    assert_eq!(found, json!({"name": "Bo", "town": "Lyon", "height": 2.0}));
+    assert_eq!(place.count("c", "people"), json!(3));
+}
+
+#[test]
+fn damage_and_wrong_use_have_their_own_status() {
+    let place = Place::filled();
+    place.run(&["create", "v", "--size", "16"], 1);
+    place.run(&["query", "v", "DELETE FROM visits"], 2);
+    let (_, stderr) = place.run(&["query", "v", "SELECT nothing FROM visits"], 1);
+    assert!(
+        stderr.contains("nothing") && stderr.contains("at byte 7"),
+        "{stderr}"
+    );
+    let (_, stderr) = place.run(&["exec", "v", "BEGIN; DELETE FROM visits"], 1);
+    assert!(stderr.contains("rolled back"), "{stderr}");
+    assert_eq!(place.count("v", "visits"), json!(300));
+    let root = place.path("elsewhere");
+    fs::rename(place.path("v.root"), &root).unwrap();
+    let (_, stderr) = place.run(&["verify", "v"], 1);
+    assert!(stderr.contains("help: name it with --root"), "{stderr}");
+    assert_eq!(
+        place.output(&["verify", "v"], Some(&root)).status.code(),
+        Some(0)
+    );
+    place.run(&["create", "w", "--schema", "vault.sql", "--size", "16"], 0);
+    // The key of another database opens nothing.
+    place.run(&["verify", "v", "--root", "w.root"], 3);
+    let mut bytes = fs::read(place.path("v")).unwrap();
+    let written = |page: &&mut [u8]| page.iter().any(|&byte| byte != 0xFF);
+    // Behind the head every page that something was written to.
+    for page in bytes.chunks_mut(2048).skip(1).filter(written) {
+        page[100] ^= 1;
+    }
+    fs::write(place.path("v"), bytes).unwrap();
+    let (_, stderr) = place.run(&["verify", "v", "--root", "elsewhere"], 3);
+    assert!(stderr.contains("is not what was written"), "{stderr}");
+}
+
+#[test]
+fn a_reorganisation_goes_on_where_it_was_left_and_changes_no_answer() {
+    let place = Place::filled();
+    place.run(
+        &[
+            "exec",
+            "v",
+            "DELETE FROM visits WHERE day < 103; UPDATE doctors SET name = 'Ng' WHERE id = 2",
+        ],
+        0,
+    );
+    let sql = "SELECT visits.id, name, note FROM visits JOIN doctors ON visits.doctor = doctors.id WHERE name = 'Ng' ORDER BY visits.id";
+    let (before, _) = place.run(&["query", "v", sql, "--format", "csv"], 0);
+    let done = place.json(&["reorganize", "v", "--steps", "3"]);
+    assert_eq!(
+        (&done["tasks_done"], &done["finished"]),
+        (&json!(3), &json!(false))
+    );
+    let (meanwhile, _) = place.run(&["query", "v", sql, "--format", "csv"], 0);
+    assert_eq!(meanwhile, before);
+    place.run(
+        &[
+            "exec",
+            "v",
+            "INSERT INTO visits VALUES (NULL, 2, 7, 'late')",
+        ],
+        0,
+    );
+    let done = place.json(&["reorganize", "v"]);
+    assert_eq!(
+        (&done["reorganizations"], &done["finished"]),
+        (&json!(1), &json!(true))
+    );
+    let (after, _) = place.run(&["query", "v", sql, "--format", "csv"], 0);
+    assert_eq!(after, format!("{before}301,Ng,late\n"));
+    place.run(&["reorganize", "v", "--steps", "2"], 0);
+    place.run(&["reorganize", "v", "--cancel"], 0);
+    assert_eq!(
+        place.json(&["reorganize", "v"])["reorganizations"],
+        json!(2)
+    );
+    place.run(&["verify", "v"], 0);
+    assert_eq!(place.count("v", "visits"), json!(271));
+}

@@ -1,0 +1,368 @@
+//! The bytes are where `docs/format.md` says they are: its tables are read and compared with what is written.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::cast_possible_truncation,
+    reason = "a table that cannot be read is a failure, and offsets come from it"
+)]
+
+use std::ops::Range;
+
+use probity_format::frame::{
+    DIRECTORY_ENTRY_BYTES, FRAME_HEADER_BYTES, FRAME_TRAILER_BYTES, FrameHeader,
+};
+use probity_format::limits::*;
+use probity_format::proof::{EntryProof, Evidence, TlogProof};
+use probity_format::record::{RECORD_BYTES, Record};
+use probity_format::row::{ROW_HEADER_BYTES, encode_row, row_bytes};
+use probity_format::segment::{
+    SEGMENT_FOOTER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, encode_footer,
+};
+use probity_format::stream::{Cipher, Proofs, StreamConfig, StreamId};
+use probity_format::tree::Hash;
+use probity_format::{Entry, Outcome, Subjects, Timestamp};
+
+const DOCUMENT: &str = include_str!("../../../docs/format.md");
+const LIMITS: &str = include_str!("../src/limits.rs");
+
+/// The section of the document under `heading`.
+fn section(heading: &str) -> &'static str {
+    let start = DOCUMENT.find(&format!("\n{heading}\n")).unwrap() + heading.len() + 2;
+    let rest = &DOCUMENT[start..];
+    &rest[..rest.find("\n## ").unwrap_or(rest.len())]
+}
+
+/// The fields of the first table of offsets in a section: where each stands, and what it is called.
+fn fields(heading: &str) -> Vec<(Range<usize>, &'static str)> {
+    let rows = section(heading).lines().filter_map(|line| {
+        let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [offset, bytes, name] = cells[..] else {
+            return None;
+        };
+        let (offset, bytes): (usize, usize) = (offset.parse().ok()?, bytes.parse().ok()?);
+        Some((offset..offset + bytes, name))
+    });
+    let fields: Vec<_> = rows.collect();
+    for pair in fields.windows(2) {
+        assert_eq!(pair[0].0.end, pair[1].0.start, "{}", pair[1].1);
+    }
+    fields
+}
+
+/// Each field of the table holds these bytes, in this order, and the table ends where the bytes do.
+fn compare(heading: &str, written: &[u8], expected: &[&[u8]]) {
+    let fields = fields(heading);
+    assert_eq!(fields.len(), expected.len(), "{heading}");
+    for ((range, name), expected) in fields.into_iter().zip(expected) {
+        assert_eq!(written[range], **expected, "{heading}: {name}");
+    }
+}
+
+/// Parts one after the other are the whole.
+fn joined(written: &[u8], parts: &[&[u8]]) {
+    assert_eq!(written, parts.concat());
+}
+
+fn header() -> FrameHeader {
+    FrameHeader {
+        proofs: Proofs::Section,
+        cipher: Cipher::Aes256Gcm,
+        length: 0x0001_0203,
+        sections: 0x0102,
+        frame: 0x0807_0605_0403_0201,
+        first_entry: 0x1817_1615_1413_1211,
+        entries: 0x2122,
+        epoch: 0x3433_3231,
+        time_min: 0x4847_4645_4443_4241,
+        time_max: 0x5857_5655_5453_5251,
+        stream: StreamId::from_bytes([0x61; 32]),
+        epoch_salt: [0x62; 32],
+        key_commitment: [0x63; 32],
+        entry_root: [0x64; 32],
+    }
+}
+
+#[test]
+fn a_frame_header_has_its_fields_where_the_document_says() {
+    let header = header();
+    let written = header.encode();
+    compare(
+        "## Frame",
+        &written,
+        &[
+            b"PBF1",
+            &1_u16.to_le_bytes(),
+            &[1],
+            &[1],
+            &header.length.to_le_bytes(),
+            &header.sections.to_le_bytes(),
+            &header.frame.to_le_bytes(),
+            &header.first_entry.to_le_bytes(),
+            &header.entries.to_le_bytes(),
+            &header.epoch.to_le_bytes(),
+            &header.time_min.to_le_bytes(),
+            &header.time_max.to_le_bytes(),
+            &[0x61; 32],
+            &[0x62; 32],
+            &[0x63; 32],
+            &[0x64; 32],
+        ],
+    );
+    assert_eq!(fields("## Frame").last().unwrap().0.end, FRAME_HEADER_BYTES);
+    assert!(section("## Frame").contains(&format!("{DIRECTORY_ENTRY_BYTES} bytes")));
+    assert!(section("## Frame").contains(&format!("{FRAME_TRAILER_BYTES}-byte trailer")));
+}
+
+#[test]
+fn a_row_has_its_fields_where_the_document_says() {
+    let entry = Entry {
+        subjects: Subjects::joined("a\nbc"),
+        controller: "controller",
+        processor: "processor-1",
+        actor: "actor-123456",
+        purpose: "purpose-12345",
+        basis: "basis-12345678",
+        outcome: Outcome::Failed,
+        payload: b"payload-1234567",
+        ..Entry::new(
+            Timestamp::from_nanoseconds(0x0102_0304_0506_0708).unwrap(),
+            "act",
+            b"key-1234567890123",
+        )
+    };
+    let mut row = vec![0; row_bytes(&entry)];
+    encode_row(&entry, &mut row);
+    compare(
+        "## Row",
+        &row,
+        &[
+            &(row.len() as u32).to_le_bytes(),
+            &0x0102_0304_0506_0708_i64.to_le_bytes(),
+            &[2],
+            &[3, 10, 11, 12, 13, 14],
+            &[0],
+            &17_u16.to_le_bytes(),
+            &4_u16.to_le_bytes(),
+            &15_u32.to_le_bytes(),
+        ],
+    );
+    joined(
+        &row[ROW_HEADER_BYTES..],
+        &[
+            b"act",
+            b"key-1234567890123",
+            b"a\nbc",
+            b"controller",
+            b"processor-1",
+            b"actor-123456",
+            b"purpose-12345",
+            b"basis-12345678",
+            b"payload-1234567",
+        ],
+    );
+}
+
+fn record() -> Record {
+    header().record(Hash::new([0x65; 32]), 0x7473_7271, 0x8887_8685_8483_8281)
+}
+
+#[test]
+fn a_record_is_its_fields_in_the_order_of_the_document() {
+    let record = record();
+    joined(
+        &record.encode(),
+        &[
+            &1_u16.to_le_bytes(),
+            &[1],
+            &[1],
+            &record.length.to_le_bytes(),
+            &record.frame.to_le_bytes(),
+            &record.first_entry.to_le_bytes(),
+            &record.entries.to_le_bytes(),
+            &record.epoch.to_le_bytes(),
+            &record.time_min.to_le_bytes(),
+            &record.time_max.to_le_bytes(),
+            &[0x61; 32],
+            &[0x65; 32],
+            &[0x64; 32],
+            &[0x63; 32],
+            &record.segment.to_le_bytes(),
+            &[0; 4],
+            &record.offset.to_le_bytes(),
+        ],
+    );
+    let text = section("## Frame record");
+    assert!(text.contains(&format!("{RECORD_BYTES} bytes")));
+    let order = [
+        "version (2)",
+        "proofs (1)",
+        "cipher (1)",
+        "length (4)",
+        "frame index (8)",
+        "first entry (8)",
+        "entries (4)",
+        "epoch (4)",
+        "earliest time (8)",
+        "latest time (8)",
+        "stream identity (32)",
+        "sealed root (32)",
+        "entry root (32)",
+        "epoch key commitment (32)",
+        "segment number (4)",
+        "zeros (4)",
+        "offset in the segment (8)",
+    ];
+    let text = text.replace('\n', " ");
+    let mut behind = 0;
+    for field in order {
+        let place = text[behind..].find(field);
+        behind += place.unwrap_or_else(|| panic!("{field} is not in its place")) + field.len();
+    }
+}
+
+#[test]
+fn segment_header_and_footer_are_their_fields_in_the_order_of_the_document() {
+    let header = SegmentHeader {
+        number: 0x0403_0201,
+        stream: StreamId::from_bytes([0x11; 32]),
+        fingerprint: [0x12; 32],
+        first_frame: 0x2827_2625_2423_2221,
+        first_entry: 0x3837_3635_3433_3231,
+    };
+    let written = header.encode();
+    joined(
+        &written[..96],
+        &[
+            b"PROBSEG1",
+            &1_u16.to_le_bytes(),
+            &[0; 2],
+            &header.number.to_le_bytes(),
+            &[0x11; 32],
+            &[0x12; 32],
+            &header.first_frame.to_le_bytes(),
+            &header.first_entry.to_le_bytes(),
+        ],
+    );
+    assert_eq!(written.len(), SEGMENT_HEADER_BYTES);
+    let footer = encode_footer(&header, 5, 6, 7);
+    joined(
+        &footer[..40],
+        &[
+            b"PROBEND1",
+            &header.number.to_le_bytes(),
+            &[0; 4],
+            &5_u64.to_le_bytes(),
+            &6_u64.to_le_bytes(),
+            &7_u64.to_le_bytes(),
+        ],
+    );
+    assert_eq!(footer.len(), SEGMENT_FOOTER_BYTES);
+    let text = section("## Segment");
+    assert!(text.contains(&format!("Header, {SEGMENT_HEADER_BYTES} bytes")));
+    assert!(text.contains(&format!("footer, {SEGMENT_FOOTER_BYTES} bytes")));
+}
+
+#[test]
+fn an_entry_proof_has_its_fields_where_the_document_says() {
+    let config = StreamConfig::default();
+    let record = record();
+    let proof = EntryProof {
+        log_id: [0x91; 16],
+        anchor: [0x92; 32],
+        first_key: [0x93; 32],
+        links: Vec::new(),
+        config,
+        record,
+        place: 0x0A0B_0C0D,
+        evidence: Evidence::Entry {
+            salt: [0x94; 16],
+            row: b"row".to_vec(),
+            path: vec![Hash::new([0x95; 32])],
+        },
+        path: Vec::new(),
+        checkpoint: "checkpoint\n".to_owned(),
+    };
+    let extra = TlogProof::parse(&proof.encode().unwrap()).unwrap().extra;
+    let extra = extra.unwrap();
+    compare(
+        "## Entry proof",
+        &extra,
+        &[
+            b"PBEP",
+            &1_u16.to_le_bytes(),
+            &[0],
+            &[0],
+            &record.encode(),
+            &0x0A0B_0C0D_u32.to_le_bytes(),
+            &[0x91; 16],
+            &[0x92; 32],
+            &[0x93; 32],
+            &0_u32.to_le_bytes(),
+        ],
+    );
+    let config = config.to_string();
+    joined(
+        &extra[288..],
+        &[
+            &[config.len() as u8],
+            config.as_bytes(),
+            &[0x94; 16],
+            &3_u32.to_le_bytes(),
+            b"row",
+            &[1],
+            &[0x95; 32],
+        ],
+    );
+}
+
+/// A number with commas between thousands.
+fn grouped(number: i128) -> String {
+    let digits = number.to_string();
+    let first = digits.len() % 3;
+    let mut groups = vec![&digits[..first]];
+    groups.extend(
+        (first..digits.len())
+            .step_by(3)
+            .map(|at| &digits[at..at + 3]),
+    );
+    groups.retain(|group| !group.is_empty());
+    groups.join(",")
+}
+
+#[test]
+fn every_bound_is_in_the_document_with_its_value() {
+    let bounds = [
+        ("FORMAT_VERSION", i128::from(FORMAT_VERSION)),
+        ("ACTION_BYTES_MAX", ACTION_BYTES_MAX as i128),
+        ("KEY_BYTES_MAX", KEY_BYTES_MAX as i128),
+        ("NAME_BYTES_MAX", NAME_BYTES_MAX as i128),
+        ("SUBJECTS_MAX", SUBJECTS_MAX as i128),
+        ("PAYLOAD_BYTES_MAX", PAYLOAD_BYTES_MAX as i128),
+        ("ENTRY_BYTES_MAX", ENTRY_BYTES_MAX as i128),
+        ("FRAME_ENTRIES_MAX", i128::from(FRAME_ENTRIES_MAX)),
+        ("FRAME_ROWS_BYTES_MAX", FRAME_ROWS_BYTES_MAX as i128),
+        ("FRAME_BYTES_MAX", FRAME_BYTES_MAX as i128),
+        ("FRAME_SECTIONS_MAX", FRAME_SECTIONS_MAX as i128),
+        ("STREAM_NAME_BYTES_MAX", STREAM_NAME_BYTES_MAX as i128),
+        ("CHECKPOINT_BYTES_MAX", CHECKPOINT_BYTES_MAX as i128),
+        ("NOTE_SIGNATURES_MAX", NOTE_SIGNATURES_MAX as i128),
+        ("LEAF_BYTES_MAX", LEAF_BYTES_MAX as i128),
+        ("PROOF_EXTRA_BYTES_MAX", PROOF_EXTRA_BYTES_MAX as i128),
+        ("PROOF_LINKS_MAX", PROOF_LINKS_MAX as i128),
+        ("ENTRY_PROOF_BYTES_MAX", ENTRY_PROOF_BYTES_MAX as i128),
+        ("TILE_WIDTH", i128::from(TILE_WIDTH)),
+    ];
+    for (name, value) in bounds {
+        let row = format!("| `{name}` | {} |", grouped(value));
+        assert!(section("## Bounds").contains(&row), "{row}");
+    }
+    // Times stand in one row, as dates.
+    let times = ["TIME_MIN", "TIME_MAX"];
+    let known: Vec<&str> = bounds.iter().map(|(name, _)| *name).chain(times).collect();
+    for line in LIMITS.lines().filter(|line| line.starts_with("pub const ")) {
+        let name = line["pub const ".len()..].split(':').next().unwrap();
+        assert!(known.contains(&name), "{name} is not in docs/format.md");
+    }
+}

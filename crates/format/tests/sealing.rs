@@ -1,0 +1,313 @@
+//! What sealing promises: keys and nonces of their own, everything in clear bound, keys committed to, bombs refused.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on has failed, and tampers at known places"
+)]
+
+use std::collections::BTreeSet;
+
+use probity_format::column::Columns;
+use probity_format::compress::Decompressor;
+use probity_format::frame::{DIRECTORY_ENTRY_BYTES, FRAME_HEADER_BYTES, Frame, TAG_BYTES};
+use probity_format::keys::{EpochKey, MasterKey, Secret, SectionKey, SubjectKey};
+use probity_format::row::{encode_row, row_bytes};
+use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys, fill_salts};
+use probity_format::stream::{Cipher, Compression, Proofs, StreamConfig, StreamId};
+use probity_format::{DecodeError, Entry, Subjects, Timestamp};
+use proptest::prelude::*;
+
+const STREAM: StreamId = StreamId::from_bytes([7; 32]);
+
+/// One secret a subject, as the log keeps them.
+struct Keys;
+
+fn secret(subject: &str) -> SubjectKey {
+    let mut bytes = [0x55; 32];
+    bytes[..subject.len()].copy_from_slice(subject.as_bytes());
+    SubjectKey::new(Secret::new(bytes))
+}
+
+impl SubjectKeys for Keys {
+    fn section_key(
+        &mut self,
+        subjects: &str,
+        epoch_salt: &[u8; 32],
+        frame: u64,
+        section: u32,
+    ) -> Result<(Vec<u8>, SectionKey), DecodeError> {
+        let keys: Vec<SubjectKey> = subjects.split('\n').map(secret).collect();
+        let keys: Vec<&SubjectKey> = keys.iter().collect();
+        let mut pseudonym = [0; 16];
+        pseudonym[..subjects.len().min(16)]
+            .copy_from_slice(&subjects.as_bytes()[..subjects.len().min(16)]);
+        let key = SubjectKey::section_key(&keys, &STREAM, epoch_salt, frame, section);
+        Ok((pseudonym.to_vec(), key))
+    }
+}
+
+fn rows() -> Vec<u8> {
+    let mut rows = Vec::new();
+    for (number, subject) in (0..).zip(["alice", "bob", "", "alice"]) {
+        let entry = Entry {
+            subjects: Subjects::joined(subject),
+            payload: b"the same payload every time",
+            ..Entry::new(
+                Timestamp::from_nanoseconds(number).unwrap(),
+                "read",
+                b"user:7",
+            )
+        };
+        let start = rows.len();
+        rows.resize(start + row_bytes(&entry), 0);
+        encode_row(&entry, &mut rows[start..]);
+    }
+    rows
+}
+
+fn epoch(number: u32, salt: u8) -> EpochKey {
+    MasterKey::new(Secret::new([3; 32])).epoch_key(&STREAM, number, &[salt; 32])
+}
+
+fn sealed(config: StreamConfig, epoch: &EpochKey, frame: u64) -> Vec<u8> {
+    let place = FramePlace {
+        stream: STREAM,
+        frame,
+        first_entry: frame * 4,
+        seed: 1,
+    };
+    let mut out = Vec::new();
+    let record = FrameSealer::new(config)
+        .unwrap()
+        .seal(&place, epoch, &[&rows()], &mut Keys, &mut out)
+        .unwrap();
+    out.truncate(record.length as usize);
+    out
+}
+
+fn config(proofs: Proofs, erasable: bool) -> StreamConfig {
+    StreamConfig {
+        proofs,
+        erasable,
+        ..StreamConfig::default()
+    }
+}
+
+/// The key of section `number`, found as whoever opens the frame finds it.
+fn key(frame: &Frame<'_>, epoch: &EpochKey, number: u32) -> SectionKey {
+    let header = &frame.clear.header;
+    let commitment = frame.clear.sections[number as usize].key_commitment;
+    let own = epoch.section_key(header.frame, number);
+    if own.matches(&commitment) {
+        return own;
+    }
+    let names = ["alice", "bob"].into_iter();
+    let mut keys = names.map(|name| {
+        let (salt, frame) = (&header.epoch_salt, header.frame);
+        SubjectKey::section_key(&[&secret(name)], &STREAM, salt, frame, number)
+    });
+    keys.find(|key| key.matches(&commitment)).unwrap()
+}
+
+#[test]
+fn no_two_sections_of_a_stream_have_the_same_key() {
+    // A nonce is frame and section, and every section has a key of its own: no pair of both can come again, and not even
+    // the key alone does, over frames, sections, epochs and openings that chose another salt.
+    let mut commitments = BTreeSet::new();
+    let mut count = 0;
+    for (number, salt) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
+        // One section in a frame, or those of the subjects beside it.
+        let config = config(Proofs::Section, number == 2);
+        for frame in 0..50 {
+            let bytes = sealed(config, &epoch(number, salt), frame);
+            for section in Frame::parse(&bytes).unwrap().clear.sections {
+                commitments.insert(section.key_commitment);
+                count += 1;
+            }
+        }
+    }
+    assert_eq!(commitments.len(), count);
+    assert!(count >= 500, "{count}");
+}
+
+#[test]
+fn the_same_entries_never_give_the_same_bytes_in_another_place() {
+    let uncompressed = StreamConfig {
+        compression: Compression::None,
+        ..config(Proofs::Section, false)
+    };
+    let mut seen = BTreeSet::new();
+    let mut count = 0;
+    for (number, salt) in [(1, 1), (1, 2), (2, 1)] {
+        for frame in 0..20 {
+            let bytes = sealed(uncompressed, &epoch(number, salt), frame);
+            let parsed = Frame::parse(&bytes).unwrap();
+            let body = parsed.sealed(&parsed.clear.sections[0]).to_vec();
+            // Neither the whole nor any block of it: a keystream that came again would show as one.
+            for block in body.chunks_exact(16) {
+                seen.insert(block.to_vec());
+                count += 1;
+            }
+        }
+    }
+    assert_eq!(seen.len(), count);
+}
+
+#[test]
+fn everything_in_clear_that_a_section_depends_on_is_bound_to_it() {
+    for proofs in Proofs::ALL {
+        for erasable in [false, true] {
+            let epoch = epoch(1, 1);
+            let bytes = sealed(config(proofs, erasable), &epoch, 9);
+            let frame = Frame::parse(&bytes).unwrap();
+            for number in 0..frame.clear.header.sections {
+                let key = key(&frame, &epoch, number);
+                let open = |bytes: &[u8]| {
+                    let frame = Frame::parse(bytes)?;
+                    frame
+                        .open(number, Some(&key), &mut Decompressor::default())
+                        .map(drop)
+                };
+                assert_eq!(open(&bytes), Ok(()));
+                let entry = FRAME_HEADER_BYTES + number as usize * DIRECTORY_ENTRY_BYTES;
+                let section = frame.clear.sections[number as usize];
+                let bound = (0..FRAME_HEADER_BYTES)
+                    .chain(entry..entry + DIRECTORY_ENTRY_BYTES)
+                    .chain(section.start..section.start + section.length);
+                for place in bound {
+                    for bit in 0..8 {
+                        let mut bent = bytes.clone();
+                        bent[place] ^= 1 << bit;
+                        assert!(open(&bent).is_err(), "byte {place}, bit {bit}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sealed_section_opens_in_no_other_place() {
+    let epoch = epoch(1, 1);
+    let config = config(Proofs::Section, true);
+    let (one, other) = (sealed(config, &epoch, 1), sealed(config, &epoch, 2));
+    let (from, to) = (Frame::parse(&one).unwrap(), Frame::parse(&other).unwrap());
+    for number in 0..from.clear.header.sections {
+        let key = key(&from, &epoch, number);
+        let moved = from.sealed(&from.clear.sections[number as usize]);
+        for place in 0..to.clear.header.sections {
+            let opened = to
+                .clear
+                .open(place, moved, Some(&key), &mut Decompressor::default());
+            assert!(
+                opened.is_err(),
+                "section {number} as {place} of the next frame"
+            );
+            if place != number {
+                let opened =
+                    from.clear
+                        .open(place, moved, Some(&key), &mut Decompressor::default());
+                assert!(opened.is_err(), "section {number} as {place}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_key_that_was_not_committed_to_is_refused_before_anything_is_opened() {
+    let epoch = epoch(1, 1);
+    let bytes = sealed(config(Proofs::Section, false), &epoch, 1);
+    let frame = Frame::parse(&bytes).unwrap();
+    let stranger = SectionKey::from_bytes([1; 32]);
+    let refused = frame.open(0, Some(&stranger), &mut Decompressor::default());
+    let refused = refused.map(drop).unwrap_err();
+    assert_eq!(refused.reason, "has another key than the one given");
+    let none = frame.open(0, None, &mut Decompressor::default());
+    assert_eq!(none.map(drop).unwrap_err().reason, "needs a key");
+    assert_ne!(
+        self::epoch(1, 1).commitment(),
+        self::epoch(1, 2).commitment(),
+        "the epoch's key is committed to as well"
+    );
+}
+
+#[test]
+fn a_section_key_opens_its_section_and_says_nothing_of_others() {
+    let epoch = epoch(1, 1);
+    let bytes = sealed(config(Proofs::Section, true), &epoch, 1);
+    let frame = Frame::parse(&bytes).unwrap();
+    let sections = frame.clear.header.sections;
+    for number in 0..sections {
+        // The key alone, as a proof shows it.
+        let shown = SectionKey::from_bytes(*key(&frame, &epoch, number).expose());
+        for place in 0..sections {
+            let opened = frame.open(place, Some(&shown), &mut Decompressor::default());
+            assert_eq!(opened.is_ok(), place == number);
+        }
+    }
+}
+
+#[test]
+fn salts_differ_for_every_entry_and_section_and_are_the_same_one_by_one() {
+    let epoch = epoch(1, 1);
+    let (one, other) = (epoch.section_key(1, 0), epoch.section_key(2, 0));
+    let mut together = vec![0; 16 * 300];
+    fill_salts(Some(one.salt_key()), 0, &mut together).unwrap();
+    let mut seen = BTreeSet::new();
+    for (place, salt) in together.chunks_exact(16).enumerate() {
+        let mut alone = [0; 16];
+        fill_salts(Some(one.salt_key()), place, &mut alone).unwrap();
+        assert_eq!(alone, salt, "entry {place}");
+        seen.insert(alone);
+        fill_salts(Some(other.salt_key()), place, &mut alone).unwrap();
+        seen.insert(alone);
+    }
+    assert_eq!(seen.len(), 600);
+}
+
+#[test]
+fn a_body_that_says_it_opens_to_more_than_it_may_is_refused_at_once() {
+    let clear = StreamConfig {
+        cipher: Cipher::DangerNone,
+        ..config(Proofs::Section, false)
+    };
+    let bytes = sealed(clear, &epoch(1, 1), 1);
+    let start = Frame::parse(&bytes).unwrap().clear.sections[0].start;
+    for length in [u32::MAX, 1 << 30, 16_777_217] {
+        let mut bomb = bytes.clone();
+        // Behind the compressor's code and the length of the packed part.
+        bomb[start + 5..start + 9].copy_from_slice(&length.to_le_bytes());
+        let frame = Frame::parse(&bomb).unwrap();
+        let opened = frame.open(0, None, &mut Decompressor::default());
+        let reason = opened.map(drop).unwrap_err().reason;
+        assert_eq!(
+            reason,
+            "says it decompresses to more than a section may hold"
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_was_sealed_opens_as_what_it_was(
+        frame in any::<u64>(),
+        salt in any::<u8>(),
+        erasable in any::<bool>(),
+        proofs in 0_usize..3,
+    ) {
+        // The index of the first entry is four times that of the frame.
+        let frame = frame >> 3;
+        let epoch = epoch(1, salt);
+        let bytes = sealed(config(Proofs::ALL[proofs], erasable), &epoch, frame);
+        let parsed = Frame::parse(&bytes).unwrap();
+        prop_assert!(parsed.is_whole());
+        let key = key(&parsed, &epoch, 0);
+        let body = parsed.open(0, Some(&key), &mut Decompressor::default()).unwrap();
+        let columns = Columns::decode(&body.packed, &body.plain).unwrap();
+        prop_assert_eq!(columns.len(), 4);
+        for section in &parsed.clear.sections {
+            prop_assert!(section.length > TAG_BYTES);
+        }
+    }
+}

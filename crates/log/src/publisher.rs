@@ -1,0 +1,99 @@
+//! The thread that publishes checkpoints: apart from commits, so that no receipt waits for a signature.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use probity_format::checkpoint::Checkpoint;
+
+use crate::core::Core;
+use crate::error::LogError;
+use crate::journal::JournalEntry;
+use crate::stream::Stream;
+
+/// How long the publishing thread sleeps when nothing happens.
+const IDLE_WAIT: Duration = Duration::from_millis(200);
+
+/// Runs until the log is closed and everything is published, or the log is poisoned.
+pub(crate) fn run(core: &Core) {
+    let mut state = State::default();
+    while core.poison().is_none() {
+        match state.step(core) {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => core.set_poison(error),
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    /// [`Clock::elapsed`](crate::clock::Clock::elapsed) when something was noticed to be unpublished.
+    since: Option<Duration>,
+}
+
+impl State {
+    /// One round: publishes if that is due, then waits. Gives false when all is done.
+    fn step(&mut self, core: &Core) -> Result<bool, LogError> {
+        let generation = core.publish.generation();
+        let now = core.clock.elapsed();
+        // Acquire: pairs with `Log::close`, which sets it after the committing thread ended.
+        let last = core.drained.load(Ordering::Acquire);
+        // Acquire: what was done before a request is part of the round that answers it.
+        let wanted = core.publish_wanted.load(Ordering::Acquire);
+        let asked = wanted > core.publish_done.load(Ordering::Acquire);
+        if self.since.is_none() && core.grown.load(Ordering::Acquire) {
+            self.since = Some(now);
+        }
+        let interval = core.options.checkpoint_interval;
+        let due = self
+            .since
+            .is_some_and(|since| now.saturating_sub(since) >= interval);
+        if asked || due || last {
+            self.since = None;
+            // Before publishing: what is committed meanwhile may not be part of it.
+            core.grown.store(false, Ordering::Release);
+            core.publish_streams()?;
+            let done = if last { u64::MAX } else { wanted };
+            // Release: whoever sees the number sees everything published.
+            core.publish_done.store(done, Ordering::Release);
+            core.committed.raise();
+        }
+        if last {
+            return Ok(false);
+        }
+        let due = |since: Duration| since.saturating_add(interval).saturating_sub(now);
+        let wait = self.since.map_or(IDLE_WAIT, due);
+        core.publish
+            .wait_after(generation, wait.max(Duration::from_micros(50)));
+        Ok(true)
+    }
+}
+
+impl Core {
+    /// Publishes every stream that grew, anchors their heads in the journal, and publishes that.
+    pub(crate) fn publish_streams(&self) -> Result<(), LogError> {
+        let mut heads = Vec::new();
+        for stream in self.content_streams() {
+            heads.extend(self.publish_stream(&stream)?);
+        }
+        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        // An empty tree says nothing that could be altered.
+        heads.retain(|head: &Checkpoint| head.size() > 0);
+        if !heads.is_empty() {
+            journal.append(self, &JournalEntry::heads(&heads))?;
+        }
+        let stream = Arc::clone(journal.stream());
+        drop(journal);
+        self.publish_stream(&stream).map(drop)
+    }
+
+    /// Publishes `stream` if it grew.
+    pub(crate) fn publish_stream(&self, stream: &Stream) -> Result<Option<Checkpoint>, LogError> {
+        let signer = {
+            let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+            keys.signer(&stream.origin)?
+        };
+        stream.publish(&self.files, &self.heads, &signer)
+    }
+}

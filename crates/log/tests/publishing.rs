@@ -1,0 +1,178 @@
+//! Publishing beside commits: no receipt waits for it, and nothing is signed for that is not durable.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test that cannot go on has failed, and power is lost at any time"
+)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use probity_format::keys::{RootKey, Secret};
+use probity_format::{Entry, Timestamp};
+use probity_log::clock::SystemClock;
+use probity_log::storage::{Call, FaultPlan, Faulty, Memory};
+use probity_log::verify::{VerifyOptions, verify_at};
+use probity_log::{Appender, Durability, Log, Options, Places, StreamConfig, StreamName};
+
+/// Longer than any run: what happens at a time of its own does not happen.
+const NEVER: Duration = Duration::from_hours(1);
+/// Longest wait for what must not wait.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The seed of what power losses leave; `PUBLISHING_SEED` takes its place.
+const SEED: u64 = 20_260_803;
+/// Losses of power of a relaxed log.
+const LOSSES: u64 = 30;
+/// Losses after which the log begins anew, so that checking stays cheap.
+const LOSSES_PER_LOG: u64 = 10;
+
+fn root() -> RootKey {
+    RootKey::new(Secret::new([7; 32]))
+}
+
+fn entry() -> Entry<'static> {
+    let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
+    Entry::new(time, "write", b"key")
+}
+
+/// A new log on two storages in memory, open for writing.
+struct Bench {
+    faulty: Arc<Faulty<Memory>>,
+    heads: Memory,
+    log: Log,
+}
+
+impl Bench {
+    fn new(options: &Options) -> Self {
+        let faulty = Arc::new(Faulty::new(Memory::new(), FaultPlan::none()));
+        let heads = Memory::new();
+        let places = Places::on(Arc::clone(&faulty) as _, Arc::new(heads.clone()), "the log");
+        Log::create_at(
+            &places,
+            "example.com/publishing",
+            &root(),
+            StreamConfig::default(),
+            options.clone(),
+            Arc::new(SystemClock::new()),
+        )
+        .unwrap();
+        let log = open(&places, options);
+        Self { faulty, heads, log }
+    }
+
+    fn appender(&self) -> Appender {
+        self.log.appender(&StreamName::default()).unwrap()
+    }
+}
+
+fn open(places: &Places, options: &Options) -> Log {
+    let clock = Arc::new(SystemClock::new());
+    Log::open_at(places, &root(), options.clone(), clock).unwrap()
+}
+
+#[test]
+fn receipts_are_given_while_a_checkpoint_is_being_published() {
+    let options = Options {
+        checkpoint_interval: NEVER,
+        ..Options::default()
+    };
+    let begun = |bench: &Bench| bench.appender().append_durable(&entry()).unwrap().index;
+    // Without a clock in it, every run makes the same calls.
+    let before = Bench::new(&options);
+    assert_eq!(begun(&before), 0);
+    let calls = before.faulty.calls();
+    before.log.publish().unwrap();
+    let published = before
+        .faulty
+        .trace()
+        .into_iter()
+        .skip(usize::try_from(calls).unwrap());
+    let (at, _) = (calls..)
+        .zip(published)
+        .find(|(_, traced)| {
+            traced.call == Call::Replace && traced.name == "streams/default/checkpoint"
+        })
+        .unwrap();
+    let bench = Bench::new(&options);
+    let (reached, is_reached) = channel();
+    let (released, is_released) = channel::<()>();
+    bench.faulty.before(at, move || {
+        reached.send(()).unwrap();
+        is_released.recv().unwrap();
+    });
+    assert_eq!(begun(&bench), 0);
+    std::thread::scope(|scope| {
+        let publishing = scope.spawn(|| bench.log.publish());
+        is_reached.recv_timeout(PATIENCE).unwrap();
+        for index in 1..10 {
+            assert_eq!(begun(&bench), index);
+        }
+        bench.log.flush().unwrap();
+        assert!(!publishing.is_finished());
+        released.send(()).unwrap();
+        publishing.join().unwrap().unwrap();
+    });
+    bench.log.close().unwrap();
+    assert_eq!(
+        bench
+            .faulty
+            .trace()
+            .get(usize::try_from(at).unwrap())
+            .unwrap()
+            .call,
+        Call::Replace
+    );
+}
+
+#[test]
+fn a_relaxed_log_signs_only_for_what_is_durable() {
+    let seed = std::env::var("PUBLISHING_SEED").map_or(SEED, |seed| seed.parse().unwrap());
+    println!("PUBLISHING_SEED={seed}");
+    let options = Options {
+        durability: Durability::Relaxed,
+        group_interval: Duration::ZERO,
+        checkpoint_interval: Duration::ZERO,
+        batch_age_max: Duration::from_micros(50),
+        ..Options::default()
+    };
+    for first in (0..LOSSES).step_by(usize::try_from(LOSSES_PER_LOG).unwrap()) {
+        let bench = Bench::new(&options);
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut appender = bench.appender();
+                while !done.load(Ordering::Relaxed) {
+                    appender.append(&entry()).unwrap();
+                    appender.push();
+                    std::thread::sleep(Duration::from_micros(20));
+                }
+            });
+            for loss in first..first + LOSSES_PER_LOG {
+                std::thread::sleep(Duration::from_millis(2));
+                lose_power(&bench, &options, seed.wrapping_add(loss));
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        bench.log.close().unwrap();
+    }
+}
+
+/// What a loss of power leaves is intact, and opens.
+fn lose_power(bench: &Bench, options: &Options, seed: u64) {
+    // The heads first: whatever they say must be in the log by then.
+    let heads = bench.heads.clone_live();
+    let logs = [
+        bench.faulty.inner().crash_losing_all_unsynced(),
+        bench.faulty.inner().crash(seed),
+    ];
+    for log in logs {
+        let heads = Arc::new(heads.clone_live());
+        let places = Places::on(Arc::new(log), heads, "what is left");
+        let report = verify_at(&places, &VerifyOptions::default()).unwrap();
+        assert_eq!(report.faults, []);
+        open(&places, options).close().unwrap();
+    }
+}

@@ -1,0 +1,213 @@
+//! What an index gains and loses: the paper's Adapt, sorted in temporary logs.
+//!
+//! An entry is a key and the id of a row, the id turned round so that new rows come first.
+
+use crate::bytes::{part, put};
+use crate::catalogue::{DELETES, ID, ID_BYTES, Index, OWN, UPDATES};
+use crate::error::{Error, Result};
+use crate::flash::Nand;
+use crate::limits::KEY_BYTES_MAX;
+use crate::reorganize::Site;
+use crate::root::SecureStore;
+use crate::sort::{Repeats, Run, RunWriter, Sorter, descending};
+use crate::store::Store;
+
+/// Bytes of the longest entry.
+pub(super) const ENTRY_BYTES_MAX: usize = KEY_BYTES_MAX + ID_BYTES;
+
+/// Which of the two is collected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    /// New rows, and rows whose key an update changed, with the new key.
+    Gained,
+    /// Rows deleted since the present part, and those with a changed key, with the old key.
+    Lost,
+}
+
+/// An index whose keys are built.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Job {
+    pub(super) index: Index,
+    /// Bytes of an entry.
+    pub(super) width: usize,
+    /// Table and column whose values the index knows.
+    source: (usize, u8),
+    /// The index on the ids of that table.
+    by_id: Option<usize>,
+}
+
+impl<F: Nand, S: SecureStore> Store<F, S> {
+    pub(super) fn job(&self, number: usize) -> Result<Job> {
+        let index = self.catalogue.index(number)?;
+        let table = usize::from(index.table);
+        let by_id = match index.slot {
+            OWN => None,
+            slot => self.catalogue.find_index(table, slot, ID),
+        };
+        Ok(Job {
+            index,
+            width: self.key_bytes(index)? + ID_BYTES,
+            source: self.catalogue.source(index),
+            by_id,
+        })
+    }
+
+    /// Sorts the entries of one side and writes them as a run.
+    pub(super) fn sorted_entries(&mut self, site: &Site, job: &Job, side: Side) -> Result<Run> {
+        // A frame for the run being written, and some for the pages read.
+        let frames = (self.arena.spare() * 2 / 3).max(1);
+        let area = self.arena.lease(frames)?;
+        let mut sorter = Sorter::new(job.width, area, Repeats::Drop(job.width))?;
+        let table = usize::from(job.index.table);
+        let old = self.part.rows(table);
+        if side == Side::Gained {
+            for id in old + 1..=site.frozen.rows(table) {
+                if self.lives_at(site, table, id)? {
+                    self.push_entry(site, job, Side::Gained, id, &mut sorter)?;
+                }
+            }
+        }
+        if old > 0 {
+            self.push_updated(site, job, side, &mut sorter)?;
+            if side == Side::Lost {
+                self.push_deleted(site, job, &mut sorter)?;
+            }
+        }
+        let mut sorted = sorter.finish(self)?;
+        let mut writer = RunWriter::begin(self, job.width)?;
+        let mut record = [0u8; ENTRY_BYTES_MAX];
+        let record = record.get_mut(..job.width).unwrap_or(&mut []);
+        while sorted.next(self, record)? {
+            writer.put(self, record)?;
+        }
+        let run = writer.finish(self)?;
+        self.arena.release(area);
+        Ok(run)
+    }
+
+    /// Adds the entry of one row, with its key of the moment or of the present part.
+    fn push_entry(
+        &mut self,
+        site: &Site,
+        job: &Job,
+        side: Side,
+        id: u32,
+        sorter: &mut Sorter<Repeats>,
+    ) -> Result<()> {
+        let mut record = [0u8; ENTRY_BYTES_MAX];
+        let record = record.get_mut(..job.width).unwrap_or(&mut []);
+        let key_bytes = job.width - ID_BYTES;
+        let (table, column) = job.source;
+        let row = match job.index.slot {
+            OWN => id,
+            slot => self.join_id(usize::from(job.index.table), id, usize::from(slot))?,
+        };
+        let key = record.get_mut(..key_bytes).unwrap_or(&mut []);
+        if column == ID {
+            put(key, 0, &row.to_be_bytes());
+        } else if side == Side::Gained {
+            self.value_until(table, row, usize::from(column), site.until(), key)?;
+        } else {
+            let entry = self.catalogue.column_at(table, usize::from(column))?;
+            self.value(table, row, &entry, key)?;
+        }
+        put(record, key_bytes, &descending(id));
+        sorter.push(self, record)
+    }
+
+    /// Adds the rows of the present part whose key an update changed.
+    fn push_updated(
+        &mut self,
+        site: &Site,
+        job: &Job,
+        side: Side,
+        sorter: &mut Sorter<Repeats>,
+    ) -> Result<()> {
+        let (table, column) = job.source;
+        if column == ID || !self.summary.has_updates(table) {
+            return Ok(());
+        }
+        let number = usize::from(column);
+        let entry = self.catalogue.column_at(table, number)?;
+        for update in self.part.rows(UPDATES) + 1..=site.frozen.rows(UPDATES) {
+            let Some(row) = self.updated_row(update, table, number)? else {
+                continue;
+            };
+            let (mut old, mut new) = ([0u8; KEY_BYTES_MAX], [0u8; KEY_BYTES_MAX]);
+            let width = job.width - ID_BYTES;
+            self.value(table, row, &entry, old.get_mut(..width).unwrap_or(&mut []))?;
+            let place = new.get_mut(..width).unwrap_or(&mut []);
+            self.value_until(table, row, number, site.until(), place)?;
+            if part(&old, 0, width) != part(&new, 0, width) {
+                self.push_leading(site, job, side, row, sorter)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the rows of the present part that a delete took, directly or not.
+    fn push_deleted(&mut self, site: &Site, job: &Job, sorter: &mut Sorter<Repeats>) -> Result<()> {
+        let own = usize::from(job.index.table);
+        for delete in self.part.rows(DELETES) + 1..=site.frozen.rows(DELETES) {
+            let (table, row) = self.deleted_row(delete)?;
+            if table == own {
+                if row <= self.part.rows(own) {
+                    self.push_entry(site, job, Side::Lost, row, sorter)?;
+                }
+                continue;
+            }
+            let slots = self.catalogue.slots_of(own).iter();
+            let slot = slots
+                .zip(0u8..)
+                .find(|(slot, _)| usize::from(slot.table) == table);
+            if let Some((_, slot)) = slot {
+                let by_id = self.catalogue.find_index(own, slot, ID);
+                self.push_listed(site, job, Side::Lost, (by_id, row), sorter)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the rows of the present part that lead to `row` of the table whose values are known.
+    fn push_leading(
+        &mut self,
+        site: &Site,
+        job: &Job,
+        side: Side,
+        row: u32,
+        sorter: &mut Sorter<Repeats>,
+    ) -> Result<()> {
+        let table = usize::from(job.index.table);
+        if job.index.slot != OWN {
+            return self.push_listed(site, job, side, (job.by_id, row), sorter);
+        }
+        if row > self.part.rows(table) || !self.counts(site, table, side, row)? {
+            return Ok(());
+        }
+        self.push_entry(site, job, side, row, sorter)
+    }
+
+    fn push_listed(
+        &mut self,
+        site: &Site,
+        job: &Job,
+        side: Side,
+        (by_id, row): (Option<usize>, u32),
+        sorter: &mut Sorter<Repeats>,
+    ) -> Result<()> {
+        let by_id = by_id.ok_or(Error::Limit("the number of indexes"))?;
+        let table = usize::from(job.index.table);
+        let mut listing = self.listing(by_id, &row.to_le_bytes())?;
+        while let Some(id) = self.next_listed(&mut listing)? {
+            if self.counts(site, table, side, id)? {
+                self.push_entry(site, job, side, id, sorter)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a row belongs to a side: the new part has no entries of deleted rows.
+    fn counts(&mut self, site: &Site, table: usize, side: Side, id: u32) -> Result<bool> {
+        Ok(side == Side::Lost || self.lives_at(site, table, id)?)
+    }
+}

@@ -1,0 +1,164 @@
+//! What a database has cost since it was created, kept in the secure store for whoever asks.
+//!
+//! Nothing depends on these numbers: they are written when a store is closed in order, and what
+//! an opening without such an end did is missing from them.
+
+use crate::bytes::{put, u64_at};
+use crate::error::Result;
+use crate::flash::{FlashCounters, Nand};
+use crate::root::SecureStore;
+use crate::seal::CipherCounters;
+use crate::store::Store;
+
+/// Where the numbers are in the secure store: behind its head, before its records.
+const USAGE_AT: usize = 64;
+/// Numbers of one set of operations.
+const OPERATIONS: usize = 8;
+/// Bytes of the numbers.
+const USAGE_BYTES: usize = (2 + 2 * OPERATIONS) * 8;
+
+/// Operations by type.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Operations {
+    /// Operations of the flash device.
+    pub flash: FlashCounters,
+    /// Operations of the cipher.
+    pub cipher: CipherCounters,
+    /// Records written to the secure store.
+    pub root_writes: u64,
+}
+
+/// Operations of a database, and its memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes of memory given at creation.
+    pub memory_given: u64,
+    /// The most bytes of memory that an opening used.
+    pub memory_peak: u64,
+    /// Operations since the database was created.
+    pub total: Operations,
+    /// Operations of the last opening.
+    pub last: Operations,
+}
+
+impl Operations {
+    /// These and `other` together.
+    fn plus(&self, other: &Self) -> Self {
+        let mut sum = self.numbers();
+        for (number, more) in sum.iter_mut().zip(other.numbers()) {
+            *number += more;
+        }
+        Self::of(sum)
+    }
+
+    /// These without those of an earlier moment.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let mut rest = self.numbers();
+        for (number, less) in rest.iter_mut().zip(before.numbers()) {
+            *number = number.saturating_sub(less);
+        }
+        Self::of(rest)
+    }
+
+    fn numbers(&self) -> [u64; OPERATIONS] {
+        [
+            self.flash.page_reads,
+            self.flash.sector_reads,
+            self.flash.programs,
+            self.flash.erases,
+            self.cipher.cipher_blocks,
+            self.cipher.mac_blocks,
+            self.cipher.tag_blocks,
+            self.root_writes,
+        ]
+    }
+
+    fn of(numbers: [u64; OPERATIONS]) -> Self {
+        let [
+            page_reads,
+            sector_reads,
+            programs,
+            erases,
+            cipher,
+            mac,
+            tag,
+            root_writes,
+        ] = numbers;
+        Self {
+            flash: FlashCounters {
+                page_reads,
+                sector_reads,
+                programs,
+                erases,
+            },
+            cipher: CipherCounters {
+                cipher_blocks: cipher,
+                mac_blocks: mac,
+                tag_blocks: tag,
+            },
+            root_writes,
+        }
+    }
+}
+
+impl Usage {
+    /// Reads the numbers of a secure store.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn read(secure: &mut impl SecureStore) -> Result<Self> {
+        let mut bytes = [0; USAGE_BYTES];
+        secure.read(USAGE_AT, &mut bytes)?;
+        let operations = |first: usize| {
+            Operations::of(core::array::from_fn(|at| u64_at(&bytes, (first + at) * 8)))
+        };
+        Ok(Self {
+            memory_given: u64_at(&bytes, 0),
+            memory_peak: u64_at(&bytes, 8),
+            total: operations(2),
+            last: operations(2 + OPERATIONS),
+        })
+    }
+
+    /// Writes the numbers.
+    pub(crate) fn write(&self, secure: &mut impl SecureStore) -> Result<()> {
+        let mut bytes = [0; USAGE_BYTES];
+        let sets = [self.total.numbers(), self.last.numbers()];
+        let numbers = [self.memory_given, self.memory_peak].into_iter();
+        for (at, number) in numbers.chain(sets.into_iter().flatten()).enumerate() {
+            put(&mut bytes, at * 8, &number.to_le_bytes());
+        }
+        secure.write(USAGE_AT, &bytes)
+    }
+}
+
+impl<F: Nand, S: SecureStore> Store<F, S> {
+    /// Operations since the store was opened.
+    pub fn operations(&self) -> Operations {
+        let counters = self.counters();
+        Operations {
+            flash: counters.flash,
+            cipher: counters.cipher,
+            root_writes: counters.root_writes,
+        }
+    }
+
+    /// Closes the store in order and counts what this opening did; an open transaction is lost.
+    ///
+    /// # Errors
+    /// The secure store cannot be read or written.
+    pub fn close(mut self) -> Result<(F, S)> {
+        let before = Usage::read(&mut self.secure)?;
+        let last = self.operations();
+        let usage = Usage {
+            memory_peak: before.memory_peak.max(self.plan.used as u64),
+            total: before.total.plus(&last),
+            last,
+            ..before
+        };
+        usage.write(&mut self.secure)?;
+        self.secure.sync()?;
+        Ok(self.into_parts())
+    }
+}
