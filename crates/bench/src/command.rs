@@ -9,7 +9,7 @@ use crate::disguise::DisguiseArguments;
 use crate::ingest::{Setting, run};
 use crate::output::{self, Output};
 use crate::workload::Shape;
-use crate::{latency, pocketdb, presets, verify};
+use crate::{latency, pocketdb, presets, proxy, verify};
 
 /// Why a benchmark could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +47,8 @@ pub enum BenchCommand {
     Verify(VerifyArguments),
     /// Measure each append at half the peak rate, and durable appends of many threads
     Latency(LatencyArguments),
+    /// Requests of many clients at a Redis server, at it through the proxy, and at the embedded store
+    Proxy(ProxyArguments),
     /// Count what the pocket database costs; example: probity bench pocketdb --rows 100000 --plot queries.svg
     Pocketdb(PocketArguments),
     /// Hide and reveal users of three applications, beside the same by hand
@@ -191,6 +193,37 @@ pub struct LatencyArguments {
     pub(crate) output: OutputArguments,
 }
 
+/// What `proxy` is told.
+#[derive(Debug, Args)]
+pub struct ProxyArguments {
+    /// URL of the server to compare with; default: one started for the purpose
+    #[arg(long)]
+    pub(crate) upstream: Option<String>,
+    /// Requests of each run
+    #[arg(long, default_value_t = 100_000)]
+    pub(crate) requests: u64,
+    /// Clients at the same time
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(crate) clients: u64,
+    /// Requests sent before their replies are read, in the pipelined runs
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(crate) pipeline: u64,
+    /// Keys, chosen evenly
+    #[arg(long, default_value_t = 10_000)]
+    pub(crate) keys: u64,
+    /// Bytes of a value
+    #[arg(long, default_value_t = 64)]
+    pub(crate) payload: usize,
+    /// Runs of each setting; the median counts
+    #[arg(long, default_value_t = 3)]
+    pub(crate) repeats: usize,
+    /// Tiny sizes, for tests
+    #[arg(long)]
+    pub(crate) small: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
 /// What `pocketdb` is told.
 #[derive(Debug, Args)]
 pub struct PocketArguments {
@@ -223,6 +256,7 @@ impl BenchCommand {
             Self::Ingest(arguments) => arguments.run(out),
             Self::Verify(arguments) => verify::run(arguments, out),
             Self::Latency(arguments) => latency::run(arguments, out),
+            Self::Proxy(arguments) => proxy::run(arguments, out),
             Self::Pocketdb(arguments) => pocketdb::run(arguments, out),
             Self::Disguise(arguments) => arguments.run(out),
         }

@@ -209,7 +209,7 @@ fn durable_rate(pool: &Pool, arguments: &LatencyArguments, path: &Path) -> Resul
     clippy::cast_precision_loss,
     reason = "a place within the samples"
 )]
-fn percentile(sorted: &[f64], share: f64) -> f64 {
+pub(crate) fn percentile(sorted: &[f64], share: f64) -> f64 {
     let place = (sorted.len().saturating_sub(1) as f64 * share) as usize;
     sorted.get(place).copied().unwrap_or(f64::NAN)
 }

@@ -14,11 +14,12 @@ mod output;
 mod plot;
 mod pocketdb;
 mod presets;
+mod proxy;
 mod verify;
 mod workload;
 
 pub use command::{
     BenchCommand, BenchError, IngestArguments, LatencyArguments, OutputArguments, PocketArguments,
-    VerifyArguments,
+    ProxyArguments, VerifyArguments,
 };
 pub use disguise::DisguiseArguments;

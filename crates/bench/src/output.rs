@@ -18,39 +18,64 @@ pub(crate) struct Output<'a> {
 }
 
 /// Writes `output` wherever `arguments` ask for it.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "plots and tables are files of the user's choice"
-)]
 pub(crate) fn write(
     output: &Output<'_>,
     arguments: &OutputArguments,
     out: &mut dyn Write,
 ) -> Result<(), BenchError> {
+    let rows: Vec<Value> = output.results.iter().map(row).collect();
+    let bars: Vec<Bar> = output
+        .results
+        .iter()
+        .map(|result| Bar {
+            label: result.setting.name.clone(),
+            value: result.entries_per_second() / 1e6,
+            ceiling: result.ceiling_entries_per_second / 1e6,
+        })
+        .collect();
+    let title = match output.preset {
+        Some(preset) => format!("Ingestion, preset {preset:?}"),
+        None => "Ingestion".to_owned(),
+    };
+    let document = Document {
+        rows: &rows,
+        bars: &bars,
+        title: &title,
+        unit: UNIT,
+    };
+    write_document(&document, arguments, out, &|out| table(output.results, out))
+}
+
+/// Results in every form but the table for people.
+pub(crate) struct Document<'a> {
+    /// One object for each result, all with the same fields.
+    pub(crate) rows: &'a [Value],
+    pub(crate) bars: &'a [Bar],
+    pub(crate) title: &'a str,
+    pub(crate) unit: &'a str,
+}
+
+/// Writes `document` wherever `arguments` ask for it; `table` writes it for people.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "plots and tables are files of the user's choice"
+)]
+pub(crate) fn write_document(
+    document: &Document<'_>,
+    arguments: &OutputArguments,
+    out: &mut dyn Write,
+    table: &dyn Fn(&mut dyn Write) -> Result<(), BenchError>,
+) -> Result<(), BenchError> {
     if arguments.json {
-        let rows: Vec<Value> = output.results.iter().map(row).collect();
-        writeln!(out, "{}", json!({ "results": rows }))?;
+        writeln!(out, "{}", json!({ "results": document.rows }))?;
     } else {
-        table(output.results, out)?;
+        table(out)?;
     }
     if let Some(path) = &arguments.csv {
-        std::fs::write(path, csv(output.results))?;
+        std::fs::write(path, csv(document.rows))?;
     }
     if let Some(path) = &arguments.plot {
-        let title = match output.preset {
-            Some(preset) => format!("Ingestion, preset {preset:?}"),
-            None => "Ingestion".to_owned(),
-        };
-        let shown: Vec<Bar> = output
-            .results
-            .iter()
-            .map(|result| Bar {
-                label: result.setting.name.clone(),
-                value: result.entries_per_second() / 1e6,
-                ceiling: result.ceiling_entries_per_second / 1e6,
-            })
-            .collect();
-        std::fs::write(path, bars(&title, UNIT, &shown))?;
+        std::fs::write(path, bars(document.title, document.unit, document.bars))?;
     }
     Ok(())
 }
@@ -107,10 +132,10 @@ fn table(results: &[Outcome], out: &mut dyn Write) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn csv(results: &[Outcome]) -> String {
+fn csv(rows: &[Value]) -> String {
     let mut text = String::new();
-    for (number, result) in results.iter().enumerate() {
-        let Value::Object(fields) = row(result) else {
+    for (number, row) in rows.iter().enumerate() {
+        let Value::Object(fields) = row else {
             continue;
         };
         if number == 0 {

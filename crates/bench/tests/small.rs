@@ -176,6 +176,63 @@ fn verification_and_latency_report_what_they_measured() {
 }
 
 #[test]
+fn the_proxy_is_compared_with_the_server_and_everything_is_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let (csv, plot) = (folder.path().join("out.csv"), folder.path().join("out.svg"));
+    let document = json(&[
+        "proxy",
+        "--small",
+        "--json",
+        "--clients=4",
+        "--csv",
+        csv.to_str().unwrap(),
+        "--plot",
+        plot.to_str().unwrap(),
+    ]);
+    let results = document["results"].as_array().unwrap();
+    let stages = [
+        "server",
+        "proxy, relaxed",
+        "proxy, group",
+        "proxy, strict",
+        "store, group",
+        "store, strict",
+    ];
+    assert_eq!(results.len(), stages.len() * 4);
+    let drawing = std::fs::read_to_string(plot).unwrap();
+    for (result, stage) in results
+        .iter()
+        .zip(stages.iter().flat_map(|stage| [stage; 4]))
+    {
+        assert_eq!(result["stage"], *stage);
+        assert!(drawing.contains(result["name"].as_str().unwrap()));
+        // 20 keys are filled first, and full pipelines sent.
+        let pipeline = number(result, "pipeline");
+        let sent = (400.0 / 4.0 / pipeline).floor() * pipeline * 4.0;
+        let expected = if *stage == "server" { 0.0 } else { sent + 20.0 };
+        assert!(
+            (number(result, "entries") - expected).abs() < 0.5,
+            "{result}"
+        );
+        assert!(number(result, "p50_us") <= number(result, "p99_us"));
+        let share = number(result, "share_of_server");
+        assert!(share > 0.0 && (*stage != "server" || (share - 1.0).abs() < 1e-9));
+    }
+    let table = std::fs::read_to_string(csv).unwrap();
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines.len(), results.len() + 1);
+    for line in &lines {
+        assert_eq!(line.split(',').count(), lines[0].split(',').count());
+    }
+    let wrong = bench(&["proxy", "--small", "--upstream", "redis://:secret@h"]);
+    let errors = String::from_utf8_lossy(&wrong.stderr);
+    assert!(
+        !wrong.status.success() && errors.contains("do not log in"),
+        "{errors}"
+    );
+}
+
+#[test]
 fn disguises_come_back_and_their_figures_agree() {
     let folder = tempfile::tempdir().unwrap();
     let (csv, plot) = (folder.path().join("out.csv"), folder.path().join("out.svg"));
