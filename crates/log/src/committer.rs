@@ -1,15 +1,13 @@
 //! The thread that makes written frames durable and completes receipts.
 
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::config::Durability;
-use crate::core::{Core, Signal};
+use crate::core::{Core, Signal, due_wait};
 use crate::error::LogError;
-
-/// How long the committing thread sleeps when nothing happens.
-const IDLE_WAIT: Duration = Duration::from_millis(200);
+use crate::requests::Requests;
 
 /// How long a wait for a sync sleeps between looks; commits wake it earlier.
 const SYNC_WAIT: Duration = Duration::from_millis(100);
@@ -17,13 +15,7 @@ const SYNC_WAIT: Duration = Duration::from_millis(100);
 /// Runs until the log is closed and everything is durable, or the log is poisoned.
 pub(crate) fn run(core: &Core) {
     let mut state = State::default();
-    while core.poison().is_none() {
-        match state.step(core) {
-            Ok(true) => {}
-            Ok(false) => return,
-            Err(error) => core.set_poison(error),
-        }
-    }
+    core.work_in_rounds(|| state.step(core));
 }
 
 /// When what has to happen next.
@@ -44,9 +36,7 @@ impl State {
         if dirty && self.dirty_since.is_none() {
             self.dirty_since = Some(now);
         }
-        // Acquire: what was written before a request is part of the round that answers it.
-        let wanted = core.sync_wanted.load(Ordering::Acquire);
-        let asked = wanted > core.sync_done.load(Ordering::Acquire);
+        let asked = core.syncs.asked();
         let hurry = core.hurry.swap(false, Ordering::AcqRel);
         let group_due = self
             .dirty_since
@@ -55,32 +45,23 @@ impl State {
             Durability::Strict => dirty,
             Durability::Group | Durability::Relaxed => group_due && dirty,
         };
-        let must_sync = hurry || asked || last;
+        let must_sync = hurry || asked.any() || last;
         if must_sync || due {
             core.commit_streams(must_sync || core.options.durability != Durability::Relaxed)?;
             self.dirty_since = None;
         }
         if must_sync {
-            let done = if last { u64::MAX } else { wanted };
-            // Release: whoever sees the number sees everything synced.
-            core.sync_done.store(done, Ordering::Release);
+            core.syncs.answer(&asked, last);
             core.committed.raise();
         }
         if last {
             return Ok(false);
         }
-        core.commit.wait_after(generation, self.wait(core));
+        // Looked at again: a commit takes time.
+        let (interval, now) = (core.options.group_interval, core.clock.elapsed());
+        core.commit
+            .wait_after(generation, due_wait(self.dirty_since, interval, now));
         Ok(true)
-    }
-
-    /// How long until something falls due by itself.
-    fn wait(&self, core: &Core) -> Duration {
-        let now = core.clock.elapsed();
-        let interval = core.options.group_interval;
-        let due = |since: Duration| since.saturating_add(interval).saturating_sub(now);
-        self.dirty_since
-            .map_or(IDLE_WAIT, due)
-            .max(Duration::from_micros(50))
     }
 }
 
@@ -101,29 +82,22 @@ impl Core {
 
     /// Waits until everything written before is durable and integrated.
     pub(crate) fn wait_synced(&self) -> Result<(), LogError> {
-        self.wait_done(&self.commit, &self.sync_wanted, &self.sync_done)
+        self.wait_answered(&self.commit, &self.syncs)
     }
 
     /// Waits until everything integrated before is published.
     pub(crate) fn wait_published(&self) -> Result<(), LogError> {
-        self.wait_done(&self.publish, &self.publish_wanted, &self.publish_done)
+        self.wait_answered(&self.publish, &self.publications)
     }
 
-    /// Asks the thread that `asked` wakes, and waits for its answer.
-    fn wait_done(
-        &self,
-        asked: &Signal,
-        wanted: &AtomicU64,
-        done: &AtomicU64,
-    ) -> Result<(), LogError> {
-        // AcqRel: what the caller did before is visible to the round that counts the request as done.
-        let number = wanted.fetch_add(1, Ordering::AcqRel).saturating_add(1);
-        asked.raise();
+    /// Asks the thread that `woken` wakes, and waits for its answer.
+    fn wait_answered(&self, woken: &Signal, requests: &Requests) -> Result<(), LogError> {
+        let number = requests.ask();
+        woken.raise();
         loop {
             let generation = self.committed.generation();
             self.check_poison()?;
-            // Acquire: pairs with that thread, which stores it when the work is done.
-            if done.load(Ordering::Acquire) >= number {
+            if requests.is_answered(number) {
                 return Ok(());
             }
             self.committed.wait_after(generation, SYNC_WAIT);

@@ -19,9 +19,25 @@ use crate::flight::Flight;
 use crate::heads::Heads;
 use crate::journal_writer::JournalWriter;
 use crate::keystore::KeyStore;
+use crate::requests::Requests;
 use crate::storage::Lock;
 use crate::stream::{Run, Stream};
 use crate::subjects::SubjectStore;
+
+/// How long a thread of the log sleeps when nothing happens.
+pub(crate) const IDLE_WAIT: Duration = Duration::from_millis(200);
+
+/// Shortest sleep of a thread for which something falls due.
+const DUE_WAIT_MIN: Duration = Duration::from_micros(50);
+
+/// How long from `now` until what began at `since`, if anything did, is `interval` old.
+pub(crate) fn due_wait(since: Option<Duration>, interval: Duration, now: Duration) -> Duration {
+    since
+        .map_or(IDLE_WAIT, |since| {
+            since.saturating_add(interval).saturating_sub(now)
+        })
+        .max(DUE_WAIT_MIN)
+}
 
 /// A closed chunk on its way to the sealers.
 #[derive(Debug)]
@@ -81,16 +97,14 @@ pub(crate) struct Core {
     pub(crate) committing: AtomicBool,
     /// Chunks handed over and not yet written.
     pub(crate) flight: Flight,
-    /// Syncs asked for, and how many of them are done.
-    pub(crate) sync_wanted: AtomicU64,
-    pub(crate) sync_done: AtomicU64,
+    /// Asked of the committing thread.
+    pub(crate) syncs: Requests,
     /// Raised when the publishing thread may have something to do.
     pub(crate) publish: Signal,
     /// Whether anything was committed since the last publication began.
     pub(crate) grown: AtomicBool,
-    /// Publications asked for, and how many of them are done.
-    pub(crate) publish_wanted: AtomicU64,
-    pub(crate) publish_done: AtomicU64,
+    /// Asked of the publishing thread.
+    pub(crate) publications: Requests,
     pub(crate) closing: AtomicBool,
     /// Set when the sealers ended: what is written is all there will be.
     pub(crate) closed: AtomicBool,
@@ -161,6 +175,17 @@ impl Signal {
 }
 
 impl Core {
+    /// Runs rounds of work until one gives false because all is done, or the log is poisoned, by a round's error too.
+    pub(crate) fn work_in_rounds(&self, mut round: impl FnMut() -> Result<bool, LogError>) {
+        while self.poison().is_none() {
+            match round() {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => self.set_poison(error),
+            }
+        }
+    }
+
     #[expect(
         clippy::too_many_arguments,
         reason = "the one place where a log's parts meet"
@@ -202,12 +227,10 @@ impl Core {
             uncommitted: AtomicU64::new(0),
             committing: AtomicBool::new(false),
             flight: Flight::default(),
-            sync_wanted: AtomicU64::new(0),
-            sync_done: AtomicU64::new(0),
+            syncs: Requests::default(),
             publish: Signal::default(),
             grown: AtomicBool::new(false),
-            publish_wanted: AtomicU64::new(0),
-            publish_done: AtomicU64::new(0),
+            publications: Requests::default(),
             closing: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             drained: AtomicBool::new(false),

@@ -28,6 +28,7 @@ pub mod reader;
 mod records;
 mod recovery;
 mod repairs;
+mod requests;
 mod scan;
 mod sealer;
 mod startup;

@@ -6,24 +6,15 @@ use std::time::Duration;
 
 use probity_format::checkpoint::Checkpoint;
 
-use crate::core::Core;
+use crate::core::{Core, due_wait};
 use crate::error::LogError;
 use crate::journal::JournalEntry;
 use crate::stream::Stream;
 
-/// How long the publishing thread sleeps when nothing happens.
-const IDLE_WAIT: Duration = Duration::from_millis(200);
-
 /// Runs until the log is closed and everything is published, or the log is poisoned.
 pub(crate) fn run(core: &Core) {
     let mut state = State::default();
-    while core.poison().is_none() {
-        match state.step(core) {
-            Ok(true) => {}
-            Ok(false) => return,
-            Err(error) => core.set_poison(error),
-        }
-    }
+    core.work_in_rounds(|| state.step(core));
 }
 
 #[derive(Default)]
@@ -39,9 +30,7 @@ impl State {
         let now = core.clock.elapsed();
         // Acquire: pairs with `Log::close`, which sets it after the committing thread ended.
         let last = core.drained.load(Ordering::Acquire);
-        // Acquire: what was done before a request is part of the round that answers it.
-        let wanted = core.publish_wanted.load(Ordering::Acquire);
-        let asked = wanted > core.publish_done.load(Ordering::Acquire);
+        let asked = core.publications.asked();
         if self.since.is_none() && core.grown.load(Ordering::Acquire) {
             self.since = Some(now);
         }
@@ -49,23 +38,19 @@ impl State {
         let due = self
             .since
             .is_some_and(|since| now.saturating_sub(since) >= interval);
-        if asked || due || last {
+        if asked.any() || due || last {
             self.since = None;
             // Before publishing: what is committed meanwhile may not be part of it.
             core.grown.store(false, Ordering::Release);
             core.publish_streams()?;
-            let done = if last { u64::MAX } else { wanted };
-            // Release: whoever sees the number sees everything published.
-            core.publish_done.store(done, Ordering::Release);
+            core.publications.answer(&asked, last);
             core.committed.raise();
         }
         if last {
             return Ok(false);
         }
-        let due = |since: Duration| since.saturating_add(interval).saturating_sub(now);
-        let wait = self.since.map_or(IDLE_WAIT, due);
         core.publish
-            .wait_after(generation, wait.max(Duration::from_micros(50)));
+            .wait_after(generation, due_wait(self.since, interval, now));
         Ok(true)
     }
 }

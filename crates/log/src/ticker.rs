@@ -4,10 +4,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::core::Core;
-
-/// How long the thread sleeps when no appender has an open chunk.
-const IDLE_WAIT: Duration = Duration::from_millis(200);
+use crate::core::{Core, IDLE_WAIT};
 
 /// Shortest sleep: chunks that fall due closely after each other are closed together.
 const WAIT_MIN: Duration = Duration::from_micros(100);
