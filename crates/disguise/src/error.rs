@@ -41,6 +41,15 @@ pub enum Error {
     /// The disguise is not among those that the credential opens.
     #[error("there is no such disguise for this credential")]
     NoSuchDisguise,
+    /// A legal hold stands in the way until it is lifted.
+    #[error("a legal hold on {held} forbids it until it is lifted")]
+    Held {
+        /// What is held: "the person", "the disguise" or "a person among them".
+        held: &'static str,
+    },
+    /// There is no such hold, or it was lifted already.
+    #[error("there is no such hold")]
+    NoSuchHold,
     /// Rows refer to a row about to be removed and the database would remove or empty them too.
     #[error(
         "removing rows of {table} would change {rows} rows of {child} by foreign key {columns}, which the specification leaves alone"
@@ -84,6 +93,16 @@ pub enum Error {
         /// What is wrong, one clause.
         what: String,
     },
+}
+
+impl Error {
+    /// Whether somebody was denied what they asked for, in the sense of an entry's outcome.
+    pub(crate) const fn is_denial(&self) -> bool {
+        matches!(
+            self,
+            Self::WrongCredential | Self::NoSuchDisguise | Self::Held { .. }
+        )
+    }
 }
 
 impl From<DecodeError> for Error {

@@ -22,6 +22,7 @@ pub(crate) const BAGS: &str = "probity_bags";
 pub(crate) const CREDENTIALS: &str = "probity_credentials";
 pub(crate) const SHARED: &str = "probity_shared";
 pub(crate) const SETTINGS: &str = "probity_settings";
+pub(crate) const HOLDS: &str = "probity_holds";
 
 /// The handle of one disguise, random, shown as 16 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,6 +74,9 @@ pub(crate) fn install(database: &mut dyn Database) -> Result<(), Error> {
         ),
         format!(
             "CREATE TABLE IF NOT EXISTS {SETTINGS} (name {key} NOT NULL PRIMARY KEY, value {binary} NOT NULL) {end}"
+        ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {HOLDS} (id {key} NOT NULL PRIMARY KEY, held {key} NOT NULL, since BIGINT NOT NULL, actor {binary} NOT NULL, basis {binary} NOT NULL) {end}"
         ),
     ];
     for statement in statements {

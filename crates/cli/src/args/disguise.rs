@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
-use probity_disguise::{DisguiseId, References};
+use probity_disguise::{DisguiseId, HoldId, References};
 use probity_log::StreamName;
 
 /// Hides people in a SQL database and brings them back.
@@ -40,6 +40,9 @@ pub enum DisguiseCommand {
     List(List),
     Forget(Forget),
     Rekey(Rekey),
+    Hold(Hold),
+    Lift(Lift),
+    Holds(Holds),
 }
 
 /// Which database.
@@ -81,9 +84,9 @@ pub struct Holder {
     /// Id of the user, as in the users table
     #[arg(long, value_name = "U")]
     pub user: String,
-    /// File with the private key, the recovery token or the password
-    #[arg(long, value_name = "FILE")]
-    pub credential: PathBuf,
+    /// File with the private key, the recovery token or the password; or twice, each with a share of the token
+    #[arg(long, value_name = "FILE", required = true)]
+    pub credential: Vec<PathBuf>,
 }
 
 /// The log that takes an entry.
@@ -159,11 +162,14 @@ pub struct Plan {
 
 /// Gives a user a credential, without which nothing that is hidden from them can come back.
 ///
-/// Without a password that is a private key. With one, the user keeps the password and a recovery token.
+/// Without a password that is a private key. With one, the user keeps the password and a recovery token. With three
+/// files for shares, the token is given out in shares instead, for three people or places: any two of them open what
+/// the token opens, and one alone tells nothing.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity disguise register --db sqlite:app.db --spec leave.toml --user 19 --credential-out 19.key
-  probity disguise register --db sqlite:app.db --user 20 --password-file 20.pw --credential-out 20.token")]
+  probity disguise register --db sqlite:app.db --user 20 --password-file 20.pw --credential-out 20.token
+  probity disguise register --db sqlite:app.db --user 21 --share-out home --share-out bank --share-out friend")]
 pub struct Register {
     /// Which database.
     #[command(flatten)]
@@ -183,6 +189,12 @@ pub struct Register {
     /// New file for the private key, or the recovery token, for its owner alone [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub credential_out: Option<PathBuf>,
+    /// New file for a share of the recovery token, three times: any two of them open what the token opens
+    #[arg(long, value_name = "FILE", conflicts_with = "credential_out")]
+    pub share_out: Vec<PathBuf>,
+    /// Which log.
+    #[command(flatten)]
+    pub log: LogChoice,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -204,9 +216,9 @@ pub struct Apply {
     /// Id of the user whose rows are meant [default: everybody]
     #[arg(long, value_name = "U")]
     pub user: Option<String>,
-    /// Credential of the user: rows under placeholders that the user speaks for are meant too
+    /// Credential of the user, or twice a share of it: rows under placeholders that the user speaks for are meant too
     #[arg(long, value_name = "CREDENTIAL", requires = "user")]
-    pub over: Option<PathBuf>,
+    pub over: Vec<PathBuf>,
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
@@ -232,9 +244,9 @@ pub struct Reveal {
     /// Id of the user, as in the users table; a private key needs none
     #[arg(long, value_name = "U", default_value = "")]
     pub user: String,
-    /// File with the private key, the recovery token or the password
-    #[arg(long, value_name = "FILE")]
-    pub credential: PathBuf,
+    /// File with the private key, the recovery token or the password; or twice, each with a share of the token
+    #[arg(long, value_name = "FILE", required = true)]
+    pub credential: Vec<PathBuf>,
     /// What happens to rows made while a placeholder owned things
     #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
     pub references: ReferencesChoice,
@@ -329,7 +341,7 @@ pub struct Forget {
     pub json: bool,
 }
 
-/// Replaces a user's password and recovery token, or with --new-key the private key too.
+/// Replaces a user's password, recovery token and shares, or with --new-key the private key too.
 ///
 /// With --new-key everything that the old key opens is encrypted anew.
 #[derive(ClapArgs)]
@@ -344,7 +356,7 @@ pub struct Rekey {
     #[command(flatten)]
     pub holder: Holder,
     /// Make a new private key
-    #[arg(long, required_unless_present = "password_file")]
+    #[arg(long, required_unless_present_any = ["password_file", "share_out"])]
     pub new_key: bool,
     /// File with the new password on its first line
     #[arg(long, value_name = "FILE")]
@@ -352,6 +364,102 @@ pub struct Rekey {
     /// New file for the private key, or the recovery token, for its owner alone [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub credential_out: Option<PathBuf>,
+    /// New file for a share of the recovery token, three times: any two of them open what the token opens
+    #[arg(long, value_name = "FILE", conflicts_with = "credential_out")]
+    pub share_out: Vec<PathBuf>,
+    /// Which log.
+    #[command(flatten)]
+    pub log: LogChoice,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A person or a disguise.
+#[derive(ClapArgs)]
+#[group(required = true, multiple = false)]
+pub struct HeldChoice {
+    /// Id of the user, as in the users table
+    #[arg(long, value_name = "U")]
+    pub user: Option<String>,
+    /// The disguise, as apply named it
+    #[arg(long, value_name = "DISGUISE")]
+    pub id: Option<DisguiseId>,
+}
+
+/// Who decides, and by what right; both are recorded as they are written.
+#[derive(ClapArgs)]
+pub struct AuthorityChoice {
+    /// Who decides: an office or an officer, never the person whose data it is
+    #[arg(long, value_name = "WHO")]
+    pub actor: String,
+    /// Legal basis or file number
+    #[arg(long, value_name = "WHY")]
+    pub basis: String,
+}
+
+/// Holds a person or a disguise: nothing of it is hidden or destroyed until the hold is lifted.
+///
+/// Prints the id of the hold. Each hold stands until it is lifted itself; a reveal stays possible.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise hold --db sqlite:app.db --user 19 --actor 'legal office' --basis 'file 12/2026' --log audit
+  probity disguise hold --db sqlite:app.db --id 5a0c91b2d3e4f506 --actor court --basis 'order 7 C 81/26' --log audit")]
+pub struct Hold {
+    /// Which database.
+    #[command(flatten)]
+    pub database: DatabaseChoice,
+    /// What is held.
+    #[command(flatten)]
+    pub held: HeldChoice,
+    /// Who decides.
+    #[command(flatten)]
+    pub authority: AuthorityChoice,
+    /// Which log.
+    #[command(flatten)]
+    pub log: LogChoice,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Lifts a hold.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise lift --db sqlite:app.db --hold 0c2d31f4a5b69788 --actor 'legal office' --basis 'case closed' --log audit")]
+pub struct Lift {
+    /// Which database.
+    #[command(flatten)]
+    pub database: DatabaseChoice,
+    /// The hold, as hold named it
+    #[arg(long, value_name = "HOLD")]
+    pub hold: HoldId,
+    /// Who decides.
+    #[command(flatten)]
+    pub authority: AuthorityChoice,
+    /// Which log.
+    #[command(flatten)]
+    pub log: LogChoice,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Lists the holds in force, the oldest first; whom or what they hold is stored as a hash alone.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise holds --db sqlite:app.db
+  probity disguise holds --db sqlite:app.db --user 19 --json")]
+pub struct Holds {
+    /// Which database.
+    #[command(flatten)]
+    pub database: DatabaseChoice,
+    /// Only those on this user
+    #[arg(long, value_name = "U", conflicts_with = "id")]
+    pub user: Option<String>,
+    /// Only those on this disguise
+    #[arg(long, value_name = "DISGUISE")]
+    pub id: Option<DisguiseId>,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,

@@ -21,8 +21,9 @@ use probity_log::reader::Filter;
 use probity_log::{Compression, Durability, Proofs, StreamConfig, StreamName};
 
 pub use self::disguise::{
-    Apply, Check, DatabaseChoice, Description, Disguise, DisguiseCommand, Draft, Forget, Holder,
-    List, LogChoice, Plan, ReferencesChoice, Register, Rekey, Reveal, SpeaksFor, SpecChoice,
+    Apply, AuthorityChoice, Check, DatabaseChoice, Description, Disguise, DisguiseCommand, Draft,
+    Forget, HeldChoice, Hold, Holder, Holds, Lift, List, LogChoice, Plan, ReferencesChoice,
+    Register, Rekey, Reveal, SpeaksFor, SpecChoice,
 };
 pub use self::pocket::{
     Pocket, PocketChoice, PocketCommand, PocketCreate, PocketExec, PocketImport, PocketQuery,

@@ -3,10 +3,14 @@
 use probity_format::Timestamp;
 
 use super::Engine;
+use super::keys::check_holder;
+use crate::audit::Asked;
 use crate::credential::{self, Credential};
+use crate::crypto::SecretKey;
 use crate::database::Database;
 use crate::error::Error;
-use crate::principal::{needed_by_others, stored_for_others};
+use crate::hold::Held;
+use crate::principal::{Reach, needed_by_others, stored_for_others};
 use crate::store::{self, DisguiseId, Stored};
 use crate::value::Value;
 
@@ -14,7 +18,7 @@ impl<D: Database> Engine<D> {
     /// Destroys the records of a disguise, so that nobody can ever reveal it; links that others need stay.
     ///
     /// # Errors
-    /// [`Error::WrongCredential`], [`Error::NoSuchDisguise`], [`Error::Database`], [`Error::Audit`].
+    /// [`Error::WrongCredential`], [`Error::NoSuchDisguise`], [`Error::Held`], [`Error::Database`], [`Error::Audit`].
     pub fn forget(
         &mut self,
         user: &Value,
@@ -22,8 +26,11 @@ impl<D: Database> Engine<D> {
         id: DisguiseId,
         time: Timestamp,
     ) -> Result<(), Error> {
-        let outcome = self.transaction(|engine| {
-            let (salt, _, reach) = engine.reached(user, credential)?;
+        let asked = Asked::new("disguise.forget", id.to_string(), Some(user), time);
+        self.operation(&asked, |engine| {
+            let (salt, key, reach) = engine.reached(user, credential)?;
+            let held = engine.refuse_held(&salt, user, &key, &reach)?;
+            held.refuse_disguise(&salt, id)?;
             let database = &mut engine.database;
             let meant: Vec<_> = reach
                 .bags
@@ -49,32 +56,28 @@ impl<D: Database> Engine<D> {
                 .map(|(bag, it)| stored_for_others(bag, it))
                 .collect();
             store::put_bags(database, &salt, &stored)?;
-            let bags = u64::try_from(gone.len()).unwrap_or(u64::MAX);
-            engine.done(
-                "disguise.forget",
-                id,
-                Some(user),
-                time,
-                format!("{{\"bags\":{bags}}}"),
-            )
-        });
-        self.tell_refusal("disguise.forget", Some(user), time, &outcome)?;
-        outcome
+            engine.done(&asked, &format!("{{\"bags\":{}}}", gone.len()))
+        })
     }
 
     /// Destroys all records and credentials of a person, and the registration: nothing that was ever hidden comes
     /// back, and whatever key, password or token the person had opens nothing any more.
     ///
     /// # Errors
-    /// [`Error::WrongCredential`], [`Error::Database`], [`Error::Audit`].
+    /// [`Error::WrongCredential`], [`Error::Held`], [`Error::Database`], [`Error::Audit`].
     pub fn forget_everything(
         &mut self,
         user: &Value,
         credential: &Credential<'_>,
         time: Timestamp,
     ) -> Result<(), Error> {
-        let outcome = self.transaction(|engine| {
-            let (_, key, reach) = engine.reached(user, credential)?;
+        let asked = Asked::new("disguise.forget", String::new(), Some(user), time);
+        self.operation(&asked, |engine| {
+            let (salt, key, reach) = engine.reached(user, credential)?;
+            let held = engine.refuse_held(&salt, user, &key, &reach)?;
+            for it in &reach.bags {
+                held.refuse_disguise(&salt, DisguiseId(it.found.locator.origin.disguise))?;
+            }
             let database = &mut engine.database;
             let name = user.principal();
             let registered = store::principals(database, std::slice::from_ref(&name))?;
@@ -90,9 +93,24 @@ impl<D: Database> Engine<D> {
                 store::unregister(database, &[name])?;
             }
             let payload = format!("{{\"bags\":{},\"everything\":true}}", gone.len());
-            engine.tell_done("disguise.forget", String::new(), Some(user), time, payload)
-        });
-        self.tell_refusal("disguise.forget", Some(user), time, &outcome)?;
-        outcome
+            engine.done(&asked, &payload)
+        })
+    }
+
+    /// What is held; refused when the person is. With a hold in force somewhere, the key must be the one of
+    /// `user`, so that nobody evades theirs under another name.
+    fn refuse_held(
+        &mut self,
+        salt: &[u8],
+        user: &Value,
+        key: &SecretKey,
+        reach: &Reach,
+    ) -> Result<Held, Error> {
+        let held = Held::all(&mut self.database)?;
+        if !held.is_empty() {
+            check_holder(&mut self.database, user, key, reach)?;
+            held.refuse_person(salt, user)?;
+        }
+        Ok(held)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use probity_format::Timestamp;
 
 use super::Engine;
-use crate::audit::counts;
+use crate::audit::{Asked, counts};
 use crate::credential::{self, Credential};
 use crate::crypto::SecretKey;
 use crate::database::Database;
@@ -33,14 +33,9 @@ impl<D: Database> Engine<D> {
     /// # Errors
     /// [`Error::WrongCredential`], [`Error::NoSuchDisguise`], [`Error::Database`]; nothing has changed then.
     pub fn reveal(&mut self, request: &RevealRequest<'_>) -> Result<Revealed, Error> {
-        let outcome = self.transaction(|engine| engine.revealed(request));
-        self.tell_refusal(
-            "disguise.reveal",
-            Some(&request.user),
-            request.time,
-            &outcome,
-        )?;
-        outcome
+        let (id, user) = (request.id.to_string(), Some(&request.user));
+        let asked = Asked::new("disguise.reveal", id, user, request.time);
+        self.operation(&asked, |engine| engine.revealed(request, &asked))
     }
 
     /// The pseudoprincipals that the holder of `credential` may act as, along chains of any length.
@@ -97,7 +92,11 @@ impl<D: Database> Engine<D> {
         })
     }
 
-    fn revealed(&mut self, request: &RevealRequest<'_>) -> Result<Revealed, Error> {
+    fn revealed(
+        &mut self,
+        request: &RevealRequest<'_>,
+        asked: &Asked<'_>,
+    ) -> Result<Revealed, Error> {
         self.refresh()?;
         let (salt, _, reach) = self.reached(&request.user, &request.credential)?;
         let Some((_, _, live)) = &self.live else {
@@ -120,13 +119,7 @@ impl<D: Database> Engine<D> {
         let revealed = work.revealed;
         let kept = u64::try_from(revealed.kept.len()).unwrap_or(u64::MAX);
         let payload = counts(&revealed.restored, &[("kept", kept)]);
-        self.done(
-            "disguise.reveal",
-            request.id,
-            Some(&request.user),
-            request.time,
-            payload,
-        )?;
+        self.done(asked, &payload)?;
         Ok(revealed)
     }
 }

@@ -43,6 +43,12 @@ macro_rules! for_every_claim {
             a_column_added_meanwhile_is_hidden_with_the_row_from_then_on
             every_wrong_credential_costs_the_same_work
             a_removal_that_breaks_a_constraint_changes_nothing
+            any_two_shares_of_a_token_open_and_others_open_nothing
+            every_operation_is_told_and_names_nobody
+            a_log_that_takes_nothing_keeps_every_operation_from_happening
+            whoever_is_held_is_neither_hidden_nor_forgotten_until_it_is_lifted
+            whoever_is_held_while_away_cannot_be_forgotten_under_another_name
+            a_held_disguise_is_not_forgotten_and_its_holds_are_listed
         }
     };
 }
@@ -51,7 +57,9 @@ mod bad_input;
 mod credentials;
 mod draft;
 mod forum;
+mod holds;
 mod model;
+mod records;
 pub(crate) mod schedule;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,6 +72,8 @@ pub(crate) use bad_input::*;
 pub(crate) use credentials::*;
 pub(crate) use draft::*;
 use forum::*;
+pub(crate) use holds::*;
+pub(crate) use records::*;
 pub(crate) use schedule::{
     random_schedules_do_what_the_model_says, random_schedules_end_where_they_began,
 };

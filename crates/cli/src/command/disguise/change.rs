@@ -50,7 +50,7 @@ struct ForgottenForm {
 }
 
 /// Publishes the entry, whatever the operation came to; its own failure is the one to report.
-fn recorded<T>(
+pub(super) fn recorded<T>(
     engine: AnyEngine,
     recorder: Option<Recorder>,
     outcome: Result<T, Failure>,
@@ -64,7 +64,8 @@ fn recorded<T>(
 pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, Failure> {
     let mut ready = ready(&args.spec, &args.database, environment)?;
     let user = user_of(&mut ready.engine, args.user.as_deref(), &args.spec.spec)?;
-    let over = args.over.as_deref().map(Brought::read).transpose()?;
+    let over = (!args.over.is_empty()).then(|| Brought::read(&args.over));
+    let over = over.transpose()?;
     let recorder = Recorder::open(&args.log, environment, &mut ready.engine)?;
     let unfit = unfit(&args.spec.spec);
     ready.engine.install().map_err(&unfit)?;
@@ -107,7 +108,7 @@ fn print_rows(rows: &BTreeMap<String, u64>, output: &mut Output) -> Result<(), F
     Ok(())
 }
 
-fn print_entry(entry: Option<&Recorded>, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn print_entry(entry: Option<&Recorded>, output: &mut Output) -> Result<(), Failure> {
     match entry {
         Some(Recorded { log, stream, index }) => {
             output.line(&format!("  entry {index} of stream {stream} in {log}"))

@@ -2,6 +2,7 @@
 
 mod change;
 mod credential;
+mod hold;
 mod look;
 mod people;
 mod recorder;
@@ -31,6 +32,9 @@ pub(crate) fn run(command: &DisguiseCommand, environment: &Environment) -> Resul
         DisguiseCommand::List(args) => people::list(args, environment),
         DisguiseCommand::Forget(args) => change::forget(args, environment),
         DisguiseCommand::Rekey(args) => people::rekey(args, environment),
+        DisguiseCommand::Hold(args) => hold::hold(args, environment),
+        DisguiseCommand::Lift(args) => hold::lift(args, environment),
+        DisguiseCommand::Holds(args) => hold::holds(args, environment),
     }
 }
 
@@ -117,6 +121,7 @@ fn refused(error: Error) -> Failure {
         Error::NoSuchDisguise => Some("see what the credential opens with: probity disguise list"),
         Error::WouldCascade { .. } => Some("say in the specification what happens to those rows"),
         Error::NoFreeId { .. } => Some("let the generator of the id draw from a wider range"),
+        Error::Held { .. } => Some("see what holds there are with: probity disguise holds"),
         Error::Audit(_) => Some("nothing was changed; look at the log with: probity verify DIR"),
         _ => None,
     };
