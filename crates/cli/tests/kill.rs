@@ -151,6 +151,7 @@ impl Scene {
                 user: Some(Value::Int(person)),
                 over: None,
                 parameters: BTreeMap::new(),
+                expires: None,
                 time,
             })
             .unwrap();

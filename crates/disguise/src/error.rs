@@ -47,6 +47,9 @@ pub enum Error {
         /// What is held: "the person", "the disguise" or "a person among them".
         held: &'static str,
     },
+    /// The disguise was applied for a time that is over.
+    #[error("the disguise has ended and cannot be revealed any more")]
+    Ended,
     /// There is no such hold, or it was lifted already.
     #[error("there is no such hold")]
     NoSuchHold,
@@ -100,7 +103,7 @@ impl Error {
     pub(crate) const fn is_denial(&self) -> bool {
         matches!(
             self,
-            Self::WrongCredential | Self::NoSuchDisguise | Self::Held { .. }
+            Self::WrongCredential | Self::NoSuchDisguise | Self::Ended | Self::Held { .. }
         )
     }
 }

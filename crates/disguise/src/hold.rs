@@ -14,8 +14,10 @@ use crate::store::{DisguiseId, HOLDS, bytes};
 use crate::table::{delete_keys, insert_all};
 use crate::value::Value;
 
-/// Bytes of the salted hash that stands for what is held.
-const NAME_BYTES: usize = 16;
+/// Bytes of the salted hash that stands for what is held; its kind comes before it.
+const HASH_BYTES: usize = 16;
+const PERSON: u8 = 0;
+const DISGUISE: u8 = 1;
 
 /// What a hold is on.
 #[derive(Debug, Clone, Copy)]
@@ -32,13 +34,18 @@ impl Holding<'_> {
     pub(crate) fn name(&self, salt: &[u8]) -> Vec<u8> {
         match self {
             Self::Person(user) => person(salt, &user.principal()),
-            Self::Disguise(id) => hashed(salt, 1, &id.0.to_le_bytes()),
+            Self::Disguise(id) => hashed(salt, DISGUISE, &id.0.to_le_bytes()),
         }
     }
 }
 
+/// One byte of the hash that stands for a person: about one person in 256 shares it.
+pub(crate) fn cohort(salt: &[u8], principal: &[u8]) -> u8 {
+    person(salt, principal).get(1).copied().unwrap_or(0)
+}
+
 fn person(salt: &[u8], principal: &[u8]) -> Vec<u8> {
-    hashed(salt, 0, principal)
+    hashed(salt, PERSON, principal)
 }
 
 fn hashed(salt: &[u8], kind: u8, what: &[u8]) -> Vec<u8> {
@@ -47,7 +54,9 @@ fn hashed(salt: &[u8], kind: u8, what: &[u8]) -> Vec<u8> {
     hash.update(salt);
     hash.update([kind]);
     hash.update(what);
-    hash.finalize().iter().copied().take(NAME_BYTES).collect()
+    let hash = hash.finalize();
+    let hash = hash.iter().copied().take(HASH_BYTES);
+    std::iter::once(kind).chain(hash).collect()
 }
 
 /// The handle of one hold, random, shown as 16 hexadecimal digits.
@@ -195,6 +204,13 @@ impl Held {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The cohorts that the people held, whoever they are, belong to.
+    pub(crate) fn cohorts(&self) -> BTreeSet<u8> {
+        let person = |name: &&Vec<u8>| name.first() == Some(&PERSON);
+        let people = self.0.iter().filter(person);
+        people.filter_map(|name| name.get(1).copied()).collect()
     }
 
     pub(crate) fn refuse_person(&self, salt: &[u8], user: &Value) -> Result<(), Error> {

@@ -347,6 +347,7 @@ impl Ready {
             user: user.cloned(),
             over: over.map(Credential::Key),
             parameters: BTreeMap::new(),
+            expires: None,
             time,
         })?)
     }

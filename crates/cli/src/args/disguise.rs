@@ -40,9 +40,15 @@ pub enum DisguiseCommand {
     List(List),
     Forget(Forget),
     Rekey(Rekey),
+    ReceiptKey(ReceiptKey),
+    CheckReceipt(CheckReceipt),
     Hold(Hold),
     Lift(Lift),
     Holds(Holds),
+    Scheduled(Scheduled),
+    Cancel(Cancel),
+    #[command(visible_alias = "expire")]
+    Sweep(Sweep),
 }
 
 /// Which database.
@@ -205,6 +211,7 @@ pub struct Register {
 #[command(after_help = "Examples:
   probity disguise apply --db sqlite:app.db --spec leave.toml --user 19 --log audit
   probity disguise apply --db sqlite:app.db --spec leave.toml --user 19 --over 19.key --json
+  probity disguise apply --db sqlite:app.db --spec leave.toml --user 19 --grace 30d --expires 10y --log audit
   probity disguise apply --db sqlite:app.db --spec class.toml --set class=2026 --log audit")]
 pub struct Apply {
     /// Which database.
@@ -219,6 +226,12 @@ pub struct Apply {
     /// Credential of the user, or twice a share of it: rows under placeholders that the user speaks for are meant too
     #[arg(long, value_name = "CREDENTIAL", requires = "user")]
     pub over: Vec<PathBuf>,
+    /// How long it can be revealed, like 90d or 10y, to the next midnight UTC; then a sweep destroys its records [default: for good]
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    pub expires: Option<Span>,
+    /// Grace period, like 30d: until then cancel stops it, after it a sweep applies it
+    #[arg(long, value_name = "SPAN", value_parser = parse_span, conflicts_with = "over")]
+    pub grace: Option<Span>,
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
@@ -319,7 +332,8 @@ pub struct List {
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity disguise forget --db sqlite:app.db --user 19 --credential 19.key --id 5a0c91b2d3e4f506 --log audit
-  probity disguise forget --db sqlite:app.db --user 19 --credential 19.key --everything --log audit")]
+  probity disguise forget --db sqlite:app.db --user 19 --credential 19.key --everything --log audit
+  probity disguise forget --db sqlite:app.db --user 19 --credential 19.key --everything --receipt 19.receipt --receipt-key receipts.key")]
 pub struct Forget {
     /// Which database.
     #[command(flatten)]
@@ -333,6 +347,12 @@ pub struct Forget {
     /// All records of the user, every credential and the registration
     #[arg(long, conflicts_with = "id")]
     pub everything: bool,
+    /// New file for a signed receipt
+    #[arg(long, value_name = "FILE", requires = "receipt_key")]
+    pub receipt: Option<PathBuf>,
+    /// Key file that signs it, as receipt-key made it
+    #[arg(long, value_name = "FILE")]
+    pub receipt_key: Option<PathBuf>,
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
@@ -370,6 +390,40 @@ pub struct Rekey {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Makes a key that signs receipts, and prints the public key that checks them.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise receipt-key receipts.key --name example.com/receipts > receipts.pub")]
+pub struct ReceiptKey {
+    /// New key file, for its owner alone; an existing one is read and its public key printed again
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Name of the signer, like example.com/receipts
+    #[arg(long, value_name = "NAME")]
+    pub name: String,
+}
+
+/// Checks a receipt of forgetting with nothing but a public key.
+///
+/// The exit status is 3 when it proves nothing: not signed by that key, changed, or about somebody else.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise check-receipt 19.receipt --key receipts.pub --user 19")]
+pub struct CheckReceipt {
+    /// The receipt
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// File with the public key
+    #[arg(long, value_name = "FILE")]
+    pub key: PathBuf,
+    /// Id of the user whom it must be about
+    #[arg(long, value_name = "U")]
+    pub user: Option<String>,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -463,6 +517,96 @@ pub struct Holds {
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
+}
+
+/// Lists disguises in their grace period, the next first.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise scheduled --db sqlite:app.db
+  probity disguise scheduled --db sqlite:app.db --user 19 --json")]
+pub struct Scheduled {
+    /// Which database.
+    #[command(flatten)]
+    pub database: DatabaseChoice,
+    /// Only those of this user
+    #[arg(long, value_name = "U")]
+    pub user: Option<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Stops a disguise in its grace period.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise cancel --db sqlite:app.db --id 5a0c91b2d3e4f506 --log audit")]
+pub struct Cancel {
+    /// Which database.
+    #[command(flatten)]
+    pub database: DatabaseChoice,
+    /// The disguise, as apply named it
+    #[arg(long, value_name = "DISGUISE")]
+    pub id: DisguiseId,
+    /// Which log.
+    #[command(flatten)]
+    pub log: LogChoice,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Applies disguises whose grace period is over, and destroys the records of those that have ended.
+///
+/// To be run once a day. Stopped anywhere, the next sweep goes on. The exit status is 4 when a disguise was refused; it stays scheduled.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise sweep --db sqlite:app.db --log audit
+  probity disguise sweep --db sqlite:app.db --dry-run --json")]
+pub struct Sweep {
+    /// Which database.
+    #[command(flatten)]
+    pub database: DatabaseChoice,
+    /// Change nothing, and say what is due
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Which log.
+    #[command(flatten)]
+    pub log: LogChoice,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A span of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// Its length in nanoseconds.
+    pub nanoseconds: i64,
+}
+
+fn parse_span(text: &str) -> Result<Span, String> {
+    const SECOND: i64 = 1_000_000_000;
+    const DAY: i64 = 86_400 * SECOND;
+    let unit = |last: char| match last {
+        's' => Some(SECOND),
+        'm' => Some(60 * SECOND),
+        'h' => Some(3_600 * SECOND),
+        'd' => Some(DAY),
+        'w' => Some(7 * DAY),
+        'y' => Some(365 * DAY),
+        _ => None,
+    };
+    let mut letters = text.chars();
+    let length = letters.next_back().and_then(unit);
+    let count: Option<i64> = letters.as_str().parse().ok().filter(|count| *count >= 0);
+    let nanoseconds = length
+        .zip(count)
+        .and_then(|(length, count)| length.checked_mul(count));
+    nanoseconds
+        .map(|nanoseconds| Span { nanoseconds })
+        .ok_or_else(|| {
+            "a span of time is a number with s, m, h, d, w or y (of 365 days)".to_owned()
+        })
 }
 
 fn parse_setting(text: &str) -> Result<(String, String), String> {

@@ -20,11 +20,7 @@ use probity_format::{Outcome, Timestamp};
 use probity_log::reader::Filter;
 use probity_log::{Compression, Durability, Proofs, StreamConfig, StreamName};
 
-pub use self::disguise::{
-    Apply, AuthorityChoice, Check, DatabaseChoice, Description, Disguise, DisguiseCommand, Draft,
-    Forget, HeldChoice, Hold, Holder, Holds, Lift, List, LogChoice, Plan, ReferencesChoice,
-    Register, Rekey, Reveal, SpeaksFor, SpecChoice,
-};
+pub use self::disguise::{CheckReceipt, ReceiptKey};
 pub use self::pocket::{
     Pocket, PocketChoice, PocketCommand, PocketCreate, PocketExec, PocketImport, PocketQuery,
     PocketReorganize, PocketSimulate, PocketStats, PocketVerify, RowsFormat, ShownFormat,

@@ -28,12 +28,13 @@ impl<D: Database> Engine<D> {
         self.operation(&asked, |engine| engine.applied(id, request, &asked))
     }
 
-    fn applied(
+    pub(super) fn applied(
         &mut self,
         id: DisguiseId,
         request: &ApplyRequest<'_>,
         asked: &Asked<'_>,
     ) -> Result<Applied, Error> {
+        let end = request.end()?;
         let salt = store::salt(&mut self.database)?;
         let held = Held::all(&mut self.database)?;
         if let Some(user) = &request.user {
@@ -81,7 +82,7 @@ impl<D: Database> Engine<D> {
         if request.user.is_none() {
             held.refuse_any(&salt, work.known.keys())?;
         }
-        let applied = work.finish(request.time.nanoseconds())?;
+        let applied = work.finish(request.time.nanoseconds(), end)?;
         let payload = counts(
             &applied.rows,
             &[("pseudoprincipals", applied.pseudoprincipals)],

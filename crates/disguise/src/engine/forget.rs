@@ -11,11 +11,13 @@ use crate::database::Database;
 use crate::error::Error;
 use crate::hold::Held;
 use crate::principal::{Reach, needed_by_others, stored_for_others};
+use crate::receipt::Receipt;
 use crate::store::{self, DisguiseId, Stored};
 use crate::value::Value;
 
 impl<D: Database> Engine<D> {
     /// Destroys the records of a disguise, so that nobody can ever reveal it; links that others need stay.
+    /// What it returns, once signed, is what the person takes away.
     ///
     /// # Errors
     /// [`Error::WrongCredential`], [`Error::NoSuchDisguise`], [`Error::Held`], [`Error::Database`], [`Error::Audit`].
@@ -25,7 +27,7 @@ impl<D: Database> Engine<D> {
         credential: &Credential<'_>,
         id: DisguiseId,
         time: Timestamp,
-    ) -> Result<(), Error> {
+    ) -> Result<Receipt, Error> {
         let asked = Asked::new("disguise.forget", id.to_string(), Some(user), time);
         self.operation(&asked, |engine| {
             let (salt, key, reach) = engine.reached(user, credential)?;
@@ -56,7 +58,9 @@ impl<D: Database> Engine<D> {
                 .map(|(bag, it)| stored_for_others(bag, it))
                 .collect();
             store::put_bags(database, &salt, &stored)?;
-            engine.done(&asked, &format!("{{\"bags\":{}}}", gone.len()))
+            let receipt = Receipt::new(time, Some(id), gone.len(), user)?;
+            engine.done(&asked, &told(&receipt))?;
+            Ok(receipt)
         })
     }
 
@@ -70,7 +74,7 @@ impl<D: Database> Engine<D> {
         user: &Value,
         credential: &Credential<'_>,
         time: Timestamp,
-    ) -> Result<(), Error> {
+    ) -> Result<Receipt, Error> {
         let asked = Asked::new("disguise.forget", String::new(), Some(user), time);
         self.operation(&asked, |engine| {
             let (salt, key, reach) = engine.reached(user, credential)?;
@@ -92,8 +96,9 @@ impl<D: Database> Engine<D> {
             if own {
                 store::unregister(database, &[name])?;
             }
-            let payload = format!("{{\"bags\":{},\"everything\":true}}", gone.len());
-            engine.done(&asked, &payload)
+            let receipt = Receipt::new(time, None, gone.len(), user)?;
+            engine.done(&asked, &told(&receipt))?;
+            Ok(receipt)
         })
     }
 
@@ -113,4 +118,10 @@ impl<D: Database> Engine<D> {
         }
         Ok(held)
     }
+}
+
+/// What the entry says: the log vouches for the receipt, and the receipt can be found in it.
+fn told(receipt: &Receipt) -> String {
+    let (bags, digest) = (receipt.bags, receipt.digest());
+    format!("{{\"bags\":{bags},\"receipt\":\"{digest}\"}}")
 }

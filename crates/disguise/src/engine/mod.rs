@@ -6,10 +6,12 @@ mod hold;
 mod keys;
 mod plan;
 mod reveal;
+mod sweep;
 
 use probity_format::Outcome;
 
 pub use self::reveal::Listed;
+pub use self::sweep::{SWEEP_RECORDS, Swept};
 use crate::audit::{Asked, Sink, tell};
 use crate::credential::KeyCost;
 use crate::database::{Catalog, Column, Database};

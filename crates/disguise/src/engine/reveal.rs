@@ -9,6 +9,7 @@ use crate::audit::{Asked, counts};
 use crate::credential::{self, Credential};
 use crate::crypto::SecretKey;
 use crate::database::Database;
+use crate::deadline::Day;
 use crate::error::Error;
 use crate::principal::{Reach, reach};
 use crate::reveal::{self, RevealRequest, Revealed};
@@ -25,6 +26,8 @@ pub struct Listed {
     pub time: Option<Timestamp>,
     /// A reveal was asked for and left something disguised.
     pub pending: bool,
+    /// When it can no longer be revealed.
+    pub expires: Option<Timestamp>,
 }
 
 impl<D: Database> Engine<D> {
@@ -74,19 +77,22 @@ impl<D: Database> Engine<D> {
     ) -> Result<Vec<Listed>, Error> {
         self.transaction(|engine| {
             let (_, _, reach) = engine.reached(user, credential)?;
-            let mut listed: BTreeMap<(i64, u64), bool> = BTreeMap::new();
+            let mut listed: BTreeMap<(i64, u64), (bool, Day)> = BTreeMap::new();
             for locator in reach.bags.iter().map(|it| &it.found.locator) {
                 if locator.changes {
                     let name = (locator.origin.time, locator.origin.disguise);
-                    *listed.entry(name).or_default() |= locator.pending;
+                    let (pending, end) = listed.entry(name).or_insert((false, Day::NEVER));
+                    *pending |= locator.pending;
+                    *end = locator.origin.expires.min(*end);
                 }
             }
             let listed = listed.into_iter();
             Ok(listed
-                .map(|((time, id), pending)| Listed {
+                .map(|((time, id), (pending, end))| Listed {
                     id: DisguiseId(id),
                     time: Timestamp::from_nanoseconds(time).ok(),
                     pending,
+                    expires: end.time(),
                 })
                 .collect())
         })
@@ -99,6 +105,11 @@ impl<D: Database> Engine<D> {
     ) -> Result<Revealed, Error> {
         self.refresh()?;
         let (salt, _, reach) = self.reached(&request.user, &request.credential)?;
+        let origins = reach.bags.iter().map(|it| it.found.locator.origin);
+        let mut meant = origins.filter(|it| it.disguise == request.id.0);
+        if meant.any(|it| it.expires.is_over(request.time)) {
+            return Err(Error::Ended);
+        }
         let Some((_, _, live)) = &self.live else {
             return Err(Error::NotInstalled);
         };

@@ -258,6 +258,7 @@ impl Forum {
             user: user.map(Value::Int),
             over,
             parameters: BTreeMap::new(),
+            expires: None,
             time: time(),
         };
         self.engine.apply(&request)

@@ -49,6 +49,14 @@ macro_rules! for_every_claim {
             whoever_is_held_is_neither_hidden_nor_forgotten_until_it_is_lifted
             whoever_is_held_while_away_cannot_be_forgotten_under_another_name
             a_held_disguise_is_not_forgotten_and_its_holds_are_listed
+            a_receipt_tells_what_was_forgotten_and_the_log_vouches_for_it
+            what_ends_can_be_revealed_before_and_is_destroyed_after
+            what_is_hidden_behind_placeholders_ends_with_them_and_nothing_unreadable_stays
+            a_new_key_and_a_reveal_in_part_keep_the_end
+            a_sweep_cut_at_any_statement_is_finished_by_the_next
+            a_hold_on_a_person_or_a_disguise_keeps_records_from_ending
+            within_the_grace_period_a_disguise_is_cancelled_and_after_it_applied
+            a_scheduled_disguise_that_is_refused_stays_and_does_not_stop_the_others
         }
     };
 }
@@ -56,6 +64,7 @@ macro_rules! for_every_claim {
 mod bad_input;
 mod credentials;
 mod draft;
+mod endings;
 mod forum;
 mod holds;
 mod model;
@@ -71,6 +80,7 @@ use probity_disguise::{
 pub(crate) use bad_input::*;
 pub(crate) use credentials::*;
 pub(crate) use draft::*;
+pub(crate) use endings::*;
 use forum::*;
 pub(crate) use holds::*;
 pub(crate) use records::*;

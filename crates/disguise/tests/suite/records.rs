@@ -158,3 +158,24 @@ pub(crate) fn a_log_that_takes_nothing_keeps_every_operation_from_happening() {
     ));
     assert_eq!(state(&mut forum), before);
 }
+
+pub(crate) fn a_receipt_tells_what_was_forgotten_and_the_log_vouches_for_it() {
+    let mut forum = forum();
+    let applied = forum.apply(GDPR, Some(1), false).unwrap();
+    let told = listening(&mut forum);
+    let key = SecretKey::from_bytes(*forum.keys[&1].expose());
+    let (user, credential) = (Value::Int(1), Credential::Key(&key));
+    let one = forum.engine.forget(&user, &credential, applied.id, time());
+    let one = one.unwrap();
+    assert_eq!(one.disguise, Some(applied.id));
+    assert!(one.bags > 0);
+    let key = SecretKey::from_bytes(*forum.keys[&2].expose());
+    let (other, credential) = (Value::Int(2), Credential::Key(&key));
+    let all = forum.engine.forget_everything(&other, &credential, time());
+    let all = all.unwrap();
+    assert_eq!((all.disguise, all.bags), (None, 0));
+    for (receipt, about, not_about, at) in [(&one, &user, &other, 0), (&all, &other, &user, 1)] {
+        assert!(receipt.is_about(about) && !receipt.is_about(not_about));
+        assert!(told.borrow()[at].2.contains(&receipt.digest()));
+    }
+}

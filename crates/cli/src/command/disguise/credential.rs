@@ -161,7 +161,7 @@ impl<'a> CredentialFile<'a> {
     }
 }
 
-fn first_line(path: &Path) -> Result<Zeroizing<String>, Failure> {
+pub(super) fn first_line(path: &Path) -> Result<Zeroizing<String>, Failure> {
     let failed = |error| Failure::file("read the credential in", path, error);
     let mut text = Zeroizing::new(String::with_capacity(FILE_BYTES_CAPACITY));
     let source: Box<dyn io::Read> = if path == Path::new("-") {

@@ -5,7 +5,9 @@ mod credential;
 mod hold;
 mod look;
 mod people;
+mod receipt;
 mod recorder;
+mod sweep;
 
 use std::fs;
 use std::path::Path;
@@ -32,9 +34,14 @@ pub(crate) fn run(command: &DisguiseCommand, environment: &Environment) -> Resul
         DisguiseCommand::List(args) => people::list(args, environment),
         DisguiseCommand::Forget(args) => change::forget(args, environment),
         DisguiseCommand::Rekey(args) => people::rekey(args, environment),
+        DisguiseCommand::ReceiptKey(args) => receipt::key(args),
+        DisguiseCommand::CheckReceipt(args) => receipt::check(args),
         DisguiseCommand::Hold(args) => hold::hold(args, environment),
         DisguiseCommand::Lift(args) => hold::lift(args, environment),
         DisguiseCommand::Holds(args) => hold::holds(args, environment),
+        DisguiseCommand::Scheduled(args) => sweep::scheduled(args, environment),
+        DisguiseCommand::Cancel(args) => sweep::cancel(args, environment),
+        DisguiseCommand::Sweep(args) => sweep::sweep(args, environment),
     }
 }
 

@@ -36,6 +36,8 @@ struct ListedForm {
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<String>,
     pending: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires: Option<String>,
 }
 
 pub(super) fn register(args: &Register, environment: &Environment) -> Result<Status, Failure> {
@@ -205,6 +207,7 @@ pub(super) fn list(args: &List, environment: &Environment) -> Result<Status, Fai
             id: it.id.to_string(),
             time: it.time.map(format_time),
             pending: it.pending,
+            expires: it.expires.map(format_time),
         })
         .collect();
     let mut output = Output::new();
@@ -214,7 +217,9 @@ pub(super) fn list(args: &List, environment: &Environment) -> Result<Status, Fai
         for it in &forms {
             let time = it.time.as_deref().unwrap_or("-");
             let pending = if it.pending { "  revealed in part" } else { "" };
-            output.line(&format!("{}  {time}{pending}", it.id))?;
+            let until = it.expires.as_deref();
+            let until = until.map_or_else(String::new, |end| format!("  until {end}"));
+            output.line(&format!("{}  {time}{until}{pending}", it.id))?;
         }
     }
     output.flush()?;
