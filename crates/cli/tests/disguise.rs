@@ -615,3 +615,47 @@ fn a_disguise_in_its_grace_period_is_cancelled_or_swept_and_one_that_ended_is_go
     ];
     place.run(&wrong, 2);
 }
+
+#[test]
+fn inactive_people_are_disguised_and_come_back() {
+    let place = prepared();
+    let before = place.rows();
+    let mut spec = fs::read_to_string(place.path("leave.toml")).unwrap();
+    spec.insert_str(0, "inactive = \"people.name < :name\"\n");
+    fs::write(place.path("decay.toml"), spec).unwrap();
+    let decay = [
+        "disguise",
+        "decay",
+        "--spec",
+        "decay.toml",
+        "--set",
+        "name=Z",
+        "--log",
+        "audit",
+    ];
+    let dry = place.json(&[&decay[..], &["--dry-run"]].concat(), 0);
+    assert_eq!(
+        (&dry["people"], &dry["unregistered"]),
+        (&1.into(), &1.into())
+    );
+    assert_eq!(place.rows(), before);
+    let fast = ["--page", "1", "--per-minute", "100000"];
+    let done = place.json(&[&decay[..], &fast].concat(), 0);
+    assert_eq!(done["disguises"].as_array().unwrap().len(), 1, "{done}");
+    assert!(!place.rows().concat().contains("Bea"));
+    assert_eq!(place.json(&decay, 0)["people"], 0);
+    let id = done["disguises"][0].as_str().unwrap();
+    let reveal = [
+        "disguise",
+        "reveal",
+        "--id",
+        id,
+        "--user",
+        "19",
+        "--credential",
+        "19.pw",
+    ];
+    place.run(&reveal, 0);
+    assert_eq!(place.rows(), before);
+    place.run(&["disguise", "decay", "--spec", "leave.toml"], 2);
+}

@@ -33,7 +33,7 @@ pub use credential::{Credential, KeyCost, Protection, RecoveryToken};
 pub use crypto::SecretKey;
 pub use database::{Column, Database, DatabaseError, DatabaseErrorKind, Dialect};
 pub use draft::{Draft, draft};
-pub use engine::{Engine, Listed, SWEEP_RECORDS, Swept, stored_description};
+pub use engine::{DecayRequest, Decayed, Engine, Listed, SWEEP_RECORDS, Swept, stored_description};
 pub use error::Error;
 pub use generate::Generator;
 pub use hold::{Authority, Hold, HoldId, Holding};

@@ -27,6 +27,7 @@ pub(crate) const HOLDS: &str = "probity_holds";
 pub(crate) const DEADLINES: &str = "probity_deadlines";
 pub(crate) const FLEETING: &str = "probity_fleeting";
 pub(crate) const SCHEDULED: &str = "probity_scheduled";
+pub(crate) const DECAYED: &str = "probity_decayed";
 
 /// The handle of one disguise, random, shown as 16 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -92,6 +93,7 @@ pub(crate) fn install(database: &mut dyn Database) -> Result<(), Error> {
         format!(
             "CREATE TABLE IF NOT EXISTS {SCHEDULED} (id {key} NOT NULL PRIMARY KEY, due BIGINT NOT NULL, what {binary} NOT NULL) {end}"
         ),
+        format!("CREATE TABLE IF NOT EXISTS {DECAYED} (mark {key} NOT NULL PRIMARY KEY) {end}"),
     ];
     for statement in statements {
         database

@@ -49,6 +49,7 @@ pub enum DisguiseCommand {
     Cancel(Cancel),
     #[command(visible_alias = "expire")]
     Sweep(Sweep),
+    Decay(Decay),
 }
 
 /// Which database.
@@ -567,6 +568,44 @@ pub struct Sweep {
     #[command(flatten)]
     pub database: DatabaseChoice,
     /// Change nothing, and say what is due
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Which log.
+    #[command(flatten)]
+    pub log: LogChoice,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Disguises people who have been inactive; each can come back with their credential.
+///
+/// Each person is a transaction: stopped anywhere, the next run takes the rest. Whoever is disguised and stays in the
+/// users table is taken again only after their row was changed. The exit status is 4 when it was refused for somebody.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise decay --db sqlite:app.db --spec decay.toml --inactive 'people.last_seen < :since' --set since=2025-01-01 --dry-run
+  probity disguise decay --db sqlite:app.db --spec decay.toml --set since=2025-01-01 --per-minute 60 --log audit")]
+pub struct Decay {
+    /// Which database.
+    #[command(flatten)]
+    pub database: DatabaseChoice,
+    /// Which specification.
+    #[command(flatten)]
+    pub spec: SpecChoice,
+    /// Condition on the users table that says who is inactive [default: `inactive` of the specification]
+    #[arg(long, value_name = "CONDITION")]
+    pub inactive: Option<String>,
+    /// How long each can be revealed, like 10y [default: for good]
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    pub expires: Option<Span>,
+    /// People that are looked at at once
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub page: u32,
+    /// People that are disguised in a minute at most [default: as fast as it goes]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub per_minute: Option<u32>,
+    /// Change nothing, and say how many people it would be
     #[arg(long)]
     pub dry_run: bool,
     /// Which log.

@@ -20,7 +20,7 @@ use probity_format::{Outcome, Timestamp};
 use probity_log::reader::Filter;
 use probity_log::{Compression, Durability, Proofs, StreamConfig, StreamName};
 
-pub use self::disguise::{CheckReceipt, ReceiptKey};
+pub use self::disguise::{CheckReceipt, Decay, ReceiptKey};
 pub use self::pocket::{
     Pocket, PocketChoice, PocketCommand, PocketCreate, PocketExec, PocketImport, PocketQuery,
     PocketReorganize, PocketSimulate, PocketStats, PocketVerify, RowsFormat, ShownFormat,

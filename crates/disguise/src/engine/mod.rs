@@ -1,5 +1,6 @@
 //! The engine: one connection, one description of the application, and the operations on them.
 
+mod decay;
 mod disguise;
 mod forget;
 mod hold;
@@ -10,6 +11,7 @@ mod sweep;
 
 use probity_format::Outcome;
 
+pub use self::decay::{DecayRequest, Decayed};
 pub use self::reveal::Listed;
 pub use self::sweep::{SWEEP_RECORDS, Swept};
 use crate::audit::{Asked, Sink, tell};

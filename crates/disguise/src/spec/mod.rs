@@ -114,6 +114,8 @@ pub struct SpecFile {
     pub schema: Schema,
     /// How placeholder users are made, when it is said.
     pub pseudo: Option<Pseudo>,
+    /// Who counts as inactive, when it is said: a condition on the users table.
+    pub inactive: Option<String>,
 }
 
 impl SpecFile {
@@ -150,6 +152,7 @@ fn is_native_json(text: &str) -> bool {
     };
     let native = [
         "users",
+        "inactive",
         "tables",
         "parameters",
         "remove",

@@ -50,6 +50,9 @@ macro_rules! for_every_claim {
             whoever_is_held_while_away_cannot_be_forgotten_under_another_name
             a_held_disguise_is_not_forgotten_and_its_holds_are_listed
             a_receipt_tells_what_was_forgotten_and_the_log_vouches_for_it
+            whoever_is_inactive_is_disguised_once_and_can_come_back
+            whoever_stays_in_the_table_is_taken_again_only_after_a_change
+            whoever_is_held_does_not_decay_and_a_cut_run_is_finished_by_the_next
             what_ends_can_be_revealed_before_and_is_destroyed_after
             what_is_hidden_behind_placeholders_ends_with_them_and_nothing_unreadable_stays
             a_new_key_and_a_reveal_in_part_keep_the_end
@@ -63,6 +66,7 @@ macro_rules! for_every_claim {
 
 mod bad_input;
 mod credentials;
+mod decay;
 mod draft;
 mod endings;
 mod forum;
@@ -79,6 +83,7 @@ use probity_disguise::{
 
 pub(crate) use bad_input::*;
 pub(crate) use credentials::*;
+pub(crate) use decay::*;
 pub(crate) use draft::*;
 pub(crate) use endings::*;
 use forum::*;

@@ -124,7 +124,7 @@ pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, F
 }
 
 /// The time a span after `time`.
-fn after(time: Timestamp, span: Span) -> Result<Timestamp, Failure> {
+pub(super) fn after(time: Timestamp, span: Span) -> Result<Timestamp, Failure> {
     let end = time.nanoseconds().saturating_add(span.nanoseconds);
     Timestamp::from_nanoseconds(end)
         .map_err(|error| Failure::usage("the span of time is too long").because(error))

@@ -2,6 +2,7 @@
 
 mod change;
 mod credential;
+mod decay;
 mod hold;
 mod look;
 mod people;
@@ -42,6 +43,7 @@ pub(crate) fn run(command: &DisguiseCommand, environment: &Environment) -> Resul
         DisguiseCommand::Scheduled(args) => sweep::scheduled(args, environment),
         DisguiseCommand::Cancel(args) => sweep::cancel(args, environment),
         DisguiseCommand::Sweep(args) => sweep::sweep(args, environment),
+        DisguiseCommand::Decay(args) => decay::decay(args, environment),
     }
 }
 
