@@ -157,9 +157,10 @@ impl Over {
         let today = now.nanoseconds().div_euclid(DAY_NANOSECONDS);
         let cohorts = held.cohorts();
         let marks = placeholders(cohorts.len());
-        let others = match cohorts.is_empty() {
-            true => String::new(),
-            false => format!(" AND cohort NOT IN ({marks})"),
+        let others = if cohorts.is_empty() {
+            String::new()
+        } else {
+            format!(" AND cohort NOT IN ({marks})")
         };
         let cohorts = cohorts.into_iter().map(|cohort| bytes(&[cohort]));
         let parameters: Vec<Value> = std::iter::once(Value::Int(today)).chain(cohorts).collect();

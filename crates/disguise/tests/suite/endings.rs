@@ -154,9 +154,10 @@ pub(crate) fn a_hold_on_a_person_or_a_disguise_keeps_records_from_ending() {
         let mut forum = forum();
         let id = apply_until(&mut forum, GDPR, Some(1), 30);
         let user = Value::Int(1);
-        let what = match by_person {
-            true => Holding::Person(&user),
-            false => Holding::Disguise(id),
+        let what = if by_person {
+            Holding::Person(&user)
+        } else {
+            Holding::Disguise(id)
         };
         let hold = forum.engine.hold(what, &authority()).unwrap();
         let before = records(&mut forum);
