@@ -21,12 +21,13 @@ fn request<'a>(spec: &'a Spec, after: Option<Value>, page: u32) -> DecayRequest<
 /// Runs all pages, of one person each.
 fn run(forum: &mut Forum, spec: &str) -> Vec<Decayed> {
     let spec = Spec::from_edna_json(spec).unwrap();
-    let (mut pages, mut after) = (Vec::new(), None);
+    let mut pages: Vec<Decayed> = Vec::new();
     loop {
+        let after = pages.last().and_then(|page| page.next.clone());
         let decayed = forum.engine.decay(&request(&spec, after, 1)).unwrap();
-        after.clone_from(&decayed.next);
+        let ended = decayed.next.is_none();
         pages.push(decayed);
-        if after.is_none() {
+        if ended {
             return pages;
         }
     }
