@@ -5,6 +5,7 @@
     reason = "the comments are the help text, which knows no markup"
 )]
 
+mod custody;
 mod disguise;
 mod pocket;
 mod proof;
@@ -20,7 +21,14 @@ use probity_format::{Outcome, Timestamp};
 use probity_log::reader::Filter;
 use probity_log::{Compression, Durability, Proofs, StreamConfig, StreamName};
 
-pub use self::disguise::{CheckReceipt, Decay, ReceiptKey};
+pub use self::custody::{
+    AuthorityChoice, Cancel, Decay, HeldChoice, Hold, Holds, Lift, Scheduled, Span, Sweep,
+};
+pub use self::disguise::{
+    Apply, Check, CheckReceipt, DatabaseChoice, Description, Disguise, DisguiseCommand, Draft,
+    Forget, Holder, List, LogChoice, Plan, ReceiptKey, ReferencesChoice, Register, Rekey, Reveal,
+    SpeaksFor, SpecChoice,
+};
 pub use self::pocket::{
     Pocket, PocketChoice, PocketCommand, PocketCreate, PocketExec, PocketImport, PocketQuery,
     PocketReorganize, PocketSimulate, PocketStats, PocketVerify, RowsFormat, ShownFormat,
@@ -35,7 +43,7 @@ const EXIT_STATUS: &str = "Exit status:
   2  wrong usage
   3  the evidence is broken; the report names the class, the stream and the place
   4  intact, but parts are acknowledged damage, erased or pruned with proof;
-     for disguise reveal: done, but rows stay disguised
+     for disguise reveal: done, but rows stay disguised; for disguise sweep and decay: some were refused
 
 Environment:
   PROBITY_KEY_FILE  root key file, where no argument names one
