@@ -157,7 +157,7 @@ pub(crate) fn lift(database: &mut dyn Database, id: HoldId) -> Result<(), Error>
 }
 
 /// All holds, or those on `name`, the oldest first.
-pub(crate) fn list(database: &mut dyn Database, name: Option<Vec<u8>>) -> Result<Vec<Hold>, Error> {
+pub(crate) fn list(database: &mut dyn Database, name: Option<&[u8]>) -> Result<Vec<Hold>, Error> {
     let sql = format!("SELECT id, held, since, actor, basis FROM {HOLDS} ORDER BY since, id");
     let rows = database.query(&sql, &[]).doing("reading the holds")?;
     let mut holds = Vec::new();
@@ -172,7 +172,7 @@ pub(crate) fn list(database: &mut dyn Database, name: Option<Vec<u8>>) -> Result
         else {
             return Err(Error::Forged);
         };
-        if name.as_ref().is_some_and(|name| name != held) {
+        if name.is_some_and(|name| name != held.as_slice()) {
             continue;
         }
         let id = <[u8; 8]>::try_from(id.as_slice()).map_err(|_length| Error::Forged)?;

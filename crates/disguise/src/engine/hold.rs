@@ -59,7 +59,7 @@ impl<D: Database> Engine<D> {
         self.transaction(|engine| {
             let salt = store::salt(&mut engine.database)?;
             let name = what.map(|what| what.name(&salt));
-            hold::list(&mut engine.database, name)
+            hold::list(&mut engine.database, name.as_deref())
         })
     }
 }
