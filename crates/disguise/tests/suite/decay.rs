@@ -6,7 +6,7 @@ use probity_disguise::{Authority, DecayRequest, Decayed, Error, Holding, Spec, V
 
 use super::forum::*;
 
-fn request<'a>(spec: &'a Spec, after: Option<Value>, page: u32) -> DecayRequest<'a> {
+fn request(spec: &Spec, after: Option<Value>, page: u32) -> DecayRequest<'_> {
     DecayRequest {
         spec,
         inactive: "users.karma < :active",

@@ -16,7 +16,7 @@ fn later(days: i64) -> Timestamp {
     Timestamp::from_nanoseconds(time().nanoseconds() + days * DAY).unwrap()
 }
 
-fn request<'a>(spec: &'a Spec, user: Option<i64>, expires: Option<Timestamp>) -> ApplyRequest<'a> {
+fn request(spec: &Spec, user: Option<i64>, expires: Option<Timestamp>) -> ApplyRequest<'_> {
     ApplyRequest {
         spec,
         user: user.map(Value::Int),
