@@ -206,19 +206,52 @@ pub(crate) fn update_keys(
     writes: &[Write<'_>],
 ) -> Result<u64, Error> {
     let dialect = database.dialect();
+    if dialect == Dialect::Sqlite {
+        return update_each(database, table, column, writes);
+    }
     let width = table.identity.len().saturating_add(1);
     let mut changed: u64 = 0;
     for some in writes.chunks(dialect.changes_max()) {
         for run in runs(some, width) {
             let (sql, parameters) = match dialect {
-                Dialect::Sqlite | Dialect::Postgres => through_list(dialect, table, column, run),
                 Dialect::Mysql => case_by_case(dialect, table, column, run),
+                _ => through_list(dialect, table, column, run),
             };
             let done = database.execute(&sql, &parameters).doing("updating rows")?;
             changed = changed.saturating_add(done);
         }
     }
     Ok(changed)
+}
+
+/// An update for each row: in the same process a statement prepared once beats a join with a list of values.
+fn update_each(
+    database: &mut dyn Database,
+    table: &Known,
+    column: &str,
+    writes: &[Write<'_>],
+) -> Result<u64, Error> {
+    let dialect = database.dialect();
+    let equal: Vec<String> = table
+        .identity
+        .iter()
+        .map(|key| format!("{} = ?", dialect.quote(key)))
+        .collect();
+    let sql = format!(
+        "UPDATE {} SET {} = ? WHERE {}",
+        dialect.quote(&table.name),
+        dialect.quote(column),
+        equal.join(" AND ")
+    );
+    let rows: Vec<Vec<Value>> = writes
+        .iter()
+        .map(|write| {
+            let mut row = vec![write.value.clone()];
+            row.extend_from_slice(write.identity);
+            row
+        })
+        .collect();
+    database.execute_each(&sql, &rows).doing("updating rows")
 }
 
 /// An update from a list of identities and values.

@@ -175,6 +175,8 @@ impl Work<'_> {
             }
         }
         update_keys(self.database, table, column, &writes)?;
+        let mut kept: BTreeMap<Vec<u8>, Vec<Modified>> = BTreeMap::new();
+        let user = self.user.map(Value::principal);
         for (index, group) in chosen {
             let (Some(identity), Some(id), Some(owner)) =
                 (identities.get_mut(index), ids.get(group), wanted.get(group))
@@ -182,17 +184,20 @@ impl Work<'_> {
                 continue;
             };
             *identity = moved(table, identity, column, id);
-            let record = Modified {
+            let keeper = user.clone().unwrap_or_else(|| owner.principal());
+            kept.entry(keeper).or_default().push(Modified {
                 identity: identity.clone(),
                 before: owner.clone(),
                 after: id.clone(),
-            };
+            });
+        }
+        for (keeper, rows) in kept {
             let change = Change::Decorrelated {
                 identity: table.identity.clone(),
                 column: column.clone(),
-                rows: vec![record],
+                rows,
             };
-            self.note(owner, number, table, change)?;
+            self.note_for(keeper, number, table, change)?;
         }
         Ok(())
     }

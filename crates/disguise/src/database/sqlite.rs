@@ -156,6 +156,16 @@ impl Database for Sqlite {
         Ok(u64::try_from(changed).unwrap_or(u64::MAX))
     }
 
+    fn execute_each(&mut self, sql: &str, rows: &[Vec<Value>]) -> Result<u64, DatabaseError> {
+        let mut statement = self.connection.prepare_cached(sql).map_err(refused)?;
+        let mut changed: u64 = 0;
+        for row in rows {
+            let done = statement.execute(params_from_iter(row)).map_err(refused)?;
+            changed = changed.saturating_add(u64::try_from(done).unwrap_or(u64::MAX));
+        }
+        Ok(changed)
+    }
+
     fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>, DatabaseError> {
         let mut statement = self.connection.prepare_cached(sql).map_err(refused)?;
         let width = statement.column_count();

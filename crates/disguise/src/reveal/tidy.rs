@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Due, Open, References, Work};
 use crate::error::Error;
-use crate::record::Bag;
+use crate::record::{Bag, Origin};
 use crate::schema::Known;
 use crate::store::{self, Found, Stage, Stored};
 use crate::table::{Write, delete_keys, select_keys, update_keys};
@@ -158,7 +158,10 @@ impl Work<'_> {
                     bag,
                     public: reached.public,
                     person: reached.placeholder.is_none(),
-                    origin: reached.found.locator.origin,
+                    origin: Origin {
+                        updates: crate::update::count(self.updates.recorded),
+                        ..reached.found.locator.origin
+                    },
                     stage: match due {
                         Due::Copies | Due::Nothing => Stage::Disguised,
                         _ if *waiting => Stage::Waiting,
