@@ -1,7 +1,7 @@
 //! Set-based statements over one table: select, insert, update and delete many rows at once.
 
 use crate::database::{
-    Catalog, Database, DatabaseErrorKind, Dialect, PARAMETERS_MAX, placeholders, repeated, tuples,
+    Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, PARAMETERS_MAX, placeholders, repeated, tuples,
 };
 use crate::error::{Doing as _, Error};
 use crate::predicate::Fragment;
@@ -156,14 +156,21 @@ pub(crate) fn insert(
     columns: &[String],
     rows: &[Vec<Value>],
 ) -> Result<Inserted, Error> {
-    let dialect = database.dialect();
-    let sql = format!(
+    let sql = insertion(database.dialect(), table, columns, rows.len());
+    inserted(database.execute(&sql, &rows.concat()))
+}
+
+fn insertion(dialect: Dialect, table: &str, columns: &[String], rows: usize) -> String {
+    format!(
         "INSERT INTO {} ({}) VALUES {}",
         dialect.quote(table),
         list(dialect, columns),
-        tuples(rows.len(), columns.len())
-    );
-    match database.execute(&sql, &rows.concat()) {
+        tuples(rows, columns.len())
+    )
+}
+
+fn inserted(done: Result<u64, DatabaseError>) -> Result<Inserted, Error> {
+    match done {
         Ok(_) => Ok(Inserted::All),
         Err(error) if error.kind == DatabaseErrorKind::Unique => Ok(Inserted::Refused),
         Err(error) if error.kind == DatabaseErrorKind::Constraint => Ok(Inserted::Refused),
@@ -171,6 +178,38 @@ pub(crate) fn insert(
             doing: "inserting rows",
             source,
         }),
+    }
+}
+
+/// Inserts `rows`, some of them perhaps also when one is refused: a caller that hears so gives up.
+pub(crate) fn insert_or_give_up(
+    database: &mut dyn Database,
+    table: &str,
+    columns: &[String],
+    rows: &[Vec<Value>],
+) -> Result<Inserted, Error> {
+    if database.dialect() != Dialect::Sqlite {
+        for run in runs(rows, columns.len()) {
+            if insert(database, table, columns, run)? == Inserted::Refused {
+                return Ok(Inserted::Refused);
+            }
+        }
+        return Ok(Inserted::All);
+    }
+    // A statement for many rows would keep a journal of its own, and copy each page into it.
+    let sql = insertion(Dialect::Sqlite, table, columns, 1);
+    inserted(database.execute_each(&sql, rows))
+}
+
+/// How many of `rows` go into one statement when each may be refused.
+pub(crate) fn insertions<'r>(
+    dialect: Dialect,
+    rows: &'r [Vec<Value>],
+    width: usize,
+) -> Box<dyn Iterator<Item = &'r [Vec<Value>]> + 'r> {
+    match dialect {
+        Dialect::Sqlite => Box::new(rows.chunks(1)),
+        _ => Box::new(runs(rows, width)),
     }
 }
 
@@ -182,12 +221,10 @@ pub(crate) fn insert_all(
     rows: &[Vec<Value>],
 ) -> Result<(), Error> {
     let columns: Vec<String> = columns.iter().map(|column| (*column).to_owned()).collect();
-    for run in runs(rows, columns.len()) {
-        if insert(database, table, &columns, run)? == Inserted::Refused {
-            return Err(Error::Value {
-                what: format!("a row of {table} is in the way"),
-            });
-        }
+    if insert_or_give_up(database, table, &columns, rows)? == Inserted::Refused {
+        return Err(Error::Value {
+            what: format!("a row of {table} is in the way"),
+        });
     }
     Ok(())
 }

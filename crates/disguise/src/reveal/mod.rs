@@ -1,5 +1,6 @@
 //! Undoes a disguise from its records, row by row, keeping disguised whatever can no longer be put back safely.
 
+mod circle;
 mod copies;
 mod layers;
 mod put_back;
@@ -273,6 +274,9 @@ impl<'a> Work<'a> {
             let before = count(&due);
             due = self.pass(due, &barred)?;
             let helped = count(&due) < before;
+            if !helped && self.put_back_circles(&mut due)? {
+                continue;
+            }
             if due.is_empty() || (!helped && self.settle) {
                 break;
             }
