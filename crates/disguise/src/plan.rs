@@ -144,9 +144,7 @@ impl Aim<'_> {
                 both(chosen, owned)
             }
             (Some(from), predicate) => {
-                let (from, chosen) = scope()
-                    .joined(from, predicate.as_deref())
-                    .map_err(wrong)?;
+                let (from, chosen) = scope().joined(from, predicate.as_deref()).map_err(wrong)?;
                 // The owners stand inside too, so that the join is not made for the rows of everybody.
                 let inside = both(chosen, owned.clone());
                 both(self.through_join(table, &from, inside), owned)

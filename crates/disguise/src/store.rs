@@ -15,6 +15,10 @@ use crate::value::Value;
 
 /// Bytes of a sealed part of a bag.
 const PART_BYTES: usize = 256 * 1024;
+/// The same for a short bag: several parts fit into a page of a database, where a longer one would take pages of its own.
+const SHORT_PART_BYTES: usize = 944;
+/// The longest bag that is short.
+const SHORT_BYTES_MAX: usize = 8 * 1024;
 /// Names of the tables.
 pub(crate) const PRINCIPALS: &str = "probity_principals";
 pub(crate) const LOCATORS: &str = "probity_locators";
@@ -314,7 +318,12 @@ pub(crate) fn put_bags(
             let key = random()?;
             let body = it.bag.encode();
             let mut count: u32 = 0;
-            for part in body.chunks(PART_BYTES) {
+            let part_bytes = if body.len() > SHORT_BYTES_MAX {
+                PART_BYTES
+            } else {
+                SHORT_PART_BYTES
+            };
+            for part in body.chunks(part_bytes) {
                 let mut sealed = part.to_vec();
                 seal_part(&key, count, &mut sealed)?;
                 parts.push(vec![bytes(&part_id(&key, count)?), Value::Bytes(sealed)]);

@@ -1,7 +1,8 @@
 //! Set-based statements over one table: select, insert, update and delete many rows at once.
 
 use crate::database::{
-    Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, PARAMETERS_MAX, placeholders, repeated, tuples,
+    Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, PARAMETERS_MAX, placeholders,
+    repeated, tuples,
 };
 use crate::error::{Doing as _, Error};
 use crate::predicate::Fragment;

@@ -225,9 +225,11 @@ fn narrow(groups: &mut [Group<'_>], there: &[Keys]) {
                     holds(there, reference, &key) || holds(&among, reference, &key)
                 })
             };
-            group
-                .rows
-                .retain(|it| references.iter().all(|reference| parent(reference, &it.row)));
+            group.rows.retain(|it| {
+                references
+                    .iter()
+                    .all(|reference| parent(reference, &it.row))
+            });
             changed |= group.rows.len() < before;
         }
         if !changed {

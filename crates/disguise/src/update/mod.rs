@@ -100,7 +100,10 @@ pub(crate) fn recorded(database: &mut dyn Database) -> Result<Vec<Recorded>, Err
     let list: List = serde_json::from_slice(&text).map_err(|_form| Error::Forged)?;
     if list.version != LIST_VERSION {
         return Err(Error::Value {
-            what: format!("the list of updates has the unknown version {}", list.version),
+            what: format!(
+                "the list of updates has the unknown version {}",
+                list.version
+            ),
         });
     }
     Ok(list.updates)

@@ -189,20 +189,23 @@ impl Updates<'_> {
             version,
             row: values,
         };
-        let same = anew.sections.iter_mut().find_map(|it| match &mut it.change {
-            Change::Copied {
-                departed: also,
-                columns,
-                rows,
-            } if it.step == step
-                && it.table == copy.table
-                && *also == departed
-                && *columns == copy.columns =>
-            {
-                Some(rows)
-            }
-            _ => None,
-        });
+        let same = anew
+            .sections
+            .iter_mut()
+            .find_map(|it| match &mut it.change {
+                Change::Copied {
+                    departed: also,
+                    columns,
+                    rows,
+                } if it.step == step
+                    && it.table == copy.table
+                    && *also == departed
+                    && *columns == copy.columns =>
+                {
+                    Some(rows)
+                }
+                _ => None,
+            });
         if let Some(rows) = same {
             rows.push(row);
             return;
@@ -311,14 +314,16 @@ fn whole(table: &str, columns: &[String], row: Vec<Value>) -> Row {
 impl Anew {
     fn removed(&mut self, step: u32, row: Row) {
         let (columns, values): (Vec<String>, Vec<Value>) = row.columns.into_iter().unzip();
-        let same = self.sections.iter_mut().find_map(|it| match &mut it.change {
-            Change::Removed { columns: also, rows }
-                if it.step == step && it.table == row.table && *also == columns =>
-            {
-                Some(rows)
-            }
-            _ => None,
-        });
+        let same = self
+            .sections
+            .iter_mut()
+            .find_map(|it| match &mut it.change {
+                Change::Removed {
+                    columns: also,
+                    rows,
+                } if it.step == step && it.table == row.table && *also == columns => Some(rows),
+                _ => None,
+            });
         if let Some(rows) = same {
             rows.push(values);
             return;

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use probity_disguise::{
-    ApplyRequest, Credential, Dialect, Engine, KeyCost, KeptReason, References, RevealRequest,
+    ApplyRequest, Credential, Dialect, Engine, KeptReason, KeyCost, References, RevealRequest,
     Rows, SpecFile, Value,
 };
 

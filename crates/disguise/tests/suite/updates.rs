@@ -50,12 +50,10 @@ impl Forum {
         for sql in MIGRATION {
             self.sql(sql);
         }
-        let schema = SCHEMA
-            .replace("moderations", "judgements")
-            .replace(
-                r#""judgements", "id_cols": ["id"]"#,
-                r#""judgements", "id_cols": ["number"]"#,
-            );
+        let schema = SCHEMA.replace("moderations", "judgements").replace(
+            r#""judgements", "id_cols": ["id"]"#,
+            r#""judgements", "id_cols": ["number"]"#,
+        );
         let mut engine = Engine::new(
             self.database.boxed(),
             Schema::from_edna_json(&schema).unwrap(),
@@ -72,10 +70,16 @@ impl Forum {
             ("users", USERS),
             ("users WHERE id <= 4", USERS),
             ("stories WHERE id - 10 * user_id BETWEEN 0 AND 2", 12),
-            ("stories WHERE url LIKE 'url%' AND loud_url = upper(url)", 12),
+            (
+                "stories WHERE url LIKE 'url%' AND loud_url = upper(url)",
+                12,
+            ),
             ("story_flags WHERE is_moderated = 0", 12),
             ("judgements WHERE action = 'edit' AND is_old = 1", 12),
-            ("judgements WHERE user_id <= 4 AND moderator_user_id <= 4", 12),
+            (
+                "judgements WHERE user_id <= 4 AND moderator_user_id <= 4",
+                12,
+            ),
             ("probity_bags", 0),
             ("probity_locators", 0),
             ("probity_shared", 0),
@@ -124,7 +128,10 @@ pub(crate) fn what_is_disguised_after_an_update_does_not_meet_it() {
     forum.sql("UPDATE stories SET loud_url = upper(url)");
     assert!(forum.reveal(1, after.id).is_complete());
     let revealed = forum.reveal(1, before.id);
-    assert!(!revealed.is_complete(), "the application wrote loud urls of its own");
+    assert!(
+        !revealed.is_complete(),
+        "the application wrote loud urls of its own"
+    );
     assert_eq!(
         forum.numbers("SELECT COUNT(*) FROM stories WHERE url LIKE 'url%'"),
         [12]
@@ -136,7 +143,10 @@ pub(crate) fn shared_rows_removed_before_a_migration_come_back_owner_by_owner() 
         let mut forum = forum();
         let mut gone = std::collections::BTreeMap::new();
         for user in [1, 2] {
-            gone.insert(user, forum.apply(GDPR_REMOVE, Some(user), false).unwrap().id);
+            gone.insert(
+                user,
+                forum.apply(GDPR_REMOVE, Some(user), false).unwrap().id,
+            );
         }
         forum.migrate();
         let mappings = Mapping::parse(MAPPINGS).unwrap();
