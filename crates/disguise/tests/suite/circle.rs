@@ -46,7 +46,7 @@ fn tables(dialect: Dialect) -> Vec<String> {
             refers("members")
         ),
         format!(
-            "CREATE TABLE pictures (id BIGINT PRIMARY KEY, member BIGINT {}, album BIGINT NOT NULL {})",
+            "CREATE TABLE pictures (id BIGINT PRIMARY KEY, member BIGINT {}, album BIGINT NOT NULL {}, hash BIGINT UNIQUE)",
             refers("members"),
             refers("albums")
         ),
@@ -76,7 +76,7 @@ pub(crate) fn rows_that_refer_to_each_other_in_a_circle_come_back_in_one_reveal(
     for sql in [
         "INSERT INTO members VALUES (1, NULL), (2, NULL)",
         "INSERT INTO albums VALUES (10, 1, NULL), (11, 1, NULL), (20, 2, NULL)",
-        "INSERT INTO pictures VALUES (100, 1, 10), (101, 1, 11), (102, 1, 10), (200, 2, 20)",
+        "INSERT INTO pictures VALUES (100, 1, 10, 7), (101, 1, 11, 8), (102, 1, 10, 9), (200, 2, 20, 10)",
         "UPDATE members SET face = 102 WHERE id = 1",
         "UPDATE albums SET cover = 101 WHERE id = 10",
         "UPDATE albums SET cover = 100 WHERE id = 11",
@@ -117,13 +117,13 @@ pub(crate) fn rows_that_refer_to_each_other_in_a_circle_come_back_in_one_reveal(
     };
     // One row of the circle cannot come back, so that none can.
     let database = engine.database();
-    let taken = "INSERT INTO pictures VALUES (101, 2, 20)";
+    let taken = "INSERT INTO pictures VALUES (300, 2, 20, 8)";
     database.execute(taken, &[]).unwrap();
     let kept = reveal(&mut engine).kept;
     assert_eq!(kept.len(), 6, "{kept:?}");
     assert!(kept.iter().any(|it| it.reason == KeptReason::ParentMissing));
     let database = engine.database();
-    let free = "DELETE FROM pictures WHERE id = 101";
+    let free = "DELETE FROM pictures WHERE id = 300";
     database.execute(free, &[]).unwrap();
     let revealed = reveal(&mut engine);
     assert!(revealed.is_complete(), "{revealed:?}");
