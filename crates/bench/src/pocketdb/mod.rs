@@ -40,6 +40,8 @@ struct Figure {
     rows: u64,
     operations: Operations,
     seconds: f64,
+    /// Bytes of memory that the engine had planned for itself.
+    memory: usize,
 }
 
 /// Runs the whole series.
@@ -126,6 +128,7 @@ impl Bench {
             rows,
             operations: self.vault.operations().since(&before),
             seconds: started.elapsed().as_secs_f64(),
+            memory: self.vault.counters().memory_bytes,
         });
         Ok(())
     }
@@ -241,7 +244,8 @@ impl Bench {
                         inserted += bench.insert(table, at..next, 1)?;
                         at = next;
                         if table.number == 0 {
-                            bench.vault.reorganize(u32::MAX, u64::MAX).map_err(failed)?;
+                            let name = format!("T0 of {next} rows, {limit} of them new");
+                            bench.reorganize(&name)?;
                         }
                     }
                 }
@@ -293,12 +297,13 @@ impl Figure {
             "simulated_ms": self.milliseconds(),
             "seconds": self.seconds,
             "rows_per_second": self.rows_per_second(),
+            "memory_bytes": self.memory,
         })
     }
 }
 
 /// Columns of the CSV file and of the table.
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "kind",
     "name",
     "rows",
@@ -309,6 +314,7 @@ const NAMES: [&str; 10] = [
     "simulated_ms",
     "seconds",
     "rows_per_second",
+    "memory_bytes",
 ];
 
 #[expect(

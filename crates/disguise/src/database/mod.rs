@@ -212,6 +212,18 @@ impl CatalogTable {
 /// All tables by name.
 pub type Catalog = BTreeMap<String, CatalogTable>;
 
+/// Takes up primary keys from rows of a table's name and a column's, in the order of each key.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+fn note_primary_keys(catalog: &mut Catalog, rows: &[Vec<Value>]) {
+    for row in rows {
+        if let [table, column] = row.as_slice()
+            && let Some(table) = catalog.get_mut(&table.to_string())
+        {
+            table.primary_key.push(column.to_string());
+        }
+    }
+}
+
 /// One connection to a database.
 ///
 /// Statements carry `?` for each parameter. Implementers must give back every value without loss, must run all

@@ -8,7 +8,7 @@ use mysql::{Conn, DriverError, Opts, OptsBuilder, Params};
 
 use super::{
     Catalog, CatalogTable, Column, Database, DatabaseError, DatabaseErrorKind, Dialect, ForeignKey,
-    OnDelete,
+    OnDelete, note_primary_keys,
 };
 use crate::value::Value;
 
@@ -84,13 +84,7 @@ impl Mysql {
               ORDER BY TABLE_NAME, SEQ_IN_INDEX",
             &[],
         )?;
-        for row in keys {
-            if let [table, column] = row.as_slice()
-                && let Some(table) = catalog.get_mut(&table.to_string())
-            {
-                table.primary_key.push(column.to_string());
-            }
-        }
+        note_primary_keys(catalog, &keys);
         Ok(())
     }
 

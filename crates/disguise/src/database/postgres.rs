@@ -8,6 +8,7 @@ use postgres::{Client, NoTls, Row, SimpleQueryMessage, Statement};
 
 use super::{
     Catalog, Column, Database, DatabaseError, DatabaseErrorKind, Dialect, ForeignKey, OnDelete,
+    note_primary_keys,
 };
 use crate::value::Value;
 
@@ -204,13 +205,7 @@ impl Database for Postgres {
               WHERE i.indisprimary ORDER BY c.relname, k.n",
             &[],
         )?;
-        for row in keys {
-            if let [table, column] = row.as_slice()
-                && let Some(table) = catalog.get_mut(&table.to_string())
-            {
-                table.primary_key.push(column.to_string());
-            }
-        }
+        note_primary_keys(&mut catalog, &keys);
         self.foreign_keys(&mut catalog)?;
         Ok(catalog)
     }
