@@ -134,7 +134,9 @@ fn encode_section<'v>(section: &'v Section, values: &mut Writer<'v>, out: &mut V
             out.push(0);
             put_names(out, columns);
             put_count(out, rows.len());
-            rows.iter().for_each(|row| values.row(row.iter(), out));
+            for row in rows {
+                values.row(row.iter(), out);
+            }
         }
         Change::Copied {
             departed,

@@ -57,7 +57,7 @@ impl Updates<'_> {
         };
         let mut anew = Anew::default();
         for section in std::mem::take(&mut bag.sections) {
-            if self.touches(since, &section.table) {
+            if touches(since, &section.table) {
                 self.section(database, since, section, &mut anew)?;
             } else {
                 anew.sections.push(section);
@@ -65,12 +65,6 @@ impl Updates<'_> {
         }
         bag.sections = anew.sections;
         rename(database, anew.moves)
-    }
-
-    /// Whether one of the updates may be about rows of `table`.
-    fn touches(&self, since: &[Recorded], table: &str) -> bool {
-        let about = |it: &Recorded| it.mapping.as_ref().is_none_or(|it| it.table == table);
-        since.iter().any(about)
     }
 
     fn section(
@@ -113,7 +107,7 @@ impl Updates<'_> {
             } => {
                 for row in rows {
                     let cell = (step, false, &*table, &*identity, &*column);
-                    self.cell(database, since, cell, row, anew)?;
+                    self.cell(database, since, cell, &row, anew)?;
                 }
             }
             Change::Decorrelated {
@@ -123,7 +117,7 @@ impl Updates<'_> {
             } => {
                 for row in rows {
                     let cell = (step, true, &*table, &*identity, &*column);
-                    self.cell(database, since, cell, row, anew)?;
+                    self.cell(database, since, cell, &row, anew)?;
                 }
             }
         }
@@ -238,7 +232,7 @@ impl Updates<'_> {
         database: &mut dyn Database,
         since: &[Recorded],
         (step, owner, table, identity, column): (u32, bool, &str, &[String], &str),
-        record: Modified,
+        record: &Modified,
         anew: &mut Anew,
     ) -> Result<(), Error> {
         let side = |value: Value| {
@@ -274,12 +268,12 @@ impl Updates<'_> {
                 from: Named::Slot(slot(self.salt, table, &record.identity)),
                 to: slot(self.salt, &sides.after.table, &names),
             });
-            self.differences(step, owner, sides, &names, anew);
+            self.differences(step, owner, &sides, &names, anew);
         }
         Ok(())
     }
 
-    fn differences(&self, step: u32, owner: bool, sides: Sides, names: &[Value], anew: &mut Anew) {
+    fn differences(&self, step: u32, owner: bool, sides: &Sides, names: &[Value], anew: &mut Anew) {
         let table = sides.after.table.clone();
         let Some(known) = self.live.table(&table) else {
             return;
@@ -305,6 +299,12 @@ struct Whole {
     step: u32,
     table: String,
     columns: Vec<String>,
+}
+
+/// Whether one of the updates may be about rows of `table`.
+fn touches(since: &[Recorded], table: &str) -> bool {
+    let about = |it: &Recorded| it.mapping.as_ref().is_none_or(|it| it.table == table);
+    since.iter().any(about)
 }
 
 fn whole(table: &str, columns: &[String], row: Vec<Value>) -> Row {

@@ -168,13 +168,13 @@ pub(crate) fn shared_rows_removed_before_a_migration_come_back_owner_by_owner() 
 struct Judgements;
 
 impl Update for Judgements {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "judgements in code"
     }
 
     fn rows(&self, mut row: Row) -> Result<Vec<Row>, String> {
         if row.table == "moderations" {
-            row.table = "judgements".to_owned();
+            "judgements".clone_into(&mut row.table);
             for (name, _) in &mut row.columns {
                 if name == "id" {
                     "number".clone_into(name);
