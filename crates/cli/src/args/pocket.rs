@@ -66,7 +66,7 @@ pub struct PocketChoice {
   probity pocket create vault.pocket --schema vault.sql
   probity pocket create copy.pocket --from sqlite:app.db --index people.name
   probity pocket create mine.pocket --log audit --subject alice
-  probity pocket create small.pocket --ram 32768 --size 64")]
+  probity pocket create small.pocket --ram 40960 --size 64")]
 pub struct PocketCreate {
     /// Which database.
     #[command(flatten)]
