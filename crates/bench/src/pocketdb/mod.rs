@@ -4,6 +4,7 @@
 //! token's flash chip follows from them. Only rows a second are of this machine.
 
 mod data;
+mod indexes;
 mod queries;
 
 use std::io::Write;
@@ -68,6 +69,7 @@ pub(crate) fn run(arguments: &PocketArguments, out: &mut dyn Write) -> Result<()
         lifetime.live(arguments.lifetime_limit)?;
         bench.figures.append(&mut lifetime.figures);
     }
+    bench.figures.append(&mut indexes::figures());
     write(&bench.figures, arguments, out)
 }
 
@@ -281,7 +283,12 @@ impl Figure {
     }
 
     fn rows_per_second(&self) -> f64 {
-        self.rows as f64 / self.seconds.max(f64::MIN_POSITIVE)
+        // What is only counted takes no time.
+        if self.seconds > 0.0 {
+            self.rows as f64 / self.seconds
+        } else {
+            0.0
+        }
     }
 
     fn json(&self) -> Value {

@@ -26,8 +26,9 @@ pub use self::disguise::{
     Update,
 };
 pub use self::pocket::{
-    Pocket, PocketChoice, PocketCommand, PocketCreate, PocketExec, PocketImport, PocketQuery,
-    PocketReorganize, PocketSimulate, PocketStats, PocketVerify, RowsFormat, ShownFormat,
+    Pocket, PocketCheck, PocketChoice, PocketCommand, PocketCreate, PocketExec, PocketExtract,
+    PocketImport, PocketQuery, PocketReorganize, PocketSign, PocketSimulate, PocketStats,
+    PocketVerify, RowsFormat, ShownFormat,
 };
 pub use self::proof::{CheckProof, Prove};
 pub use self::proxy::{Proxy, SyncChoice};
