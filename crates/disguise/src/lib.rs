@@ -20,6 +20,7 @@ mod schema;
 mod spec;
 mod store;
 mod table;
+mod update;
 mod value;
 
 pub use apply::{Applied, ApplyRequest};
@@ -37,4 +38,5 @@ pub use reveal::{Kept, KeptReason, References, RevealRequest, Revealed, Rows};
 pub use schema::{Pseudo, Schema};
 pub use spec::{Spec, SpecError, SpecFile};
 pub use store::DisguiseId;
+pub use update::{Mapping, Row, Update, UpdateError};
 pub use value::Value;

@@ -23,6 +23,7 @@ use probity_log::{Compression, Durability, Proofs, StreamConfig, StreamName};
 pub use self::disguise::{
     Apply, Check, DatabaseChoice, Description, Disguise, DisguiseCommand, Draft, Forget, Holder,
     List, LogChoice, Plan, ReferencesChoice, Register, Rekey, Reveal, SpeaksFor, SpecChoice,
+    Update,
 };
 pub use self::pocket::{
     Pocket, PocketCheck, PocketChoice, PocketCommand, PocketCreate, PocketExec, PocketExtract,

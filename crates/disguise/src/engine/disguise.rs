@@ -13,6 +13,7 @@ use crate::plan::{Aim, SCOPE, Step};
 use crate::principal::reach;
 use crate::store::{self, DisguiseId};
 use crate::table::insert_all;
+use crate::update;
 use crate::value::Value;
 
 impl<D: Database> Engine<D> {
@@ -40,6 +41,7 @@ impl<D: Database> Engine<D> {
             .doing("deferring foreign keys")?;
         let id = DisguiseId(u64::from_le_bytes(random()?));
         let now = written(request.time);
+        let updates = update::count(&update::recorded(&mut self.database)?);
         let Some((_, catalog, live)) = &self.live else {
             return Err(Error::NotInstalled);
         };
@@ -48,6 +50,7 @@ impl<D: Database> Engine<D> {
             live,
             catalog,
             salt: &salt,
+            updates,
             now: &now,
             user: request.user.as_ref(),
             own: owners.iter().flatten().map(Value::principal).collect(),

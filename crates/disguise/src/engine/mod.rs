@@ -5,6 +5,9 @@ mod forget;
 mod keys;
 mod plan;
 mod reveal;
+mod update;
+
+use std::collections::BTreeMap;
 
 use probity_format::{Outcome, Timestamp};
 
@@ -16,6 +19,7 @@ use crate::error::{Doing as _, Error};
 use crate::schema::{Live, Pseudo, Schema};
 use crate::spec::{described, description};
 use crate::store::{self, DisguiseId};
+use crate::update::Update;
 use crate::value::Value;
 
 /// The description that [`Engine::install`] stored in a database.
@@ -36,6 +40,8 @@ pub struct Engine<D: Database> {
     cost: KeyCost,
     sink: Option<Box<dyn Sink>>,
     live: Option<(i64, Catalog, Live)>,
+    /// Updates by code, by name.
+    updates: BTreeMap<String, Box<dyn Update>>,
 }
 
 impl<D: Database> Engine<D> {
@@ -48,6 +54,7 @@ impl<D: Database> Engine<D> {
             cost: KeyCost::DEFAULT,
             sink: None,
             live: None,
+            updates: BTreeMap::new(),
         }
     }
 

@@ -43,16 +43,24 @@ macro_rules! for_every_claim {
             a_column_added_meanwhile_is_hidden_with_the_row_from_then_on
             every_wrong_credential_costs_the_same_work
             a_removal_that_breaks_a_constraint_changes_nothing
+            rows_that_refer_to_each_other_in_a_circle_come_back_in_one_reveal
+            rows_that_were_disguised_meet_the_migrations_that_they_missed
+            what_is_disguised_after_an_update_does_not_meet_it
+            shared_rows_removed_before_a_migration_come_back_owner_by_owner
+            an_update_by_code_is_asked_for_until_the_program_has_it
+            an_update_that_does_not_fit_is_named_and_may_be_replaced
         }
     };
 }
 
 mod bad_input;
+mod circle;
 mod credentials;
 mod draft;
 mod forum;
 mod model;
 pub(crate) mod schedule;
+mod updates;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,12 +69,14 @@ use probity_disguise::{
 };
 
 pub(crate) use bad_input::*;
+pub(crate) use circle::*;
 pub(crate) use credentials::*;
 pub(crate) use draft::*;
 use forum::*;
 pub(crate) use schedule::{
     random_schedules_do_what_the_model_says, random_schedules_end_where_they_began,
 };
+pub(crate) use updates::*;
 
 pub(crate) fn removal_takes_user_and_stories_and_keeps_moderations_under_placeholders() {
     let mut forum = forum();

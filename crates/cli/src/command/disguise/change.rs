@@ -50,7 +50,7 @@ struct ForgottenForm {
 }
 
 /// Publishes the entry, whatever the operation came to; its own failure is the one to report.
-fn recorded<T>(
+pub(super) fn recorded<T>(
     engine: AnyEngine,
     recorder: Option<Recorder>,
     outcome: Result<T, Failure>,
@@ -107,7 +107,7 @@ fn print_rows(rows: &BTreeMap<String, u64>, output: &mut Output) -> Result<(), F
     Ok(())
 }
 
-fn print_entry(entry: Option<&Recorded>, output: &mut Output) -> Result<(), Failure> {
+pub(super) fn print_entry(entry: Option<&Recorded>, output: &mut Output) -> Result<(), Failure> {
     match entry {
         Some(Recorded { log, stream, index }) => {
             output.line(&format!("  entry {index} of stream {stream} in {log}"))

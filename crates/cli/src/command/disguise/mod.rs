@@ -5,6 +5,7 @@ mod credential;
 mod look;
 mod people;
 mod recorder;
+mod update;
 
 use std::fs;
 use std::path::Path;
@@ -31,6 +32,7 @@ pub(crate) fn run(command: &DisguiseCommand, environment: &Environment) -> Resul
         DisguiseCommand::List(args) => people::list(args, environment),
         DisguiseCommand::Forget(args) => change::forget(args, environment),
         DisguiseCommand::Rekey(args) => people::rekey(args, environment),
+        DisguiseCommand::Update(args) => update::update(args, environment),
     }
 }
 
