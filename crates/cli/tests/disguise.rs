@@ -659,3 +659,56 @@ fn inactive_people_are_disguised_and_come_back() {
     assert_eq!(place.rows(), before);
     place.run(&["disguise", "decay", "--spec", "leave.toml"], 2);
 }
+
+#[test]
+fn a_migration_reaches_the_rows_that_are_disguised() {
+    let place = prepared();
+    let apply = ["disguise", "apply", "--spec", "leave.toml", "--user", "19"];
+    let id = place.json(&apply, 0)["id"].as_str().unwrap().to_owned();
+    let mut database = place.database();
+    for sql in [
+        "ALTER TABLE people ADD COLUMN loud VARCHAR(40)",
+        "UPDATE people SET loud = upper(name)",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    let mapping = "[[update]]\nname = \"0001 loud names\"\ntable = \"people\"\n[[update.into]]\ntable = \"people\"\nrest = true\nsql = { loud = \"upper(name)\" }\n";
+    fs::write(place.path("0001.toml"), mapping).unwrap();
+    let update = [
+        "disguise",
+        "update",
+        "--file",
+        "0001.toml",
+        "--log",
+        "audit",
+    ];
+    let updates = place.json(&update, 0);
+    assert_eq!(updates["updates"][0], "0001 loud names");
+    assert_eq!(updates["entry"]["stream"], "default");
+    let (_, stderr) = place.run(&update, 1);
+    assert!(stderr.contains("recorded already"), "{stderr}");
+    fs::write(
+        place.path("wrong.toml"),
+        mapping.replace("loud =", "quiet ="),
+    )
+    .unwrap();
+    let (_, stderr) = place.run(&["disguise", "update", "--file", "wrong.toml"], 1);
+    assert!(stderr.contains("no column quiet"), "{stderr}");
+    fs::write(place.path("worse.toml"), "[[update]]\nname = 1\n").unwrap();
+    let (_, stderr) = place.run(&["disguise", "update", "--file", "worse.toml"], 1);
+    assert!(
+        stderr.contains("worse.toml") && stderr.contains("line 2"),
+        "{stderr}"
+    );
+    let (listed, _) = place.run(&["disguise", "update"], 0);
+    assert_eq!(listed, "0001 loud names\n");
+    let holder = ["--user", "19", "--credential", "19.pw"];
+    place.run(
+        &[&["disguise", "reveal", "--id", &id], &holder[..]].concat(),
+        0,
+    );
+    let loud = database
+        .query("SELECT loud FROM people WHERE id = 19", &[])
+        .unwrap();
+    assert_eq!(loud[0][0].to_string(), "BEA VERY-PERSONAL");
+}

@@ -288,3 +288,168 @@ fn a_reorganisation_goes_on_where_it_was_left_and_changes_no_answer() {
     place.run(&["verify", "v"], 0);
     assert_eq!(place.count("v", "visits"), json!(271));
 }
+
+#[test]
+fn others_check_a_reorganised_part_and_an_extract_without_the_key() {
+    let place = Place::filled();
+    let (_, refused) = place.run(&["sign", "v"], 1);
+    assert!(refused.contains("no reorganised part"), "{refused}");
+    place.run(&["reorganize", "v"], 0);
+    let signed = place.json(&["sign", "v"]);
+    assert_eq!(signed["reorganizations"], 1);
+    // Whoever checks has the chip, the digest and the verifier key, and no root file.
+    fs::copy(place.path("v"), place.path("copy")).unwrap();
+    let keyless = |status| {
+        let digest = ["--keyless", "v.vkey", "--digest", "v.digest"];
+        place.run(&[&["verify", "copy"][..], &digest].concat(), status)
+    };
+    let (said, _) = keyless(0);
+    assert!(said.contains("reorganisation 1"), "{said}");
+    let digest = fs::read_to_string(place.path("v.digest")).unwrap();
+    let first = digest.split(' ').next().unwrap();
+    let page = first.parse::<usize>().unwrap() * 2048;
+    let whole = fs::read(place.path("copy")).unwrap();
+    let blocks = u32::from_le_bytes(whole[8..12].try_into().unwrap()) as usize;
+    let at = (64 + 4 * blocks).next_multiple_of(2048) + page + 7;
+    let mut changed = whole.clone();
+    changed[at] ^= 1;
+    fs::write(place.path("copy"), changed).unwrap();
+    keyless(3);
+    fs::write(place.path("copy"), &whole).unwrap();
+    keyless(0);
+    // A digest that leaves pages out, and one that the key did not sign.
+    let (_, shorter) = digest.split_once('\n').unwrap();
+    for forged in [
+        shorter,
+        &digest.replace("reorganisation 1", "reorganisation 2"),
+    ] {
+        fs::write(place.path("v.digest"), forged).unwrap();
+        keyless(3);
+    }
+    fs::write(place.path("v.digest"), &digest).unwrap();
+    // The next reorganisation has a digest of its own, which says which one it is.
+    place.run(&["exec", "v", "DELETE FROM visits WHERE id = 7"], 0);
+    place.run(&["reorganize", "v"], 0);
+    place.run(&["sign", "v"], 0);
+    keyless(3);
+    fs::copy(place.path("v"), place.path("copy")).unwrap();
+    let (said, _) = keyless(0);
+    assert!(said.contains("reorganisation 2"), "{said}");
+
+    let select = "SELECT id, note FROM visits WHERE day = 105";
+    place.run(&["extract", "v", select, "-o", "rows"], 0);
+    let check = |status| place.run(&["check", "rows", "--key", "v.vkey"], status);
+    let (said, _) = check(0);
+    assert!(said.contains("10 rows") && said.contains(select), "{said}");
+    let rows = fs::read_to_string(place.path("rows")).unwrap();
+    let (_, fewer) = rows.split_once('\n').unwrap();
+    let other_day = rows.replace("day = 105", "day = 106");
+    let other_row = rows.replacen("note", "nope", 2);
+    for forged in [fewer, &other_day, &other_row] {
+        assert_ne!(forged, rows);
+        fs::write(place.path("rows"), forged).unwrap();
+        check(3);
+    }
+    fs::write(place.path("rows"), &rows).unwrap();
+    check(0);
+    // Another database's key signed nothing of this.
+    place.run(&["create", "w", "--schema", "vault.sql", "--size", "16"], 0);
+    place.run(
+        &["extract", "w", "SELECT id FROM doctors", "-o", "others"],
+        0,
+    );
+    place.run(&["check", "rows", "--key", "w.vkey"], 3);
+    // A digest is no extract.
+    place.run(&["check", "v.digest", "--key", "v.vkey"], 3);
+}
+
+/// A log with entries about two people.
+fn log_of_two_people(place: &Place) {
+    let probity = |args: &[&str], input: &str| {
+        fs::write(place.path("input"), input).unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_probity"))
+            .args(args)
+            .current_dir(place.folder.path())
+            .env_remove("PROBITY_KEY_FILE")
+            .stdin(fs::File::open(place.path("input")).unwrap())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{args:?}: {said}");
+    };
+    let mut lines = String::new();
+    for number in 0..120 {
+        let purpose = ["billing", "research"][number % 2];
+        let subjects = [json!("alice"), json!("bob"), json!(["bob", "alice"])][number % 3].clone();
+        let payload = "p\u{e9}".repeat(number * 5);
+        let entry = json!({
+            "time": format!("2026-03-{:02}T10:00:00Z", number % 28 + 1),
+            "action": "read",
+            "key": format!("user:{number}"),
+            "subject": subjects,
+            "controller": "shop",
+            "actor": format!("clerk{}", number % 4),
+            "purpose": purpose,
+            "payload": payload,
+        });
+        lines.push_str(&entry.to_string());
+        lines.push('\n');
+    }
+    lines.push_str("{\"action\":\"update\",\"key_base64\":\"AAH/\",\"subject\":\"alice\",\"purpose\":\"billing\"}\n");
+    probity(&["init", "audit"], "");
+    probity(&["append", "audit"], &lines);
+}
+
+#[test]
+fn a_person_carries_what_a_log_holds_about_them_and_nothing_of_others() {
+    let place = Place::new();
+    log_of_two_people(&place);
+    let wrong = ["create", "mine", "--log", "audit"];
+    place.run(&wrong, 2);
+    let created = ["--log", "audit", "--subject", "alice", "--size", "16"];
+    place.run(&[&["create", "mine"][..], &created].concat(), 0);
+    let ask = |sql: &str| {
+        let (rows, _) = place.run(&["query", "mine", sql, "--format", "csv"], 0);
+        let rows = rows.lines().skip(1).map(str::to_owned);
+        rows.collect::<Vec<String>>()
+    };
+    // Two thirds of 120, and the one with a binary key.
+    assert_eq!(ask("SELECT COUNT(*) FROM entries"), ["81"]);
+    assert_eq!(ask("SELECT COUNT(*) FROM entries WHERE others = 1"), ["40"]);
+    let of = "SELECT COUNT(*) FROM entries JOIN acts ON entries.act = acts.id \
+              JOIN purposes ON acts.purpose = purposes.id WHERE purposes.name = 'billing'";
+    assert_eq!(ask(of), ["41"]);
+    assert_eq!(
+        ask("SELECT value FROM about WHERE name = 'subject'"),
+        ["alice"]
+    );
+    let pieces = "SELECT text FROM contents JOIN entries ON contents.entry = entries.id \
+                  WHERE entries.number = 117 AND contents.field = 'payload' ORDER BY piece";
+    assert_eq!(ask(pieces).concat(), "p\u{e9}".repeat(585));
+    let key = "SELECT contents.encoding, contents.text FROM contents JOIN entries ON contents.entry = entries.id \
+               WHERE entries.action = 'update'";
+    assert_eq!(ask(key), ["base64,AAH/"]);
+    // The other person's name is nowhere.
+    for table in [
+        "about",
+        "controllers",
+        "processors",
+        "actors",
+        "purposes",
+        "bases",
+        "contents",
+    ] {
+        let rows = ask(&format!("SELECT * FROM {table}"));
+        assert!(rows.iter().all(|row| !row.contains("bob")), "{table}");
+    }
+    place.run(&["extract", "mine", of, "-o", "billing"], 0);
+    place.run(&["check", "billing", "--key", "mine.vkey"], 0);
+    place.run(&["verify", "mine"], 0);
+    // Nothing stays of a database that cannot be filled.
+    let (_, refused) = place.run(
+        &["create", "none", "--log", "vault.sql", "--subject", "alice"],
+        1,
+    );
+    assert!(!refused.is_empty());
+    assert!(!place.path("none").exists() && !place.path("none.root").exists());
+}

@@ -87,6 +87,15 @@ pub enum Error {
         /// What was being done.
         doing: &'static str,
     },
+    /// An update recorded since cannot be applied to what is hidden.
+    #[error("update {name} does not fit what is hidden")]
+    Update {
+        /// Its name.
+        name: String,
+        /// Why.
+        #[source]
+        source: crate::update::UpdateError,
+    },
     /// The log did not take the entry, so the operation was rolled back.
     #[error("the log did not take the entry")]
     Audit(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -25,6 +25,7 @@ mod share;
 mod spec;
 mod store;
 mod table;
+mod update;
 mod value;
 
 pub use apply::{Applied, ApplyRequest};
@@ -46,4 +47,5 @@ pub use schema::{Pseudo, Schema};
 pub use share::{SHARES, TokenShare};
 pub use spec::{Spec, SpecError, SpecFile};
 pub use store::DisguiseId;
+pub use update::{Mapping, Row, Update, UpdateError};
 pub use value::Value;

@@ -136,18 +136,20 @@ impl Aim<'_> {
         }
         check_kind(table, &it.kind).map_err(wrong)?;
         let scope = || Scope::new(self.dialect, self.catalog, named, &it.table);
-        let mut chosen = match (&it.from, &it.predicate) {
-            (None, None) => Fragment {
-                sql: "1=1".to_owned(),
-                parameters: Vec::new(),
-            },
-            (None, Some(predicate)) => scope().condition(predicate).map_err(wrong)?,
+        let owned = self.owned(table).map_err(wrong)?;
+        let chosen = match (&it.from, &it.predicate) {
+            (None, None) => owned.unwrap_or_else(everything),
+            (None, Some(predicate)) => {
+                let chosen = scope().condition(predicate).map_err(wrong)?;
+                both(chosen, owned)
+            }
             (Some(from), predicate) => {
-                let joined = scope().joined(from, predicate.as_deref()).map_err(wrong)?;
-                self.through_join(table, joined)
+                let (from, chosen) = scope().joined(from, predicate.as_deref()).map_err(wrong)?;
+                // The owners stand inside too, so that the join is not made for the rows of everybody.
+                let inside = both(chosen, owned.clone());
+                both(self.through_join(table, &from, inside), owned)
             }
         };
-        self.owned(table, &mut chosen).map_err(wrong)?;
         Ok(Step {
             table: it.table.clone(),
             chosen,
@@ -155,7 +157,7 @@ impl Aim<'_> {
         })
     }
 
-    fn through_join(&self, table: &Known, (from, chosen): (String, Fragment)) -> Fragment {
+    fn through_join(&self, table: &Known, from: &str, chosen: Fragment) -> Fragment {
         let name = self.dialect.quote(&table.name);
         let keys: Vec<String> = table
             .identity
@@ -174,10 +176,10 @@ impl Aim<'_> {
         }
     }
 
-    /// Adds that a row must belong to one of the owners meant.
-    fn owned(&self, table: &Known, chosen: &mut Fragment) -> Result<(), String> {
+    /// That a row must belong to one of the owners meant, if any are meant.
+    fn owned(&self, table: &Known) -> Result<Option<Fragment>, String> {
         let Some(owners) = self.owners else {
-            return Ok(());
+            return Ok(None);
         };
         if table.owners.is_empty() {
             return Err(format!(
@@ -186,6 +188,7 @@ impl Aim<'_> {
             ));
         }
         let mut any = Vec::new();
+        let mut parameters = Vec::new();
         for column in &table.owners {
             let column = format!(
                 "{}.{}",
@@ -196,11 +199,11 @@ impl Aim<'_> {
                 any.push(format!("{column} IN (SELECT id FROM {SCOPE})"));
             } else {
                 any.push(format!("{column} IN ({})", placeholders(owners.len())));
-                chosen.parameters.extend_from_slice(owners);
+                parameters.extend_from_slice(owners);
             }
         }
-        chosen.sql = format!("({}) AND ({})", chosen.sql, any.join(" OR "));
-        Ok(())
+        let sql = any.join(" OR ");
+        Ok(Some(Fragment { sql, parameters }))
     }
 
     /// Refuses removals that leave a declared foreign key of an untouched table behind.
@@ -255,6 +258,26 @@ impl Aim<'_> {
         }
         open.pop();
         order.push(name);
+    }
+}
+
+fn everything() -> Fragment {
+    Fragment {
+        sql: "1=1".to_owned(),
+        parameters: Vec::new(),
+    }
+}
+
+/// What satisfies both, each in brackets of its own, so that no OR of one escapes the other.
+fn both(chosen: Fragment, owned: Option<Fragment>) -> Fragment {
+    let Some(mut owned) = owned else {
+        return chosen;
+    };
+    let mut parameters = chosen.parameters;
+    parameters.append(&mut owned.parameters);
+    Fragment {
+        sql: format!("({}) AND ({})", chosen.sql, owned.sql),
+        parameters,
     }
 }
 

@@ -16,6 +16,10 @@ use crate::value::Value;
 
 /// Bytes of a sealed part of a bag.
 const PART_BYTES: usize = 256 * 1024;
+/// The same for a short bag: several parts fit into a page of a database, where a longer one would take pages of its own.
+const SHORT_PART_BYTES: usize = 944;
+/// The longest bag that is short.
+const SHORT_BYTES_MAX: usize = 8 * 1024;
 /// Names of the tables.
 pub(crate) const PRINCIPALS: &str = "probity_principals";
 pub(crate) const LOCATORS: &str = "probity_locators";
@@ -116,14 +120,7 @@ pub(crate) fn install(database: &mut dyn Database) -> Result<(), Error> {
 
 /// Stores the description of the application.
 pub(crate) fn put_description(database: &mut dyn Database, text: &str) -> Result<(), Error> {
-    let name = || bytes(b"description");
-    delete_keys(database, SETTINGS, &["name".to_owned()], &[vec![name()]])?;
-    insert_all(
-        database,
-        SETTINGS,
-        &["name", "value"],
-        &[vec![name(), bytes(text.as_bytes())]],
-    )
+    put_setting(database, b"description", text.as_bytes())
 }
 
 /// The description of the application that was stored last.
@@ -132,6 +129,27 @@ pub(crate) fn description(database: &mut dyn Database) -> Result<String, Error> 
         Some(text) => String::from_utf8(text).map_err(|_bytes| Error::Forged),
         None => Err(Error::NotInstalled),
     }
+}
+
+/// The list of updates as it was stored last.
+pub(crate) fn updates(database: &mut dyn Database) -> Result<Option<Vec<u8>>, Error> {
+    setting(database, b"updates")
+}
+
+/// Stores the list of updates.
+pub(crate) fn put_updates(database: &mut dyn Database, text: &[u8]) -> Result<(), Error> {
+    put_setting(database, b"updates", text)
+}
+
+fn put_setting(database: &mut dyn Database, name: &[u8], value: &[u8]) -> Result<(), Error> {
+    let by = ["name".to_owned()];
+    delete_keys(database, SETTINGS, &by, &[vec![bytes(name)]])?;
+    insert_all(
+        database,
+        SETTINGS,
+        &["name", "value"],
+        &[vec![bytes(name), bytes(value)]],
+    )
 }
 
 fn setting(database: &mut dyn Database, name: &[u8]) -> Result<Option<Vec<u8>>, Error> {
@@ -321,7 +339,12 @@ pub(crate) fn put_bags(
             let key = random()?;
             let body = it.bag.encode();
             let mut count: u32 = 0;
-            for part in body.chunks(PART_BYTES) {
+            let part_bytes = if body.len() > SHORT_BYTES_MAX {
+                PART_BYTES
+            } else {
+                SHORT_PART_BYTES
+            };
+            for part in body.chunks(part_bytes) {
                 let mut sealed = part.to_vec();
                 seal_part(&key, count, &mut sealed)?;
                 let id = part_id(&key, count)?;
@@ -502,9 +525,17 @@ pub(crate) fn slots(
     slots: &[Vec<u8>],
 ) -> Result<BTreeMap<Vec<u8>, u64>, Error> {
     let keys: Vec<Vec<Value>> = slots.iter().map(|slot| vec![bytes(slot)]).collect();
-    let (columns, by) = (["slot", "version"].map(str::to_owned), ["slot".to_owned()]);
+    slots_by(database, "slot", &keys)
+}
+
+fn slots_by(
+    database: &mut dyn Database,
+    by: &str,
+    keys: &[Vec<Value>],
+) -> Result<BTreeMap<Vec<u8>, u64>, Error> {
+    let (columns, by) = (["slot", "version"].map(str::to_owned), [by.to_owned()]);
     let mut out = BTreeMap::new();
-    for row in select_keys(database, SHARED, &columns, &by, &keys)? {
+    for row in select_keys(database, SHARED, &columns, &by, keys)? {
         if let [Value::Bytes(slot), Value::Bytes(version)] = row.as_slice() {
             let version =
                 <[u8; 8]>::try_from(version.as_slice()).map_err(|_length| Error::Forged)?;
@@ -512,6 +543,18 @@ pub(crate) fn slots(
         }
     }
     Ok(out)
+}
+
+/// The slots of those among `versions` whose rows are removed.
+pub(crate) fn slots_of(
+    database: &mut dyn Database,
+    versions: &[u64],
+) -> Result<BTreeMap<Vec<u8>, u64>, Error> {
+    let keys: Vec<Vec<Value>> = versions
+        .iter()
+        .map(|version| vec![bytes(&version.to_le_bytes())])
+        .collect();
+    slots_by(database, "version", &keys)
 }
 
 /// Voids the copies of rows that are back.

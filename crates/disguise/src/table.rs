@@ -1,7 +1,8 @@
 //! Set-based statements over one table: select, insert, update and delete many rows at once.
 
 use crate::database::{
-    Catalog, Database, DatabaseErrorKind, Dialect, PARAMETERS_MAX, placeholders, repeated, tuples,
+    Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, PARAMETERS_MAX, placeholders,
+    repeated, tuples,
 };
 use crate::error::{Doing as _, Error};
 use crate::predicate::Fragment;
@@ -156,14 +157,21 @@ pub(crate) fn insert(
     columns: &[String],
     rows: &[Vec<Value>],
 ) -> Result<Inserted, Error> {
-    let dialect = database.dialect();
-    let sql = format!(
+    let sql = insertion(database.dialect(), table, columns, rows.len());
+    inserted(database.execute(&sql, &rows.concat()))
+}
+
+fn insertion(dialect: Dialect, table: &str, columns: &[String], rows: usize) -> String {
+    format!(
         "INSERT INTO {} ({}) VALUES {}",
         dialect.quote(table),
         list(dialect, columns),
-        tuples(rows.len(), columns.len())
-    );
-    match database.execute(&sql, &rows.concat()) {
+        tuples(rows, columns.len())
+    )
+}
+
+fn inserted(done: Result<u64, DatabaseError>) -> Result<Inserted, Error> {
+    match done {
         Ok(_) => Ok(Inserted::All),
         Err(error) if error.kind == DatabaseErrorKind::Unique => Ok(Inserted::Refused),
         Err(error) if error.kind == DatabaseErrorKind::Constraint => Ok(Inserted::Refused),
@@ -171,6 +179,38 @@ pub(crate) fn insert(
             doing: "inserting rows",
             source,
         }),
+    }
+}
+
+/// Inserts `rows`, some of them perhaps also when one is refused: a caller that hears so gives up.
+pub(crate) fn insert_or_give_up(
+    database: &mut dyn Database,
+    table: &str,
+    columns: &[String],
+    rows: &[Vec<Value>],
+) -> Result<Inserted, Error> {
+    if database.dialect() != Dialect::Sqlite {
+        for run in runs(rows, columns.len()) {
+            if insert(database, table, columns, run)? == Inserted::Refused {
+                return Ok(Inserted::Refused);
+            }
+        }
+        return Ok(Inserted::All);
+    }
+    // A statement for many rows would keep a journal of its own, and copy each page into it.
+    let sql = insertion(Dialect::Sqlite, table, columns, 1);
+    inserted(database.execute_each(&sql, rows))
+}
+
+/// How many of `rows` go into one statement when each may be refused.
+pub(crate) fn insertions<'r>(
+    dialect: Dialect,
+    rows: &'r [Vec<Value>],
+    width: usize,
+) -> Box<dyn Iterator<Item = &'r [Vec<Value>]> + 'r> {
+    match dialect {
+        Dialect::Sqlite => Box::new(rows.chunks(1)),
+        _ => Box::new(runs(rows, width)),
     }
 }
 
@@ -182,12 +222,10 @@ pub(crate) fn insert_all(
     rows: &[Vec<Value>],
 ) -> Result<(), Error> {
     let columns: Vec<String> = columns.iter().map(|column| (*column).to_owned()).collect();
-    for run in runs(rows, columns.len()) {
-        if insert(database, table, &columns, run)? == Inserted::Refused {
-            return Err(Error::Value {
-                what: format!("a row of {table} is in the way"),
-            });
-        }
+    if insert_or_give_up(database, table, &columns, rows)? == Inserted::Refused {
+        return Err(Error::Value {
+            what: format!("a row of {table} is in the way"),
+        });
     }
     Ok(())
 }
@@ -206,19 +244,52 @@ pub(crate) fn update_keys(
     writes: &[Write<'_>],
 ) -> Result<u64, Error> {
     let dialect = database.dialect();
+    if dialect == Dialect::Sqlite {
+        return update_each(database, table, column, writes);
+    }
     let width = table.identity.len().saturating_add(1);
     let mut changed: u64 = 0;
     for some in writes.chunks(dialect.changes_max()) {
         for run in runs(some, width) {
             let (sql, parameters) = match dialect {
-                Dialect::Sqlite | Dialect::Postgres => through_list(dialect, table, column, run),
                 Dialect::Mysql => case_by_case(dialect, table, column, run),
+                _ => through_list(dialect, table, column, run),
             };
             let done = database.execute(&sql, &parameters).doing("updating rows")?;
             changed = changed.saturating_add(done);
         }
     }
     Ok(changed)
+}
+
+/// An update for each row: in the same process a statement prepared once beats a join with a list of values.
+fn update_each(
+    database: &mut dyn Database,
+    table: &Known,
+    column: &str,
+    writes: &[Write<'_>],
+) -> Result<u64, Error> {
+    let dialect = database.dialect();
+    let equal: Vec<String> = table
+        .identity
+        .iter()
+        .map(|key| format!("{} = ?", dialect.quote(key)))
+        .collect();
+    let sql = format!(
+        "UPDATE {} SET {} = ? WHERE {}",
+        dialect.quote(&table.name),
+        dialect.quote(column),
+        equal.join(" AND ")
+    );
+    let rows: Vec<Vec<Value>> = writes
+        .iter()
+        .map(|write| {
+            let mut row = vec![write.value.clone()];
+            row.extend_from_slice(write.identity);
+            row
+        })
+        .collect();
+    database.execute_each(&sql, &rows).doing("updating rows")
 }
 
 /// An update from a list of identities and values.

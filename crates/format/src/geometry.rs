@@ -189,10 +189,13 @@ mod tests {
         let geometry = Geometry::new("example.com/log", [0xAB; 16], anchor).unwrap();
         let text = geometry.encode();
         assert_eq!(Geometry::parse(&text), Ok(geometry));
-        assert_eq!(
-            Geometry::parse(&text.replace("format = 1", "format = 2")),
-            Err(GeometryError::Version { found: 2 })
-        );
+        for found in [1, 3] {
+            let other = text.replace("format = 2", &format!("format = {found}"));
+            assert_eq!(
+                Geometry::parse(&other),
+                Err(GeometryError::Version { found })
+            );
+        }
         for bad in [
             &text[1..],
             &text[..text.len() - 1],
@@ -204,10 +207,10 @@ mod tests {
                 Err(GeometryError::Malformed(_))
             ));
         }
-        let newer = GeometryError::Version { found: 2 };
+        let newer = GeometryError::Version { found: 3 };
         assert_eq!(
             format!("{newer}; {}", Geometry::parse("").unwrap_err()),
-            "the geometry is of format 2, this build knows format 1; the geometry has no format line"
+            "the geometry is of format 3, this build knows format 2; the geometry has no format line"
         );
         let other = VerifierKey::new("x", [7; 32]).unwrap();
         assert!(Geometry::new("a b", [0; 16], other.clone()).is_err());

@@ -1,7 +1,7 @@
 //! Every bound of the format, with the relations between them asserted at compile time.
 
 /// The version of every header and record this build writes.
-pub const FORMAT_VERSION: u16 = 1;
+pub const FORMAT_VERSION: u16 = 2;
 
 /// Longest action word, in bytes.
 pub const ACTION_BYTES_MAX: usize = 64;

@@ -150,11 +150,13 @@ mod tests {
         assert_eq!(header.check(&bytes), Ok(()));
         bytes[20] ^= 1;
         assert_eq!(header.check(&bytes).unwrap_err().offset, 20);
-        bytes[8] = 2;
-        assert_eq!(
-            header.check(&bytes).unwrap_err().reason,
-            "is of another version"
-        );
+        for version in [1, 3] {
+            bytes[8] = version;
+            assert_eq!(
+                header.check(&bytes).unwrap_err().reason,
+                "is of another version"
+            );
+        }
         assert_ne!(
             encode_footer(&header, 1, 2, 3),
             encode_footer(&header, 1, 2, 4)

@@ -93,7 +93,7 @@ fn a_frame_header_has_its_fields_where_the_document_says() {
         &written,
         &[
             b"PBF1",
-            &1_u16.to_le_bytes(),
+            &FORMAT_VERSION.to_le_bytes(),
             &[1],
             &[1],
             &header.length.to_le_bytes(),
@@ -174,7 +174,7 @@ fn a_record_is_its_fields_in_the_order_of_the_document() {
     joined(
         &record.encode(),
         &[
-            &1_u16.to_le_bytes(),
+            &FORMAT_VERSION.to_le_bytes(),
             &[1],
             &[1],
             &record.length.to_le_bytes(),
@@ -236,7 +236,7 @@ fn segment_header_and_footer_are_their_fields_in_the_order_of_the_document() {
         &written[..96],
         &[
             b"PROBSEG1",
-            &1_u16.to_le_bytes(),
+            &FORMAT_VERSION.to_le_bytes(),
             &[0; 2],
             &header.number.to_le_bytes(),
             &[0x11; 32],

@@ -1,17 +1,22 @@
-//! Reads what a log says of itself: its geometry, and its journal from the first frame on.
+//! Reads what a log says of itself: its geometry, and its journal.
 
 use probity_format::DecodeError;
+use probity_format::checkpoint::Checkpoint;
 use probity_format::column::Columns;
 use probity_format::compress::Decompressor;
 use probity_format::frame::Frame;
 use probity_format::geometry::{GEOMETRY_BYTES_MAX, Geometry, GeometryError};
 use probity_format::limits::{CHECKPOINT_BYTES_MAX, FORMAT_VERSION};
+use probity_format::note::SignedNote;
+use probity_format::record::Record;
+use probity_format::segment::segment_file_name;
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
 
 use crate::error::LogError;
 use crate::files::Files;
-use crate::journal::History;
-use crate::scan::{End, Position, scan};
+use crate::journal::{History, action, telling_before};
+use crate::records::Records;
+use crate::scan::{End, Position, read, scan};
 
 /// The geometry's file: a folder without it is no log.
 pub(crate) const GEOMETRY: &str = "probity.toml";
@@ -55,26 +60,137 @@ pub(crate) fn read_checkpoint(
         })
 }
 
-/// Reads the whole journal as far as it is whole, without the heads that it anchors: there are more with every
-/// second, and only whoever verifies asks for them.
+/// Reads what the journal says as far as it is whole, without the heads that it anchors.
+///
+/// Each frame names the last one before it that says more than heads, so that those are read alone, from the published
+/// checkpoint back to the first, and after them what came behind the checkpoint. Where something on that way is missing or
+/// damaged, the whole journal is read.
 pub(crate) fn read_history(files: &Files, geometry: &Geometry) -> Result<History, LogError> {
-    let fingerprint = geometry.fingerprint();
-    let name = StreamName::journal();
-    let id = StreamId::new(&fingerprint, &name, &StreamConfig::JOURNAL);
+    let journal = Journal {
+        files,
+        name: StreamName::journal(),
+        fingerprint: geometry.fingerprint(),
+    };
     let mut history = History::new(geometry.anchor().clone());
     let mut decompressor = Decompressor::default();
-    let mut position = Position::start(id, fingerprint);
-    let _end: End = scan(files, &name, &mut position, &mut |record, frame| {
-        add_to_history(&mut history, record.frame, frame, &mut decompressor).map_err(|error| {
-            LogError::Broken {
-                place: "the journal".into(),
-                reason: error.to_string(),
-            }
-        })?;
+    let published = match journal.read_back(&mut history, &mut decompressor) {
+        Err(LogError::Broken { .. }) => None,
+        read => read?,
+    };
+    let mut position = published.unwrap_or_else(|| {
+        history = History::new(geometry.anchor().clone());
+        Position::start(journal.id(), journal.fingerprint)
+    });
+    let _end: End = scan(files, &journal.name, &mut position, &mut |record, frame| {
+        add_to_history(&mut history, record.frame, frame, &mut decompressor)
+            .map_err(|error| broken(&error))?;
         history.heads.clear();
-        Ok(())
+        Ok::<(), LogError>(())
     })?;
     Ok(history)
+}
+
+/// The journal of a log, to be read backwards.
+struct Journal<'a> {
+    files: &'a Files,
+    name: StreamName,
+    fingerprint: [u8; 32],
+}
+
+impl Journal<'_> {
+    fn id(&self) -> StreamId {
+        StreamId::new(&self.fingerprint, &self.name, &StreamConfig::JOURNAL)
+    }
+
+    /// Adds to `history` what the published journal says, and gives the position behind it. Nothing where nothing is published, or
+    /// the frames do not lead back to the first.
+    fn read_back(
+        &self,
+        history: &mut History,
+        decompressor: &mut Decompressor,
+    ) -> Result<Option<Position>, LogError> {
+        // Whose checkpoint it is shows when the keys are known; until then it only says where to begin.
+        let note = read_checkpoint(self.files, &self.name)?;
+        let note = note.and_then(|note| SignedNote::parse(note.as_bytes()).ok());
+        let head = note.and_then(|note| Checkpoint::parse(note.text()).ok());
+        let size = head.map_or(0, |head| head.size());
+        let mut records = Records::new(self.files, &self.name, size);
+        let Some(last) = records.last()? else {
+            return Ok(None);
+        };
+        let mut telling = Vec::new();
+        let mut record = last;
+        loop {
+            let Some(bytes) = self.frame(&record)? else {
+                return Ok(None);
+            };
+            let (before, is_telling) =
+                leads(&bytes, decompressor).map_err(|error| broken(&error))?;
+            if is_telling {
+                telling.push((record.frame, bytes));
+            }
+            let Some(before) = before else { break };
+            match records.of_frame(before)? {
+                Some(found) if before < record.frame => record = found,
+                _ => return Ok(None),
+            }
+        }
+        if record.frame != 0 {
+            return Ok(None);
+        }
+        for (number, bytes) in telling.iter().rev() {
+            let frame = Frame::parse(bytes).map_err(|error| broken(&error))?;
+            add_to_history(history, *number, &frame, decompressor)
+                .map_err(|error| broken(&error))?;
+            history.heads.clear();
+        }
+        Position::behind(self.files, &self.name, &last)
+    }
+
+    /// The bytes of the frame of `record`, if they are what it says.
+    fn frame(&self, record: &Record) -> Result<Option<Vec<u8>>, LogError> {
+        let path = format!(
+            "streams/{}/{}",
+            self.name,
+            segment_file_name(record.segment)
+        );
+        let Some(file) = self.files.open_read(&path)? else {
+            return Ok(None);
+        };
+        let length = self.files.attempt("measure", &path, |_| file.length())?;
+        if record.stream != self.id() || record.end() > length {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; usize::try_from(record.length).unwrap_or_default()];
+        read(self.files, &path, &*file, &mut bytes, record.offset)?;
+        let stored = Frame::parse(&bytes).map(|frame| frame.record(record.segment, record.offset));
+        Ok((stored.as_ref() == Ok(record)).then_some(bytes))
+    }
+}
+
+/// The frame that a journal frame names before it, and whether it says more than heads itself.
+fn leads(
+    bytes: &[u8],
+    decompressor: &mut Decompressor,
+) -> Result<(Option<u64>, bool), DecodeError> {
+    let body = Frame::parse(bytes)?.open(0, None, decompressor)?;
+    let columns = Columns::decode(&body.packed, &body.plain)?;
+    let (mut before, mut is_telling) = (None, false);
+    for index in 0..columns.len() {
+        let entry = columns.entry(index)?;
+        match telling_before(&entry) {
+            Some(frame) => before = Some(frame),
+            None => is_telling |= entry.action != action::HEADS,
+        }
+    }
+    Ok((before, is_telling))
+}
+
+fn broken(error: &DecodeError) -> LogError {
+    LogError::Broken {
+        place: "the journal".into(),
+        reason: error.to_string(),
+    }
 }
 
 /// Adds the entries of one journal frame to `history`.
@@ -85,9 +201,121 @@ pub(crate) fn add_to_history(
     decompressor: &mut Decompressor,
 ) -> Result<(), DecodeError> {
     let body = frame.open(0, None, decompressor)?;
-    let columns = Columns::decode(&body.packed, &body.plain)?;
-    for index in 0..columns.len() {
-        history.add(&columns.entry(index)?, number)?;
+    history.add(&Columns::decode(&body.packed, &body.plain)?, number)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use probity_format::keys::{RootKey, Secret};
+    use probity_format::{Entry, Timestamp};
+
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::storage::Memory;
+    use crate::{Log, Options, Places};
+
+    /// The frames of a journal with three heads; before the second, a stream comes into being if `with_stream`.
+    fn journal(with_stream: bool) -> (Geometry, Vec<Vec<u8>>) {
+        let places = Places::on(Arc::new(Memory::new()), Arc::new(Memory::new()), "the log");
+        let root = RootKey::new(Secret::new([7; 32]));
+        let options = Options {
+            checkpoint_interval: Duration::from_hours(1),
+            ..Options::default()
+        };
+        let config = StreamConfig::default();
+        let clock = || Arc::new(SystemClock::new());
+        let origin = "example.com/log";
+        Log::create_at(&places, origin, &root, config, options.clone(), clock()).unwrap();
+        let log = Log::open_at(&places, &root, options, clock()).unwrap();
+        for head in 0..3 {
+            if head == 1 && with_stream {
+                let name = StreamName::new("later").unwrap();
+                log.create_stream(&name, config).unwrap();
+            } else if head == 1 {
+                anchor(&log);
+            }
+            anchor(&log);
+        }
+        log.close().unwrap();
+        let files = Files::of_log(&places, &Options::default());
+        let geometry = read_geometry(&files, "the log").unwrap();
+        let fingerprint = geometry.fingerprint();
+        let name = StreamName::journal();
+        let id = StreamId::new(&fingerprint, &name, &StreamConfig::JOURNAL);
+        let mut position = Position::start(id, fingerprint);
+        let mut places = Vec::new();
+        scan(&files, &name, &mut position, &mut |record, _| {
+            places.push(*record);
+            Ok::<(), LogError>(())
+        })
+        .unwrap();
+        let journal = Journal {
+            files: &files,
+            name,
+            fingerprint,
+        };
+        let frames = places
+            .iter()
+            .map(|record| journal.frame(record).unwrap().unwrap());
+        (geometry, frames.collect())
     }
-    Ok(())
+
+    fn anchor(log: &Log) {
+        let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
+        let mut appender = log.appender(&StreamName::default()).unwrap();
+        appender
+            .append_durable(&Entry::new(time, "write", b"key"))
+            .unwrap();
+        log.publish().unwrap();
+    }
+
+    fn add(history: &mut History, number: usize, frame: &[u8]) -> Result<(), DecodeError> {
+        let frame = Frame::parse(frame).unwrap();
+        let number = u64::try_from(number).unwrap();
+        add_to_history(history, number, &frame, &mut Decompressor::default())
+    }
+
+    #[test]
+    fn a_frame_that_names_another_before_it_is_refused() {
+        let (geometry, plain) = journal(false);
+        let (_, other) = journal(true);
+        assert_eq!(plain.len(), other.len());
+        let last = plain.len() - 1;
+        let begin = || {
+            let mut history = History::new(geometry.anchor().clone());
+            for (number, frame) in plain.iter().take(last).enumerate() {
+                add(&mut history, number, frame).unwrap();
+            }
+            history
+        };
+        add(&mut begin(), last, &plain[last]).unwrap();
+        // The same heads, but behind a frame that is not there.
+        let error = add(&mut begin(), last, &other[last]).unwrap_err();
+        assert_eq!(
+            error.reason,
+            "does not name the frame before that says more than heads"
+        );
+        // The first of a journal names none.
+        let error = add(&mut begin(), last, &plain[0]).unwrap_err();
+        assert_eq!(
+            error.reason,
+            "does not name the frame before that says more than heads"
+        );
+    }
+
+    #[test]
+    fn behind_a_gap_a_frame_is_believed() {
+        let (geometry, frames) = journal(true);
+        let mut history = History::new(geometry.anchor().clone());
+        let last = frames.len() - 1;
+        for (number, frame) in frames.iter().enumerate() {
+            if number == 0 || number == last {
+                add(&mut history, number, frame).unwrap();
+            }
+        }
+        assert!(history.telling > Some(0), "{:?}", history.telling);
+    }
 }

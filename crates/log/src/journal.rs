@@ -5,6 +5,7 @@
 
 use probity_format::certificate::{Certificate, Link};
 use probity_format::checkpoint::Checkpoint;
+use probity_format::column::Columns;
 use probity_format::note::{Signer as _, SigningKey, VerifierKey};
 use probity_format::stream::{StreamConfig, StreamName};
 use probity_format::tree::Hash;
@@ -20,6 +21,8 @@ pub(crate) mod action {
     pub(crate) const KEY_CERTIFY: &str = "key.certify";
     /// Checkpoints of other streams were published; the payload has a line for each.
     pub(crate) const HEADS: &str = "heads";
+    /// The first of a frame: which one before was the last that says more than heads; the key is its number.
+    pub(crate) const BEFORE: &str = "before";
     /// Recovery repaired something; the payload has a line for each repair.
     pub(crate) const RECOVER: &str = "recover";
 }
@@ -49,6 +52,15 @@ impl JournalEntry {
             action: action::STREAM_CREATE,
             key: name.to_string(),
             payload: config.to_string(),
+        }
+    }
+
+    /// What every frame begins with, once frame `telling` says more than heads.
+    pub(crate) fn before(telling: u64) -> Self {
+        Self {
+            action: action::BEFORE,
+            key: telling.to_string(),
+            payload: String::new(),
         }
     }
 
@@ -103,6 +115,13 @@ impl JournalEntry {
     }
 }
 
+/// The frame that `entry` names as the last before its own that says more than heads.
+pub(crate) fn telling_before(entry: &Entry<'_>) -> Option<u64> {
+    let number = std::str::from_utf8(entry.key).ok()?.parse().ok()?;
+    let is_canonical = JournalEntry::before(number).key.as_bytes() == entry.key;
+    (entry.action == action::BEFORE && is_canonical).then_some(number)
+}
+
 /// What the journal says, in order.
 #[derive(Debug, Clone)]
 pub(crate) struct History {
@@ -112,8 +131,13 @@ pub(crate) struct History {
     pub(crate) certificates: Vec<(Link, u64)>,
     /// Streams in order of creation.
     pub(crate) streams: Vec<(StreamName, StreamConfig)>,
-    /// Heads of other streams as anchored: origin, size, root and the journal frame.
+    /// Heads of other streams as anchored, with the journal frame; there are more with every second, and whoever adds frames
+    /// takes them away.
     pub(crate) heads: Vec<(Checkpoint, u64)>,
+    /// The last frame that says more than heads.
+    pub(crate) telling: Option<u64>,
+    /// The frame that would be next.
+    next: u64,
 }
 
 impl History {
@@ -124,16 +148,42 @@ impl History {
             certificates: Vec::new(),
             streams: vec![(StreamName::journal(), StreamConfig::JOURNAL)],
             heads: Vec::new(),
+            telling: None,
+            next: 0,
         }
     }
 
-    /// Adds one entry of journal frame `frame`.
+    /// Adds the entries of journal frame `frame`.
+    ///
+    /// Frames may be left out, as damage leaves them out; what the next says of those before it is then believed.
     ///
     /// # Errors
-    /// When the entry is not one the log writes, or a certificate does not follow the chain.
-    pub(crate) fn add(&mut self, entry: &Entry<'_>, frame: u64) -> Result<(), DecodeError> {
+    /// When an entry is not one the log writes, a certificate does not follow the chain, or the frame does not name the one
+    /// before that it must.
+    pub(crate) fn add(&mut self, columns: &Columns<'_>, frame: u64) -> Result<(), DecodeError> {
+        let is_next = self.next == frame;
+        self.next = frame.saturating_add(1);
+        for index in 0..columns.len() {
+            let entry = columns.entry(index)?;
+            let named = (index == 0).then(|| telling_before(&entry)).flatten();
+            if index == 0 && is_next && named != self.telling {
+                let reason = "does not name the frame before that says more than heads";
+                return Err(DecodeError::new("journal entry", 0, reason));
+            }
+            match named {
+                Some(_) => self.telling = named,
+                None => self.add_entry(&entry, frame)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn add_entry(&mut self, entry: &Entry<'_>, frame: u64) -> Result<(), DecodeError> {
         let error = |reason| DecodeError::new("journal entry", 0, reason);
         let text = |bytes| std::str::from_utf8(bytes).map_err(|_not_utf8| error("is not text"));
+        if entry.action != action::HEADS {
+            self.telling = Some(frame);
+        }
         match entry.action {
             action::STREAM_CREATE => {
                 let name = StreamName::new(text(entry.key)?)

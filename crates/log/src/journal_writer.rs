@@ -8,7 +8,7 @@ use probity_format::{DecodeError, keys::SectionKey};
 
 use crate::core::Core;
 use crate::error::LogError;
-use crate::journal::JournalEntry;
+use crate::journal::{JournalEntry, action};
 use crate::sealer::sealing_failed;
 use crate::stream::Stream;
 
@@ -20,6 +20,8 @@ pub(crate) struct JournalWriter {
     stream: Arc<Stream>,
     sealer: FrameSealer,
     frame: Vec<u8>,
+    /// The last frame that says more than heads.
+    telling: Option<u64>,
 }
 
 impl std::fmt::Debug for JournalWriter {
@@ -29,13 +31,15 @@ impl std::fmt::Debug for JournalWriter {
 }
 
 impl JournalWriter {
-    pub(crate) fn new(stream: Arc<Stream>) -> Result<Self, LogError> {
+    /// The writer behind what is in the journal, where frame `telling` is the last that says more than heads.
+    pub(crate) fn new(stream: Arc<Stream>, telling: Option<u64>) -> Result<Self, LogError> {
         let sealer = FrameSealer::new(stream.config)
             .map_err(|error| sealing_failed(&stream.name, &error))?;
         Ok(Self {
             stream,
             sealer,
             frame: Vec::new(),
+            telling,
         })
     }
 
@@ -66,7 +70,8 @@ impl JournalWriter {
         let failed = |error: &DecodeError| sealing_failed(&self.stream.name, error);
         let time = core.clock.now();
         let mut rows = Vec::new();
-        for entry in entries {
+        let before = self.telling.map(JournalEntry::before);
+        for entry in before.iter().chain(entries) {
             let entry = entry.entry(time);
             entry.check().map_err(|error| LogError::Broken {
                 place: "journal entry".into(),
@@ -76,7 +81,8 @@ impl JournalWriter {
             rows.resize(start.saturating_add(row_bytes(&entry)), 0);
             encode_row(&entry, rows.get_mut(start..).unwrap_or_default());
         }
-        let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
+        let count = entries.len().saturating_add(before.iter().len());
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
         let (place, epoch) = {
             let keys = core.keys.lock().unwrap_or_else(PoisonError::into_inner);
             self.stream
@@ -86,6 +92,7 @@ impl JournalWriter {
             .sealer
             .seal(&place, &epoch, &[&rows], &mut Nobody, &mut self.frame)
             .map_err(|error| failed(&error))?;
+        let number = record.frame;
         let length = usize::try_from(record.length).unwrap_or_default();
         let frame = self.frame.get(..length).unwrap_or_default();
         let never = || false;
@@ -98,7 +105,11 @@ impl JournalWriter {
             segment_bytes_max,
             &never,
         )?;
-        self.stream.commit(&core.files, true).map(drop)
+        self.stream.commit(&core.files, true)?;
+        if entries.iter().any(|entry| entry.action != action::HEADS) {
+            self.telling = Some(number);
+        }
+        Ok(())
     }
 }
 

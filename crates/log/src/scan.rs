@@ -58,10 +58,12 @@ impl Position {
             return Ok(None);
         };
         let mut bytes = [0; SEGMENT_HEADER_BYTES];
-        let header = file
-            .read_at(&mut bytes, 0)
-            .ok()
-            .and_then(|()| SegmentHeader::decode(&bytes).ok());
+        let length = files.attempt("measure", &path, |_| file.length())?;
+        if length < u64::try_from(SEGMENT_HEADER_BYTES).unwrap_or_default() {
+            return Ok(None);
+        }
+        read(files, &path, &*file, &mut bytes, 0)?;
+        let header = SegmentHeader::decode(&bytes).ok();
         Ok(header.map(|header| Self {
             header,
             begun: true,

@@ -100,7 +100,7 @@ pub(crate) fn open_locked(
         reason: error.to_string(),
     })?;
     let (sender, receiver) = channel(chunks);
-    let journal = JournalWriter::new(journal)?;
+    let journal = JournalWriter::new(journal, history.telling)?;
     let core = Arc::new(Core::new(
         options,
         geometry,

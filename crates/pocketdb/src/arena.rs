@@ -70,6 +70,16 @@ impl Arena {
         self.cached.saturating_sub(CACHE_FRAMES_MIN)
     }
 
+    /// Frames that cache pages now.
+    pub(crate) fn cached(&self) -> usize {
+        self.cached
+    }
+
+    /// Whether `area` was leased last.
+    pub(crate) fn is_last(&self, area: Area) -> bool {
+        area.first == self.cached
+    }
+
     /// Takes `frames` frames from the cache.
     pub(crate) fn lease(&mut self, frames: usize) -> Result<Area> {
         if frames > self.spare() {

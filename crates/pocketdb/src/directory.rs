@@ -29,6 +29,36 @@ const NOBODY: u8 = 31;
 /// The owner of the temporary log.
 pub(crate) const TEMPORARY: u8 = 30;
 
+/// Chunks whose place is remembered.
+const REMEMBERED: usize = 16;
+
+/// Where the chunks asked for last are, so that the structure is not searched for each page.
+#[derive(Debug, Default)]
+pub(crate) struct Places([Option<([u8; CHUNK_STATE_BYTES], usize)>; REMEMBERED]);
+
+impl Places {
+    fn slot(state: [u8; CHUNK_STATE_BYTES]) -> usize {
+        let (owner, rank) = chunk_owner(&state);
+        (usize::from(owner) * 5 + rank as usize) % REMEMBERED
+    }
+
+    fn find(&self, state: [u8; CHUNK_STATE_BYTES]) -> Option<usize> {
+        let (known, place) = self.0.get(Self::slot(state)).copied().flatten()?;
+        (known == state).then_some(place)
+    }
+
+    fn note(&mut self, state: [u8; CHUNK_STATE_BYTES], place: usize) {
+        if let Some(slot) = self.0.get_mut(Self::slot(state)) {
+            *slot = Some((state, place));
+        }
+    }
+
+    /// Forgets all of them: a chunk has another owner.
+    pub(crate) fn forget(&mut self) {
+        self.0.fill(None);
+    }
+}
+
 /// Where something was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Entry {
@@ -86,6 +116,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Gives a chunk to `owner` as the one with this rank among its chunks.
     fn own_chunk(&mut self, owner: u8, rank: u32) -> Result<()> {
+        self.places.forget();
         let state = chunk_state(owner, rank);
         let mut chunks = self.owners.chunks_exact_mut(CHUNK_STATE_BYTES);
         let number = if let Some((number, free)) = chunks
@@ -120,6 +151,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Takes the chunks below rank `rank` from `owner`.
     pub(crate) fn disown_before(&mut self, owner: u8, rank: u32) {
+        self.places.forget();
         for chunk in self.owners.chunks_exact_mut(CHUNK_STATE_BYTES) {
             let (found, its_rank) = chunk_owner(chunk);
             if found == owner && its_rank < rank {
@@ -139,10 +171,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(state)
     }
 
-    fn entry_at(&self, owner: u8, number: u32) -> Option<usize> {
+    fn entry_at(&mut self, owner: u8, number: u32) -> Option<usize> {
         let wanted = chunk_state(owner, rank_of(number)?);
-        let mut chunks = self.owners.chunks_exact(CHUNK_STATE_BYTES);
-        let chunk = chunks.position(|chunk| chunk == wanted)?;
+        let chunk = self.places.find(wanted).or_else(|| {
+            let mut chunks = self.owners.chunks_exact(CHUNK_STATE_BYTES);
+            let chunk = chunks.position(|chunk| chunk == wanted)?;
+            self.places.note(wanted, chunk);
+            Some(chunk)
+        })?;
         let slot = (number % CHUNK_ENTRIES) as usize;
         Some(DIRECTORY_AT + chunk * CHUNK_BYTES + slot * DIRECTORY_ENTRY_BYTES)
     }

@@ -9,7 +9,7 @@ use crate::bytes::{narrow, part, u32_at};
 use crate::catalogue::{Column, FIRST_TABLE, ID};
 use crate::directory::Entry;
 use crate::error::Result;
-use crate::flash::Nand;
+use crate::flash::{BLOCK_PAGES, Nand};
 use crate::limits::{COLUMNS_MAX, INDEXES_MAX, KEY_BYTES_MAX, TABLES_MAX};
 use crate::list::List;
 use crate::root::SecureStore;
@@ -206,22 +206,40 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         column: &Column,
         out: &mut [u8],
     ) -> Result<()> {
+        self.value_in(self.side(), table, id, column, out)
+    }
+
+    /// Copies the value of a column of a row of the part on `side`.
+    pub(crate) fn value_in(
+        &mut self,
+        side: Side,
+        table: usize,
+        id: u32,
+        column: &Column,
+        out: &mut [u8],
+    ) -> Result<()> {
         let width = usize::from(column.group_width);
         let per_page = rows_per_page(width);
         let row = id - 1;
         let section = GROUPS + u32::from(column.group);
-        let frame = self.section_frame(self.side(), table, section, row / per_page)?;
+        let frame = self.section_frame(side, table, section, row / per_page)?;
         let at = (row % per_page) as usize * width + usize::from(column.group_at);
         out.copy_from_slice(part(self.arena.page(frame), at, out.len()));
         Ok(())
     }
 
-    /// One id of a join row of the present part.
-    pub(crate) fn part_join_id(&mut self, table: usize, id: u32, slot: usize) -> Result<u32> {
+    /// One id of a join row of the part on `side`.
+    pub(crate) fn join_id_in(
+        &mut self,
+        side: Side,
+        table: usize,
+        id: u32,
+        slot: usize,
+    ) -> Result<u32> {
         let (own, all) = self.catalogue.widths(table);
         let per_page = rows_per_page(all - own);
         let row = id - 1;
-        let frame = self.section_frame(self.side(), table, JOINS, row / per_page)?;
+        let frame = self.section_frame(side, table, JOINS, row / per_page)?;
         let at = (row % per_page) as usize * (all - own) + slot * ID_BYTES;
         Ok(u32_at(self.arena.page(frame), at))
     }
@@ -401,6 +419,24 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             part(bytes, at as usize * width, keys.width) <= key
         });
         Ok((page * per_page + rank).checked_sub(1))
+    }
+
+    /// Tells where the present part lies on the device: runs of pages, each its first page and how
+    /// many, in the order in which they were written. They stay as they are until the next
+    /// reorganisation has ended.
+    ///
+    /// # Errors
+    /// The secure store cannot be read.
+    pub fn part_pages(&mut self, run: &mut dyn FnMut(u32, u32)) -> Result<()> {
+        self.usable()?;
+        let (side, part) = (self.side(), self.committed.part);
+        for (owner, pages) in [(side.body, part.body), (side.lists, part.lists)] {
+            for block in 0..pages.div_ceil(BLOCK_PAGES) {
+                let first = self.entry(owner, block)?.page;
+                run(first, (pages - block * BLOCK_PAGES).min(BLOCK_PAGES));
+            }
+        }
+        Ok(())
     }
 
     /// Reads every page of the present part.

@@ -11,7 +11,9 @@ use crate::flash::{BLOCK_PAGES, FlashError, Nand, PageState, SECTOR_BYTES};
 use crate::limits::BAD_BLOCKS_MAX;
 use crate::memory::Plan;
 use crate::part::Side;
-use crate::root::{CatalogueState, SecureStore, read_bad, read_structure};
+use crate::root::{
+    CatalogueState, SecureStore, read_bad, read_generation, read_structure, write_generation,
+};
 use crate::seal::{PAYLOAD_BYTES, PageIdentity, ROLE_CATALOGUE};
 use crate::store::Store;
 use crate::window::Window;
@@ -22,6 +24,7 @@ const NUMBERS_PER_OPENING: u64 = 1 << 20;
 impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Restores the committed state and continues behind everything an earlier opening left.
     pub(crate) fn recover(&mut self, memory: usize) -> Result<()> {
+        self.read_generations()?;
         self.read_owners()?;
         for number in 0..BAD_BLOCKS_MAX {
             match read_bad(&mut self.secure, number)? {
@@ -50,6 +53,31 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.summarize()
     }
 
+    /// Takes the keys of the generations that are in use, and destroys what an interrupted end of
+    /// a reorganisation left of an older one.
+    fn read_generations(&mut self) -> Result<()> {
+        let part = self.committed.part;
+        self.seal.turn(part.generations());
+        let present = read_generation(&mut self.secure, part.side)?;
+        let present = present.ok_or(Error::Root("lacks the key of its generation"))?;
+        self.seal.set_side(part.side, Some(&present));
+        let Some(other) = read_generation(&mut self.secure, part.side ^ 1)? else {
+            return Ok(());
+        };
+        if part.since_epoch == 0 {
+            return self.destroy_generation(part.side ^ 1);
+        }
+        self.seal.set_side(part.side ^ 1, Some(&other));
+        Ok(())
+    }
+
+    /// Overwrites the key of the generation of `side`: what was written under it is noise from now on.
+    pub(crate) fn destroy_generation(&mut self, side: u8) -> Result<()> {
+        self.seal.set_side(side, None);
+        write_generation(&mut self.secure, side, &[0; 32])?;
+        self.secure.sync()
+    }
+
     /// Whether nothing was programmed to `page` since its block was erased.
     pub(crate) fn is_clean(&mut self, page: u32) -> Result<bool> {
         let mut sector = [0; SECTOR_BYTES];
@@ -62,6 +90,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let owners = &mut self.owners;
         let count = read_structure(&mut self.secure, &mut self.seal, state, owners)?;
         self.owners.truncate(count);
+        self.places.forget();
         // Nothing temporary survives an opening.
         self.disown(TEMPORARY);
         Ok(())

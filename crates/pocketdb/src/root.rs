@@ -8,12 +8,14 @@ use zeroize::Zeroizing;
 use crate::bytes::{part, put, take, u16_at, u32_at, u64_at};
 use crate::error::{Error, Result};
 use crate::limits::{BAD_BLOCKS_MAX, RECORD_SLOTS, ROOT_RECORD_BYTES, TABLES_MAX};
-use crate::seal::{MAC_BYTES, Seal};
+use crate::seal::{Generations, MAC_BYTES, Seal};
 
 /// First bytes of every secure store.
 const MAGIC: &[u8; 8] = b"PRBPOCKT";
 /// Format of the image and the store; grows when bytes change.
-pub const FORMAT: u16 = 3;
+pub const FORMAT: u16 = 5;
+/// Where the secrets of the generations are, one for each side, zero where there is none.
+const GENERATIONS_AT: usize = 208;
 /// Where the records begin.
 const RECORDS_AT: usize = 512;
 /// Where the two copies of the structure begin.
@@ -31,7 +33,7 @@ const TABLES_AT: usize = 112;
 
 /// Where the reorganised part is described in a record.
 const PART_AT: usize = TABLES_AT + TABLES_MAX * 8;
-const _: () = assert!(PART_AT + 26 <= ROOT_RECORD_BYTES - MAC_BYTES);
+const _: () = assert!(PART_AT + 42 <= ROOT_RECORD_BYTES - MAC_BYTES);
 
 /// A small store that nobody but the engine reads or writes.
 pub trait SecureStore {
@@ -108,6 +110,21 @@ pub(crate) struct PartState {
     pub(crate) side: u8,
     /// Whether a next one is being built.
     pub(crate) building: bool,
+    /// The first epoch and the first sequence number of the next generation of keys; zero before
+    /// there is one.
+    pub(crate) since_epoch: u64,
+    pub(crate) since_sequence: u64,
+}
+
+impl PartState {
+    /// Which pages belong to which generation.
+    pub(crate) fn generations(&self) -> Generations {
+        Generations {
+            side: self.side,
+            epoch: self.since_epoch,
+            sequence: self.since_sequence,
+        }
+    }
 }
 
 /// The state that one commit makes final.
@@ -186,6 +203,8 @@ impl RootRecord {
             put(out, PART_AT + index * 4, &number.to_le_bytes());
         }
         put(out, PART_AT + 24, &[part.side, u8::from(part.building)]);
+        put(out, PART_AT + 26, &part.since_epoch.to_le_bytes());
+        put(out, PART_AT + 34, &part.since_sequence.to_le_bytes());
         for (index, table) in self.tables.iter().enumerate() {
             put(out, TABLES_AT + index * 8, &table.rows.to_le_bytes());
             put(out, TABLES_AT + 4 + index * 8, &table.units.to_le_bytes());
@@ -224,6 +243,8 @@ impl RootRecord {
                 next_lists: u32_at(bytes, PART_AT + 20),
                 side: part(bytes, PART_AT + 24, 1).first().copied().unwrap_or(0) & 1,
                 building: part(bytes, PART_AT + 25, 1) == [1],
+                since_epoch: u64_at(bytes, PART_AT + 26),
+                since_sequence: u64_at(bytes, PART_AT + 34),
             },
             tables: [TableState::default(); TABLES_MAX],
         };
@@ -272,6 +293,25 @@ pub(crate) fn read_head(store: &mut impl SecureStore) -> Result<(u32, Zeroizing<
             "has a format that this program no longer reads",
         )),
     }
+}
+
+/// The secret of the generation of `side`; nothing once it was destroyed.
+pub(crate) fn read_generation(
+    store: &mut impl SecureStore,
+    side: u8,
+) -> Result<Option<Zeroizing<[u8; 32]>>> {
+    let mut secret = Zeroizing::new([0u8; 32]);
+    store.read(GENERATIONS_AT + usize::from(side) * 32, &mut *secret)?;
+    Ok((*secret != [0; 32]).then_some(secret))
+}
+
+/// Writes the secret of the generation of `side`; zeros destroy it.
+pub(crate) fn write_generation(
+    store: &mut impl SecureStore,
+    side: u8,
+    secret: &[u8; 32],
+) -> Result<()> {
+    store.write(GENERATIONS_AT + usize::from(side) * 32, secret)
 }
 
 /// Makes `record` the state of the database; this single write is the commit.

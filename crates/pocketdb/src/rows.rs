@@ -200,7 +200,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// One id of a join row.
     pub(crate) fn join_id(&mut self, table: usize, id: u32, slot: usize) -> Result<u32> {
         if id <= self.part.rows(table) {
-            return self.part_join_id(table, id, slot);
+            return self.join_id_in(self.side(), table, id, slot);
         }
         let (own, all) = self.catalogue.widths(table);
         if id > self.placed(table) {

@@ -3,6 +3,9 @@
 use aes::Aes128;
 use aes::cipher::{BlockCipherEncrypt as _, InnerIvInit as _, KeyInit as _, StreamCipher as _};
 use cmac::{Cmac, Mac as _};
+use polyval::universal_hash::UniversalHash as _;
+use polyval::{Block, Polyval};
+use zeroize::Zeroizing;
 
 use crate::bytes::{put, take};
 use crate::error::{Error, Result};
@@ -80,35 +83,151 @@ impl PageIdentity {
     }
 }
 
+/// What pages are encrypted and hashed under; a generation has its own, and they end with it.
+struct PageKeys {
+    cipher: Aes128,
+    /// Hashes a page under a key that nobody sees; blocks go side by side, unlike those of CMAC.
+    hash: Polyval,
+    /// Mixed into tags, so that they tell nothing once it is gone.
+    mask: [u8; 16],
+}
+
+impl PageKeys {
+    fn new(secret: &[u8; 32]) -> Self {
+        Self {
+            cipher: Aes128::new(&derive(secret, LABEL_CIPHER).into()),
+            hash: Polyval::new(&derive(secret, LABEL_HASH).into()),
+            mask: derive(secret, LABEL_MASK),
+        }
+    }
+}
+
+impl Drop for PageKeys {
+    fn drop(&mut self) {
+        zeroize::Zeroize::zeroize(&mut self.mask);
+    }
+}
+
+/// Which pages belong to which generation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Generations {
+    /// The side that holds the present part; its number is that of the present generation's keys.
+    pub(crate) side: u8,
+    /// From these numbers on, units and buffer pages are of the next generation; zero for none.
+    pub(crate) epoch: u64,
+    pub(crate) sequence: u64,
+}
+
 /// The keys of one database image; they leave memory with it.
 pub(crate) struct Seal {
-    cipher: Aes128,
-    page_mac: Cmac<Aes128>,
+    /// For pages that outlive every generation: the catalogue.
+    lasting: PageKeys,
+    sides: [Option<PageKeys>; 2],
+    generations: Generations,
+    /// Makes a code of the hash of a page.
+    page_cipher: Aes128,
+    root_mac: Cmac<Aes128>,
     tag_mac: Cmac<Aes128>,
     tag_cipher: Aes128,
     pub(crate) counters: CipherCounters,
 }
 
+const LABEL_CIPHER: u8 = 1;
+const LABEL_ROOT: u8 = 2;
+const LABEL_TAG_HASH: u8 = 3;
+const LABEL_TAG: u8 = 4;
+const LABEL_HASH: u8 = 5;
+const LABEL_CODE: u8 = 6;
+const LABEL_MASK: u8 = 7;
+const LABELS_STORED: [u8; 2] = [8, 9];
+const LABELS_FIRST: [u8; 2] = [10, 11];
+const LABELS_NEXT: [u8; 2] = [12, 13];
+const LABELS_SIGNING: [u8; 2] = [14, 15];
+
+/// NIST SP 800-108 in counter mode with CMAC as its function, over both halves of `secret`.
+fn derive(secret: &[u8; 32], label: u8) -> [u8; 16] {
+    let (first, second) = secret.split_at(16);
+    let mut outer = Cmac::<Aes128>::new(&to_key(first));
+    outer.update(second);
+    let root: [u8; 16] = outer.finalize().into_bytes().into();
+    let mut inner = Cmac::<Aes128>::new(&root.into());
+    inner.update(&[label]);
+    inner.update(b"probity-pocketdb");
+    inner.finalize().into_bytes().into()
+}
+
+fn derive_secret(secret: &[u8; 32], labels: [u8; 2]) -> Zeroizing<[u8; 32]> {
+    let mut derived = Zeroizing::new([0; 32]);
+    for (half, label) in derived.chunks_exact_mut(16).zip(labels) {
+        half.copy_from_slice(&derive(secret, label));
+    }
+    derived
+}
+
+/// What a new store keeps of the randomness given to it: its secret and the first generation's,
+/// neither of which leads to the other.
+pub(crate) fn first_secrets(given: &[u8; 32]) -> [Zeroizing<[u8; 32]>; 2] {
+    [LABELS_STORED, LABELS_FIRST].map(|labels| derive_secret(given, labels))
+}
+
+/// The seed of the key that signs for the database.
+pub(crate) fn signing_secret(secret: &[u8; 32]) -> Zeroizing<[u8; 32]> {
+    derive_secret(secret, LABELS_SIGNING)
+}
+
+/// The secret of the generation after the one of `secret`; there is no way back.
+pub(crate) fn next_secret(secret: &[u8; 32]) -> Zeroizing<[u8; 32]> {
+    derive_secret(secret, LABELS_NEXT)
+}
+
 impl Seal {
-    /// Derives the keys from the image's secret.
+    /// Derives the lasting keys from the image's secret.
     pub(crate) fn new(secret: &[u8; 32]) -> Self {
-        // NIST SP 800-108 in counter mode with CMAC as its function, over both halves.
-        let derive = |label: u8| -> [u8; 16] {
-            let (first, second) = secret.split_at(16);
-            let mut outer = Cmac::<Aes128>::new(&to_key(first));
-            outer.update(second);
-            let root: [u8; 16] = outer.finalize().into_bytes().into();
-            let mut inner = Cmac::<Aes128>::new(&root.into());
-            inner.update(&[label]);
-            inner.update(b"probity-pocketdb");
-            inner.finalize().into_bytes().into()
-        };
         Self {
-            cipher: Aes128::new(&derive(1).into()),
-            page_mac: Cmac::new(&derive(2).into()),
-            tag_mac: Cmac::new(&derive(3).into()),
-            tag_cipher: Aes128::new(&derive(4).into()),
+            lasting: PageKeys::new(secret),
+            sides: [None, None],
+            generations: Generations::default(),
+            page_cipher: Aes128::new(&derive(secret, LABEL_CODE).into()),
+            root_mac: Cmac::new(&derive(secret, LABEL_ROOT).into()),
+            tag_mac: Cmac::new(&derive(secret, LABEL_TAG_HASH).into()),
+            tag_cipher: Aes128::new(&derive(secret, LABEL_TAG).into()),
             counters: CipherCounters::default(),
+        }
+    }
+
+    /// Takes the keys of the generation of `side`, or forgets them.
+    pub(crate) fn set_side(&mut self, side: u8, secret: Option<&[u8; 32]>) {
+        let [first, second] = &mut self.sides;
+        let place = if side == 0 { first } else { second };
+        *place = secret.map(PageKeys::new);
+    }
+
+    /// Says which pages belong to which generation from now on.
+    pub(crate) fn turn(&mut self, generations: Generations) {
+        self.generations = generations;
+    }
+
+    fn side(&self, number: u8) -> &PageKeys {
+        let [first, second] = &self.sides;
+        let found = if number == 0 { first } else { second };
+        debug_assert!(found.is_some(), "a page is of a generation that is there");
+        found.as_ref().unwrap_or(&self.lasting)
+    }
+
+    /// The keys of units that were written under `epoch`.
+    fn of_epoch(&self, epoch: u64, since: u64) -> &PageKeys {
+        let next = since > 0 && epoch >= since;
+        self.side(self.generations.side ^ u8::from(next))
+    }
+
+    fn keys(&self, identity: &PageIdentity) -> &PageKeys {
+        match identity.role {
+            ROLE_CATALOGUE => &self.lasting,
+            // Owners of parts are even for the first side and odd for the second.
+            ROLE_PART | ROLE_LIST => self.side(identity.owner & 1),
+            ROLE_TEMPORARY => self.side(self.generations.side),
+            ROLE_BUFFER => self.of_epoch(identity.epoch, self.generations.sequence),
+            _ => self.of_epoch(identity.epoch, self.generations.epoch),
         }
     }
 
@@ -155,7 +274,7 @@ impl Seal {
     pub(crate) fn tag(&mut self, hash: &KeyHash, epoch: u64) -> [u8; TAG_BYTES] {
         let mut block = *hash;
         put(&mut block, TAG_BYTES, &take::<6>(&epoch.to_le_bytes(), 0));
-        self.encrypt_tag(block)
+        self.encrypt_tag(block, epoch)
     }
 
     /// What stands in a slot without a tag: it looks like one and equals none.
@@ -164,10 +283,14 @@ impl Seal {
         put(&mut block, 0, &index.to_le_bytes());
         put(&mut block, 2, &slot.to_le_bytes());
         put(&mut block, TAG_BYTES, &take::<6>(&epoch.to_le_bytes(), 0));
-        self.encrypt_tag(block)
+        self.encrypt_tag(block, epoch)
     }
 
-    fn encrypt_tag(&mut self, block: [u8; 16]) -> [u8; TAG_BYTES] {
+    fn encrypt_tag(&mut self, mut block: [u8; 16], epoch: u64) -> [u8; TAG_BYTES] {
+        let mask = self.of_epoch(epoch, self.generations.epoch).mask;
+        for (byte, other) in block.iter_mut().zip(mask) {
+            *byte ^= other;
+        }
         let mut block = block.into();
         self.tag_cipher.encrypt_block(&mut block);
         self.counters.tag_blocks += 1;
@@ -176,7 +299,7 @@ impl Seal {
 
     /// The code of arbitrary bytes of the secure store.
     pub(crate) fn root_code(&mut self, bytes: &[u8]) -> [u8; MAC_BYTES] {
-        let mut mac = self.page_mac.clone();
+        let mut mac = self.root_mac.clone();
         mac.update(b"root");
         mac.update(bytes);
         self.counters.mac_blocks += bytes.len().div_ceil(16) as u64;
@@ -184,14 +307,19 @@ impl Seal {
     }
 
     fn code(&mut self, identity: &PageIdentity, page: &[u8]) -> [u8; MAC_BYTES] {
-        let mut mac = self.page_mac.clone();
-        mac.update(page.get(..PAYLOAD_BYTES).unwrap_or(&[]));
-        mac.update(&identity.page.to_le_bytes());
-        mac.update(&identity.epoch.to_le_bytes());
-        mac.update(&[identity.role, identity.owner]);
-        mac.update(&identity.number.to_le_bytes());
-        self.counters.mac_blocks += (PAGE_BYTES / 16) as u64 + 1;
-        mac.finalize().into_bytes().into()
+        let (mut place, mut kind) = (Block::default(), Block::default());
+        put(&mut place, 0, &identity.page.to_le_bytes());
+        put(&mut place, 4, &identity.epoch.to_le_bytes());
+        put(&mut place, 12, &identity.number.to_le_bytes());
+        put(&mut kind, 0, &[identity.role, identity.owner]);
+        let mut hash = self.keys(identity).hash.clone();
+        hash.update(&[place, kind]);
+        hash.update_padded(page.get(..PAYLOAD_BYTES).unwrap_or(&[]));
+        // Every page has the same number of blocks, so their number need not be hashed.
+        let mut code = hash.finalize();
+        self.page_cipher.encrypt_block(&mut code);
+        self.counters.mac_blocks += (PAGE_BYTES / 16) as u64 + 2;
+        code.into()
     }
 
     fn apply_cipher(&mut self, identity: &PageIdentity, page: &mut [u8]) {
@@ -203,7 +331,7 @@ impl Seal {
         put(&mut start, 0, &identity.page.to_be_bytes());
         put(&mut start, 4, &identity.epoch.to_be_bytes());
         put(&mut start, 4, &[identity.role]);
-        let core = ctr::CtrCore::inner_iv_init(self.cipher.clone(), &start.into());
+        let core = ctr::CtrCore::inner_iv_init(self.keys(identity).cipher.clone(), &start.into());
         let mut cipher = ctr::Ctr32BE::<Aes128>::from_core(core);
         if let Some(payload) = page.get_mut(..PAYLOAD_BYTES) {
             cipher.apply_keystream(payload);
@@ -230,9 +358,48 @@ mod tests {
         }
     }
 
+    fn seal_of(secret: u8) -> Seal {
+        let mut seal = Seal::new(&[secret; 32]);
+        seal.set_side(0, Some(&[secret + 1; 32]));
+        seal
+    }
+
+    #[test]
+    fn generations_are_read_under_their_own_keys_alone() {
+        let mut seal = seal_of(5);
+        let sealed = |seal: &mut Seal, epoch| {
+            let mut page = [0x41u8; PAGE_BYTES];
+            let identity = PageIdentity {
+                epoch,
+                ..identity()
+            };
+            seal.close(&identity, &mut page);
+            (identity, page)
+        };
+        let (old, old_page) = sealed(&mut seal, 9);
+        let old_tag = seal.tag(&[1; 16], 9);
+        seal.set_side(1, Some(&next_secret(&[6; 32])));
+        seal.turn(Generations {
+            side: 0,
+            epoch: 10,
+            sequence: 1,
+        });
+        let (new, new_page) = sealed(&mut seal, 10);
+        assert!(seal.open(&old, &mut old_page.clone()).is_ok());
+        assert!(seal.open(&new, &mut new_page.clone()).is_ok());
+        seal.turn(Generations {
+            side: 1,
+            ..Generations::default()
+        });
+        seal.set_side(0, None);
+        assert!(seal.open(&new, &mut new_page.clone()).is_ok());
+        assert!(seal.open(&old, &mut old_page.clone()).is_err());
+        assert_ne!(seal.tag(&[1; 16], 9), old_tag);
+    }
+
     #[test]
     fn a_page_opens_only_under_its_own_identity() {
-        let mut seal = Seal::new(&[5; 32]);
+        let mut seal = seal_of(5);
         let mut page = [0x41u8; PAGE_BYTES];
         let code = seal.close(&identity(), &mut page);
         assert!(page.windows(8).all(|part| part != [0x41; 8]));
@@ -268,16 +435,12 @@ mod tests {
                 Err(Error::Tampered { .. })
             ));
         }
-        assert!(
-            Seal::new(&[6; 32])
-                .open(&identity(), &mut sealed.clone())
-                .is_err()
-        );
+        assert!(seal_of(6).open(&identity(), &mut sealed.clone()).is_err());
     }
 
     #[test]
     fn every_flipped_bit_of_a_page_is_detected() {
-        let mut seal = Seal::new(&[5; 32]);
+        let mut seal = seal_of(5);
         let mut page = [0u8; PAGE_BYTES];
         seal.close(&identity(), &mut page);
         for bit in 0..PAGE_BYTES * 8 {

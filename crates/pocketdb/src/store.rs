@@ -6,7 +6,7 @@ use crate::arena::{Area, Arena};
 use crate::blocks::Blocks;
 use crate::catalogue::{Catalogue, FIRST_TABLE, TableDefinition};
 use crate::change::Summary;
-use crate::directory::{CHUNK_STATE_BYTES, TEMPORARY, chunks_max};
+use crate::directory::{CHUNK_STATE_BYTES, Places, TEMPORARY, chunks_max};
 use crate::error::{Error, Result};
 use crate::flash::{BLOCK_PAGES, FlashCounters, FlashError, Nand};
 use crate::limits::{TABLES_MAX, UNIT_ROWS};
@@ -15,9 +15,9 @@ use crate::memory::Plan;
 use crate::part::Part;
 use crate::root::{
     RootRecord, SecureStore, check_capacity, format_store, read_head, read_newest, write_bad,
-    write_record,
+    write_generation, write_record,
 };
-use crate::seal::{CipherCounters, PageIdentity, ROLE_DATA, Seal};
+use crate::seal::{CipherCounters, PageIdentity, ROLE_DATA, Seal, first_secrets, signing_secret};
 use crate::sql::explain::Effort;
 use crate::usage::Usage;
 use crate::value::ValueType;
@@ -61,6 +61,7 @@ pub struct Store<F: Nand, S: SecureStore> {
     pub(crate) rows: [u32; TABLES_MAX],
     /// The owner and rank of each chunk of the directory.
     pub(crate) owners: Vec<u8>,
+    pub(crate) places: Places,
     pub(crate) pending: Pending,
     /// What the reorganised part holds.
     pub(crate) part: Part,
@@ -91,7 +92,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         check_capacity(&secure)?;
         let catalogue = Catalogue::new()?;
         Plan::new(&catalogue, flash.blocks(), secure.capacity(), memory)?;
-        let mut seal = Seal::new(secret);
+        let [secret, first] = first_secrets(secret);
+        let mut seal = Seal::new(&secret);
+        write_generation(&mut secure, 0, &first)?;
         let mut record = RootRecord::empty();
         record.structure.code = seal.root_code(&[]);
         write_record(&mut secure, &mut seal, &record)?;
@@ -101,7 +104,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         .write(&mut secure)?;
         // The head comes last: without it nothing opens.
-        format_store(&mut secure, flash.blocks(), secret)?;
+        format_store(&mut secure, flash.blocks(), &secret)?;
         Self::open(flash, secure, memory)
     }
 
@@ -126,6 +129,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             summary: Summary::new(plan.summary),
             blocks: Blocks::new(blocks, committed.block_next),
             owners: Vec::with_capacity(chunks_max(secure.capacity()) * CHUNK_STATE_BYTES),
+            places: Places::default(),
             pending: Pending::Nothing,
             part: Part::default(),
             allowance: None,
@@ -253,6 +257,15 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(checked)
     }
 
+    /// The seed of an Ed25519 key that is the database's own, for statements that others can check.
+    ///
+    /// # Errors
+    /// The secure store cannot be read.
+    pub fn signing_seed(&mut self) -> Result<zeroize::Zeroizing<[u8; 32]>> {
+        let (_, secret) = read_head(&mut self.secure)?;
+        Ok(signing_secret(&secret))
+    }
+
     /// Operations and memory since the store was opened.
     pub fn counters(&self) -> StoreCounters {
         StoreCounters {
@@ -347,6 +360,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         write_record(&mut self.secure, &mut self.seal, record)?;
         self.root_writes += 1;
         self.committed = *record;
+        self.seal.turn(record.part.generations());
         Ok(())
     }
 

@@ -109,6 +109,11 @@ impl Window {
         self.blocks.iter().map(|used| used.block)
     }
 
+    /// Sequence number of the next page.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
     /// Skips `count` sequence numbers.
     pub(crate) fn skip(&mut self, count: u64) {
         self.next += count;
@@ -459,6 +464,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn is_window_long(&self) -> bool {
         let window = &self.window;
         window.runs.len() > window.runs.capacity() / 2 || window.blocks.len() > BUFFER_BLOCKS_MAX
+    }
+
+    /// Writes the window anew, even if no row waits, so that none of its earlier pages matters.
+    pub(crate) fn rewrite_window(&mut self) -> Result<()> {
+        self.window.changed = true;
+        self.densify()
     }
 
     /// Writes every waiting row again and lets the window begin there.

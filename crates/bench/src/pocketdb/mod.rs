@@ -4,6 +4,7 @@
 //! token's flash chip follows from them. Only rows a second are of this machine.
 
 mod data;
+mod indexes;
 mod queries;
 
 use std::io::Write;
@@ -40,6 +41,8 @@ struct Figure {
     rows: u64,
     operations: Operations,
     seconds: f64,
+    /// Bytes of memory that the engine had planned for itself.
+    memory: usize,
 }
 
 /// Runs the whole series.
@@ -66,6 +69,7 @@ pub(crate) fn run(arguments: &PocketArguments, out: &mut dyn Write) -> Result<()
         lifetime.live(arguments.lifetime_limit)?;
         bench.figures.append(&mut lifetime.figures);
     }
+    bench.figures.append(&mut indexes::figures());
     write(&bench.figures, arguments, out)
 }
 
@@ -126,6 +130,7 @@ impl Bench {
             rows,
             operations: self.vault.operations().since(&before),
             seconds: started.elapsed().as_secs_f64(),
+            memory: self.vault.counters().memory_bytes,
         });
         Ok(())
     }
@@ -241,7 +246,8 @@ impl Bench {
                         inserted += bench.insert(table, at..next, 1)?;
                         at = next;
                         if table.number == 0 {
-                            bench.vault.reorganize(u32::MAX, u64::MAX).map_err(failed)?;
+                            let name = format!("T0 of {next} rows, {limit} of them new");
+                            bench.reorganize(&name)?;
                         }
                     }
                 }
@@ -277,7 +283,12 @@ impl Figure {
     }
 
     fn rows_per_second(&self) -> f64 {
-        self.rows as f64 / self.seconds.max(f64::MIN_POSITIVE)
+        // What is only counted takes no time.
+        if self.seconds > 0.0 {
+            self.rows as f64 / self.seconds
+        } else {
+            0.0
+        }
     }
 
     fn json(&self) -> Value {
@@ -293,12 +304,13 @@ impl Figure {
             "simulated_ms": self.milliseconds(),
             "seconds": self.seconds,
             "rows_per_second": self.rows_per_second(),
+            "memory_bytes": self.memory,
         })
     }
 }
 
 /// Columns of the CSV file and of the table.
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "kind",
     "name",
     "rows",
@@ -309,6 +321,7 @@ const NAMES: [&str; 10] = [
     "simulated_ms",
     "seconds",
     "rows_per_second",
+    "memory_bytes",
 ];
 
 #[expect(

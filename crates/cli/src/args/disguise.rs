@@ -52,6 +52,7 @@ pub enum DisguiseCommand {
     #[command(visible_alias = "expire")]
     Sweep(Sweep),
     Decay(Decay),
+    Update(Update),
 }
 
 /// Which database.
@@ -427,6 +428,39 @@ pub struct CheckReceipt {
     /// Id of the user whom it must be about
     #[arg(long, value_name = "U")]
     pub user: Option<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Records how rows change by a migration, for those that are disguised: they meet it when they are revealed.
+///
+/// To be run after the migration, before anybody disguises anything again. Prints the names of all updates, the oldest
+/// first; without a file it only does that.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise update --db sqlite:app.db --file 0042.toml --log audit
+  probity disguise update --db sqlite:app.db --file 0043.toml --spec new-names.toml
+  probity disguise update --db sqlite:app.db")]
+pub struct Update {
+    /// Which database.
+    #[command(flatten)]
+    pub database: DatabaseChoice,
+    /// What rows become, TOML or JSON; may be repeated, in order
+    #[arg(long, value_name = "MAPPING")]
+    pub file: Vec<PathBuf>,
+    /// Put the mappings in the place of recorded ones of the same names, which do not fit
+    #[arg(long, requires = "file")]
+    pub replace: bool,
+    /// Specification that says who users and owners are since the migration [default: what the database holds]
+    #[arg(long, value_name = "FILE")]
+    pub spec: Option<PathBuf>,
+    /// What is said about the application.
+    #[command(flatten)]
+    pub description: Description,
+    /// Which log.
+    #[command(flatten)]
+    pub log: LogChoice,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,

@@ -27,11 +27,12 @@ pub use self::custody::{
 pub use self::disguise::{
     Apply, Check, CheckReceipt, DatabaseChoice, Description, Disguise, DisguiseCommand, Draft,
     Forget, Holder, List, LogChoice, Plan, ReceiptKey, ReferencesChoice, Register, Rekey, Reveal,
-    SpeaksFor, SpecChoice,
+    SpeaksFor, SpecChoice, Update,
 };
 pub use self::pocket::{
-    Pocket, PocketChoice, PocketCommand, PocketCreate, PocketExec, PocketImport, PocketQuery,
-    PocketReorganize, PocketSimulate, PocketStats, PocketVerify, RowsFormat, ShownFormat,
+    Pocket, PocketCheck, PocketChoice, PocketCommand, PocketCreate, PocketExec, PocketExtract,
+    PocketImport, PocketQuery, PocketReorganize, PocketSign, PocketSimulate, PocketStats,
+    PocketVerify, RowsFormat, ShownFormat,
 };
 pub use self::proof::{CheckProof, Prove};
 pub use self::proxy::{Proxy, SyncChoice};

@@ -42,6 +42,9 @@ pub enum PocketCommand {
     Query(PocketQuery),
     Reorganize(PocketReorganize),
     Verify(PocketVerify),
+    Sign(PocketSign),
+    Extract(PocketExtract),
+    Check(PocketCheck),
     Stats(PocketStats),
     Simulate(PocketSimulate),
 }
@@ -57,12 +60,13 @@ pub struct PocketChoice {
     pub root: Option<PathBuf>,
 }
 
-/// Creates a database, empty, from SQL or from another database.
+/// Creates a database: empty, from SQL, from another database, or from what a log holds about a person.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity pocket create vault.pocket --schema vault.sql
   probity pocket create copy.pocket --from sqlite:app.db --index people.name
-  probity pocket create small.pocket --ram 32768 --size 64")]
+  probity pocket create mine.pocket --log audit --subject alice
+  probity pocket create small.pocket --ram 40960 --size 64")]
 pub struct PocketCreate {
     /// Which database.
     #[command(flatten)]
@@ -82,6 +86,15 @@ pub struct PocketCreate {
     /// Take over NULL as 0 or as an empty text; without it a NULL is an error
     #[arg(long, requires = "from")]
     pub null_as_empty: bool,
+    /// A log whose entries about one subject are taken over, in a fixed schema
+    #[arg(long, value_name = "DIR", requires = "subject", conflicts_with_all = ["schema", "from"])]
+    pub log: Option<PathBuf>,
+    /// Whose entries
+    #[arg(long, value_name = "S", requires = "log")]
+    pub subject: Option<String>,
+    /// Root key file of the log [default: PROBITY_KEY_FILE, else DIR.key]
+    #[arg(long, value_name = "FILE", requires = "log")]
+    pub log_key: Option<PathBuf>,
     /// Bytes of memory that the engine may use, now and whenever it opens the database
     #[arg(long, value_name = "BYTES", default_value_t = MEMORY_BYTES)]
     pub ram: usize,
@@ -212,14 +225,82 @@ pub struct PocketReorganize {
 }
 
 /// Reads every page of the database and checks that it is the one that was written.
+///
+/// With --keyless nothing but the file, its digest and a verifier key is used: the reorganised part is compared with
+/// what its owner signed, and changes by whoever holds the root file are found too.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity pocket verify vault.pocket
-  probity pocket verify vault.pocket --json")]
+  probity pocket verify vault.pocket --json
+  probity pocket verify copy.pocket --keyless vault.pocket.vkey --digest vault.pocket.digest")]
 pub struct PocketVerify {
     /// Which database.
     #[command(flatten)]
     pub pocket: PocketChoice,
+    /// Check the reorganised part against its signed digest, with this verifier key alone
+    #[arg(long, value_name = "VKEY")]
+    pub keyless: Option<PathBuf>,
+    /// The digest that `probity pocket sign` made [default: FILE.digest]
+    #[arg(long, value_name = "DIGEST", requires = "keyless")]
+    pub digest: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Signs the reorganised part, so that others can check it without the key.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity pocket sign vault.pocket
+  probity pocket sign vault.pocket -o today.digest --key-out my.vkey --json")]
+pub struct PocketSign {
+    /// Which database.
+    #[command(flatten)]
+    pub pocket: PocketChoice,
+    /// The digest [default: FILE.digest]
+    #[arg(short, long, value_name = "DIGEST")]
+    pub output: Option<PathBuf>,
+    /// The key that checks it [default: FILE.vkey]
+    #[arg(long, value_name = "VKEY")]
+    pub key_out: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Writes the rows of a SELECT, one JSON object a line, signed for whoever gets them.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity pocket extract vault.pocket \"SELECT day FROM visits WHERE doctor = 'Dr. Lee'\" -o days.extract")]
+pub struct PocketExtract {
+    /// Which database.
+    #[command(flatten)]
+    pub pocket: PocketChoice,
+    /// The statement
+    #[arg(value_name = "SELECT")]
+    pub sql: String,
+    /// File of rows and their signature
+    #[arg(short, long, value_name = "EXTRACT")]
+    pub output: PathBuf,
+    /// The key that checks it [default: FILE.vkey]
+    #[arg(long, value_name = "VKEY")]
+    pub key_out: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Checks an extract with a verifier key alone.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity pocket check days.extract --key vault.pocket.vkey")]
+pub struct PocketCheck {
+    /// File that `probity pocket extract` made
+    #[arg(value_name = "EXTRACT")]
+    pub file: PathBuf,
+    /// The verifier key of the database
+    #[arg(long, value_name = "VKEY")]
+    pub key: PathBuf,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,

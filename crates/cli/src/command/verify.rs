@@ -30,6 +30,8 @@ struct Document<'a> {
     keys: u64,
     streams: Vec<StreamRow<'a>>,
     faults: Vec<FaultRow<'a>>,
+    /// Faults that are only counted, because there are too many.
+    faults_unlisted: u64,
     bytes: u64,
     seconds: f64,
 }
@@ -164,6 +166,7 @@ fn document<'a>(
         keys: report.keys,
         streams: report.streams.iter().map(StreamRow::new).collect(),
         faults: report.faults.iter().map(FaultRow::new).collect(),
+        faults_unlisted: report.faults_unlisted,
         bytes: report.streams.iter().map(|stream| stream.bytes).sum(),
         seconds,
     }
@@ -244,7 +247,12 @@ fn print(document: &Document<'_>, output: &mut Output) -> Result<(), Failure> {
             "fault {class}: stream {stream}, {place}: {detail}"
         ))?;
     }
+    if document.faults_unlisted > 0 {
+        let others = counted(document.faults_unlisted, "fault", "faults");
+        output.line(&format!("and {others} more, which are not listed"))?;
+    }
     let faults = u64::try_from(document.faults.len()).unwrap_or(u64::MAX);
+    let faults = faults.saturating_add(document.faults_unlisted);
     let counted_faults = match faults {
         0 => String::new(),
         _ => format!(", {}", counted(faults, "fault", "faults")),

@@ -161,7 +161,8 @@ impl Work<'_> {
                     column: column.clone(),
                     rows: vec![record],
                 };
-                self.note(owner, number, table, change)?;
+                let keeper = self.user.unwrap_or(owner).principal();
+                self.note_for(keeper, number, table, change)?;
             }
             update_keys(self.database, table, column, &writes)?;
         }

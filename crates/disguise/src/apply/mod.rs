@@ -76,6 +76,8 @@ pub(crate) struct Work<'a> {
     pub(crate) live: &'a Live,
     pub(crate) catalog: &'a Catalog,
     pub(crate) salt: &'a [u8],
+    /// How many updates are recorded.
+    pub(crate) updates: u32,
     pub(crate) now: &'a str,
     /// The user and the pseudoprincipals reached, when a user is meant.
     pub(crate) user: Option<&'a Value>,
@@ -125,7 +127,7 @@ impl Work<'_> {
             let origin = Origin {
                 disguise: self.applied.id.0,
                 time,
-                updates: 0,
+                updates: self.updates,
                 expires: end,
                 cohort: cohort(self.salt, owner),
             };
@@ -172,23 +174,12 @@ impl Work<'_> {
         })
     }
 
-    fn note(
-        &mut self,
-        owner: &Value,
-        number: u32,
-        table: &Known,
-        change: Change,
-    ) -> Result<(), Error> {
-        let principal = self.user.unwrap_or(owner).principal();
-        self.note_for(principal, number, table, change)
-    }
-
     fn note_for(
         &mut self,
         principal: Vec<u8>,
         number: u32,
         table: &Known,
-        change: Change,
+        mut change: Change,
     ) -> Result<(), Error> {
         let table = table.name.clone();
         let bag = self.bag_of(principal)?;
@@ -200,7 +191,7 @@ impl Work<'_> {
             .rev()
             .take(SECTIONS_A_STEP_MAX)
             .filter(same);
-        if !candidates.any(|section| joins(&mut section.change, &change)) {
+        if !candidates.any(|section| joins(&mut section.change, &mut change)) {
             bag.sections.push(Section {
                 step: number,
                 table,
@@ -243,34 +234,14 @@ impl Work<'_> {
         let whole = shared.is_empty() && plain.len() == selected;
         self.count(table, plain.len());
         let mut keys = Vec::new();
-        let mut lost: u64 = 0;
-        for row in plain {
-            if !whole {
-                keys.push(picked(&columns, &row, &table.identity));
-            }
-            let keeper = self
-                .user
-                .or_else(|| self.keeper(table, &columns, &row))
-                .cloned();
-            let Some(keeper) = keeper else {
-                lost = lost.saturating_add(1);
-                continue;
-            };
-            if users && let Some(id) = at(&columns, &row, &self.live.pseudo.id).cloned() {
-                self.unregister(&keeper, id)?;
-            }
-            let change = Change::Removed {
-                columns: columns.clone(),
-                rows: vec![row],
-            };
-            self.note(&keeper, number, table, change)?;
+        if !whole {
+            keys.extend(
+                plain
+                    .iter()
+                    .map(|row| picked(&columns, row, &table.identity)),
+            );
         }
-        if lost > 0 {
-            return Err(Error::Unregistered {
-                table: table.name.clone(),
-                rows: lost,
-            });
-        }
+        self.note_removed(number, table, &columns, plain)?;
         if whole {
             delete(self.database, &table.name, &step.chosen)?;
         } else {
@@ -279,10 +250,47 @@ impl Work<'_> {
         self.remove_shared(number, table, &columns, shared)
     }
 
-    fn unregister(&mut self, keeper: &Value, id: Value) -> Result<(), Error> {
-        if let Some((public, standing)) = self.known.get(&id.principal()).copied() {
-            store::unregister(self.database, &[id.principal()])?;
-            self.bag(keeper)?.principals.push((id, public, standing));
+    /// Notes rows about to be removed, each for its keeper, and the registrations that go with rows of users.
+    fn note_removed(
+        &mut self,
+        number: u32,
+        table: &Known,
+        columns: &[String],
+        rows: Vec<Vec<Value>>,
+    ) -> Result<(), Error> {
+        let users = table.name == self.live.pseudo.table;
+        let mut kept: BTreeMap<Vec<u8>, Vec<Vec<Value>>> = BTreeMap::new();
+        let mut accounts: Vec<Vec<u8>> = Vec::new();
+        let mut lost: u64 = 0;
+        let user = self.user.map(Value::principal);
+        for row in rows {
+            let keeper = user
+                .clone()
+                .or_else(|| Some(self.keeper(table, columns, &row)?.principal()));
+            let Some(keeper) = keeper else {
+                lost = lost.saturating_add(1);
+                continue;
+            };
+            if users && let Some(id) = at(columns, &row, &self.live.pseudo.id) {
+                let name = id.principal();
+                if let Some((public, standing)) = self.known.get(&name).copied() {
+                    let bag = self.bag_of(keeper.clone())?;
+                    bag.principals.push((id.clone(), public, standing));
+                    accounts.push(name);
+                }
+            }
+            kept.entry(keeper).or_default().push(row);
+        }
+        if lost > 0 {
+            return Err(Error::Unregistered {
+                table: table.name.clone(),
+                rows: lost,
+            });
+        }
+        store::unregister(self.database, &accounts)?;
+        for (keeper, rows) in kept {
+            let columns = columns.to_vec();
+            self.note_for(keeper, number, table, Change::Removed { columns, rows })?;
         }
         Ok(())
     }
@@ -319,19 +327,26 @@ impl Work<'_> {
         self.count(table, rows.len());
         let mut lost: u64 = 0;
         let mut changes = Vec::with_capacity(rows.len());
+        let user = self.user.map(Value::principal);
         for row in &rows {
-            let Some(keeper) = self
-                .user
-                .or_else(|| self.keeper(table, &columns, row))
-                .cloned()
-            else {
+            let keeper = user
+                .clone()
+                .or_else(|| Some(self.keeper(table, &columns, row)?.principal()));
+            let Some(keeper) = keeper else {
                 lost = lost.saturating_add(1);
                 continue;
             };
             let before = at(&columns, row, column).cloned().unwrap_or(Value::Null);
             let after = generator.draw(&before, self.now)?;
-            let old = picked(&columns, row, &table.identity);
-            changes.push((keeper, old, before, after));
+            let identity = picked(&columns, row, &table.identity);
+            changes.push(Overwritten {
+                keeper,
+                record: Modified {
+                    identity,
+                    before,
+                    after,
+                },
+            });
         }
         if lost > 0 {
             return Err(Error::Unregistered {
@@ -341,9 +356,9 @@ impl Work<'_> {
         }
         let writes: Vec<Write<'_>> = changes
             .iter()
-            .map(|(_, identity, _, after)| Write {
-                identity,
-                value: after,
+            .map(|it| Write {
+                identity: &it.record.identity,
+                value: &it.record.after,
             })
             .collect();
         update_keys(self.database, table, column, &writes)?;
@@ -355,12 +370,15 @@ impl Work<'_> {
         number: u32,
         table: &Known,
         column: &str,
-        changes: Vec<(Value, Vec<Value>, Value, Value)>,
+        mut changes: Vec<Overwritten>,
     ) -> Result<(), Error> {
+        for it in &mut changes {
+            it.record.identity = moved(table, &it.record.identity, column, &it.record.after);
+        }
         // What is stored may differ from what was drawn (a text column given a number): read it back.
         let keys: Vec<Vec<Value>> = changes
             .iter()
-            .map(|(_, old, _, after)| moved(table, old, column, after))
+            .map(|it| it.record.identity.clone())
             .collect();
         let mut columns = table.identity.clone();
         columns.push(column.to_owned());
@@ -371,28 +389,36 @@ impl Work<'_> {
                 stored.insert(encoded(&row), value);
             }
         }
-        for ((keeper, _, before, after), identity) in changes.into_iter().zip(keys) {
-            let after = stored.get(&encoded(&identity)).cloned().unwrap_or(after);
+        let mut kept: BTreeMap<Vec<u8>, Vec<Modified>> = BTreeMap::new();
+        for mut it in changes {
+            if let Some(value) = stored.get(&encoded(&it.record.identity)) {
+                it.record.after = value.clone();
+            }
+            kept.entry(it.keeper).or_default().push(it.record);
+        }
+        for (keeper, rows) in kept {
             let change = Change::Modified {
                 identity: table.identity.clone(),
                 column: column.to_owned(),
-                rows: vec![Modified {
-                    identity,
-                    before,
-                    after,
-                }],
+                rows,
             };
-            self.note(&keeper, number, table, change)?;
+            self.note_for(keeper, number, table, change)?;
         }
         Ok(())
     }
 }
 
+/// A value that was overwritten, and whose bag its record goes to.
+struct Overwritten {
+    keeper: Vec<u8>,
+    record: Modified,
+}
+
 /// Moves the rows of `more` into `last` when both are of one kind and about the same columns.
-fn joins(last: &mut Change, more: &Change) -> bool {
+fn joins(last: &mut Change, more: &mut Change) -> bool {
     match (last, more) {
         (Change::Removed { rows, .. }, Change::Removed { rows: more, .. }) => {
-            rows.extend_from_slice(more);
+            rows.append(more);
             true
         }
         (
@@ -403,7 +429,7 @@ fn joins(last: &mut Change, more: &Change) -> bool {
                 ..
             },
         ) if departed == also => {
-            rows.extend_from_slice(more);
+            rows.append(more);
             true
         }
         (
@@ -422,7 +448,7 @@ fn joins(last: &mut Change, more: &Change) -> bool {
                 ..
             },
         ) if column == also => {
-            rows.extend_from_slice(more);
+            rows.append(more);
             true
         }
         _ => false,

@@ -9,7 +9,7 @@ use crate::principal::pseudo_key;
 use crate::record::{Change, Modified, SpeaksFor, Standing};
 use crate::schema::Known;
 use crate::store::{self, Keyed};
-use crate::table::{Inserted, Write, existing, insert, runs, select, update_keys};
+use crate::table::{Inserted, Write, existing, insert_or_give_up, select, update_keys};
 use crate::value::Value;
 
 /// The owner of each group, and for each row chosen the number of its group.
@@ -97,11 +97,10 @@ impl Work<'_> {
             self.made.insert(id.principal());
             rows.push(row);
         }
-        for run in runs(&rows, columns.len()) {
-            if insert(self.database, &pseudo.table, &columns, run)? == Inserted::Refused {
-                let what = format!("a placeholder row breaks a constraint of {}", pseudo.table);
-                return Err(Error::Value { what });
-            }
+        let done = insert_or_give_up(self.database, &pseudo.table, &columns, &rows)?;
+        if done == Inserted::Refused {
+            let what = format!("a placeholder row breaks a constraint of {}", pseudo.table);
+            return Err(Error::Value { what });
         }
         for (standing, principals) in principals {
             store::register(self.database, &principals, standing)?;
@@ -175,6 +174,8 @@ impl Work<'_> {
             }
         }
         update_keys(self.database, table, column, &writes)?;
+        let mut kept: BTreeMap<Vec<u8>, Vec<Modified>> = BTreeMap::new();
+        let user = self.user.map(Value::principal);
         for (index, group) in chosen {
             let (Some(identity), Some(id), Some(owner)) =
                 (identities.get_mut(index), ids.get(group), wanted.get(group))
@@ -182,17 +183,20 @@ impl Work<'_> {
                 continue;
             };
             *identity = moved(table, identity, column, id);
-            let record = Modified {
+            let keeper = user.clone().unwrap_or_else(|| owner.principal());
+            kept.entry(keeper).or_default().push(Modified {
                 identity: identity.clone(),
                 before: owner.clone(),
                 after: id.clone(),
-            };
+            });
+        }
+        for (keeper, rows) in kept {
             let change = Change::Decorrelated {
                 identity: table.identity.clone(),
                 column: column.clone(),
-                rows: vec![record],
+                rows,
             };
-            self.note(owner, number, table, change)?;
+            self.note_for(keeper, number, table, change)?;
         }
         Ok(())
     }

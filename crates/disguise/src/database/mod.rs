@@ -252,6 +252,18 @@ pub trait Database {
     /// # Errors
     /// When the database refuses.
     fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError>;
+    /// Runs a statement once for each of `rows` and gives the number of rows it changed. When one is refused, what
+    /// the ones before it did remains.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    fn execute_each(&mut self, sql: &str, rows: &[Vec<Value>]) -> Result<u64, DatabaseError> {
+        let mut changed: u64 = 0;
+        for row in rows {
+            changed = changed.saturating_add(self.execute(sql, row)?);
+        }
+        Ok(changed)
+    }
     /// Runs a query and gives its rows.
     ///
     /// # Errors
@@ -294,6 +306,9 @@ impl Database for Box<dyn Database> {
     }
     fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
         (**self).execute(sql, parameters)
+    }
+    fn execute_each(&mut self, sql: &str, rows: &[Vec<Value>]) -> Result<u64, DatabaseError> {
+        (**self).execute_each(sql, rows)
     }
     fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>, DatabaseError> {
         (**self).query(sql, parameters)

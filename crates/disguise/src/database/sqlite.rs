@@ -14,6 +14,8 @@ use crate::value::Value;
 
 /// How long a statement waits for another connection's lock.
 const BUSY_WAIT: Duration = Duration::from_secs(10);
+/// Kibibytes of pages kept in memory, so that a large transaction is not written out before its end.
+const CACHE_KIBIBYTES: i64 = 65_536;
 /// Statements kept prepared.
 const STATEMENTS_KEPT: usize = 256;
 
@@ -29,7 +31,9 @@ impl Sqlite {
     /// # Errors
     /// When `SQLite` cannot open it.
     pub fn open(path: &Path) -> Result<Self, DatabaseError> {
-        Self::over(Connection::open(path).map_err(refused)?)
+        let database = Self::over(Connection::open(path).map_err(refused)?)?;
+        database.enlarge_cache()?;
+        Ok(database)
     }
 
     /// Opens the file at `path`, which must exist: a mistyped name must not become an empty database.
@@ -39,6 +43,7 @@ impl Sqlite {
     pub fn existing(path: &Path) -> Result<Self, DatabaseError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let database = Self::over(Connection::open_with_flags(path, flags).map_err(refused)?)?;
+        database.enlarge_cache()?;
         // The application's foreign keys hold for what is done here too.
         database.control("PRAGMA foreign_keys = ON")?;
         Ok(database)
@@ -57,6 +62,13 @@ impl Sqlite {
     /// The connection underneath, for the application's own statements.
     pub const fn connection(&self) -> &Connection {
         &self.connection
+    }
+
+    fn enlarge_cache(&self) -> Result<(), DatabaseError> {
+        let set = self
+            .connection
+            .pragma_update(None, "cache_size", -CACHE_KIBIBYTES);
+        set.map_err(refused)
     }
 
     fn control(&self, sql: &str) -> Result<(), DatabaseError> {
@@ -154,6 +166,16 @@ impl Database for Sqlite {
             .execute(params_from_iter(parameters))
             .map_err(refused)?;
         Ok(u64::try_from(changed).unwrap_or(u64::MAX))
+    }
+
+    fn execute_each(&mut self, sql: &str, rows: &[Vec<Value>]) -> Result<u64, DatabaseError> {
+        let mut statement = self.connection.prepare_cached(sql).map_err(refused)?;
+        let mut changed: u64 = 0;
+        for row in rows {
+            let done = statement.execute(params_from_iter(row)).map_err(refused)?;
+            changed = changed.saturating_add(u64::try_from(done).unwrap_or(u64::MAX));
+        }
+        Ok(changed)
     }
 
     fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>, DatabaseError> {

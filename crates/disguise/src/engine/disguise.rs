@@ -14,6 +14,7 @@ use crate::plan::{Aim, SCOPE, Step};
 use crate::principal::reach;
 use crate::store::{self, DisguiseId};
 use crate::table::insert_all;
+use crate::update;
 use crate::value::Value;
 
 impl<D: Database> Engine<D> {
@@ -46,6 +47,7 @@ impl<D: Database> Engine<D> {
             .defer_foreign_keys()
             .doing("deferring foreign keys")?;
         let now = written(request.time);
+        let updates = update::count(&update::recorded(&mut self.database)?);
         let Some((_, catalog, live)) = &self.live else {
             return Err(Error::NotInstalled);
         };
@@ -54,6 +56,7 @@ impl<D: Database> Engine<D> {
             live,
             catalog,
             salt: &salt,
+            updates,
             now: &now,
             user: request.user.as_ref(),
             own: owners.iter().flatten().map(Value::principal).collect(),

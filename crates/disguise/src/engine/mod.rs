@@ -8,6 +8,9 @@ mod keys;
 mod plan;
 mod reveal;
 mod sweep;
+mod update;
+
+use std::collections::BTreeMap;
 
 use probity_format::Outcome;
 
@@ -21,6 +24,7 @@ use crate::error::{Doing as _, Error};
 use crate::schema::{Live, Pseudo, Schema};
 use crate::spec::{described, description};
 use crate::store;
+use crate::update::Update;
 use crate::value::Value;
 
 /// The description that [`Engine::install`] stored in a database.
@@ -41,6 +45,8 @@ pub struct Engine<D: Database> {
     cost: KeyCost,
     sink: Option<Box<dyn Sink>>,
     live: Option<(i64, Catalog, Live)>,
+    /// Updates by code, by name.
+    updates: BTreeMap<String, Box<dyn Update>>,
 }
 
 impl<D: Database> Engine<D> {
@@ -53,6 +59,7 @@ impl<D: Database> Engine<D> {
             cost: KeyCost::DEFAULT,
             sink: None,
             live: None,
+            updates: BTreeMap::new(),
         }
     }
 

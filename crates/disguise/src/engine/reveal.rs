@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::principal::{Reach, reach};
 use crate::reveal::{self, RevealRequest, Revealed};
 use crate::store::{self, DisguiseId};
+use crate::update::{self, Updates};
 use crate::value::Value;
 
 /// A disguise that hides something of a person.
@@ -110,10 +111,19 @@ impl<D: Database> Engine<D> {
         if meant.any(|it| it.expires.is_over(request.time)) {
             return Err(Error::Ended);
         }
-        let Some((_, _, live)) = &self.live else {
+        let recorded = update::recorded(&mut self.database)?;
+        let Some((_, catalog, live)) = &self.live else {
             return Err(Error::NotInstalled);
         };
+        let updates = Updates {
+            recorded: &recorded,
+            code: &self.updates,
+            catalog,
+            live,
+            salt: &salt,
+        };
         let mut work = reveal::Work {
+            updates,
             database: &mut self.database,
             live,
             salt: &salt,

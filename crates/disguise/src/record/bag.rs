@@ -126,7 +126,8 @@ impl Bag {
     }
 }
 
-fn encode_section(section: &Section, values: &mut Writer, out: &mut Vec<u8>) {
+fn encode_section<'v>(section: &'v Section, values: &mut Writer<'v>, out: &mut Vec<u8>) {
+    values.begin();
     put_varint(out, u64::from(section.step));
     put_bytes(out, section.table.as_bytes());
     match &section.change {
@@ -134,9 +135,9 @@ fn encode_section(section: &Section, values: &mut Writer, out: &mut Vec<u8>) {
             out.push(0);
             put_names(out, columns);
             put_count(out, rows.len());
-            rows.iter()
-                .flatten()
-                .for_each(|value| values.put(value, out));
+            for row in rows {
+                values.row(row.iter(), out);
+            }
         }
         Change::Copied {
             departed,
@@ -148,7 +149,7 @@ fn encode_section(section: &Section, values: &mut Writer, out: &mut Vec<u8>) {
             put_count(out, rows.len());
             for copy in rows {
                 out.extend_from_slice(&copy.version.to_le_bytes());
-                copy.row.iter().for_each(|value| values.put(value, out));
+                values.row(copy.row.iter(), out);
             }
         }
         Change::Modified {
@@ -170,10 +171,10 @@ fn encode_section(section: &Section, values: &mut Writer, out: &mut Vec<u8>) {
     }
 }
 
-fn encode_rows(
+fn encode_rows<'v>(
     (identity, column): (&[String], &str),
-    rows: &[Modified],
-    values: &mut Writer,
+    rows: &'v [Modified],
+    values: &mut Writer<'v>,
     out: &mut Vec<u8>,
 ) {
     put_names(out, identity);
@@ -181,10 +182,7 @@ fn encode_rows(
     put_count(out, rows.len());
     for row in rows {
         let cells = [&row.before, &row.after];
-        row.identity
-            .iter()
-            .chain(cells)
-            .for_each(|value| values.put(value, out));
+        values.row(row.identity.iter().chain(cells), out);
     }
 }
 
@@ -192,13 +190,14 @@ fn decode_section(reader: &mut Reader<'_>, values: &mut Values) -> Result<Sectio
     let step =
         u32::try_from(reader.varint()?).map_err(|_wide| reader.error("has a step past 32 bits"))?;
     let table = take_text(reader)?;
+    values.begin();
     let change = match reader.u8()? {
         0 => {
             let columns = take_names(reader)?;
             let count = reader.length(LIST_MAX)?;
             let mut rows = Vec::new();
             for _ in 0..count {
-                rows.push(take_values(reader, values, columns.len())?);
+                rows.push(values.row(reader, columns.len())?);
             }
             Change::Removed { columns, rows }
         }
@@ -208,7 +207,7 @@ fn decode_section(reader: &mut Reader<'_>, values: &mut Values) -> Result<Sectio
             let mut rows = Vec::new();
             for _ in 0..count {
                 let version = reader.u64()?;
-                let row = take_values(reader, values, columns.len())?;
+                let row = values.row(reader, columns.len())?;
                 rows.push(Copied { version, row });
             }
             Change::Copied {
@@ -250,23 +249,17 @@ fn decode_rows(reader: &mut Reader<'_>, values: &mut Values) -> Result<Rows, Dec
     let count = reader.length(LIST_MAX)?;
     let mut rows = Vec::new();
     for _ in 0..count {
-        let identity = take_values(reader, values, identity.len())?;
-        let (before, after) = (values.take(reader)?, values.take(reader)?);
+        let mut row = values.row(reader, identity.len().saturating_add(2))?;
+        let (Some(after), Some(before)) = (row.pop(), row.pop()) else {
+            return Err(reader.error("has a row without values"));
+        };
         rows.push(Modified {
-            identity,
+            identity: row,
             before,
             after,
         });
     }
     Ok((identity, column, rows))
-}
-
-fn take_values(
-    reader: &mut Reader<'_>,
-    values: &mut Values,
-    count: usize,
-) -> Result<Vec<Value>, DecodeError> {
-    (0..count).map(|_| values.take(reader)).collect()
 }
 
 fn put_names(out: &mut Vec<u8>, names: &[String]) {

@@ -1,4 +1,5 @@
-//! The values of a bag: one that was there before is written as its number.
+//! The values of a bag: one that was there before is written as its number, and one that stands in the row above as a
+//! single byte.
 
 use std::collections::HashMap;
 
@@ -15,6 +16,8 @@ const BYTES_MAX: usize = 64;
 const VALUES_MAX: usize = 1 << 16;
 /// The type of value that is a reference.
 const REPEATED: u8 = 6;
+/// The type of value that stands for the one in the same column of the row above.
+const ABOVE: u8 = 7;
 
 fn counts(bytes: usize, known: usize) -> bool {
     (BYTES_MIN..=BYTES_MAX).contains(&bytes) && known < VALUES_MAX
@@ -22,11 +25,35 @@ fn counts(bytes: usize, known: usize) -> bool {
 
 /// Writes values.
 #[derive(Default)]
-pub(super) struct Writer {
+pub(super) struct Writer<'v> {
     numbers: HashMap<Vec<u8>, u64>,
+    above: Vec<&'v Value>,
 }
 
-impl Writer {
+impl<'v> Writer<'v> {
+    /// Begins a section, whose first row has none above it.
+    pub(super) fn begin(&mut self) {
+        self.above.clear();
+    }
+
+    /// Appends a row.
+    pub(super) fn row(&mut self, row: impl Iterator<Item = &'v Value>, out: &mut Vec<u8>) {
+        for (place, value) in row.enumerate() {
+            let above = self.above.get_mut(place);
+            match above {
+                Some(above) if !value.is_null() && above.same(value) => out.push(ABOVE),
+                Some(above) => {
+                    *above = value;
+                    self.put(value, out);
+                }
+                None => {
+                    self.above.push(value);
+                    self.put(value, out);
+                }
+            }
+        }
+    }
+
     /// Appends `value` to `out`, or the number that it has already.
     pub(super) fn put(&mut self, value: &Value, out: &mut Vec<u8>) {
         let start = out.len();
@@ -47,9 +74,35 @@ impl Writer {
 #[derive(Default)]
 pub(super) struct Values {
     known: Vec<Value>,
+    above: Vec<Value>,
 }
 
 impl Values {
+    /// Begins a section, whose first row has none above it.
+    pub(super) fn begin(&mut self) {
+        self.above.clear();
+    }
+
+    /// Reads a row of `width` values.
+    pub(super) fn row(
+        &mut self,
+        reader: &mut Reader<'_>,
+        width: usize,
+    ) -> Result<Vec<Value>, DecodeError> {
+        let mut row = Vec::with_capacity(width.min(self.above.len()));
+        for place in 0..width {
+            if reader.rest().first() == Some(&ABOVE) {
+                reader.u8()?;
+                let above = self.above.get(place).cloned();
+                row.push(above.ok_or_else(|| reader.error("repeats a row that was not there"))?);
+            } else {
+                row.push(self.take(reader)?);
+            }
+        }
+        self.above.clone_from(&row);
+        Ok(row)
+    }
+
     pub(super) fn take(&mut self, reader: &mut Reader<'_>) -> Result<Value, DecodeError> {
         let start = reader.offset();
         if reader.rest().first() == Some(&REPEATED) {
@@ -98,6 +151,19 @@ mod tests {
             assert!(known.take(&mut reader).unwrap().same(value));
         }
         reader.finish().unwrap();
+        let rows = [[&values[0], &values[1]], [&values[0], &values[1]]];
+        let (mut out, mut writer) = (Vec::new(), Writer::default());
+        for row in rows {
+            writer.row(row.into_iter(), &mut out);
+        }
+        assert_eq!(out[out.len() - 2..], [ABOVE, 0]);
+        let (mut reader, mut known) = (Reader::new(&out, "values"), Values::default());
+        for row in rows {
+            assert_eq!(known.row(&mut reader, 2).unwrap(), row.map(Clone::clone));
+        }
+        reader.finish().unwrap();
+        known.begin();
+        assert!(known.row(&mut Reader::new(&[ABOVE], "values"), 1).is_err());
         let mut reader = Reader::new(&[REPEATED, 0], "values");
         assert!(Values::default().take(&mut reader).is_err());
     }

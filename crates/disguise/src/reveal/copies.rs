@@ -34,8 +34,7 @@ impl<'a> Work<'a> {
                 open.due = Due::All;
                 continue;
             }
-            let bag = reached.read(self.database)?;
-            opened.push(Open::new(reached, bag, Due::Copies));
+            opened.push(self.open(reached, Due::Copies)?);
         }
         Ok(())
     }

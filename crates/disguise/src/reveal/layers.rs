@@ -30,8 +30,7 @@ impl<'a> Work<'a> {
         for reached in self.reach.bags.iter().filter(|it| it.found.locator.values) {
             let row = &reached.found.row;
             if !opened.iter().any(|it| it.reached.found.row == *row) {
-                let bag = reached.read(self.database)?;
-                opened.push(Open::new(reached, bag, Due::Nothing));
+                opened.push(self.open(reached, Due::Nothing)?);
             }
         }
         Ok(())

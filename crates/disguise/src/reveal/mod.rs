@@ -1,5 +1,6 @@
 //! Undoes a disguise from its records, row by row, keeping disguised whatever can no longer be put back safely.
 
+mod circle;
 mod copies;
 mod layers;
 mod put_back;
@@ -18,6 +19,7 @@ use crate::record::{Bag, Change, Section};
 use crate::schema::{Known, Live};
 use crate::store::DisguiseId;
 use crate::table::existing;
+use crate::update::Updates;
 use crate::value::Value;
 
 /// What happens to rows made while a placeholder owned things, when it goes.
@@ -136,6 +138,7 @@ pub(crate) struct Work<'a> {
     pub(crate) live: &'a Live,
     pub(crate) salt: &'a [u8],
     pub(crate) reach: &'a Reach,
+    pub(crate) updates: Updates<'a>,
     pub(crate) references: References,
     pub(crate) rows: Rows,
     pub(crate) revealed: Revealed,
@@ -200,7 +203,15 @@ impl Due {
 /// Sections, each with the number of the open bag that it comes from.
 type Sections = Vec<(usize, Section)>;
 
-impl Work<'_> {
+impl<'a> Work<'a> {
+    /// Opens a bag, with its records as the updates since make them.
+    fn open(&mut self, reached: &'a Reached, due: Due) -> Result<Open<'a>, Error> {
+        let mut bag = reached.read(self.database)?;
+        let known = reached.found.locator.origin.updates;
+        self.updates.apply(self.database, &mut bag, known)?;
+        Ok(Open::new(reached, bag, due))
+    }
+
     /// Reveals `id`, and tries again what earlier reveals left.
     pub(crate) fn run(&mut self, id: DisguiseId) -> Result<(), Error> {
         let meant =
@@ -219,8 +230,7 @@ impl Work<'_> {
         let changes = reach.bags.iter().filter(|it| meant(it) || pending(it));
         let mut opened = Vec::new();
         for reached in changes {
-            let bag = reached.read(self.database)?;
-            opened.push(Open::new(reached, bag, Due::Changes));
+            opened.push(self.open(reached, Due::Changes)?);
         }
         self.open_copies(&mut opened)?;
         self.open_values(&mut opened)?;
@@ -264,6 +274,9 @@ impl Work<'_> {
             let before = count(&due);
             due = self.pass(due, &barred)?;
             let helped = count(&due) < before;
+            if !helped && self.put_back_circles(&mut due)? {
+                continue;
+            }
             if due.is_empty() || (!helped && self.settle) {
                 break;
             }

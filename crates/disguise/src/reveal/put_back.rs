@@ -6,7 +6,7 @@ use super::{KeptReason, Work};
 use crate::apply::{at, encoded, picked, put};
 use crate::error::Error;
 use crate::schema::Known;
-use crate::table::{Inserted, insert, runs, select_keys};
+use crate::table::{Inserted, insert, insertions, select_keys};
 use crate::value::Value;
 
 /// A row as recorded, and as it may go back.
@@ -152,7 +152,8 @@ impl Work<'_> {
         let rows: Vec<Vec<Value>> = ready.iter().map(|(_, row)| row.clone()).collect();
         let mut originals = ready.iter();
         let mut done: usize = 0;
-        for run in runs(&rows, columns.len()) {
+        let dialect = self.database.dialect();
+        for run in insertions(dialect, &rows, columns.len()) {
             let run_of: Vec<&(Vec<Value>, Vec<Value>)> =
                 originals.by_ref().take(run.len()).collect();
             if insert(self.database, &table.name, columns, run)? == Inserted::All {

@@ -162,7 +162,7 @@ fn write<'r>(row: &'r Modified, target: &'r Value) -> Write<'r> {
     }
 }
 
-fn is_constraint(error: &Error) -> bool {
+pub(super) fn is_constraint(error: &Error) -> bool {
     matches!(
         error,
         Error::Database { source, .. }

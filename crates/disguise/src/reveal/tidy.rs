@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Due, Open, References, Work};
 use crate::error::Error;
-use crate::record::Bag;
+use crate::record::{Bag, Origin};
 use crate::schema::Known;
 use crate::store::{self, Found, Stage, Stored};
 use crate::table::{Write, delete_keys, select_keys, update_keys};
@@ -91,26 +91,26 @@ impl Work<'_> {
         for (table, column) in live.owner_columns() {
             let by = [column.to_owned()];
             let keys: Vec<Vec<Value>> = going.iter().map(|(id, _)| vec![id.clone()]).collect();
+            let found = select_keys(self.database, &table.name, &by, &by, &keys)?;
+            let used: BTreeSet<Vec<u8>> = found.iter().flatten().map(Value::principal).collect();
+            if used.is_empty() {
+                continue;
+            }
+            let named = |id: &Value| used.contains(&id.principal());
             match table.meanwhile.unwrap_or(self.references) {
                 References::Delete => {
                     delete_keys(self.database, &table.name, &by, &keys)?;
                 }
-                References::Retain => {
-                    let found = select_keys(self.database, &table.name, &by, &by, &keys)?;
-                    let used: BTreeSet<Vec<u8>> =
-                        found.iter().flatten().map(Value::principal).collect();
-                    going.retain(|(id, _)| !used.contains(&id.principal()));
-                }
+                References::Retain => going.retain(|(id, _)| !named(id)),
                 References::Recorrelate => {
-                    let identities: Vec<[Value; 1]> =
-                        going.iter().map(|(id, _)| [id.clone()]).collect();
-                    let writes: Vec<Write<'_>> = identities
+                    let moving: Vec<([Value; 1], &Value)> = going
                         .iter()
-                        .zip(going.iter())
-                        .map(|(identity, (_, target))| Write {
-                            identity,
-                            value: target,
-                        })
+                        .filter(|(id, _)| named(id))
+                        .map(|(id, target)| ([id.clone()], target))
+                        .collect();
+                    let writes: Vec<Write<'_>> = moving
+                        .iter()
+                        .map(|(identity, value)| Write { identity, value })
                         .collect();
                     let by_owner = Known {
                         identity: by.to_vec(),
@@ -158,7 +158,10 @@ impl Work<'_> {
                     bag,
                     public: reached.public,
                     person: reached.placeholder.is_none(),
-                    origin: reached.found.locator.origin,
+                    origin: Origin {
+                        updates: crate::update::count(self.updates.recorded),
+                        ..reached.found.locator.origin
+                    },
                     stage: match due {
                         Due::Copies | Due::Nothing => Stage::Disguised,
                         _ if *waiting => Stage::Waiting,

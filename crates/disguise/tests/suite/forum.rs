@@ -173,6 +173,10 @@ impl Database for Faulty {
         self.pass()?;
         self.inner.borrow_mut().execute(sql, parameters)
     }
+    fn execute_each(&mut self, sql: &str, rows: &[Vec<Value>]) -> Result<u64, DatabaseError> {
+        self.pass()?;
+        self.inner.borrow_mut().execute_each(sql, rows)
+    }
     fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>, DatabaseError> {
         self.pass()?;
         self.inner.borrow_mut().query(sql, parameters)

@@ -60,11 +60,18 @@ macro_rules! for_every_claim {
             a_hold_on_a_person_or_a_disguise_keeps_records_from_ending
             within_the_grace_period_a_disguise_is_cancelled_and_after_it_applied
             a_scheduled_disguise_that_is_refused_stays_and_does_not_stop_the_others
+            rows_that_refer_to_each_other_in_a_circle_come_back_in_one_reveal
+            rows_that_were_disguised_meet_the_migrations_that_they_missed
+            what_is_disguised_after_an_update_does_not_meet_it
+            shared_rows_removed_before_a_migration_come_back_owner_by_owner
+            an_update_by_code_is_asked_for_until_the_program_has_it
+            an_update_that_does_not_fit_is_named_and_may_be_replaced
         }
     };
 }
 
 mod bad_input;
+mod circle;
 mod credentials;
 mod decay;
 mod draft;
@@ -74,6 +81,7 @@ mod holds;
 mod model;
 mod records;
 pub(crate) mod schedule;
+mod updates;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -82,6 +90,7 @@ use probity_disguise::{
 };
 
 pub(crate) use bad_input::*;
+pub(crate) use circle::*;
 pub(crate) use credentials::*;
 pub(crate) use decay::*;
 pub(crate) use draft::*;
@@ -92,6 +101,7 @@ pub(crate) use records::*;
 pub(crate) use schedule::{
     random_schedules_do_what_the_model_says, random_schedules_end_where_they_began,
 };
+pub(crate) use updates::*;
 
 pub(crate) fn removal_takes_user_and_stories_and_keeps_moderations_under_placeholders() {
     let mut forum = forum();

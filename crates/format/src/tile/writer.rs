@@ -164,6 +164,13 @@ impl TreeWriter {
         TreeFiles { write, obsolete }
     }
 
+    /// The full tiles and bundles that were not given before; [`TreeWriter::take_files`] then gives only the others.
+    ///
+    /// Whoever builds a large tree at once keeps so no more of it in memory than its right edge.
+    pub fn take_full(&mut self) -> Vec<TileFile> {
+        core::mem::take(&mut self.finished)
+    }
+
     /// Number of leaves.
     pub const fn size(&self) -> u64 {
         self.size

@@ -8,8 +8,9 @@ use probity_format::note::{NoteError, SignedNote, VerifierKey};
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
 use probity_format::tree::Hash;
 
+use super::anchors::Anchors;
 use super::stored::{Stored, names};
-use super::{Fault, FaultClass, Verifier};
+use super::{Fault, FaultClass, Faults, Told, Verifier};
 use crate::error::LogError;
 use crate::journal::History;
 
@@ -29,10 +30,22 @@ pub(crate) struct Subject {
     pub(crate) fingerprint: [u8; 32],
     /// The fixed checkpoint.
     pub(crate) head: Option<Checkpoint>,
-    /// Roots known from elsewhere: size, root, where from, and what a difference means.
+    /// Roots known from elsewhere, in order of size.
     pub(crate) known: Vec<KnownHead>,
+    /// The heads that the journal anchors.
+    pub(super) anchors: Anchors,
 }
 
+impl Subject {
+    /// The roots known from elsewhere of a tree of `size` frames.
+    pub(super) fn known_at(&self, size: u64) -> &[KnownHead] {
+        let from = self.known.partition_point(|known| known.size < size);
+        let to = self.known.partition_point(|known| known.size <= size);
+        self.known.get(from..to).unwrap_or_default()
+    }
+}
+
+/// A root known from elsewhere: where from, and what a difference means.
 pub(crate) struct KnownHead {
     pub(crate) size: u64,
     pub(crate) root: Hash,
@@ -49,7 +62,7 @@ struct Notes {
 
 /// What is checked, as it was at one moment.
 pub(super) struct Fixed {
-    pub(super) history: History,
+    pub(super) keys: usize,
     pub(super) subjects: Vec<Subject>,
 }
 
@@ -59,15 +72,20 @@ impl Verifier<'_> {
     /// The journal is read before the others' checkpoints, because what it says of them was true before. When one of
     /// those is signed by a key that the journal did not certify until then, the log was opened meanwhile, and the
     /// journal is read again.
-    pub(super) fn fix(&self, faults: &mut Vec<Fault>) -> Result<Fixed, LogError> {
+    pub(super) fn fix(&self, faults: &mut Faults) -> Result<Fixed, LogError> {
         // Before the journal: a folder that comes into being later is not judged by what was read before.
         let folders = names(&self.files, "streams")?.unwrap_or_default();
         let journal_name = StreamName::journal();
         let mut notes: BTreeMap<StreamName, Notes> = BTreeMap::new();
         let mut reads: u32 = 0;
-        let (history, journal_faults) = loop {
+        let Told {
+            history,
+            mut anchors,
+            faults: journal_faults,
+        } = loop {
             notes.insert(journal_name.clone(), self.notes(&journal_name)?);
-            let (history, journal_faults) = self.read_journal()?;
+            let told = self.read_journal()?;
+            let history = &told.history;
             // A stream that had no checkpoint before may have one now.
             notes.retain(|_, notes| notes.published.is_some());
             for (name, _) in &history.streams {
@@ -78,24 +96,34 @@ impl Verifier<'_> {
             reads = reads.saturating_add(1);
             let strange = notes
                 .iter()
-                .any(|(name, notes)| self.is_strange(name, notes, &history));
-            if !strange || reads == JOURNAL_READS_MAX || self.certified(&history)? {
-                break (history, journal_faults);
+                .any(|(name, notes)| self.is_strange(name, notes, history));
+            if !strange || reads == JOURNAL_READS_MAX || self.certified(history)? {
+                break told;
             }
         };
-        faults.extend(journal_faults);
+        faults.append(journal_faults);
         check_folders(&folders, &history, faults);
         let mut subjects = Vec::new();
         for (name, config) in &history.streams {
             let notes = notes.remove(name).unwrap_or_default();
-            subjects.push(self.subject(name, *config, &notes, &history, faults));
+            let origin = self.geometry.stream_origin(name.as_str());
+            let opening = Opening {
+                name,
+                anchors: anchors.remove(&origin).unwrap_or_default(),
+                origin,
+                history: &history,
+            };
+            subjects.push(self.subject(opening, *config, &notes, faults));
         }
         self.check_since(&subjects, faults);
-        Ok(Fixed { history, subjects })
+        Ok(Fixed {
+            keys: history.keys.len(),
+            subjects,
+        })
     }
 
     /// A checkpoint that was given and is compared with nothing would be a promise that nobody keeps.
-    fn check_since(&self, subjects: &[Subject], faults: &mut Vec<Fault>) {
+    fn check_since(&self, subjects: &[Subject], faults: &mut Faults) {
         let Some(since) = &self.options.since else {
             return;
         };
@@ -115,7 +143,7 @@ impl Verifier<'_> {
 
     /// Whether the journal certifies no more keys by now than `history` knows.
     fn certified(&self, history: &History) -> Result<bool, LogError> {
-        let (now, _faults) = self.read_journal()?;
+        let now = self.read_journal()?.history;
         Ok(now.keys.len() == history.keys.len())
     }
 
@@ -137,18 +165,13 @@ impl Verifier<'_> {
     /// Collects what is known of a stream.
     fn subject(
         &self,
-        name: &StreamName,
+        opening: Opening<'_>,
         config: StreamConfig,
         notes: &Notes,
-        history: &History,
-        faults: &mut Vec<Fault>,
+        faults: &mut Faults,
     ) -> Subject {
         let fingerprint = self.geometry.fingerprint();
-        let opening = Opening {
-            name,
-            origin: self.geometry.stream_origin(name.as_str()),
-            history,
-        };
+        let name = opening.name;
         let place = format!("streams/{name}/checkpoint");
         let mut subject = Subject {
             id: StreamId::new(&fingerprint, name, &config),
@@ -157,6 +180,7 @@ impl Verifier<'_> {
             fingerprint,
             head: None,
             known: opening.known(),
+            anchors: Anchors::default(),
         };
         if let Some(note) = &notes.published {
             // Where its key is strange, because the journal is damaged, say, what it says still places other damage.
@@ -185,10 +209,13 @@ impl Verifier<'_> {
             .known
             .iter()
             .filter(|known| known.source != KEPT && known.size > 0);
-        if notes.published.is_none() && signed.next().is_some() {
+        let is_anchored = opening.anchors.last().is_some_and(|(size, _)| size > 0);
+        if notes.published.is_none() && (is_anchored || signed.next().is_some()) {
             let detail = "is missing though the stream has signed frames";
             faults.push(Fault::new(FaultClass::Missing, name, place, detail));
         }
+        subject.known.sort_by_key(|known| known.size);
+        subject.anchors = opening.anchors;
         subject
     }
 
@@ -217,7 +244,7 @@ impl Verifier<'_> {
 }
 
 /// Every folder must belong to a stream of the journal.
-fn check_folders(folders: &[String], history: &History, faults: &mut Vec<Fault>) {
+fn check_folders(folders: &[String], history: &History, faults: &mut Faults) {
     for folder in folders {
         let mut names = history.streams.iter().map(|(name, _)| name.as_str());
         if !names.any(|name| name == folder) {
@@ -251,32 +278,24 @@ struct Opening<'a> {
     name: &'a StreamName,
     origin: String,
     history: &'a History,
+    anchors: Anchors,
 }
 
 impl Opening<'_> {
-    /// What the journal says of the stream: anchored heads, and for itself what certificates bind.
+    /// What certificates bind of the journal itself.
     fn known(&self) -> Vec<KnownHead> {
-        let mut found = Vec::new();
-        for (head, frame) in &self.history.heads {
-            if head.origin() == self.origin {
-                found.push(known(
-                    head,
-                    &format!("journal frame {frame}"),
-                    FaultClass::Fork,
-                ));
-            }
+        if !self.is_journal() {
+            return Vec::new();
         }
-        if self.is_journal() {
-            for (link, frame) in &self.history.certificates {
-                found.push(KnownHead {
-                    size: link.size,
-                    root: link.root,
-                    source: format!("the key certificate in journal frame {frame}"),
-                    class: FaultClass::KeyChain,
-                });
-            }
-        }
-        found
+        let certificates = self.history.certificates.iter();
+        certificates
+            .map(|(link, frame)| KnownHead {
+                size: link.size,
+                root: link.root,
+                source: format!("the key certificate in journal frame {frame}"),
+                class: FaultClass::KeyChain,
+            })
+            .collect()
     }
 
     fn is_journal(&self) -> bool {
@@ -284,7 +303,7 @@ impl Opening<'_> {
     }
 
     /// The checkpoint in `note`, which the key of its time must have signed.
-    fn open(&self, note: &[u8], place: &str, faults: &mut Vec<Fault>) -> Option<Checkpoint> {
+    fn open(&self, note: &[u8], place: &str, faults: &mut Faults) -> Option<Checkpoint> {
         let mut fault = |detail: String| {
             faults.push(Fault::new(FaultClass::Checkpoint, self.name, place, detail));
         };
@@ -314,7 +333,7 @@ impl Opening<'_> {
 
     /// The second copy of the head. One by a key that this journal does not know, for more frames than the
     /// checkpoint covers, is of a later time: the log is an older copy of itself.
-    fn open_kept(&self, note: &[u8], size: u64, faults: &mut Vec<Fault>) -> Option<Checkpoint> {
+    fn open_kept(&self, note: &[u8], size: u64, faults: &mut Faults) -> Option<Checkpoint> {
         let strange = self.strange(note);
         let Some(later) = strange.clone().filter(|head| head.size() > size) else {
             return self.open(note, KEPT, faults).or(strange);
@@ -346,17 +365,11 @@ impl Opening<'_> {
     /// The journal's is signed by the key certified last within it. Another stream's is signed after its heads of
     /// that size and below were anchored, so by no earlier key than those frames of the journal were.
     fn due(&self, size: u64) -> usize {
-        let before = if self.is_journal() {
-            size
-        } else {
-            let heads = self.history.heads.iter();
-            let anchored = heads
-                .filter(|(head, _)| head.origin() == self.origin && head.size() <= size)
-                .map(|(_, frame)| *frame);
-            anchored.max().unwrap_or_default()
-        };
+        if !self.is_journal() {
+            return self.anchors.certificates_before(size);
+        }
         let certified = self.history.certificates.iter();
-        certified.filter(|(_, frame)| *frame < before).count()
+        certified.filter(|(_, frame)| *frame < size).count()
     }
 }
 

@@ -4,16 +4,21 @@
 //! so that a log that is being written to verifies without false alarms: the journal's before
 //! the others', because what it says of them was true before.
 
+mod anchors;
 mod frames;
 mod heads;
 mod records;
 mod report;
+mod segments;
 mod stored;
+mod stream;
+mod tiles;
 mod tree;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use probity_format::checkpoint::Checkpoint;
 use probity_format::compress::Decompressor;
 use probity_format::frame::Frame;
 use probity_format::geometry::Geometry;
@@ -22,8 +27,10 @@ use probity_format::note::VerifierKey;
 use probity_format::record::Record;
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
 
+use anchors::{Anchors, Suspects};
 use heads::{Fixed, Subject};
-pub use report::{Fault, FaultClass, Report, StreamReport};
+use report::Faults;
+pub use report::{FAULTS_LISTED_MAX, Fault, FaultClass, Report, StreamReport};
 
 use crate::config::Options;
 use crate::error::LogError;
@@ -32,7 +39,7 @@ use crate::history::{add_to_history, read_geometry};
 use crate::journal::History;
 use crate::opener::Opener;
 use crate::places::Places;
-use crate::records::Records;
+use crate::records::Records as Bundles;
 use crate::scan::{End, Position, scan};
 
 /// How to verify.
@@ -101,7 +108,7 @@ impl Verifier<'_> {
             Some(root) => Some(Opener::new(&self.files, root, &self.geometry)?),
             None => None,
         };
-        let mut faults = Vec::new();
+        let mut faults = Faults::default();
         let journal_name = StreamName::journal();
         let mut report = Report {
             origin: self.geometry.origin().to_owned(),
@@ -110,6 +117,7 @@ impl Verifier<'_> {
             keyed: opener.is_some(),
             streams: Vec::new(),
             faults: Vec::new(),
+            faults_unlisted: 0,
         };
         if self
             .options
@@ -124,34 +132,89 @@ impl Verifier<'_> {
                 "names another first key than the verifier knows: this is another log",
             ));
         }
-        let Fixed { history, subjects } = self.fix(&mut faults)?;
-        report.keys = u64::try_from(history.keys.len()).unwrap_or(u64::MAX);
+        let Fixed { keys, subjects } = self.fix(&mut faults)?;
+        report.keys = u64::try_from(keys).unwrap_or(u64::MAX);
         for subject in &subjects {
-            let checked = tree::check(self, subject, &mut faults)?;
-            let stream = frames::check(self, subject, &checked, opener.as_ref(), &mut faults)?;
+            let stream = stream::check(self, subject, opener.as_ref(), &mut faults)?;
             report.streams.push(stream);
         }
-        faults.sort();
-        faults.dedup();
-        report.faults = faults;
+        (report.faults, report.faults_unlisted) = faults.sorted();
         Ok(report)
     }
 
-    /// The journal's history, as far as its frames are whole; what is not shows up when it is checked as a stream.
-    fn read_journal(&self) -> Result<(History, Vec<Fault>), LogError> {
+    /// What the journal says, as far as its frames are whole; what is not shows up when it is checked as a stream.
+    fn read_journal(&self) -> Result<Told, LogError> {
+        let mut anchors: BTreeMap<String, Anchors> = BTreeMap::new();
+        let mut wrong = Faults::default();
+        let (history, mut faults) = self.follow_journal(&mut |history, frame| {
+            let later = history.certificates.iter().rev();
+            let later = later
+                .take_while(|(_, certified)| *certified >= frame)
+                .count();
+            let certificates = history.certificates.len().saturating_sub(later);
+            for (head, _) in history.heads.drain(..) {
+                let of_stream = anchors.entry(head.origin().to_owned()).or_default();
+                if let Err(detail) = of_stream.add(&head, frame, certificates) {
+                    let place = format!("journal frame {frame}");
+                    let journal = StreamName::journal();
+                    wrong.push(Fault::new(FaultClass::Journal, &journal, place, detail));
+                }
+            }
+        })?;
+        faults.append(wrong);
+        Ok(Told {
+            history,
+            anchors,
+            faults,
+        })
+    }
+
+    /// The heads of a stream that the journal anchors, where those of `suspects` stand among them.
+    fn heads_anchored(
+        &self,
+        subject: &Subject,
+        suspects: &Suspects,
+    ) -> Result<Vec<(Checkpoint, u64)>, LogError> {
+        let origin = self.geometry.stream_origin(subject.name.as_str());
+        let mut number = 0_usize;
+        let mut size = 0;
+        let mut found = Vec::new();
+        self.follow_journal(&mut |history, _| {
+            for (head, frame) in history.heads.drain(..) {
+                // One that is smaller than the one before is not among those that were taken up.
+                if head.origin() != origin || head.size() < size {
+                    continue;
+                }
+                size = head.size();
+                if number >= suspects.first && found.len() < suspects.roots.len() {
+                    found.push((head, frame));
+                }
+                number = number.saturating_add(1);
+            }
+        })?;
+        Ok(found)
+    }
+
+    /// Reads the journal, and gives what it says after each frame to `visit`, which takes the heads.
+    fn follow_journal(
+        &self,
+        visit: &mut dyn FnMut(&mut History, u64),
+    ) -> Result<(History, Faults), LogError> {
         let name = StreamName::journal();
         let fingerprint = self.geometry.fingerprint();
         let id = StreamId::new(&fingerprint, &name, &StreamConfig::JOURNAL);
         let mut history = History::new(self.geometry.anchor().clone());
         let mut decompressor = Decompressor::default();
         let mut position = Position::start(id, fingerprint);
-        let mut faults = Vec::new();
+        let mut faults = Faults::default();
         let mut broken = false;
-        let mut visit = |record: &Record, frame: &Frame<'_>| {
-            if !broken
-                && let Err(error) =
-                    add_to_history(&mut history, record.frame, frame, &mut decompressor)
-            {
+        let mut read = |record: &Record, frame: &Frame<'_>| {
+            if broken {
+                return Ok::<(), LogError>(());
+            }
+            let added = add_to_history(&mut history, record.frame, frame, &mut decompressor);
+            visit(&mut history, record.frame);
+            if let Err(error) = added {
                 broken = true;
                 let class = if error.what == "key certificate" {
                     FaultClass::KeyChain
@@ -161,10 +224,10 @@ impl Verifier<'_> {
                 let place = format!("journal frame {}", record.frame);
                 faults.push(Fault::new(class, &name, place, error.to_string()));
             }
-            Ok::<(), LogError>(())
+            Ok(())
         };
         loop {
-            as_far_as_there(scan(&self.files, &name, &mut position, &mut visit))?;
+            as_far_as_there(scan(&self.files, &name, &mut position, &mut read))?;
             let Some(behind) = self.behind_damage(&name, position.next_frame)? else {
                 break;
             };
@@ -179,7 +242,7 @@ impl Verifier<'_> {
         let Some(size) = self.claimed_size(name)? else {
             return Ok(None);
         };
-        let mut records = Records::new(&self.files, name, size);
+        let mut records = Bundles::new(&self.files, name, size);
         let record = match records.of_frame(frame) {
             Err(LogError::Broken { .. }) | Ok(None) => return Ok(None),
             Err(error) if stored::is_strange(&error) => return Ok(None),
@@ -190,6 +253,13 @@ impl Verifier<'_> {
             Err(error) if stored::is_strange(&error) => Ok(None),
             behind => Ok(behind?.filter(|behind| behind.next_frame > frame)),
         }
+    }
+
+    /// Whether the frame of `record` is to be read.
+    fn wants(&self, subject: &Subject, record: &Record) -> bool {
+        record.frame >= Self::since_size(subject)
+            && self.options.from.is_none_or(|from| record.time_max >= from)
+            && self.options.to.is_none_or(|to| record.time_min < to)
     }
 
     fn jobs(&self) -> usize {
@@ -210,9 +280,11 @@ fn as_far_as_there(scanned: Result<End, LogError>) -> Result<(), LogError> {
     }
 }
 
-/// The records of a stream's tree up to its checkpoint, and where frames go on behind.
-pub(crate) struct CheckedTree {
-    pub(crate) records: Vec<Record>,
-    pub(crate) by_segment: BTreeMap<u32, std::ops::Range<usize>>,
-    pub(crate) unpublished_frames: u64,
+/// What the journal says.
+struct Told {
+    history: History,
+    /// The heads that it anchors, by the origin of their stream.
+    anchors: BTreeMap<String, Anchors>,
+    /// What is wrong with it.
+    faults: Faults,
 }

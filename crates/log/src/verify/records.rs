@@ -1,76 +1,195 @@
-//! Reads the records that a checkpoint covers; where they contradict the root that was signed, finds out which do.
+//! Reads the records that a checkpoint covers, bundle by bundle; where they contradict the root that was signed, finds
+//! out which do.
 //!
 //! Records are stored twice over: in bundles, and in the headers of the frames they stand for. The tiles hold their
 //! hashes. If the tiles have the signed root, each record that differs is named, and the frame stands in for it, so
-//! that one damaged record hides nothing behind it.
+//! that one damaged record hides nothing behind it. Which of them to trust shows when all were read once; only then are
+//! they read to be checked.
 
 use std::collections::BTreeSet;
 
 use probity_format::checkpoint::Checkpoint;
+use probity_format::limits::TILE_WIDTH;
 use probity_format::record::Record;
 use probity_format::tile::{Bundle, Tile, decode_bundle, decode_tile};
 use probity_format::tree::{Frontier, Hash, leaf_hash};
 
 use super::stored::{Stored, is_strange};
-use super::{Fault, FaultClass, Subject, Verifier};
+use super::{Fault, FaultClass, Faults, Subject, Verifier};
 use crate::error::LogError;
 use crate::files::TILE_FILE_BYTES_MAX;
 use crate::scan::{Position, scan};
 
-/// The records of a stream, as far as its checkpoint reaches.
-pub(super) struct Found {
-    /// As stored, or as their frames say where the stored one is damaged; `None` where both are.
-    pub(super) records: Vec<Option<Record>>,
-    /// Whether they have the root that was signed.
-    pub(super) are_signed: bool,
-    /// Bundles whose damage is reported already.
-    pub(super) reported: BTreeSet<String>,
+/// What has the root that was signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trust {
+    /// The records as stored.
+    Records,
+    /// The tiles, which then say what the records must be.
+    Tiles,
+    /// Neither.
+    Nothing,
 }
 
-/// Reads the records that the checkpoint of `subject` covers.
-pub(super) fn read(
-    verifier: &Verifier<'_>,
-    subject: &Subject,
-    faults: &mut Vec<Fault>,
-) -> Result<Found, LogError> {
-    let size = subject.head.as_ref().map_or(0, Checkpoint::size);
-    let mut reading = Reading {
-        verifier,
-        subject,
-        size,
-        records: Vec::new(),
-        reported: BTreeSet::new(),
-        faults,
-    };
-    for index in 0..size.div_ceil(256) {
-        reading.read_bundle(index)?;
-    }
-    let are_signed = reading.match_root()?;
-    Ok(Found {
-        records: reading.records,
-        are_signed,
-        reported: reading.reported,
-    })
+/// One record of a stream.
+#[derive(Clone, Copy)]
+pub(super) struct Placed {
+    /// As stored, or as its frame says where the stored one is damaged; `None` where both are.
+    pub(super) record: Option<Record>,
+    /// Its hash as it was signed, where anything says so.
+    pub(super) signed: Option<Hash>,
 }
 
-struct Reading<'a> {
+/// Reads the records of one stream in order.
+pub(super) struct Records<'a> {
     verifier: &'a Verifier<'a>,
     subject: &'a Subject,
     size: u64,
-    records: Vec<Option<Record>>,
-    reported: BTreeSet<String>,
-    faults: &'a mut Vec<Fault>,
+    trust: Trust,
+    /// Bytes of the frames that are to be read.
+    pub(super) bytes: u64,
+    /// The record read last.
+    before: Option<Record>,
+    /// Files of the bundle read last whose damage is reported already.
+    pub(super) reported: BTreeSet<String>,
 }
 
-impl Reading<'_> {
+impl<'a> Records<'a> {
+    /// Finds out what has the signed root.
+    pub(super) fn survey(
+        verifier: &'a Verifier<'a>,
+        subject: &'a Subject,
+        faults: &mut Faults,
+    ) -> Result<Self, LogError> {
+        let mut records = Self {
+            verifier,
+            subject,
+            size: subject.head.as_ref().map_or(0, Checkpoint::size),
+            trust: Trust::Records,
+            bytes: 0,
+            before: None,
+            reported: BTreeSet::new(),
+        };
+        let Some(head) = &subject.head else {
+            return Ok(records);
+        };
+        if records.root_of_records()?.as_ref() == Some(head.root()) {
+            return Ok(records);
+        }
+        if records.root_of_tiles()?.as_ref() == Some(head.root()) {
+            records.trust = Trust::Tiles;
+            return Ok(records);
+        }
+        records.trust = Trust::Nothing;
+        let place = records.path("checkpoint");
+        let detail = "neither the stored records nor the tiles have the root that was signed";
+        faults.push(Fault::new(FaultClass::Tree, &subject.name, place, detail));
+        Ok(records)
+    }
+
+    /// Frames that the checkpoint covers.
+    pub(super) const fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Reads the records of bundle `index`, in its whole width.
+    pub(super) fn read(
+        &mut self,
+        index: u64,
+        faults: &mut Faults,
+    ) -> Result<Vec<Placed>, LogError> {
+        let Some(wanted) = Bundle::of_tree(index, self.size) else {
+            return Ok(Vec::new());
+        };
+        self.reported.clear();
+        let stored = self.read_bundle(wanted, faults)?;
+        let signed = match self.trust {
+            Trust::Tiles => self.hashes(index)?,
+            Trust::Records | Trust::Nothing => None,
+        };
+        let mut placed = Vec::with_capacity(stored.len());
+        let first = index.saturating_mul(TILE_WIDTH);
+        for ((place, stored), frame) in stored.into_iter().enumerate().zip(first..) {
+            let hash = stored.map(|record| leaf_hash(&record.encode()));
+            let next = match self.trust {
+                Trust::Records => Placed {
+                    record: stored,
+                    signed: hash,
+                },
+                Trust::Nothing => Placed {
+                    record: stored,
+                    signed: None,
+                },
+                Trust::Tiles => {
+                    let signed = signed
+                        .as_ref()
+                        .and_then(|hashes| hashes.get(place))
+                        .copied();
+                    let record = if hash.is_some() && hash == signed {
+                        stored
+                    } else {
+                        self.replace(wanted, frame, stored.is_some(), signed, faults)?
+                    };
+                    Placed { record, signed }
+                }
+            };
+            self.before = next.record;
+            placed.push(next);
+        }
+        Ok(placed)
+    }
+
+    /// The root over the records as stored, unless one is missing or no record. Counts the bytes to be read.
+    fn root_of_records(&mut self) -> Result<Option<Hash>, LogError> {
+        let mut tree = Frontier::new();
+        let mut is_whole = true;
+        for index in 0..self.size.div_ceil(TILE_WIDTH) {
+            let Some(wanted) = Bundle::of_tree(index, self.size) else {
+                return Ok(None);
+            };
+            // What is wrong is reported when they are read to be checked.
+            for record in self.read_bundle(wanted, &mut Faults::default())? {
+                let Some(record) = record else {
+                    is_whole = false;
+                    continue;
+                };
+                if self.verifier.wants(self.subject, &record) {
+                    self.bytes = self.bytes.saturating_add(u64::from(record.length));
+                }
+                tree.push(leaf_hash(&record.encode()));
+            }
+        }
+        Ok(is_whole.then(|| tree.root()))
+    }
+
+    /// The root over the hashes in the tiles of the lowest level.
+    fn root_of_tiles(&self) -> Result<Option<Hash>, LogError> {
+        let mut tree = Frontier::new();
+        for index in 0..self.size.div_ceil(TILE_WIDTH) {
+            let Some(hashes) = self.hashes(index)? else {
+                return Ok(None);
+            };
+            for hash in hashes {
+                tree.push(hash);
+            }
+        }
+        Ok(Some(tree.root()))
+    }
+
     /// A fault of a bundle, or of a record in it.
-    fn fault(&mut self, class: FaultClass, bundle: String, record: Option<usize>, detail: &str) {
+    fn fault(
+        &mut self,
+        class: FaultClass,
+        bundle: String,
+        record: Option<u64>,
+        detail: &str,
+        faults: &mut Faults,
+    ) {
         let place = record.map_or_else(
             || bundle.clone(),
             |record| format!("{bundle}, record {record}"),
         );
-        self.faults
-            .push(Fault::new(class, &self.subject.name, place, detail));
+        faults.push(Fault::new(class, &self.subject.name, place, detail));
         self.reported.insert(bundle);
     }
 
@@ -78,34 +197,54 @@ impl Reading<'_> {
         format!("streams/{}/{path}", self.subject.name)
     }
 
-    fn read_bundle(&mut self, index: u64) -> Result<(), LogError> {
-        let Some(wanted) = Bundle::of_tree(index, self.size) else {
-            return Ok(());
-        };
+    /// The records of a bundle; `None` in the places of those that are missing or damaged.
+    fn read_bundle(
+        &mut self,
+        wanted: Bundle,
+        faults: &mut Faults,
+    ) -> Result<Vec<Option<Record>>, LogError> {
         let width = usize::from(wanted.width());
-        let end = self.records.len().saturating_add(width);
+        let mut records = Vec::with_capacity(width);
         let path = self.path(&wanted.path());
-        match self
-            .stored(&[wanted, wanted.filled()].map(|bundle| (bundle.path(), bundle.width())))?
-        {
-            None => self.fault(FaultClass::Missing, path, None, "is missing"),
+        let forms = [wanted, wanted.filled()].map(|bundle| (bundle.path(), bundle.width()));
+        match self.stored(&forms)? {
+            None => self.fault(FaultClass::Missing, path, None, "is missing", faults),
             Some((path, bytes, stored)) => match decode_bundle(&bytes, stored) {
-                Err(error) => self.fault(FaultClass::Record, path, None, &error.to_string()),
+                Err(error) => {
+                    self.fault(FaultClass::Record, path, None, &error.to_string(), faults);
+                }
                 Ok(leaves) => {
-                    for leaf in leaves.into_iter().take(width) {
+                    let first = wanted.index().saturating_mul(TILE_WIDTH);
+                    for (leaf, frame) in leaves.into_iter().take(width).zip(first..) {
                         let record = Record::decode(leaf);
                         if let Err(error) = &record {
-                            let place = Some(self.records.len());
-                            let class = FaultClass::Record;
-                            self.fault(class, path.clone(), place, &error.to_string());
+                            let (path, frame) = (path.clone(), Some(frame));
+                            let detail = error.to_string();
+                            self.fault(FaultClass::Record, path, frame, &detail, faults);
                         }
-                        self.records.push(record.ok());
+                        records.push(record.ok());
                     }
                 }
             },
         }
-        self.records.resize(end, None);
-        Ok(())
+        records.resize(width, None);
+        Ok(records)
+    }
+
+    /// The hashes in the tile of the lowest level at `index`; nothing where there is no such tile.
+    fn hashes(&self, index: u64) -> Result<Option<Vec<Hash>>, LogError> {
+        let Some(wanted) = Tile::of_tree(0, index, self.size) else {
+            return Ok(None);
+        };
+        let forms = [wanted, wanted.filled()].map(|tile| (tile.path(), tile.width()));
+        let Some((_, bytes, stored)) = self.stored(&forms)? else {
+            return Ok(None);
+        };
+        let Ok(mut hashes) = decode_tile(&bytes, stored) else {
+            return Ok(None);
+        };
+        hashes.truncate(usize::from(wanted.width()));
+        Ok(Some(hashes))
     }
 
     /// The first of these files that is there: its path, content and width.
@@ -123,83 +262,33 @@ impl Reading<'_> {
         Ok(None)
     }
 
-    /// Whether the records have the signed root, by themselves or once those that differ from the tiles are replaced.
-    fn match_root(&mut self) -> Result<bool, LogError> {
-        let Some(head) = &self.subject.head else {
-            return Ok(true);
-        };
-        let hashes = self
-            .records
-            .iter()
-            .map(|record| Some(leaf_hash(&record.as_ref()?.encode())));
-        let hashes: Vec<Option<Hash>> = hashes.collect();
-        if hashes.iter().all(Option::is_some) && root(hashes.iter().flatten()) == *head.root() {
-            return Ok(true);
+    /// Names a record that is not the one that was signed, and looks for that one in the segments.
+    fn replace(
+        &mut self,
+        bundle: Bundle,
+        frame: u64,
+        is_stored: bool,
+        signed: Option<Hash>,
+        faults: &mut Faults,
+    ) -> Result<Option<Record>, LogError> {
+        if is_stored {
+            let bundle = self.path(&bundle.path());
+            let detail = "is not the one that was signed";
+            self.fault(FaultClass::Record, bundle, Some(frame), detail, faults);
         }
-        if let Some(signed) = self.signed_hashes(head)? {
-            return self.replace(&hashes, &signed);
-        }
-        let place = self.path("checkpoint");
-        let detail = "neither the stored records nor the tiles have the root that was signed";
-        let fault = Fault::new(FaultClass::Tree, &self.subject.name, place, detail);
-        self.faults.push(fault);
-        Ok(false)
+        let found = self.in_segment(frame)?;
+        Ok(found.filter(|record| Some(leaf_hash(&record.encode())) == signed))
     }
 
-    /// The hashes in the tiles of the lowest level, if they have the signed root.
-    fn signed_hashes(&self, head: &Checkpoint) -> Result<Option<Vec<Hash>>, LogError> {
-        let mut hashes = Vec::with_capacity(self.records.len());
-        for index in 0..self.size.div_ceil(256) {
-            let Some(wanted) = Tile::of_tree(0, index, self.size) else {
-                return Ok(None);
-            };
-            let forms = [wanted, wanted.filled()].map(|tile| (tile.path(), tile.width()));
-            let Some((_, bytes, stored)) = self.stored(&forms)? else {
-                return Ok(None);
-            };
-            let Ok(tile) = decode_tile(&bytes, stored) else {
-                return Ok(None);
-            };
-            hashes.extend(tile.into_iter().take(usize::from(wanted.width())));
-        }
-        Ok((root(&hashes) == *head.root()).then_some(hashes))
-    }
-
-    /// Names each record that is not the one that was signed, and looks for that one in the segments.
-    fn replace(&mut self, stored: &[Option<Hash>], signed: &[Hash]) -> Result<bool, LogError> {
-        let mut whole = true;
-        for (place, (stored, signed)) in stored.iter().zip(signed).enumerate() {
-            if stored.as_ref() == Some(signed) {
-                continue;
-            }
-            if stored.is_some() {
-                let index = u64::try_from(place / 256).unwrap_or(u64::MAX);
-                let bundle = Bundle::of_tree(index, self.size).map(Bundle::path);
-                let bundle = self.path(&bundle.unwrap_or_default());
-                let detail = "is not the one that was signed";
-                self.fault(FaultClass::Record, bundle, Some(place), detail);
-            }
-            let found = self.in_segment(place)?;
-            let found = found.filter(|record| leaf_hash(&record.encode()) == *signed);
-            whole &= found.is_some();
-            if let Some(slot) = self.records.get_mut(place) {
-                *slot = found;
-            }
-        }
-        Ok(whole)
-    }
-
-    /// The record at `place` as its frame says, which stands behind the one before.
-    fn in_segment(&self, place: usize) -> Result<Option<Record>, LogError> {
+    /// The record of `frame` as the frame itself says, which stands behind the one before.
+    fn in_segment(&self, frame: u64) -> Result<Option<Record>, LogError> {
         let (files, subject) = (&self.verifier.files, self.subject);
-        let before = match place.checked_sub(1) {
-            None => Some(Position::start(subject.id, subject.fingerprint)),
-            Some(before) => match self.records.get(before).and_then(Option::as_ref) {
-                None => None,
-                Some(record) => match Position::behind(files, &subject.name, record) {
-                    Err(error) if is_strange(&error) => None,
-                    position => position?,
-                },
+        let before = match (frame, &self.before) {
+            (0, _) => Some(Position::start(subject.id, subject.fingerprint)),
+            (_, None) => None,
+            (_, Some(record)) => match Position::behind(files, &subject.name, record) {
+                Err(error) if is_strange(&error) => None,
+                position => position?,
             },
         };
         let Some(mut position) = before else {
@@ -227,12 +316,4 @@ impl From<LogError> for Stop {
     fn from(error: LogError) -> Self {
         Self::Failed(error)
     }
-}
-
-fn root<'a>(hashes: impl IntoIterator<Item = &'a Hash>) -> Hash {
-    let mut tree = Frontier::new();
-    for hash in hashes {
-        tree.push(*hash);
-    }
-    tree.root()
 }

@@ -4,6 +4,9 @@ use std::fmt;
 
 use probity_format::stream::StreamName;
 
+/// Most faults that a report lists; of those beyond only the number is known.
+pub const FAULTS_LISTED_MAX: usize = 100_000;
+
 /// What kind of damage a fault is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -99,6 +102,35 @@ impl fmt::Display for Fault {
     }
 }
 
+/// Faults of a log, as far as there is room for them.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    listed: Vec<Fault>,
+    unlisted: u64,
+}
+
+impl Faults {
+    pub(super) fn push(&mut self, fault: Fault) {
+        if self.listed.len() < FAULTS_LISTED_MAX {
+            self.listed.push(fault);
+        } else {
+            self.unlisted = self.unlisted.saturating_add(1);
+        }
+    }
+
+    pub(super) fn append(&mut self, faults: Self) {
+        faults.listed.into_iter().for_each(|fault| self.push(fault));
+        self.unlisted = self.unlisted.saturating_add(faults.unlisted);
+    }
+
+    /// In order of stream and place, each once, and the number of the others.
+    pub(super) fn sorted(mut self) -> (Vec<Fault>, u64) {
+        self.listed.sort();
+        self.listed.dedup();
+        (self.listed, self.unlisted)
+    }
+}
+
 /// Figures of one stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -133,13 +165,15 @@ pub struct Report {
     pub keyed: bool,
     /// Each stream, the journal first.
     pub streams: Vec<StreamReport>,
-    /// Everything that is wrong, sorted by stream and place.
+    /// Everything that is wrong, sorted by stream and place; at most [`FAULTS_LISTED_MAX`].
     pub faults: Vec<Fault>,
+    /// Faults that are not listed because there are too many.
+    pub faults_unlisted: u64,
 }
 
 impl Report {
     /// Whether nothing is wrong.
     pub const fn is_intact(&self) -> bool {
-        self.faults.is_empty()
+        self.faults.is_empty() && self.faults_unlisted == 0
     }
 }

@@ -1,100 +1,127 @@
-//! Checks a stream's tree: records, tiles, roots, and heads known from elsewhere.
+//! Checks a stream's tree as it grows record by record: their order, tiles, roots, and heads known from elsewhere.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use probity_format::checkpoint::Checkpoint;
+use probity_format::limits::TILE_WIDTH;
 use probity_format::record::Record;
 use probity_format::segment::SEGMENT_HEADER_BYTES;
-use probity_format::tile::{Bundle, Tile, TileFile, TreeWriter};
-use probity_format::tree::{HASH_BYTES, Hash};
+use probity_format::tile::{Bundle, TileFile, TreeWriter};
+use probity_format::tree::{Frontier, leaf_hash};
 
-use super::stored::{Stored, is_strange, names};
-use super::{CheckedTree, Fault, FaultClass, Subject, Verifier, as_far_as_there, records};
+use super::anchors::{Comparison, Suspects};
+use super::records::Placed;
+use super::stored::is_strange;
+use super::tiles::Tiles;
+use super::{Fault, FaultClass, Faults, Subject, Verifier, as_far_as_there};
 use crate::error::LogError;
-use crate::files::TILE_FILE_BYTES_MAX;
 use crate::scan::{Position, scan};
 
-/// Reads every record the checkpoint covers, rebuilds the tree and compares every file and root.
-pub(super) fn check(
-    verifier: &Verifier<'_>,
-    subject: &Subject,
-    faults: &mut Vec<Fault>,
-) -> Result<CheckedTree, LogError> {
-    let found = records::read(verifier, subject, faults)?;
-    let mut rebuilt = Rebuilt {
-        subject,
-        tree: TreeWriter::new(),
-        are_signed: found.are_signed,
-        faults,
-    };
-    rebuilt.check_order(&found.records);
-    rebuilt.check_tiles(verifier, &found.reported)?;
-    let behind = rebuilt.read_behind(verifier, &found.records)?;
-    if let Some(behind) = behind {
-        let size = subject.head.as_ref().map_or(0, Checkpoint::size);
-        rebuilt.check_known(size.saturating_add(behind));
-    }
-    let records: Vec<Record> = found.records.into_iter().flatten().collect();
-    let mut by_segment: BTreeMap<u32, std::ops::Range<usize>> = BTreeMap::new();
-    for (place, record) in records.iter().enumerate() {
-        let range = by_segment.entry(record.segment).or_insert(place..place);
-        range.end = place.saturating_add(1);
-    }
-    Ok(CheckedTree {
-        records,
-        by_segment,
-        unpublished_frames: behind.unwrap_or_default(),
-    })
-}
-
-struct Rebuilt<'a> {
+/// The tree of one stream, as far as its records were read.
+pub(super) struct Growth<'a> {
+    verifier: &'a Verifier<'a>,
     subject: &'a Subject,
-    tree: TreeWriter,
-    /// Whether the records have the signed root; otherwise the roots of their tree say nothing more.
-    are_signed: bool,
-    faults: &'a mut Vec<Fault>,
+    /// Frames that the checkpoint covers.
+    size: u64,
+    /// The hashes as they were signed; nothing from the first on of which nothing is known.
+    signed: Option<Frontier>,
+    /// The files that the records call for; nothing from the first on that is missing or was not signed.
+    files: Option<TreeWriter>,
+    /// The frame that is due, and the record before it.
+    frame: u64,
+    before: Option<Record>,
+    anchored: Comparison<'a>,
+    /// Anchored heads that may be of another history.
+    suspects: Vec<Suspects>,
 }
 
-impl Rebuilt<'_> {
-    fn fault(&mut self, class: FaultClass, place: String, detail: impl Into<String>) {
-        self.faults
-            .push(Fault::new(class, &self.subject.name, place, detail));
+impl<'a> Growth<'a> {
+    pub(super) fn new(
+        verifier: &'a Verifier<'a>,
+        subject: &'a Subject,
+        size: u64,
+        faults: &mut Faults,
+    ) -> Self {
+        let mut growth = Self {
+            verifier,
+            subject,
+            size,
+            signed: Some(Frontier::new()),
+            files: Some(TreeWriter::new()),
+            frame: 0,
+            before: None,
+            anchored: Comparison::new(&subject.anchors),
+            suspects: Vec::new(),
+        };
+        growth.look(faults);
+        growth
     }
 
-    /// Checks that each record follows the one before, and builds their tree.
-    fn check_order(&mut self, records: &[Option<Record>]) {
-        let mut before: Option<&Record> = None;
-        for (record, frame) in records.iter().zip(0_u64..) {
-            let Some(record) = record else {
-                before = None;
-                continue;
-            };
-            let follows = frame == 0 || before.is_some();
-            let detail = self.wrong(record, frame);
-            let detail = detail.or_else(|| follows.then(|| out_of_order(before, record)).flatten());
-            if let Some(detail) = detail {
-                let size = u64::try_from(records.len()).unwrap_or(u64::MAX);
-                let path = Bundle::of_tree(frame / 256, size).map(Bundle::path);
-                let path = format!(
-                    "streams/{}/{}, record {frame}",
-                    self.subject.name,
-                    path.unwrap_or_default()
-                );
-                self.fault(FaultClass::Record, path, detail);
-            }
-            before = Some(record);
-            // A record is far shorter than the longest leaf, and no stream is as long as the largest tree.
-            if self.are_signed && self.tree.append(&record.encode()).is_ok() {
-                self.check_known_at(frame.saturating_add(1));
-            }
+    fn fault(
+        &self,
+        class: FaultClass,
+        place: String,
+        detail: impl Into<String>,
+        faults: &mut Faults,
+    ) {
+        faults.push(Fault::new(class, &self.subject.name, place, detail));
+    }
+
+    /// Checks that a record follows the one before, and adds it to the tree.
+    pub(super) fn add(
+        &mut self,
+        placed: &Placed,
+        reported: &BTreeSet<String>,
+        faults: &mut Faults,
+    ) -> Result<(), LogError> {
+        if let Some(record) = &placed.record {
+            self.check_order(record, faults);
         }
+        self.before = placed.record;
+        self.frame = self.frame.saturating_add(1);
+        self.signed = self
+            .signed
+            .take()
+            .zip(placed.signed)
+            .map(|(mut tree, hash)| {
+                tree.push(hash);
+                tree
+            });
+        let record = placed.record.filter(|_| placed.signed.is_some());
+        self.files = self
+            .files
+            .take()
+            .zip(record)
+            .and_then(|(mut tree, record)| {
+                // A record is far shorter than the longest leaf, and no stream is as long as the largest tree.
+                tree.append(&record.encode()).ok().map(|_| tree)
+            });
+        self.look(faults);
+        self.compare_finished(reported, faults)
     }
 
-    fn wrong(&self, record: &Record, frame: u64) -> Option<&'static str> {
+    fn check_order(&self, record: &Record, faults: &mut Faults) {
+        let frame = self.frame;
+        let follows = frame == 0 || self.before.is_some();
+        let detail = self.wrong(record);
+        let before = self.before.as_ref();
+        let detail = detail.or_else(|| follows.then(|| out_of_order(before, record)).flatten());
+        let Some(detail) = detail else {
+            return;
+        };
+        let path = Bundle::of_tree(frame / TILE_WIDTH, self.size).map(Bundle::path);
+        let place = format!(
+            "streams/{}/{}, record {frame}",
+            self.subject.name,
+            path.unwrap_or_default()
+        );
+        self.fault(FaultClass::Record, place, detail, faults);
+    }
+
+    fn wrong(&self, record: &Record) -> Option<&'static str> {
         let config = &self.subject.config;
         if record.stream != self.subject.id {
             Some("is of another stream or log")
-        } else if record.frame != frame {
+        } else if record.frame != self.frame {
             Some("has another frame index than its place")
         } else if record.proofs != config.proofs || record.cipher != config.cipher {
             Some("is sealed in another way than the stream is created for")
@@ -103,103 +130,67 @@ impl Rebuilt<'_> {
         }
     }
 
-    /// Compares every tile and bundle with what the records call for.
-    fn check_tiles(
+    /// Compares the tiles and bundles that the last record filled.
+    fn compare_finished(
         &mut self,
-        verifier: &Verifier<'_>,
         reported: &BTreeSet<String>,
+        faults: &mut Faults,
     ) -> Result<(), LogError> {
-        if !self.are_signed {
+        let Some(tree) = self
+            .files
+            .as_mut()
+            .filter(|_| self.frame.is_multiple_of(TILE_WIDTH))
+        else {
             return Ok(());
-        }
-        let files = self.tree.take_files().write;
-        for file in &files {
-            let path = format!("streams/{}/{}", self.subject.name, file.path);
-            let full = path.split(".p/").next().unwrap_or_default().to_owned();
-            if reported.contains(&path) || reported.contains(&full) {
-                continue;
-            }
-            let stored = read_small(verifier, &path)?;
-            let is_partial = !file.full;
-            match stored {
-                Some(bytes) if bytes == file.bytes => {}
-                Some(_) => self.wrong_tile(path),
-                // A live log may have replaced a partial file by its full form meanwhile, which begins with it.
-                None if is_partial && is_full_form(verifier, &full, file)? => {}
-                None => self.fault(FaultClass::Missing, path, "is missing"),
-            }
-        }
-        self.check_other_tiles(verifier, reported, &files)
+        };
+        let finished = tree.take_full();
+        self.compare(&finished, reported, faults)
     }
 
-    /// Compares partial tiles and bundles of earlier sizes, which readers with an older checkpoint still ask for.
-    fn check_other_tiles(
+    /// Compares the files at the right edge, where the checkpoint ends.
+    pub(super) fn compare_edge(
         &mut self,
-        verifier: &Verifier<'_>,
         reported: &BTreeSet<String>,
-        files: &[TileFile],
+        faults: &mut Faults,
     ) -> Result<(), LogError> {
-        let root = format!("streams/{}", self.subject.name);
-        let called_for: BTreeMap<&str, &TileFile> = files
-            .iter()
-            .map(|file| (file.path.split(".p/").next().unwrap_or_default(), file))
-            .collect();
-        let compared: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
-        let mut folders = vec!["tile".to_owned()];
-        while let Some(folder) = folders.pop() {
-            let Some(names) = names(&verifier.files, &format!("{root}/{folder}"))? else {
-                let detail = "is neither a tile nor a folder of tiles";
-                self.fault(FaultClass::Unknown, format!("{root}/{folder}"), detail);
-                continue;
-            };
-            for name in names {
-                let path = format!("{folder}/{name}");
-                if is_tile_folder(&path) {
-                    folders.push(path);
-                    continue;
-                }
-                let Some(part) = Part::parse(&path) else {
-                    let detail = "is neither a tile nor a bundle";
-                    self.fault(FaultClass::Unknown, format!("{root}/{path}"), detail);
-                    continue;
-                };
-                let whole = called_for.get(part.full.as_str());
-                // What lies behind the checkpoint was left by a crash, or is just being written.
-                let Some(expected) = whole.and_then(|file| part.of(&file.bytes)) else {
-                    continue;
-                };
-                if compared.contains(path.as_str()) {
-                    continue;
-                }
-                let path = format!("{root}/{path}");
-                if reported.contains(&path) {
-                    continue;
-                }
-                if read_small(verifier, &path)?.is_some_and(|stored| stored != expected) {
-                    self.wrong_tile(path);
-                }
-            }
+        if let (Some(tree), Some(head)) = (&self.signed, &self.subject.head)
+            && tree.root() != *head.root()
+        {
+            let place = format!("streams/{}/checkpoint", self.subject.name);
+            let detail = "what has its root was changed while it was read";
+            self.fault(FaultClass::Tree, place, detail, faults);
+        }
+        let Some(tree) = &mut self.files else {
+            return Ok(());
+        };
+        let edge = tree.take_files().write;
+        self.compare(&edge, reported, faults)
+    }
+
+    fn compare(
+        &self,
+        files: &[TileFile],
+        reported: &BTreeSet<String>,
+        faults: &mut Faults,
+    ) -> Result<(), LogError> {
+        let tiles = Tiles {
+            verifier: self.verifier,
+            subject: self.subject,
+        };
+        for file in files {
+            tiles.compare(file, reported, faults)?;
         }
         Ok(())
     }
 
-    fn wrong_tile(&mut self, path: String) {
-        let detail = "is not what the stored records call for";
-        self.fault(FaultClass::Tile, path, detail);
-    }
-
     /// Follows whole frames behind the checkpoint: a crash leaves signed heads and durable frames there. Gives how many
     /// there are, nothing where the end of the stream is damaged.
-    fn read_behind(
-        &mut self,
-        verifier: &Verifier<'_>,
-        records: &[Option<Record>],
-    ) -> Result<Option<u64>, LogError> {
-        let subject = self.subject;
-        let position = match records.last() {
-            None => Some(Position::start(subject.id, subject.fingerprint)),
-            Some(None) => None,
-            Some(Some(last)) => match Position::behind(&verifier.files, &subject.name, last) {
+    pub(super) fn read_behind(&mut self, faults: &mut Faults) -> Result<Option<u64>, LogError> {
+        let (verifier, subject) = (self.verifier, self.subject);
+        let position = match &self.before {
+            _ if self.frame == 0 => Some(Position::start(subject.id, subject.fingerprint)),
+            None => None,
+            Some(last) => match Position::behind(&verifier.files, &subject.name, last) {
                 Err(error) if is_strange(&error) => None,
                 found => found?,
             },
@@ -208,76 +199,95 @@ impl Rebuilt<'_> {
             return Ok(None);
         };
         let mut found = 0_u64;
-        let scanned = scan(
-            &verifier.files,
-            &subject.name,
-            &mut position,
-            &mut |record, _| {
-                found = found.saturating_add(1);
-                if self.are_signed && self.tree.append(&record.encode()).is_ok() {
-                    self.check_known_at(self.tree.size());
-                }
-                Ok(())
-            },
-        );
+        let name = &subject.name;
+        let scanned = scan(&verifier.files, name, &mut position, &mut |record, _| {
+            found = found.saturating_add(1);
+            self.frame = self.frame.saturating_add(1);
+            if let Some(tree) = &mut self.signed {
+                tree.push(leaf_hash(&record.encode()));
+            }
+            self.look(faults);
+            Ok(())
+        });
         as_far_as_there(scanned)?;
         Ok(Some(found))
     }
 
-    fn check_known_at(&mut self, size: u64) {
-        if self.subject.known.iter().any(|known| known.size == size) {
-            self.compare(size, self.tree.root());
+    /// Compares the root at the size that is reached with every head known of that size.
+    fn look(&mut self, faults: &mut Faults) {
+        let Some(tree) = &self.signed else {
+            return;
+        };
+        let size = tree.size();
+        let known = self.subject.known_at(size);
+        let is_anchored = self.anchored.is_due(size);
+        if known.is_empty() && !is_anchored {
+            return;
+        }
+        let root = tree.root();
+        for known in known.iter().filter(|known| known.root != root) {
+            let class = match known.class {
+                FaultClass::Rollback => FaultClass::Fork,
+                class => class,
+            };
+            self.rewritten(class, size, &known.source, faults);
+        }
+        if is_anchored {
+            self.suspects.extend(self.anchored.pass(root));
         }
     }
 
-    fn compare(&mut self, size: u64, root: Hash) {
-        let subject = self.subject;
-        for known in subject.known.iter().filter(|known| known.size == size) {
-            if known.root != root {
-                let class = match known.class {
-                    FaultClass::Rollback => FaultClass::Fork,
-                    class => class,
-                };
-                self.fault(
-                    class,
-                    format!("streams/{}, frame {}", subject.name, size.saturating_sub(1)),
-                    format!(
-                        "history was rewritten: {} has another root at {size}",
-                        known.source
-                    ),
-                );
+    fn rewritten(&self, class: FaultClass, size: u64, source: &str, faults: &mut Faults) {
+        let place = format!(
+            "streams/{}, frame {}",
+            self.subject.name,
+            size.saturating_sub(1)
+        );
+        let detail = format!("history was rewritten: {source} has another root at {size}");
+        self.fault(class, place, detail, faults);
+    }
+
+    /// Every head known from elsewhere must lie within the frames found, if they were found up to the end, and be part of
+    /// the tree.
+    pub(super) fn finish(mut self, is_end: bool, faults: &mut Faults) -> Result<(), LogError> {
+        if is_end {
+            self.check_reached(faults);
+        }
+        self.suspects.extend(self.anchored.finish());
+        for suspects in &self.suspects {
+            let heads = self.verifier.heads_anchored(self.subject, suspects)?;
+            let mut is_explained = !suspects.is_certain;
+            for ((head, frame), root) in heads.iter().zip(&suspects.roots) {
+                if head.root() != root {
+                    is_explained = true;
+                    let source = format!("journal frame {frame}");
+                    self.rewritten(FaultClass::Fork, head.size(), &source, faults);
+                }
+            }
+            if !is_explained {
+                let source = "a head in the journal, which was changed while it was read,";
+                let size = heads.last().map_or(0, |(head, _)| head.size());
+                self.rewritten(FaultClass::Fork, size, source, faults);
             }
         }
+        Ok(())
     }
 
-    /// Every head known from elsewhere must lie within the frames found.
-    fn check_known(&mut self, reached: u64) {
+    fn check_reached(&self, faults: &mut Faults) {
+        let reached = self.frame;
         let subject = self.subject;
-        for known in subject.known.iter().filter(|known| known.size > reached) {
-            self.fault(
-                FaultClass::Rollback,
-                format!("streams/{}/checkpoint", subject.name),
-                format!(
-                    "the stream has {reached} frames, but {} was signed for {}: its end was cut off or an older copy put back",
-                    known.source, known.size
-                ),
+        let known = subject.known.iter();
+        let known = known.map(|known| (known.size, known.source.clone()));
+        let anchored = subject.anchors.last();
+        let anchored = anchored.map(|(size, frame)| (size, format!("journal frame {frame}")));
+        for (size, source) in known.chain(anchored).filter(|(size, _)| *size > reached) {
+            let place = format!("streams/{}/checkpoint", subject.name);
+            let detail = format!(
+                "the stream has {reached} frames, but {source} was signed for {size}: its end was cut off or an older copy put back"
             );
+            self.fault(FaultClass::Rollback, place, detail, faults);
         }
     }
-}
-
-/// Whether the file at `path` is the full form of the partial one that is expected.
-fn is_full_form(
-    verifier: &Verifier<'_>,
-    path: &str,
-    expected: &TileFile,
-) -> Result<bool, LogError> {
-    let Some(stored) = read_small(verifier, path)? else {
-        return Ok(false);
-    };
-    let full = expected.path.split(".p/").next().and_then(Part::parse);
-    let is_whole = full.is_some_and(|full| full.of(&stored) == Some(stored.as_slice()));
-    Ok(is_whole && stored.starts_with(&expected.bytes))
 }
 
 /// How `record` does not follow the one before.
@@ -299,51 +309,4 @@ fn out_of_order(before: Option<&Record>, record: &Record) -> Option<&'static str
     } else {
         None
     }
-}
-
-/// Whether `path` leads to tiles rather than to one: a level, a group of digits, or the folder of partial forms.
-fn is_tile_folder(path: &str) -> bool {
-    let last = path.rsplit('/').next().unwrap_or_default();
-    path.matches('/').count() == 1 || last.starts_with('x') || last.strip_suffix(".p").is_some()
-}
-
-/// The beginning of a tile or a bundle, as its path says.
-struct Part {
-    /// The path of the full form.
-    full: String,
-    width: usize,
-    is_bundle: bool,
-}
-
-impl Part {
-    fn parse(path: &str) -> Option<Self> {
-        let (full, width, is_bundle) = match (Tile::parse(path), Bundle::parse(path)) {
-            (Ok(tile), _) => (tile.filled().path(), tile.width(), false),
-            (_, Ok(bundle)) => (bundle.filled().path(), bundle.width(), true),
-            _ => return None,
-        };
-        Some(Self {
-            full,
-            width: usize::from(width),
-            is_bundle,
-        })
-    }
-
-    /// Its bytes within those of a wider form; `None` where that is not wide enough.
-    fn of<'a>(&self, wider: &'a [u8]) -> Option<&'a [u8]> {
-        if !self.is_bundle {
-            return wider.get(..self.width.checked_mul(HASH_BYTES)?);
-        }
-        let mut rest = wider;
-        for _ in 0..self.width {
-            let (length, after) = rest.split_first_chunk::<2>()?;
-            rest = after.get(usize::from(u16::from_be_bytes(*length))..)?;
-        }
-        wider.get(..wider.len().checked_sub(rest.len())?)
-    }
-}
-
-/// The content of a tile or bundle; what is none reads as empty and then differs.
-fn read_small(verifier: &Verifier<'_>, path: &str) -> Result<Option<Vec<u8>>, LogError> {
-    Ok(Stored::read(&verifier.files, path, TILE_FILE_BYTES_MAX)?.content())
 }

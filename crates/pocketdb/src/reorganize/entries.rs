@@ -7,13 +7,16 @@ use crate::catalogue::{DELETES, ID, ID_BYTES, Index, OWN, UPDATES};
 use crate::error::{Error, Result};
 use crate::flash::Nand;
 use crate::limits::KEY_BYTES_MAX;
+use crate::part::{IDS_PER_PAGE, Keys};
 use crate::reorganize::Site;
 use crate::root::SecureStore;
-use crate::sort::{Repeats, Run, RunWriter, Sorter, descending};
+use crate::sort::{Repeats, Run, RunWriter, Sorted, Sorter, descending};
 use crate::store::Store;
 
 /// Bytes of the longest entry.
 pub(super) const ENTRY_BYTES_MAX: usize = KEY_BYTES_MAX + ID_BYTES;
+/// Frames for a run being written and for the pages read while entries are collected.
+const READ_FRAMES: usize = 3;
 
 /// Which of the two is collected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,27 +55,30 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         })
     }
 
-    /// Sorts the entries of one side and writes them as a run.
-    pub(super) fn sorted_entries(&mut self, site: &Site, job: &Job, side: Side) -> Result<Run> {
-        // A frame for the run being written, and some for the pages read.
-        let frames = (self.arena.spare() * 2 / 3).max(1);
-        let area = self.arena.lease(frames)?;
-        let mut sorter = Sorter::new(job.width, area, Repeats::Drop(job.width))?;
-        let table = usize::from(job.index.table);
-        let old = self.part.rows(table);
-        if side == Side::Gained {
-            for id in old + 1..=site.frozen.rows(table) {
-                if self.lives_at(site, table, id)? {
-                    self.push_entry(site, job, Side::Gained, id, &mut sorter)?;
-                }
-            }
+    /// Sorts what an index gains; whoever reads it needs `reserve` frames of its own.
+    pub(super) fn sorted_gained(
+        &mut self,
+        site: &Site,
+        job: &Job,
+        reserve: usize,
+    ) -> Result<Sorted<Repeats>> {
+        let mut sorter = self.entry_sorter(job)?;
+        self.push_new(site, job, &mut sorter)?;
+        if self.part.rows(usize::from(job.index.table)) > 0 {
+            self.push_updated(site, job, Side::Gained, &mut sorter)?;
         }
-        if old > 0 {
-            self.push_updated(site, job, side, &mut sorter)?;
-            if side == Side::Lost {
-                self.push_deleted(site, job, &mut sorter)?;
-            }
+        sorter.finish_and_release(self, reserve)
+    }
+
+    /// Sorts what an index loses and writes it as a run.
+    pub(super) fn sorted_lost(&mut self, site: &Site, job: &Job) -> Result<Run> {
+        if self.part.rows(usize::from(job.index.table)) == 0 {
+            return Ok(Run::default());
         }
+        let mut sorter = self.entry_sorter(job)?;
+        let area = sorter.area();
+        self.push_updated(site, job, Side::Lost, &mut sorter)?;
+        self.push_deleted(site, job, &mut sorter)?;
         let mut sorted = sorter.finish(self)?;
         let mut writer = RunWriter::begin(self, job.width)?;
         let mut record = [0u8; ENTRY_BYTES_MAX];
@@ -85,7 +91,73 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(run)
     }
 
-    /// Adds the entry of one row, with its key of the moment or of the present part.
+    fn entry_sorter(&mut self, job: &Job) -> Result<Sorter<Repeats>> {
+        let frames = self.arena.spare().saturating_sub(READ_FRAMES).max(1);
+        let area = self.arena.lease(frames)?;
+        Sorter::new(job.width, area, Repeats::Drop(job.width))
+    }
+
+    /// Adds the rows that the present part lacks, with the keys that the new part has already.
+    fn push_new(&mut self, site: &Site, job: &Job, sorter: &mut Sorter<Repeats>) -> Result<()> {
+        let table = usize::from(job.index.table);
+        let (old, rows) = (self.part.rows(table), site.frozen.rows(table));
+        if let Some(by_id) = job.by_id.filter(|_| job.source.1 != ID) {
+            // Keys come row by row of the table that has them, unless there are few new rows.
+            let keys = self.keys(site.side, by_id)?;
+            let lists = rows.div_ceil(IDS_PER_PAGE);
+            if rows - old > keys.pages()? + lists {
+                return self.push_by_source(site, job, &keys, sorter);
+            }
+        }
+        for id in old + 1..=rows {
+            if self.lives_at(site, table, id)? {
+                self.push_entry(site, job, Side::Gained, id, sorter)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the new rows in the order of the rows that they reference, which the new part's index
+    /// on their ids tells: pages are read one after the other, each once.
+    fn push_by_source(
+        &mut self,
+        site: &Site,
+        job: &Job,
+        keys: &Keys,
+        sorter: &mut Sorter<Repeats>,
+    ) -> Result<()> {
+        let old = self.part.rows(usize::from(job.index.table));
+        let (table, column) = job.source;
+        let column = self.catalogue.column_at(table, usize::from(column))?;
+        let key_bytes = job.width - ID_BYTES;
+        let mut record = [0u8; ENTRY_BYTES_MAX];
+        let record = record.get_mut(..job.width).unwrap_or(&mut []);
+        let mut source = [0u8; ID_BYTES];
+        let mut next = self.record(site.side, keys, 0, &mut source)?;
+        for number in 0..keys.count {
+            let row = u32::from_be_bytes(source);
+            let end = self.record(site.side, keys, number + 1, &mut source)?;
+            let mut known = false;
+            // The newest come first.
+            for place in next..end {
+                let id = self.list_id(site.side.lists, keys.list, place)?;
+                if id <= old {
+                    break;
+                }
+                if !known {
+                    let key = record.get_mut(..key_bytes).unwrap_or(&mut []);
+                    self.value_in(site.side, table, row, &column, key)?;
+                    known = true;
+                }
+                put(record, key_bytes, &descending(id));
+                sorter.push(self, record)?;
+            }
+            next = end;
+        }
+        Ok(())
+    }
+
+    /// Adds the entry of one row, with its key of the new part or of the present one.
     fn push_entry(
         &mut self,
         site: &Site,
@@ -98,18 +170,21 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let record = record.get_mut(..job.width).unwrap_or(&mut []);
         let key_bytes = job.width - ID_BYTES;
         let (table, column) = job.source;
+        let part = match side {
+            Side::Gained => site.side,
+            Side::Lost => self.side(),
+        };
+        let own = usize::from(job.index.table);
         let row = match job.index.slot {
             OWN => id,
-            slot => self.join_id(usize::from(job.index.table), id, usize::from(slot))?,
+            slot => self.join_id_in(part, own, id, usize::from(slot))?,
         };
         let key = record.get_mut(..key_bytes).unwrap_or(&mut []);
         if column == ID {
             put(key, 0, &row.to_be_bytes());
-        } else if side == Side::Gained {
-            self.value_until(table, row, usize::from(column), site.until(), key)?;
         } else {
             let entry = self.catalogue.column_at(table, usize::from(column))?;
-            self.value(table, row, &entry, key)?;
+            self.value_in(part, table, row, &entry, key)?;
         }
         put(record, key_bytes, &descending(id));
         sorter.push(self, record)
@@ -133,11 +208,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let Some(row) = self.updated_row(update, table, number)? else {
                 continue;
             };
+            if row > self.part.rows(table) {
+                continue;
+            }
             let (mut old, mut new) = ([0u8; KEY_BYTES_MAX], [0u8; KEY_BYTES_MAX]);
             let width = job.width - ID_BYTES;
-            self.value(table, row, &entry, old.get_mut(..width).unwrap_or(&mut []))?;
+            self.part_value(table, row, &entry, old.get_mut(..width).unwrap_or(&mut []))?;
             let place = new.get_mut(..width).unwrap_or(&mut []);
-            self.value_until(table, row, number, site.until(), place)?;
+            self.value_in(site.side, table, row, &entry, place)?;
             if part(&old, 0, width) != part(&new, 0, width) {
                 self.push_leading(site, job, side, row, sorter)?;
             }

@@ -8,11 +8,15 @@ use crate::flash::Nand;
 use crate::limits::KEY_BYTES_MAX;
 use crate::part::{ID_BYTES, IDS_PER_PAGE, Keys, Side as PartSide};
 use crate::reorganize::Site;
-use crate::reorganize::entries::{ENTRY_BYTES_MAX, Side};
+use crate::reorganize::entries::ENTRY_BYTES_MAX;
 use crate::root::SecureStore;
 use crate::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
-use crate::sort::{Run, ascending, descending};
+use crate::sort::{Repeats, Run, Sorted, ascending, descending};
 use crate::store::Store;
+
+/// Frames that fusion uses itself: two pages being written; of the present part a page of keys, the
+/// one behind it, and one of ids; one of entries that are lost.
+const FUSION_FRAMES: usize = 6;
 
 /// The entries of the present part in order.
 struct Present {
@@ -25,9 +29,9 @@ struct Present {
     key: [u8; KEY_BYTES_MAX],
 }
 
-/// A run of entries and its next one.
-struct Ahead {
-    run: Run,
+/// Entries in order and the next one.
+struct Ahead<E> {
+    entries: E,
     record: [u8; ENTRY_BYTES_MAX],
     there: bool,
 }
@@ -46,8 +50,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Builds the keys of one index.
     pub(super) fn build_keys(&mut self, site: &mut Site, number: usize) -> Result<()> {
         let job = self.job(number)?;
-        let gained = self.sorted_entries(site, &job, Side::Gained)?;
-        let lost = self.sorted_entries(site, &job, Side::Lost)?;
+        let lost = self.sorted_lost(site, &job)?;
+        let gained = self.sorted_gained(site, &job, FUSION_FRAMES)?;
         let mut present = self.present_entries(number)?;
         let (mut gained, mut lost) = (Ahead::new(gained), Ahead::new(lost));
         gained.advance(self, job.width)?;
@@ -205,10 +209,40 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 }
 
-impl Ahead {
-    fn new(run: Run) -> Self {
+/// Entries that come one after the other.
+trait Entries {
+    /// Copies the next entry; false behind the last one.
+    fn entry<F: Nand, S: SecureStore>(
+        &mut self,
+        store: &mut Store<F, S>,
+        record: &mut [u8],
+    ) -> Result<bool>;
+}
+
+impl Entries for Run {
+    fn entry<F: Nand, S: SecureStore>(
+        &mut self,
+        store: &mut Store<F, S>,
+        record: &mut [u8],
+    ) -> Result<bool> {
+        self.next(store, record)
+    }
+}
+
+impl Entries for Sorted<Repeats> {
+    fn entry<F: Nand, S: SecureStore>(
+        &mut self,
+        store: &mut Store<F, S>,
+        record: &mut [u8],
+    ) -> Result<bool> {
+        self.next(store, record)
+    }
+}
+
+impl<E: Entries> Ahead<E> {
+    fn new(entries: E) -> Self {
         Self {
-            run,
+            entries,
             record: [0; ENTRY_BYTES_MAX],
             there: false,
         }
@@ -220,7 +254,7 @@ impl Ahead {
         width: usize,
     ) -> Result<()> {
         let record = self.record.get_mut(..width).unwrap_or(&mut []);
-        self.there = self.run.next(store, record)?;
+        self.there = self.entries.entry(store, record)?;
         Ok(())
     }
 

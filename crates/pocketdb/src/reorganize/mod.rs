@@ -19,7 +19,8 @@ use crate::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::limits::UNIT_ROWS;
 use crate::log::Log;
 use crate::part::{LIVE, Part, SECTIONS_MAX, Side, section_number};
-use crate::root::{PartState, SecureStore};
+use crate::root::{PartState, SecureStore, read_generation, write_generation};
+use crate::seal::next_secret;
 use crate::store::{Pending, Store};
 
 /// How far a reorganisation has come.
@@ -151,7 +152,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         let mut progress = self.progress();
         if progress.done == progress.tasks {
-            self.use_part()?;
+            // The window is written anew, which cannot be left in the middle.
+            self.allowance = None;
+            if let Err(error) = self.use_part() {
+                self.poison();
+                return Err(error);
+            }
             progress.finished = true;
         }
         Ok(progress)
@@ -197,14 +203,35 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             };
             self.set_entry(side.contents, section_number(table, LIVE), &entry)?;
         }
+        self.begin_generation()?;
+        let state = self.committed.part;
+        // One that was given up has left pages of the next generation: they stay in it.
+        let (since_epoch, since_sequence) = match state.since_epoch {
+            0 => (self.committed.epoch, self.window.next()),
+            epoch => (epoch, state.since_sequence),
+        };
         let record = self.record_with(PartState {
             building: true,
             tasks: 0,
             next_body: 0,
             next_lists: 0,
-            ..self.committed.part
+            since_epoch,
+            since_sequence,
+            ..state
         })?;
         self.finish(&record)
+    }
+
+    /// Makes the key of the next generation from that of the present one.
+    fn begin_generation(&mut self) -> Result<()> {
+        let side = self.committed.part.side;
+        let present = read_generation(&mut self.secure, side)?;
+        let present = present.ok_or(Error::Root("lacks the key of its generation"))?;
+        let next = next_secret(&present);
+        write_generation(&mut self.secure, side ^ 1, &next)?;
+        self.pending = self.pending.max(Pending::Entries);
+        self.seal.set_side(side ^ 1, Some(&next));
+        Ok(())
     }
 
     fn do_task(&mut self, task: Task) -> Result<()> {
@@ -231,6 +258,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             Task::Section { table, section } => self.build_section(&mut site, table, section)?,
             Task::Index(index) => self.build_keys(&mut site, index)?,
         }
+        self.arena.reset();
         self.drop_temporary()?;
         let record = self.record_with(PartState {
             tasks: state.tasks + 1,
@@ -265,6 +293,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn use_part(&mut self) -> Result<()> {
         let (old, new) = (self.side(), self.building_side());
         let part = self.read_part_state(new)?;
+        // Rows that wait come with the next generation; the pages of the present one go with its key.
+        self.rewrite_window()?;
         self.disown_side(old);
         for table in 0..self.catalogue.len() {
             let chunk = part.rows(table) / UNIT_ROWS / CHUNK_ENTRIES;
@@ -278,9 +308,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             body: state.next_body,
             lists: state.next_lists,
             building: false,
+            since_epoch: 0,
+            since_sequence: 0,
             ..state
         })?;
         self.finish(&record)?;
+        self.destroy_generation(state.side)?;
         self.part = part;
         self.remark_blocks()?;
         self.summary.clear();

@@ -154,3 +154,86 @@ fn a_foreign_newer_or_missing_root_is_refused_by_name() {
         Some(Error::Root(_))
     ));
 }
+
+/// Where the secrets of the two generations are in the secure store.
+const GENERATIONS: [std::ops::Range<usize>; 2] = [208..240, 240..272];
+
+#[test]
+fn what_a_reorganisation_replaced_is_noise_once_its_key_is_destroyed() {
+    let (mut flash, mut secure, model) = image();
+    for round in 0..4 {
+        let (old_flash, mut old_root) = (flash.clone(), secure.clone());
+        assert!(survives(&old_flash, &old_root, &model, "before"));
+        let mut store = Store::open(flash, secure, MEMORY).unwrap();
+        assert!(store.reorganize(u32::MAX, u64::MAX).unwrap().finished);
+        check(&mut store, &model, "after");
+        (flash, secure) = store.into_parts();
+        let [present, next] = if round % 2 == 0 {
+            GENERATIONS
+        } else {
+            let [first, second] = GENERATIONS;
+            [second, first]
+        };
+        // The whole old image, all that was in the old root, and everything that is in the new one.
+        let mut new_root = secure.clone();
+        let key = old_root.bytes_mut()[present.clone()].to_vec();
+        assert!(key.iter().any(|&byte| byte != 0));
+        assert!(
+            new_root.bytes_mut()[present.clone()]
+                .iter()
+                .all(|&byte| byte == 0)
+        );
+        assert!(
+            !new_root
+                .bytes_mut()
+                .windows(16)
+                .any(|part| part == &key[..16])
+        );
+        let known = new_root.bytes_mut()[next].to_vec();
+        old_root.bytes_mut()[present.clone()].copy_from_slice(&known);
+        let opened = Store::open(old_flash.clone(), old_root.clone(), MEMORY);
+        assert!(matches!(opened.err(), Some(Error::Tampered { .. })));
+        old_root.bytes_mut()[present].fill(0);
+        let opened = Store::open(old_flash, old_root, MEMORY);
+        assert!(matches!(opened.err(), Some(Error::Root(_))));
+        assert!(survives(&flash, &secure, &model, "reorganised"));
+    }
+}
+
+#[test]
+fn a_key_that_a_loss_of_power_left_is_destroyed_by_the_next_opening() {
+    let (flash, mut secure, model) = image();
+    let old = secure.bytes_mut()[GENERATIONS[0].clone()].to_vec();
+    let mut store = Store::open(flash, secure, MEMORY).unwrap();
+    store.reorganize(u32::MAX, u64::MAX).unwrap();
+    let (flash, mut secure) = store.into_parts();
+    secure.bytes_mut()[GENERATIONS[0].clone()].copy_from_slice(&old);
+    let mut store = Store::open(flash, secure, MEMORY).unwrap();
+    check(&mut store, &model, "opened again");
+    let (_, mut secure) = store.into_parts();
+    let left = &secure.bytes_mut()[GENERATIONS[0].clone()];
+    assert!(left.iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn changes_beside_a_reorganisation_that_was_given_up_stay_readable() {
+    let (flash, secure, mut model) = image();
+    let mut store = Store::open(flash, secure, MEMORY).unwrap();
+    for round in 0..3u32 {
+        store.reorganize(2, u64::MAX).unwrap();
+        let first = 60 + round * 60;
+        play(&mut store, &mut model, first..first + 60).unwrap();
+        let (flash, secure) = store.into_parts();
+        store = Store::open(flash, secure, MEMORY).unwrap();
+        check(&mut store, &model, "while it is built");
+        store.cancel_reorganization().unwrap();
+        let (flash, secure) = store.into_parts();
+        store = Store::open(flash, secure, MEMORY).unwrap();
+        check(&mut store, &model, "given up");
+    }
+    assert!(store.reorganize(u32::MAX, u64::MAX).unwrap().finished);
+    let (flash, secure) = store.into_parts();
+    store = Store::open(flash, secure, MEMORY).unwrap();
+    check(&mut store, &model, "used");
+    store.verify().unwrap();
+}

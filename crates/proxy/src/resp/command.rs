@@ -2,40 +2,9 @@
 
 use sha2::{Digest as _, Sha256};
 
+use super::arguments::Arguments;
+use super::inline::split_inline;
 use super::{Limits, RespError, Scan, parse_canonical};
-
-/// One argument of the last command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Argument<'a> {
-    /// What was kept of it: all, or a prefix.
-    pub kept: &'a [u8],
-    /// Its whole length, in bytes.
-    pub length: u64,
-    /// The SHA-256 of all of it, where only a prefix was kept of something that may be a key.
-    pub digest: Option<[u8; 32]>,
-}
-
-impl Argument<'_> {
-    /// Whether all of it was kept.
-    pub fn is_whole(&self) -> bool {
-        self.kept.len() as u64 == self.length
-    }
-}
-
-/// The arguments of one command, name first.
-#[derive(Debug, Default)]
-pub struct Arguments {
-    kept: Vec<u8>,
-    spans: Vec<Span>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Span {
-    start: usize,
-    end: usize,
-    length: u64,
-    digest: Option<[u8; 32]>,
-}
 
 /// Arguments up to this length are always kept whole, in bytes.
 const SHORT_BYTES: u64 = 256;
@@ -43,62 +12,6 @@ const SHORT_BYTES: u64 = 256;
 const VALUE_BYTES_KEPT: u64 = 64;
 /// What is kept of a key that is longer than an entry holds, in bytes.
 const LONG_KEY_BYTES_KEPT: u64 = 1024;
-
-impl Arguments {
-    /// How many there are.
-    pub const fn len(&self) -> usize {
-        self.spans.len()
-    }
-
-    /// Whether there are none.
-    pub const fn is_empty(&self) -> bool {
-        self.spans.is_empty()
-    }
-
-    /// The argument at `index`.
-    pub fn at(&self, index: usize) -> Option<Argument<'_>> {
-        let span = self.spans.get(index)?;
-        let kept = self.kept.get(span.start..span.end)?;
-        Some(Argument {
-            kept,
-            length: span.length,
-            digest: span.digest,
-        })
-    }
-
-    /// What was kept of the argument at `index`; empty when there is none.
-    pub fn text(&self, index: usize) -> &[u8] {
-        self.at(index).map_or(&[], |argument| argument.kept)
-    }
-
-    /// Adds a whole argument.
-    pub fn push(&mut self, text: &[u8]) {
-        let start = self.kept.len();
-        self.kept.extend_from_slice(text);
-        let length = text.len() as u64;
-        self.spans.push(Span {
-            start,
-            end: self.kept.len(),
-            length,
-            digest: None,
-        });
-    }
-
-    /// Forgets all arguments; overwrites what was kept when it may hold a secret.
-    pub fn clear(&mut self, secret: bool) {
-        if secret {
-            self.kept.fill(0);
-        }
-        self.kept.clear();
-        self.spans.clear();
-        if self.kept.capacity() > 1 << 20 {
-            self.kept.shrink_to(1 << 16);
-        }
-        if self.spans.capacity() > 1 << 14 {
-            self.spans.shrink_to(1 << 10);
-        }
-    }
-}
 
 /// Scans commands: arrays of bulk strings, and inline commands, exactly as Redis reads them.
 ///
@@ -182,12 +95,14 @@ impl CommandScanner {
 
     /// Whether the name of the command under way is all there, or too long to be one.
     pub fn name_is_known(&self) -> bool {
-        let spans = &self.arguments.spans;
-        let in_name = spans.len() == 1 && matches!(self.state, State::Body { .. });
+        let in_name = self.arguments.len() == 1 && matches!(self.state, State::Body { .. });
         match self.state {
             State::Start | State::Inline | State::CountLine => false,
-            _ if in_name => spans.first().is_some_and(|span| span.length > SHORT_BYTES),
-            _ => !spans.is_empty(),
+            _ if in_name => self
+                .arguments
+                .at(0)
+                .is_some_and(|name| name.length > SHORT_BYTES),
+            _ => !self.arguments.is_empty(),
         }
     }
 
@@ -323,16 +238,10 @@ impl CommandScanner {
             .filter(|length| *length <= self.limits.bulk_bytes_max)
             .ok_or(RespError::Length)?;
         let keep = self.bytes_to_keep(length, may_be_key);
-        let start = self.arguments.kept.len();
-        if start as u64 + keep > self.limits.command_bytes_kept_max as u64 {
+        if self.arguments.bytes_kept() as u64 + keep > self.limits.command_bytes_kept_max as u64 {
             return Err(RespError::TooMuchKept(self.limits.command_bytes_kept_max));
         }
-        self.arguments.spans.push(Span {
-            start,
-            end: start,
-            length,
-            digest: None,
-        });
+        self.arguments.begin(length);
         self.state = if length == 0 {
             State::BodyEnd { left: 2 }
         } else {
@@ -359,9 +268,7 @@ impl CommandScanner {
         let take = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
         let part = rest.get(..take).unwrap_or_default();
         let kept = usize::try_from(keep).unwrap_or(usize::MAX).min(take);
-        self.arguments
-            .kept
-            .extend_from_slice(part.get(..kept).unwrap_or_default());
+        self.arguments.keep(part.get(..kept).unwrap_or_default());
         if let Some(digest) = self.digest.as_mut() {
             digest.update(part);
         }
@@ -379,11 +286,9 @@ impl CommandScanner {
     }
 
     fn argument_ends(&mut self) {
-        let end = self.arguments.kept.len();
-        if let Some(span) = self.arguments.spans.last_mut() {
-            span.end = end;
-            span.digest = self.digest.take().map(|digest| digest.finalize().into());
-        }
+        let digest = self.digest.take();
+        self.arguments
+            .end(digest.map(|digest| digest.finalize().into()));
     }
 
     fn body_end(&mut self, left: u8, take: usize) -> bool {
@@ -417,96 +322,6 @@ impl CommandScanner {
             return Err(RespError::Quotes);
         }
         Ok(!self.arguments.is_empty())
-    }
-}
-
-/// Splits an inline command at white space, with quotes and escapes as in `redis-cli`; false when they do not balance.
-fn split_inline(text: &[u8], arguments: &mut Arguments) -> bool {
-    let mut rest = text;
-    let mut word = Vec::new();
-    loop {
-        while let Some((first, tail)) = rest.split_first() {
-            if !is_space(*first) {
-                break;
-            }
-            rest = tail;
-        }
-        if rest.is_empty() {
-            return true;
-        }
-        word.clear();
-        match inline_word(rest, &mut word) {
-            Some(tail) => rest = tail,
-            None => return false,
-        }
-        arguments.push(&word);
-    }
-}
-
-fn inline_word<'a>(mut rest: &'a [u8], word: &mut Vec<u8>) -> Option<&'a [u8]> {
-    loop {
-        match rest {
-            [] => return Some(rest),
-            [first, ..] if is_space(*first) => return Some(rest),
-            [quote @ (b'"' | b'\''), tail @ ..] => {
-                rest = quoted(tail, *quote, word)?;
-                // A closing quote must be followed by white space or the end.
-                if rest.first().is_some_and(|next| !is_space(*next)) {
-                    return None;
-                }
-                return Some(rest);
-            }
-            [first, tail @ ..] => {
-                word.push(*first);
-                rest = tail;
-            }
-        }
-    }
-}
-
-fn quoted<'a>(mut rest: &'a [u8], quote: u8, word: &mut Vec<u8>) -> Option<&'a [u8]> {
-    loop {
-        match rest {
-            [] => return None,
-            [first, tail @ ..] if *first == quote => return Some(tail),
-            [b'\\', b'x', high, low, tail @ ..]
-                if quote == b'"' && high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
-            {
-                word.push(hex_digit(*high) * 16 + hex_digit(*low));
-                rest = tail;
-            }
-            [b'\\', escaped, tail @ ..] if quote == b'"' => {
-                word.push(match escaped {
-                    b'n' => b'\n',
-                    b'r' => b'\r',
-                    b't' => b'\t',
-                    b'b' => 8,
-                    b'a' => 7,
-                    other => *other,
-                });
-                rest = tail;
-            }
-            [b'\\', b'\'', tail @ ..] if quote == b'\'' => {
-                word.push(b'\'');
-                rest = tail;
-            }
-            [first, tail @ ..] => {
-                word.push(*first);
-                rest = tail;
-            }
-        }
-    }
-}
-
-const fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0B | 0x0C)
-}
-
-const fn hex_digit(byte: u8) -> u8 {
-    match byte {
-        b'0'..=b'9' => byte - b'0',
-        b'a'..=b'f' => byte - b'a' + 10,
-        _ => byte.wrapping_sub(b'A').wrapping_add(10),
     }
 }
 

@@ -3,11 +3,14 @@
 //! Nothing here reads a socket, and nothing here holds more of a message than the caller asks
 //! for: a bulk string of any length passes through as parts.
 
+mod arguments;
 mod command;
 mod frame;
+mod inline;
 mod reply;
 
-pub use command::{Argument, Arguments, CommandScanner};
+pub use arguments::{Argument, Arguments};
+pub use command::CommandScanner;
 pub use frame::{Frame, FrameReader, put_command};
 pub use reply::{Event, Kind, ReplyScanner};
 

@@ -9,6 +9,7 @@ mod people;
 mod receipt;
 mod recorder;
 mod sweep;
+mod update;
 
 use std::fs;
 use std::path::Path;
@@ -44,6 +45,7 @@ pub(crate) fn run(command: &DisguiseCommand, environment: &Environment) -> Resul
         DisguiseCommand::Cancel(args) => sweep::cancel(args, environment),
         DisguiseCommand::Sweep(args) => sweep::sweep(args, environment),
         DisguiseCommand::Decay(args) => decay::decay(args, environment),
+        DisguiseCommand::Update(args) => update::update(args, environment),
     }
 }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::change::{read_script, run_script};
 use super::takeover::Takeover;
-use super::{Place, STORE_BYTES, Vault};
+use super::{Place, STORE_BYTES, Vault, person};
 use crate::args::PocketCreate;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -34,7 +34,7 @@ pub(super) fn run(args: &PocketCreate, environment: &Environment) -> Result<Stat
     let script = args.schema.as_deref().map(read_script).transpose()?;
     let place = Place::of(&args.pocket, environment);
     let vault = make(&place, args)?;
-    let filled = fill(&place, vault, args, script.as_deref());
+    let filled = fill(&place, vault, args, script.as_deref(), environment);
     if filled.is_err() {
         // The first error is the one to report.
         drop(fs::remove_file(&place.file));
@@ -91,6 +91,7 @@ fn fill(
     mut vault: Vault,
     args: &PocketCreate,
     script: Option<&str>,
+    environment: &Environment,
 ) -> Result<(u64, u64), Failure> {
     if let Some(script) = script {
         run_script(place, &mut vault, script)?;
@@ -98,6 +99,7 @@ fn fill(
     if let Some(url) = &args.from {
         Takeover::new(url, args)?.run(place, &mut vault)?;
     }
+    person::fill(place, &mut vault, args, environment)?;
     let mut counts = (0, 0);
     for (number, _) in vault.tables() {
         counts = (counts.0 + 1, counts.1 + u64::from(vault.count(number)));

@@ -2,14 +2,16 @@
 
 mod change;
 mod create;
+mod evidence;
 mod import;
 mod look;
+mod person;
 mod query;
 mod reorganize;
 mod takeover;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use probity_pocketdb::flash::{FileFlash, FlashError};
 use probity_pocketdb::secure::FileStore;
@@ -32,7 +34,13 @@ pub(crate) fn run(command: &PocketCommand, environment: &Environment) -> Result<
         PocketCommand::Import(args) => import::run(args, environment),
         PocketCommand::Query(args) => query::run(args, environment),
         PocketCommand::Reorganize(args) => reorganize::run(args, environment),
-        PocketCommand::Verify(args) => look::verify(args, environment),
+        PocketCommand::Verify(args) => match &args.keyless {
+            Some(key) => evidence::verify(args, key, environment),
+            None => look::verify(args, environment),
+        },
+        PocketCommand::Sign(args) => evidence::sign(args, environment),
+        PocketCommand::Extract(args) => evidence::extract(args, environment),
+        PocketCommand::Check(args) => evidence::check(args),
         PocketCommand::Stats(args) => look::stats(args, environment),
         PocketCommand::Simulate(args) => look::simulate(args, environment),
     }
@@ -46,18 +54,18 @@ struct Place {
 
 impl Place {
     fn of(choice: &PocketChoice, environment: &Environment) -> Self {
-        let beside = || {
-            let mut name = choice.file.as_os_str().to_owned();
-            name.push(".root");
-            PathBuf::from(name)
-        };
         let said = choice.root.clone();
         Self {
             file: choice.file.clone(),
             root: said
                 .or_else(|| environment.pocket_root.clone())
-                .unwrap_or_else(beside),
+                .unwrap_or_else(|| beside(&choice.file, "root")),
         }
+    }
+
+    /// The file beside the database whose name ends in `ending`.
+    fn beside(&self, ending: &str) -> PathBuf {
+        beside(&self.file, ending)
     }
 
     /// Opens the flash chip, which keeps every other program away from it.
@@ -127,4 +135,11 @@ impl Place {
     fn close(&self, vault: Vault) -> Result<(), Failure> {
         vault.close().map(drop).map_err(|error| self.refused(error))
     }
+}
+
+fn beside(file: &Path, ending: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".");
+    name.push(ending);
+    PathBuf::from(name)
 }

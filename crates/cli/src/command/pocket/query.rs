@@ -169,9 +169,9 @@ fn repeated(names: &[String]) -> Option<&String> {
 }
 
 /// A row as a JSON object.
-struct RowForm<'a> {
-    names: &'a [String],
-    row: &'a Row<'a>,
+pub(super) struct RowForm<'a> {
+    pub(super) names: &'a [String],
+    pub(super) row: &'a Row<'a>,
 }
 
 impl Serialize for RowForm<'_> {

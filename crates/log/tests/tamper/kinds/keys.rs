@@ -155,7 +155,7 @@ pub(super) fn kinds() -> Vec<Kind> {
             "the geometry of a newer format",
             "35",
             FaultClass::KeyChain,
-            |s, r| geometry(s, "format = 1", &format!("format = {}", 2 + r.below(1_000))),
+            |s, r| geometry(s, "format = 2", &format!("format = {}", 3 + r.below(1_000))),
         )
         .refused("the log has format"),
         Kind::new(

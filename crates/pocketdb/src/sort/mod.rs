@@ -3,6 +3,9 @@
 //! Records have one width and are ordered by their bytes. Records with equal keys may be combined
 //! into one as early as they meet.
 
+mod merge;
+
+use self::merge::{fan_in, next_merged, prepare};
 use crate::arena::Area;
 use crate::bytes::{narrow, part, put, take};
 use crate::directory::TEMPORARY;
@@ -58,7 +61,7 @@ pub(crate) struct Run {
     records: u32,
     read: u32,
     /// The first bytes of the next record, to compare without its page.
-    head: u64,
+    head: u128,
 }
 
 /// Records being collected.
@@ -98,6 +101,11 @@ impl<C: Combine> Sorter<C> {
 
     fn room(&self) -> usize {
         self.area.bytes() / self.width
+    }
+
+    /// Where records are collected.
+    pub(crate) fn area(&self) -> Area {
+        self.area
     }
 
     /// What happens to records whose keys are equal.
@@ -154,9 +162,6 @@ impl<C: Combine> Sorter<C> {
 
     /// Writes the sorted records in memory as a run.
     fn spill<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<()> {
-        if self.runs.is_full() {
-            self.merge_some(store)?;
-        }
         let mut writer = RunWriter::begin(store, self.width)?;
         for number in 0..self.count {
             let at = number * self.width;
@@ -165,14 +170,29 @@ impl<C: Combine> Sorter<C> {
         self.count = 0;
         store.effort.runs += 1;
         let run = writer.finish(store)?;
-        self.runs.push(run, "the number of sorted runs")
+        self.runs.push(run, "the number of sorted runs")?;
+        if !self.runs.is_full() {
+            return Ok(());
+        }
+        // Nothing is in the area now; its frames make the merge wider.
+        if store.arena.is_last(self.area) {
+            store.arena.release(self.area);
+            self.merge_some(store, 1)?;
+            self.area = store.arena.lease(self.area.frames())?;
+            return Ok(());
+        }
+        self.merge_some(store, 1)
     }
 
-    /// Merges as many of the first runs as there are frames for into one.
-    fn merge_some<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<()> {
+    /// Merges as many of the first runs as there are frames for into one, but leaves `target`.
+    fn merge_some<F: Nand, S: SecureStore>(
+        &mut self,
+        store: &mut Store<F, S>,
+        target: usize,
+    ) -> Result<()> {
         store.effort.merges += 1;
-        let fan_in = (store.arena.spare() + 2).saturating_sub(MERGE_SPARE).max(2);
-        let taken = fan_in.min(self.runs.len());
+        let needed = self.runs.len().saturating_sub(target) + 1;
+        let taken = fan_in(store, MERGE_SPARE).min(needed);
         let mut inputs: List<Run, RUNS_MAX> = List::new();
         for run in self.runs.iter().take(taken) {
             inputs.push(*run, "the number of sorted runs")?;
@@ -195,15 +215,39 @@ impl<C: Combine> Sorter<C> {
         store: &mut Store<F, S>,
     ) -> Result<Sorted<C>> {
         self.sort_area(store)?;
+        if !self.runs.is_empty() && self.count > 0 {
+            self.spill(store)?;
+        }
+        self.merge_to(store, MERGE_SPARE)
+    }
+
+    /// Ends the collection, and gives the area back if the records went to flash; then at most so
+    /// many runs remain that reading them leaves `reserve` frames.
+    pub(crate) fn finish_and_release<F: Nand, S: SecureStore>(
+        mut self,
+        store: &mut Store<F, S>,
+        reserve: usize,
+    ) -> Result<Sorted<C>> {
+        self.sort_area(store)?;
         if !self.runs.is_empty() {
             if self.count > 0 {
                 self.spill(store)?;
             }
-            while self.runs.len() > (store.arena.spare() + 2).saturating_sub(MERGE_SPARE).max(2) {
-                self.merge_some(store)?;
-            }
-            prepare(store, &mut self.runs, self.width)?;
+            store.arena.release(self.area);
         }
+        self.merge_to(store, reserve)
+    }
+
+    fn merge_to<F: Nand, S: SecureStore>(
+        mut self,
+        store: &mut Store<F, S>,
+        reserve: usize,
+    ) -> Result<Sorted<C>> {
+        let target = fan_in(store, reserve);
+        while self.runs.len() > target {
+            self.merge_some(store, target)?;
+        }
+        prepare(store, &mut self.runs, self.width)?;
         Ok(Sorted {
             sorter: self,
             read: 0,
@@ -345,135 +389,27 @@ impl Run {
         store: &mut Store<F, S>,
         out: &mut [u8],
     ) -> Result<bool> {
-        if self.read >= self.records {
+        let Some((frame, at)) = self.place(store, out.len())? else {
             return Ok(false);
-        }
-        let per_page = narrow(PAYLOAD_BYTES / out.len().max(1));
-        let page = self.first + self.read / per_page;
-        let frame = store.log_load(TEMPORARY, ROLE_TEMPORARY, page)?;
-        let at = (self.read % per_page) as usize * out.len();
+        };
         out.copy_from_slice(part(store.arena.page(frame), at, out.len()));
         Ok(true)
     }
-}
 
-/// Reads the head of every run.
-fn prepare<F: Nand, S: SecureStore>(
-    store: &mut Store<F, S>,
-    runs: &mut [Run],
-    width: usize,
-) -> Result<()> {
-    let mut record = [0u8; PAYLOAD_BYTES];
-    let record = record.get_mut(..width).unwrap_or(&mut []);
-    for run in runs.iter_mut() {
-        if run.peek(store, record)? {
-            run.head = head_of(record);
+    /// The frame that holds the next record, and where it begins there.
+    fn place<F: Nand, S: SecureStore>(
+        &self,
+        store: &mut Store<F, S>,
+        width: usize,
+    ) -> Result<Option<(usize, usize)>> {
+        if self.read >= self.records {
+            return Ok(None);
         }
+        let per_page = narrow(PAYLOAD_BYTES / width.max(1));
+        let page = self.first + self.read / per_page;
+        let frame = store.log_load(TEMPORARY, ROLE_TEMPORARY, page)?;
+        Ok(Some((frame, (self.read % per_page) as usize * width)))
     }
-    Ok(())
-}
-
-fn head_of(record: &[u8]) -> u64 {
-    if let Some(head) = record.first_chunk::<8>() {
-        u64::from_be_bytes(*head)
-    } else {
-        let mut head = [0u8; 8];
-        put(&mut head, 0, record);
-        u64::from_be_bytes(head)
-    }
-}
-
-/// The run with the smallest next record.
-fn smallest<F: Nand, S: SecureStore>(
-    store: &mut Store<F, S>,
-    runs: &[Run],
-    width: usize,
-) -> Result<Option<usize>> {
-    let mut best: Option<usize> = None;
-    for (number, run) in runs.iter().enumerate() {
-        if run.read >= run.records {
-            continue;
-        }
-        let Some(other) = best.and_then(|best| runs.get(best)) else {
-            best = Some(number);
-            continue;
-        };
-        let less = match run.head.cmp(&other.head) {
-            core::cmp::Ordering::Less => true,
-            core::cmp::Ordering::Greater => false,
-            core::cmp::Ordering::Equal => width > 8 && is_less(store, run, other, width)?,
-        };
-        if less {
-            best = Some(number);
-        }
-    }
-    Ok(best)
-}
-
-fn is_less<F: Nand, S: SecureStore>(
-    store: &mut Store<F, S>,
-    run: &Run,
-    other: &Run,
-    width: usize,
-) -> Result<bool> {
-    let mut first = [0u8; PAYLOAD_BYTES];
-    let first = first.get_mut(..width).unwrap_or(&mut []);
-    run.peek(store, first)?;
-    let per_page = narrow(PAYLOAD_BYTES / width);
-    let page = other.first + other.read / per_page;
-    let frame = store.log_load(TEMPORARY, ROLE_TEMPORARY, page)?;
-    let at = (other.read % per_page) as usize * width;
-    Ok(&*first < part(store.arena.page(frame), at, width))
-}
-
-/// Takes the smallest record of `runs`, combined with all that have its key.
-fn next_merged<F: Nand, S: SecureStore, C: Combine>(
-    store: &mut Store<F, S>,
-    runs: &mut [Run],
-    width: usize,
-    combine: &C,
-    out: &mut [u8],
-) -> Result<bool> {
-    let Some(best) = smallest(store, runs, width)? else {
-        return Ok(false);
-    };
-    take_record(store, runs, best, out)?;
-    let Some(key) = combine.key_bytes() else {
-        return Ok(true);
-    };
-    let mut other = [0u8; PAYLOAD_BYTES];
-    let other = other.get_mut(..width).unwrap_or(&mut []);
-    while let Some(next) = smallest(store, runs, width)? {
-        let run = runs.get(next).copied().unwrap_or_default();
-        if key >= 8 && run.head != head_of(out) {
-            break;
-        }
-        run.peek(store, other)?;
-        if part(other, 0, key) != part(out, 0, key) {
-            break;
-        }
-        take_record(store, runs, next, other)?;
-        combine.combine(out, other)?;
-    }
-    Ok(true)
-}
-
-fn take_record<F: Nand, S: SecureStore>(
-    store: &mut Store<F, S>,
-    runs: &mut [Run],
-    number: usize,
-    out: &mut [u8],
-) -> Result<()> {
-    let Some(run) = runs.get_mut(number) else {
-        return Ok(());
-    };
-    run.next(store, out)?;
-    let mut next = [0u8; PAYLOAD_BYTES];
-    let next = next.get_mut(..out.len()).unwrap_or(&mut []);
-    if run.peek(store, next)? {
-        run.head = head_of(next);
-    }
-    Ok(())
 }
 
 /// Sorts records of `width` bytes by their bytes.

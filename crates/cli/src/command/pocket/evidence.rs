@@ -1,0 +1,348 @@
+//! `pocket sign`, `extract` and `check`: what others can check without the key.
+//!
+//! Each file is a body of lines and below it a signed note (C2SP signed-note) with the root of a
+//! Merkle tree. For an extract the leaves are the lines. For the digest of a reorganised part the
+//! lines say which pages it lies in, and the leaves are those pages, each behind its number.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use probity_format::note::{SignedNote, Signer as _, SigningKey, VerifierKey};
+use probity_format::tree::{Frontier, leaf_hash, leaf_hash_parts};
+use probity_pocketdb::flash::{FileFlash, Nand as _, PAGE_BYTES};
+use probity_pocketdb::{Error, Heading, Row, Sink};
+use serde::Serialize;
+
+use super::query::RowForm;
+use super::{Place, Vault};
+use crate::args::{PocketCheck, PocketExtract, PocketSign, PocketVerify};
+use crate::config::Environment;
+use crate::failure::{Failure, Status};
+use crate::key_file;
+use crate::output::{Output, counted};
+use crate::output_file::OutputFile;
+
+/// The name of every database's key.
+const KEY_NAME: &str = "probity-pocket";
+/// First lines of the notes.
+const DIGEST: &str = "probity pocket digest";
+const EXTRACT: &str = "probity pocket extract";
+/// Bytes of the largest file that is read back.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+/// Pages that a run has at most.
+const RUN_PAGES: std::ops::RangeInclusive<u32> = 1..=probity_pocketdb::flash::BLOCK_PAGES;
+
+#[derive(Serialize)]
+struct Signed {
+    file: PathBuf,
+    key: String,
+    reorganizations: u32,
+    count: u64,
+    root: String,
+}
+
+/// A file that holds a body and a note, taken apart.
+struct Evidence {
+    body: Vec<String>,
+    note: SignedNote,
+}
+
+pub(super) fn sign(args: &PocketSign, environment: &Environment) -> Result<Status, Failure> {
+    let place = Place::of(&args.pocket, environment);
+    let mut vault = place.open(true)?;
+    let mut runs = Vec::new();
+    let work = vault
+        .verify()
+        .and_then(|_| vault.part_pages(&mut |first, pages| runs.push((first, pages))));
+    let work = work.map_err(|error| place.failed(&vault, error));
+    let (key, instance) = (signing_key(&place, &mut vault)?, vault.instance());
+    place.close(vault)?;
+    work?;
+    if runs.is_empty() {
+        return Err(Failure::new("there is no reorganised part to sign")
+            .remedy("make one with: probity pocket reorganize FILE"));
+    }
+    let tree = hash_pages(&place, &runs)?;
+    let body = runs.iter().map(|(first, pages)| format!("{first} {pages}"));
+    let said = format!("reorganisation {instance}");
+    let out = args
+        .output
+        .clone()
+        .unwrap_or_else(|| place.beside("digest"));
+    write(&out, body, (DIGEST, &said), &tree, &key)?;
+    let key_file = args.key_out.clone().unwrap_or_else(|| place.beside("vkey"));
+    write_key(&key_file, key.verifier_key())?;
+    report(args.json, out, &key, instance, &tree, "page")
+}
+
+pub(super) fn extract(args: &PocketExtract, environment: &Environment) -> Result<Status, Failure> {
+    if args.sql.contains(['\n', '\r']) {
+        return Err(Failure::usage("a signed statement is one line"));
+    }
+    let word = args.sql.split_whitespace().next().unwrap_or("");
+    if !word.eq_ignore_ascii_case("SELECT") {
+        return Err(Failure::usage("an extract begins with SELECT"));
+    }
+    let place = Place::of(&args.pocket, environment);
+    let mut vault = place.open(true)?;
+    let mut rows = Lines::default();
+    let ran = vault.execute(&args.sql, &[], &mut rows);
+    let ran = ran.map_err(|error| place.failed(&vault, error));
+    let (key, instance) = (signing_key(&place, &mut vault)?, vault.instance());
+    place.close(vault)?;
+    ran?;
+    let tree = hash_lines(&rows.lines);
+    let said = format!("statement {}", args.sql);
+    write(
+        &args.output,
+        rows.lines.into_iter(),
+        (EXTRACT, &said),
+        &tree,
+        &key,
+    )?;
+    let key_file = args.key_out.clone().unwrap_or_else(|| place.beside("vkey"));
+    write_key(&key_file, key.verifier_key())?;
+    report(args.json, args.output.clone(), &key, instance, &tree, "row")
+}
+
+#[derive(Serialize)]
+struct Checked<'a> {
+    file: &'a Path,
+    intact: bool,
+    statement: &'a str,
+    rows: u64,
+}
+
+/// `pocket check`: an extract, with nothing but a verifier key.
+pub(super) fn check(args: &PocketCheck) -> Result<Status, Failure> {
+    let evidence = Evidence::read(&args.file, &args.key)?;
+    let tree = hash_lines(&evidence.body);
+    let said = evidence.said(&args.file, EXTRACT, &tree)?;
+    let statement = said.strip_prefix("statement ").unwrap_or_default();
+    let mut output = Output::new();
+    if args.json {
+        output.json(&Checked {
+            file: &args.file,
+            intact: true,
+            statement,
+            rows: tree.size(),
+        })?;
+    } else {
+        let rows = counted(tree.size(), "row is", "rows are");
+        output.line(&format!("intact: {rows} what was signed for: {statement}"))?;
+    }
+    output.flush()?;
+    Ok(Status::Done)
+}
+
+#[derive(Serialize)]
+struct Compared<'a> {
+    file: &'a Path,
+    intact: bool,
+    pages: u64,
+    signed: &'a str,
+}
+
+/// `pocket verify --keyless`: the reorganised part is the one that was signed.
+pub(super) fn verify(
+    args: &PocketVerify,
+    key: &Path,
+    environment: &Environment,
+) -> Result<Status, Failure> {
+    let place = Place::of(&args.pocket, environment);
+    let digest = args
+        .digest
+        .clone()
+        .unwrap_or_else(|| place.beside("digest"));
+    let evidence = Evidence::read(&digest, key)?;
+    let runs = evidence.body.iter().map(|line| run_of(line));
+    let runs: Option<Vec<_>> = runs.collect();
+    let runs = runs.ok_or_else(|| broken(&digest, "a line does not name pages"))?;
+    let tree = hash_pages(&place, &runs)?;
+    let signed = evidence.said(&place.file, DIGEST, &tree)?;
+    let mut output = Output::new();
+    if args.json {
+        output.json(&Compared {
+            file: &place.file,
+            intact: true,
+            pages: tree.size(),
+            signed,
+        })?;
+    } else {
+        let pages = counted(tree.size(), "page is", "pages are");
+        output.line(&format!("intact: {pages} what was signed, {signed}"))?;
+    }
+    output.flush()?;
+    Ok(Status::Done)
+}
+
+impl Evidence {
+    /// Reads a file and checks the signature of its note.
+    fn read(path: &Path, key: &Path) -> Result<Self, Failure> {
+        let key = key_file::read_verifier(key)?;
+        let fail = |error| Failure::file("read the signed file", path, error);
+        if fs::metadata(path).map_err(fail)?.len() > FILE_BYTES_MAX {
+            return Err(broken(path, "it is longer than any signed file"));
+        }
+        let bytes = fs::read(path).map_err(fail)?;
+        let text = String::from_utf8(bytes).map_err(|_error| broken(path, "it is not text"))?;
+        let marks = [DIGEST, EXTRACT].map(|mark| format!("{mark}\n"));
+        // The note is the last thing in the file.
+        let starts = marks.iter().filter_map(|mark| text.rfind(mark.as_str()));
+        let at = starts
+            .max()
+            .filter(|&at| at == 0 || text.as_bytes().get(at - 1) == Some(&b'\n'));
+        let (body, note) = at
+            .and_then(|at| text.split_at_checked(at))
+            .ok_or_else(|| broken(path, "it has no signed note"))?;
+        let note = SignedNote::parse(note.as_bytes())
+            .map_err(|error| broken(path, "its note is malformed").because(error))?;
+        note.verify(std::slice::from_ref(&key))
+            .map_err(|error| broken(path, "it is not signed with this key").because(error))?;
+        Ok(Self {
+            body: body.lines().map(str::to_owned).collect(),
+            note,
+        })
+    }
+
+    /// What the note says besides the tree, if it is of kind `kind` and about `tree`.
+    fn said(&self, path: &Path, kind: &str, tree: &Frontier) -> Result<&str, Failure> {
+        let mut lines = self.note.text().lines();
+        if lines.next() != Some(kind) {
+            return Err(broken(path, "it is a statement of another kind"));
+        }
+        let said = lines.next().unwrap_or_default();
+        if !lines.eq(tree_lines(tree).lines()) {
+            return Err(broken(path, "what is there is not what was signed"));
+        }
+        Ok(said)
+    }
+}
+
+fn broken(path: &Path, what: &str) -> Failure {
+    Failure::broken(format!("{}: {what}", path.display()))
+        .remedy("take an undamaged copy, and the verifier key from whom you trust")
+}
+
+fn signing_key(place: &Place, vault: &mut Vault) -> Result<SigningKey, Failure> {
+    let seed = vault.signing_seed().map_err(|error| place.refused(error))?;
+    SigningKey::from_seed(KEY_NAME, &seed)
+        .map_err(|error| Failure::new("cannot make the signing key").because(error))
+}
+
+fn tree_lines(tree: &Frontier) -> String {
+    format!("leaves {}\nroot {}\n", tree.size(), tree.root())
+}
+
+/// First page and number of pages.
+fn run_of(line: &str) -> Option<(u32, u32)> {
+    let (first, pages) = line.split_once(' ')?;
+    let run = (first.parse().ok()?, pages.parse().ok()?);
+    RUN_PAGES.contains(&run.1).then_some(run)
+}
+
+fn hash_lines(lines: &[String]) -> Frontier {
+    let mut tree = Frontier::new();
+    for line in lines {
+        tree.push(leaf_hash(line.as_bytes()));
+    }
+    tree
+}
+
+/// Hashes pages as they lie on the chip; no key is needed for that.
+fn hash_pages(place: &Place, runs: &[(u32, u32)]) -> Result<Frontier, Failure> {
+    let mut chip: FileFlash = place.chip(false)?;
+    let mut tree = Frontier::new();
+    let mut bytes = [0u8; PAGE_BYTES];
+    for &(first, pages) in runs {
+        for page in (0..pages).map(|number| first.saturating_add(number)) {
+            chip.read(page, 0, &mut bytes).map_err(|error| {
+                broken(&place.file, &format!("page {page} cannot be read")).because(error)
+            })?;
+            let parts = [&page.to_le_bytes()[..], &bytes];
+            tree.push(leaf_hash_parts(parts));
+        }
+    }
+    Ok(tree)
+}
+
+fn write(
+    path: &Path,
+    body: impl Iterator<Item = String>,
+    (kind, said): (&str, &str),
+    tree: &Frontier,
+    key: &SigningKey,
+) -> Result<(), Failure> {
+    let unsigned = format!("{kind}\n{said}\n{}", tree_lines(tree));
+    let refused = |error: &dyn std::error::Error| {
+        Failure::new("the statement cannot be signed").because(error.to_string())
+    };
+    let mut note = SignedNote::new(unsigned).map_err(|error| refused(&error))?;
+    note.sign(key).map_err(|error| refused(&error))?;
+    let fail = |error| Failure::file("write the signed file", path, error);
+    let mut file = OutputFile::create(path).map_err(fail)?;
+    for line in body {
+        writeln!(file, "{line}").map_err(fail)?;
+    }
+    file.write_all(note.encode().as_bytes()).map_err(fail)?;
+    file.finish().map_err(fail)
+}
+
+fn write_key(path: &Path, key: &VerifierKey) -> Result<(), Failure> {
+    let fail = |error| Failure::file("write the verifier key", path, error);
+    let mut file = OutputFile::create(path).map_err(fail)?;
+    writeln!(file, "{}", key.encode()).map_err(fail)?;
+    file.finish().map_err(fail)
+}
+
+fn report(
+    json: bool,
+    file: PathBuf,
+    key: &SigningKey,
+    reorganizations: u32,
+    tree: &Frontier,
+    what: &str,
+) -> Result<Status, Failure> {
+    let key = key.verifier_key().encode();
+    let mut output = Output::new();
+    if json {
+        output.json(&Signed {
+            file,
+            key,
+            reorganizations,
+            count: tree.size(),
+            root: tree.root().to_string(),
+        })?;
+    } else {
+        let count = counted(tree.size(), what, &format!("{what}s"));
+        output.line(&format!("{}: {count}, signed by {key}", file.display()))?;
+    }
+    output.flush()?;
+    Ok(Status::Done)
+}
+
+/// Rows as JSON, one a line.
+#[derive(Default)]
+struct Lines {
+    names: Vec<String>,
+    lines: Vec<String>,
+}
+
+impl Sink for Lines {
+    fn begin(&mut self, columns: &[Heading<'_>]) -> probity_pocketdb::Result<()> {
+        let names = columns.iter().map(|column| column.name.to_owned());
+        self.names = names.collect();
+        Ok(())
+    }
+
+    fn row(&mut self, row: &Row<'_>) -> probity_pocketdb::Result<()> {
+        let form = RowForm {
+            names: &self.names,
+            row,
+        };
+        let line = serde_json::to_string(&form).map_err(|_error| Error::Receiver)?;
+        self.lines.push(line);
+        Ok(())
+    }
+}

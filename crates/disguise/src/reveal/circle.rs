@@ -1,0 +1,279 @@
+//! Rows of several tables that wait for each other: they go back together, with references emptied until all are in.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::rewrite::is_constraint;
+use super::{Sections, Work, fits};
+use crate::apply::{at, encoded, picked, put};
+use crate::error::{Doing as _, Error};
+use crate::record::Change;
+use crate::schema::{Known, Reference};
+use crate::table::{Inserted, Write, insert, select_keys, update_keys};
+use crate::value::Value;
+
+/// Removed rows of one section that wait for others.
+struct Group<'a> {
+    section: usize,
+    table: &'a Known,
+    columns: Vec<String>,
+    /// What rows refer to, their owners included.
+    references: Vec<Reference>,
+    rows: Vec<Waiting>,
+}
+
+struct Waiting {
+    /// As recorded.
+    original: Vec<Value>,
+    /// As it goes back, with owners that exist or are about to.
+    row: Vec<Value>,
+    is_in: bool,
+}
+
+/// Keys of rows, by table and columns.
+type Keys = BTreeMap<(String, Vec<String>), BTreeSet<Vec<u8>>>;
+
+/// Where a try that failed begins anew.
+const SAVEPOINT: &str = "SAVEPOINT probity_circle";
+const BACK: &str = "ROLLBACK TO SAVEPOINT probity_circle";
+const RELEASE: &str = "RELEASE SAVEPOINT probity_circle";
+
+impl<'a> Work<'a> {
+    /// Puts back removed rows that nothing keeps disguised but each other; tells whether there were any.
+    pub(super) fn put_back_circles(&mut self, due: &mut Sections) -> Result<bool, Error> {
+        let mut groups = self.groups(due)?;
+        let mut there = Vec::new();
+        for group in &groups {
+            there.push(self.there(group)?);
+        }
+        loop {
+            narrow(&mut groups, &there);
+            if groups.iter().all(|group| group.rows.is_empty()) {
+                return Ok(false);
+            }
+            self.control(SAVEPOINT)?;
+            let all = self.insert_groups(&mut groups)?;
+            let done = all && self.refill(&groups)?;
+            if !done {
+                self.control(BACK)?;
+            }
+            self.control(RELEASE)?;
+            if done {
+                break;
+            }
+            if all {
+                return Ok(false);
+            }
+            // Who was refused takes along those who were to refer to it.
+            for group in &mut groups {
+                group.rows.retain(|it| it.is_in);
+                group.rows.iter_mut().for_each(|it| it.is_in = false);
+            }
+        }
+        for group in groups {
+            self.count(&group.table.name, group.rows.len());
+            let back: BTreeSet<Vec<u8>> =
+                group.rows.iter().map(|it| encoded(&it.original)).collect();
+            if let Some((_, section)) = due.get_mut(group.section)
+                && let Change::Removed { rows, .. } = &mut section.change
+            {
+                rows.retain(|row| !back.contains(&encoded(row)));
+            }
+        }
+        due.retain(|(_, section)| section.change.rows() > 0);
+        Ok(true)
+    }
+
+    fn control(&mut self, sql: &str) -> Result<(), Error> {
+        let done = self.database.execute(sql, &[]);
+        done.doing("putting back rows that refer to each other")?;
+        Ok(())
+    }
+
+    /// Removed rows that refer to rows which are not there.
+    fn groups(&mut self, due: &Sections) -> Result<Vec<Group<'a>>, Error> {
+        let live = self.live;
+        let mut groups = Vec::new();
+        for (number, (_, section)) in due.iter().enumerate() {
+            let (Some(table), Change::Removed { columns, rows }) =
+                (live.table(&section.table), &section.change)
+            else {
+                continue;
+            };
+            if !fits(table, &section.change) {
+                continue;
+            }
+            let owned = self.owners_back(table, columns, rows)?;
+            let is_gone = |row: &[Value]| {
+                table.name == live.pseudo.table
+                    && at(columns, row, &live.pseudo.id).is_some_and(|id| self.is_gone(id))
+            };
+            let rows = rows.iter().zip(owned);
+            let rows = rows.filter(|(row, _)| !is_gone(row));
+            let rows = rows.map(|(original, owned)| Waiting {
+                original: original.clone(),
+                row: owned.unwrap_or_else(|| original.clone()),
+                is_in: false,
+            });
+            let mut references = table.references.clone();
+            if table.name != live.pseudo.table {
+                references.extend(table.owners.iter().map(|owner| Reference {
+                    columns: vec![owner.clone()],
+                    to_table: live.pseudo.table.clone(),
+                    to_columns: vec![live.pseudo.id.clone()],
+                }));
+            }
+            groups.push(Group {
+                section: number,
+                table,
+                columns: columns.clone(),
+                references,
+                rows: rows.collect(),
+            });
+        }
+        for group in &mut groups {
+            let there = self.there(group)?;
+            let (columns, references) = (&group.columns, &group.references);
+            group.rows.retain(|it| {
+                let missing = |reference: &Reference| {
+                    key(columns, reference, &it.row)
+                        .is_some_and(|key| !holds(&there, reference, &key))
+                };
+                references.iter().any(missing)
+            });
+        }
+        Ok(groups)
+    }
+
+    /// Which of the rows referred to exist.
+    fn there(&mut self, group: &Group<'_>) -> Result<Keys, Error> {
+        let mut there = Keys::new();
+        for reference in &group.references {
+            let mut seen = BTreeSet::new();
+            let keys = group.rows.iter();
+            let keys: Vec<Vec<Value>> = keys
+                .filter_map(|it| key(&group.columns, reference, &it.row))
+                .filter(|key| seen.insert(encoded(key)))
+                .collect();
+            let by = &reference.to_columns;
+            let found = select_keys(self.database, &reference.to_table, by, by, &keys)?;
+            let all = there.entry((reference.to_table.clone(), by.clone()));
+            let found = found.iter().map(|row| encoded(row));
+            all.or_default().extend(found);
+        }
+        Ok(there)
+    }
+
+    /// Inserts rows again and again while that brings more in; references that may be empty are empty at first. Tells
+    /// whether all are in.
+    fn insert_groups(&mut self, groups: &mut [Group<'_>]) -> Result<bool, Error> {
+        loop {
+            let (mut helped, mut all) = (false, true);
+            for group in groups.iter_mut() {
+                let empty = emptied(group.table, &group.references);
+                for it in group.rows.iter_mut().filter(|it| !it.is_in) {
+                    let mut row = it.row.clone();
+                    for column in &empty {
+                        put(&group.columns, &mut row, column, Value::Null);
+                    }
+                    let done = insert(self.database, &group.table.name, &group.columns, &[row])?;
+                    it.is_in = done == Inserted::All;
+                    helped |= it.is_in;
+                    all &= it.is_in;
+                }
+            }
+            if all || !helped {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Writes the references that were empty at first; tells whether the database took them.
+    fn refill(&mut self, groups: &[Group<'_>]) -> Result<bool, Error> {
+        for group in groups {
+            let identity = |it: &Waiting| picked(&group.columns, &it.row, &group.table.identity);
+            let identities: Vec<Vec<Value>> = group.rows.iter().map(identity).collect();
+            for column in emptied(group.table, &group.references) {
+                let mut writes = Vec::new();
+                for (it, identity) in group.rows.iter().zip(&identities) {
+                    if let Some(value) = at(&group.columns, &it.row, column)
+                        && !value.is_null()
+                    {
+                        writes.push(Write { identity, value });
+                    }
+                }
+                match update_keys(self.database, group.table, column, &writes) {
+                    Ok(_) => {}
+                    Err(error) if is_constraint(&error) => return Ok(false),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Leaves only rows all of whose parents are there or among the rows left.
+fn narrow(groups: &mut [Group<'_>], there: &[Keys]) {
+    loop {
+        let among = among(groups);
+        let mut changed = false;
+        for (group, there) in groups.iter_mut().zip(there) {
+            let before = group.rows.len();
+            let (columns, references) = (&group.columns, &group.references);
+            let parent = |reference: &Reference, row: &[Value]| {
+                key(columns, reference, row).is_none_or(|key| {
+                    holds(there, reference, &key) || holds(&among, reference, &key)
+                })
+            };
+            group.rows.retain(|it| {
+                references
+                    .iter()
+                    .all(|reference| parent(reference, &it.row))
+            });
+            changed |= group.rows.len() < before;
+        }
+        if !changed {
+            return;
+        }
+    }
+}
+
+fn key(columns: &[String], reference: &Reference, row: &[Value]) -> Option<Vec<Value>> {
+    let key = picked(columns, row, &reference.columns);
+    let nobody = |it: &Value| it.is_null() || (key.len() == 1 && it.is_nobody());
+    (key.len() == reference.columns.len() && !key.iter().any(nobody)).then_some(key)
+}
+
+fn holds(keys: &Keys, reference: &Reference, key: &[Value]) -> bool {
+    keys.get(&(reference.to_table.clone(), reference.to_columns.clone()))
+        .is_some_and(|known| known.contains(&encoded(key)))
+}
+
+/// The keys of the rows themselves by which others may refer to them.
+fn among(groups: &[Group<'_>]) -> Keys {
+    let mut keys = Keys::new();
+    for reference in groups.iter().flat_map(|group| &group.references) {
+        let name = (reference.to_table.clone(), reference.to_columns.clone());
+        if keys.contains_key(&name) {
+            continue;
+        }
+        let of = groups
+            .iter()
+            .filter(|group| group.table.name == reference.to_table);
+        let all = of.flat_map(|group| {
+            let rows = group.rows.iter();
+            rows.map(|it| encoded(&picked(&group.columns, &it.row, &reference.to_columns)))
+        });
+        keys.insert(name, all.collect());
+    }
+    keys
+}
+
+/// The referring columns that may be empty for a while.
+fn emptied<'t>(table: &Known, references: &'t [Reference]) -> Vec<&'t String> {
+    let columns = references.iter().flat_map(|it| &it.columns);
+    columns
+        .filter(|column| !table.identity.contains(column))
+        .filter(|name| table.catalog.column(name).is_some_and(|it| it.nullable))
+        .collect()
+}

@@ -1,0 +1,254 @@
+//! Rows that were disguised meet the migrations that they missed.
+
+#![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+
+use probity_disguise::{
+    Engine, Error, KeyCost, Mapping, Pseudo, Row, Schema, SpecError, Update, UpdateError, Value,
+};
+
+use super::forum::*;
+
+const MIGRATION: [&str; 8] = [
+    "ALTER TABLE stories ADD COLUMN loud_url TEXT",
+    "UPDATE stories SET loud_url = upper(url)",
+    "CREATE TABLE story_flags (story_id BIGINT PRIMARY KEY, is_moderated BIGINT)",
+    "INSERT INTO story_flags SELECT id, is_moderated FROM stories",
+    "ALTER TABLE stories DROP COLUMN is_moderated",
+    "ALTER TABLE moderations RENAME COLUMN id TO number",
+    "ALTER TABLE moderations RENAME TO judgements",
+    "ALTER TABLE judgements ADD COLUMN is_old BIGINT DEFAULT 1",
+];
+
+const MAPPINGS: &str = r#"
+[[update]]
+name = "0001 loud urls, flags apart"
+table = "stories"
+[[update.into]]
+table = "stories"
+rest = true
+drop = ["is_moderated"]
+sql = { loud_url = "upper(url)" }
+[[update.into]]
+table = "story_flags"
+columns = { story_id = "id", is_moderated = "is_moderated" }
+where = "id > 0"
+
+[[update]]
+name = "0002 judgements"
+table = "moderations"
+[[update.into]]
+table = "judgements"
+rest = true
+drop = ["id"]
+columns = { number = "id" }
+values = { is_old = 1 }
+"#;
+
+impl Forum {
+    /// Migrates what is not disguised, and describes the new tables to a new engine.
+    fn migrate(&mut self) {
+        for sql in MIGRATION {
+            self.sql(sql);
+        }
+        let schema = SCHEMA.replace("moderations", "judgements").replace(
+            r#""judgements", "id_cols": ["id"]"#,
+            r#""judgements", "id_cols": ["number"]"#,
+        );
+        let mut engine = Engine::new(
+            self.database.boxed(),
+            Schema::from_edna_json(&schema).unwrap(),
+            Pseudo::from_edna_json(PSEUDO).unwrap(),
+        );
+        engine.set_key_cost(KeyCost::DANGER_LEAST);
+        engine.install().unwrap();
+        self.engine = engine;
+    }
+
+    /// Everything is there, as if nothing had been disguised before the migration.
+    fn assert_migrated(&mut self) {
+        for (what, expected) in [
+            ("users", USERS),
+            ("users WHERE id <= 4", USERS),
+            ("stories WHERE id - 10 * user_id BETWEEN 0 AND 2", 12),
+            (
+                "stories WHERE url LIKE 'url%' AND loud_url = upper(url)",
+                12,
+            ),
+            ("story_flags WHERE is_moderated = 0", 12),
+            ("judgements WHERE action = 'edit' AND is_old = 1", 12),
+            (
+                "judgements WHERE user_id <= 4 AND moderator_user_id <= 4",
+                12,
+            ),
+            ("probity_bags", 0),
+            ("probity_locators", 0),
+            ("probity_shared", 0),
+            ("probity_principals", USERS),
+        ] {
+            let count = self.numbers(&format!("SELECT COUNT(*) FROM {what}"));
+            assert_eq!(count, [expected], "{what}");
+        }
+    }
+}
+
+pub(crate) fn rows_that_were_disguised_meet_the_migrations_that_they_missed() {
+    let mut forum = forum();
+    let blank = forum.apply(BLANK, Some(1), false).unwrap();
+    let anonymous = forum.apply(ANON, None, false).unwrap();
+    let gone = forum.apply(GDPR, Some(2), true).unwrap();
+    forum.migrate();
+    let mappings = Mapping::parse(MAPPINGS).unwrap();
+    forum.engine.record_updates(&mappings, time()).unwrap();
+    assert_eq!(
+        forum.engine.updates().unwrap(),
+        ["0001 loud urls, flags apart", "0002 judgements"]
+    );
+    for (user, id) in [(2, gone.id), (1, blank.id)] {
+        let revealed = forum.reveal(user, id);
+        assert!(revealed.is_complete(), "{revealed:?}");
+    }
+    for user in 1..=USERS {
+        let revealed = forum.reveal(user, anonymous.id);
+        assert!(revealed.is_complete(), "{revealed:?}");
+    }
+    forum.assert_migrated();
+}
+
+pub(crate) fn what_is_disguised_after_an_update_does_not_meet_it() {
+    let mut forum = forum();
+    let before = forum.apply(BLANK, Some(1), false).unwrap();
+    forum.migrate();
+    let mappings = Mapping::parse(MAPPINGS).unwrap();
+    forum.engine.record_updates(&mappings, time()).unwrap();
+    let spec = r#"{"story_flags": [{"Remove": {"pred": "True", "from": ""}}]}"#;
+    let after = forum.apply(spec, None, false);
+    // Rows without an owner have nobody who could bring them back.
+    assert!(after.is_err());
+    let after = forum.apply(BLANK, Some(1), false).unwrap();
+    forum.sql("UPDATE stories SET loud_url = upper(url)");
+    assert!(forum.reveal(1, after.id).is_complete());
+    let revealed = forum.reveal(1, before.id);
+    assert!(
+        !revealed.is_complete(),
+        "the application wrote loud urls of its own"
+    );
+    assert_eq!(
+        forum.numbers("SELECT COUNT(*) FROM stories WHERE url LIKE 'url%'"),
+        [12]
+    );
+}
+
+pub(crate) fn shared_rows_removed_before_a_migration_come_back_owner_by_owner() {
+    for order in [[1, 2], [2, 1]] {
+        let mut forum = forum();
+        let mut gone = std::collections::BTreeMap::new();
+        for user in [1, 2] {
+            gone.insert(
+                user,
+                forum.apply(GDPR_REMOVE, Some(user), false).unwrap().id,
+            );
+        }
+        forum.migrate();
+        let mappings = Mapping::parse(MAPPINGS).unwrap();
+        forum.engine.record_updates(&mappings, time()).unwrap();
+        let kept: Vec<_> = order
+            .iter()
+            .map(|user| forum.reveal(*user, gone[user]))
+            .collect();
+        assert!(kept[1].is_complete(), "{kept:?}");
+        // What waited for the other owner comes with one more try.
+        if !kept[0].is_complete() {
+            assert!(forum.reveal(order[0], gone[&order[0]]).is_complete());
+        }
+        forum.assert_migrated();
+    }
+}
+
+/// The second migration, as code.
+struct Judgements;
+
+impl Update for Judgements {
+    fn name(&self) -> &'static str {
+        "judgements in code"
+    }
+
+    fn rows(&self, mut row: Row) -> Result<Vec<Row>, String> {
+        if row.table == "moderations" {
+            "judgements".clone_into(&mut row.table);
+            for (name, _) in &mut row.columns {
+                if name == "id" {
+                    "number".clone_into(name);
+                }
+            }
+            if row.is_whole {
+                row.columns.push(("is_old".to_owned(), Value::Int(1)));
+            }
+        }
+        Ok(vec![row])
+    }
+}
+
+pub(crate) fn an_update_by_code_is_asked_for_until_the_program_has_it() {
+    let mut forum = forum();
+    let gone = forum.apply(GDPR_REMOVE, Some(3), false).unwrap();
+    forum.migrate();
+    let mut mappings = Mapping::parse(MAPPINGS).unwrap();
+    mappings.truncate(1);
+    forum.engine.record_updates(&mappings, time()).unwrap();
+    let name = Judgements.name().to_owned();
+    assert!(forum.engine.record_code(&name, time()).is_err());
+    forum.engine.set_update(Box::new(Judgements));
+    forum.engine.record_code(&name, time()).unwrap();
+    assert!(forum.engine.record_code(&name, time()).is_err());
+    let engine = Engine::stored(forum.database.boxed()).unwrap();
+    let with_code = std::mem::replace(&mut forum.engine, engine);
+    let refused = forum.reveal_as(3, gone.id, probity_disguise::References::Recorrelate);
+    assert!(
+        matches!(
+            &refused,
+            Err(Error::Update { name: found, source: UpdateError::NoCode }) if *found == name
+        ),
+        "{refused:?}"
+    );
+    forum.engine = with_code;
+    let revealed = forum.reveal(3, gone.id);
+    assert!(revealed.is_complete(), "{revealed:?}");
+    forum.assert_migrated();
+}
+
+pub(crate) fn an_update_that_does_not_fit_is_named_and_may_be_replaced() {
+    let mut forum = forum();
+    let gone = forum.apply(GDPR, Some(4), false).unwrap();
+    forum.migrate();
+    for (from, to, named) in [
+        ("story_flags", "story_marks", "story_marks"),
+        ("loud_url", "silent_url", "silent_url"),
+    ] {
+        let mappings = Mapping::parse(&MAPPINGS.replace(from, to)).unwrap();
+        let refused = forum.engine.record_updates(&mappings, time());
+        assert!(
+            matches!(&refused, Err(Error::Spec(SpecError { what, .. })) if what.contains(named)),
+            "{refused:?}"
+        );
+    }
+    assert!(forum.engine.updates().unwrap().is_empty());
+    let wrong = Mapping::parse(&MAPPINGS.replace("upper(url)", "upper(uri)")).unwrap();
+    forum.engine.record_updates(&wrong, time()).unwrap();
+    let refused = forum.reveal_as(4, gone.id, probity_disguise::References::Recorrelate);
+    assert!(
+        matches!(
+            &refused,
+            Err(Error::Update { name, source: UpdateError::Wrong(what) })
+                if name.starts_with("0001") && what.contains("uri")
+        ),
+        "{refused:?}"
+    );
+    let right = Mapping::parse(MAPPINGS).unwrap();
+    assert!(forum.engine.record_updates(&right, time()).is_err());
+    forum.engine.replace_update(&right[0], time()).unwrap();
+    let revealed = forum.reveal(4, gone.id);
+    assert!(revealed.is_complete(), "{revealed:?}");
+    forum.assert_migrated();
+    let line = Mapping::parse("[[update]]\nname = \"a\"\ntable = \"b\"\nin = 1\n").unwrap_err();
+    assert_eq!(line.place, "line 4");
+}

@@ -1,0 +1,81 @@
+//! Checks one stream in one pass over its records, however many there are.
+
+use probity_format::limits::TILE_WIDTH;
+use probity_format::record::Record;
+
+use super::frames::{Frames, Work};
+use super::records::Records;
+use super::segments::Segments;
+use super::tiles::Tiles;
+use super::tree::Growth;
+use super::{Faults, StreamReport, Subject, Verifier};
+use crate::error::LogError;
+use crate::opener::Opener;
+
+/// What the pass over the records of a stream found besides faults.
+struct Passed {
+    entries: u64,
+    unpublished_frames: u64,
+}
+
+/// Checks `subject` from its checkpoint to every stored byte.
+pub(super) fn check(
+    verifier: &Verifier<'_>,
+    subject: &Subject,
+    opener: Option<&Opener>,
+    faults: &mut Faults,
+) -> Result<StreamReport, LogError> {
+    let records = Records::survey(verifier, subject, faults)?;
+    let work = Work::new(verifier, subject, opener, records.bytes);
+    let size = records.size();
+    let passed = std::thread::scope(|scope| {
+        let mut frames = work.start(scope);
+        let passed = pass(verifier, subject, records, &mut frames, faults);
+        frames.finish();
+        passed
+    })?;
+    let outcome = work.finish()?;
+    faults.append(outcome.faults);
+    let head = subject.head.as_ref();
+    Ok(StreamReport {
+        name: subject.name.to_string(),
+        frames: size,
+        entries: passed.entries,
+        bytes: outcome.bytes,
+        root: head.map(|head| head.root().to_string()).unwrap_or_default(),
+        unpublished_frames: passed.unpublished_frames,
+        erased_sections: outcome.erased_sections,
+    })
+}
+
+fn pass(
+    verifier: &Verifier<'_>,
+    subject: &Subject,
+    mut records: Records<'_>,
+    frames: &mut Frames<'_>,
+    faults: &mut Faults,
+) -> Result<Passed, LogError> {
+    let size = records.size();
+    let mut growth = Growth::new(verifier, subject, size, faults);
+    let mut segments = Segments::new(verifier, subject);
+    let mut last: Option<Record> = None;
+    for index in 0..size.div_ceil(TILE_WIDTH) {
+        for placed in records.read(index, faults)? {
+            growth.add(&placed, &records.reported, faults)?;
+            if let Some(record) = &placed.record {
+                segments.add(record, faults)?;
+                frames.add(record);
+            }
+            last = placed.record.or(last);
+        }
+    }
+    growth.compare_edge(&records.reported, faults)?;
+    Tiles { verifier, subject }.find_others(faults)?;
+    segments.finish(faults)?;
+    let behind = growth.read_behind(faults)?;
+    growth.finish(behind.is_some(), faults)?;
+    Ok(Passed {
+        entries: last.map_or(0, |record| record.next_entry()),
+        unpublished_frames: behind.unwrap_or_default(),
+    })
+}

@@ -1,0 +1,162 @@
+//! Compares the stored tiles and bundles of a stream with those its records call for.
+
+use std::collections::BTreeSet;
+
+use probity_format::tile::{Bundle, Tile, TileFile};
+use probity_format::tree::HASH_BYTES;
+
+use super::stored::{Stored, names};
+use super::{Fault, FaultClass, Faults, Subject, Verifier};
+use crate::error::LogError;
+use crate::files::TILE_FILE_BYTES_MAX;
+
+/// Compares tiles and bundles of one stream.
+pub(super) struct Tiles<'a> {
+    pub(super) verifier: &'a Verifier<'a>,
+    pub(super) subject: &'a Subject,
+}
+
+impl Tiles<'_> {
+    /// Compares `file` with what is stored, and the partial forms of earlier sizes beside it, which readers with an older
+    /// checkpoint still ask for. What is among `reported` is left out.
+    pub(super) fn compare(
+        &self,
+        file: &TileFile,
+        reported: &BTreeSet<String>,
+        faults: &mut Faults,
+    ) -> Result<(), LogError> {
+        let full = full_path(&file.path);
+        let (path, full_place) = (self.path(&file.path), self.path(full));
+        if reported.contains(&path) || reported.contains(&full_place) {
+            return Ok(());
+        }
+        match self.read(&path)? {
+            Some(bytes) if bytes == file.bytes => {}
+            Some(_) => self.wrong(path, faults),
+            // A live log may have replaced a partial file by its full form meanwhile, which begins with it.
+            None if !file.full && self.is_full_form(&full_place, file)? => {}
+            None => self.fault(FaultClass::Missing, path, "is missing", faults),
+        }
+        self.compare_partial(file, full, reported, faults)
+    }
+
+    fn compare_partial(
+        &self,
+        file: &TileFile,
+        full: &str,
+        reported: &BTreeSet<String>,
+        faults: &mut Faults,
+    ) -> Result<(), LogError> {
+        let folder = format!("{full}.p");
+        // Something else than a folder is found where all are listed.
+        let widths = names(&self.verifier.files, &self.path(&folder))?;
+        for width in widths.unwrap_or_default() {
+            let path = format!("{folder}/{width}");
+            let part = Part::parse(&path).filter(|_| path != file.path);
+            let Some(expected) = part.and_then(|part| part.of(&file.bytes)) else {
+                continue;
+            };
+            let path = self.path(&path);
+            if !reported.contains(&path)
+                && self.read(&path)?.is_some_and(|stored| stored != expected)
+            {
+                self.wrong(path, faults);
+            }
+        }
+        Ok(())
+    }
+
+    /// Names what is neither a tile nor a bundle nor a folder of them.
+    pub(super) fn find_others(&self, faults: &mut Faults) -> Result<(), LogError> {
+        let mut folders = vec!["tile".to_owned()];
+        while let Some(folder) = folders.pop() {
+            let Some(names) = names(&self.verifier.files, &self.path(&folder))? else {
+                let detail = "is neither a tile nor a folder of tiles";
+                self.fault(FaultClass::Unknown, self.path(&folder), detail, faults);
+                continue;
+            };
+            for name in names {
+                let path = format!("{folder}/{name}");
+                if is_folder(&path) {
+                    folders.push(path);
+                } else if Part::parse(&path).is_none() {
+                    let detail = "is neither a tile nor a bundle";
+                    self.fault(FaultClass::Unknown, self.path(&path), detail, faults);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the file at `path` is the full form of the partial one that is expected.
+    fn is_full_form(&self, path: &str, expected: &TileFile) -> Result<bool, LogError> {
+        let Some(stored) = self.read(path)? else {
+            return Ok(false);
+        };
+        let full = Part::parse(full_path(&expected.path));
+        let is_whole = full.is_some_and(|full| full.of(&stored) == Some(stored.as_slice()));
+        Ok(is_whole && stored.starts_with(&expected.bytes))
+    }
+
+    /// The content of a tile or bundle; what is none reads as empty and then differs.
+    fn read(&self, path: &str) -> Result<Option<Vec<u8>>, LogError> {
+        Ok(Stored::read(&self.verifier.files, path, TILE_FILE_BYTES_MAX)?.content())
+    }
+
+    fn path(&self, path: &str) -> String {
+        format!("streams/{}/{path}", self.subject.name)
+    }
+
+    fn wrong(&self, path: String, faults: &mut Faults) {
+        let detail = "is not what the stored records call for";
+        self.fault(FaultClass::Tile, path, detail, faults);
+    }
+
+    fn fault(&self, class: FaultClass, path: String, detail: &str, faults: &mut Faults) {
+        faults.push(Fault::new(class, &self.subject.name, path, detail));
+    }
+}
+
+/// The path of the full form of the tile or bundle at `path`.
+fn full_path(path: &str) -> &str {
+    path.split(".p/").next().unwrap_or_default()
+}
+
+/// Whether `path` leads to tiles rather than to one: a level, a group of digits, or the folder of partial forms.
+fn is_folder(path: &str) -> bool {
+    let last = path.rsplit('/').next().unwrap_or_default();
+    path.matches('/').count() == 1 || last.starts_with('x') || last.strip_suffix(".p").is_some()
+}
+
+/// The beginning of a tile or a bundle, as its path says.
+struct Part {
+    width: usize,
+    is_bundle: bool,
+}
+
+impl Part {
+    fn parse(path: &str) -> Option<Self> {
+        let (width, is_bundle) = match (Tile::parse(path), Bundle::parse(path)) {
+            (Ok(tile), _) => (tile.width(), false),
+            (_, Ok(bundle)) => (bundle.width(), true),
+            _ => return None,
+        };
+        Some(Self {
+            width: usize::from(width),
+            is_bundle,
+        })
+    }
+
+    /// Its bytes within those of a wider form; `None` where that is not wide enough.
+    fn of<'a>(&self, wider: &'a [u8]) -> Option<&'a [u8]> {
+        if !self.is_bundle {
+            return wider.get(..self.width.checked_mul(HASH_BYTES)?);
+        }
+        let mut rest = wider;
+        for _ in 0..self.width {
+            let (length, after) = rest.split_first_chunk::<2>()?;
+            rest = after.get(usize::from(u16::from_be_bytes(*length))..)?;
+        }
+        wider.get(..wider.len().checked_sub(rest.len())?)
+    }
+}

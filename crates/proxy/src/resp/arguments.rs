@@ -1,0 +1,114 @@
+//! The arguments of one command: those that matter whole, of the others a beginning.
+
+/// One argument of the last command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Argument<'a> {
+    /// What was kept of it: all, or a prefix.
+    pub kept: &'a [u8],
+    /// Its whole length, in bytes.
+    pub length: u64,
+    /// The SHA-256 of all of it, where only a prefix was kept of something that may be a key.
+    pub digest: Option<[u8; 32]>,
+}
+
+impl Argument<'_> {
+    /// Whether all of it was kept.
+    pub fn is_whole(&self) -> bool {
+        self.kept.len() as u64 == self.length
+    }
+}
+
+/// The arguments of one command, name first.
+#[derive(Debug, Default)]
+pub struct Arguments {
+    kept: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    start: usize,
+    end: usize,
+    length: u64,
+    digest: Option<[u8; 32]>,
+}
+
+impl Arguments {
+    /// How many there are.
+    pub const fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// The argument at `index`.
+    pub fn at(&self, index: usize) -> Option<Argument<'_>> {
+        let span = self.spans.get(index)?;
+        let kept = self.kept.get(span.start..span.end)?;
+        Some(Argument {
+            kept,
+            length: span.length,
+            digest: span.digest,
+        })
+    }
+
+    /// What was kept of the argument at `index`; empty when there is none.
+    pub fn text(&self, index: usize) -> &[u8] {
+        self.at(index).map_or(&[], |argument| argument.kept)
+    }
+
+    /// Adds a whole argument.
+    pub fn push(&mut self, text: &[u8]) {
+        self.begin(text.len() as u64);
+        self.keep(text);
+        self.end(None);
+    }
+
+    /// Begins an argument of `length` bytes, of which nothing is kept yet.
+    pub(super) fn begin(&mut self, length: u64) {
+        let start = self.kept.len();
+        self.spans.push(Span {
+            start,
+            end: start,
+            length,
+            digest: None,
+        });
+    }
+
+    /// Keeps another part of the argument begun last.
+    pub(super) fn keep(&mut self, part: &[u8]) {
+        self.kept.extend_from_slice(part);
+    }
+
+    /// Ends the argument begun last.
+    pub(super) fn end(&mut self, digest: Option<[u8; 32]>) {
+        let end = self.kept.len();
+        if let Some(span) = self.spans.last_mut() {
+            span.end = end;
+            span.digest = digest;
+        }
+    }
+
+    /// Bytes kept of all arguments.
+    pub(super) const fn bytes_kept(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Forgets all arguments; overwrites what was kept when it may hold a secret.
+    pub fn clear(&mut self, secret: bool) {
+        if secret {
+            self.kept.fill(0);
+        }
+        self.kept.clear();
+        self.spans.clear();
+        if self.kept.capacity() > 1 << 20 {
+            self.kept.shrink_to(1 << 16);
+        }
+        if self.spans.capacity() > 1 << 14 {
+            self.spans.shrink_to(1 << 10);
+        }
+    }
+}
