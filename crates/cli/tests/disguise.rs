@@ -391,6 +391,276 @@ fn what_is_wrong_is_named_with_file_and_line_and_nothing_changes() {
 }
 
 #[test]
+fn two_of_three_shares_open_and_fewer_or_other_ones_do_not() {
+    let place = Place::sqlite();
+    place.run(&["disguise", "draft", "-o", "leave.toml"], 0);
+    let outs = |name: &str| -> Vec<String> {
+        let files = ["a", "b", "c"].map(|it| format!("{name}.{it}"));
+        files
+            .iter()
+            .flat_map(|file| ["--share-out".to_owned(), file.clone()])
+            .collect()
+    };
+    for user in ["19", "20"] {
+        let outs = outs(user);
+        let mut register = vec!["disguise", "register", "--user", user, "--log", "audit"];
+        register.extend(outs.iter().map(String::as_str));
+        let (stdout, _) = place.run(&register, 0);
+        assert_eq!(stdout, "");
+        // One file too few: no file is left behind, and nobody is registered.
+        let few = [&register[..4], &["--share-out", "x"]].concat();
+        place.run(&few, 2);
+        assert!(!place.path("x").exists());
+    }
+    let apply = ["disguise", "apply", "--spec", "leave.toml", "--user", "19"];
+    let id = place.json(&apply, 0)["id"].as_str().unwrap().to_owned();
+    let reveal = |files: &[&str], status| {
+        let mut args = vec!["disguise", "reveal", "--id", &id, "--user", "19"];
+        for file in files {
+            args.extend(["--credential", file]);
+        }
+        place.run(&args, status).1
+    };
+    assert!(reveal(&["19.a"], 2).contains("two are needed"));
+    reveal(&["19.a", "19.b", "19.c"], 2);
+    for (first, second) in [("19.a", "20.b"), ("19.b", "19.b"), ("20.a", "20.b")] {
+        let stderr = reveal(&[first, second], 1);
+        assert!(stderr.contains("the credential does not fit"), "{stderr}");
+    }
+    reveal(&["19.c", "19.a"], 0);
+    assert!(place.rows().concat().contains("Bea"));
+}
+
+#[test]
+fn a_hold_stands_in_the_way_until_it_is_lifted_and_the_log_tells_of_both() {
+    let place = prepared();
+    let authority = [
+        "--actor",
+        "legal office",
+        "--basis",
+        "file 12/2026",
+        "--log",
+        "audit",
+    ];
+    let hold = [&["disguise", "hold", "--user", "19"], &authority[..]].concat();
+    let hold = place.json(&hold, 0)["hold"].as_str().unwrap().to_owned();
+    let before = place.rows();
+    let apply = [
+        "disguise",
+        "apply",
+        "--spec",
+        "leave.toml",
+        "--user",
+        "19",
+        "--log",
+        "audit",
+    ];
+    let (_, stderr) = place.run(&apply, 1);
+    assert!(stderr.contains("a legal hold on the person"), "{stderr}");
+    assert_eq!(place.rows(), before);
+    let listed = place.json(&["disguise", "holds", "--user", "19"], 0);
+    assert_eq!(listed[0]["basis"], "file 12/2026");
+    let lift = [&["disguise", "lift", "--hold", &hold], &authority[..]].concat();
+    place.run(&lift, 0);
+    let (_, stderr) = place.run(&lift, 1);
+    assert!(stderr.contains("no such hold"), "{stderr}");
+    place.run(&apply, 0);
+    let (exported, _) = place.run(&["export", "audit", "--format", "jsonl"], 0);
+    let told: Vec<Value> = exported
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let actions: Vec<&str> = told
+        .iter()
+        .map(|it| it["action"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        actions,
+        [
+            "disguise.hold",
+            "disguise.apply",
+            "disguise.lift",
+            "disguise.lift",
+            "disguise.apply"
+        ]
+    );
+    assert_eq!(told[0]["actor"], "legal office");
+    assert_eq!(told[0]["basis"], "file 12/2026");
+    place.run(&["disguise", "hold", "--actor", "x", "--basis", "y"], 2);
+}
+
+#[test]
+fn a_receipt_proves_what_was_forgotten_to_whoever_has_the_public_key() {
+    let place = prepared();
+    let key = |file: &'static str| {
+        let args = [
+            "disguise",
+            "receipt-key",
+            file,
+            "--name",
+            "example.com/receipts",
+        ];
+        place.run(&args, 0).0
+    };
+    fs::write(place.path("receipts.pub"), key("receipts.key")).unwrap();
+    assert_eq!(
+        fs::read_to_string(place.path("receipts.pub")).unwrap(),
+        key("receipts.key")
+    );
+    fs::write(place.path("other.pub"), key("other.key")).unwrap();
+    let mode = fs::metadata(place.path("receipts.key"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let apply = ["disguise", "apply", "--spec", "leave.toml", "--user", "19"];
+    let id = place.json(&apply, 0)["id"].as_str().unwrap().to_owned();
+    let forget = |credential, key, status| {
+        let args = [
+            "disguise",
+            "forget",
+            "--user",
+            "19",
+            "--credential",
+            credential,
+            "--id",
+            &id,
+            "--receipt",
+            "19.receipt",
+            "--receipt-key",
+            key,
+        ];
+        place.run(&args, status)
+    };
+    // Without a key that signs, nothing is forgotten; without the right credential, there is no receipt.
+    forget("19.pw", "absent.key", 1);
+    forget("receipts.pub", "receipts.key", 1);
+    assert!(!place.path("19.receipt").exists());
+    forget("19.pw", "receipts.key", 0);
+    let check = |key, user, status| {
+        let args = [
+            "disguise",
+            "check-receipt",
+            "19.receipt",
+            "--key",
+            key,
+            "--user",
+            user,
+        ];
+        place.run(&args, status)
+    };
+    let (stdout, _) = check("receipts.pub", "19", 0);
+    assert!(stdout.contains(&id), "{stdout}");
+    check("receipts.pub", "20", 3);
+    check("other.pub", "19", 3);
+    let text = fs::read_to_string(place.path("19.receipt")).unwrap();
+    assert!(text.contains(&id) && !text.contains("Bea"));
+    fs::write(place.path("19.receipt"), text.replace("bags ", "bags 9")).unwrap();
+    check("receipts.pub", "19", 3);
+}
+
+#[test]
+fn a_disguise_in_its_grace_period_is_cancelled_or_swept_and_one_that_ended_is_gone() {
+    let place = prepared();
+    let before = place.rows();
+    let apply = |more: &[&str]| {
+        let apply = [
+            "disguise",
+            "apply",
+            "--spec",
+            "leave.toml",
+            "--user",
+            "19",
+            "--log",
+            "audit",
+        ];
+        let applied = place.json(&[&apply[..], more].concat(), 0);
+        applied["id"].as_str().unwrap().to_owned()
+    };
+    let id = apply(&["--grace", "30d"]);
+    assert_eq!(place.rows(), before);
+    let scheduled = ["disguise", "scheduled", "--user", "19"];
+    assert_eq!(place.json(&scheduled, 0)[0]["id"], id.as_str());
+    let sweep = ["disguise", "sweep", "--log", "audit"];
+    let swept = place.json(&sweep, 0);
+    assert_eq!(swept["applied"].as_array().unwrap().len(), 0);
+    let cancel = ["disguise", "cancel", "--id", &id, "--log", "audit"];
+    place.run(&cancel, 0);
+    let (_, stderr) = place.run(&cancel, 1);
+    assert!(stderr.contains("no such disguise is scheduled"), "{stderr}");
+    let id = apply(&["--grace", "0s", "--expires", "1y"]);
+    let dry = place.json(&["disguise", "expire", "--dry-run"], 0);
+    assert_eq!(dry["applied"][0], id.as_str());
+    assert_eq!(place.rows(), before);
+    let swept = place.json(&sweep, 0);
+    assert_eq!(swept["applied"][0], id.as_str());
+    assert!(!place.rows().concat().contains("Bea"));
+    let list = ["disguise", "list", "--user", "19", "--credential", "19.pw"];
+    assert!(place.json(&list, 0)[0]["expires"].is_string());
+    // As if the year had gone by.
+    let mut database = place.database();
+    let sql = "UPDATE probity_deadlines SET due = 1";
+    assert!(database.execute(sql, &[]).unwrap() > 0);
+    assert!(place.json(&sweep, 0)["records"].as_u64().unwrap() > 0);
+    assert_eq!(place.json(&list, 0).as_array().unwrap().len(), 0);
+    let wrong = [
+        "disguise",
+        "apply",
+        "--spec",
+        "leave.toml",
+        "--user",
+        "20",
+        "--grace",
+        "soon",
+    ];
+    place.run(&wrong, 2);
+}
+
+#[test]
+fn inactive_people_are_disguised_and_come_back() {
+    let place = prepared();
+    let before = place.rows();
+    let mut spec = fs::read_to_string(place.path("leave.toml")).unwrap();
+    spec.insert_str(0, "inactive = \"people.name < :name\"\n");
+    fs::write(place.path("decay.toml"), spec).unwrap();
+    let decay = [
+        "disguise",
+        "decay",
+        "--spec",
+        "decay.toml",
+        "--set",
+        "name=Z",
+        "--log",
+        "audit",
+    ];
+    let dry = place.json(&[&decay[..], &["--dry-run"]].concat(), 0);
+    assert_eq!(
+        (&dry["people"], &dry["unregistered"]),
+        (&1.into(), &1.into())
+    );
+    assert_eq!(place.rows(), before);
+    let fast = ["--page", "1", "--per-minute", "100000"];
+    let done = place.json(&[&decay[..], &fast].concat(), 0);
+    assert_eq!(done["disguises"].as_array().unwrap().len(), 1, "{done}");
+    assert!(!place.rows().concat().contains("Bea"));
+    assert_eq!(place.json(&decay, 0)["people"], 0);
+    let id = done["disguises"][0].as_str().unwrap();
+    let reveal = [
+        "disguise",
+        "reveal",
+        "--id",
+        id,
+        "--user",
+        "19",
+        "--credential",
+        "19.pw",
+    ];
+    place.run(&reveal, 0);
+    assert_eq!(place.rows(), before);
+    place.run(&["disguise", "decay", "--spec", "leave.toml"], 2);
+}
+
+#[test]
 fn a_migration_reaches_the_rows_that_are_disguised() {
     let place = prepared();
     let apply = ["disguise", "apply", "--spec", "leave.toml", "--user", "19"];

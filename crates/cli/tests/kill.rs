@@ -17,8 +17,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use probity_disguise::database::{Sqlite, connect};
 use probity_disguise::{
-    ApplyRequest, Credential, Database, DisguiseId, Engine, References, RevealRequest, Rows,
-    SecretKey, SpecFile, Value,
+    ApplyRequest, Credential, Database, DisguiseId, Engine, Protection, References, RevealRequest,
+    Rows, SecretKey, SpecFile, Value,
 };
 use probity_format::Timestamp;
 use tempfile::TempDir;
@@ -37,6 +37,8 @@ const KILLS_SLOW: u32 = 1_000;
 /// Kills after which a machine that is always faster than they are fails the test.
 const KILLS_MOST: u32 = 200;
 const SEED: u64 = 1;
+/// When everybody registered.
+const FIRST_TIME: i64 = 1_800_000_000_000_000_000;
 const PEOPLE: i64 = 3;
 /// Rows of each person in each table: enough for a kill to fall between statements and between commits of pages.
 const ROWS: i64 = 300;
@@ -91,9 +93,13 @@ impl Scene {
         std::fs::write(folder.path().join("leave.toml"), SPEC).unwrap();
         let mut engine = Engine::new(database, spec.schema.clone(), spec.pseudo.clone().unwrap());
         engine.install().unwrap();
+        let first = Timestamp::from_nanoseconds(FIRST_TIME).unwrap();
         let mut keys = BTreeMap::new();
         for person in 1..=PEOPLE {
-            let key = engine.register(&Value::Int(person), None).unwrap().key;
+            let key = engine
+                .register(&Value::Int(person), Protection::KeyAlone, first)
+                .unwrap()
+                .key;
             let line = format!(
                 "probity-disguise-key-v1 {}\n",
                 URL_SAFE_NO_PAD.encode(key.expose())
@@ -109,7 +115,7 @@ impl Scene {
             keys,
             before: Vec::new(),
             random: seed(),
-            time: 1_800_000_000_000_000_000,
+            time: FIRST_TIME,
         };
         scene.before = scene.everything();
         scene
@@ -145,6 +151,7 @@ impl Scene {
                 user: Some(Value::Int(person)),
                 over: None,
                 parameters: BTreeMap::new(),
+                expires: None,
                 time,
             })
             .unwrap();

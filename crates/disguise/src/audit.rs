@@ -33,35 +33,62 @@ where
     }
 }
 
-/// What one operation did, in numbers.
-pub(crate) struct Event<'a> {
+/// An operation as it was asked for: what its entry says whether it was done or refused.
+pub(crate) struct Asked<'a> {
     pub(crate) action: &'static str,
+    /// The disguise or the hold, when it is about one.
     pub(crate) key: String,
     pub(crate) user: Option<&'a Value>,
-    pub(crate) outcome: Outcome,
-    pub(crate) payload: String,
+    pub(crate) time: Timestamp,
+    /// Who asked, where that is no person whose data it is.
+    pub(crate) actor: &'a str,
+    pub(crate) basis: &'a str,
 }
 
-/// Hands `event` to the sink; the user appears only as a salted hash.
+impl<'a> Asked<'a> {
+    pub(crate) const fn new(
+        action: &'static str,
+        key: String,
+        user: Option<&'a Value>,
+        time: Timestamp,
+    ) -> Self {
+        Self {
+            action,
+            key,
+            user,
+            time,
+            actor: "",
+            basis: "",
+        }
+    }
+}
+
+/// A salted hash that stands for a user, the same in the log and in receipts.
+pub(crate) fn subject(salt: &[u8], user: &Value) -> Value {
+    let mut hash = Sha256::new();
+    hash.update(b"probity disguise subject\0");
+    hash.update(salt);
+    hash.update(user.principal());
+    Value::Bytes(hash.finalize().iter().copied().take(16).collect())
+}
+
+/// Hands the sink what became of `asked`; the user appears only as a salted hash.
 pub(crate) fn tell(
     sink: &mut dyn Sink,
     salt: &[u8],
-    time: Timestamp,
-    event: &Event<'_>,
+    asked: &Asked<'_>,
+    outcome: Outcome,
+    payload: &str,
 ) -> Result<(), Error> {
-    let subject = event.user.map(|user| {
-        let mut hash = Sha256::new();
-        hash.update(b"probity disguise subject\0");
-        hash.update(salt);
-        hash.update(user.principal());
-        Value::Bytes(hash.finalize().iter().copied().take(16).collect()).to_string()
-    });
-    let mut entry = Entry::new(time, event.action, event.key.as_bytes());
+    let subject = asked.user.map(|user| subject(salt, user).to_string());
+    let mut entry = Entry::new(asked.time, asked.action, asked.key.as_bytes());
     if let Some(subject) = &subject {
         entry.subjects = probity_format::Subjects::joined(subject);
     }
-    entry.outcome = event.outcome;
-    entry.payload = event.payload.as_bytes();
+    entry.actor = asked.actor;
+    entry.basis = asked.basis;
+    entry.outcome = outcome;
+    entry.payload = payload.as_bytes();
     sink.append(&entry).map_err(Error::Audit)
 }
 

@@ -18,7 +18,7 @@ use crate::table::{delete_keys, insert_all, select_keys};
 use crate::value::Value;
 
 /// Bytes of a recovery token.
-const TOKEN_BYTES: usize = 20;
+pub(crate) const TOKEN_BYTES: usize = 20;
 
 /// How much work a password costs, for the person and for whoever guesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl KeyCost {
 }
 
 /// 160 random bits that open what the private key opens.
-pub struct RecoveryToken([u8; TOKEN_BYTES]);
+pub struct RecoveryToken(pub(crate) [u8; TOKEN_BYTES]);
 
 impl Drop for RecoveryToken {
     fn drop(&mut self) {
@@ -74,6 +74,18 @@ impl RecoveryToken {
             .map(Self)
             .map_err(|_length| Error::WrongCredential)
     }
+}
+
+/// What a key is wrapped under in the database, beside being in its owner's hands.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub enum Protection<'a> {
+    /// Nothing: who loses the private key loses what it opens.
+    KeyAlone,
+    /// A recovery token, which may be split into shares.
+    Token,
+    /// This password, and a recovery token beside it.
+    Password(&'a str),
 }
 
 /// What a caller presents; it has no `Debug` and is never stored.

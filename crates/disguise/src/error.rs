@@ -41,6 +41,18 @@ pub enum Error {
     /// The disguise is not among those that the credential opens.
     #[error("there is no such disguise for this credential")]
     NoSuchDisguise,
+    /// A legal hold stands in the way until it is lifted.
+    #[error("a legal hold on {held} forbids it until it is lifted")]
+    Held {
+        /// What is held: "the person", "the disguise" or "a person among them".
+        held: &'static str,
+    },
+    /// The disguise was applied for a time that is over.
+    #[error("the disguise has ended and cannot be revealed any more")]
+    Ended,
+    /// There is no such hold, or it was lifted already.
+    #[error("there is no such hold")]
+    NoSuchHold,
     /// Rows refer to a row about to be removed and the database would remove or empty them too.
     #[error(
         "removing rows of {table} would change {rows} rows of {child} by foreign key {columns}, which the specification leaves alone"
@@ -93,6 +105,16 @@ pub enum Error {
         /// What is wrong, one clause.
         what: String,
     },
+}
+
+impl Error {
+    /// Whether somebody was denied what they asked for, in the sense of an entry's outcome.
+    pub(crate) const fn is_denial(&self) -> bool {
+        matches!(
+            self,
+            Self::WrongCredential | Self::NoSuchDisguise | Self::Ended | Self::Held { .. }
+        )
+    }
 }
 
 impl From<DecodeError> for Error {

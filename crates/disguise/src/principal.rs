@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::credential::{self, Credential, KeyCost, RecoveryToken};
+use crate::credential::{self, Credential, KeyCost, Protection, RecoveryToken};
 use crate::crypto::{KEY_BYTES, SecretKey, derive, random};
 use crate::database::Database;
 use crate::error::Error;
@@ -15,14 +15,14 @@ use crate::value::Value;
 pub struct Registration {
     /// The private key, to keep in a safe place.
     pub key: SecretKey,
-    /// The recovery token, which opens the same, for a user with a password.
+    /// The recovery token, which opens the same, where the key is protected by one.
     pub token: Option<RecoveryToken>,
 }
 
 pub(crate) fn register(
     database: &mut dyn Database,
     user: &Value,
-    password: Option<&str>,
+    protection: Protection<'_>,
     cost: KeyCost,
 ) -> Result<Registration, Error> {
     let salt = store::salt(database)?;
@@ -32,27 +32,29 @@ pub(crate) fn register(
     }
     let key = SecretKey::generate()?;
     store::register(database, &[(id, key.public()?)], Standing::Person)?;
-    let token = match password {
-        None => None,
-        Some(password) => Some(protect(database, &salt, user, &key, password, cost)?),
-    };
+    let token = protect(database, &salt, (user, &key), protection, cost)?;
     Ok(Registration { key, token })
 }
 
-/// Wraps the key of `user` under a password and a new recovery token.
+/// Wraps the key of a user as `protection` says, and gives the new recovery token, if there is one.
 pub(crate) fn protect(
     database: &mut dyn Database,
     salt: &[u8],
-    user: &Value,
-    key: &SecretKey,
-    password: &str,
+    (user, key): (&Value, &SecretKey),
+    protection: Protection<'_>,
     cost: KeyCost,
-) -> Result<RecoveryToken, Error> {
+) -> Result<Option<RecoveryToken>, Error> {
+    let password = match protection {
+        Protection::KeyAlone => return Ok(None),
+        Protection::Token => None,
+        Protection::Password(password) => Some(Credential::Password(password)),
+    };
     let token = RecoveryToken::generate()?;
-    for credential in [Credential::Password(password), Credential::Token(&token)] {
+    let all = password.into_iter().chain([Credential::Token(&token)]);
+    for credential in all {
         credential::put(database, salt, user, key, &credential, cost)?;
     }
-    Ok(token)
+    Ok(Some(token))
 }
 
 /// The key of the pseudoprincipal with this index in a bag with this seed.

@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::crypto::{KEY_BYTES, SecretKey, derive, open_part, random, seal_part, seal_to};
 use crate::database::{Database, placeholders};
+use crate::deadline::{self, Day, Record};
 use crate::error::{Doing as _, Error};
 use crate::record::{Bag, LOCATOR_BYTES, Locator, Origin, Section, Standing};
 use crate::table::{delete_keys, insert_all, runs, select_keys};
@@ -26,6 +27,11 @@ pub(crate) const BAGS: &str = "probity_bags";
 pub(crate) const CREDENTIALS: &str = "probity_credentials";
 pub(crate) const SHARED: &str = "probity_shared";
 pub(crate) const SETTINGS: &str = "probity_settings";
+pub(crate) const HOLDS: &str = "probity_holds";
+pub(crate) const DEADLINES: &str = "probity_deadlines";
+pub(crate) const FLEETING: &str = "probity_fleeting";
+pub(crate) const SCHEDULED: &str = "probity_scheduled";
+pub(crate) const DECAYED: &str = "probity_decayed";
 
 /// The handle of one disguise, random, shown as 16 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,6 +84,20 @@ pub(crate) fn install(database: &mut dyn Database) -> Result<(), Error> {
         format!(
             "CREATE TABLE IF NOT EXISTS {SETTINGS} (name {key} NOT NULL PRIMARY KEY, value {binary} NOT NULL) {end}"
         ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {HOLDS} (id {key} NOT NULL PRIMARY KEY, held {key} NOT NULL, since BIGINT NOT NULL, actor {binary} NOT NULL, basis {binary} NOT NULL) {end}"
+        ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {DEADLINES} (id {key} NOT NULL PRIMARY KEY, due BIGINT NOT NULL, disguise {key} NOT NULL, cohort {key} NOT NULL) {end}"
+        ),
+        format!("CREATE INDEX IF NOT EXISTS {DEADLINES}_due ON {DEADLINES} (due)"),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {FLEETING} (id {key} NOT NULL PRIMARY KEY, due BIGINT NOT NULL) {end}"
+        ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {SCHEDULED} (id {key} NOT NULL PRIMARY KEY, due BIGINT NOT NULL, what {binary} NOT NULL) {end}"
+        ),
+        format!("CREATE TABLE IF NOT EXISTS {DECAYED} (mark {key} NOT NULL PRIMARY KEY) {end}"),
     ];
     for statement in statements {
         database
@@ -164,7 +184,7 @@ const ID_BYTES_MAX: usize = 15;
 const ID_HASH_BYTES: usize = 16;
 
 /// How a principal is named in the engine's tables.
-fn named(id: &[u8]) -> Value {
+pub(crate) fn named(id: &[u8]) -> Value {
     if id.len() <= ID_BYTES_MAX {
         return bytes(id);
     }
@@ -312,6 +332,7 @@ pub(crate) fn put_bags(
     stored: &[Stored<'_>],
 ) -> Result<(), Error> {
     let mut locators = Vec::with_capacity(stored.len());
+    let mut deadlines = Vec::new();
     for run in runs(stored, 16) {
         let mut parts = Vec::new();
         for it in run {
@@ -326,7 +347,11 @@ pub(crate) fn put_bags(
             for part in body.chunks(part_bytes) {
                 let mut sealed = part.to_vec();
                 seal_part(&key, count, &mut sealed)?;
-                parts.push(vec![bytes(&part_id(&key, count)?), Value::Bytes(sealed)]);
+                let id = part_id(&key, count)?;
+                if it.origin.expires != Day::NEVER {
+                    deadlines.push(deadline::row(Record::Part, &id, salt, it.origin));
+                }
+                parts.push(vec![bytes(&id), Value::Bytes(sealed)]);
                 count = count.saturating_add(1);
             }
             let locator = Locator {
@@ -341,8 +366,12 @@ pub(crate) fn put_bags(
             };
             let mailbox = mailbox(salt, &it.public, it.person);
             let sealed = seal_to(&it.public, &locator.encode(), &mailbox)?;
+            let id = random::<16>()?;
+            if it.origin.expires != Day::NEVER {
+                deadlines.push(deadline::row(Record::Locator, &id, salt, it.origin));
+            }
             locators.push(vec![
-                bytes(&random::<16>()?),
+                bytes(&id),
                 Value::Bytes(mailbox),
                 Value::Bytes(sealed),
             ]);
@@ -355,7 +384,8 @@ pub(crate) fn put_bags(
         });
         insert_all(database, BAGS, &["id", "body"], &parts)?;
     }
-    insert_all(database, LOCATORS, &["id", "mailbox", "sealed"], &locators)
+    insert_all(database, LOCATORS, &["id", "mailbox", "sealed"], &locators)?;
+    deadline::put(database, &deadlines)
 }
 
 fn part_id(key: &[u8; KEY_BYTES], part: u32) -> Result<[u8; 16], Error> {
@@ -440,12 +470,21 @@ pub(crate) fn read_bag(database: &mut dyn Database, locator: &Locator) -> Result
 
 /// Removes bags and their locators.
 pub(crate) fn remove_bags(database: &mut dyn Database, found: &[&Found]) -> Result<(), Error> {
-    let mut parts = Vec::new();
+    let (mut parts, mut ending) = (Vec::new(), Vec::new());
     for it in found {
+        let ends = it.locator.origin.expires != Day::NEVER;
         for part in 0..it.locator.parts {
-            parts.push(vec![bytes(&part_id(&it.locator.key, part)?)]);
+            let id = part_id(&it.locator.key, part)?;
+            if ends {
+                ending.push((Record::Part, id.to_vec()));
+            }
+            parts.push(vec![bytes(&id)]);
+        }
+        if ends {
+            ending.push((Record::Locator, it.row.clone()));
         }
     }
+    deadline::remove(database, &ending)?;
     delete_keys(database, BAGS, &["id".to_owned()], &parts)?;
     let rows: Vec<Vec<Value>> = found.iter().map(|it| vec![bytes(&it.row)]).collect();
     delete_keys(database, LOCATORS, &["id".to_owned()], &rows)?;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use probity_disguise::{
-    ApplyRequest, Credential, Database, Engine, References, RevealRequest, Rows, SecretKey, Spec,
-    SpecFile, Value,
+    ApplyRequest, Credential, Database, Engine, Protection, References, RevealRequest, Rows,
+    SecretKey, Spec, SpecFile, Value,
 };
 use probity_format::Timestamp;
 
@@ -111,7 +111,11 @@ impl Measurement<'_> {
             registered_ms: Vec::new(),
         };
         for user in ready.users.all.clone() {
-            let (made, ms) = timed(|| Ok(ready.engine.register(&user, None)?))?;
+            let time = ready.now()?;
+            let (made, ms) = timed(|| {
+                let register = ready.engine.register(&user, Protection::KeyAlone, time);
+                Ok(register?)
+            })?;
             ready.keys.insert(user.to_string(), made.key);
             ready.registered_ms.push(ms);
         }
@@ -151,11 +155,11 @@ impl Measurement<'_> {
                 continue;
             };
             let key = SecretKey::from_bytes(*key.expose());
+            let time = ready.now()?;
             let (_, ms) = timed(|| {
                 let current = Credential::Key(&key);
-                Ok(ready
-                    .engine
-                    .change_password(&user, &current, "a long password")?)
+                let new = Protection::Password("a long password");
+                Ok(ready.engine.change_password(&user, &current, new, time)?)
             })?;
             samples.push(ms);
         }
@@ -343,6 +347,7 @@ impl Ready {
             user: user.cloned(),
             over: over.map(Credential::Key),
             parameters: BTreeMap::new(),
+            expires: None,
             time,
         })?)
     }

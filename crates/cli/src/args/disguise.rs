@@ -6,6 +6,8 @@ use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use probity_disguise::{DisguiseId, References};
 use probity_log::StreamName;
 
+use super::custody::{Cancel, Decay, Hold, Holds, Lift, Scheduled, Span, Sweep, parse_span};
+
 /// Hides people in a SQL database and brings them back.
 ///
 /// A database is sqlite:FILE, mysql://user:password@host:port/database (MariaDB too) or
@@ -40,6 +42,16 @@ pub enum DisguiseCommand {
     List(List),
     Forget(Forget),
     Rekey(Rekey),
+    ReceiptKey(ReceiptKey),
+    CheckReceipt(CheckReceipt),
+    Hold(Hold),
+    Lift(Lift),
+    Holds(Holds),
+    Scheduled(Scheduled),
+    Cancel(Cancel),
+    #[command(visible_alias = "expire")]
+    Sweep(Sweep),
+    Decay(Decay),
     Update(Update),
 }
 
@@ -82,9 +94,9 @@ pub struct Holder {
     /// Id of the user, as in the users table
     #[arg(long, value_name = "U")]
     pub user: String,
-    /// File with the private key, the recovery token or the password
-    #[arg(long, value_name = "FILE")]
-    pub credential: PathBuf,
+    /// File with the private key, the recovery token or the password; or twice, each with a share of the token
+    #[arg(long, value_name = "FILE", required = true)]
+    pub credential: Vec<PathBuf>,
 }
 
 /// The log that takes an entry.
@@ -160,11 +172,14 @@ pub struct Plan {
 
 /// Gives a user a credential, without which nothing that is hidden from them can come back.
 ///
-/// Without a password that is a private key. With one, the user keeps the password and a recovery token.
+/// Without a password that is a private key. With one, the user keeps the password and a recovery token. With three
+/// files for shares, the token is given out in shares instead, for three people or places: any two of them open what
+/// the token opens, and one alone tells nothing.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity disguise register --db sqlite:app.db --spec leave.toml --user 19 --credential-out 19.key
-  probity disguise register --db sqlite:app.db --user 20 --password-file 20.pw --credential-out 20.token")]
+  probity disguise register --db sqlite:app.db --user 20 --password-file 20.pw --credential-out 20.token
+  probity disguise register --db sqlite:app.db --user 21 --share-out home --share-out bank --share-out friend")]
 pub struct Register {
     /// Which database.
     #[command(flatten)]
@@ -184,6 +199,12 @@ pub struct Register {
     /// New file for the private key, or the recovery token, for its owner alone [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub credential_out: Option<PathBuf>,
+    /// New file for a share of the recovery token, three times: any two of them open what the token opens
+    #[arg(long, value_name = "FILE", conflicts_with = "credential_out")]
+    pub share_out: Vec<PathBuf>,
+    /// Which log.
+    #[command(flatten)]
+    pub log: LogChoice,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -194,6 +215,7 @@ pub struct Register {
 #[command(after_help = "Examples:
   probity disguise apply --db sqlite:app.db --spec leave.toml --user 19 --log audit
   probity disguise apply --db sqlite:app.db --spec leave.toml --user 19 --over 19.key --json
+  probity disguise apply --db sqlite:app.db --spec leave.toml --user 19 --grace 30d --expires 10y --log audit
   probity disguise apply --db sqlite:app.db --spec class.toml --set class=2026 --log audit")]
 pub struct Apply {
     /// Which database.
@@ -205,9 +227,15 @@ pub struct Apply {
     /// Id of the user whose rows are meant [default: everybody]
     #[arg(long, value_name = "U")]
     pub user: Option<String>,
-    /// Credential of the user: rows under placeholders that the user speaks for are meant too
+    /// Credential of the user, or twice a share of it: rows under placeholders that the user speaks for are meant too
     #[arg(long, value_name = "CREDENTIAL", requires = "user")]
-    pub over: Option<PathBuf>,
+    pub over: Vec<PathBuf>,
+    /// How long it can be revealed, like 90d or 10y, to the next midnight UTC; then a sweep destroys its records [default: for good]
+    #[arg(long, value_name = "SPAN", value_parser = parse_span)]
+    pub expires: Option<Span>,
+    /// Grace period, like 30d: until then cancel stops it, after it a sweep applies it
+    #[arg(long, value_name = "SPAN", value_parser = parse_span, conflicts_with = "over")]
+    pub grace: Option<Span>,
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
@@ -233,9 +261,9 @@ pub struct Reveal {
     /// Id of the user, as in the users table; a private key needs none
     #[arg(long, value_name = "U", default_value = "")]
     pub user: String,
-    /// File with the private key, the recovery token or the password
-    #[arg(long, value_name = "FILE")]
-    pub credential: PathBuf,
+    /// File with the private key, the recovery token or the password; or twice, each with a share of the token
+    #[arg(long, value_name = "FILE", required = true)]
+    pub credential: Vec<PathBuf>,
     /// What happens to rows made while a placeholder owned things
     #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
     pub references: ReferencesChoice,
@@ -308,7 +336,8 @@ pub struct List {
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity disguise forget --db sqlite:app.db --user 19 --credential 19.key --id 5a0c91b2d3e4f506 --log audit
-  probity disguise forget --db sqlite:app.db --user 19 --credential 19.key --everything --log audit")]
+  probity disguise forget --db sqlite:app.db --user 19 --credential 19.key --everything --log audit
+  probity disguise forget --db sqlite:app.db --user 19 --credential 19.key --everything --receipt 19.receipt --receipt-key receipts.key")]
 pub struct Forget {
     /// Which database.
     #[command(flatten)]
@@ -322,6 +351,12 @@ pub struct Forget {
     /// All records of the user, every credential and the registration
     #[arg(long, conflicts_with = "id")]
     pub everything: bool,
+    /// New file for a signed receipt
+    #[arg(long, value_name = "FILE", requires = "receipt_key")]
+    pub receipt: Option<PathBuf>,
+    /// Key file that signs it, as receipt-key made it
+    #[arg(long, value_name = "FILE")]
+    pub receipt_key: Option<PathBuf>,
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
@@ -330,7 +365,7 @@ pub struct Forget {
     pub json: bool,
 }
 
-/// Replaces a user's password and recovery token, or with --new-key the private key too.
+/// Replaces a user's password, recovery token and shares, or with --new-key the private key too.
 ///
 /// With --new-key everything that the old key opens is encrypted anew.
 #[derive(ClapArgs)]
@@ -345,7 +380,7 @@ pub struct Rekey {
     #[command(flatten)]
     pub holder: Holder,
     /// Make a new private key
-    #[arg(long, required_unless_present = "password_file")]
+    #[arg(long, required_unless_present_any = ["password_file", "share_out"])]
     pub new_key: bool,
     /// File with the new password on its first line
     #[arg(long, value_name = "FILE")]
@@ -353,6 +388,46 @@ pub struct Rekey {
     /// New file for the private key, or the recovery token, for its owner alone [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub credential_out: Option<PathBuf>,
+    /// New file for a share of the recovery token, three times: any two of them open what the token opens
+    #[arg(long, value_name = "FILE", conflicts_with = "credential_out")]
+    pub share_out: Vec<PathBuf>,
+    /// Which log.
+    #[command(flatten)]
+    pub log: LogChoice,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Makes a key that signs receipts, and prints the public key that checks them.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise receipt-key receipts.key --name example.com/receipts > receipts.pub")]
+pub struct ReceiptKey {
+    /// New key file, for its owner alone; an existing one is read and its public key printed again
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Name of the signer, like example.com/receipts
+    #[arg(long, value_name = "NAME")]
+    pub name: String,
+}
+
+/// Checks a receipt of forgetting with nothing but a public key.
+///
+/// The exit status is 3 when it proves nothing: not signed by that key, changed, or about somebody else.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise check-receipt 19.receipt --key receipts.pub --user 19")]
+pub struct CheckReceipt {
+    /// The receipt
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// File with the public key
+    #[arg(long, value_name = "FILE")]
+    pub key: PathBuf,
+    /// Id of the user whom it must be about
+    #[arg(long, value_name = "U")]
+    pub user: Option<String>,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,

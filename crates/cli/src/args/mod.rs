@@ -5,6 +5,7 @@
     reason = "the comments are the help text, which knows no markup"
 )]
 
+mod custody;
 mod disguise;
 mod pocket;
 mod proof;
@@ -20,10 +21,13 @@ use probity_format::{Outcome, Timestamp};
 use probity_log::reader::Filter;
 use probity_log::{Compression, Durability, Proofs, StreamConfig, StreamName};
 
+pub use self::custody::{
+    AuthorityChoice, Cancel, Decay, HeldChoice, Hold, Holds, Lift, Scheduled, Span, Sweep,
+};
 pub use self::disguise::{
-    Apply, Check, DatabaseChoice, Description, Disguise, DisguiseCommand, Draft, Forget, Holder,
-    List, LogChoice, Plan, ReferencesChoice, Register, Rekey, Reveal, SpeaksFor, SpecChoice,
-    Update,
+    Apply, Check, CheckReceipt, DatabaseChoice, Description, Disguise, DisguiseCommand, Draft,
+    Forget, Holder, List, LogChoice, Plan, ReceiptKey, ReferencesChoice, Register, Rekey, Reveal,
+    SpeaksFor, SpecChoice, Update,
 };
 pub use self::pocket::{
     Pocket, PocketCheck, PocketChoice, PocketCommand, PocketCreate, PocketExec, PocketExtract,
@@ -40,7 +44,7 @@ const EXIT_STATUS: &str = "Exit status:
   2  wrong usage
   3  the evidence is broken; the report names the class, the stream and the place
   4  intact, but parts are acknowledged damage, erased or pruned with proof;
-     for disguise reveal: done, but rows stay disguised
+     for disguise reveal: done, but rows stay disguised; for disguise sweep and decay: some were refused
 
 Environment:
   PROBITY_KEY_FILE  root key file, where no argument names one

@@ -6,10 +6,14 @@ mod placeholder;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
+use probity_format::Timestamp;
+
 use crate::crypto::{KEY_BYTES, random};
 use crate::database::{Catalog, Database};
+use crate::deadline::{self, Day};
 use crate::error::Error;
 use crate::generate::Generator;
+use crate::hold::cohort;
 use crate::plan::Step;
 use crate::record::{Bag, Change, Modified, Origin, Section, Standing};
 use crate::schema::{Known, Live};
@@ -34,8 +38,24 @@ pub struct ApplyRequest<'a> {
     pub over: Option<crate::Credential<'a>>,
     /// Values of the specification's parameters.
     pub parameters: BTreeMap<String, Value>,
+    /// Until when it can be revealed, to the next beginning of a day in UTC; for good when absent. What other disguises
+    /// hide behind its placeholders ends with it.
+    pub expires: Option<Timestamp>,
     /// The time of the entry and of generated timestamps.
-    pub time: probity_format::Timestamp,
+    pub time: Timestamp,
+}
+
+impl ApplyRequest<'_> {
+    /// The day at which its records end.
+    pub(crate) fn end(&self) -> Result<Day, Error> {
+        match self.expires {
+            None => Ok(Day::NEVER),
+            Some(end) if end > self.time => Ok(Day::not_before(end)),
+            Some(_) => Err(Error::Value {
+                what: "a disguise cannot end before it begins".to_owned(),
+            }),
+        }
+    }
 }
 
 /// What a disguise did.
@@ -88,9 +108,16 @@ impl Work<'_> {
     }
 
     /// Stores all bags and gives the report.
-    pub(crate) fn finish(self, time: i64) -> Result<Applied, Error> {
+    pub(crate) fn finish(self, time: i64, end: Day) -> Result<Applied, Error> {
+        let is_placeholder =
+            |owner: &&Vec<u8>| matches!(self.known.get(*owner), Some((_, it)) if !it.is_person());
+        let placeholders: Vec<&Vec<u8>> = self.bags.keys().filter(is_placeholder).collect();
+        let fleeting = deadline::fleeting(self.database, &placeholders)?;
+        let mut made = BTreeMap::new();
         let mut stored = Vec::new();
         for (owner, bag) in &self.bags {
+            let end = fleeting.get(owner).copied().unwrap_or(Day::NEVER).min(end);
+            made.extend(bag.speaks_for.iter().map(|it| (it.new.principal(), end)));
             let Some((public, standing)) = self.known.get(owner).copied() else {
                 return Err(Error::Unregistered {
                     table: self.live.pseudo.table.clone(),
@@ -101,6 +128,8 @@ impl Work<'_> {
                 disguise: self.applied.id.0,
                 time,
                 updates: self.updates,
+                expires: end,
+                cohort: cohort(self.salt, owner),
             };
             stored.push(Stored {
                 bag,
@@ -111,6 +140,7 @@ impl Work<'_> {
             });
         }
         store::put_bags(self.database, self.salt, &stored)?;
+        deadline::put_fleeting(self.database, &made)?;
         Ok(self.applied)
     }
 

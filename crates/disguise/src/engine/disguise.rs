@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Engine;
 use crate::apply::{self, Applied, ApplyRequest};
-use crate::audit::{counts, written};
+use crate::audit::{Asked, counts, written};
 use crate::credential;
 use crate::crypto::random;
 use crate::database::Database;
 use crate::error::{Doing as _, Error};
+use crate::hold::Held;
 use crate::plan::{Aim, SCOPE, Step};
 use crate::principal::reach;
 use crate::store::{self, DisguiseId};
@@ -22,24 +23,29 @@ impl<D: Database> Engine<D> {
     /// # Errors
     /// See [`Error`]; nothing has changed then.
     pub fn apply(&mut self, request: &ApplyRequest<'_>) -> Result<Applied, Error> {
-        let outcome = self.transaction(|engine| engine.applied(request));
-        self.tell_refusal(
-            "disguise.apply",
-            request.user.as_ref(),
-            request.time,
-            &outcome,
-        )?;
-        outcome
+        let id = DisguiseId(u64::from_le_bytes(random()?));
+        let user = request.user.as_ref();
+        let asked = Asked::new("disguise.apply", id.to_string(), user, request.time);
+        self.operation(&asked, |engine| engine.applied(id, request, &asked))
     }
 
-    fn applied(&mut self, request: &ApplyRequest<'_>) -> Result<Applied, Error> {
+    pub(super) fn applied(
+        &mut self,
+        id: DisguiseId,
+        request: &ApplyRequest<'_>,
+        asked: &Asked<'_>,
+    ) -> Result<Applied, Error> {
+        let end = request.end()?;
         let salt = store::salt(&mut self.database)?;
+        let held = Held::all(&mut self.database)?;
+        if let Some(user) = &request.user {
+            held.refuse_person(&salt, user)?;
+        }
         let owners = self.owners(&salt, request)?;
         let steps = self.steps(request, owners.as_deref())?;
         self.database
             .defer_foreign_keys()
             .doing("deferring foreign keys")?;
-        let id = DisguiseId(u64::from_le_bytes(random()?));
         let now = written(request.time);
         let updates = update::count(&update::recorded(&mut self.database)?);
         let Some((_, catalog, live)) = &self.live else {
@@ -76,18 +82,15 @@ impl<D: Database> Engine<D> {
         for (number, step) in steps.iter().enumerate() {
             work.run(u32::try_from(number).unwrap_or(u32::MAX), step)?;
         }
-        let applied = work.finish(request.time.nanoseconds())?;
+        if request.user.is_none() {
+            held.refuse_any(&salt, work.known.keys())?;
+        }
+        let applied = work.finish(request.time.nanoseconds(), end)?;
         let payload = counts(
             &applied.rows,
             &[("pseudoprincipals", applied.pseudoprincipals)],
         );
-        self.done(
-            "disguise.apply",
-            id,
-            request.user.as_ref(),
-            request.time,
-            payload,
-        )?;
+        self.done(asked, &payload)?;
         Ok(applied)
     }
 

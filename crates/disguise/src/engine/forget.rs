@@ -3,27 +3,36 @@
 use probity_format::Timestamp;
 
 use super::Engine;
+use super::keys::check_holder;
+use crate::audit::Asked;
 use crate::credential::{self, Credential};
+use crate::crypto::SecretKey;
 use crate::database::Database;
 use crate::error::Error;
-use crate::principal::{needed_by_others, stored_for_others};
+use crate::hold::Held;
+use crate::principal::{Reach, needed_by_others, stored_for_others};
+use crate::receipt::Receipt;
 use crate::store::{self, DisguiseId, Stored};
 use crate::value::Value;
 
 impl<D: Database> Engine<D> {
     /// Destroys the records of a disguise, so that nobody can ever reveal it; links that others need stay.
+    /// What it returns, once signed, is what the person takes away.
     ///
     /// # Errors
-    /// [`Error::WrongCredential`], [`Error::NoSuchDisguise`], [`Error::Database`], [`Error::Audit`].
+    /// [`Error::WrongCredential`], [`Error::NoSuchDisguise`], [`Error::Held`], [`Error::Database`], [`Error::Audit`].
     pub fn forget(
         &mut self,
         user: &Value,
         credential: &Credential<'_>,
         id: DisguiseId,
         time: Timestamp,
-    ) -> Result<(), Error> {
-        let outcome = self.transaction(|engine| {
-            let (salt, _, reach) = engine.reached(user, credential)?;
+    ) -> Result<Receipt, Error> {
+        let asked = Asked::new("disguise.forget", id.to_string(), Some(user), time);
+        self.operation(&asked, |engine| {
+            let (salt, key, reach) = engine.reached(user, credential)?;
+            let held = engine.refuse_held(&salt, user, &key, &reach)?;
+            held.refuse_disguise(&salt, id)?;
             let database = &mut engine.database;
             let meant: Vec<_> = reach
                 .bags
@@ -49,32 +58,30 @@ impl<D: Database> Engine<D> {
                 .map(|(bag, it)| stored_for_others(bag, it))
                 .collect();
             store::put_bags(database, &salt, &stored)?;
-            let bags = u64::try_from(gone.len()).unwrap_or(u64::MAX);
-            engine.done(
-                "disguise.forget",
-                id,
-                Some(user),
-                time,
-                format!("{{\"bags\":{bags}}}"),
-            )
-        });
-        self.tell_refusal("disguise.forget", Some(user), time, &outcome)?;
-        outcome
+            let receipt = Receipt::new(time, Some(id), gone.len(), user)?;
+            engine.done(&asked, &told(&receipt))?;
+            Ok(receipt)
+        })
     }
 
     /// Destroys all records and credentials of a person, and the registration: nothing that was ever hidden comes
     /// back, and whatever key, password or token the person had opens nothing any more.
     ///
     /// # Errors
-    /// [`Error::WrongCredential`], [`Error::Database`], [`Error::Audit`].
+    /// [`Error::WrongCredential`], [`Error::Held`], [`Error::Database`], [`Error::Audit`].
     pub fn forget_everything(
         &mut self,
         user: &Value,
         credential: &Credential<'_>,
         time: Timestamp,
-    ) -> Result<(), Error> {
-        let outcome = self.transaction(|engine| {
-            let (_, key, reach) = engine.reached(user, credential)?;
+    ) -> Result<Receipt, Error> {
+        let asked = Asked::new("disguise.forget", String::new(), Some(user), time);
+        self.operation(&asked, |engine| {
+            let (salt, key, reach) = engine.reached(user, credential)?;
+            let held = engine.refuse_held(&salt, user, &key, &reach)?;
+            for it in &reach.bags {
+                held.refuse_disguise(&salt, DisguiseId(it.found.locator.origin.disguise))?;
+            }
             let database = &mut engine.database;
             let name = user.principal();
             let registered = store::principals(database, std::slice::from_ref(&name))?;
@@ -89,10 +96,32 @@ impl<D: Database> Engine<D> {
             if own {
                 store::unregister(database, &[name])?;
             }
-            let payload = format!("{{\"bags\":{},\"everything\":true}}", gone.len());
-            engine.tell_done("disguise.forget", String::new(), Some(user), time, payload)
-        });
-        self.tell_refusal("disguise.forget", Some(user), time, &outcome)?;
-        outcome
+            let receipt = Receipt::new(time, None, gone.len(), user)?;
+            engine.done(&asked, &told(&receipt))?;
+            Ok(receipt)
+        })
     }
+
+    /// What is held; refused when the person is. With a hold in force somewhere, the key must be the one of
+    /// `user`, so that nobody evades theirs under another name.
+    fn refuse_held(
+        &mut self,
+        salt: &[u8],
+        user: &Value,
+        key: &SecretKey,
+        reach: &Reach,
+    ) -> Result<Held, Error> {
+        let held = Held::all(&mut self.database)?;
+        if !held.is_empty() {
+            check_holder(&mut self.database, user, key, reach)?;
+            held.refuse_person(salt, user)?;
+        }
+        Ok(held)
+    }
+}
+
+/// What the entry says: the log vouches for the receipt, and the receipt can be found in it.
+fn told(receipt: &Receipt) -> String {
+    let (bags, digest) = (receipt.bags, receipt.digest());
+    format!("{{\"bags\":{bags},\"receipt\":\"{digest}\"}}")
 }

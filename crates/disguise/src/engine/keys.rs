@@ -1,7 +1,10 @@
 //! Registration, and changes of passwords and keys.
 
+use probity_format::Timestamp;
+
 use super::Engine;
-use crate::credential::{self, Credential};
+use crate::audit::Asked;
+use crate::credential::{self, Credential, Protection};
 use crate::crypto::SecretKey;
 use crate::database::Database;
 use crate::error::Error;
@@ -10,21 +13,26 @@ use crate::store;
 use crate::value::Value;
 
 impl<D: Database> Engine<D> {
-    /// Registers `user`, who gets a private key, and with a password also a recovery token.
+    /// Registers `user`, who gets a private key, and with a protection also a recovery token.
     ///
     /// # Errors
-    /// [`Error::AlreadyRegistered`], [`Error::NotInstalled`], [`Error::Database`], [`Error::Crypto`].
+    /// [`Error::AlreadyRegistered`], [`Error::NotInstalled`], [`Error::Database`], [`Error::Crypto`],
+    /// [`Error::Audit`].
     pub fn register(
         &mut self,
         user: &Value,
-        password: Option<&str>,
+        protection: Protection<'_>,
+        time: Timestamp,
     ) -> Result<Registration, Error> {
-        self.transaction(|engine| {
-            principal::register(&mut engine.database, user, password, engine.cost)
+        let asked = Asked::new("disguise.register", String::new(), Some(user), time);
+        self.operation(&asked, |engine| {
+            let made = principal::register(&mut engine.database, user, protection, engine.cost)?;
+            engine.done(&asked, "{}")?;
+            Ok(made)
         })
     }
 
-    /// Replaces every password and token of `user` by a new password and a new token; the private key stays, and
+    /// Replaces every password and token of `user` by what `new` says and a new token; the private key stays, and
     /// nothing that is disguised is touched.
     ///
     /// # Errors
@@ -33,23 +41,23 @@ impl<D: Database> Engine<D> {
         &mut self,
         user: &Value,
         current: &Credential<'_>,
-        new: &str,
+        new: Protection<'_>,
+        time: Timestamp,
     ) -> Result<Registration, Error> {
-        self.transaction(|engine| {
+        let asked = Asked::new("disguise.password", String::new(), Some(user), time);
+        self.operation(&asked, |engine| {
             let cost = engine.cost;
             let (salt, key, reach) = engine.reached(user, current)?;
             let database = &mut engine.database;
             check_holder(database, user, &key, &reach)?;
             credential::remove_all(database, &key)?;
-            let token = principal::protect(database, &salt, user, &key, new, cost)?;
-            Ok(Registration {
-                key,
-                token: Some(token),
-            })
+            let token = principal::protect(database, &salt, (user, &key), new, cost)?;
+            engine.done(&asked, "{}")?;
+            Ok(Registration { key, token })
         })
     }
 
-    /// Gives `user` a new private key, and with a password a new token too. Everything that the old key opens is
+    /// Gives `user` a new private key, and with a protection a new token too. Everything that the old key opens is
     /// encrypted anew, so that whoever learned the old one learns nothing more from the database.
     ///
     /// # Errors
@@ -58,9 +66,11 @@ impl<D: Database> Engine<D> {
         &mut self,
         user: &Value,
         current: &Credential<'_>,
-        password: Option<&str>,
+        protection: Protection<'_>,
+        time: Timestamp,
     ) -> Result<Registration, Error> {
-        self.transaction(|engine| {
+        let asked = Asked::new("disguise.key", String::new(), Some(user), time);
+        self.operation(&asked, |engine| {
             let cost = engine.cost;
             let (salt, old, reach) = engine.reached(user, current)?;
             let database = &mut engine.database;
@@ -68,19 +78,15 @@ impl<D: Database> Engine<D> {
             let key = SecretKey::generate()?;
             rekey(database, &salt, (user, key.public()?), &reach)?;
             credential::remove_all(database, &old)?;
-            let token = match password {
-                Some(password) => Some(principal::protect(
-                    database, &salt, user, &key, password, cost,
-                )?),
-                None => None,
-            };
+            let token = principal::protect(database, &salt, (user, &key), protection, cost)?;
+            engine.done(&asked, &format!("{{\"bags\":{}}}", reach.bags.len()))?;
             Ok(Registration { key, token })
         })
     }
 }
 
 /// Refuses a key that is not the one of `user`, with an account or with the account disguised.
-fn check_holder(
+pub(super) fn check_holder(
     database: &mut dyn Database,
     user: &Value,
     key: &SecretKey,

@@ -1,24 +1,29 @@
 //! The engine: one connection, one description of the application, and the operations on them.
 
+mod decay;
 mod disguise;
 mod forget;
+mod hold;
 mod keys;
 mod plan;
 mod reveal;
+mod sweep;
 mod update;
 
 use std::collections::BTreeMap;
 
-use probity_format::{Outcome, Timestamp};
+use probity_format::Outcome;
 
+pub use self::decay::{DecayRequest, Decayed};
 pub use self::reveal::Listed;
-use crate::audit::{Event, Sink, tell};
+pub use self::sweep::{SWEEP_RECORDS, Swept};
+use crate::audit::{Asked, Sink, tell};
 use crate::credential::KeyCost;
 use crate::database::{Catalog, Column, Database};
 use crate::error::{Doing as _, Error};
 use crate::schema::{Live, Pseudo, Schema};
 use crate::spec::{described, description};
-use crate::store::{self, DisguiseId};
+use crate::store;
 use crate::update::Update;
 use crate::value::Value;
 
@@ -145,67 +150,35 @@ impl<D: Database> Engine<D> {
             .ok_or(Error::NotInstalled)
     }
 
-    pub(super) fn done(
+    /// Runs an operation in one transaction; when it is refused, that is an entry too, told after the rollback.
+    pub(super) fn operation<T>(
         &mut self,
-        action: &'static str,
-        id: DisguiseId,
-        user: Option<&Value>,
-        time: Timestamp,
-        payload: String,
-    ) -> Result<(), Error> {
-        self.tell_done(action, id.to_string(), user, time, payload)
-    }
-
-    pub(super) fn tell_done(
-        &mut self,
-        action: &'static str,
-        key: String,
-        user: Option<&Value>,
-        time: Timestamp,
-        payload: String,
-    ) -> Result<(), Error> {
-        let Some(sink) = &mut self.sink else {
-            return Ok(());
-        };
-        let salt = store::salt(&mut self.database)?;
-        let event = Event {
-            action,
-            key,
-            user,
-            outcome: Outcome::Ok,
-            payload,
-        };
-        tell(sink.as_mut(), &salt, time, &event)
-    }
-
-    /// A refusal is an entry too; it is told after the rollback, for nothing else of the operation is left.
-    pub(super) fn tell_refusal<T>(
-        &mut self,
-        action: &'static str,
-        user: Option<&Value>,
-        time: Timestamp,
-        outcome: &Result<T, Error>,
-    ) -> Result<(), Error> {
-        let (Some(sink), Err(error)) = (&mut self.sink, outcome) else {
-            return Ok(());
+        asked: &Asked<'_>,
+        work: impl FnOnce(&mut Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let outcome = self.transaction(work);
+        let (Some(sink), Err(error)) = (&mut self.sink, &outcome) else {
+            return outcome;
         };
         let Ok(salt) = store::salt(&mut self.database) else {
-            return Ok(());
+            return outcome;
         };
-        let denied = matches!(error, Error::WrongCredential | Error::NoSuchDisguise);
-        let outcome = if denied {
+        let refused = if error.is_denial() {
             Outcome::Denied
         } else {
             Outcome::Failed
         };
-        let event = Event {
-            action,
-            key: String::new(),
-            user,
-            outcome,
-            payload: String::new(),
+        tell(sink.as_mut(), &salt, asked, refused, "")?;
+        outcome
+    }
+
+    /// Tells of an operation that is about to be committed.
+    pub(super) fn done(&mut self, asked: &Asked<'_>, payload: &str) -> Result<(), Error> {
+        let Some(sink) = &mut self.sink else {
+            return Ok(());
         };
-        tell(sink.as_mut(), &salt, time, &event)
+        let salt = store::salt(&mut self.database)?;
+        tell(sink.as_mut(), &salt, asked, Outcome::Ok, payload)
     }
 
     pub(super) fn transaction<T>(

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use probity_format::Timestamp;
 
 use super::Engine;
-use crate::audit::counts;
+use crate::audit::{Asked, counts};
 use crate::credential::{self, Credential};
 use crate::crypto::SecretKey;
 use crate::database::Database;
+use crate::deadline::Day;
 use crate::error::Error;
 use crate::principal::{Reach, reach};
 use crate::reveal::{self, RevealRequest, Revealed};
@@ -26,6 +27,8 @@ pub struct Listed {
     pub time: Option<Timestamp>,
     /// A reveal was asked for and left something disguised.
     pub pending: bool,
+    /// When it can no longer be revealed.
+    pub expires: Option<Timestamp>,
 }
 
 impl<D: Database> Engine<D> {
@@ -34,14 +37,9 @@ impl<D: Database> Engine<D> {
     /// # Errors
     /// [`Error::WrongCredential`], [`Error::NoSuchDisguise`], [`Error::Database`]; nothing has changed then.
     pub fn reveal(&mut self, request: &RevealRequest<'_>) -> Result<Revealed, Error> {
-        let outcome = self.transaction(|engine| engine.revealed(request));
-        self.tell_refusal(
-            "disguise.reveal",
-            Some(&request.user),
-            request.time,
-            &outcome,
-        )?;
-        outcome
+        let (id, user) = (request.id.to_string(), Some(&request.user));
+        let asked = Asked::new("disguise.reveal", id, user, request.time);
+        self.operation(&asked, |engine| engine.revealed(request, &asked))
     }
 
     /// The pseudoprincipals that the holder of `credential` may act as, along chains of any length.
@@ -80,27 +78,39 @@ impl<D: Database> Engine<D> {
     ) -> Result<Vec<Listed>, Error> {
         self.transaction(|engine| {
             let (_, _, reach) = engine.reached(user, credential)?;
-            let mut listed: BTreeMap<(i64, u64), bool> = BTreeMap::new();
+            let mut listed: BTreeMap<(i64, u64), (bool, Day)> = BTreeMap::new();
             for locator in reach.bags.iter().map(|it| &it.found.locator) {
                 if locator.changes {
                     let name = (locator.origin.time, locator.origin.disguise);
-                    *listed.entry(name).or_default() |= locator.pending;
+                    let (pending, end) = listed.entry(name).or_insert((false, Day::NEVER));
+                    *pending |= locator.pending;
+                    *end = locator.origin.expires.min(*end);
                 }
             }
             let listed = listed.into_iter();
             Ok(listed
-                .map(|((time, id), pending)| Listed {
+                .map(|((time, id), (pending, end))| Listed {
                     id: DisguiseId(id),
                     time: Timestamp::from_nanoseconds(time).ok(),
                     pending,
+                    expires: end.time(),
                 })
                 .collect())
         })
     }
 
-    fn revealed(&mut self, request: &RevealRequest<'_>) -> Result<Revealed, Error> {
+    fn revealed(
+        &mut self,
+        request: &RevealRequest<'_>,
+        asked: &Asked<'_>,
+    ) -> Result<Revealed, Error> {
         self.refresh()?;
         let (salt, _, reach) = self.reached(&request.user, &request.credential)?;
+        let origins = reach.bags.iter().map(|it| it.found.locator.origin);
+        let mut meant = origins.filter(|it| it.disguise == request.id.0);
+        if meant.any(|it| it.expires.is_over(request.time)) {
+            return Err(Error::Ended);
+        }
         let recorded = update::recorded(&mut self.database)?;
         let Some((_, catalog, live)) = &self.live else {
             return Err(Error::NotInstalled);
@@ -130,13 +140,7 @@ impl<D: Database> Engine<D> {
         let revealed = work.revealed;
         let kept = u64::try_from(revealed.kept.len()).unwrap_or(u64::MAX);
         let payload = counts(&revealed.restored, &[("kept", kept)]);
-        self.done(
-            "disguise.reveal",
-            request.id,
-            Some(&request.user),
-            request.time,
-            payload,
-        )?;
+        self.done(asked, &payload)?;
         Ok(revealed)
     }
 }

@@ -3,6 +3,7 @@
 use probity_format::Timestamp;
 
 use super::Engine;
+use crate::audit::Asked;
 use crate::database::Database;
 use crate::error::Error;
 use crate::update::{self, Mapping, Recorded, Update};
@@ -30,16 +31,16 @@ impl<D: Database> Engine<D> {
             mapping: Some(mapping.clone()),
         });
         let records: Vec<Recorded> = records.collect();
-        let outcome = self.transaction(|engine| {
+        let key = names(&records);
+        let asked = Asked::new("disguise.update", key, None, time);
+        self.operation(&asked, |engine| {
             engine.refresh()?;
             let (catalog, _) = engine.described()?;
             for mapping in updates {
                 mapping.check(catalog)?;
             }
-            engine.record(records, time)
-        });
-        self.tell_refusal("disguise.update", None, time, &outcome)?;
-        outcome
+            engine.record(records, &asked)
+        })
     }
 
     /// Records the update by code that [`Engine::set_update`] gave under `name`.
@@ -55,9 +56,8 @@ impl<D: Database> Engine<D> {
             name: name.to_owned(),
             mapping: None,
         };
-        let outcome = self.transaction(|engine| engine.record(vec![record], time));
-        self.tell_refusal("disguise.update", None, time, &outcome)?;
-        outcome
+        let asked = Asked::new("disguise.update", name.to_owned(), None, time);
+        self.operation(&asked, |engine| engine.record(vec![record], &asked))
     }
 
     /// Puts another mapping in the place of one that was recorded under the same name, for instance because it does
@@ -67,7 +67,8 @@ impl<D: Database> Engine<D> {
     /// [`Error::Spec`] when it does not lead to the schema as it is, [`Error::Value`] when there is none of this name;
     /// [`Error::Database`].
     pub fn replace_update(&mut self, mapping: &Mapping, time: Timestamp) -> Result<(), Error> {
-        let outcome = self.transaction(|engine| {
+        let asked = Asked::new("disguise.update", mapping.name.clone(), None, time);
+        self.operation(&asked, |engine| {
             engine.refresh()?;
             mapping.check(engine.described()?.0)?;
             let mut all = update::recorded(&mut engine.database)?;
@@ -78,11 +79,8 @@ impl<D: Database> Engine<D> {
             };
             place.mapping = Some(mapping.clone());
             update::put(&mut engine.database, all)?;
-            let key = mapping.name.clone();
-            engine.tell_done("disguise.update", key, None, time, "replaced".to_owned())
-        });
-        self.tell_refusal("disguise.update", None, time, &outcome)?;
-        outcome
+            engine.done(&asked, "replaced")
+        })
     }
 
     /// The names of all updates, the oldest first.
@@ -94,9 +92,8 @@ impl<D: Database> Engine<D> {
         Ok(all.into_iter().map(|it| it.name).collect())
     }
 
-    fn record(&mut self, records: Vec<Recorded>, time: Timestamp) -> Result<(), Error> {
+    fn record(&mut self, records: Vec<Recorded>, asked: &Asked<'_>) -> Result<(), Error> {
         let mut all = update::recorded(&mut self.database)?;
-        let mut names = Vec::new();
         for record in records {
             if record.name.len() > NAME_BYTES_MAX {
                 let what = format!("the name of an update has more than {NAME_BYTES_MAX} bytes");
@@ -106,11 +103,14 @@ impl<D: Database> Engine<D> {
                 let what = format!("update {} is recorded already", record.name);
                 return Err(Error::Value { what });
             }
-            names.push(record.name.clone());
             all.push(record);
         }
         update::put(&mut self.database, all)?;
-        let key = names.join(", ");
-        self.tell_done("disguise.update", key, None, time, String::new())
+        self.done(asked, "")
     }
+}
+
+fn names(records: &[Recorded]) -> String {
+    let names: Vec<&str> = records.iter().map(|it| it.name.as_str()).collect();
+    names.join(", ")
 }

@@ -6,6 +6,7 @@ use probity_format::wire::{Reader, put_varint};
 use super::repeat::{Values, Writer};
 use super::{Change, Copied, Modified, Origin, Section, SpeaksFor, Standing};
 use crate::crypto::KEY_BYTES;
+use crate::deadline::Day;
 use crate::value::{Value, put_bytes, take_text};
 
 /// The version of the bag's form.
@@ -326,6 +327,8 @@ impl Locator {
                 | u8::from(self.copies) << 3
                 | u8::from(self.values) << 4,
         );
+        out.extend_from_slice(&self.origin.expires.number().to_le_bytes());
+        out.push(self.origin.cohort);
         out.resize(LOCATOR_BYTES, 0);
         out
     }
@@ -338,6 +341,7 @@ impl Locator {
         let (disguise, time) = (reader.u64()?, i64::from_le_bytes(reader.array()?));
         let (updates, key) = (reader.u32()?, reader.array()?);
         let (parts, flags) = (reader.u32()?, reader.u8()?);
+        let (expires, cohort) = (Day::from_number(reader.u32()?), reader.u8()?);
         if flags > 31 || has_rest(&reader) {
             return Err(reader.error("has wrong padding"));
         }
@@ -346,6 +350,8 @@ impl Locator {
                 disguise,
                 time,
                 updates,
+                expires,
+                cohort,
             },
             key,
             parts,
@@ -459,6 +465,8 @@ mod tests {
                 disguise: u64::MAX,
                 time: -1,
                 updates: 2,
+                expires: Day::from_number(7),
+                cohort: 8,
             },
             key: [9; 32],
             parts: 4,

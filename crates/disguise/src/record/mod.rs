@@ -5,6 +5,7 @@ mod repeat;
 
 pub(crate) use bag::{Bag, LOCATOR_BYTES, Locator};
 
+use crate::deadline::Day;
 use crate::value::Value;
 
 /// The changes of one step of a disguise to one table, as they concern one principal.
@@ -112,6 +113,10 @@ pub(crate) struct Origin {
     pub(crate) time: i64,
     /// How many of the rows' updates were known then.
     pub(crate) updates: u32,
+    /// When the record ends.
+    pub(crate) expires: Day,
+    /// A byte of a hash of the principal, by which a hold on a person keeps records from ending.
+    pub(crate) cohort: u8,
 }
 
 /// What a registered principal is.

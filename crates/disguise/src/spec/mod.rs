@@ -62,6 +62,8 @@ pub(crate) enum Kind {
 pub struct Spec {
     pub(crate) transformations: Vec<Transformation>,
     pub(crate) parameters: BTreeMap<String, Option<String>>,
+    /// The file that it was parsed from.
+    pub(crate) text: String,
 }
 
 impl Spec {
@@ -70,7 +72,13 @@ impl Spec {
     /// # Errors
     /// The first thing that is wrong, with its place.
     pub fn from_edna_json(text: &str) -> Result<Self, SpecError> {
-        edna::spec(bounded(text)?)
+        let spec = edna::spec(bounded(text)?)?;
+        Ok(spec.of(text))
+    }
+
+    fn of(self, text: &str) -> Self {
+        let text = text.to_owned();
+        Self { text, ..self }
     }
 
     /// The tables it names, in order of first mention.
@@ -106,6 +114,8 @@ pub struct SpecFile {
     pub schema: Schema,
     /// How placeholder users are made, when it is said.
     pub pseudo: Option<Pseudo>,
+    /// Who counts as inactive, when it is said: a condition on the users table.
+    pub inactive: Option<String>,
 }
 
 impl SpecFile {
@@ -115,16 +125,18 @@ impl SpecFile {
     /// The first thing that is wrong, with its place.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         bounded(text)?;
-        if !text.trim_start().starts_with('{') {
-            return native::from_toml(text);
-        }
-        if is_native_json(text) {
-            return native::from_json(text);
-        }
-        Ok(Self {
-            spec: edna::spec(text)?,
-            ..Self::default()
-        })
+        let file = if !text.trim_start().starts_with('{') {
+            native::from_toml(text)?
+        } else if is_native_json(text) {
+            native::from_json(text)?
+        } else {
+            Self {
+                spec: edna::spec(text)?,
+                ..Self::default()
+            }
+        };
+        let spec = file.spec.of(text);
+        Ok(Self { spec, ..file })
     }
 }
 
@@ -140,6 +152,7 @@ fn is_native_json(text: &str) -> bool {
     };
     let native = [
         "users",
+        "inactive",
         "tables",
         "parameters",
         "remove",

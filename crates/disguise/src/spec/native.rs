@@ -15,6 +15,7 @@ use crate::schema::{Pseudo, Reference, Schema, TableNotes};
 #[serde(deny_unknown_fields)]
 struct File<T> {
     users: Option<Users>,
+    inactive: Option<String>,
     #[serde(default)]
     tables: BTreeMap<String, Table>,
     /// Parameter name to its default; the empty text means that the caller must give it.
@@ -136,6 +137,7 @@ fn built<T>(
         spec,
         schema: schema(file.tables),
         pseudo: file.users.map(pseudo),
+        inactive: file.inactive,
     })
 }
 

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use probity_disguise::{
-    ApplyRequest, Credential, Dialect, Engine, KeptReason, KeyCost, References, RevealRequest,
-    Rows, SpecFile, Value,
+    ApplyRequest, Credential, Dialect, Engine, KeptReason, KeyCost, Protection, References,
+    RevealRequest, Rows, SpecFile, Value,
 };
 
 use super::forum::*;
@@ -88,7 +88,10 @@ pub(crate) fn rows_that_refer_to_each_other_in_a_circle_come_back_in_one_reveal(
     engine.set_key_cost(KeyCost::DANGER_LEAST);
     engine.install().unwrap();
     let one = Value::Int(1);
-    let key = engine.register(&one, None).unwrap().key;
+    let key = engine
+        .register(&one, Protection::KeyAlone, time())
+        .unwrap()
+        .key;
     let all = |engine: &mut Engine<_>| {
         ["members", "albums", "pictures"].map(|table| {
             let rows = engine.rows(table).unwrap();
@@ -102,6 +105,7 @@ pub(crate) fn rows_that_refer_to_each_other_in_a_circle_come_back_in_one_reveal(
             spec: &file.spec,
             user: Some(one.clone()),
             over: None,
+            expires: None,
             parameters: BTreeMap::new(),
             time: time(),
         })

@@ -1,8 +1,8 @@
 //! Passwords, tokens and keys: changed, and destroyed.
 
 use probity_disguise::{
-    Credential, DisguiseId, Error, KeyCost, RecoveryToken, References, RevealRequest, Revealed,
-    Rows, SecretKey, Value,
+    Credential, DisguiseId, Error, KeyCost, Protection, RecoveryToken, References, RevealRequest,
+    Revealed, Rows, SecretKey, TokenShare, Value,
 };
 
 use super::forum::*;
@@ -36,12 +36,15 @@ pub(crate) fn a_new_password_replaces_the_old_ones_and_reveals_what_they_did() {
     let user = Value::Int(1);
     let old = Credential::Password("secret words");
     let wrong = Credential::Password("secret word");
-    let outcome = forum.engine.change_password(&user, &wrong, "other words");
+    let outcome =
+        forum
+            .engine
+            .change_password(&user, &wrong, Protection::Password("other words"), time());
     assert!(matches!(outcome, Err(Error::WrongCredential)));
     // Also while the account is away.
     let changed = forum
         .engine
-        .change_password(&user, &old, "other words")
+        .change_password(&user, &old, Protection::Password("other words"), time())
         .unwrap();
     assert_eq!(changed.key.expose(), forum.keys[&1].expose());
     refused(&reveal_with(
@@ -76,7 +79,12 @@ pub(crate) fn a_new_key_opens_everything_and_the_old_one_nothing() {
     let old = SecretKey::from_bytes(*forum.keys[&1].expose());
     let changed = forum
         .engine
-        .change_key(&Value::Int(1), &Credential::Key(&old), Some("new words"))
+        .change_key(
+            &Value::Int(1),
+            &Credential::Key(&old),
+            Protection::Password("new words"),
+            time(),
+        )
         .unwrap();
     for id in [anon.id, grouped.id, gdpr.id] {
         refused(&reveal_with(&mut forum, 1, Credential::Key(&old), id));
@@ -113,9 +121,14 @@ pub(crate) fn nobody_changes_the_key_of_another() {
     let other = SecretKey::from_bytes(*forum.keys[&2].expose());
     for user in [1, 3] {
         let (user, other) = (Value::Int(user), Credential::Key(&other));
-        let outcome = forum.engine.change_key(&user, &other, None);
+        let outcome = forum
+            .engine
+            .change_key(&user, &other, Protection::KeyAlone, time());
         assert!(matches!(outcome, Err(Error::WrongCredential)));
-        let outcome = forum.engine.change_password(&user, &other, "mine now");
+        let outcome =
+            forum
+                .engine
+                .change_password(&user, &other, Protection::Password("mine now"), time());
         assert!(matches!(outcome, Err(Error::WrongCredential)));
     }
     assert!(forum.reveal(1, applied.id).is_complete());
@@ -154,4 +167,36 @@ pub(crate) fn whoever_forgets_everything_can_open_nothing_ever_again() {
                 .contains_key("stories")
         );
     }
+}
+
+pub(crate) fn any_two_shares_of_a_token_open_and_others_open_nothing() {
+    let mut forum = forum();
+    let mut tokens = Vec::new();
+    for user in [1, 2] {
+        let key = SecretKey::from_bytes(*forum.keys[&user].expose());
+        let (user, key) = (Value::Int(user), Credential::Key(&key));
+        let changed = forum
+            .engine
+            .change_password(&user, &key, Protection::Token, time());
+        tokens.push(changed.unwrap().token.unwrap());
+    }
+    let [own, other] = [0, 1].map(|at| tokens[at].split().unwrap());
+    let applied = forum.apply(GDPR, Some(1), false).unwrap();
+    // A share of somebody else, the same share twice, and shares of an older splitting of the same token.
+    let older = tokens[0].split().unwrap();
+    for (first, second) in [
+        (&own[0], &other[1]),
+        (&other[0], &other[1]),
+        (&own[1], &own[1]),
+        (&own[0], &older[1]),
+    ] {
+        let token = RecoveryToken::join(first, second);
+        let outcome = reveal_with(&mut forum, 1, Credential::Token(&token), applied.id);
+        assert!(matches!(outcome, Err(Error::WrongCredential)));
+    }
+    let kept = TokenShare::parse(&own[2].expose()).unwrap();
+    let token = RecoveryToken::join(&kept, &own[0]);
+    let revealed = reveal_with(&mut forum, 1, Credential::Token(&token), applied.id);
+    assert!(revealed.unwrap().is_complete());
+    forum.assert_as_before();
 }

@@ -21,6 +21,7 @@ pub(crate) fn a_draft_fits_the_database_that_it_was_made_from() {
             user: Some(Value::Int(1)),
             over: None,
             parameters: BTreeMap::new(),
+            expires: None,
             time: time(),
         })
         .unwrap();

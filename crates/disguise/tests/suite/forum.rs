@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use probity_disguise::database::Catalog;
 use probity_disguise::{
     Applied, ApplyRequest, Credential, Database, DatabaseError, DatabaseErrorKind, Dialect,
-    DisguiseId, Engine, Error, KeyCost, Pseudo, References, RevealRequest, Revealed, Rows, Schema,
-    SecretKey, Spec, Value,
+    DisguiseId, Engine, Error, KeyCost, Protection, Pseudo, References, RevealRequest, Revealed,
+    Rows, Schema, SecretKey, Spec, Value,
 };
 use probity_format::Timestamp;
 
@@ -213,7 +213,11 @@ fn registered(database: Faulty) -> Forum {
         keys.insert(
             user,
             engine
-                .register(&Value::Int(user), Some("secret words"))
+                .register(
+                    &Value::Int(user),
+                    Protection::Password("secret words"),
+                    time(),
+                )
                 .unwrap()
                 .key,
         );
@@ -258,6 +262,7 @@ impl Forum {
             user: user.map(Value::Int),
             over,
             parameters: BTreeMap::new(),
+            expires: None,
             time: time(),
         };
         self.engine.apply(&request)

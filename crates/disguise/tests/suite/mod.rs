@@ -43,6 +43,23 @@ macro_rules! for_every_claim {
             a_column_added_meanwhile_is_hidden_with_the_row_from_then_on
             every_wrong_credential_costs_the_same_work
             a_removal_that_breaks_a_constraint_changes_nothing
+            any_two_shares_of_a_token_open_and_others_open_nothing
+            every_operation_is_told_and_names_nobody
+            a_log_that_takes_nothing_keeps_every_operation_from_happening
+            whoever_is_held_is_neither_hidden_nor_forgotten_until_it_is_lifted
+            whoever_is_held_while_away_cannot_be_forgotten_under_another_name
+            a_held_disguise_is_not_forgotten_and_its_holds_are_listed
+            a_receipt_tells_what_was_forgotten_and_the_log_vouches_for_it
+            whoever_is_inactive_is_disguised_once_and_can_come_back
+            whoever_stays_in_the_table_is_taken_again_only_after_a_change
+            whoever_is_held_does_not_decay_and_a_cut_run_is_finished_by_the_next
+            what_ends_can_be_revealed_before_and_is_destroyed_after
+            what_is_hidden_behind_placeholders_ends_with_them_and_nothing_unreadable_stays
+            a_new_key_and_a_reveal_in_part_keep_the_end
+            a_sweep_cut_at_any_statement_is_finished_by_the_next
+            a_hold_on_a_person_or_a_disguise_keeps_records_from_ending
+            within_the_grace_period_a_disguise_is_cancelled_and_after_it_applied
+            a_scheduled_disguise_that_is_refused_stays_and_does_not_stop_the_others
             rows_that_refer_to_each_other_in_a_circle_come_back_in_one_reveal
             rows_that_were_disguised_meet_the_migrations_that_they_missed
             what_is_disguised_after_an_update_does_not_meet_it
@@ -56,9 +73,13 @@ macro_rules! for_every_claim {
 mod bad_input;
 mod circle;
 mod credentials;
+mod decay;
 mod draft;
+mod endings;
 mod forum;
+mod holds;
 mod model;
+mod records;
 pub(crate) mod schedule;
 mod updates;
 
@@ -71,8 +92,12 @@ use probity_disguise::{
 pub(crate) use bad_input::*;
 pub(crate) use circle::*;
 pub(crate) use credentials::*;
+pub(crate) use decay::*;
 pub(crate) use draft::*;
+pub(crate) use endings::*;
 use forum::*;
+pub(crate) use holds::*;
+pub(crate) use records::*;
 pub(crate) use schedule::{
     random_schedules_do_what_the_model_says, random_schedules_end_where_they_began,
 };

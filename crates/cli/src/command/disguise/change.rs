@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use probity_disguise::{ApplyRequest, RevealRequest, Revealed, Rows, Value};
+use probity_disguise::{ApplyRequest, DisguiseId, RevealRequest, Revealed, Rows, Value};
+use probity_format::Timestamp;
 use probity_log::clock::{Clock as _, SystemClock};
 use serde::Serialize;
 
 use super::credential::Brought;
 use super::look::{ready, user_of};
+use super::receipt::Outgoing;
 use super::recorder::{Recorded, Recorder};
 use super::{AnyEngine, refused, stored, unfit};
-use crate::args::{Apply, Forget, Reveal};
+use crate::args::{Apply, Forget, Reveal, Span};
 use crate::config::Environment;
+use crate::entry_json::format_time;
 use crate::failure::{Failure, Status};
 use crate::output::{Output, counted};
 
@@ -20,6 +23,14 @@ struct AppliedForm<'a> {
     id: String,
     rows: &'a BTreeMap<String, u64>,
     placeholders: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<Recorded>,
+}
+
+#[derive(Serialize)]
+struct ScheduledForm {
+    id: String,
+    due: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<Recorded>,
 }
@@ -46,6 +57,8 @@ struct KeptForm<'a> {
 struct ForgottenForm {
     forgotten: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    receipt: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<Recorded>,
 }
 
@@ -64,17 +77,27 @@ pub(super) fn recorded<T>(
 pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, Failure> {
     let mut ready = ready(&args.spec, &args.database, environment)?;
     let user = user_of(&mut ready.engine, args.user.as_deref(), &args.spec.spec)?;
-    let over = args.over.as_deref().map(Brought::read).transpose()?;
+    let over = (!args.over.is_empty()).then(|| Brought::read(&args.over));
+    let over = over.transpose()?;
     let recorder = Recorder::open(&args.log, environment, &mut ready.engine)?;
     let unfit = unfit(&args.spec.spec);
     ready.engine.install().map_err(&unfit)?;
+    let time = SystemClock::new().now();
+    let expires = args.expires.map(|span| after(time, span)).transpose()?;
     let request = ApplyRequest {
         spec: &ready.file.spec,
         user,
         over: over.as_ref().map(Brought::credential),
         parameters: ready.parameters,
-        time: SystemClock::new().now(),
+        expires,
+        time,
     };
+    if let Some(grace) = args.grace {
+        let due = after(time, grace)?;
+        let outcome = ready.engine.schedule(&request, due).map_err(&unfit);
+        let (id, entry) = recorded(ready.engine, recorder, outcome)?;
+        return tell_scheduled(args.json, id, due, entry);
+    }
     let outcome = ready.engine.apply(&request).map_err(&unfit);
     let (applied, entry) = recorded(ready.engine, recorder, outcome)?;
     let mut output = Output::new();
@@ -94,6 +117,31 @@ pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, F
             "placeholders made",
         );
         output.line(&format!("  {made}"))?;
+        print_entry(entry.as_ref(), &mut output)?;
+    }
+    output.flush()?;
+    Ok(Status::Done)
+}
+
+/// The time a span after `time`.
+pub(super) fn after(time: Timestamp, span: Span) -> Result<Timestamp, Failure> {
+    let end = time.nanoseconds().saturating_add(span.nanoseconds);
+    Timestamp::from_nanoseconds(end)
+        .map_err(|error| Failure::usage("the span of time is too long").because(error))
+}
+
+fn tell_scheduled(
+    json: bool,
+    id: DisguiseId,
+    due: Timestamp,
+    entry: Option<Recorded>,
+) -> Result<Status, Failure> {
+    let (id, due) = (id.to_string(), format_time(due));
+    let mut output = Output::new();
+    if json {
+        output.json(&ScheduledForm { id, due, entry })?;
+    } else {
+        output.line(&format!("disguise {id} is due {due}"))?;
         print_entry(entry.as_ref(), &mut output)?;
     }
     output.flush()?;
@@ -189,6 +237,7 @@ pub(super) fn forget(args: &Forget, environment: &Environment) -> Result<Status,
     let mut engine = stored(&args.database, environment)?;
     let brought = Brought::read(&args.holder.credential)?;
     let user = engine.user(&args.holder.user).map_err(refused)?;
+    let outgoing = Outgoing::open(args.receipt.as_deref(), args.receipt_key.as_deref())?;
     let recorder = Recorder::open(&args.log, environment, &mut engine)?;
     let (credential, time) = (brought.credential(), SystemClock::new().now());
     let (forgotten, outcome) = match args.id {
@@ -198,10 +247,21 @@ pub(super) fn forget(args: &Forget, environment: &Environment) -> Result<Status,
             engine.forget_everything(&user, &credential, time),
         ),
     };
-    let ((), entry) = recorded(engine, recorder, outcome.map_err(refused))?;
+    let (receipt, entry) = recorded(engine, recorder, outcome.map_err(refused))?;
+    if let Some(outgoing) = outgoing {
+        let done = "it was forgotten for good";
+        outgoing
+            .write(&receipt)
+            .map_err(|failure| failure.after(done))?;
+    }
     let mut output = Output::new();
     if args.json {
-        output.json(&ForgottenForm { forgotten, entry })?;
+        let receipt = args.receipt.as_ref().map(|path| path.display().to_string());
+        output.json(&ForgottenForm {
+            forgotten,
+            receipt,
+            entry,
+        })?;
     } else {
         output.line(&format!("forgotten for good: {forgotten}"))?;
         print_entry(entry.as_ref(), &mut output)?;

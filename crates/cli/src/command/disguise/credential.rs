@@ -3,17 +3,18 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use probity_disguise::{Credential, RecoveryToken, Registration, SecretKey};
+use probity_disguise::{Credential, RecoveryToken, Registration, SecretKey, TokenShare};
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
 
 const KEY_LABEL: &str = "probity-disguise-key-v1 ";
 const TOKEN_LABEL: &str = "probity-disguise-token-v1 ";
+const SHARE_LABEL: &str = "probity-disguise-share-v1 ";
 const FILE_BYTES_MAX: u64 = 4_096;
 /// Enough for the longest file, so that no copy of a secret is left behind by growing.
 const FILE_BYTES_CAPACITY: usize = 8_192;
@@ -27,14 +28,24 @@ pub(super) enum Brought {
 }
 
 impl Brought {
+    /// Reads a credential: one file, or two with a share each.
+    pub(super) fn read(paths: &[PathBuf]) -> Result<Self, Failure> {
+        match paths {
+            [path] => Self::read_whole(path),
+            [first, second] => {
+                let (first, second) = (read_share(first)?, read_share(second)?);
+                Ok(Self::Token(RecoveryToken::join(&first, &second)))
+            }
+            _ => Err(Failure::usage(
+                "a credential is one file, or two files with a share each",
+            )),
+        }
+    }
+
     /// Reads the first line of the file at `path`, or of standard input.
-    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
+    fn read_whole(path: &Path) -> Result<Self, Failure> {
         let line = first_line(path)?;
-        // The reason could quote the secret.
-        let damaged = || {
-            Failure::new(format!("{} holds a damaged credential", path.display()))
-                .remedy("take an undamaged copy")
-        };
+        let damaged = || damaged(path);
         if let Some(key) = line.strip_prefix(KEY_LABEL) {
             let mut bytes = Zeroizing::new([0; 32]);
             let length = URL_SAFE_NO_PAD.decode_slice(key, bytes.as_mut_slice());
@@ -47,6 +58,13 @@ impl Brought {
             let token = RecoveryToken::parse(token).map_err(|_form| damaged())?;
             return Ok(Self::Token(token));
         }
+        if line.starts_with(SHARE_LABEL) {
+            let shown = path.display();
+            return Err(
+                Failure::usage(format!("{shown} holds one share, and two are needed"))
+                    .remedy("give the option once for each of two files with shares"),
+            );
+        }
         Ok(Self::Password(line))
     }
 
@@ -57,6 +75,22 @@ impl Brought {
             Self::Password(password) => Credential::Password(password),
         }
     }
+}
+
+/// What to say of a damaged file: the reason could quote the secret.
+fn damaged(path: &Path) -> Failure {
+    Failure::new(format!("{} holds a damaged credential", path.display()))
+        .remedy("take an undamaged copy")
+}
+
+fn read_share(path: &Path) -> Result<TokenShare, Failure> {
+    let line = first_line(path)?;
+    let Some(share) = line.strip_prefix(SHARE_LABEL) else {
+        let shown = path.display();
+        return Err(Failure::usage(format!("{shown} holds no share of a token"))
+            .remedy("give one file with a whole credential, or two with a share each"));
+    };
+    TokenShare::parse(share).map_err(|_form| damaged(path))
 }
 
 /// The password on the first line of a file.
@@ -84,6 +118,14 @@ pub(super) fn line_of(made: &Registration) -> Zeroizing<String> {
     line
 }
 
+/// The line that the holder of a share keeps.
+pub(super) fn line_of_share(share: &TokenShare) -> Zeroizing<String> {
+    let mut line = Zeroizing::new(String::with_capacity(FILE_BYTES_CAPACITY));
+    line.push_str(SHARE_LABEL);
+    line.push_str(&Zeroizing::new(share.expose()));
+    line
+}
+
 /// A file for a credential, made before the credential is, so that none is lost for want of a place.
 pub(super) struct CredentialFile<'a> {
     path: &'a Path,
@@ -107,6 +149,11 @@ impl<'a> CredentialFile<'a> {
         written.map_err(|error| Failure::file("write", self.path, error))
     }
 
+    /// Its name, for the report.
+    pub(super) fn shown(&self) -> String {
+        self.path.display().to_string()
+    }
+
     /// Takes the file away again; nothing was made that it could hold.
     pub(super) fn give_up(self) {
         // The first error is the one to report.
@@ -114,7 +161,7 @@ impl<'a> CredentialFile<'a> {
     }
 }
 
-fn first_line(path: &Path) -> Result<Zeroizing<String>, Failure> {
+pub(super) fn first_line(path: &Path) -> Result<Zeroizing<String>, Failure> {
     let failed = |error| Failure::file("read the credential in", path, error);
     let mut text = Zeroizing::new(String::with_capacity(FILE_BYTES_CAPACITY));
     let source: Box<dyn io::Read> = if path == Path::new("-") {

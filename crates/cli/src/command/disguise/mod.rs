@@ -2,9 +2,13 @@
 
 mod change;
 mod credential;
+mod decay;
+mod hold;
 mod look;
 mod people;
+mod receipt;
 mod recorder;
+mod sweep;
 mod update;
 
 use std::fs;
@@ -32,6 +36,15 @@ pub(crate) fn run(command: &DisguiseCommand, environment: &Environment) -> Resul
         DisguiseCommand::List(args) => people::list(args, environment),
         DisguiseCommand::Forget(args) => change::forget(args, environment),
         DisguiseCommand::Rekey(args) => people::rekey(args, environment),
+        DisguiseCommand::ReceiptKey(args) => receipt::key(args),
+        DisguiseCommand::CheckReceipt(args) => receipt::check(args),
+        DisguiseCommand::Hold(args) => hold::hold(args, environment),
+        DisguiseCommand::Lift(args) => hold::lift(args, environment),
+        DisguiseCommand::Holds(args) => hold::holds(args, environment),
+        DisguiseCommand::Scheduled(args) => sweep::scheduled(args, environment),
+        DisguiseCommand::Cancel(args) => sweep::cancel(args, environment),
+        DisguiseCommand::Sweep(args) => sweep::sweep(args, environment),
+        DisguiseCommand::Decay(args) => decay::decay(args, environment),
         DisguiseCommand::Update(args) => update::update(args, environment),
     }
 }
@@ -119,6 +132,7 @@ fn refused(error: Error) -> Failure {
         Error::NoSuchDisguise => Some("see what the credential opens with: probity disguise list"),
         Error::WouldCascade { .. } => Some("say in the specification what happens to those rows"),
         Error::NoFreeId { .. } => Some("let the generator of the id draw from a wider range"),
+        Error::Held { .. } => Some("see what holds there are with: probity disguise holds"),
         Error::Audit(_) => Some("nothing was changed; look at the log with: probity verify DIR"),
         _ => None,
     };

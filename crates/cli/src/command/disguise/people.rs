@@ -1,11 +1,15 @@
 //! What concerns one person: `register`, `speaks-for`, `list`, `rekey`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use probity_disguise::{Engine, Registration, SpecFile, draft};
+use probity_disguise::{Engine, Protection, Registration, SHARES, SpecFile, draft};
+use probity_log::clock::{Clock as _, SystemClock};
 use serde::Serialize;
+use zeroize::Zeroizing;
 
-use super::credential::{Brought, CredentialFile, line_of, read_password};
+use super::change::recorded;
+use super::credential::{Brought, CredentialFile, line_of, line_of_share, read_password};
+use super::recorder::{Recorded, Recorder};
 use super::{AnyEngine, described, open, read, refused, stored};
 use crate::args::{List, Register, Rekey, SpeaksFor};
 use crate::config::Environment;
@@ -20,6 +24,10 @@ struct Registered<'a> {
     credential: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     credential_file: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    share_files: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<Recorded>,
 }
 
 #[derive(Serialize)]
@@ -28,21 +36,44 @@ struct ListedForm {
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<String>,
     pending: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires: Option<String>,
 }
 
 pub(super) fn register(args: &Register, environment: &Environment) -> Result<Status, Failure> {
     let mut engine = engine_of(args, environment)?;
     let user = engine.user(&args.user).map_err(refused)?;
     engine.install().map_err(refused)?;
-    let password = args.password_file.as_deref().map(read_password);
-    let password = password.transpose()?;
-    let password = password.as_ref().map(|password| password.as_str());
-    hand_over(
-        &args.user,
-        args.credential_out.as_deref(),
-        args.json,
-        || engine.register(&user, password).map_err(refused),
-    )
+    let password = Password::read(args.password_file.as_deref())?;
+    let protection = password.protection(&args.share_out);
+    let outlet = Outlet::open(args.credential_out.as_deref(), &args.share_out)?;
+    let recorder = match Recorder::open(&args.log, environment, &mut engine) {
+        Ok(recorder) => recorder,
+        Err(failure) => {
+            outlet.give_up();
+            return Err(failure);
+        }
+    };
+    let made = engine.register(&user, protection, SystemClock::new().now());
+    let made = recorded(engine, recorder, made.map_err(refused));
+    outlet.hand_over(&args.user, args.json, made)
+}
+
+/// The new password, if there is one.
+struct Password(Option<Zeroizing<String>>);
+
+impl Password {
+    fn read(path: Option<&Path>) -> Result<Self, Failure> {
+        path.map(read_password).transpose().map(Self)
+    }
+
+    fn protection(&self, shares: &[PathBuf]) -> Protection<'_> {
+        match &self.0 {
+            Some(password) => Protection::Password(password),
+            None if shares.is_empty() => Protection::KeyAlone,
+            None => Protection::Token,
+        }
+    }
 }
 
 fn engine_of(args: &Register, environment: &Environment) -> Result<AnyEngine, Failure> {
@@ -58,40 +89,91 @@ fn engine_of(args: &Register, environment: &Environment) -> Result<AnyEngine, Fa
     Ok(Engine::new(database, guess.schema, guess.pseudo))
 }
 
-/// Makes a credential and hands it to its owner: into a file that is there before, or to standard output.
-fn hand_over(
-    user: &str,
-    path: Option<&Path>,
-    json: bool,
-    make: impl FnOnce() -> Result<Registration, Failure>,
-) -> Result<Status, Failure> {
-    let file = path.map(CredentialFile::create).transpose()?;
-    let made = match make() {
-        Ok(made) => made,
-        Err(failure) => {
-            if let Some(file) = file {
-                file.give_up();
-            }
-            return Err(failure);
+/// Where a new credential goes: files that are there before it is made, or standard output.
+struct Outlet<'a> {
+    whole: Option<CredentialFile<'a>>,
+    shares: Vec<CredentialFile<'a>>,
+}
+
+impl<'a> Outlet<'a> {
+    fn open(path: Option<&'a Path>, shares: &'a [PathBuf]) -> Result<Self, Failure> {
+        if !shares.is_empty() && shares.len() != SHARES {
+            return Err(Failure::usage(format!(
+                "a token has {SHARES} shares, and {} files are named",
+                shares.len()
+            ))
+            .remedy("give --share-out three times, each with a new file"));
         }
-    };
-    let line = line_of(&made);
-    let shown = file.is_none().then_some(line.as_str());
-    if let Some(file) = file {
-        file.finish(&line)?;
+        let mut outlet = Self {
+            whole: path.map(CredentialFile::create).transpose()?,
+            shares: Vec::new(),
+        };
+        for share in shares {
+            match CredentialFile::create(share) {
+                Ok(file) => outlet.shares.push(file),
+                Err(failure) => {
+                    outlet.give_up();
+                    return Err(failure);
+                }
+            }
+        }
+        Ok(outlet)
     }
-    let mut output = Output::new();
-    if json {
-        output.json(&Registered {
-            user,
-            credential: shown,
-            credential_file: path.map(|path| path.display().to_string()),
-        })?;
-    } else if let Some(line) = shown {
-        output.line(line)?;
+
+    /// Takes the files away again; nothing was made that they could hold.
+    fn give_up(self) {
+        self.whole
+            .into_iter()
+            .chain(self.shares)
+            .for_each(CredentialFile::give_up);
     }
-    output.flush()?;
-    Ok(Status::Done)
+
+    fn hand_over(
+        self,
+        user: &str,
+        json: bool,
+        made: Result<(Registration, Option<Recorded>), Failure>,
+    ) -> Result<Status, Failure> {
+        let (made, entry) = match made {
+            Ok(made) => made,
+            Err(failure) => {
+                self.give_up();
+                return Err(failure);
+            }
+        };
+        let credential_file = self.whole.as_ref().map(CredentialFile::shown);
+        let share_files: Vec<String> = self.shares.iter().map(CredentialFile::shown).collect();
+        let mut line = None;
+        if !share_files.is_empty() {
+            let token = made
+                .token
+                .as_ref()
+                .ok_or_else(|| Failure::new("there is no token to split into shares"))?;
+            let shares = token.split().map_err(refused)?;
+            for (file, share) in self.shares.into_iter().zip(&shares) {
+                file.finish(&line_of_share(share))?;
+            }
+        } else if let Some(file) = self.whole {
+            file.finish(&line_of(&made))?;
+        } else {
+            line = Some(line_of(&made));
+        }
+        let credential = line.as_ref().map(|line| line.as_str());
+        let mut output = Output::new();
+        if json {
+            output.json(&Registered {
+                user,
+                credential,
+                credential_file,
+                share_files,
+                entry,
+            })?;
+        } else if let Some(line) = credential {
+            output.line(line)?;
+        }
+        output.flush()?;
+        Ok(Status::Done)
+    }
 }
 
 pub(super) fn speaks_for(args: &SpeaksFor, environment: &Environment) -> Result<Status, Failure> {
@@ -125,6 +207,7 @@ pub(super) fn list(args: &List, environment: &Environment) -> Result<Status, Fai
             id: it.id.to_string(),
             time: it.time.map(format_time),
             pending: it.pending,
+            expires: it.expires.map(format_time),
         })
         .collect();
     let mut output = Output::new();
@@ -134,7 +217,9 @@ pub(super) fn list(args: &List, environment: &Environment) -> Result<Status, Fai
         for it in &forms {
             let time = it.time.as_deref().unwrap_or("-");
             let pending = if it.pending { "  revealed in part" } else { "" };
-            output.line(&format!("{}  {time}{pending}", it.id))?;
+            let until = it.expires.as_deref();
+            let until = until.map_or_else(String::new, |end| format!("  until {end}"));
+            output.line(&format!("{}  {time}{until}{pending}", it.id))?;
         }
     }
     output.flush()?;
@@ -145,16 +230,22 @@ pub(super) fn rekey(args: &Rekey, environment: &Environment) -> Result<Status, F
     let mut engine = stored(&args.database, environment)?;
     let brought = Brought::read(&args.holder.credential)?;
     let user = engine.user(&args.holder.user).map_err(refused)?;
-    let password = args.password_file.as_deref().map(read_password);
-    let password = password.transpose()?;
-    let password = password.as_ref().map(|password| password.as_str());
-    let out = args.credential_out.as_deref();
-    hand_over(&args.holder.user, out, args.json, || {
-        let credential = brought.credential();
-        let made = match (args.new_key, password) {
-            (false, Some(password)) => engine.change_password(&user, &credential, password),
-            _ => engine.change_key(&user, &credential, password),
-        };
-        made.map_err(refused)
-    })
+    let password = Password::read(args.password_file.as_deref())?;
+    let protection = password.protection(&args.share_out);
+    let outlet = Outlet::open(args.credential_out.as_deref(), &args.share_out)?;
+    let recorder = match Recorder::open(&args.log, environment, &mut engine) {
+        Ok(recorder) => recorder,
+        Err(failure) => {
+            outlet.give_up();
+            return Err(failure);
+        }
+    };
+    let (credential, time) = (brought.credential(), SystemClock::new().now());
+    let made = if args.new_key {
+        engine.change_key(&user, &credential, protection, time)
+    } else {
+        engine.change_password(&user, &credential, protection, time)
+    };
+    let made = recorded(engine, recorder, made.map_err(refused));
+    outlet.hand_over(&args.holder.user, args.json, made)
 }

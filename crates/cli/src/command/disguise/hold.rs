@@ -1,0 +1,108 @@
+//! Legal holds: `hold`, `lift`, `holds`.
+
+use probity_disguise::{Authority, DisguiseId, Holding, Value};
+use probity_log::clock::{Clock as _, SystemClock};
+use serde::Serialize;
+
+use super::change::{print_entry, recorded};
+use super::recorder::{Recorded, Recorder};
+use super::{AnyEngine, refused, stored};
+use crate::args::{AuthorityChoice, Hold, Holds, Lift};
+use crate::config::Environment;
+use crate::entry_json::format_time;
+use crate::failure::{Failure, Status};
+use crate::output::Output;
+
+#[derive(Serialize)]
+struct Placed {
+    hold: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<Recorded>,
+}
+
+#[derive(Serialize)]
+struct HoldForm<'a> {
+    hold: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<String>,
+    actor: &'a str,
+    basis: &'a str,
+}
+
+fn authority(said: &AuthorityChoice) -> Authority<'_> {
+    Authority {
+        actor: &said.actor,
+        basis: &said.basis,
+        time: SystemClock::new().now(),
+    }
+}
+
+/// The user of a command line, as the users table has it.
+fn person(engine: &mut AnyEngine, user: Option<&str>) -> Result<Option<Value>, Failure> {
+    let person = user.map(|user| engine.user(user)).transpose();
+    person.map_err(refused)
+}
+
+fn meant(person: Option<&Value>, id: Option<DisguiseId>) -> Option<Holding<'_>> {
+    person
+        .map(Holding::Person)
+        .or_else(|| id.map(Holding::Disguise))
+}
+
+pub(super) fn hold(args: &Hold, environment: &Environment) -> Result<Status, Failure> {
+    let mut engine = stored(&args.database, environment)?;
+    let person = person(&mut engine, args.held.user.as_deref())?;
+    let Some(what) = meant(person.as_ref(), args.held.id) else {
+        return Err(Failure::usage("nothing to hold is named"));
+    };
+    let recorder = Recorder::open(&args.log, environment, &mut engine)?;
+    let outcome = engine.hold(what, &authority(&args.authority));
+    let (id, entry) = recorded(engine, recorder, outcome.map_err(refused))?;
+    tell(args.json, id.to_string(), entry)
+}
+
+pub(super) fn lift(args: &Lift, environment: &Environment) -> Result<Status, Failure> {
+    let mut engine = stored(&args.database, environment)?;
+    let recorder = Recorder::open(&args.log, environment, &mut engine)?;
+    let outcome = engine.lift(args.hold, &authority(&args.authority));
+    let ((), entry) = recorded(engine, recorder, outcome.map_err(refused))?;
+    tell(args.json, args.hold.to_string(), entry)
+}
+
+fn tell(json: bool, hold: String, entry: Option<Recorded>) -> Result<Status, Failure> {
+    let mut output = Output::new();
+    if json {
+        output.json(&Placed { hold, entry })?;
+    } else {
+        output.line(&hold)?;
+        print_entry(entry.as_ref(), &mut output)?;
+    }
+    output.flush()?;
+    Ok(Status::Done)
+}
+
+pub(super) fn holds(args: &Holds, environment: &Environment) -> Result<Status, Failure> {
+    let mut engine = stored(&args.database, environment)?;
+    let person = person(&mut engine, args.user.as_deref())?;
+    let found = engine
+        .holds(meant(person.as_ref(), args.id))
+        .map_err(refused)?;
+    let mut output = Output::new();
+    let form = |hold: &probity_disguise::Hold| hold.since.map(format_time);
+    if args.json {
+        let forms = found.iter().map(|it| HoldForm {
+            hold: it.id.to_string(),
+            since: form(it),
+            actor: &it.actor,
+            basis: &it.basis,
+        });
+        output.json(&forms.collect::<Vec<_>>())?;
+    } else {
+        for it in &found {
+            let since = form(it).unwrap_or_else(|| "-".to_owned());
+            output.line(&format!("{}  {since}  {}  {}", it.id, it.actor, it.basis))?;
+        }
+    }
+    output.flush()?;
+    Ok(Status::Done)
+}

@@ -1,0 +1,153 @@
+//! Receipts of forgetting: `receipt-key`, `check-receipt`, and the file that `forget` writes.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use probity_disguise::{Receipt, ReceiptError, Value};
+use probity_format::limits::CHECKPOINT_BYTES_MAX;
+use probity_format::note::{SEED_BYTES, Signer as _, SigningKey};
+use serde::Serialize;
+use zeroize::Zeroizing;
+
+use super::credential::{CredentialFile, first_line};
+use crate::args::{CheckReceipt, ReceiptKey};
+use crate::entry_json::format_time;
+use crate::failure::{Failure, Status};
+use crate::key_file::{random_secret, read_verifier};
+use crate::output::Output;
+use crate::output_file::OutputFile;
+
+const KEY_LABEL: &str = "probity-receipt-key-v1 ";
+
+#[derive(Serialize)]
+struct CheckedForm {
+    forgotten: String,
+    time: String,
+    bags: u64,
+}
+
+/// Makes the key file, or reads one that is there, and prints the public key.
+pub(super) fn key(args: &ReceiptKey) -> Result<Status, Failure> {
+    if !args.file.exists() {
+        let file = CredentialFile::create(&args.file)?;
+        let seed = random_secret()
+            .map_err(|error| Failure::new("the system gives no random bytes").because(error))?;
+        let mut line = Zeroizing::new(format!("{KEY_LABEL}{} ", args.name));
+        line.push_str(&Zeroizing::new(URL_SAFE_NO_PAD.encode(seed.as_slice())));
+        if let Err(failure) = signer_of(&args.file, &line) {
+            file.give_up();
+            return Err(failure);
+        }
+        file.finish(&line)?;
+    }
+    let signer = read_signer(&args.file)?;
+    if signer.verifier_key().name() != args.name {
+        return Err(Failure::new(format!(
+            "{} is the key of {}",
+            args.file.display(),
+            signer.verifier_key().name()
+        ))
+        .remedy("name that signer, or another file"));
+    }
+    let mut output = Output::new();
+    output.line(&signer.verifier_key().encode())?;
+    output.flush()?;
+    Ok(Status::Done)
+}
+
+fn read_signer(path: &Path) -> Result<SigningKey, Failure> {
+    signer_of(path, &first_line(path)?)
+}
+
+fn signer_of(path: &Path, line: &str) -> Result<SigningKey, Failure> {
+    // The reason could quote the secret.
+    let damaged = || {
+        Failure::new(format!("{} is no key that signs receipts", path.display()))
+            .remedy("make one with: probity disguise receipt-key FILE --name NAME")
+    };
+    let rest = line.strip_prefix(KEY_LABEL).ok_or_else(damaged)?;
+    let (name, seed) = rest.rsplit_once(' ').ok_or_else(damaged)?;
+    let mut bytes = Zeroizing::new([0; SEED_BYTES]);
+    match URL_SAFE_NO_PAD.decode_slice(seed, bytes.as_mut_slice()) {
+        Ok(SEED_BYTES) => {}
+        _ => return Err(damaged()),
+    }
+    SigningKey::from_seed(name, &bytes).map_err(|error| damaged().because(error))
+}
+
+/// A receipt about to be written: key and file are there before anything is forgotten.
+pub(super) struct Outgoing<'a> {
+    signer: SigningKey,
+    file: OutputFile,
+    path: &'a Path,
+}
+
+impl<'a> Outgoing<'a> {
+    pub(super) fn open(
+        path: Option<&'a Path>,
+        key: Option<&Path>,
+    ) -> Result<Option<Self>, Failure> {
+        let (Some(path), Some(key)) = (path, key) else {
+            return Ok(None);
+        };
+        let signer = read_signer(key)?;
+        if path.exists() {
+            return Err(Failure::new(format!("{} is there already", path.display()))
+                .remedy("name a new file for the receipt"));
+        }
+        let file =
+            OutputFile::create(path).map_err(|error| Failure::file("create", path, error))?;
+        Ok(Some(Self { signer, file, path }))
+    }
+
+    pub(super) fn write(mut self, receipt: &Receipt) -> Result<(), Failure> {
+        let path = self.path;
+        let note = receipt
+            .signed(&self.signer)
+            .map_err(|error| Failure::new("the receipt could not be signed").because(error))?;
+        let written = self.file.write_all(note.as_bytes());
+        written
+            .and_then(|()| self.file.finish())
+            .map_err(|error| Failure::file("write the receipt", path, error))
+    }
+}
+
+pub(super) fn check(args: &CheckReceipt) -> Result<Status, Failure> {
+    let key = read_verifier(&args.key)?;
+    let failed = |error| Failure::file("read", &args.file, error);
+    let mut bytes = Vec::new();
+    let file = fs::File::open(&args.file).map_err(failed)?;
+    let most = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
+    file.take(most.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
+    let proves_nothing = || Failure::broken(format!("{} proves nothing", args.file.display()));
+    let receipt = Receipt::verified(&bytes, &[key]).map_err(|error| match error {
+        ReceiptError::Note(cause) => proves_nothing().because(cause),
+        other => proves_nothing().because(other),
+    })?;
+    let about = args.user.as_deref().map(Value::from);
+    if about.is_some_and(|user| !receipt.is_about(&user)) {
+        return Err(proves_nothing().because("it is about somebody else"));
+    }
+    let form = CheckedForm {
+        forgotten: receipt
+            .disguise
+            .map_or_else(|| "everything".to_owned(), |id| id.to_string()),
+        time: format_time(receipt.time),
+        bags: receipt.bags,
+    };
+    let mut output = Output::new();
+    if args.json {
+        output.json(&form)?;
+    } else {
+        output.line(&format!("forgotten for good: {}", form.forgotten))?;
+        output.line(&format!("  at {}", form.time))?;
+        output.line(&format!("  sealed bags destroyed: {}", form.bags))?;
+    }
+    output.flush()?;
+    Ok(Status::Done)
+}

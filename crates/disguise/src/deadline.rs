@@ -1,0 +1,243 @@
+//! When records end: each that does stands in a table by its name, so that they can be destroyed without a key.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use probity_format::Timestamp;
+
+use crate::database::{Database, placeholders};
+use crate::error::{Doing as _, Error};
+use crate::hold::{Held, Holding};
+use crate::record::Origin;
+use crate::store::{BAGS, DEADLINES, DisguiseId, FLEETING, HOLDS, LOCATORS, bytes, named};
+use crate::table::{delete_keys, insert_all, select_keys};
+use crate::value::Value;
+
+const DAY_NANOSECONDS: i64 = 86_400_000_000_000;
+
+/// The whole day, counted from 1970, at whose beginning a record ends; coarse, so that it tells little of when the
+/// disguise was applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Day(u32);
+
+impl Day {
+    /// Records without an end.
+    pub(crate) const NEVER: Self = Self(u32::MAX);
+
+    pub(crate) const fn from_number(number: u32) -> Self {
+        Self(number)
+    }
+
+    pub(crate) const fn number(self) -> u32 {
+        self.0
+    }
+
+    /// The first beginning of a day that is not before `time`.
+    pub(crate) fn not_before(time: Timestamp) -> Self {
+        let past = time.nanoseconds().rem_euclid(DAY_NANOSECONDS) > 0;
+        let day = time.nanoseconds().div_euclid(DAY_NANOSECONDS);
+        Self(u32::try_from(day.saturating_add(i64::from(past))).unwrap_or(0))
+    }
+
+    pub(crate) fn is_over(self, now: Timestamp) -> bool {
+        self != Self::NEVER && now.nanoseconds().div_euclid(DAY_NANOSECONDS) >= i64::from(self.0)
+    }
+
+    pub(crate) fn time(self) -> Option<Timestamp> {
+        let start = i64::from(self.0).checked_mul(DAY_NANOSECONDS)?;
+        Timestamp::from_nanoseconds(start)
+            .ok()
+            .filter(|_start| self != Self::NEVER)
+    }
+
+    fn value(self) -> Value {
+        Value::Int(i64::from(self.0))
+    }
+}
+
+/// What a record with an end is. Locators come first in the order of names: once they are destroyed, nothing leads
+/// to parts any more, so that a sweep may stop anywhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Record {
+    Locator,
+    Part,
+}
+
+impl Record {
+    fn name(self, id: &[u8]) -> Value {
+        let kind = match self {
+            Self::Locator => 0,
+            Self::Part => 1,
+        };
+        let mut name = vec![kind];
+        name.extend_from_slice(id);
+        Value::Bytes(name)
+    }
+}
+
+/// The row of a record with an end.
+pub(crate) fn row(record: Record, id: &[u8], salt: &[u8], origin: Origin) -> Vec<Value> {
+    vec![
+        record.name(id),
+        origin.expires.value(),
+        Value::Bytes(Holding::Disguise(DisguiseId(origin.disguise)).name(salt)),
+        bytes(&[origin.cohort]),
+    ]
+}
+
+pub(crate) fn put(database: &mut dyn Database, rows: &[Vec<Value>]) -> Result<(), Error> {
+    let columns = ["id", "due", "disguise", "cohort"];
+    insert_all(database, DEADLINES, &columns, rows)
+}
+
+/// Takes away the deadlines of records that are destroyed already.
+pub(crate) fn remove(
+    database: &mut dyn Database,
+    records: &[(Record, Vec<u8>)],
+) -> Result<(), Error> {
+    let keys: Vec<Vec<Value>> = records
+        .iter()
+        .map(|(record, id)| vec![record.name(id)])
+        .collect();
+    delete_keys(database, DEADLINES, &["id".to_owned()], &keys)?;
+    Ok(())
+}
+
+/// Notes when the ways back from new placeholders end, so that what is hidden behind them later ends no later; what
+/// was noted of earlier placeholders with the same ids is no longer true.
+pub(crate) fn put_fleeting(
+    database: &mut dyn Database,
+    made: &BTreeMap<Vec<u8>, Day>,
+) -> Result<(), Error> {
+    let keys: Vec<Vec<Value>> = made.keys().map(|id| vec![named(id)]).collect();
+    delete_keys(database, FLEETING, &["id".to_owned()], &keys)?;
+    let ending = made.iter().filter(|(_, day)| **day != Day::NEVER);
+    let rows: Vec<Vec<Value>> = ending
+        .map(|(id, day)| vec![named(id), day.value()])
+        .collect();
+    insert_all(database, FLEETING, &["id", "due"], &rows)
+}
+
+/// When the ways back from placeholders end, for those where they do.
+pub(crate) fn fleeting(
+    database: &mut dyn Database,
+    ids: &[&Vec<u8>],
+) -> Result<BTreeMap<Vec<u8>, Day>, Error> {
+    let keys: Vec<Vec<Value>> = ids.iter().map(|id| vec![named(id)]).collect();
+    let (columns, by) = (["id", "due"].map(str::to_owned), ["id".to_owned()]);
+    let mut days = BTreeMap::new();
+    for row in select_keys(database, FLEETING, &columns, &by, &keys)? {
+        if let [Value::Bytes(name), Value::Int(day)] = row.as_slice() {
+            let day = u32::try_from(*day).map_err(|_range| Error::Forged)?;
+            days.insert(name.clone(), Day(day));
+        }
+    }
+    let end = |id: &&Vec<u8>| match named(id) {
+        Value::Bytes(name) => days.get(&name).map(|day| ((*id).clone(), *day)),
+        _ => None,
+    };
+    Ok(ids.iter().filter_map(end).collect())
+}
+
+/// Records that are over.
+pub(crate) struct Over {
+    names: Vec<Vec<Value>>,
+    locators: Vec<Vec<Value>>,
+    parts: Vec<Vec<Value>>,
+    pub(crate) disguises: u64,
+}
+
+impl Over {
+    /// At most `most` of them, those that are held left out.
+    pub(crate) fn find(
+        database: &mut dyn Database,
+        held: &Held,
+        now: Timestamp,
+        most: u32,
+    ) -> Result<Self, Error> {
+        let today = now.nanoseconds().div_euclid(DAY_NANOSECONDS);
+        let cohorts = held.cohorts();
+        let marks = placeholders(cohorts.len());
+        let others = if cohorts.is_empty() {
+            String::new()
+        } else {
+            format!(" AND cohort NOT IN ({marks})")
+        };
+        let cohorts = cohorts.into_iter().map(|cohort| bytes(&[cohort]));
+        let parameters: Vec<Value> = std::iter::once(Value::Int(today)).chain(cohorts).collect();
+        let sql = format!(
+            "SELECT id, disguise FROM {DEADLINES} WHERE due <= ? AND disguise NOT IN (SELECT held FROM {HOLDS}){others} ORDER BY id LIMIT {most}"
+        );
+        let rows = database
+            .query(&sql, &parameters)
+            .doing("finding what is over")?;
+        let mut over = Self {
+            names: Vec::new(),
+            locators: Vec::new(),
+            parts: Vec::new(),
+            disguises: 0,
+        };
+        let mut of = BTreeSet::new();
+        for row in rows {
+            let [Value::Bytes(name), disguise] = row.as_slice() else {
+                return Err(Error::Forged);
+            };
+            let Some((kind, id)) = name.split_first() else {
+                return Err(Error::Forged);
+            };
+            let records = match kind {
+                0 => &mut over.locators,
+                _ => &mut over.parts,
+            };
+            records.push(vec![bytes(id)]);
+            of.insert(disguise.principal());
+            over.names.push(vec![bytes(name)]);
+        }
+        over.disguises = u64::try_from(of.len()).unwrap_or(u64::MAX);
+        Ok(over)
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        u64::try_from(self.names.len()).unwrap_or(u64::MAX)
+    }
+
+    /// Destroys them.
+    pub(crate) fn destroy(&self, database: &mut dyn Database) -> Result<(), Error> {
+        let by = ["id".to_owned()];
+        delete_keys(database, LOCATORS, &by, &self.locators)?;
+        delete_keys(database, BAGS, &by, &self.parts)?;
+        delete_keys(database, DEADLINES, &by, &self.names)?;
+        Ok(())
+    }
+}
+
+/// How many records are over, held or not.
+pub(crate) fn count_over(database: &mut dyn Database, now: Timestamp) -> Result<u64, Error> {
+    let today = now.nanoseconds().div_euclid(DAY_NANOSECONDS);
+    let sql = format!("SELECT COUNT(*) FROM {DEADLINES} WHERE due <= ?");
+    let rows = database
+        .query(&sql, &[Value::Int(today)])
+        .doing("counting what is over")?;
+    match rows.into_iter().flatten().next() {
+        Some(Value::Int(count)) => Ok(u64::try_from(count).unwrap_or(0)),
+        _ => Err(Error::Forged),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_ends_at_the_next_beginning_of_a_day() {
+        let at = |nanoseconds| Timestamp::from_nanoseconds(nanoseconds).unwrap();
+        let noon = 20_000 * DAY_NANOSECONDS + DAY_NANOSECONDS / 2;
+        let end = Day::not_before(at(noon));
+        assert_eq!(end.number(), 20_001);
+        assert!(!end.is_over(at(20_001 * DAY_NANOSECONDS - 1)));
+        assert!(end.is_over(at(20_001 * DAY_NANOSECONDS)));
+        assert_eq!(end.time(), Some(at(20_001 * DAY_NANOSECONDS)));
+        assert_eq!(Day::not_before(at(20_001 * DAY_NANOSECONDS)), end);
+        assert!(!Day::NEVER.is_over(at(noon)));
+        assert_eq!(Day::NEVER.time(), None);
+    }
+}

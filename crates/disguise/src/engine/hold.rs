@@ -1,0 +1,76 @@
+//! Placing and lifting legal holds.
+
+use super::Engine;
+use crate::audit::Asked;
+use crate::crypto::random;
+use crate::database::Database;
+use crate::error::Error;
+use crate::hold::{self, Authority, Hold, HoldId, Holding};
+use crate::store;
+
+impl<D: Database> Engine<D> {
+    /// Holds a person or a disguise: until it is lifted, nothing of the person is disguised or forgotten, and
+    /// nothing of the disguise is forgotten; a reveal stays possible. Each hold stands until it is lifted itself.
+    ///
+    /// # Errors
+    /// [`Error::Value`] when actor or basis cannot be recorded, [`Error::Database`], [`Error::Audit`].
+    pub fn hold(&mut self, what: Holding<'_>, authority: &Authority<'_>) -> Result<HoldId, Error> {
+        let id = HoldId(u64::from_le_bytes(random()?));
+        let user = match what {
+            Holding::Person(user) => Some(user),
+            Holding::Disguise(_) => None,
+        };
+        let payload = match what {
+            Holding::Person(_) => "{}".to_owned(),
+            Holding::Disguise(disguise) => format!("{{\"disguise\":\"{disguise}\"}}"),
+        };
+        let asked = Asked {
+            user,
+            ..asked("disguise.hold", id, authority)
+        };
+        self.operation(&asked, |engine| {
+            authority.check()?;
+            let salt = store::salt(&mut engine.database)?;
+            hold::place(&mut engine.database, id, what.name(&salt), authority)?;
+            engine.done(&asked, &payload)
+        })?;
+        Ok(id)
+    }
+
+    /// Lifts a hold.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchHold`], [`Error::Value`] when actor or basis cannot be recorded, [`Error::Database`],
+    /// [`Error::Audit`].
+    pub fn lift(&mut self, id: HoldId, authority: &Authority<'_>) -> Result<(), Error> {
+        let asked = asked("disguise.lift", id, authority);
+        self.operation(&asked, |engine| {
+            authority.check()?;
+            hold::lift(&mut engine.database, id)?;
+            engine.done(&asked, "{}")
+        })
+    }
+
+    /// The holds in force on a person or a disguise, or all of them, the oldest first.
+    ///
+    /// # Errors
+    /// [`Error::Database`], [`Error::NotInstalled`].
+    pub fn holds(&mut self, what: Option<Holding<'_>>) -> Result<Vec<Hold>, Error> {
+        self.transaction(|engine| {
+            let salt = store::salt(&mut engine.database)?;
+            let name = what.map(|what| what.name(&salt));
+            hold::list(&mut engine.database, name.as_deref())
+        })
+    }
+}
+
+fn asked<'a>(action: &'static str, id: HoldId, authority: &Authority<'a>) -> Asked<'a> {
+    // What cannot be recorded is refused, and then must not keep the refusal from being recorded.
+    let fits = authority.check().is_ok();
+    let said = |text: &'a str| if fits { text } else { "" };
+    Asked {
+        actor: said(authority.actor),
+        basis: said(authority.basis),
+        ..Asked::new(action, id.to_string(), None, authority.time)
+    }
+}
