@@ -10,9 +10,9 @@ use crate::deadline::Day;
 use crate::value::{Value, put_bytes, take_text};
 
 /// The version of the bag's form.
-const BAG_VERSION: u8 = 1;
+const BAG_VERSION: u8 = 2;
 /// The version of the locator's form.
-const LOCATOR_VERSION: u8 = 1;
+const LOCATOR_VERSION: u8 = 2;
 /// Every locator has this length before it is sealed.
 pub(crate) const LOCATOR_BYTES: usize = 64;
 /// The most entries a list in a bag may have.
