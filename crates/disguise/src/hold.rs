@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::database::Database;
 use crate::error::{Doing as _, Error};
-use crate::store::{DisguiseId, HOLDS, bytes};
+use crate::store::{DisguiseId, HOLDS, bytes, uninstalled};
 use crate::table::{delete_keys, insert_all};
 use crate::value::Value;
 
@@ -192,9 +192,7 @@ pub(crate) struct Held(BTreeSet<Vec<u8>>);
 impl Held {
     pub(crate) fn all(database: &mut dyn Database) -> Result<Self, Error> {
         let sql = format!("SELECT held FROM {HOLDS}");
-        let rows = database
-            .query(&sql, &[])
-            .map_err(|_no_table| Error::NotInstalled)?;
+        let rows = database.query(&sql, &[]).map_err(uninstalled)?;
         let names = rows.into_iter().flatten().filter_map(|value| match value {
             Value::Bytes(name) => Some(name),
             _ => None,

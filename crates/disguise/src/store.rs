@@ -7,7 +7,7 @@ use std::str::FromStr;
 use sha2::{Digest as _, Sha256};
 
 use crate::crypto::{KEY_BYTES, SecretKey, derive, open_part, random, seal_part, seal_to};
-use crate::database::{Database, placeholders};
+use crate::database::{Database, DatabaseError, DatabaseErrorKind, placeholders};
 use crate::deadline::{self, Day, Record};
 use crate::error::{Doing as _, Error};
 use crate::record::{Bag, LOCATOR_BYTES, Locator, Origin, Section, Standing};
@@ -20,6 +20,8 @@ const PART_BYTES: usize = 256 * 1024;
 const SHORT_PART_BYTES: usize = 944;
 /// The longest bag that is short.
 const SHORT_BYTES_MAX: usize = 8 * 1024;
+/// Parts read by one statement.
+const PARTS_READ: u32 = 64;
 /// Names of the tables.
 pub(crate) const PRINCIPALS: &str = "probity_principals";
 pub(crate) const LOCATORS: &str = "probity_locators";
@@ -154,13 +156,22 @@ fn put_setting(database: &mut dyn Database, name: &[u8], value: &[u8]) -> Result
 
 fn setting(database: &mut dyn Database, name: &[u8]) -> Result<Option<Vec<u8>>, Error> {
     let sql = format!("SELECT value FROM {SETTINGS} WHERE name = ?");
-    let rows = database
-        .query(&sql, &[bytes(name)])
-        .map_err(|_no_table| Error::NotInstalled)?;
+    let rows = database.query(&sql, &[bytes(name)]).map_err(uninstalled)?;
     Ok(match rows.into_iter().flatten().next() {
         Some(Value::Bytes(value)) => Some(value),
         _ => None,
     })
+}
+
+/// Where a table of ours is not there, the database is not prepared for disguises.
+pub(crate) fn uninstalled(error: DatabaseError) -> Error {
+    match error.kind {
+        DatabaseErrorKind::Absent => Error::NotInstalled,
+        _ => Error::Database {
+            doing: "reading what is stored of disguises",
+            source: error,
+        },
+    }
 }
 
 /// The random salt of this database.
@@ -450,20 +461,26 @@ pub(crate) fn locators(
 /// Reads and decrypts a bag.
 pub(crate) fn read_bag(database: &mut dyn Database, locator: &Locator) -> Result<Bag, Error> {
     let mut body = Vec::new();
-    for part in 0..locator.parts {
-        let key = vec![bytes(&part_id(&locator.key, part)?)];
-        let rows = select_keys(
-            database,
-            BAGS,
-            &["body".to_owned()],
-            &["id".to_owned()],
-            &[key],
-        )?;
-        let Some(Value::Bytes(mut sealed)) = rows.into_iter().flatten().next() else {
-            return Err(Error::Forged);
-        };
-        open_part(&locator.key, part, &mut sealed)?;
-        body.append(&mut sealed);
+    let columns = ["id", "body"].map(str::to_owned);
+    let mut next = 0;
+    while next < locator.parts {
+        let end = next.saturating_add(PARTS_READ).min(locator.parts);
+        let ids = (next..end).map(|part| part_id(&locator.key, part));
+        let ids: Vec<[u8; 16]> = ids.collect::<Result<_, _>>()?;
+        let keys: Vec<Vec<Value>> = ids.iter().map(|id| vec![bytes(id)]).collect();
+        let rows = select_keys(database, BAGS, &columns, &["id".to_owned()], &keys)?;
+        let mut found: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+        for row in rows {
+            if let Ok([Value::Bytes(id), Value::Bytes(sealed)]) = <[Value; 2]>::try_from(row) {
+                found.insert(id, sealed);
+            }
+        }
+        for (id, part) in ids.iter().zip(next..end) {
+            let mut sealed = found.remove(id.as_slice()).ok_or(Error::Forged)?;
+            open_part(&locator.key, part, &mut sealed)?;
+            body.append(&mut sealed);
+        }
+        next = end;
     }
     Ok(Bag::decode(&body)?)
 }

@@ -117,6 +117,8 @@ pub enum DatabaseErrorKind {
     Constraint,
     /// Another transaction is in the way; the whole operation may be tried again.
     Busy,
+    /// The statement names a table that is not there.
+    Absent,
     /// Anything else.
     Other,
 }

@@ -365,7 +365,7 @@ fn is_binary(column: &mysql::Column) -> bool {
 
 #[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
 fn refused(error: mysql::Error) -> DatabaseError {
-    use DatabaseErrorKind::{Busy, Constraint, Other, Unique};
+    use DatabaseErrorKind::{Absent, Busy, Constraint, Other, Unique};
     let (kind, message) = match &error {
         mysql::Error::MySqlError(error) => {
             let kind = match error.code {
@@ -374,6 +374,7 @@ fn refused(error: mysql::Error) -> DatabaseError {
                 1048 | 1216 | 1217 | 1364 | 1451 | 1452 | 3819 | 4025 => Constraint,
                 1264 | 1265 | 1292 | 1366 | 1406 => Constraint,
                 1020 | 1205 | 1213 => Busy,
+                1146 => Absent,
                 _ => Other,
             };
             // The server quotes the values of refused rows.

@@ -406,6 +406,7 @@ fn refused(error: postgres::Error) -> DatabaseError {
     let kind = match code.as_str() {
         "23505" => DatabaseErrorKind::Unique,
         "40001" | "40P01" | "55P03" => DatabaseErrorKind::Busy,
+        "42P01" => DatabaseErrorKind::Absent,
         code if code.starts_with("23") => DatabaseErrorKind::Constraint,
         _ => DatabaseErrorKind::Other,
     };

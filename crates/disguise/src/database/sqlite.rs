@@ -292,6 +292,10 @@ fn refused(error: rusqlite::Error) -> DatabaseError {
                 _ => DatabaseErrorKind::Other,
             },
         },
+        // SQLite has no code of its own for it.
+        rusqlite::Error::SqlInputError { msg, .. } if msg.starts_with("no such table") => {
+            DatabaseErrorKind::Absent
+        }
         _ => DatabaseErrorKind::Other,
     };
     DatabaseError {
