@@ -381,7 +381,7 @@ fn refused(error: mysql::Error) -> DatabaseError {
             let message = match kind {
                 Unique => "a unique key holds this value already".to_owned(),
                 Constraint => format!("a constraint refuses the row (error {})", error.code),
-                Busy | Other => error.message.clone(),
+                Absent | Busy | Other => error.message.clone(),
             };
             (kind, message)
         }
