@@ -8,15 +8,13 @@ use probity_format::frame::Frame;
 use probity_format::geometry::{GEOMETRY_BYTES_MAX, Geometry, GeometryError};
 use probity_format::limits::{CHECKPOINT_BYTES_MAX, FORMAT_VERSION};
 use probity_format::note::SignedNote;
-use probity_format::record::Record;
-use probity_format::segment::segment_file_name;
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
 
 use crate::error::LogError;
 use crate::files::Files;
 use crate::journal::{History, action, telling_before};
 use crate::records::Records;
-use crate::scan::{End, Position, read, scan};
+use crate::scan::{End, Position, scan, stored_frame};
 
 /// The geometry's file: a folder without it is no log.
 pub(crate) const GEOMETRY: &str = "probity.toml";
@@ -121,7 +119,10 @@ impl Journal<'_> {
         let mut telling = Vec::new();
         let mut record = last;
         loop {
-            let Some(bytes) = self.frame(&record)? else {
+            if record.stream != self.id() {
+                return Ok(None);
+            }
+            let Some(bytes) = stored_frame(self.files, &self.name, &record)? else {
                 return Ok(None);
             };
             let (before, is_telling) =
@@ -145,26 +146,6 @@ impl Journal<'_> {
             history.heads.clear();
         }
         Position::behind(self.files, &self.name, &last)
-    }
-
-    /// The bytes of the frame of `record`, if they are what it says.
-    fn frame(&self, record: &Record) -> Result<Option<Vec<u8>>, LogError> {
-        let path = format!(
-            "streams/{}/{}",
-            self.name,
-            segment_file_name(record.segment)
-        );
-        let Some(file) = self.files.open_read(&path)? else {
-            return Ok(None);
-        };
-        let length = self.files.attempt("measure", &path, |_| file.length())?;
-        if record.stream != self.id() || record.end() > length {
-            return Ok(None);
-        }
-        let mut bytes = vec![0; usize::try_from(record.length).unwrap_or_default()];
-        read(self.files, &path, &*file, &mut bytes, record.offset)?;
-        let stored = Frame::parse(&bytes).map(|frame| frame.record(record.segment, record.offset));
-        Ok((stored.as_ref() == Ok(record)).then_some(bytes))
     }
 }
 
@@ -252,14 +233,8 @@ mod tests {
             Ok::<(), LogError>(())
         })
         .unwrap();
-        let journal = Journal {
-            files: &files,
-            name,
-            fingerprint,
-        };
-        let frames = places
-            .iter()
-            .map(|record| journal.frame(record).unwrap().unwrap());
+        let stored = |record| stored_frame(&files, &name, record).unwrap().unwrap();
+        let frames = places.iter().map(stored);
         (geometry, frames.collect())
     }
 

@@ -4,11 +4,10 @@
 //! tree writer as new ones. What was signed for must be there; what is torn behind it is cut off.
 
 use probity_format::checkpoint::Checkpoint;
-use probity_format::frame::Frame;
 use probity_format::limits::{CHECKPOINT_BYTES_MAX, TILE_WIDTH};
 use probity_format::note::{NoteError, SignedNote, VerifierKey};
 use probity_format::record::Record;
-use probity_format::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, segment_file_name};
+use probity_format::segment::segment_file_name;
 use probity_format::stream::{StreamId, StreamName};
 use probity_format::tile::{Bundle, RestoreError, TileReadError, TreeWriter, decode_bundle};
 use probity_format::tree::{EMPTY_ROOT, Hash};
@@ -17,7 +16,7 @@ use crate::error::LogError;
 use crate::files::{Files, TILE_FILE_BYTES_MAX};
 use crate::heads::Heads;
 use crate::repairs::Repairs;
-use crate::scan::{End, Position, read, scan};
+use crate::scan::{End, Position, read, scan, stored_frame};
 use crate::stream::Recovered;
 
 /// Bytes written again at once.
@@ -347,34 +346,14 @@ impl Recovery<'_> {
 
     /// The position behind the frame of `record`, if that is stored as the record says.
     fn position_behind(&self, record: &Record) -> Result<Option<Position>, LogError> {
-        let name = self.segment(record.segment);
-        let Some(file) = self.files.open_read(&name)? else {
-            return Ok(None);
-        };
-        let length = self.files.attempt("measure", &name, |_| file.length())?;
-        if length < record.end() {
+        if stored_frame(self.files, self.name, record)?.is_none() {
             return Ok(None);
         }
-        let mut bytes = [0; SEGMENT_HEADER_BYTES];
-        read(self.files, &name, &*file, &mut bytes, 0)?;
-        let header = SegmentHeader::decode(&bytes).ok().filter(|header| {
-            header.stream == self.id
-                && header.fingerprint == self.fingerprint
-                && header.number == record.segment
-        });
-        let mut frame = vec![0; usize::try_from(record.length).unwrap_or_default()];
-        read(self.files, &name, &*file, &mut frame, record.offset)?;
-        let stored = Frame::parse(&frame).map(|frame| frame.record(record.segment, record.offset));
-        let Some(header) = header.filter(|_| stored.as_ref() == Ok(record)) else {
-            return Ok(None);
-        };
-        Ok(Some(Position {
-            header,
-            begun: true,
-            offset: record.end(),
-            next_frame: record.frame.saturating_add(1),
-            next_entry: record.next_entry(),
-            last_epoch: record.epoch,
+        let position = Position::behind(self.files, self.name, record)?;
+        Ok(position.filter(|position| {
+            position.header.stream == self.id
+                && position.header.fingerprint == self.fingerprint
+                && position.header.number == record.segment
         }))
     }
 

@@ -227,6 +227,29 @@ fn read_frame(
     Ok((frame.trailer() == Some(record.sealed_root)).then_some(record))
 }
 
+/// The bytes of the frame of `record`, if they are there and what it says.
+///
+/// # Errors
+/// Those of the storage.
+pub(crate) fn stored_frame(
+    files: &Files,
+    stream: &StreamName,
+    record: &Record,
+) -> Result<Option<Vec<u8>>, LogError> {
+    let path = format!("streams/{stream}/{}", segment_file_name(record.segment));
+    let Some(file) = files.open_read(&path)? else {
+        return Ok(None);
+    };
+    let length = files.attempt("measure", &path, |_| file.length())?;
+    if record.end() > length {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; usize::try_from(record.length).unwrap_or_default()];
+    read(files, &path, &*file, &mut bytes, record.offset)?;
+    let stored = Frame::parse(&bytes).map(|frame| frame.record(record.segment, record.offset));
+    Ok((stored.as_ref() == Ok(record)).then_some(bytes))
+}
+
 /// Fills `buffer` from `offset` of an open file.
 pub(crate) fn read(
     files: &Files,

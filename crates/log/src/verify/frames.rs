@@ -12,6 +12,7 @@ use super::stored::open;
 use super::{Fault, FaultClass, Faults, Subject, Verifier, segments};
 use crate::error::LogError;
 use crate::opener::{Opener, Opening};
+use crate::scan::read;
 
 /// Bytes of frames read at once by one thread.
 const READ_BYTES: u64 = 4 << 20;
@@ -124,7 +125,7 @@ impl<'a> Work<'a> {
         let wanted = last.end().saturating_sub(first.offset);
         let there = length.saturating_sub(first.offset).min(wanted);
         buffer.resize(usize::try_from(there).unwrap_or_default(), 0);
-        segments::read(self.verifier, &path, &*file, buffer, first.offset)?;
+        read(&self.verifier.files, &path, &*file, buffer, first.offset)?;
         let mut rest: &[u8] = buffer;
         for record in piece {
             let bytes = usize::try_from(record.length).unwrap_or(usize::MAX);

@@ -8,7 +8,7 @@ use probity_format::segment::{
 use super::stored::open;
 use super::{Fault, FaultClass, Faults, Subject, Verifier};
 use crate::error::LogError;
-use crate::storage::File;
+use crate::scan::read;
 
 /// Follows the records of a stream from segment to segment.
 pub(super) struct Segments<'a> {
@@ -85,7 +85,7 @@ impl<'a> Segments<'a> {
         }
         let header = self.header(span);
         let mut bytes = [0; SEGMENT_HEADER_BYTES];
-        read(self.verifier, &path, &*file, &mut bytes, 0)?;
+        read(files, &path, &*file, &mut bytes, 0)?;
         if let Err(error) = header.check(&bytes) {
             fault(FaultClass::Segment, &error.to_string());
         }
@@ -99,7 +99,7 @@ impl<'a> Segments<'a> {
             return Ok(());
         }
         let mut footer = [0; SEGMENT_FOOTER_BYTES];
-        read(self.verifier, &path, &*file, &mut footer, end)?;
+        read(files, &path, &*file, &mut footer, end)?;
         let frames = span.last.frame.saturating_sub(span.first.frame);
         let frames = frames.saturating_add(1);
         if footer != encode_footer(&header, frames, span.last.next_entry(), end) {
@@ -123,18 +123,4 @@ impl<'a> Segments<'a> {
 /// Where segment `number` is.
 pub(super) fn path(subject: &Subject, number: u32) -> String {
     format!("streams/{}/{}", subject.name, segment_file_name(number))
-}
-
-/// Fills `buffer` from `offset` of an open segment.
-pub(super) fn read(
-    verifier: &Verifier<'_>,
-    path: &str,
-    file: &dyn File,
-    buffer: &mut [u8],
-    offset: u64,
-) -> Result<(), LogError> {
-    let buffer = std::cell::RefCell::new(buffer);
-    verifier.files.attempt("read", path, |_| {
-        file.read_at(&mut buffer.borrow_mut(), offset)
-    })
 }

@@ -47,13 +47,8 @@ pub(super) fn register(args: &Register, environment: &Environment) -> Result<Sta
     let password = Password::read(args.password_file.as_deref())?;
     let protection = password.protection(&args.share_out);
     let outlet = Outlet::open(args.credential_out.as_deref(), &args.share_out)?;
-    let recorder = match Recorder::open(&args.log, environment, &mut engine) {
-        Ok(recorder) => recorder,
-        Err(failure) => {
-            outlet.give_up();
-            return Err(failure);
-        }
-    };
+    let recorder = Recorder::open(&args.log, environment, &mut engine);
+    let (outlet, recorder) = outlet.unless_failed(recorder)?;
     let made = engine.register(&user, protection, SystemClock::new().now());
     let made = recorded(engine, recorder, made.map_err(refused));
     outlet.hand_over(&args.user, args.json, made)
@@ -128,21 +123,26 @@ impl<'a> Outlet<'a> {
             .for_each(CredentialFile::give_up);
     }
 
+    /// Goes on with what was done, or takes the files away again.
+    fn unless_failed<T>(self, done: Result<T, Failure>) -> Result<(Self, T), Failure> {
+        match done {
+            Ok(done) => Ok((self, done)),
+            Err(failure) => {
+                self.give_up();
+                Err(failure)
+            }
+        }
+    }
+
     fn hand_over(
         self,
         user: &str,
         json: bool,
         made: Result<(Registration, Option<Recorded>), Failure>,
     ) -> Result<Status, Failure> {
-        let (made, entry) = match made {
-            Ok(made) => made,
-            Err(failure) => {
-                self.give_up();
-                return Err(failure);
-            }
-        };
-        let credential_file = self.whole.as_ref().map(CredentialFile::shown);
-        let share_files: Vec<String> = self.shares.iter().map(CredentialFile::shown).collect();
+        let (outlet, (made, entry)) = self.unless_failed(made)?;
+        let credential_file = outlet.whole.as_ref().map(CredentialFile::shown);
+        let share_files: Vec<String> = outlet.shares.iter().map(CredentialFile::shown).collect();
         let mut line = None;
         if !share_files.is_empty() {
             let token = made
@@ -150,10 +150,10 @@ impl<'a> Outlet<'a> {
                 .as_ref()
                 .ok_or_else(|| Failure::new("there is no token to split into shares"))?;
             let shares = token.split().map_err(refused)?;
-            for (file, share) in self.shares.into_iter().zip(&shares) {
+            for (file, share) in outlet.shares.into_iter().zip(&shares) {
                 file.finish(&line_of_share(share))?;
             }
-        } else if let Some(file) = self.whole {
+        } else if let Some(file) = outlet.whole {
             file.finish(&line_of(&made))?;
         } else {
             line = Some(line_of(&made));
@@ -233,13 +233,8 @@ pub(super) fn rekey(args: &Rekey, environment: &Environment) -> Result<Status, F
     let password = Password::read(args.password_file.as_deref())?;
     let protection = password.protection(&args.share_out);
     let outlet = Outlet::open(args.credential_out.as_deref(), &args.share_out)?;
-    let recorder = match Recorder::open(&args.log, environment, &mut engine) {
-        Ok(recorder) => recorder,
-        Err(failure) => {
-            outlet.give_up();
-            return Err(failure);
-        }
-    };
+    let recorder = Recorder::open(&args.log, environment, &mut engine);
+    let (outlet, recorder) = outlet.unless_failed(recorder)?;
     let (credential, time) = (brought.credential(), SystemClock::new().now());
     let made = if args.new_key {
         engine.change_key(&user, &credential, protection, time)
