@@ -282,6 +282,13 @@ fn read(value: ValueRef<'_>) -> Result<Value, DatabaseError> {
 #[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
 fn refused(error: rusqlite::Error) -> DatabaseError {
     let kind = match &error {
+        // SQLite has no code of its own for it.
+        rusqlite::Error::SqlInputError { msg, .. }
+        | rusqlite::Error::SqliteFailure(_, Some(msg))
+            if msg.starts_with("no such table") =>
+        {
+            DatabaseErrorKind::Absent
+        }
         rusqlite::Error::SqliteFailure(failure, _) => match failure.extended_code {
             rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY
             | rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE
@@ -292,10 +299,6 @@ fn refused(error: rusqlite::Error) -> DatabaseError {
                 _ => DatabaseErrorKind::Other,
             },
         },
-        // SQLite has no code of its own for it.
-        rusqlite::Error::SqlInputError { msg, .. } if msg.starts_with("no such table") => {
-            DatabaseErrorKind::Absent
-        }
         _ => DatabaseErrorKind::Other,
     };
     DatabaseError {
