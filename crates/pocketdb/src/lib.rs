@@ -47,7 +47,7 @@ pub use catalogue::{ColumnDefinition, Kind, Layout, TableDefinition};
 pub use error::{Error, Result};
 pub use index::Search;
 pub use query::select::{Heading, Row, Sink};
-pub use reorganize::Progress;
+pub use reorganize::{Extent, Progress};
 pub use root::SecureStore;
 pub use seal::CipherCounters;
 pub use sql::{Outcome, Statements};

@@ -13,7 +13,7 @@ use crate::window::window_bytes;
 const STACK_BYTES: usize = 8 * 1024;
 /// Keys, state and what one operation holds beside its frames.
 const STATE_BYTES: usize = 4 * 1024;
-const _: () = assert!(size_of::<crate::seal::Seal>() + 512 <= STATE_BYTES);
+const _: () = assert!(size_of::<crate::seal::Seal>() + 1_024 <= STATE_BYTES);
 /// Runs of the commit buffer at least and at most.
 const RUNS: core::ops::RangeInclusive<usize> = 64..=512;
 /// Bytes of the summary of deletes and updates, with little and with much memory.

@@ -1,26 +1,33 @@
-//! The reorganised part: rows by column groups, and for every index its keys in order.
+//! Reorganised parts: rows by column groups, and for every index its keys in order.
 //!
 //! Section 10 of `docs/pocketdb.md`. A part is written once, to two logs: one for the lists of
 //! ids, one for everything else. What begins where is in the secure store, one entry for each
-//! section and index. Two sets of owners take turns, so that a part can be built beside the
-//! present one.
+//! section and index. Each part has a side, that is a set of owners and a generation of keys; there
+//! is one side more than parts in use, so that the next one can be built beside them.
 
 use crate::bytes::{narrow, part, u32_at};
-use crate::catalogue::{Column, FIRST_TABLE, ID};
-use crate::directory::Entry;
-use crate::error::Result;
+use crate::catalogue::{Column, ID};
+use crate::directory::{Entry, TEMPORARY};
+use crate::error::{Error, Result};
 use crate::flash::{BLOCK_PAGES, Nand};
-use crate::limits::{COLUMNS_MAX, INDEXES_MAX, KEY_BYTES_MAX, TABLES_MAX};
+use crate::limits::{COLUMNS_MAX, INDEXES_MAX, KEY_BYTES_MAX, PARTS_MAX, TABLES_MAX};
 use crate::list::List;
 use crate::root::SecureStore;
 use crate::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
 use crate::store::{Store, rows_per_page};
 
-/// Who owns the logs of a part and the entries that say what begins where, by its side.
-const BODIES: [u8; 2] = [24, 25];
-const LISTS: [u8; 2] = [26, 27];
-const CONTENTS: [u8; 2] = [28, 29];
-const _: () = assert!(TABLES_MAX <= 24, "an owner is a table or one of these");
+/// Sides: one for each part in use and one for the part being built.
+pub(crate) const SIDES: usize = PARTS_MAX + 1;
+const SIDES_NUMBER: u8 = 4;
+/// The first owner of the logs of a part and of the entries that say what begins where.
+const BODIES: u8 = 18;
+const LISTS: u8 = BODIES + SIDES_NUMBER;
+const CONTENTS: u8 = LISTS + SIDES_NUMBER;
+const _: () = assert!(
+    SIDES == SIDES_NUMBER as usize
+        && TABLES_MAX <= BODIES as usize && CONTENTS + SIDES_NUMBER <= TEMPORARY,
+    "an owner is a table, one of these, or that of the temporary log"
+);
 /// The section that tells which rows of a table live, one bit each.
 pub(crate) const LIVE: u32 = 0;
 /// The section of join rows.
@@ -41,8 +48,18 @@ const _: () = assert!(IDS_PER_PAGE as usize == PAYLOAD_BYTES / ID_BYTES);
 /// Levels of an index at most: fifteen keys of the greatest width on a page of the upper ones.
 const LEVELS_MAX: usize = 12;
 
+/// The side whose owner of a log this is.
+pub(crate) fn side_number(owner: u8) -> u8 {
+    owner.wrapping_sub(BODIES) % SIDES_NUMBER
+}
+
+/// The numbers of all sides.
+pub(crate) fn all_sides() -> core::ops::Range<u8> {
+    0..SIDES_NUMBER
+}
+
 /// The owners of one side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Side {
     pub(crate) body: u8,
     pub(crate) lists: u8,
@@ -52,14 +69,11 @@ pub(crate) struct Side {
 impl Side {
     /// The owners of side number `number`.
     pub(crate) fn new(number: u8) -> Self {
-        let of = |owners: [u8; 2]| {
-            let [first, second] = owners;
-            if number == 0 { first } else { second }
-        };
+        let number = number % SIDES_NUMBER;
         Self {
-            body: of(BODIES),
-            lists: of(LISTS),
-            contents: of(CONTENTS),
+            body: BODIES + number,
+            lists: LISTS + number,
+            contents: CONTENTS + number,
         }
     }
 
@@ -72,16 +86,37 @@ impl Side {
 /// What memory holds of a part.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// Rows of each table that the part holds, deleted ones included: the first ones.
+    pub(crate) side: Side,
+    /// Rows of each table that are older than those of the part.
+    first: [u32; TABLES_MAX],
+    /// The last row of each table that the part holds; those between are in it, deleted ones included.
     rows: [u32; TABLES_MAX],
     /// Tables that lack some of them, one bit each.
     holes: u32,
 }
 
 impl Part {
-    /// Rows of `table` in the part.
+    /// The last row of `table` in the part.
     pub(crate) fn rows(&self, table: usize) -> u32 {
         self.rows.get(table).copied().unwrap_or(0)
+    }
+
+    /// Rows of `table` that are older than those of the part.
+    pub(crate) fn first(&self, table: usize) -> u32 {
+        self.first.get(table).copied().unwrap_or(0)
+    }
+
+    /// Rows of `table` in the part.
+    pub(crate) fn own(&self, table: usize) -> u32 {
+        self.rows(table).saturating_sub(self.first(table))
+    }
+
+    /// Where the part keeps rows of `table`.
+    pub(crate) fn spot(&self, table: usize) -> Spot {
+        Spot {
+            side: self.side,
+            first: self.first(table),
+        }
     }
 
     /// Whether some rows of `table` in the part are deleted.
@@ -90,19 +125,42 @@ impl Part {
     }
 }
 
-/// Ids of one key, the newest first.
+/// Where a row of a part is: whose owners, and how many rows are older than the part's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Spot {
+    pub(crate) side: Side,
+    first: u32,
+}
+
+impl Spot {
+    /// The rank of the row `id` in the part.
+    fn rank(self, id: u32) -> u32 {
+        id.saturating_sub(self.first + 1)
+    }
+}
+
+/// Ids of a piece of one list.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Listing {
+struct Piece {
+    lists: u8,
     /// First page of the list of the index.
     page: u32,
     next: u32,
     end: u32,
 }
 
+/// Ids of one key, the newest first, or of several keys, part by part.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Listing {
+    /// Of every part, the newest first.
+    pieces: [Piece; PARTS_MAX],
+}
+
 impl Listing {
     /// Ids left.
     pub(crate) fn left(&self) -> u32 {
-        self.end.saturating_sub(self.next)
+        let left = |piece: &Piece| piece.end.saturating_sub(piece.next);
+        self.pieces.iter().map(left).sum()
     }
 }
 
@@ -154,22 +212,60 @@ pub(crate) fn section_number(table: usize, section: u32) -> u32 {
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// The side that holds the present part.
-    pub(crate) fn side(&self) -> Side {
-        Side::new(self.committed.part.side)
+    /// Rows of `table` in parts, those dropped from hidden tables included.
+    pub(crate) fn part_rows(&self, table: usize) -> u32 {
+        self.parts.last().map_or(0, |part| part.rows(table))
+    }
+
+    /// Rows of a hidden table that no part lacks any more.
+    pub(crate) fn dropped(&self, table: usize) -> u32 {
+        self.parts.first().map_or(0, |part| part.first(table))
+    }
+
+    /// Where a row is in a part; nothing when it came later than all parts.
+    pub(crate) fn spot(&self, table: usize, id: u32) -> Option<Spot> {
+        let part = self.parts.iter().find(|part| id <= part.rows(table))?;
+        Some(part.spot(table))
+    }
+
+    /// The sides of the parts with rows of `table`, the newest first.
+    fn sides_with(&self, table: usize) -> [Option<Side>; PARTS_MAX] {
+        let mut sides = [None; PARTS_MAX];
+        let parts = self.parts.iter().rev().filter(|part| part.own(table) > 0);
+        for (place, part) in sides.iter_mut().zip(parts) {
+            *place = Some(part.side);
+        }
+        sides
+    }
+
+    /// Reads what memory holds of the parts in use.
+    pub(crate) fn read_parts(&mut self) -> Result<()> {
+        self.parts = List::new();
+        let state = self.committed.part;
+        for level in state.live() {
+            let part = self.read_part_state(Side::new(level.side))?;
+            self.parts.push(part, "the number of parts")?;
+        }
+        Ok(())
     }
 
     /// Reads what memory holds of the part on `side`.
     pub(crate) fn read_part_state(&mut self, side: Side) -> Result<Part> {
-        let mut found = Part::default();
+        let mut found = Part {
+            side,
+            ..Part::default()
+        };
         for table in 0..self.catalogue.len() {
             let Some(entry) = self.section(side, table, LIVE)? else {
                 continue;
             };
-            // The number of rows, and above it whether all of them live.
-            let rows = u32::try_from(entry.epoch & u64::from(u32::MAX)).unwrap_or(0);
+            // The last row and those that are older than all; behind, whether some do not live.
+            let (rows, first) = halves(entry.epoch);
             if let Some(place) = found.rows.get_mut(table) {
                 *place = rows;
+            }
+            if let Some(place) = found.first.get_mut(table) {
+                *place = first;
             }
             found.holes |= u32::from(entry.rows) << table;
         }
@@ -198,64 +294,81 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.log_load(side.body, ROLE_PART, start + page)
     }
 
-    /// Copies the value of a column of a row of the present part.
-    pub(crate) fn part_value(
-        &mut self,
-        table: usize,
-        id: u32,
-        column: &Column,
-        out: &mut [u8],
-    ) -> Result<()> {
-        self.value_in(self.side(), table, id, column, out)
-    }
-
-    /// Copies the value of a column of a row of the part on `side`.
+    /// Copies the value of a column of a row of a part.
     pub(crate) fn value_in(
         &mut self,
-        side: Side,
+        spot: Spot,
         table: usize,
         id: u32,
         column: &Column,
         out: &mut [u8],
     ) -> Result<()> {
         let width = usize::from(column.group_width);
-        let per_page = rows_per_page(width);
-        let row = id - 1;
         let section = GROUPS + u32::from(column.group);
-        let frame = self.section_frame(side, table, section, row / per_page)?;
-        let at = (row % per_page) as usize * width + usize::from(column.group_at);
+        let at = usize::from(column.group_at);
+        self.section_bytes(spot, (table, section), id, (width, at), out)
+    }
+
+    /// Copies bytes of a row of a hidden table, which is in a part; its columns lie together.
+    pub(crate) fn hidden_in(
+        &mut self,
+        spot: Spot,
+        table: usize,
+        id: u32,
+        at: usize,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let width = self.catalogue.widths(table).0;
+        self.section_bytes(spot, (table, GROUPS), id, (width, at), out)
+    }
+
+    fn section_bytes(
+        &mut self,
+        spot: Spot,
+        (table, section): (usize, u32),
+        id: u32,
+        (width, at): (usize, usize),
+        out: &mut [u8],
+    ) -> Result<()> {
+        let per_page = rows_per_page(width);
+        let row = spot.rank(id);
+        let frame = self.section_frame(spot.side, table, section, row / per_page)?;
+        let at = (row % per_page) as usize * width + at;
         out.copy_from_slice(part(self.arena.page(frame), at, out.len()));
         Ok(())
     }
 
-    /// One id of a join row of the part on `side`.
+    /// One id of a join row of a part.
     pub(crate) fn join_id_in(
         &mut self,
-        side: Side,
+        spot: Spot,
         table: usize,
         id: u32,
         slot: usize,
     ) -> Result<u32> {
         let (own, all) = self.catalogue.widths(table);
-        let per_page = rows_per_page(all - own);
-        let row = id - 1;
-        let frame = self.section_frame(side, table, JOINS, row / per_page)?;
-        let at = (row % per_page) as usize * (all - own) + slot * ID_BYTES;
-        Ok(u32_at(self.arena.page(frame), at))
+        let mut bytes = [0; ID_BYTES];
+        let place = (all - own, slot * ID_BYTES);
+        self.section_bytes(spot, (table, JOINS), id, place, &mut bytes)?;
+        Ok(u32::from_le_bytes(bytes))
     }
 
-    /// Whether the row is one of the present part that was deleted before the part was made.
+    /// Whether the row is one of a part that was deleted before the part was made.
     pub(crate) fn is_hole(&mut self, table: usize, id: u32) -> Result<bool> {
-        if !self.part.has_holes(table) || id > self.part.rows(table) {
-            return Ok(false);
+        let mut parts = self.parts.iter();
+        match parts.find(|part| id <= part.rows(table)) {
+            Some(part) if part.has_holes(table) => {
+                let spot = part.spot(table);
+                Ok(!self.lives_in(spot, table, id)?)
+            }
+            _ => Ok(false),
         }
-        Ok(!self.lives_in(self.side(), table, id)?)
     }
 
-    /// Whether the part on `side` holds the row as one that lives.
-    pub(crate) fn lives_in(&mut self, side: Side, table: usize, id: u32) -> Result<bool> {
-        let row = id - 1;
-        let frame = self.section_frame(side, table, LIVE, row / LIVE_PER_PAGE)?;
+    /// Whether a part holds the row as one that lives.
+    pub(crate) fn lives_in(&mut self, spot: Spot, table: usize, id: u32) -> Result<bool> {
+        let row = spot.rank(id);
+        let frame = self.section_frame(spot.side, table, LIVE, row / LIVE_PER_PAGE)?;
         let bit = row % LIVE_PER_PAGE;
         let byte = part(self.arena.page(frame), (bit / 8) as usize, 1);
         Ok(byte.first().is_some_and(|byte| byte >> (bit % 8) & 1 == 1))
@@ -267,22 +380,18 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             .entry_if_any(side.contents, narrow(index))?
             .unwrap_or_default();
         let width = self.key_bytes(self.catalogue.index(index)?)?;
-        let low = |number: u64| u32::try_from(number & u64::from(u32::MAX)).unwrap_or(0);
+        let (count, list) = halves(entry.epoch);
         Ok(Keys {
             page: entry.page,
-            count: low(entry.epoch),
-            list: low(entry.epoch >> 32),
+            count,
+            list,
             width,
         })
     }
 
-    /// The rows of the present part with `key` in an index.
+    /// The rows of all parts with `key` in an index.
     pub(crate) fn listing(&mut self, index: usize, key: &[u8]) -> Result<Listing> {
         let entry = self.catalogue.index(index)?;
-        let table = usize::from(entry.table);
-        if table < FIRST_TABLE || self.part.rows(table) == 0 {
-            return Ok(Listing::default());
-        }
         // Ids are kept in the order of their numbers.
         let mut ordered = [0u8; KEY_BYTES_MAX];
         let ordered = ordered.get_mut(..key.len()).unwrap_or(&mut []);
@@ -290,27 +399,36 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if entry.column == ID {
             ordered.reverse();
         }
-        let side = self.side();
+        let mut listing = Listing::default();
+        let sides = self.sides_with(usize::from(entry.table));
+        for (piece, side) in listing.pieces.iter_mut().zip(sides.into_iter().flatten()) {
+            *piece = self.piece_of(side, index, ordered)?;
+        }
+        Ok(listing)
+    }
+
+    fn piece_of(&mut self, side: Side, index: usize, key: &[u8]) -> Result<Piece> {
         let keys = self.keys(side, index)?;
-        let number = self.last_key_up_to(side, &keys, ordered)?;
-        let Some(number) = number else {
-            return Ok(Listing::default());
+        let Some(number) = self.last_key_up_to(side, &keys, key)? else {
+            return Ok(Piece::default());
         };
         let mut found = [0u8; KEY_BYTES_MAX];
         let found = found.get_mut(..keys.width).unwrap_or(&mut []);
         let next = self.record(side, &keys, number, found)?;
-        if found != ordered {
-            return Ok(Listing::default());
+        if found != key {
+            return Ok(Piece::default());
         }
         let end = self.record(side, &keys, number + 1, found)?;
-        Ok(Listing {
+        Ok(Piece {
+            lists: side.lists,
             page: keys.list,
             next,
             end,
         })
     }
 
-    /// The rows of the present part whose keys in an index lie between two bounds, key by key.
+    /// The rows of all parts whose keys in an index lie between two bounds, part by part and there
+    /// key by key.
     ///
     /// A bound is a key and whether it belongs to the range itself.
     pub(crate) fn listing_between(
@@ -319,7 +437,22 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         low: Option<(&[u8], bool)>,
         high: Option<(&[u8], bool)>,
     ) -> Result<Listing> {
-        let side = self.side();
+        let table = usize::from(self.catalogue.index(index)?.table);
+        let mut listing = Listing::default();
+        let sides = self.sides_with(table);
+        for (piece, side) in listing.pieces.iter_mut().zip(sides.into_iter().flatten()) {
+            *piece = self.piece_between(side, index, low, high)?;
+        }
+        Ok(listing)
+    }
+
+    fn piece_between(
+        &mut self,
+        side: Side,
+        index: usize,
+        low: Option<(&[u8], bool)>,
+        high: Option<(&[u8], bool)>,
+    ) -> Result<Piece> {
         let keys = self.keys(side, index)?;
         let first = match low {
             Some((key, included)) => self.keys_below(side, &keys, key, !included)?,
@@ -331,7 +464,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         };
         let mut key = [0u8; KEY_BYTES_MAX];
         let key = key.get_mut(..keys.width).unwrap_or(&mut []);
-        Ok(Listing {
+        Ok(Piece {
+            lists: side.lists,
             page: keys.list,
             next: self.record(side, &keys, first, key)?,
             end: self.record(side, &keys, last.max(first), key)?,
@@ -355,12 +489,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// The next id of a listing.
     pub(crate) fn next_listed(&mut self, listing: &mut Listing) -> Result<Option<u32>> {
-        if listing.next >= listing.end {
+        let mut pieces = listing.pieces.iter_mut();
+        let Some(piece) = pieces.find(|piece| piece.next < piece.end) else {
             return Ok(None);
-        }
-        let lists = self.side().lists;
-        let id = self.list_id(lists, listing.page, listing.next)?;
-        listing.next += 1;
+        };
+        let id = self.list_id(piece.lists, piece.page, piece.next)?;
+        piece.next += 1;
         Ok(Some(id))
     }
 
@@ -421,7 +555,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok((page * per_page + rank).checked_sub(1))
     }
 
-    /// Tells where the present part lies on the device: runs of pages, each its first page and how
+    /// Tells where the parts in use lie on the device: runs of pages, each its first page and how
     /// many, in the order in which they were written. They stay as they are until the next
     /// reorganisation has ended.
     ///
@@ -429,29 +563,38 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// The secure store cannot be read.
     pub fn part_pages(&mut self, run: &mut dyn FnMut(u32, u32)) -> Result<()> {
         self.usable()?;
-        let (side, part) = (self.side(), self.committed.part);
-        for (owner, pages) in [(side.body, part.body), (side.lists, part.lists)] {
-            for block in 0..pages.div_ceil(BLOCK_PAGES) {
-                let first = self.entry(owner, block)?.page;
-                run(first, (pages - block * BLOCK_PAGES).min(BLOCK_PAGES));
+        let state = self.committed.part;
+        for level in state.live() {
+            let side = Side::new(level.side);
+            for (owner, pages) in [(side.body, level.body), (side.lists, level.lists)] {
+                for block in 0..pages.div_ceil(BLOCK_PAGES) {
+                    let first = self.entry(owner, block)?.page;
+                    run(first, (pages - block * BLOCK_PAGES).min(BLOCK_PAGES));
+                }
             }
         }
         Ok(())
     }
 
-    /// Reads every page of the present part.
-    pub(crate) fn verify_part(&mut self) -> Result<u64> {
-        if self.committed.part.instance == 0 {
-            return Ok(0);
+    /// Reads every page of the parts in use.
+    pub(crate) fn verify_parts(&mut self) -> Result<u64> {
+        let mut checked = 0;
+        for number in 0..self.parts.len() {
+            let part = self.parts.get(number).copied();
+            checked += self.verify_part(&part.ok_or(Error::Root("lacks a part"))?)?;
         }
-        let side = self.side();
+        Ok(checked)
+    }
+
+    fn verify_part(&mut self, part: &Part) -> Result<u64> {
+        let side = part.side;
         let mut checked = 0u64;
-        for table in FIRST_TABLE..self.catalogue.len() {
-            if self.part.rows(table) == 0 {
+        for table in 0..self.catalogue.len() {
+            if part.own(table) == 0 {
                 continue;
             }
             for section in 0..SECTIONS_MAX {
-                let pages = self.section_pages(table, section, self.part.rows(table));
+                let pages = self.section_pages(table, section, part.own(table));
                 for page in 0..pages {
                     self.section_frame(side, table, section, page)?;
                 }
@@ -495,6 +638,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         rows.div_ceil(rows_per_page(width))
     }
+}
+
+/// The lower and the upper half of a number.
+fn halves(number: u64) -> (u32, u32) {
+    let low = |number: u64| u32::try_from(number & u64::from(u32::MAX)).unwrap_or(0);
+    (low(number), low(number >> 32))
 }
 
 /// How many of the first `count` numbers fulfil `low`, which holds up to some number and then never.

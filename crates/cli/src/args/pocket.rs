@@ -207,6 +207,7 @@ pub enum ShownFormat {
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity pocket reorganize vault.pocket
+  probity pocket reorganize vault.pocket --levels
   probity pocket reorganize vault.pocket --steps 5 --json
   probity pocket reorganize vault.pocket --cancel")]
 pub struct PocketReorganize {
@@ -216,8 +217,11 @@ pub struct PocketReorganize {
     /// Do at most so many steps now
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub steps: Option<u32>,
+    /// Leave old parts alone as long as that saves writing; what was deleted is erased by the next one without this
+    #[arg(long)]
+    pub levels: bool,
     /// Give up a reorganisation under way; what is stored stays as it is
-    #[arg(long, conflicts_with = "steps")]
+    #[arg(long, conflicts_with_all = ["steps", "levels"])]
     pub cancel: bool,
     /// Print one JSON document
     #[arg(long)]

@@ -3,7 +3,7 @@
 
 use probity_pocketdb::flash::{Nand as _, PowerCut, Simulator, Torn};
 use probity_pocketdb::secure::MemoryStore;
-use probity_pocketdb::{Result, Store};
+use probity_pocketdb::{Extent, Result, Store};
 
 use crate::pair::{Cell, Kept, Pair};
 
@@ -17,8 +17,8 @@ const SHARE: u64 = 70;
 enum Step {
     /// Statements that make one transaction.
     Change(Vec<String>),
-    /// A share of a reorganisation: tasks, and operations of the device.
-    Reorganize(u32, u64),
+    /// A share of a reorganisation: its extent, tasks, and operations of the device.
+    Reorganize(Extent, u32, u64),
 }
 
 fn script() -> Vec<Step> {
@@ -58,12 +58,15 @@ fn script() -> Vec<Step> {
             "DELETE FROM visit WHERE id = {}",
             round * 5 + 2
         )));
+        if [1, 2, 4].contains(&round) {
+            steps.push(Step::Reorganize(Extent::Levels, u32::MAX, u64::MAX));
+        }
         match round {
-            3 => steps.push(Step::Reorganize(7, u64::MAX)),
-            5..=8 => steps.push(Step::Reorganize(5, SHARE)),
-            9 => steps.push(Step::Reorganize(u32::MAX, u64::MAX)),
+            3 => steps.push(Step::Reorganize(Extent::Levels, 7, u64::MAX)),
+            5..=8 => steps.push(Step::Reorganize(Extent::Whole, 5, SHARE)),
+            9 => steps.push(Step::Reorganize(Extent::Whole, u32::MAX, u64::MAX)),
             10 => steps.push(one("DELETE FROM town WHERE id = 4".to_owned())),
-            11 => steps.push(Step::Reorganize(u32::MAX, u64::MAX)),
+            11 => steps.push(Step::Reorganize(Extent::Levels, u32::MAX, u64::MAX)),
             _ => steps.push(one(format!(
                 "DELETE FROM person WHERE id = {}",
                 round * 3 + 1
@@ -131,7 +134,9 @@ fn create(pair: &mut Pair) {
 /// Does one step; statements that are refused leave the database as it was.
 fn run_step(store: &mut Store<Simulator, MemoryStore>, step: &Step) -> Result<()> {
     match step {
-        Step::Reorganize(tasks, operations) => store.reorganize(*tasks, *operations).map(drop),
+        Step::Reorganize(extent, tasks, operations) => {
+            store.reorganize(*extent, *tasks, *operations).map(drop)
+        }
         Step::Change(texts) => {
             let mut sink = Kept::default();
             store.execute("BEGIN", &[], &mut sink)?;
