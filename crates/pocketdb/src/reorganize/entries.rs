@@ -110,7 +110,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Adds the rows that the present parts lack, with the keys that the new part has already.
     fn push_new(&mut self, site: &Site, job: &Job, sorter: &mut Sorter<Repeats>) -> Result<()> {
         let table = usize::from(job.index.table);
-        let (old, rows) = (self.part_rows(table), site.frozen.rows(table));
+        // Of hidden tables a whole reorganisation keeps nothing.
+        let old = self.part_rows(table).max(site.frozen.first(table));
+        let rows = site.frozen.rows(table);
         if let Some(by_id) = job.by_id.filter(|_| job.source.1 != ID) {
             // Keys come row by row of the table that has them, unless there are few new rows.
             let keys = self.keys(site.frozen.side, by_id)?;
