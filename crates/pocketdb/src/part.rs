@@ -25,7 +25,8 @@ const LISTS: u8 = BODIES + SIDES_NUMBER;
 const CONTENTS: u8 = LISTS + SIDES_NUMBER;
 const _: () = assert!(
     SIDES == SIDES_NUMBER as usize
-        && TABLES_MAX <= BODIES as usize && CONTENTS + SIDES_NUMBER <= TEMPORARY,
+        && TABLES_MAX <= BODIES as usize
+        && CONTENTS + SIDES_NUMBER <= TEMPORARY,
     "an owner is a table, one of these, or that of the temporary log"
 );
 /// The section that tells which rows of a table live, one bit each.

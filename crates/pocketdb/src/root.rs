@@ -387,7 +387,10 @@ pub(crate) fn read_generation(
     side: u8,
 ) -> Result<Option<Zeroizing<[u8; 32]>>> {
     let mut secret = Zeroizing::new([0u8; SECRET_BYTES]);
-    store.read(GENERATIONS_AT + usize::from(side) * SECRET_BYTES, &mut *secret)?;
+    store.read(
+        GENERATIONS_AT + usize::from(side) * SECRET_BYTES,
+        &mut *secret,
+    )?;
     Ok((*secret != [0; SECRET_BYTES]).then_some(secret))
 }
 
@@ -408,10 +411,7 @@ pub(crate) fn read_chain(store: &mut impl SecureStore) -> Result<Zeroizing<[u8; 
 }
 
 /// Writes the secret from which the next generation's comes, over the one before.
-pub(crate) fn write_chain(
-    store: &mut impl SecureStore,
-    secret: &[u8; SECRET_BYTES],
-) -> Result<()> {
+pub(crate) fn write_chain(store: &mut impl SecureStore, secret: &[u8; SECRET_BYTES]) -> Result<()> {
     store.write(CHAIN_AT, secret)
 }
 

@@ -190,13 +190,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Copies bytes of the stored columns of a row beyond the reorganised parts.
-    fn read_unit(
-        &mut self,
-        table: usize,
-        id: u32,
-        at: usize,
-        out: &mut [u8],
-    ) -> Result<()> {
+    fn read_unit(&mut self, table: usize, id: u32, at: usize, out: &mut [u8]) -> Result<()> {
         if id > self.placed(table) {
             return self.read_waiting(table, id, at, out);
         }

@@ -79,12 +79,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// [`Error::Refused`] inside a transaction; [`Error::DeviceFull`] when both parts find no room
     /// beside each other, which leaves everything as it was; or a failure of the device.
-    pub fn reorganize(
-        &mut self,
-        extent: Extent,
-        tasks: u32,
-        operations: u64,
-    ) -> Result<Progress> {
+    pub fn reorganize(&mut self, extent: Extent, tasks: u32, operations: u64) -> Result<Progress> {
         self.usable()?;
         if self.has_changes() || self.in_transaction {
             return Err(Error::Refused(
@@ -152,6 +147,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Reorganisations completed since the database was created.
     pub fn instance(&self) -> u32 {
         self.committed.part.instance
+    }
+
+    /// Reorganised parts in use; each costs a search in every index.
+    pub fn parts(&self) -> usize {
+        self.parts.len()
     }
 
     fn do_tasks(&mut self, extent: Extent, tasks: u32) -> Result<Progress> {
@@ -226,7 +226,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         };
         let side = Side::new(next.side);
         self.disown_side(side);
-        let older = kept.checked_sub(1).and_then(|number| self.parts.get(number).copied());
+        let older = kept
+            .checked_sub(1)
+            .and_then(|number| self.parts.get(number).copied());
         for table in 0..self.catalogue.len() {
             let rows = self.count(table);
             let first = match older {

@@ -184,9 +184,11 @@ fn reference() -> Reference {
     let begun = pair.store().counters().flash;
     let steps = script();
     let mut states = vec![rows_of(pair.store())];
+    let mut parts = 0;
     for step in &steps {
         run_step(pair.store(), step).unwrap();
         run_other(&pair, step);
+        parts = parts.max(pair.store().parts());
         let rows = rows_of(pair.store());
         for (table, own) in TABLES.iter().zip(&rows) {
             let other = pair.sqlite(&format!("SELECT * FROM {table} ORDER BY id"));
@@ -194,7 +196,7 @@ fn reference() -> Reference {
         }
         states.push(rows);
     }
-    assert!(pair.store().instance() >= 2);
+    assert!(pair.store().instance() >= 2 && parts >= 3, "{parts}");
     let found = found_by_index(pair.store());
     assert!(found.iter().all(|rows| !rows.is_empty()));
     let ended = pair.store().counters().flash;

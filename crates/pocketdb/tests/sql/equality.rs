@@ -59,7 +59,12 @@ impl Round {
             }
         }
         pair.store().verify().unwrap();
-        println!("seed {seed}: {} reorganisations", pair.store().instance());
+        let store = pair.store();
+        println!(
+            "seed {seed}: {} reorganisations, {} parts",
+            store.instance(),
+            store.parts()
+        );
         (self.queries / self.steps * self.steps, seen)
     }
 }

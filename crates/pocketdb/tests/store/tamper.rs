@@ -166,7 +166,12 @@ fn what_a_reorganisation_replaced_is_noise_once_its_key_is_destroyed() {
         let (old_flash, mut old_root) = (flash.clone(), secure.clone());
         assert!(survives(&old_flash, &old_root, &model, "before"));
         let mut store = Store::open(flash, secure, MEMORY).unwrap();
-        assert!(store.reorganize(Extent::Whole, u32::MAX, u64::MAX).unwrap().finished);
+        assert!(
+            store
+                .reorganize(Extent::Whole, u32::MAX, u64::MAX)
+                .unwrap()
+                .finished
+        );
         check(&mut store, &model, "after");
         (flash, secure) = store.into_parts();
         let [present, next] = if round % 2 == 0 {
@@ -269,7 +274,11 @@ fn changes_beside_a_reorganisation_that_was_given_up_stay_readable() {
     let (flash, secure, mut model) = image();
     let mut store = Store::open(flash, secure, MEMORY).unwrap();
     for round in 0..3u32 {
-        let extent = if round % 2 == 0 { Extent::Levels } else { Extent::Whole };
+        let extent = if round % 2 == 0 {
+            Extent::Levels
+        } else {
+            Extent::Whole
+        };
         store.reorganize(extent, 2, u64::MAX).unwrap();
         let first = 60 + round * 60;
         play(&mut store, &mut model, first..first + 60).unwrap();
@@ -281,7 +290,12 @@ fn changes_beside_a_reorganisation_that_was_given_up_stay_readable() {
         store = Store::open(flash, secure, MEMORY).unwrap();
         check(&mut store, &model, "given up");
     }
-    assert!(store.reorganize(Extent::Whole, u32::MAX, u64::MAX).unwrap().finished);
+    assert!(
+        store
+            .reorganize(Extent::Whole, u32::MAX, u64::MAX)
+            .unwrap()
+            .finished
+    );
     let (flash, secure) = store.into_parts();
     store = Store::open(flash, secure, MEMORY).unwrap();
     check(&mut store, &model, "used");
