@@ -22,6 +22,7 @@ mod directory;
 pub mod error;
 pub mod flash;
 mod index;
+mod keys;
 pub mod limits;
 mod list;
 mod log;

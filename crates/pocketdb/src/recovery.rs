@@ -165,6 +165,44 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(state)
     }
 
+    /// Copies the catalogue to another block, so that its own wears like all others; where there
+    /// is none it stays.
+    pub(crate) fn move_catalogue(&mut self) -> Result<CatalogueState> {
+        let old = self.committed.catalogue;
+        if old.bytes == 0 {
+            return Ok(old);
+        }
+        loop {
+            let block = match self.blocks.take() {
+                Err(Error::DeviceFull) => return Ok(old),
+                block => block?,
+            };
+            let new = CatalogueState {
+                page: block * BLOCK_PAGES,
+                epoch: self.next_epoch(),
+                ..old
+            };
+            match self.copy_catalogue(&old, &new) {
+                Err(Error::Flash(FlashError::BadBlock)) => {}
+                result => return result.map(|()| new),
+            }
+        }
+    }
+
+    fn copy_catalogue(&mut self, old: &CatalogueState, new: &CatalogueState) -> Result<()> {
+        self.arena.reset();
+        let area = self.arena.lease(1)?;
+        for number in 0..pages_of(old.bytes as usize) {
+            let frame = self.load(&catalogue_identity(old, number))?;
+            self.arena.copy_page(frame, area);
+            let identity = catalogue_identity(new, number);
+            self.seal.close(&identity, self.arena.area_page(area, 0));
+            self.program(identity.page, area, 0)?;
+        }
+        self.arena.release(area);
+        Ok(())
+    }
+
     /// Reads every page of the catalogue.
     pub(crate) fn verify_catalogue(&mut self) -> Result<u64> {
         let state = self.committed.catalogue;

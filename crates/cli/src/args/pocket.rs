@@ -224,6 +224,7 @@ pub enum ShownFormat {
   probity pocket reorganize vault.pocket --levels
   probity pocket reorganize vault.pocket --steps 5 --json
   probity pocket reorganize vault.pocket --cancel")]
+#[expect(clippy::struct_excessive_bools, reason = "flags are what clap parses")]
 pub struct PocketReorganize {
     /// Which database.
     #[command(flatten)]

@@ -23,7 +23,9 @@ use crate::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::limits::UNIT_ROWS;
 use crate::log::Log;
 use crate::part::{LIVE, Part, SECTIONS_MAX, Side, Spot, all_sides, section_number};
-use crate::root::{Level, PartState, SecureStore, read_chain, write_chain, write_generation};
+use crate::root::{
+    Level, PartState, RootRecord, SecureStore, read_chain, write_chain, write_generation,
+};
 use crate::seal::next_secrets;
 use crate::store::{Pending, Store};
 
@@ -208,7 +210,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    fn record_with(&mut self, part: PartState) -> Result<crate::root::RootRecord> {
+    fn record_with(&mut self, part: PartState) -> Result<RootRecord> {
         let mut record = self.next_record()?;
         record.part = part;
         Ok(record)
@@ -366,9 +368,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let chunk = part.rows(table) / UNIT_ROWS / CHUNK_ENTRIES;
             self.disown_before(owner_of(table), chunk);
         }
+        let catalogue = self.move_catalogue()?;
         self.pending = Pending::Structure;
         let after = state.advanced();
-        let record = self.record_with(after)?;
+        let record = RootRecord {
+            catalogue,
+            ..self.record_with(after)?
+        };
         self.finish(&record)?;
         for side in all_sides() {
             if state.is_in_use(side) && !after.is_in_use(side) {

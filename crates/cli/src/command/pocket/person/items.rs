@@ -197,7 +197,9 @@ impl Items<'_, '_> {
     /// Has one command carried out.
     fn ask(&self, words: &[&[u8]]) -> Result<Frame, Failure> {
         let mut command = Command::default();
-        words.iter().for_each(|word| command.push(word));
+        for word in words {
+            command.push(word);
+        }
         let mut commands = Commands::default();
         commands.push(command);
         let (sender, receiver) = channel();
