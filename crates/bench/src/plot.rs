@@ -57,6 +57,84 @@ pub(crate) fn bars(title: &str, unit: &str, bars: &[Bar]) -> String {
     svg
 }
 
+/// One line of a plot: its name and its points, from left to right.
+pub(crate) struct Line {
+    pub(crate) label: String,
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// Colours of lines.
+const COLOURS: [&str; 6] = [
+    "#2b6cb0", "#c05621", "#2f855a", "#6b46c1", "#b83280", "#4a5568",
+];
+const PLOT_HEIGHT: f64 = 320.0;
+const PLOT_WIDTH: f64 = 560.0;
+const PLOT_LEFT: f64 = 80.0;
+const PLOT_TOP: f64 = 60.0;
+
+/// Lines over two axes, both logarithmic; points that are not above zero are left out.
+pub(crate) fn lines(title: &str, axes: (&str, &str), lines: &[Line]) -> String {
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let span = |values: &mut dyn Iterator<Item = f64>| {
+        values.filter(|value| *value > 0.0).fold(
+            (f64::INFINITY, f64::MIN_POSITIVE),
+            |(least, most), value| (least.min(value), most.max(value)),
+        )
+    };
+    let (left, right) = span(&mut points().map(|point| point.0));
+    let (low, high) = span(&mut points().map(|point| point.1));
+    let part = |value: f64, (least, most): (f64, f64)| {
+        let whole = (most / least).ln();
+        if whole > 0.0 {
+            (value / least).ln() / whole
+        } else {
+            0.5
+        }
+    };
+    let x = |value: f64| PLOT_LEFT + part(value, (left, right)) * PLOT_WIDTH;
+    let y = |value: f64| PLOT_TOP + (1.0 - part(value, (low, high))) * PLOT_HEIGHT;
+    let (total, height) = (
+        PLOT_LEFT + PLOT_WIDTH + 220.0,
+        PLOT_TOP + PLOT_HEIGHT + 60.0,
+    );
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {total} {height}\" \
+         font-family=\"sans-serif\" font-size=\"12\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n\
+         <text x=\"12\" y=\"22\" font-size=\"15\">{}</text>\n\
+         <text x=\"12\" y=\"42\" fill=\"#555\">{}, from {low:.2} to {high:.2}</text>\n\
+         <text x=\"{PLOT_LEFT}\" y=\"{}\" fill=\"#555\">{}, from {left:.0} to {right:.0}</text>\n\
+         <path d=\"M{PLOT_LEFT} {PLOT_TOP} v{PLOT_HEIGHT} h{PLOT_WIDTH}\" fill=\"none\" stroke=\"#999\"/>\n",
+        escape(title),
+        escape(axes.1),
+        PLOT_TOP + PLOT_HEIGHT + 24.0,
+        escape(axes.0),
+    );
+    let colours = COLOURS.iter().cycle();
+    let mut beside = PLOT_TOP + 12.0;
+    for (line, colour) in lines.iter().zip(colours) {
+        let shown = line
+            .points
+            .iter()
+            .filter(|point| point.0 > 0.0 && point.1 > 0.0);
+        let path: Vec<String> = shown
+            .map(|point| format!("{:.1},{:.1}", x(point.0), y(point.1)))
+            .collect();
+        // Writing to a string does not fail.
+        let _infallible = write!(
+            svg,
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"/>\n\
+             <text x=\"{}\" y=\"{beside}\" fill=\"{colour}\">{}</text>\n",
+            path.join(" "),
+            PLOT_LEFT + PLOT_WIDTH + 12.0,
+            escape(&line.label),
+        );
+        beside += 18.0;
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
@@ -66,6 +144,23 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_stay_between_the_axes_and_pass_over_what_has_no_logarithm() {
+        let line = |label: &str, points: &[(f64, f64)]| Line {
+            label: label.into(),
+            points: points.to_vec(),
+        };
+        let drawn = [
+            line("a", &[(1.0, 10.0), (10.0, 1.0), (100.0, 0.0)]),
+            line("<b>", &[(10.0, 100.0)]),
+        ];
+        let svg = lines("t", ("x", "y"), &drawn);
+        assert_eq!(svg.matches("<polyline").count(), 2);
+        // The lowest and the highest, the first and the last that are shown.
+        assert!(svg.contains("points=\"80.0,220.0 360.0,380.0\""), "{svg}");
+        assert!(svg.contains("points=\"360.0,60.0\"") && svg.contains("&lt;b&gt;"));
+    }
 
     #[test]
     fn every_bar_is_drawn_and_labels_cannot_break_out() {

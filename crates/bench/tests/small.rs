@@ -327,10 +327,27 @@ fn the_pocket_database_is_measured_in_every_state() {
         csv.to_str().unwrap(),
         "--plot",
         svg.to_str().unwrap(),
+        "--plots",
+        folder.path().join("plots").to_str().unwrap(),
     ]);
+    for number in 7..=10 {
+        let plot = folder.path().join(format!("plots/figure{number}.svg"));
+        let plot = std::fs::read_to_string(plot).unwrap();
+        assert!(plot.matches("<polyline").count() + plot.matches("<rect").count() > 4);
+    }
     let results = measured["results"].as_array().unwrap();
     let of = |kind: &'static str| results.iter().filter(move |result| result["kind"] == kind);
-    assert_eq!(of("query").count(), 4 * 18);
+    // B+-trees for the same indexes cost many times as much, SQLite with fewer more too.
+    let programs = |kind, name: &str| {
+        let mut found =
+            of(kind).filter(|result| result["name"].as_str().unwrap().starts_with(name));
+        number(found.next().unwrap(), "programs_per_row")
+    };
+    let own = programs("insertion", "T0, each row");
+    assert!(programs("comparison", "T0, 29 B+-trees") > 15.0 * own);
+    assert!(programs("comparison", "T0, SQLite") > 3.0 * own);
+    assert_eq!(of("comparison").count(), 7);
+    assert_eq!(of("query").count(), 6 * 18);
     let total = |state: &str| -> f64 {
         let asked = of("query").filter(|result| result["name"].as_str().unwrap().ends_with(state));
         asked.map(|result| number(result, "page_reads")).sum()
@@ -359,6 +376,6 @@ fn the_pocket_database_is_measured_in_every_state() {
             .unwrap()
             .matches("<rect")
             .count(),
-        1 + 2 * 72
+        1 + 2 * 108
     );
 }

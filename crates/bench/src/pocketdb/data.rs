@@ -101,6 +101,74 @@ impl Data {
         }
     }
 
+    /// What each index of a table knows of row `row`: labels of its own and of everything that it
+    /// leads to, and the ids of the latter.
+    pub(super) fn keys(&self, table: &Table, row: u32, out: &mut Vec<u32>) {
+        out.clear();
+        self.labels_of(table.number, row, out);
+        self.keys_below(table, row, out);
+    }
+
+    fn labels_of(&self, table: usize, row: u32, out: &mut Vec<u32>) {
+        let labels = COLUMNS.map(|(column, code)| self.label(table, column, code, row));
+        out.extend(labels);
+    }
+
+    fn keys_below(&self, table: &Table, row: u32, out: &mut Vec<u32>) {
+        let mut references = Vec::new();
+        self.references(table, row, &mut references);
+        for (&to, id) in table.references.iter().zip(references) {
+            out.push(id);
+            self.labels_of(to, id - 1, out);
+            if let Some(below) = TABLES.iter().find(|table| table.number == to) {
+                self.keys_below(below, id - 1, out);
+            }
+        }
+    }
+
+    /// `CREATE TABLE` of a table for another database, and its indexes.
+    pub(super) fn plain_definition(table: &Table) -> Vec<String> {
+        let number = table.number;
+        let keys = table.references.iter().map(|to| format!("t{to}"));
+        let labels = COLUMNS.iter().map(|(name, _)| (*name).to_owned());
+        let indexed: Vec<String> = labels.chain(keys.clone()).collect();
+        let keys: Vec<String> = keys
+            .zip(table.references)
+            .map(|(key, to)| format!("{key} INTEGER REFERENCES T{to}(id), "))
+            .collect();
+        let create = format!(
+            "CREATE TABLE T{number} (id INTEGER PRIMARY KEY, {}dup10 TEXT, dup100 TEXT, ms1 TEXT, \
+             ms10 TEXT, a1 TEXT, filler TEXT)",
+            keys.concat()
+        );
+        let index = |column| format!("CREATE INDEX T{number}_{column} ON T{number}({column})");
+        [create]
+            .into_iter()
+            .chain(indexed.into_iter().map(index))
+            .collect()
+    }
+
+    /// `INSERT` of a row into that table.
+    pub(super) fn insertion(table: &Table) -> String {
+        let values = vec!["?"; 1 + table.references.len() + COLUMNS.len() + 2];
+        format!(
+            "INSERT INTO T{} VALUES ({})",
+            table.number,
+            values.join(", ")
+        )
+    }
+
+    /// The texts of a row.
+    pub(super) fn texts(row: &[u8]) -> impl Iterator<Item = String> {
+        let (labels, filler) = row.split_at((COLUMNS.len() + 1) * LABEL_BYTES);
+        let texts = labels.chunks(LABEL_BYTES).chain([filler]);
+        texts.map(|text| {
+            String::from_utf8_lossy(text)
+                .trim_end_matches('\0')
+                .to_owned()
+        })
+    }
+
     fn label(&self, table: usize, column: &str, code: u64, row: u32) -> u32 {
         let place = self.permuted(table, code, row);
         match column {
@@ -179,5 +247,12 @@ mod tests {
         }
         assert_eq!(tens, 10);
         assert_eq!(data.label_from_end(5, 10, 1), "VAL_9");
+        // As many as there are indexes.
+        let mut keys = Vec::new();
+        for (table, indexes) in [(0, 29), (1, 9), (2, 4), (3, 14), (4, 4), (5, 4)] {
+            let table = TABLES.iter().find(|found| found.number == table).unwrap();
+            data.keys(table, 5, &mut keys);
+            assert_eq!(keys.len(), indexes);
+        }
     }
 }

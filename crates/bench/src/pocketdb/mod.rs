@@ -4,8 +4,12 @@
 //! token's flash chip follows from them. Only rows a second are of this machine.
 
 mod data;
+mod ftl;
 mod indexes;
+mod others;
+mod plots;
 mod queries;
+mod tree;
 
 use std::io::Write;
 use std::time::Instant;
@@ -55,9 +59,14 @@ pub(crate) fn run(arguments: &PocketArguments, out: &mut dyn Write) -> Result<()
     bench.ask("log only")?;
     bench.reorganize("all rows", Extent::Whole)?;
     bench.ask("reorganised")?;
+    bench.grow(arguments.rows / 100)?;
+    bench.ask("a hundredth new")?;
+    bench.reorganize("a hundredth new", Extent::Whole)?;
+    bench.grow(arguments.rows / 10)?;
+    bench.ask("a tenth new")?;
     bench.change(arguments.changes)?;
     bench.ask("with changes")?;
-    bench.reorganize("changes", Extent::Whole)?;
+    bench.reorganize("a tenth new and changes", Extent::Whole)?;
     bench.ask("reorganised again")?;
     if bench.vault.verify().map_err(failed)? == 0 {
         return Err(BenchError::Failed("the database has no pages".into()));
@@ -69,6 +78,8 @@ pub(crate) fn run(arguments: &PocketArguments, out: &mut dyn Write) -> Result<()
         lifetime.live(arguments.lifetime_limit)?;
         bench.figures.append(&mut lifetime.figures);
     }
+    bench.figures.append(&mut others::trees(&data));
+    bench.figures.push(others::sqlite(&data, folder.path())?);
     bench.figures.append(&mut indexes::figures());
     write(&bench.figures, arguments, out)
 }
@@ -173,9 +184,9 @@ impl Bench {
         Ok(())
     }
 
-    /// Inserts rows of T2 and T0, each a transaction of its own, as the paper does.
+    /// Inserts rows of every table, each a transaction of its own, as the paper does.
     fn insert_singly(&mut self) -> Result<(), BenchError> {
-        for table in TABLES.iter().filter(|table| [0, 2].contains(&table.number)) {
+        for table in &TABLES {
             let rows = self.data.rows(table.number);
             let more = SINGLE_ROWS.min(rows);
             self.measure(
@@ -185,6 +196,20 @@ impl Bench {
             )?;
         }
         Ok(())
+    }
+
+    /// Adds rows of T0.
+    fn grow(&mut self, rows: u32) -> Result<(), BenchError> {
+        let Some(table) = TABLES.iter().find(|table| table.number == 0) else {
+            return Ok(());
+        };
+        let first = self
+            .vault
+            .table("T0")
+            .map_or(0, |number| self.vault.count(number));
+        self.measure("insertion", format!("T0, {rows} more"), |bench| {
+            bench.insert(table, first..first + rows, ROWS_PER_COMMIT)
+        })
     }
 
     /// Runs the 18 queries.
@@ -279,6 +304,14 @@ impl Figure {
         CostModel::default().nanoseconds(&self.operations.flash) as f64 / 1e6
     }
 
+    fn milliseconds_per_row(&self) -> f64 {
+        self.milliseconds() / self.rows.max(1) as f64
+    }
+
+    fn page_reads(&self) -> f64 {
+        self.operations.flash.page_reads as f64
+    }
+
     fn programs_per_row(&self) -> f64 {
         self.operations.flash.programs as f64 / self.rows.max(1) as f64
     }
@@ -365,6 +398,9 @@ fn write(
     }
     if let Some(path) = &arguments.output.csv {
         std::fs::write(path, csv(&rows))?;
+    }
+    if let Some(folder) = &arguments.plots {
+        plots::write(figures, folder)?;
     }
     if let Some(path) = &arguments.output.plot {
         let queries = figures.iter().filter(|figure| figure.kind == "query");

@@ -1,0 +1,229 @@
+//! What others cost for the same rows: B+-trees for the same indexes, and `SQLite`, both on a simulated
+//! flash translation layer with 64 KB of pages in memory.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use probity_disguise::database::Sqlite;
+use probity_disguise::{Database as _, Value};
+use probity_pocketdb::Operations;
+use probity_pocketdb::flash::PAGE_BYTES;
+
+use super::data::{Data, TABLES, Table};
+use super::ftl::Ftl;
+use super::tree::{Cache, Tree};
+use super::{Figure, ROWS_PER_COMMIT, SINGLE_ROWS};
+use crate::command::BenchError;
+
+/// Pages of 64 KB.
+const CACHE_PAGES: usize = 32;
+/// Pages that trees may grow by while rows are inserted, for each tree.
+const GROWTH_PAGES: u32 = 64;
+/// Rows of one page of the table itself, in the order of insertion.
+const ROWS_PER_PAGE: u32 = 12;
+/// Bytes before the frames of a write-ahead log, before the page of a frame.
+const LOG_HEAD_BYTES: usize = 32;
+const FRAME_HEAD_BYTES: usize = 24;
+/// Frames after which `SQLite` copies the log to the file by itself.
+const CHECKPOINT_FRAMES: usize = 1_000;
+/// Pages of the simulated file of the log.
+const LOG_PAGES: u32 = 1_100;
+
+/// Rows of every table inserted one by one: in B+-trees for the same indexes.
+pub(super) fn trees(data: &Data) -> Vec<Figure> {
+    TABLES.iter().map(|table| in_trees(data, table)).collect()
+}
+
+fn in_trees(data: &Data, table: &Table) -> Figure {
+    let rows = data.rows(table.number);
+    let mut trees: Vec<Tree> = Vec::new();
+    let mut keys = Vec::new();
+    for row in 0..rows {
+        data.keys(table, row, &mut keys);
+        trees.resize_with(keys.len(), Tree::new);
+        for (tree, &key) in trees.iter_mut().zip(&keys) {
+            tree.insert(key_of(key, row), &mut |_, _| {});
+        }
+    }
+    let more = SINGLE_ROWS.min(rows);
+    let mut page = (rows + more).div_ceil(ROWS_PER_PAGE);
+    for tree in &mut trees {
+        tree.first_page = page;
+        page += tree.pages() + GROWTH_PAGES;
+    }
+    let mut flash = Ftl::used(page, 1);
+    let mut cache = Cache::new(CACHE_PAGES);
+    for row in rows..rows + more {
+        data.keys(table, row % rows, &mut keys);
+        let begins = row.is_multiple_of(ROWS_PER_PAGE);
+        cache.change(row / ROWS_PER_PAGE, begins, &mut flash);
+        for (tree, &key) in trees.iter_mut().zip(&keys) {
+            tree.insert(key_of(key, row), &mut |page, changed| match changed {
+                Some(is_new) => cache.change(page, is_new, &mut flash),
+                None => cache.touch(page, false, &mut flash),
+            });
+        }
+        cache.commit(&mut flash);
+    }
+    let name = format!("T{}, {} B+-trees over an FTL", table.number, trees.len());
+    figure(name, more, &flash)
+}
+
+/// A key of a tree: equal labels are told apart by their rows.
+fn key_of(label: u32, row: u32) -> u64 {
+    u64::from(label) << 32 | u64::from(row)
+}
+
+/// Rows of T0 in `SQLite`, one by one, with its own columns and references indexed; its pages are taken
+/// from its log and written to the simulated layer. What it reads is not seen.
+pub(super) fn sqlite(data: &Data, folder: &Path) -> Result<Figure, BenchError> {
+    let path = folder.join("compared.db");
+    let mut database = Sqlite::open(&path)?;
+    for (name, value) in [
+        ("page_size", PAGE_BYTES.to_string()),
+        ("journal_mode", "WAL".to_owned()),
+        ("wal_autocheckpoint", "0".to_owned()),
+        ("synchronous", "OFF".to_owned()),
+        ("cache_size", CACHE_PAGES.to_string()),
+    ] {
+        let pragma = format!("PRAGMA {name} = {value}");
+        database.query(&pragma, &[])?;
+    }
+    for table in &TABLES {
+        for statement in Data::plain_definition(table) {
+            database.execute(&statement, &[])?;
+        }
+        insert(
+            &mut database,
+            data,
+            table,
+            0..data.rows(table.number),
+            ROWS_PER_COMMIT,
+            |_| Ok(()),
+        )?;
+    }
+    let log = folder.join("compared.db-wal");
+    checkpoint(&mut database)?;
+    let length = std::fs::metadata(&path)?.len();
+    let pages = u32::try_from(length / PAGE_BYTES as u64).unwrap_or(u32::MAX);
+    let rows = data.rows(0);
+    let more = SINGLE_ROWS.min(rows);
+    // Twice as many pages as the rows that come would take at the density so far.
+    let growth = u64::from(pages) * u64::from(2 * more) / u64::from(rows.max(1));
+    let room = pages + u32::try_from(growth).unwrap_or(pages) + GROWTH_PAGES;
+    let mut layer = Layer {
+        flash: Ftl::used(LOG_PAGES + room, 1),
+        log,
+        frames: 0,
+        room,
+    };
+    let Some(table) = TABLES.iter().find(|table| table.number == 0) else {
+        return Err(BenchError::Failed("there is no T0".into()));
+    };
+    insert(
+        &mut database,
+        data,
+        table,
+        rows..rows + more,
+        1,
+        |database| layer.committed(database),
+    )?;
+    let name = "T0, SQLite with 6 indexes over an FTL, without its reads".to_owned();
+    Ok(figure(name, more, &layer.flash))
+}
+
+/// The simulated layer below `SQLite`: its log, then its file.
+struct Layer {
+    flash: Ftl,
+    log: std::path::PathBuf,
+    /// Frames of the log that were written.
+    frames: usize,
+    /// Pages of the file.
+    room: u32,
+}
+
+impl Layer {
+    /// Writes what a commit appended to the log, and what a checkpoint copies.
+    fn committed(&mut self, database: &mut Sqlite) -> Result<(), BenchError> {
+        let length = usize::try_from(std::fs::metadata(&self.log)?.len()).unwrap_or(usize::MAX);
+        let frames = length.saturating_sub(LOG_HEAD_BYTES) / (FRAME_HEAD_BYTES + PAGE_BYTES);
+        for frame in self.frames..frames {
+            // The pages of a log are not those of a frame, but as many.
+            let page = u32::try_from(frame).unwrap_or(0) % LOG_PAGES;
+            self.flash.write(page);
+        }
+        self.frames = frames;
+        if frames < CHECKPOINT_FRAMES {
+            return Ok(());
+        }
+        let bytes = std::fs::read(&self.log)?;
+        let frames = bytes.get(LOG_HEAD_BYTES..).unwrap_or(&[]);
+        let numbers = frames.chunks_exact(FRAME_HEAD_BYTES + PAGE_BYTES);
+        let numbers = numbers.filter_map(|frame| frame.first_chunk::<4>());
+        let changed: BTreeSet<u32> = numbers.map(|bytes| u32::from_be_bytes(*bytes)).collect();
+        for page in changed {
+            if page > self.room {
+                return Err(BenchError::Failed(
+                    "SQLite's file has grown too much".into(),
+                ));
+            }
+            self.flash.write(LOG_PAGES + page - 1);
+        }
+        checkpoint(database)?;
+        self.frames = 0;
+        Ok(())
+    }
+}
+
+/// Copies the log to the file and empties it.
+fn checkpoint(database: &mut Sqlite) -> Result<(), BenchError> {
+    let pragma = "PRAGMA wal_checkpoint(TRUNCATE)";
+    database.query(pragma, &[])?;
+    Ok(())
+}
+
+fn insert(
+    database: &mut Sqlite,
+    data: &Data,
+    table: &Table,
+    rows: std::ops::Range<u32>,
+    rows_per_commit: u32,
+    mut committed: impl FnMut(&mut Sqlite) -> Result<(), BenchError>,
+) -> Result<(), BenchError> {
+    let statement = Data::insertion(table);
+    let (mut bytes, mut references) = (Vec::new(), Vec::new());
+    let mut open = false;
+    for row in rows.clone() {
+        let source = row % data.rows(table.number).max(1);
+        data.row(table, source, &mut bytes);
+        data.references(table, source, &mut references);
+        let mut values = vec![Value::Int(i64::from(row) + 1)];
+        values.extend(references.iter().map(|&id| Value::Int(i64::from(id))));
+        values.extend(Data::texts(&bytes).map(Value::Text));
+        if !open {
+            database.begin()?;
+            open = true;
+        }
+        database.execute(&statement, &values)?;
+        if (row + 1).is_multiple_of(rows_per_commit) || row + 1 == rows.end {
+            database.commit()?;
+            open = false;
+            committed(database)?;
+        }
+    }
+    Ok(())
+}
+
+fn figure(name: String, rows: u32, flash: &Ftl) -> Figure {
+    Figure {
+        kind: "comparison",
+        name,
+        rows: u64::from(rows),
+        operations: Operations {
+            flash: flash.counters,
+            ..Operations::default()
+        },
+        seconds: 0.0,
+        memory: CACHE_PAGES * PAGE_BYTES,
+    }
+}

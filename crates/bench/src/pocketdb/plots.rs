@@ -1,0 +1,107 @@
+//! Plots in the form of the paper's figures 7 to 10.
+
+use std::path::Path;
+
+use super::Figure;
+use crate::command::BenchError;
+use crate::plot::{Bar, Line, bars, lines};
+
+/// Writes `figure7.svg` to `figure10.svg` to a folder.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "plots are files of the user's choice"
+)]
+pub(super) fn write(figures: &[Figure], folder: &Path) -> Result<(), BenchError> {
+    std::fs::create_dir_all(folder)?;
+    let plots = [
+        ("figure7.svg", insertions(figures)),
+        ("figure8.svg", indexes(figures)),
+        ("figure9.svg", queries(figures)),
+        ("figure10.svg", reorganisations(figures)),
+    ];
+    for (name, svg) in plots {
+        std::fs::write(folder.join(name), svg)?;
+    }
+    Ok(())
+}
+
+/// Milliseconds of one row of each table, here and in B+-trees.
+fn insertions(figures: &[Figure]) -> String {
+    let single = |figure: &&Figure| {
+        figure.kind == "comparison"
+            || figure.kind == "insertion" && figure.name.ends_with("each row a commit")
+    };
+    let mut shown: Vec<Bar> = figures
+        .iter()
+        .filter(single)
+        .map(|figure| bar(figure, figure.milliseconds_per_row()))
+        .collect();
+    shown.sort_by(|a, b| a.label.cmp(&b.label));
+    let unit = "milliseconds of a committed row on the token's flash chip, simulated";
+    bars("Figure 7: insertions", unit, &shown)
+}
+
+/// Pages that a lookup reads, by the number of different values.
+fn indexes(figures: &[Figure]) -> String {
+    let mut drawn: Vec<Line> = Vec::new();
+    let found = figures
+        .iter()
+        .filter(|figure| figure.kind == "index lookup");
+    for figure in found {
+        let Some((name, values)) = figure.name.split_once(", ") else {
+            continue;
+        };
+        let digits = values.split(' ').next().unwrap_or("");
+        let point = (digits.parse().unwrap_or(0.0), figure.page_reads());
+        match drawn.iter_mut().find(|line| line.label == name) {
+            Some(line) => line.points.push(point),
+            None => drawn.push(Line {
+                label: name.to_owned(),
+                points: vec![point],
+            }),
+        }
+    }
+    let axes = ("different values", "pages that a lookup reads");
+    lines("Figure 8: four indexes over 300,000 keys", axes, &drawn)
+}
+
+/// Milliseconds of the 18 queries in every state.
+fn queries(figures: &[Figure]) -> String {
+    let shown = figures.iter().filter(|figure| figure.kind == "query");
+    let mut shown: Vec<Bar> = shown
+        .map(|figure| bar(figure, figure.milliseconds()))
+        .collect();
+    // The states of one query beside each other, the queries in their order.
+    let order: Vec<String> = shown
+        .iter()
+        .map(|bar| query_of(&bar.label).to_owned())
+        .collect();
+    let place = |bar: &Bar| order.iter().position(|name| name == query_of(&bar.label));
+    shown.sort_by_key(place);
+    let unit = "milliseconds on the token's flash chip, simulated";
+    bars("Figure 9: the 18 queries", unit, &shown)
+}
+
+/// Seconds of every whole reorganisation.
+fn reorganisations(figures: &[Figure]) -> String {
+    let shown = figures
+        .iter()
+        .filter(|figure| figure.kind == "reorganisation" && !figure.name.contains("of them new"));
+    let shown: Vec<Bar> = shown
+        .map(|figure| bar(figure, figure.milliseconds() / 1e3))
+        .collect();
+    let unit = "seconds on the token's flash chip, simulated";
+    bars("Figure 10: reorganisations", unit, &shown)
+}
+
+fn query_of(label: &str) -> &str {
+    label.split(',').next().unwrap_or("")
+}
+
+fn bar(figure: &Figure, value: f64) -> Bar {
+    Bar {
+        label: figure.name.clone(),
+        value,
+        ceiling: 0.0,
+    }
+}
