@@ -82,7 +82,6 @@ pub(super) fn sqlite(data: &Data, folder: &Path) -> Result<Figure, BenchError> {
     for (name, value) in [
         ("page_size", PAGE_BYTES.to_string()),
         ("journal_mode", "WAL".to_owned()),
-        ("wal_autocheckpoint", "0".to_owned()),
         ("synchronous", "OFF".to_owned()),
         ("cache_size", CACHE_PAGES.to_string()),
     ] {
@@ -103,6 +102,8 @@ pub(super) fn sqlite(data: &Data, folder: &Path) -> Result<Figure, BenchError> {
         )?;
     }
     let log = folder.join("compared.db-wal");
+    // From here on the log is copied when its pages were counted.
+    database.query("PRAGMA wal_autocheckpoint = 0", &[])?;
     checkpoint(&mut database)?;
     let length = std::fs::metadata(&path)?.len();
     let pages = u32::try_from(length / PAGE_BYTES as u64).unwrap_or(u32::MAX);
