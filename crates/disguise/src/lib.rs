@@ -13,6 +13,7 @@ mod engine;
 mod error;
 mod generate;
 mod hold;
+mod path;
 mod plan;
 mod predicate;
 mod principal;

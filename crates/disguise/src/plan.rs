@@ -89,12 +89,34 @@ impl Aim<'_> {
         changes.sort_by_key(|it| it.table != *users);
         let (last, first): (Vec<_>, Vec<_>) =
             removals.into_iter().partition(|it| it.table == *users);
-        first
-            .into_iter()
-            .chain(changes)
-            .chain(last)
-            .map(|it| self.step(it, &named))
-            .collect()
+        let mut steps: Vec<&Transformation> =
+            first.into_iter().chain(changes).chain(last).collect();
+        self.put_before_owners(&mut steps);
+        steps.into_iter().map(|it| self.step(it, &named)).collect()
+    }
+
+    /// Moves steps on tables that are owned through others before all steps on those, so that their owners are still
+    /// told when their turn comes. Who decorrelates such a table says itself which columns are meant.
+    fn put_before_owners(&self, steps: &mut Vec<&Transformation>) {
+        let path = |it: &Transformation| match it.kind {
+            Kind::Decorrelate { .. } => None,
+            _ => self.live.table(&it.table)?.path.as_ref(),
+        };
+        let mut moving: Vec<&Transformation> = steps.clone();
+        moving.retain(|it| path(it).is_some());
+        // The nearest to their owners first, so that those behind them end up before them.
+        moving.sort_by_key(|it| path(it).map(|path| path.steps.len()));
+        for it in moving {
+            let Some(path) = path(it) else { continue };
+            let from = steps.iter().position(|step| std::ptr::eq(*step, it));
+            let to = steps.iter().position(|step| path.leads_over(&step.table));
+            if let (Some(from), Some(to)) = (from, to)
+                && to < from
+            {
+                let it = steps.remove(from);
+                steps.insert(to, it);
+            }
+        }
     }
 
     fn parameters(&self, spec: &Spec) -> Result<BTreeMap<String, Value>, SpecError> {
@@ -136,7 +158,7 @@ impl Aim<'_> {
         }
         check_kind(table, &it.kind).map_err(wrong)?;
         let scope = || Scope::new(self.dialect, self.catalog, named, &it.table);
-        let owned = self.owned(table).map_err(wrong)?;
+        let owned = self.owned(table, &it.kind).map_err(wrong)?;
         let chosen = match (&it.from, &it.predicate) {
             (None, None) => owned.unwrap_or_else(everything),
             (None, Some(predicate)) => {
@@ -176,34 +198,57 @@ impl Aim<'_> {
         }
     }
 
-    /// That a row must belong to one of the owners meant, if any are meant.
-    fn owned(&self, table: &Known) -> Result<Option<Fragment>, String> {
+    /// That a row must belong to one of the owners meant, if any are meant; a removal means those too who only read.
+    fn owned(&self, table: &Known, kind: &Kind) -> Result<Option<Fragment>, String> {
         let Some(owners) = self.owners else {
             return Ok(None);
         };
-        if table.owners.is_empty() {
-            return Err(format!(
-                "table {} has no owner column, so a user's rows are unknown",
-                table.name
-            ));
+        let mut any: Vec<Fragment> = Vec::new();
+        let direct = |column: &String| {
+            let of = self.dialect.quote(&table.name);
+            self.among_owners(&format!("{of}.{}", self.dialect.quote(column)), owners)
+        };
+        match (kind, &table.path) {
+            (Kind::Decorrelate { .. }, Some(_)) => {}
+            (_, Some(path)) => any.push(path.condition(self.dialect, &table.name, |column| {
+                self.among_owners(column, owners)
+            })),
+            (_, None) if table.owners.is_empty() => {
+                return Err(format!(
+                    "table {} has no owner column, so a user's rows are unknown",
+                    table.name
+                ));
+            }
+            (_, None) => any.extend(table.owners.iter().map(direct)),
         }
-        let mut any = Vec::new();
-        let mut parameters = Vec::new();
-        for column in &table.owners {
-            let column = format!(
-                "{}.{}",
-                self.dialect.quote(&table.name),
-                self.dialect.quote(column)
-            );
-            if self.needs_scope_table() {
-                any.push(format!("{column} IN (SELECT id FROM {SCOPE})"));
-            } else {
-                any.push(format!("{column} IN ({})", placeholders(owners.len())));
-                parameters.extend_from_slice(owners);
+        match kind {
+            Kind::Modify { .. } => {}
+            Kind::Remove => any.extend(table.readers.iter().map(direct)),
+            Kind::Decorrelate { owners, .. } => {
+                let named = table.readers.iter().filter(|it| owners.contains(it));
+                any.extend(named.map(direct));
             }
         }
-        let sql = any.join(" OR ");
-        Ok(Some(Fragment { sql, parameters }))
+        let sql: Vec<String> = any.iter().map(|it| it.sql.clone()).collect();
+        Ok(Some(Fragment {
+            sql: sql.join(" OR "),
+            parameters: any.into_iter().flat_map(|it| it.parameters).collect(),
+        }))
+    }
+
+    /// That `column` names one of `owners`.
+    fn among_owners(&self, column: &str, owners: &[Value]) -> Fragment {
+        if self.needs_scope_table() {
+            let sql = format!("{column} IN (SELECT id FROM {SCOPE})");
+            return Fragment {
+                sql,
+                parameters: Vec::new(),
+            };
+        }
+        Fragment {
+            sql: format!("{column} IN ({})", placeholders(owners.len())),
+            parameters: owners.to_vec(),
+        }
     }
 
     /// Refuses removals that leave a declared foreign key of an untouched table behind.
@@ -313,12 +358,19 @@ fn check_kind(table: &Known, kind: &Kind) -> Result<(), String> {
             }
             for owner in owners {
                 has(owner)?;
-                if !table.owners.contains(owner) {
+                if table.people().any(|it| it == owner) {
+                    continue;
+                }
+                if let Some(step) = table.path.as_ref().and_then(|path| path.steps.first()) {
                     return Err(format!(
-                        "column {owner} of {} is not an owner column",
-                        table.name
+                        "rows of {} belong to whoever owns their row of {}, decorrelate that table",
+                        table.name, step.to_table
                     ));
                 }
+                return Err(format!(
+                    "column {owner} of {} is not an owner column",
+                    table.name
+                ));
             }
             Ok(())
         }

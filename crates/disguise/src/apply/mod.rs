@@ -1,5 +1,6 @@
 //! Runs a plan in the caller's transaction and writes the records that a reveal needs.
 
+mod keeper;
 mod leave;
 mod placeholder;
 
@@ -201,14 +202,6 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The owner whose bag a row's record goes to when no user is meant: the first one registered.
-    fn keeper<'r>(&self, table: &Known, columns: &[String], row: &'r [Value]) -> Option<&'r Value> {
-        table.owners.iter().find_map(|owner| {
-            let value = at(columns, row, owner)?;
-            self.known.contains_key(&value.principal()).then_some(value)
-        })
-    }
-
     fn remove(&mut self, number: u32, table: &Known, step: &Step) -> Result<(), Error> {
         refuse_cascade(self.database, self.catalog, table, &step.chosen)?;
         let columns: Vec<String> = table
@@ -217,16 +210,17 @@ impl Work<'_> {
             .iter()
             .map(|it| it.name.clone())
             .collect();
-        let mut rows = select(self.database, &table.name, &columns, &step.chosen)?;
+        let rows = select(self.database, &table.name, &columns, &step.chosen)?;
         let selected = rows.len();
         let users = table.name == self.live.pseudo.table;
-        let owners: Vec<&Value> = rows
-            .iter()
-            .flat_map(|row| table.owners.iter().filter_map(|it| at(&columns, row, it)))
-            .collect();
-        if self.user.is_none() || users || table.owners.len() > 1 {
-            self.meet(&owners)?;
+        if self.user.is_none() || users || table.people().count() > 1 {
+            let people: Vec<&Value> = rows
+                .iter()
+                .flat_map(|row| table.people().filter_map(|it| at(&columns, row, it)))
+                .collect();
+            self.meet(&people)?;
         }
+        let mut rows = self.leave_as_reader(number, table, &columns, rows)?;
         if users {
             rows.retain(|row| self.may_go(&columns, row));
         }
@@ -261,16 +255,8 @@ impl Work<'_> {
         let users = table.name == self.live.pseudo.table;
         let mut kept: BTreeMap<Vec<u8>, Vec<Vec<Value>>> = BTreeMap::new();
         let mut accounts: Vec<Vec<u8>> = Vec::new();
-        let mut lost: u64 = 0;
-        let user = self.user.map(Value::principal);
-        for row in rows {
-            let keeper = user
-                .clone()
-                .or_else(|| Some(self.keeper(table, columns, &row)?.principal()));
-            let Some(keeper) = keeper else {
-                lost = lost.saturating_add(1);
-                continue;
-            };
+        let keepers = self.keepers(table, columns, &rows)?;
+        for (row, keeper) in rows.into_iter().zip(keepers) {
             if users && let Some(id) = at(columns, &row, &self.live.pseudo.id) {
                 let name = id.principal();
                 if let Some((public, standing)) = self.known.get(&name).copied() {
@@ -280,12 +266,6 @@ impl Work<'_> {
                 }
             }
             kept.entry(keeper).or_default().push(row);
-        }
-        if lost > 0 {
-            return Err(Error::Unregistered {
-                table: table.name.clone(),
-                rows: lost,
-            });
         }
         store::unregister(self.database, &accounts)?;
         for (keeper, rows) in kept {
@@ -311,31 +291,19 @@ impl Work<'_> {
         generator: &Generator,
     ) -> Result<(), Error> {
         let mut columns = table.identity.clone();
-        for extra in table.owners.iter().map(String::as_str).chain([column]) {
+        let first = table.path.as_ref().and_then(|path| path.steps.first());
+        let through = first.into_iter().flat_map(|step| &step.columns);
+        let people = table.people().chain(through).map(String::as_str);
+        for extra in people.chain([column]) {
             if !columns.iter().any(|known| known == extra) {
                 columns.push(extra.to_owned());
             }
         }
         let rows = select(self.database, &table.name, &columns, &step.chosen)?;
-        if self.user.is_none() {
-            let owners: Vec<&Value> = rows
-                .iter()
-                .flat_map(|row| table.owners.iter().filter_map(|it| at(&columns, row, it)))
-                .collect();
-            self.meet(&owners)?;
-        }
         self.count(table, rows.len());
-        let mut lost: u64 = 0;
         let mut changes = Vec::with_capacity(rows.len());
-        let user = self.user.map(Value::principal);
-        for row in &rows {
-            let keeper = user
-                .clone()
-                .or_else(|| Some(self.keeper(table, &columns, row)?.principal()));
-            let Some(keeper) = keeper else {
-                lost = lost.saturating_add(1);
-                continue;
-            };
+        let keepers = self.keepers(table, &columns, &rows)?;
+        for (row, keeper) in rows.iter().zip(keepers) {
             let before = at(&columns, row, column).cloned().unwrap_or(Value::Null);
             let after = generator.draw(&before, self.now)?;
             let identity = picked(&columns, row, &table.identity);
@@ -346,12 +314,6 @@ impl Work<'_> {
                     before,
                     after,
                 },
-            });
-        }
-        if lost > 0 {
-            return Err(Error::Unregistered {
-                table: table.name.clone(),
-                rows: lost,
             });
         }
         let writes: Vec<Write<'_>> = changes

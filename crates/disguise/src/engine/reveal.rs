@@ -135,6 +135,7 @@ impl<D: Database> Engine<D> {
             settle: false,
             cleared: BTreeSet::new(),
             returned: BTreeSet::new(),
+            missing: Vec::new(),
         };
         work.run(request.id)?;
         let revealed = work.revealed;

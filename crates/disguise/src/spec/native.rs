@@ -47,6 +47,10 @@ struct Table {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     owners: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    readers: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    through: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     references: Vec<Key>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     meanwhile: Option<References>,
@@ -189,6 +193,8 @@ fn schema(tables: BTreeMap<String, Table>) -> Schema {
     let notes = |table: Table| TableNotes {
         identity: table.identity,
         owners: table.owners,
+        readers: table.readers,
+        through: table.through,
         references: table.references.into_iter().map(reference).collect(),
         meanwhile: table.meanwhile,
     };
@@ -210,6 +216,8 @@ pub(crate) fn description(schema: &Schema, pseudo: &Pseudo) -> Result<String, se
     let table = |notes: &TableNotes| Table {
         identity: notes.identity.clone(),
         owners: notes.owners.clone(),
+        readers: notes.readers.clone(),
+        through: notes.through.clone(),
         references: notes.references.iter().map(key).collect(),
         meanwhile: notes.meanwhile,
     };

@@ -288,7 +288,7 @@ impl Updates<'_> {
                 after: after.clone(),
             };
             let (identity, column) = (known.identity.clone(), column.clone());
-            let owns = owner && known.owners.contains(&column);
+            let owns = owner && known.people().any(|it| *it == column);
             anew.value((step, &table, owns), identity, column, row);
         }
     }

@@ -66,6 +66,14 @@ macro_rules! for_every_claim {
             shared_rows_removed_before_a_migration_come_back_owner_by_owner
             an_update_by_code_is_asked_for_until_the_program_has_it
             an_update_that_does_not_fit_is_named_and_may_be_replaced
+            rows_owned_through_others_leave_and_return_with_their_owner
+            rows_behind_placeholders_are_found_through_their_parents
+            changes_of_rows_come_before_their_owners_are_hidden
+            a_row_whose_parent_is_gone_is_kept_and_reported
+            who_only_reads_a_row_leaves_it_and_its_owner_takes_it_along
+            an_owner_returns_without_waiting_for_the_readers
+            a_path_that_does_not_lead_to_one_owner_is_refused
+            a_draft_proposes_the_way_to_the_owner
         }
     };
 }
@@ -79,6 +87,7 @@ mod endings;
 mod forum;
 mod holds;
 mod model;
+mod ownership;
 mod records;
 pub(crate) mod schedule;
 mod updates;
@@ -97,6 +106,7 @@ pub(crate) use draft::*;
 pub(crate) use endings::*;
 use forum::*;
 pub(crate) use holds::*;
+pub(crate) use ownership::*;
 pub(crate) use records::*;
 pub(crate) use schedule::{
     random_schedules_do_what_the_model_says, random_schedules_end_where_they_began,
