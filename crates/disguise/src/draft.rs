@@ -240,17 +240,11 @@ fn value_of(column: &Column) -> Generator {
     } else if name.contains("phone") {
         Generator::RandPhone
     } else {
-        let most = characters(&declared).unwrap_or(TEXT_CHARACTERS);
+        let most = column.length_max().unwrap_or(TEXT_CHARACTERS);
         Generator::RandStr {
             len: most.min(TEXT_CHARACTERS),
         }
     }
-}
-
-/// The number in `VARCHAR(30)`.
-fn characters(declared: &str) -> Option<usize> {
-    let (_, rest) = declared.split_once('(')?;
-    rest.split([',', ')']).next()?.trim().parse().ok()
 }
 
 const HEAD: &str = "\
@@ -335,9 +329,7 @@ impl Found<'_> {
         };
         let owners = self.owners.get(name);
         if owners.is_none() && !self.paths.contains_key(name) {
-            return say(&[format!(
-                "\n# {name} has no owner column and is left alone."
-            )]);
+            return say(&[format!("\n# {name} has no owner column and is left alone.")]);
         }
         if table.primary_key.is_empty() {
             return say(&[

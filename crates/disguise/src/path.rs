@@ -152,7 +152,11 @@ fn step(
             all.join(" and ")
         ));
     }
-    let declared = table.catalog.foreign_keys.iter().find(|it| same(&it.columns));
+    let declared = table
+        .catalog
+        .foreign_keys
+        .iter()
+        .find(|it| same(&it.columns));
     let declared = declared.map(|key| Reference {
         columns: key.columns.clone(),
         to_table: key.to_table.clone(),
@@ -187,14 +191,19 @@ pub(crate) fn proposed(
     let one = |name: &str| owners.get(name).is_some_and(|columns| columns.len() == 1);
     let single = |name: &str| name != users && one(name);
     let ways = |name: &str, ends: &BTreeSet<String>| -> BTreeSet<(Vec<String>, String)> {
-        let keys = catalog.get(name).into_iter().flat_map(|it| &it.foreign_keys);
+        let keys = catalog
+            .get(name)
+            .into_iter()
+            .flat_map(|it| &it.foreign_keys);
         keys.filter(|key| key.to_table != name && ends.contains(&key.to_table))
             .map(|key| (key.columns.clone(), key.to_table.clone()))
             .collect()
     };
-    let mut reachable: BTreeSet<String> =
-        catalog.keys().filter(|it| single(it)).cloned().collect();
-    let open: Vec<&String> = catalog.keys().filter(|it| !owners.contains_key(*it)).collect();
+    let mut reachable: BTreeSet<String> = catalog.keys().filter(|it| single(it)).cloned().collect();
+    let open: Vec<&String> = catalog
+        .keys()
+        .filter(|it| !owners.contains_key(*it))
+        .collect();
     loop {
         let more = open.iter().filter(|it| !reachable.contains(**it));
         let more: Vec<&&String> = more.filter(|it| !ways(it, &reachable).is_empty()).collect();

@@ -212,7 +212,10 @@ fn check_notes(catalog: &Catalog, name: &str, notes: &TableNotes) -> Result<(), 
     }
     let owners = notes.owners.iter().flatten();
     if let Some(both) = owners.clone().find(|it| notes.readers.contains(it)) {
-        return Err(SpecError::new(place, format!("{both} is an owner and a reader")));
+        return Err(SpecError::new(
+            place,
+            format!("{both} is an owner and a reader"),
+        ));
     }
     if notes.through.is_some() && owners.count() > 0 {
         let what = "has owners of its own, so that it belongs to nobody through another table";

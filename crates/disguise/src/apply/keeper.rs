@@ -21,11 +21,7 @@ impl Work<'_> {
         if let Some(user) = self.user.map(Value::principal) {
             return Ok(vec![user; rows.len()]);
         }
-        let mut people = self.owners(table, columns, rows)?;
-        for (of, row) in people.iter_mut().zip(rows) {
-            let readers = table.readers.iter();
-            of.extend(readers.filter_map(|it| at(columns, row, it).cloned()));
-        }
+        let people = self.people(table, columns, rows)?;
         self.meet(&people.iter().flatten().collect::<Vec<_>>())?;
         let mut keepers = Vec::with_capacity(rows.len());
         let mut lost: u64 = 0;
@@ -45,6 +41,21 @@ impl Work<'_> {
         Ok(keepers)
     }
 
+    /// The owners of each row, and then who reads it.
+    pub(super) fn people(
+        &mut self,
+        table: &Known,
+        columns: &[String],
+        rows: &[Vec<Value>],
+    ) -> Result<Vec<Vec<Value>>, Error> {
+        let mut people = self.owners(table, columns, rows)?;
+        for (of, row) in people.iter_mut().zip(rows) {
+            let readers = table.readers.iter();
+            of.extend(readers.filter_map(|it| at(columns, row, it).cloned()));
+        }
+        Ok(people)
+    }
+
     /// The owners of each row, by its own columns or along the path to them.
     pub(super) fn owners(
         &mut self,
@@ -52,12 +63,14 @@ impl Work<'_> {
         columns: &[String],
         rows: &[Vec<Value>],
     ) -> Result<Vec<Vec<Value>>, Error> {
-        let own = |row: &Vec<Value>| {
+        let own = |row: &Vec<Value>| -> Vec<Value> {
             let owners = table.owners.iter();
-            owners.filter_map(|it| at(columns, row, it).cloned())
+            owners
+                .filter_map(|it| at(columns, row, it).cloned())
+                .collect()
         };
         match &table.path {
-            None => Ok(rows.iter().map(|row| own(row).collect()).collect()),
+            None => Ok(rows.iter().map(own).collect()),
             Some(path) => self.along(path, columns, rows),
         }
     }

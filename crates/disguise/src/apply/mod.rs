@@ -2,6 +2,7 @@
 
 mod keeper;
 mod leave;
+mod modify;
 mod placeholder;
 
 use std::collections::btree_map::Entry;
@@ -13,14 +14,14 @@ use crate::crypto::{KEY_BYTES, random};
 use crate::database::{Catalog, Database};
 use crate::deadline::{self, Day};
 use crate::error::Error;
-use crate::generate::Generator;
 use crate::hold::cohort;
 use crate::plan::Step;
-use crate::record::{Bag, Change, Modified, Origin, Section, Standing};
+use crate::record::{Bag, Change, Origin, Section, Standing};
+use crate::redact::Redactors;
 use crate::schema::{Known, Live};
 use crate::spec::Kind;
 use crate::store::{self, DisguiseId, Stage, Stored};
-use crate::table::{Write, delete, delete_keys, refuse_cascade, select, select_keys, update_keys};
+use crate::table::{delete, delete_keys, refuse_cascade, select};
 use crate::value::Value;
 
 /// How often ids are drawn anew when they are in use already.
@@ -80,6 +81,7 @@ pub(crate) struct Work<'a> {
     /// How many updates are recorded.
     pub(crate) updates: u32,
     pub(crate) now: &'a str,
+    pub(crate) redactors: &'a Redactors,
     /// The user and the pseudoprincipals reached, when a user is meant.
     pub(crate) user: Option<&'a Value>,
     pub(crate) own: BTreeSet<Vec<u8>>,
@@ -99,9 +101,10 @@ impl Work<'_> {
         let number = number.saturating_mul(2);
         match &step.kind {
             Kind::Remove => self.remove(number, table, step),
-            Kind::Modify { column, generator } => {
-                self.modify(number, table, step, column, generator)
-            }
+            Kind::Modify {
+                column,
+                replacement,
+            } => self.modify(number, table, step, column, replacement),
             Kind::Decorrelate { group_by, owners } => {
                 self.decorrelate(number, table, step, group_by, owners)
             }
@@ -281,99 +284,6 @@ impl Work<'_> {
         at(columns, row, &self.live.pseudo.id)
             .is_none_or(|id| !self.made.contains(&id.principal()) && !self.is_departed(id))
     }
-
-    fn modify(
-        &mut self,
-        number: u32,
-        table: &Known,
-        step: &Step,
-        column: &str,
-        generator: &Generator,
-    ) -> Result<(), Error> {
-        let mut columns = table.identity.clone();
-        let first = table.path.as_ref().and_then(|path| path.steps.first());
-        let through = first.into_iter().flat_map(|step| &step.columns);
-        let people = table.people().chain(through).map(String::as_str);
-        for extra in people.chain([column]) {
-            if !columns.iter().any(|known| known == extra) {
-                columns.push(extra.to_owned());
-            }
-        }
-        let rows = select(self.database, &table.name, &columns, &step.chosen)?;
-        self.count(table, rows.len());
-        let mut changes = Vec::with_capacity(rows.len());
-        let keepers = self.keepers(table, &columns, &rows)?;
-        for (row, keeper) in rows.iter().zip(keepers) {
-            let before = at(&columns, row, column).cloned().unwrap_or(Value::Null);
-            let after = generator.draw(&before, self.now)?;
-            let identity = picked(&columns, row, &table.identity);
-            changes.push(Overwritten {
-                keeper,
-                record: Modified {
-                    identity,
-                    before,
-                    after,
-                },
-            });
-        }
-        let writes: Vec<Write<'_>> = changes
-            .iter()
-            .map(|it| Write {
-                identity: &it.record.identity,
-                value: &it.record.after,
-            })
-            .collect();
-        update_keys(self.database, table, column, &writes)?;
-        self.note_modified(number, table, column, changes)
-    }
-
-    fn note_modified(
-        &mut self,
-        number: u32,
-        table: &Known,
-        column: &str,
-        mut changes: Vec<Overwritten>,
-    ) -> Result<(), Error> {
-        for it in &mut changes {
-            it.record.identity = moved(table, &it.record.identity, column, &it.record.after);
-        }
-        // What is stored may differ from what was drawn (a text column given a number): read it back.
-        let keys: Vec<Vec<Value>> = changes
-            .iter()
-            .map(|it| it.record.identity.clone())
-            .collect();
-        let mut columns = table.identity.clone();
-        columns.push(column.to_owned());
-        let now = select_keys(self.database, &table.name, &columns, &table.identity, &keys)?;
-        let mut stored: BTreeMap<Vec<u8>, Value> = BTreeMap::new();
-        for mut row in now {
-            if let Some(value) = row.pop() {
-                stored.insert(encoded(&row), value);
-            }
-        }
-        let mut kept: BTreeMap<Vec<u8>, Vec<Modified>> = BTreeMap::new();
-        for mut it in changes {
-            if let Some(value) = stored.get(&encoded(&it.record.identity)) {
-                it.record.after = value.clone();
-            }
-            kept.entry(it.keeper).or_default().push(it.record);
-        }
-        for (keeper, rows) in kept {
-            let change = Change::Modified {
-                identity: table.identity.clone(),
-                column: column.to_owned(),
-                rows,
-            };
-            self.note_for(keeper, number, table, change)?;
-        }
-        Ok(())
-    }
-}
-
-/// A value that was overwritten, and whose bag its record goes to.
-struct Overwritten {
-    keeper: Vec<u8>,
-    record: Modified,
 }
 
 /// Moves the rows of `more` into `last` when both are of one kind and about the same columns.

@@ -58,6 +58,7 @@ impl<D: Database> Engine<D> {
             salt: &salt,
             updates,
             now: &now,
+            redactors: &self.redactors,
             user: request.user.as_ref(),
             own: owners.iter().flatten().map(Value::principal).collect(),
             bags: BTreeMap::new(),
@@ -135,6 +136,7 @@ impl<D: Database> Engine<D> {
             live,
             named: &request.parameters,
             owners,
+            redactors: &self.redactors,
         };
         let many = aim.needs_scope_table();
         let steps = aim.plan(request.spec)?;

@@ -21,6 +21,7 @@ use crate::audit::{Asked, Sink, tell};
 use crate::credential::KeyCost;
 use crate::database::{Catalog, Column, Database};
 use crate::error::{Doing as _, Error};
+use crate::redact::{Redactor, Redactors};
 use crate::schema::{Live, Pseudo, Schema};
 use crate::spec::{described, description};
 use crate::store;
@@ -47,6 +48,7 @@ pub struct Engine<D: Database> {
     live: Option<(i64, Catalog, Live)>,
     /// Updates by code, by name.
     updates: BTreeMap<String, Box<dyn Update>>,
+    redactors: Redactors,
 }
 
 impl<D: Database> Engine<D> {
@@ -60,7 +62,13 @@ impl<D: Database> Engine<D> {
             sink: None,
             live: None,
             updates: BTreeMap::new(),
+            redactors: Redactors::new(),
         }
+    }
+
+    /// Gives the engine a redactor by code, which specifications name.
+    pub fn set_redactor(&mut self, redactor: Box<dyn Redactor>) {
+        self.redactors.insert(redactor.name().to_owned(), redactor);
     }
 
     /// Sets what a password costs; it must be the same for registering and for opening.

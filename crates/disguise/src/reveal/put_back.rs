@@ -218,7 +218,9 @@ pub(super) fn missing_readers(
         column: column.clone(),
         rows: vec![Modified {
             identity: picked(columns, row, &table.identity),
-            before: at(columns, original, column).cloned().unwrap_or(Value::Null),
+            before: at(columns, original, column)
+                .cloned()
+                .unwrap_or(Value::Null),
             after: Value::Null,
         }],
     };

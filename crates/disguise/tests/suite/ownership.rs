@@ -10,8 +10,8 @@
 use std::collections::BTreeMap;
 
 use probity_disguise::{
-    Applied, ApplyRequest, Credential, DisguiseId, Engine, Error, KeptReason, KeyCost, Revealed,
-    SpecFile, Value, draft,
+    Applied, ApplyRequest, Credential, DisguiseId, Engine, Error, KeptReason, KeyCost, References,
+    Revealed, SpecFile, Value, draft,
 };
 
 use super::forum::*;
@@ -271,7 +271,7 @@ pub(crate) fn who_only_reads_a_row_leaves_it_and_its_owner_takes_it_along() {
         }
         // Whose reading had to wait for the row tries again.
         for (user, id) in ids {
-            match course.forum.reveal_as(user, id, Default::default()) {
+            match course.forum.reveal_as(user, id, References::Recorrelate) {
                 Ok(revealed) => assert!(revealed.is_complete(), "{revealed:?}"),
                 Err(error) => assert!(matches!(error, Error::NoSuchDisguise), "{error:?}"),
             }
@@ -303,6 +303,54 @@ pub(crate) fn an_owner_returns_without_waiting_for_the_readers() {
     course.assert_as_before();
 }
 
+/// What is said of a table, and why it is refused.
+const BAD_PATHS: [(&str, &str); 11] = [
+    (
+        "[tables.answers]\nthrough = [\"nothing\"]",
+        "table answers: has no column nothing",
+    ),
+    (
+        "[tables.answers]\nthrough = [\"text\"]",
+        "table answers: answers has no foreign key (text); declare it, or name it under references",
+    ),
+    (
+        "[tables.answers]\nthrough = []",
+        "table answers: answers has no foreign key (); declare it, or name it under references",
+    ),
+    (
+        "[tables.answers]\nthrough = [\"submission_id\"]\nowners = [\"submission_id\"]",
+        "table answers: has owners of its own, so that it belongs to nobody through another table",
+    ),
+    (
+        "[tables.halves]\nthrough = [\"tag_id\"]",
+        "table halves: its path ends at tags, whose rows nobody owns",
+    ),
+    (
+        "[tables.halves]\nthrough = [\"pair_id\"]",
+        "table halves: its path is not unique: pairs has the owners one and two; say which is its owner, and who only reads it under readers",
+    ),
+    (
+        "[tables.halves]\nthrough = [\"user_id\"]",
+        "table halves: halves(user_id) refers to the users table, name it under owners",
+    ),
+    (
+        "[tables.rings]\nthrough = [\"next_id\"]",
+        "table rings: its path leads in a circle over rings",
+    ),
+    (
+        "[tables.taggings]\nthrough = [\"story_id\"]\nreferences = [{ columns = [\"story_id\"], table = \"stories\", to = [\"url\"] }]",
+        "table taggings: its path is not unique: several rows of stories may have the same url",
+    ),
+    (
+        "[tables.answers]\nthrough = [\"submission_id\"]\nreferences = [{ columns = [\"submission_id\"], table = \"stories\", to = [\"id\"] }]",
+        "table answers: its path is not unique: answers(submission_id) refers to stories and submissions",
+    ),
+    (
+        "[tables.reviews]\nowners = [\"author_id\"]\nreaders = [\"author_id\"]",
+        "table reviews: author_id is an owner and a reader",
+    ),
+];
+
 pub(crate) fn a_path_that_does_not_lead_to_one_owner_is_refused() {
     let mut forum = forum();
     for sql in TABLES {
@@ -316,52 +364,7 @@ pub(crate) fn a_path_that_does_not_lead_to_one_owner_is_refused() {
         forum.sql(sql);
     }
     let users = OWNERSHIP.split("[tables.answers]").next().unwrap();
-    for (said, expected) in [
-        (
-            "[tables.answers]\nthrough = [\"nothing\"]",
-            "table answers: has no column nothing",
-        ),
-        (
-            "[tables.answers]\nthrough = [\"text\"]",
-            "table answers: answers has no foreign key (text); declare it, or name it under references",
-        ),
-        (
-            "[tables.answers]\nthrough = []",
-            "table answers: answers has no foreign key (); declare it, or name it under references",
-        ),
-        (
-            "[tables.answers]\nthrough = [\"submission_id\"]\nowners = [\"submission_id\"]",
-            "table answers: has owners of its own, so that it belongs to nobody through another table",
-        ),
-        (
-            "[tables.halves]\nthrough = [\"tag_id\"]",
-            "table halves: its path ends at tags, whose rows nobody owns",
-        ),
-        (
-            "[tables.halves]\nthrough = [\"pair_id\"]",
-            "table halves: its path is not unique: pairs has the owners one and two; say which is its owner, and who only reads it under readers",
-        ),
-        (
-            "[tables.halves]\nthrough = [\"user_id\"]",
-            "table halves: halves(user_id) refers to the users table, name it under owners",
-        ),
-        (
-            "[tables.rings]\nthrough = [\"next_id\"]",
-            "table rings: its path leads in a circle over rings",
-        ),
-        (
-            "[tables.taggings]\nthrough = [\"story_id\"]\nreferences = [{ columns = [\"story_id\"], table = \"stories\", to = [\"url\"] }]",
-            "table taggings: its path is not unique: several rows of stories may have the same url",
-        ),
-        (
-            "[tables.answers]\nthrough = [\"submission_id\"]\nreferences = [{ columns = [\"submission_id\"], table = \"stories\", to = [\"id\"] }]",
-            "table answers: its path is not unique: answers(submission_id) refers to stories and submissions",
-        ),
-        (
-            "[tables.reviews]\nowners = [\"author_id\"]\nreaders = [\"author_id\"]",
-            "table reviews: author_id is an owner and a reader",
-        ),
-    ] {
+    for (said, expected) in BAD_PATHS {
         let file = SpecFile::parse(&format!("{users}{said}")).unwrap();
         let mut engine = Engine::new(forum.database.boxed(), file.schema, file.pseudo.unwrap());
         match engine.check(&file.spec, &BTreeMap::new()) {
