@@ -13,6 +13,7 @@ mod engine;
 mod error;
 mod generate;
 mod hold;
+mod operation;
 mod path;
 mod plan;
 mod predicate;
@@ -36,10 +37,14 @@ pub use credential::{Credential, KeyCost, Protection, RecoveryToken};
 pub use crypto::SecretKey;
 pub use database::{Column, Database, DatabaseError, DatabaseErrorKind, Dialect};
 pub use draft::{Draft, draft};
-pub use engine::{DecayRequest, Decayed, Engine, Listed, SWEEP_RECORDS, Swept, stored_description};
+pub use engine::{
+    Cells, DecayRequest, Decayed, Engine, Hidden, HiddenChange, Listed, SWEEP_RECORDS, Swept,
+    stored_description,
+};
 pub use error::Error;
 pub use generate::Generator;
 pub use hold::{Authority, Hold, HoldId, Holding};
+pub use operation::Told;
 pub use plan::PlannedStep;
 pub use principal::Registration;
 pub use receipt::{Receipt, ReceiptError};

@@ -116,6 +116,8 @@ fn path(
             }
             ([], None) => return Err(format!("its path ends at {at}, whose rows nobody owns")),
             (several, None) => {
+                let mut several = several.to_vec();
+                several.sort();
                 return Err(format!(
                     "its path is not unique: {at} has the owners {}; say which is its owner, and who only reads it under readers",
                     several.join(" and ")

@@ -34,6 +34,7 @@ pub(crate) const DEADLINES: &str = "probity_deadlines";
 pub(crate) const FLEETING: &str = "probity_fleeting";
 pub(crate) const SCHEDULED: &str = "probity_scheduled";
 pub(crate) const DECAYED: &str = "probity_decayed";
+pub(crate) const OPERATIONS: &str = "probity_operations";
 
 /// The handle of one disguise, random, shown as 16 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -100,6 +101,7 @@ pub(crate) fn install(database: &mut dyn Database) -> Result<(), Error> {
             "CREATE TABLE IF NOT EXISTS {SCHEDULED} (id {key} NOT NULL PRIMARY KEY, due BIGINT NOT NULL, what {binary} NOT NULL) {end}"
         ),
         format!("CREATE TABLE IF NOT EXISTS {DECAYED} (mark {key} NOT NULL PRIMARY KEY) {end}"),
+        format!("CREATE TABLE IF NOT EXISTS {OPERATIONS} (id {key} NOT NULL PRIMARY KEY) {end}"),
     ];
     for statement in statements {
         database
@@ -483,6 +485,43 @@ pub(crate) fn read_bag(database: &mut dyn Database, locator: &Locator) -> Result
         next = end;
     }
     Ok(Bag::decode(&body)?)
+}
+
+/// The ids of locators and of all parts of their bags.
+pub(crate) fn record_ids(found: &[&Found]) -> Result<Vec<Vec<u8>>, Error> {
+    let mut ids = Vec::new();
+    for it in found {
+        ids.push(it.row.clone());
+        for part in 0..it.locator.parts {
+            ids.push(part_id(&it.locator.key, part)?.to_vec());
+        }
+    }
+    Ok(ids)
+}
+
+/// Removes records and credentials whose ids `meant` chooses, and gives how many there were.
+pub(crate) fn remove_records(
+    database: &mut dyn Database,
+    meant: impl Fn(&[u8]) -> bool,
+) -> Result<u64, Error> {
+    let mut removed: u64 = 0;
+    for (table, kind) in [
+        (LOCATORS, Some(Record::Locator)),
+        (BAGS, Some(Record::Part)),
+        (CREDENTIALS, None),
+    ] {
+        let rows = database.query(&format!("SELECT id FROM {table}"), &[]);
+        let rows = rows.map_err(uninstalled)?;
+        let ids = rows.into_iter().flatten().map(|id| id.principal());
+        let ids: Vec<Vec<u8>> = ids.filter(|id| meant(id)).collect();
+        if let Some(kind) = kind {
+            let ending: Vec<_> = ids.iter().map(|id| (kind, id.clone())).collect();
+            deadline::remove(database, &ending)?;
+        }
+        let keys: Vec<Vec<Value>> = ids.into_iter().map(|id| vec![Value::Bytes(id)]).collect();
+        removed = removed.saturating_add(delete_keys(database, table, &["id".to_owned()], &keys)?);
+    }
+    Ok(removed)
 }
 
 /// Removes bags and their locators.

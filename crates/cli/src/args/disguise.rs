@@ -40,6 +40,7 @@ pub enum DisguiseCommand {
     Reveal(Reveal),
     SpeaksFor(SpeaksFor),
     List(List),
+    Export(ExportHidden),
     Forget(Forget),
     Rekey(Rekey),
     ReceiptKey(ReceiptKey),
@@ -327,6 +328,31 @@ pub struct List {
     /// Who asks.
     #[command(flatten)]
     pub holder: Holder,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Hands a user everything that disguises hide of them, decrypted with their credential; nothing is changed.
+///
+/// Numbers are numbers, and what JSON has no form for is an object: {"base64": ...} binary, {"real": ...} infinities.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise export --db sqlite:app.db --user 19 --credential 19.key --log audit --json > 19.json
+  probity disguise export --db sqlite:app.db --user 19 --credential 19.key --id 5a0c91b2d3e4f506")]
+pub struct ExportHidden {
+    /// Which database.
+    #[command(flatten)]
+    pub database: DatabaseChoice,
+    /// Who asks.
+    #[command(flatten)]
+    pub holder: Holder,
+    /// One disguise, as apply named it [default: all of them]
+    #[arg(long, value_name = "DISGUISE")]
+    pub id: Option<DisguiseId>,
+    /// Which log.
+    #[command(flatten)]
+    pub log: LogChoice,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,

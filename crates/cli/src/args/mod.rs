@@ -26,8 +26,8 @@ pub use self::custody::{
 };
 pub use self::disguise::{
     Apply, Check, CheckReceipt, DatabaseChoice, Description, Disguise, DisguiseCommand, Draft,
-    Forget, Holder, List, LogChoice, Plan, ReceiptKey, ReferencesChoice, Register, Rekey, Reveal,
-    SpeaksFor, SpecChoice, Update,
+    ExportHidden, Forget, Holder, List, LogChoice, Plan, ReceiptKey, ReferencesChoice, Register,
+    Rekey, Reveal, SpeaksFor, SpecChoice, Update,
 };
 pub use self::pocket::{
     Pocket, PocketCheck, PocketChoice, PocketCommand, PocketCreate, PocketExec, PocketExtract,

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use probity_format::Timestamp;
 
+use crate::audit::subject_of;
 use crate::crypto::{KEY_BYTES, random};
 use crate::database::{Catalog, Database};
 use crate::deadline::{self, Day};
@@ -72,6 +73,15 @@ pub struct Applied {
     pub pseudoprincipals: u64,
 }
 
+/// Whose records of a disguise that is applied anew were destroyed since, as entries name people.
+#[derive(Default)]
+pub(crate) struct Forgotten {
+    /// Those of this disguise.
+    pub(crate) disguise: BTreeSet<String>,
+    /// All that they had.
+    pub(crate) everything: BTreeSet<String>,
+}
+
 /// One disguise in progress.
 pub(crate) struct Work<'a> {
     pub(crate) database: &'a mut dyn Database,
@@ -109,6 +119,23 @@ impl Work<'_> {
                 self.decorrelate(number, table, step, group_by, owners)
             }
         }
+    }
+
+    /// Drops the records that were destroyed since, but for what other disguises need.
+    pub(crate) fn forget(&mut self, forgotten: &Forgotten) {
+        if forgotten.disguise.is_empty() && forgotten.everything.is_empty() {
+            return;
+        }
+        let salt = self.salt;
+        self.bags.retain(|owner, bag| {
+            let subject = subject_of(salt, owner).to_string();
+            if forgotten.disguise.contains(&subject) {
+                bag.sections.clear();
+                bag.principals.clear();
+            }
+            let leads_nowhere = !bag.has_changes() && bag.speaks_for.is_empty();
+            !forgotten.everything.contains(&subject) && !leads_nowhere
+        });
     }
 
     /// Stores all bags and gives the report.

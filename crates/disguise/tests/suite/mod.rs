@@ -74,6 +74,14 @@ macro_rules! for_every_claim {
             an_owner_returns_without_waiting_for_the_readers
             a_path_that_does_not_lead_to_one_owner_is_refused
             a_draft_proposes_the_way_to_the_owner
+            what_a_text_says_of_people_is_hidden_and_comes_back
+            a_redacted_text_follows_the_checks_of_a_reveal_and_composes
+            a_redactor_by_code_is_asked_for_until_the_program_has_it
+            a_redacted_text_fits_its_column_and_the_whole_one_comes_back
+            redactions_that_do_not_fit_are_refused
+            whoever_has_the_credential_takes_away_what_is_hidden_and_nothing_changes
+            a_wrong_credential_exports_nothing_with_the_same_work_and_error
+            an_export_is_told_and_gives_rows_as_updates_since_make_them
         }
     };
 }
@@ -84,11 +92,13 @@ mod credentials;
 mod decay;
 mod draft;
 mod endings;
+mod export;
 mod forum;
 mod holds;
 mod model;
 mod ownership;
 mod records;
+mod redaction;
 pub(crate) mod schedule;
 mod updates;
 
@@ -104,10 +114,12 @@ pub(crate) use credentials::*;
 pub(crate) use decay::*;
 pub(crate) use draft::*;
 pub(crate) use endings::*;
+pub(crate) use export::*;
 use forum::*;
 pub(crate) use holds::*;
 pub(crate) use ownership::*;
 pub(crate) use records::*;
+pub(crate) use redaction::*;
 pub(crate) use schedule::{
     random_schedules_do_what_the_model_says, random_schedules_end_where_they_began,
 };

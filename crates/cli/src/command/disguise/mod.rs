@@ -3,6 +3,7 @@
 mod change;
 mod credential;
 mod decay;
+mod export;
 mod hold;
 mod look;
 mod people;
@@ -34,6 +35,7 @@ pub(crate) fn run(command: &DisguiseCommand, environment: &Environment) -> Resul
         DisguiseCommand::Reveal(args) => change::reveal(args, environment),
         DisguiseCommand::SpeaksFor(args) => people::speaks_for(args, environment),
         DisguiseCommand::List(args) => people::list(args, environment),
+        DisguiseCommand::Export(args) => export::export(args, environment),
         DisguiseCommand::Forget(args) => change::forget(args, environment),
         DisguiseCommand::Rekey(args) => people::rekey(args, environment),
         DisguiseCommand::ReceiptKey(args) => receipt::key(args),
