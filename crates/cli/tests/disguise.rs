@@ -793,3 +793,53 @@ fn texts_under_posts_lose_names_and_their_owner_takes_the_whole_away() {
     let rows = database.query(texts, &[]).unwrap();
     assert_eq!(rows[0][0].to_string(), "Bea: bea@example.org");
 }
+
+#[test]
+fn a_restored_backup_is_told_what_it_missed() {
+    let place = prepared();
+    fs::copy(place.path("app.db"), place.path("backup.db")).unwrap();
+    let before = place.rows();
+    let apply = [
+        "disguise",
+        "apply",
+        "--spec",
+        "leave.toml",
+        "--user",
+        "19",
+        "--log",
+        "audit",
+    ];
+    let id = place.json(&apply, 0)["id"].as_str().unwrap().to_owned();
+    fs::copy(place.path("backup.db"), place.path("app.db")).unwrap();
+    assert_eq!(place.rows(), before);
+    let replay = ["disguise", "replay", "--log", "audit"];
+    // Without the specification it can only be named.
+    let missed = place.json(&replay, 4);
+    assert_eq!(missed["missed"][0]["key"], id.as_str());
+    let reason = missed["missed"][0]["reason"].as_str().unwrap();
+    assert!(
+        reason.starts_with("its specification is not given"),
+        "{reason}"
+    );
+    let replay = [&replay[..], &["--spec", "leave.toml"]].concat();
+    let looked = place.json(&[&replay[..], &["--dry-run"]].concat(), 0);
+    assert_eq!(looked["missed"][0]["outlook"], "possible");
+    assert_eq!(place.rows(), before);
+    let done = place.json(&replay, 0);
+    assert_eq!(done["missed"][0]["outlook"], "done");
+    assert_eq!(done["entry"]["stream"], "default");
+    assert!(!place.rows().join("").contains("Bea"));
+    let (shown, _) = place.run(&replay, 0);
+    assert_eq!(
+        shown,
+        "the database has missed nothing that the log tells of\n"
+    );
+    place.run(&["disguise", "replay"], 2);
+    let holder = ["--user", "19", "--credential", "19.pw", "--log", "audit"];
+    place.run(
+        &[&["disguise", "reveal", "--id", &id], &holder[..]].concat(),
+        0,
+    );
+    assert_eq!(place.rows(), before);
+    place.run(&["verify", "audit"], 0);
+}

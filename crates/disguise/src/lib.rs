@@ -38,8 +38,8 @@ pub use crypto::SecretKey;
 pub use database::{Column, Database, DatabaseError, DatabaseErrorKind, Dialect};
 pub use draft::{Draft, draft};
 pub use engine::{
-    Cells, DecayRequest, Decayed, Engine, Hidden, HiddenChange, Listed, SWEEP_RECORDS, Swept,
-    stored_description,
+    Cells, DecayRequest, Decayed, Engine, Hidden, HiddenChange, Listed, Missed, Outlook,
+    ReplayRequest, SWEEP_RECORDS, Swept, stored_description,
 };
 pub use error::Error;
 pub use generate::Generator;

@@ -49,6 +49,8 @@ pub(crate) struct Facts {
     pub(crate) expires: Option<i64>,
     pub(crate) due: Option<i64>,
     pub(crate) disguise: Option<String>,
+    /// Links were kept of what was forgotten, for other disguises.
+    pub(crate) kept: bool,
     /// Names of records that were destroyed; absent when they were too many to be told.
     pub(crate) destroyed: Option<Vec<String>>,
 }

@@ -6,7 +6,9 @@ use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use probity_disguise::{DisguiseId, References};
 use probity_log::StreamName;
 
-use super::custody::{Cancel, Decay, Hold, Holds, Lift, Scheduled, Span, Sweep, parse_span};
+use super::custody::{
+    Cancel, Decay, Hold, Holds, Lift, Replay, Scheduled, Span, Sweep, parse_span,
+};
 
 /// Hides people in a SQL database and brings them back.
 ///
@@ -53,6 +55,7 @@ pub enum DisguiseCommand {
     #[command(visible_alias = "expire")]
     Sweep(Sweep),
     Decay(Decay),
+    Replay(Replay),
     Update(Update),
 }
 
@@ -492,7 +495,7 @@ pub struct Update {
     pub json: bool,
 }
 
-fn parse_setting(text: &str) -> Result<(String, String), String> {
+pub(super) fn parse_setting(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("a parameter is written NAME=VALUE".to_owned()),

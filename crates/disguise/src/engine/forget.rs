@@ -64,7 +64,7 @@ impl<D: Database> Engine<D> {
                 .collect();
             store::put_bags(database, &salt, &stored)?;
             let receipt = Receipt::new(time, Some(id), gone.len(), user)?;
-            engine.done(&asked, &told(&receipt, &salt, &ids))?;
+            engine.done(&asked, &told(&receipt, &salt, &ids, !kept.is_empty()))?;
             Ok(receipt)
         })
     }
@@ -104,7 +104,7 @@ impl<D: Database> Engine<D> {
                 store::unregister(database, &[name])?;
             }
             let receipt = Receipt::new(time, None, gone.len(), user)?;
-            engine.done(&asked, &told(&receipt, &salt, &ids))?;
+            engine.done(&asked, &told(&receipt, &salt, &ids, false))?;
             Ok(receipt)
         })
     }
@@ -129,10 +129,13 @@ impl<D: Database> Engine<D> {
 
 /// What the entry says: the log vouches for the receipt, and the receipt can be found in it. By the names of the records
 /// they are found in a backup, as long as they are not too many for an entry.
-fn told(receipt: &Receipt, salt: &[u8], ids: &[Vec<u8>]) -> String {
+fn told(receipt: &Receipt, salt: &[u8], ids: &[Vec<u8>], has_kept: bool) -> String {
     let mut payload = serde_json::Map::new();
     payload.insert("bags".to_owned(), receipt.bags.into());
-    payload.insert("receipt".to_owned(), receipt.digest().to_string().into());
+    payload.insert("receipt".to_owned(), receipt.digest().into());
+    if has_kept {
+        payload.insert("kept".to_owned(), true.into());
+    }
     if ids.len() <= RECORDS_TOLD_MAX {
         let names: Vec<String> = ids.iter().map(|id| operation::record(salt, id)).collect();
         payload.insert("destroyed".to_owned(), names.into());

@@ -255,9 +255,10 @@ impl<'a> Replay<'a> {
         // Replays did what others tell of, and what was only read leaves nothing to do.
         let changes = |it: &Told| !matches!(&*it.action, "disguise.replay" | "disguise.export");
         missing.retain(changes);
-        let people = match missing.is_empty() {
-            true => BTreeMap::new(),
-            false => engine.people(&salt)?,
+        let people = if missing.is_empty() {
+            BTreeMap::new()
+        } else {
+            engine.people(&salt)?
         };
         let specs = request.specs.iter();
         Ok(Self {
@@ -405,6 +406,12 @@ impl<'a> Replay<'a> {
         if before.clone().any(renamed) {
             return Err(
                 "records may have been written anew before by a reveal or a new key, which takes the person's credential to follow: forget it again"
+                    .to_owned(),
+            );
+        }
+        if told.facts.kept {
+            return Err(
+                "other disguises need links of its records, which takes the person's credential: forget it again"
                     .to_owned(),
             );
         }

@@ -82,6 +82,12 @@ macro_rules! for_every_claim {
             whoever_has_the_credential_takes_away_what_is_hidden_and_nothing_changes
             a_wrong_credential_exports_nothing_with_the_same_work_and_error
             an_export_is_told_and_gives_rows_as_updates_since_make_them
+            who_was_removed_since_the_backup_is_removed_again_and_can_return
+            a_second_restore_is_replayed_again_and_what_the_backup_knows_is_not
+            what_was_forgotten_since_the_backup_is_forgotten_again
+            what_cannot_be_replayed_is_named_with_its_reason
+            schedules_holds_and_registrations_are_replayed
+            a_replay_cut_at_any_statement_is_finished_by_the_next
         }
     };
 }
@@ -99,6 +105,7 @@ mod model;
 mod ownership;
 mod records;
 mod redaction;
+mod replay;
 pub(crate) mod schedule;
 mod updates;
 
@@ -120,6 +127,7 @@ pub(crate) use holds::*;
 pub(crate) use ownership::*;
 pub(crate) use records::*;
 pub(crate) use redaction::*;
+pub(crate) use replay::*;
 pub(crate) use schedule::{
     random_schedules_do_what_the_model_says, random_schedules_end_where_they_began,
 };

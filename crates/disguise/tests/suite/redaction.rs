@@ -35,18 +35,18 @@ column = "username"
 value = { RandStr = { len = 20 } }
 "#;
 const TEXTS: [&str; 5] = [
-    "user1 is bobby; write to user1@example.org or +49 170 1234567 \u{2713}",
+    "user1 is bobby; write to user1@example.org or +49 170 1234567 \u{fc}",
     "nothing to see",
     "The BOSS met eve  example and user2",
     "",
-    "\u{1f600} user1, USER1 & user11",
+    "\u{e9} user1, USER1 & user11",
 ];
 const HIDDEN: [&str; 5] = [
-    "[redacted] is [redacted]; write to [redacted] or [redacted] \u{2713}",
+    "[redacted] is [redacted]; write to [redacted] or [redacted] \u{fc}",
     "nothing to see",
     "[redacted] met [redacted] and user2",
     "",
-    "\u{1f600} [redacted], [redacted] & user11",
+    "\u{e9} [redacted], [redacted] & user11",
 ];
 
 /// Finds numbers of cases, like `#12`.

@@ -9,6 +9,7 @@ mod look;
 mod people;
 mod receipt;
 mod recorder;
+mod replay;
 mod sweep;
 mod update;
 
@@ -47,6 +48,7 @@ pub(crate) fn run(command: &DisguiseCommand, environment: &Environment) -> Resul
         DisguiseCommand::Cancel(args) => sweep::cancel(args, environment),
         DisguiseCommand::Sweep(args) => sweep::sweep(args, environment),
         DisguiseCommand::Decay(args) => decay::decay(args, environment),
+        DisguiseCommand::Replay(args) => replay::replay(args, environment),
         DisguiseCommand::Update(args) => update::update(args, environment),
     }
 }
