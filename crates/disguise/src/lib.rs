@@ -25,6 +25,7 @@ mod reveal;
 mod scheduled;
 mod schema;
 mod share;
+mod slot;
 mod spec;
 mod store;
 mod table;

@@ -50,7 +50,7 @@ pub(crate) struct Facts {
     pub(crate) due: Option<i64>,
     pub(crate) disguise: Option<String>,
     /// Links were kept of what was forgotten, for other disguises.
-    pub(crate) kept: bool,
+    pub(crate) links_kept: bool,
     /// Names of records that were destroyed; absent when they were too many to be told.
     pub(crate) destroyed: Option<Vec<String>>,
 }
@@ -77,6 +77,13 @@ impl Told {
     /// Whether it was done in the database with this salt.
     pub(crate) fn is_of(&self, salt: &[u8]) -> bool {
         self.facts.database == name(b"database", &[salt])
+    }
+
+    /// Whether the same once more by its person makes up for it.
+    fn may_be_repeated(&self) -> bool {
+        let again = ["reveal", "key", "password", "forget", "update"];
+        let action = self.action.strip_prefix("disguise.");
+        action.is_some_and(|action| again.contains(&action))
     }
 
     /// The public key that it names.
@@ -107,7 +114,8 @@ pub(crate) fn remember(database: &mut dyn Database, id: [u8; ID_BYTES]) -> Resul
     insert_all(database, OPERATIONS, &["id"], &row)
 }
 
-/// Those of `told` that were done in this database and that it does not remember, in the same order.
+/// Those of `told` that were done in this database and that it does not remember, in the same order. What its person did
+/// again since is not missing any more.
 pub(crate) fn missing(
     database: &mut dyn Database,
     salt: &[u8],
@@ -118,8 +126,18 @@ pub(crate) fn missing(
     let by = ["id".to_owned()];
     let rows = select_keys(database, OPERATIONS, &by, &by, &keys)?;
     let known: BTreeSet<Vec<u8>> = rows.iter().flatten().map(Value::principal).collect();
-    let unknown = own.into_iter().filter(|it| !known.contains(&it.id[..]));
-    Ok(unknown.cloned().collect())
+    let mut later = BTreeSet::new();
+    let mut missing = Vec::new();
+    for it in own.into_iter().rev() {
+        let name = (&it.action, &it.key, &it.subject);
+        if known.contains(&it.id[..]) {
+            later.insert(name);
+        } else if !it.may_be_repeated() || !later.contains(&name) {
+            missing.push(it.clone());
+        }
+    }
+    missing.reverse();
+    Ok(missing)
 }
 
 /// `payload` with what a replay of `request` needs to know; nothing of it names a person.

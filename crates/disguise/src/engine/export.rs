@@ -12,7 +12,8 @@ use crate::database::Database;
 use crate::error::{Doing as _, Error};
 use crate::principal::Reached;
 use crate::record::{Change, Copied, Modified};
-use crate::store::{self, DisguiseId};
+use crate::slot::slots_of;
+use crate::store::DisguiseId;
 use crate::update::{self, Updates};
 use crate::value::Value;
 
@@ -230,7 +231,7 @@ fn values(
 /// The rows of copies that are not void: nobody has put them back since.
 fn in_force(database: &mut dyn Database, copies: Vec<Copied>) -> Result<Vec<Vec<Value>>, Error> {
     let versions: Vec<u64> = copies.iter().map(|it| it.version).collect();
-    let removed = store::slots_of(database, &versions)?;
+    let removed = slots_of(database, &versions)?;
     let removed: BTreeSet<u64> = removed.into_values().collect();
     let is_removed = |it: &Copied| removed.contains(&it.version);
     let copies = copies.into_iter().filter(is_removed);

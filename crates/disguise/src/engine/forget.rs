@@ -134,7 +134,7 @@ fn told(receipt: &Receipt, salt: &[u8], ids: &[Vec<u8>], has_kept: bool) -> Stri
     payload.insert("bags".to_owned(), receipt.bags.into());
     payload.insert("receipt".to_owned(), receipt.digest().into());
     if has_kept {
-        payload.insert("kept".to_owned(), true.into());
+        payload.insert("links_kept".to_owned(), true.into());
     }
     if ids.len() <= RECORDS_TOLD_MAX {
         let names: Vec<String> = ids.iter().map(|id| operation::record(salt, id)).collect();

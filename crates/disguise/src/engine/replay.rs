@@ -161,7 +161,7 @@ impl<D: Database> Engine<D> {
                 Deed::Cancel(id) => engine.unschedule(id)?,
                 Deed::Register(user, key) => engine.give_key(&user, key)?,
                 Deed::HoldPerson(id, user) => {
-                    engine.hold_again(told, id, Holding::Person(&user))?
+                    engine.hold_again(told, id, Holding::Person(&user))?;
                 }
                 Deed::HoldDisguise(id, disguise) => {
                     engine.hold_again(told, id, Holding::Disguise(disguise))?;
@@ -329,7 +329,8 @@ impl<'a> Replay<'a> {
             "disguise.key" => no("it takes the person's credential: rekey again"),
             "disguise.password" => no("passwords are not in the log: rekey again"),
             "disguise.update" => no("its mapping is not in the log: record it again"),
-            "disguise.expire" => no("the next sweep does it"),
+            // The next sweep destroys what has ended, whatever the log says.
+            "disguise.expire" => Ok(Deed::Nothing),
             _ => no("nothing is known of such an operation"),
         }
     }
@@ -409,7 +410,7 @@ impl<'a> Replay<'a> {
                     .to_owned(),
             );
         }
-        if told.facts.kept {
+        if told.facts.links_kept {
             return Err(
                 "other disguises need links of its records, which takes the person's credential: forget it again"
                     .to_owned(),

@@ -7,7 +7,8 @@ use crate::apply::{at, encoded, picked};
 use crate::error::Error;
 use crate::record::Copied;
 use crate::schema::Known;
-use crate::store::{remove_slots, return_departed, slot, slots};
+use crate::slot::{remove_slots, slot, slots};
+use crate::store::return_departed;
 use crate::value::Value;
 
 impl<'a> Work<'a> {

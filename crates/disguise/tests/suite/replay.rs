@@ -48,9 +48,9 @@ struct Station {
 
 fn station() -> Station {
     let mut forum = forum();
-    let (told, texts) = (Rc::default(), Rc::default());
-    let (seen, written): (Rc<RefCell<Vec<Told>>>, Rc<RefCell<Vec<String>>>) =
-        (Rc::clone(&told), Rc::clone(&texts));
+    let told: Rc<RefCell<Vec<Told>>> = Rc::default();
+    let texts: Rc<RefCell<Vec<String>>> = Rc::default();
+    let (seen, written) = (Rc::clone(&told), Rc::clone(&texts));
     forum.engine.set_sink(Box::new(move |entry: &Entry<'_>| {
         seen.borrow_mut().extend(Told::of(entry));
         let payload = String::from_utf8(entry.payload.to_vec())?;
@@ -321,6 +321,9 @@ pub(crate) fn what_cannot_be_replayed_is_named_with_its_reason() {
         .collect();
     assert_eq!(done, [&parametric.id.to_string(), &unknown.id.to_string()]);
     assert_eq!(station.replay(&specs, &[("who", "url1")]).len(), 4);
+    // What its person does again is not missing any more.
+    assert!(station.forum.reveal(1, removed.id).is_complete());
+    assert_eq!(station.replay(&specs, &[("who", "url1")]).len(), 3);
     assert!(station.forum.reveal(3, parametric.id).is_complete());
     assert!(station.forum.reveal(4, unknown.id).is_complete());
 }
