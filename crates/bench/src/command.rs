@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use probity_log::{Compression, Durability, LogError, Proofs};
 
-use crate::disguise::DisguiseArguments;
+use crate::disguise::{ConcurrencyArguments, DisguiseArguments};
 use crate::ingest::{Setting, run};
 use crate::output::{self, Output};
 use crate::workload::Shape;
@@ -53,6 +53,8 @@ pub enum BenchCommand {
     Pocketdb(PocketArguments),
     /// Hide and reveal users of three applications, beside the same by hand
     Disguise(DisguiseArguments),
+    /// Requests of an application while people leave and return beside them
+    Concurrency(ConcurrencyArguments),
 }
 
 /// Sets of parameters with a name.
@@ -259,6 +261,7 @@ impl BenchCommand {
             Self::Proxy(arguments) => proxy::run(arguments, out),
             Self::Pocketdb(arguments) => pocketdb::run(arguments, out),
             Self::Disguise(arguments) => arguments.run(out),
+            Self::Concurrency(arguments) => arguments.run(out),
         }
     }
 }

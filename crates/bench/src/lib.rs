@@ -22,4 +22,4 @@ pub use command::{
     BenchCommand, BenchError, IngestArguments, LatencyArguments, OutputArguments, PocketArguments,
     ProxyArguments, VerifyArguments,
 };
-pub use disguise::DisguiseArguments;
+pub use disguise::{ConcurrencyArguments, DisguiseArguments};

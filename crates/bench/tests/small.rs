@@ -362,3 +362,36 @@ fn the_pocket_database_is_measured_in_every_state() {
         1 + 2 * 72
     );
 }
+
+#[test]
+fn requests_go_on_while_people_leave_and_return() {
+    let arguments = [
+        "concurrency",
+        "--small",
+        "--json",
+        "--seconds",
+        "0.3",
+        "--repeats",
+        "2",
+        "--disguisers",
+        "2",
+    ];
+    let found = json(&arguments);
+    let results = found["results"].as_array().unwrap();
+    for (application, beside) in [
+        ("Lobsters", "beside nobody"),
+        ("Lobsters", "beside a user at random"),
+        ("Lobsters", "beside the heaviest user"),
+        ("WebSubmit", "beside those who leave and return"),
+    ] {
+        for what in ["requests", "a request", "leaving", "returning"] {
+            let operation = format!("{what} {beside}");
+            let result = results
+                .iter()
+                .find(|it| it["application"] == application && it["operation"] == *operation);
+            let expected = beside != "beside nobody" || what.contains("request");
+            assert_eq!(result.is_some(), expected, "{application}: {operation}");
+            assert!(result.is_none_or(|it| number(it, "p50") > 0.0));
+        }
+    }
+}

@@ -91,6 +91,8 @@ pub(crate) struct Reach {
     pub(crate) bags: Vec<Reached>,
     /// Pseudoprincipal to its record.
     pub(crate) links: BTreeMap<Vec<u8>, SpeaksFor>,
+    /// Pseudoprincipal to its public key.
+    pub(crate) publics: BTreeMap<Vec<u8>, [u8; KEY_BYTES]>,
 }
 
 impl Reach {
@@ -154,6 +156,7 @@ pub(crate) fn reach(
     let mut reach = Reach {
         bags: Vec::new(),
         links: BTreeMap::new(),
+        publics: BTreeMap::new(),
     };
     let mut level = vec![(SecretKey::from_bytes(*key.expose()), key.public()?, None)];
     while !level.is_empty() {
@@ -169,13 +172,11 @@ pub(crate) fn reach(
             let bag = if found.locator.speaks_for {
                 let bag = store::read_bag(database, &found.locator)?;
                 for link in &bag.speaks_for {
-                    if reach
-                        .links
-                        .insert(link.new.principal(), link.clone())
-                        .is_none()
-                    {
+                    let name = link.new.principal();
+                    if reach.links.insert(name.clone(), link.clone()).is_none() {
                         let secret = pseudo_key(&bag.seed, link.index)?;
                         let public = secret.public()?;
+                        reach.publics.insert(name, public);
                         next.push((secret, public, Some(link.new.clone())));
                     }
                 }

@@ -86,7 +86,7 @@ impl Default for Options {
             sealers: Self::SEALERS,
             frame_entries_max: FRAME_ENTRIES_MAX,
             frame_rows_bytes: Self::FRAME_ROWS_BYTES,
-            batch_age_max: Duration::from_millis(4),
+            batch_age_max: Duration::from_millis(3),
             queue_bytes: Self::QUEUE_BYTES,
             append_timeout: Duration::from_secs(10),
             segment_bytes_max: Self::SEGMENT_BYTES_MAX,

@@ -275,7 +275,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Table and id of the row that a delete names.
     pub(crate) fn deleted_row(&mut self, delete: u32) -> Result<(usize, u32)> {
         let mut name = [0u8; ROW_NAME_BYTES];
-        self.read_part(DELETES, delete, 0, &mut name)?;
+        self.read_hidden(DELETES, delete, 0, &mut name)?;
         let [table] = take::<1>(&name, 0);
         Ok((usize::from(table), u32_at(&name, 1)))
     }
@@ -333,7 +333,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                     break;
                 };
                 let at = PLACE_BYTES + VALUE_NAME_BYTES;
-                self.read_part(UPDATES, update, at, bytes)?;
+                self.read_hidden(UPDATES, update, at, bytes)?;
             }
             if updated {
                 return Ok(());
@@ -361,7 +361,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         column: usize,
     ) -> Result<Option<u32>> {
         let mut found = [0u8; PLACE_BYTES];
-        self.read_part(UPDATES, update, 0, &mut found)?;
+        self.read_hidden(UPDATES, update, 0, &mut found)?;
         let id = u32_at(&found, 4);
         Ok((found == place(table, column, 0, id)).then_some(id))
     }
@@ -376,13 +376,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Reads all deletes and updates into an empty summary.
     pub(crate) fn summarize(&mut self) -> Result<()> {
-        for delete in self.part.rows(DELETES) + 1..=self.count(DELETES) {
+        for delete in self.dropped(DELETES) + 1..=self.count(DELETES) {
             let (table, id) = self.deleted_row(delete)?;
             self.summary.add_delete(table, id);
         }
-        for update in self.part.rows(UPDATES) + 1..=self.count(UPDATES) {
+        for update in self.dropped(UPDATES) + 1..=self.count(UPDATES) {
             let mut found = [0u8; PLACE_BYTES];
-            self.read_part(UPDATES, update, 0, &mut found)?;
+            self.read_hidden(UPDATES, update, 0, &mut found)?;
             let [table, column] = take::<2>(&found, 0);
             let id = u32_at(&found, 4);
             self.summary

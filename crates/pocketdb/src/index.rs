@@ -10,8 +10,8 @@ use crate::catalogue::{ID, Index, OWN};
 use crate::directory::owner_of;
 use crate::error::{Error, Result};
 use crate::flash::{Nand, PAGE_BYTES};
+use crate::keys::Listing;
 use crate::limits::{FILTER_UNITS, KEY_BYTES_MAX, UNIT_ROWS};
-use crate::part::Listing;
 use crate::root::SecureStore;
 use crate::rows::pages_for;
 use crate::seal::{KeyHash, PAYLOAD_BYTES, PageIdentity, ROLE_FILTER, ROLE_KEY, TAG_BYTES};
@@ -64,7 +64,7 @@ pub struct Search {
     index: u16,
     hash: KeyHash,
     listing: Listing,
-    /// The part that the listing is of.
+    /// The reorganisation that made the parts that the listing is of.
     instance: u32,
 }
 
@@ -137,9 +137,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.next_listed(&mut search.listing)
     }
 
-    /// Rows of `table` that are in units or in the reorganised part.
+    /// Rows of `table` that are in units or in reorganised parts.
     pub(crate) fn settled(&self, table: usize) -> u32 {
-        self.placed(table).max(self.part.rows(table))
+        self.placed(table).max(self.part_rows(table))
     }
 
     /// The number of the index of `table` on the column `column` of `source`, the table itself or
@@ -224,9 +224,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         })
     }
 
-    /// The next id in units, of the rows that the reorganised part does not have.
+    /// The next id in units, of the rows that no reorganised part has.
     pub(crate) fn advance(&mut self, cursor: &mut Cursor) -> Result<Option<u32>> {
-        let reorganized = self.part.rows(usize::from(cursor.index.table));
+        let reorganized = self.part_rows(usize::from(cursor.index.table));
         loop {
             let found = match cursor.next {
                 Next::End => return Ok(None),
@@ -287,8 +287,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         for slot in 0..UNIT_ROWS {
             let mut id = site.unit * UNIT_ROWS + slot + 1;
             let mut table = site.table;
-            // A row that the reorganised part has is found there; here it only fills its slot.
-            let filler = id <= self.part.rows(table);
+            // A row that a reorganised part has is found there; here it only fills its slot.
+            let filler = id <= self.part_rows(table);
             if index.slot != OWN && !filler {
                 id = self.join_id(table, id, usize::from(index.slot))?;
                 table = self.catalogue.source(index).0;
@@ -393,7 +393,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn find_in_cover(&mut self, cursor: &Cursor, unit: u32) -> Result<Option<u32>> {
         let table = usize::from(cursor.index.table);
         let rank = usize::from(cursor.rank);
-        // What is below is in the reorganised part.
+        // What is below is in the reorganised parts.
         let units = (unit + 1).saturating_sub(self.first_unit(table));
         for back in 0..FILTER_UNITS.min(units) {
             let frame = self.load_index_page(table, unit, rank, ROLE_FILTER)?;

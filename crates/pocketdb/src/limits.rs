@@ -1,5 +1,7 @@
 //! The fixed bounds of the store; `docs/pocketdb.md` gives the reasons.
 
+/// Reorganised parts that queries read beside each other.
+pub const PARTS_MAX: usize = 3;
 /// Tables of one store, the two hidden ones for deletes and updates included.
 pub const TABLES_MAX: usize = 18;
 /// Columns of one table.
@@ -17,7 +19,7 @@ pub const BAD_BLOCKS_MAX: usize = 128;
 /// Records in the ring of the secure store.
 pub const RECORD_SLOTS: usize = 64;
 /// Bytes of one record of the secure store.
-pub const ROOT_RECORD_BYTES: usize = 320;
+pub const ROOT_RECORD_BYTES: usize = 384;
 /// Indexes of one store, the three of the hidden tables included.
 pub const INDEXES_MAX: usize = 160;
 /// Units whose filters and pointers one filter page holds: its own and those before it.

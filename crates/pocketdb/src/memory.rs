@@ -13,9 +13,11 @@ use crate::window::window_bytes;
 const STACK_BYTES: usize = 8 * 1024;
 /// Keys, state and what one operation holds beside its frames.
 const STATE_BYTES: usize = 4 * 1024;
-const _: () = assert!(size_of::<crate::seal::Seal>() + 512 <= STATE_BYTES);
-/// Runs of the commit buffer at least and at most.
+const _: () = assert!(size_of::<crate::seal::Seal>() + 1_024 <= STATE_BYTES);
+/// Runs of the commit buffer at least, and at most when there is room for more than necessary.
 const RUNS: core::ops::RangeInclusive<usize> = 64..=512;
+/// Runs that tables may need.
+const RUNS_MAX: usize = 1_024;
 /// Bytes of the summary of deletes and updates, with little and with much memory.
 const SUMMARY_BYTES: core::ops::RangeInclusive<usize> = 1024..=6 * 1024;
 /// Frames at least and at most.
@@ -48,7 +50,7 @@ impl Plan {
     ) -> Result<Self> {
         // Half of the runs must do for all waiting rows, so that they can be written again.
         let mut runs = (2 * waiting_pages_of(catalogue)).max(*RUNS.start());
-        if runs > *RUNS.end() {
+        if runs > RUNS_MAX {
             return Err(Error::Limit("the width of all rows together"));
         }
         let fixed = STACK_BYTES
@@ -60,7 +62,7 @@ impl Plan {
         // A larger window makes large transactions possible; frames make everything faster.
         let mut summary = *SUMMARY_BYTES.start();
         if memory >= 2 * MEMORY_BYTES_MIN {
-            runs = (2 * runs).min(*RUNS.end());
+            runs = (2 * runs).min(*RUNS.end()).max(runs);
             summary = *SUMMARY_BYTES.end();
         }
         let fixed = fixed + summary + window_bytes(runs);

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::flash::{BLOCK_PAGES, FlashError, Nand, PageState, SECTOR_BYTES};
 use crate::limits::BAD_BLOCKS_MAX;
 use crate::memory::Plan;
-use crate::part::Side;
+use crate::part::{Side, all_sides};
 use crate::root::{
     CatalogueState, SecureStore, read_bad, read_generation, read_structure, write_generation,
 };
@@ -35,9 +35,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             }
         }
         self.adopt_catalogue(memory)?;
-        if self.committed.part.instance > 0 {
-            self.part = self.read_part_state(self.side())?;
-        }
+        self.read_parts()?;
         self.mark_blocks()?;
         self.reload_window()?;
         if !self.committed.unit_next.is_multiple_of(BLOCK_PAGES)
@@ -58,16 +56,17 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn read_generations(&mut self) -> Result<()> {
         let part = self.committed.part;
         self.seal.turn(part.generations());
-        let present = read_generation(&mut self.secure, part.side)?;
-        let present = present.ok_or(Error::Root("lacks the key of its generation"))?;
-        self.seal.set_side(part.side, Some(&present));
-        let Some(other) = read_generation(&mut self.secure, part.side ^ 1)? else {
-            return Ok(());
-        };
-        if part.since_epoch == 0 {
-            return self.destroy_generation(part.side ^ 1);
+        for side in all_sides() {
+            let secret = read_generation(&mut self.secure, side)?;
+            match secret {
+                Some(secret) if part.is_in_use(side) => self.seal.set_side(side, Some(&secret)),
+                Some(_) => self.destroy_generation(side)?,
+                None if part.is_in_use(side) => {
+                    return Err(Error::Root("lacks the key of a generation"));
+                }
+                None => {}
+            }
         }
-        self.seal.set_side(part.side ^ 1, Some(&other));
         Ok(())
     }
 
@@ -166,6 +165,44 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(state)
     }
 
+    /// Copies the catalogue to another block, so that its own wears like all others; where there
+    /// is none it stays.
+    pub(crate) fn move_catalogue(&mut self) -> Result<CatalogueState> {
+        let old = self.committed.catalogue;
+        if old.bytes == 0 {
+            return Ok(old);
+        }
+        loop {
+            let block = match self.blocks.take() {
+                Err(Error::DeviceFull) => return Ok(old),
+                block => block?,
+            };
+            let new = CatalogueState {
+                page: block * BLOCK_PAGES,
+                epoch: self.next_epoch(),
+                ..old
+            };
+            match self.copy_catalogue(&old, &new) {
+                Err(Error::Flash(FlashError::BadBlock)) => {}
+                result => return result.map(|()| new),
+            }
+        }
+    }
+
+    fn copy_catalogue(&mut self, old: &CatalogueState, new: &CatalogueState) -> Result<()> {
+        self.arena.reset();
+        let area = self.arena.lease(1)?;
+        for number in 0..pages_of(old.bytes as usize) {
+            let frame = self.load(&catalogue_identity(old, number))?;
+            self.arena.copy_page(frame, area);
+            let identity = catalogue_identity(new, number);
+            self.seal.close(&identity, self.arena.area_page(area, 0));
+            self.program(identity.page, area, 0)?;
+        }
+        self.arena.release(area);
+        Ok(())
+    }
+
     /// Reads every page of the catalogue.
     pub(crate) fn verify_catalogue(&mut self) -> Result<u64> {
         let state = self.committed.catalogue;
@@ -202,21 +239,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             }
         }
         let part = self.committed.part;
-        let (present, next) = (Side::new(part.side), Side::new(part.side ^ 1));
-        let mut logs = [
-            (present.body, part.body),
-            (present.lists, part.lists),
-            (0, 0),
-            (0, 0),
-        ];
-        if part.building {
-            let [_, _, body, lists] = &mut logs;
-            (*body, *lists) = ((next.body, part.next_body), (next.lists, part.next_lists));
-        }
-        for (owner, pages) in logs {
-            for block in 0..pages.div_ceil(BLOCK_PAGES) {
-                let page = self.entry(owner, block)?.page;
-                self.blocks.mark(page / BLOCK_PAGES);
+        let next = part.building.then_some(&part.next);
+        for level in part.live().iter().chain(next) {
+            let side = Side::new(level.side);
+            for (owner, pages) in [(side.body, level.body), (side.lists, level.lists)] {
+                for block in 0..pages.div_ceil(BLOCK_PAGES) {
+                    let page = self.entry(owner, block)?.page;
+                    self.blocks.mark(page / BLOCK_PAGES);
+                }
             }
         }
         let unit_next = self.committed.unit_next;

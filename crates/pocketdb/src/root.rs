@@ -7,15 +7,21 @@ use zeroize::Zeroizing;
 
 use crate::bytes::{part, put, take, u16_at, u32_at, u64_at};
 use crate::error::{Error, Result};
-use crate::limits::{BAD_BLOCKS_MAX, RECORD_SLOTS, ROOT_RECORD_BYTES, TABLES_MAX};
+use crate::limits::{BAD_BLOCKS_MAX, PARTS_MAX, RECORD_SLOTS, ROOT_RECORD_BYTES, TABLES_MAX};
+use crate::part::SIDES;
 use crate::seal::{Generations, MAC_BYTES, Seal};
 
 /// First bytes of every secure store.
 const MAGIC: &[u8; 8] = b"PRBPOCKT";
 /// Format of the image and the store; grows when bytes change.
-pub const FORMAT: u16 = 5;
+pub const FORMAT: u16 = 6;
 /// Where the secrets of the generations are, one for each side, zero where there is none.
 const GENERATIONS_AT: usize = 208;
+/// Where the secret is from which the next generation's comes.
+const CHAIN_AT: usize = GENERATIONS_AT + SIDES * SECRET_BYTES;
+/// Bytes of a secret.
+const SECRET_BYTES: usize = 32;
+const _: () = assert!(CHAIN_AT + SECRET_BYTES <= RECORDS_AT);
 /// Where the records begin.
 const RECORDS_AT: usize = 512;
 /// Where the two copies of the structure begin.
@@ -31,9 +37,12 @@ pub(crate) const DIRECTORY_ENTRY_BYTES: usize = 16;
 /// Bytes of a record before its tables.
 const TABLES_AT: usize = 112;
 
-/// Where the reorganised part is described in a record.
+/// Where the reorganised parts are described in a record, and the first of them.
 const PART_AT: usize = TABLES_AT + TABLES_MAX * 8;
-const _: () = assert!(PART_AT + 42 <= ROOT_RECORD_BYTES - MAC_BYTES);
+const LEVELS_AT: usize = PART_AT + 20;
+/// Bytes that describe one part.
+const LEVEL_BYTES: usize = 20;
+const _: () = assert!(LEVELS_AT + SIDES * LEVEL_BYTES <= ROOT_RECORD_BYTES - MAC_BYTES);
 
 /// A small store that nobody but the engine reads or writes.
 pub trait SecureStore {
@@ -94,35 +103,137 @@ pub(crate) struct CatalogueState {
     pub(crate) epoch: u64,
 }
 
-/// The reorganised part, and the one that is being built.
+/// A reorganised part: where it is, and whose keys it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Level {
+    /// Which owners have it; the number of its generation of keys too.
+    pub(crate) side: u8,
+    /// Pages of its two logs.
+    pub(crate) body: u32,
+    pub(crate) lists: u32,
+    /// The first epoch of its generation; zero for a next part whose generation has not begun.
+    pub(crate) since: u64,
+}
+
+/// The reorganised parts, and the one that is being built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct PartState {
     /// Reorganisations completed; there is no part before the first.
     pub(crate) instance: u32,
-    /// Pages of its two logs.
-    pub(crate) body: u32,
-    pub(crate) lists: u32,
-    /// Tasks done of the next one, and the pages of its logs.
+    /// Tasks done of the next one.
     pub(crate) tasks: u32,
-    pub(crate) next_body: u32,
-    pub(crate) next_lists: u32,
-    /// Which owners have the present part; the others have the next one.
-    pub(crate) side: u8,
+    /// The parts in use, the oldest first, and how many there are.
+    pub(crate) levels: [Level; PARTS_MAX],
+    pub(crate) count: u8,
+    /// How many of them stay when the next one comes.
+    pub(crate) kept: u8,
     /// Whether a next one is being built.
     pub(crate) building: bool,
-    /// The first epoch and the first sequence number of the next generation of keys; zero before
-    /// there is one.
-    pub(crate) since_epoch: u64,
+    /// The next one.
+    pub(crate) next: Level,
+    /// The first sequence number of its generation.
     pub(crate) since_sequence: u64,
 }
 
 impl PartState {
+    /// The parts in use, the oldest first.
+    pub(crate) fn live(&self) -> &[Level] {
+        self.levels.get(..usize::from(self.count)).unwrap_or(&[])
+    }
+
+    /// The parts that the next one takes in.
+    pub(crate) fn merged(&self) -> &[Level] {
+        self.live().get(usize::from(self.kept)..).unwrap_or(&[])
+    }
+
+    /// The generation of what was written last, beside a part being built.
+    pub(crate) fn present_side(&self) -> u8 {
+        self.live().last().map_or(0, |level| level.side)
+    }
+
+    /// Whether pages are under the keys of `side`.
+    pub(crate) fn is_in_use(&self, side: u8) -> bool {
+        side == self.present_side()
+            || self.live().iter().any(|level| level.side == side)
+            || self.next.since > 0 && self.next.side == side
+    }
+
+    /// The state with the next part in the place of those that it takes in.
+    pub(crate) fn advanced(&self) -> Self {
+        let mut after = Self {
+            instance: self.instance + 1,
+            count: self.kept + 1,
+            kept: 0,
+            tasks: 0,
+            building: false,
+            next: Level::default(),
+            since_sequence: 0,
+            ..*self
+        };
+        for (number, level) in after.levels.iter_mut().enumerate() {
+            if number >= usize::from(self.kept) {
+                *level = Level::default();
+            }
+        }
+        if let Some(place) = after.levels.get_mut(usize::from(self.kept)) {
+            *place = self.next;
+        }
+        after
+    }
+
     /// Which pages belong to which generation.
     pub(crate) fn generations(&self) -> Generations {
-        Generations {
-            side: self.side,
-            epoch: self.since_epoch,
-            sequence: self.since_sequence,
+        let mut generations = Generations {
+            present: self.present_side(),
+            ..Generations::default()
+        };
+        let next = (self.next.since > 0).then_some(&self.next);
+        let spans = generations.spans.iter_mut();
+        for (span, level) in spans.zip(self.live().iter().chain(next)) {
+            *span = (level.since, level.side);
+        }
+        if let Some(level) = next {
+            generations.next = Some((self.since_sequence, level.side));
+        }
+        generations
+    }
+
+    fn encode(&self, out: &mut [u8]) {
+        put(out, PART_AT, &self.instance.to_le_bytes());
+        put(out, PART_AT + 4, &self.tasks.to_le_bytes());
+        let flags = [self.count, self.kept, u8::from(self.building)];
+        put(out, PART_AT + 8, &flags);
+        put(out, PART_AT + 12, &self.since_sequence.to_le_bytes());
+        for (number, level) in self.levels.iter().chain([&self.next]).enumerate() {
+            let at = LEVELS_AT + number * LEVEL_BYTES;
+            put(out, at, &level.body.to_le_bytes());
+            put(out, at + 4, &level.lists.to_le_bytes());
+            put(out, at + 8, &level.since.to_le_bytes());
+            put(out, at + 16, &[level.side]);
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Self {
+        let level = |number: usize| {
+            let at = LEVELS_AT + number * LEVEL_BYTES;
+            let [side] = take(bytes, at + 16);
+            Level {
+                side,
+                body: u32_at(bytes, at),
+                lists: u32_at(bytes, at + 4),
+                since: u64_at(bytes, at + 8),
+            }
+        };
+        let [count, kept, building] = take(bytes, PART_AT + 8);
+        Self {
+            instance: u32_at(bytes, PART_AT),
+            tasks: u32_at(bytes, PART_AT + 4),
+            levels: core::array::from_fn(level),
+            count,
+            kept,
+            building: building == 1,
+            next: level(PARTS_MAX),
+            since_sequence: u64_at(bytes, PART_AT + 12),
         }
     }
 }
@@ -190,21 +301,7 @@ impl RootRecord {
         put(out, 92, &self.catalogue.page.to_le_bytes());
         put(out, 96, &self.catalogue.bytes.to_le_bytes());
         put(out, 100, &self.catalogue.epoch.to_le_bytes());
-        let part = &self.part;
-        let numbers = [
-            part.instance,
-            part.body,
-            part.lists,
-            part.tasks,
-            part.next_body,
-            part.next_lists,
-        ];
-        for (index, number) in numbers.into_iter().enumerate() {
-            put(out, PART_AT + index * 4, &number.to_le_bytes());
-        }
-        put(out, PART_AT + 24, &[part.side, u8::from(part.building)]);
-        put(out, PART_AT + 26, &part.since_epoch.to_le_bytes());
-        put(out, PART_AT + 34, &part.since_sequence.to_le_bytes());
+        self.part.encode(out);
         for (index, table) in self.tables.iter().enumerate() {
             put(out, TABLES_AT + index * 8, &table.rows.to_le_bytes());
             put(out, TABLES_AT + 4 + index * 8, &table.units.to_le_bytes());
@@ -234,18 +331,7 @@ impl RootRecord {
                 bytes: u32_at(bytes, 96),
                 epoch: u64_at(bytes, 100),
             },
-            part: PartState {
-                instance: u32_at(bytes, PART_AT),
-                body: u32_at(bytes, PART_AT + 4),
-                lists: u32_at(bytes, PART_AT + 8),
-                tasks: u32_at(bytes, PART_AT + 12),
-                next_body: u32_at(bytes, PART_AT + 16),
-                next_lists: u32_at(bytes, PART_AT + 20),
-                side: part(bytes, PART_AT + 24, 1).first().copied().unwrap_or(0) & 1,
-                building: part(bytes, PART_AT + 25, 1) == [1],
-                since_epoch: u64_at(bytes, PART_AT + 26),
-                since_sequence: u64_at(bytes, PART_AT + 34),
-            },
+            part: PartState::decode(bytes),
             tables: [TableState::default(); TABLES_MAX],
         };
         for (index, table) in record.tables.iter_mut().enumerate() {
@@ -300,18 +386,33 @@ pub(crate) fn read_generation(
     store: &mut impl SecureStore,
     side: u8,
 ) -> Result<Option<Zeroizing<[u8; 32]>>> {
-    let mut secret = Zeroizing::new([0u8; 32]);
-    store.read(GENERATIONS_AT + usize::from(side) * 32, &mut *secret)?;
-    Ok((*secret != [0; 32]).then_some(secret))
+    let mut secret = Zeroizing::new([0u8; SECRET_BYTES]);
+    store.read(
+        GENERATIONS_AT + usize::from(side) * SECRET_BYTES,
+        &mut *secret,
+    )?;
+    Ok((*secret != [0; SECRET_BYTES]).then_some(secret))
 }
 
 /// Writes the secret of the generation of `side`; zeros destroy it.
 pub(crate) fn write_generation(
     store: &mut impl SecureStore,
     side: u8,
-    secret: &[u8; 32],
+    secret: &[u8; SECRET_BYTES],
 ) -> Result<()> {
-    store.write(GENERATIONS_AT + usize::from(side) * 32, secret)
+    store.write(GENERATIONS_AT + usize::from(side) * SECRET_BYTES, secret)
+}
+
+/// The secret from which the next generation's comes.
+pub(crate) fn read_chain(store: &mut impl SecureStore) -> Result<Zeroizing<[u8; SECRET_BYTES]>> {
+    let mut secret = Zeroizing::new([0u8; SECRET_BYTES]);
+    store.read(CHAIN_AT, &mut *secret)?;
+    Ok(secret)
+}
+
+/// Writes the secret from which the next generation's comes, over the one before.
+pub(crate) fn write_chain(store: &mut impl SecureStore, secret: &[u8; SECRET_BYTES]) -> Result<()> {
+    store.write(CHAIN_AT, secret)
 }
 
 /// Makes `record` the state of the database; this single write is the commit.

@@ -130,16 +130,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let text = alloc::format!("a row of table {table} has {own} bytes");
             return Err(Error::Value(text));
         }
-        if id > self.part.rows(table) {
-            return self.read_part(table, id, 0, out);
-        }
+        let Some(spot) = self.spot(table, id) else {
+            return self.read_unit(table, id, 0, out);
+        };
         for number in 0..self.catalogue.columns_of(table).count() {
             let column = self.catalogue.column_at(table, number)?;
             let at = usize::from(column.at);
             if column.width > 0
                 && let Some(place) = out.get_mut(at..at + usize::from(column.width))
             {
-                self.part_value(table, id, &column, place)?;
+                self.value_in(spot, table, id, &column, place)?;
             }
         }
         Ok(())
@@ -169,20 +169,28 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         column: &Column,
         out: &mut [u8],
     ) -> Result<()> {
-        if id <= self.part.rows(table) {
-            return self.part_value(table, id, column, out);
+        match self.spot(table, id) {
+            Some(spot) => self.value_in(spot, table, id, column, out),
+            None => self.read_unit(table, id, usize::from(column.at), out),
         }
-        self.read_part(table, id, usize::from(column.at), out)
     }
 
-    /// Copies bytes of the stored columns of a row beyond the reorganised part.
-    pub(crate) fn read_part(
+    /// Copies bytes of a row of a hidden table.
+    pub(crate) fn read_hidden(
         &mut self,
         table: usize,
         id: u32,
         at: usize,
         out: &mut [u8],
     ) -> Result<()> {
+        match self.spot(table, id) {
+            Some(spot) => self.hidden_in(spot, table, id, at, out),
+            None => self.read_unit(table, id, at, out),
+        }
+    }
+
+    /// Copies bytes of the stored columns of a row beyond the reorganised parts.
+    fn read_unit(&mut self, table: usize, id: u32, at: usize, out: &mut [u8]) -> Result<()> {
         if id > self.placed(table) {
             return self.read_waiting(table, id, at, out);
         }
@@ -199,8 +207,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// One id of a join row.
     pub(crate) fn join_id(&mut self, table: usize, id: u32, slot: usize) -> Result<u32> {
-        if id <= self.part.rows(table) {
-            return self.join_id_in(self.side(), table, id, slot);
+        if let Some(spot) = self.spot(table, id) {
+            return self.join_id_in(spot, table, id, slot);
         }
         let (own, all) = self.catalogue.widths(table);
         if id > self.placed(table) {

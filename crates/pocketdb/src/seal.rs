@@ -1,6 +1,6 @@
 //! Encryption and authentication of flash pages; the layout is section 5 of `docs/pocketdb.md`.
 
-use aes::Aes128;
+use aes::Aes128Enc;
 use aes::cipher::{BlockCipherEncrypt as _, InnerIvInit as _, KeyInit as _, StreamCipher as _};
 use cmac::{Cmac, Mac as _};
 use polyval::universal_hash::UniversalHash as _;
@@ -10,6 +10,7 @@ use zeroize::Zeroizing;
 use crate::bytes::{put, take};
 use crate::error::{Error, Result};
 use crate::flash::PAGE_BYTES;
+use crate::part::{SIDES, side_number};
 
 /// Bytes of a page that its owner may fill.
 pub(crate) const PAYLOAD_BYTES: usize = PAGE_BYTES - MAC_BYTES;
@@ -85,7 +86,7 @@ impl PageIdentity {
 
 /// What pages are encrypted and hashed under; a generation has its own, and they end with it.
 struct PageKeys {
-    cipher: Aes128,
+    cipher: Aes128Enc,
     /// Hashes a page under a key that nobody sees; blocks go side by side, unlike those of CMAC.
     hash: Polyval,
     /// Mixed into tags, so that they tell nothing once it is gone.
@@ -95,7 +96,7 @@ struct PageKeys {
 impl PageKeys {
     fn new(secret: &[u8; 32]) -> Self {
         Self {
-            cipher: Aes128::new(&derive(secret, LABEL_CIPHER).into()),
+            cipher: Aes128Enc::new(&derive(secret, LABEL_CIPHER).into()),
             hash: Polyval::new(&derive(secret, LABEL_HASH).into()),
             mask: derive(secret, LABEL_MASK),
         }
@@ -108,27 +109,55 @@ impl Drop for PageKeys {
     }
 }
 
-/// Which pages belong to which generation.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Which pages belong to which generation; each has the keys of its side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Generations {
-    /// The side that holds the present part; its number is that of the present generation's keys.
-    pub(crate) side: u8,
-    /// From these numbers on, units and buffer pages are of the next generation; zero for none.
-    pub(crate) epoch: u64,
-    pub(crate) sequence: u64,
+    /// The generation of what was written last, beside the next one.
+    pub(crate) present: u8,
+    /// The first epoch and the side of every generation, the oldest first.
+    pub(crate) spans: [(u64, u8); SIDES],
+    /// The first sequence number and the side of the next one, once it began.
+    pub(crate) next: Option<(u64, u8)>,
+}
+
+impl Default for Generations {
+    fn default() -> Self {
+        Self {
+            present: 0,
+            spans: [(u64::MAX, 0); SIDES],
+            next: None,
+        }
+    }
+}
+
+impl Generations {
+    /// The side of a unit that was written under `epoch`.
+    fn of_epoch(&self, epoch: u64) -> u8 {
+        let mut spans = self.spans.iter().rev();
+        let found = spans.find(|(first, _)| *first <= epoch);
+        found.map_or(self.present, |&(_, side)| side)
+    }
+
+    /// The side of a page of the buffer.
+    fn of_sequence(&self, sequence: u64) -> u8 {
+        match self.next {
+            Some((first, side)) if sequence >= first => side,
+            _ => self.present,
+        }
+    }
 }
 
 /// The keys of one database image; they leave memory with it.
 pub(crate) struct Seal {
     /// For pages that outlive every generation: the catalogue.
     lasting: PageKeys,
-    sides: [Option<PageKeys>; 2],
+    sides: [Option<PageKeys>; SIDES],
     generations: Generations,
     /// Makes a code of the hash of a page.
-    page_cipher: Aes128,
-    root_mac: Cmac<Aes128>,
-    tag_mac: Cmac<Aes128>,
-    tag_cipher: Aes128,
+    page_cipher: Aes128Enc,
+    root_mac: Cmac<Aes128Enc>,
+    tag_mac: Cmac<Aes128Enc>,
+    tag_cipher: Aes128Enc,
     pub(crate) counters: CipherCounters,
 }
 
@@ -143,14 +172,15 @@ const LABELS_STORED: [u8; 2] = [8, 9];
 const LABELS_FIRST: [u8; 2] = [10, 11];
 const LABELS_NEXT: [u8; 2] = [12, 13];
 const LABELS_SIGNING: [u8; 2] = [14, 15];
+const LABELS_CHAIN: [u8; 2] = [16, 17];
 
 /// NIST SP 800-108 in counter mode with CMAC as its function, over both halves of `secret`.
 fn derive(secret: &[u8; 32], label: u8) -> [u8; 16] {
     let (first, second) = secret.split_at(16);
-    let mut outer = Cmac::<Aes128>::new(&to_key(first));
+    let mut outer = Cmac::<Aes128Enc>::new(&to_key(first));
     outer.update(second);
     let root: [u8; 16] = outer.finalize().into_bytes().into();
-    let mut inner = Cmac::<Aes128>::new(&root.into());
+    let mut inner = Cmac::<Aes128Enc>::new(&root.into());
     inner.update(&[label]);
     inner.update(b"probity-pocketdb");
     inner.finalize().into_bytes().into()
@@ -164,10 +194,10 @@ fn derive_secret(secret: &[u8; 32], labels: [u8; 2]) -> Zeroizing<[u8; 32]> {
     derived
 }
 
-/// What a new store keeps of the randomness given to it: its secret and the first generation's,
-/// neither of which leads to the other.
-pub(crate) fn first_secrets(given: &[u8; 32]) -> [Zeroizing<[u8; 32]>; 2] {
-    [LABELS_STORED, LABELS_FIRST].map(|labels| derive_secret(given, labels))
+/// What a new store keeps of the randomness given to it: its secret, the first generation's, and
+/// the one from which later generations' come; none leads to another.
+pub(crate) fn first_secrets(given: &[u8; 32]) -> [Zeroizing<[u8; 32]>; 3] {
+    [LABELS_STORED, LABELS_FIRST, LABELS_CHAIN].map(|labels| derive_secret(given, labels))
 }
 
 /// The seed of the key that signs for the database.
@@ -175,9 +205,10 @@ pub(crate) fn signing_secret(secret: &[u8; 32]) -> Zeroizing<[u8; 32]> {
     derive_secret(secret, LABELS_SIGNING)
 }
 
-/// The secret of the generation after the one of `secret`; there is no way back.
-pub(crate) fn next_secret(secret: &[u8; 32]) -> Zeroizing<[u8; 32]> {
-    derive_secret(secret, LABELS_NEXT)
+/// The secret of the next generation, and the one from which those after it come; from neither
+/// is there a way back or to the other.
+pub(crate) fn next_secrets(chain: &[u8; 32]) -> [Zeroizing<[u8; 32]>; 2] {
+    [LABELS_NEXT, LABELS_CHAIN].map(|labels| derive_secret(chain, labels))
 }
 
 impl Seal {
@@ -185,21 +216,21 @@ impl Seal {
     pub(crate) fn new(secret: &[u8; 32]) -> Self {
         Self {
             lasting: PageKeys::new(secret),
-            sides: [None, None],
+            sides: [const { None }; SIDES],
             generations: Generations::default(),
-            page_cipher: Aes128::new(&derive(secret, LABEL_CODE).into()),
+            page_cipher: Aes128Enc::new(&derive(secret, LABEL_CODE).into()),
             root_mac: Cmac::new(&derive(secret, LABEL_ROOT).into()),
             tag_mac: Cmac::new(&derive(secret, LABEL_TAG_HASH).into()),
-            tag_cipher: Aes128::new(&derive(secret, LABEL_TAG).into()),
+            tag_cipher: Aes128Enc::new(&derive(secret, LABEL_TAG).into()),
             counters: CipherCounters::default(),
         }
     }
 
     /// Takes the keys of the generation of `side`, or forgets them.
     pub(crate) fn set_side(&mut self, side: u8, secret: Option<&[u8; 32]>) {
-        let [first, second] = &mut self.sides;
-        let place = if side == 0 { first } else { second };
-        *place = secret.map(PageKeys::new);
+        if let Some(place) = self.sides.get_mut(usize::from(side)) {
+            *place = secret.map(PageKeys::new);
+        }
     }
 
     /// Says which pages belong to which generation from now on.
@@ -208,26 +239,23 @@ impl Seal {
     }
 
     fn side(&self, number: u8) -> &PageKeys {
-        let [first, second] = &self.sides;
-        let found = if number == 0 { first } else { second };
+        let found = self.sides.get(usize::from(number)).and_then(Option::as_ref);
         debug_assert!(found.is_some(), "a page is of a generation that is there");
-        found.as_ref().unwrap_or(&self.lasting)
+        found.unwrap_or(&self.lasting)
     }
 
     /// The keys of units that were written under `epoch`.
-    fn of_epoch(&self, epoch: u64, since: u64) -> &PageKeys {
-        let next = since > 0 && epoch >= since;
-        self.side(self.generations.side ^ u8::from(next))
+    fn of_epoch(&self, epoch: u64) -> &PageKeys {
+        self.side(self.generations.of_epoch(epoch))
     }
 
     fn keys(&self, identity: &PageIdentity) -> &PageKeys {
         match identity.role {
             ROLE_CATALOGUE => &self.lasting,
-            // Owners of parts are even for the first side and odd for the second.
-            ROLE_PART | ROLE_LIST => self.side(identity.owner & 1),
-            ROLE_TEMPORARY => self.side(self.generations.side),
-            ROLE_BUFFER => self.of_epoch(identity.epoch, self.generations.sequence),
-            _ => self.of_epoch(identity.epoch, self.generations.epoch),
+            ROLE_PART | ROLE_LIST => self.side(side_number(identity.owner)),
+            ROLE_TEMPORARY => self.side(self.generations.present),
+            ROLE_BUFFER => self.side(self.generations.of_sequence(identity.epoch)),
+            _ => self.of_epoch(identity.epoch),
         }
     }
 
@@ -287,7 +315,7 @@ impl Seal {
     }
 
     fn encrypt_tag(&mut self, mut block: [u8; 16], epoch: u64) -> [u8; TAG_BYTES] {
-        let mask = self.of_epoch(epoch, self.generations.epoch).mask;
+        let mask = self.of_epoch(epoch).mask;
         for (byte, other) in block.iter_mut().zip(mask) {
             *byte ^= other;
         }
@@ -332,7 +360,7 @@ impl Seal {
         put(&mut start, 4, &identity.epoch.to_be_bytes());
         put(&mut start, 4, &[identity.role]);
         let core = ctr::CtrCore::inner_iv_init(self.keys(identity).cipher.clone(), &start.into());
-        let mut cipher = ctr::Ctr32BE::<Aes128>::from_core(core);
+        let mut cipher = ctr::Ctr32BE::<Aes128Enc>::from_core(core);
         if let Some(payload) = page.get_mut(..PAYLOAD_BYTES) {
             cipher.apply_keystream(payload);
         }
@@ -340,7 +368,7 @@ impl Seal {
     }
 }
 
-fn to_key(half: &[u8]) -> aes::cipher::Key<Aes128> {
+fn to_key(half: &[u8]) -> aes::cipher::Key<Aes128Enc> {
     take::<16>(half, 0).into()
 }
 
@@ -378,19 +406,16 @@ mod tests {
         };
         let (old, old_page) = sealed(&mut seal, 9);
         let old_tag = seal.tag(&[1; 16], 9);
-        seal.set_side(1, Some(&next_secret(&[6; 32])));
-        seal.turn(Generations {
-            side: 0,
-            epoch: 10,
-            sequence: 1,
-        });
+        let [next, _] = next_secrets(&[6; 32]);
+        seal.set_side(1, Some(&next));
+        let mut generations = Generations::default();
+        generations.spans[0] = (10, 1);
+        seal.turn(generations);
         let (new, new_page) = sealed(&mut seal, 10);
         assert!(seal.open(&old, &mut old_page.clone()).is_ok());
         assert!(seal.open(&new, &mut new_page.clone()).is_ok());
-        seal.turn(Generations {
-            side: 1,
-            ..Generations::default()
-        });
+        generations.present = 1;
+        seal.turn(generations);
         seal.set_side(0, None);
         assert!(seal.open(&new, &mut new_page.clone()).is_ok());
         assert!(seal.open(&old, &mut old_page.clone()).is_err());

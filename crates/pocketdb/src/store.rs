@@ -9,13 +9,14 @@ use crate::change::Summary;
 use crate::directory::{CHUNK_STATE_BYTES, Places, TEMPORARY, chunks_max};
 use crate::error::{Error, Result};
 use crate::flash::{BLOCK_PAGES, FlashCounters, FlashError, Nand};
-use crate::limits::{TABLES_MAX, UNIT_ROWS};
+use crate::limits::{PARTS_MAX, TABLES_MAX, UNIT_ROWS};
+use crate::list::List;
 use crate::log::Log;
 use crate::memory::Plan;
 use crate::part::Part;
 use crate::root::{
     RootRecord, SecureStore, check_capacity, format_store, read_head, read_newest, write_bad,
-    write_generation, write_record,
+    write_chain, write_generation, write_record,
 };
 use crate::seal::{CipherCounters, PageIdentity, ROLE_DATA, Seal, first_secrets, signing_secret};
 use crate::sql::explain::Effort;
@@ -63,8 +64,8 @@ pub struct Store<F: Nand, S: SecureStore> {
     pub(crate) owners: Vec<u8>,
     pub(crate) places: Places,
     pub(crate) pending: Pending,
-    /// What the reorganised part holds.
-    pub(crate) part: Part,
+    /// What the reorganised parts hold, the oldest first.
+    pub(crate) parts: List<Part, PARTS_MAX>,
     /// Operations of the device left to a reorganisation.
     pub(crate) allowance: Option<u64>,
     /// What statements write for themselves.
@@ -92,9 +93,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         check_capacity(&secure)?;
         let catalogue = Catalogue::new()?;
         Plan::new(&catalogue, flash.blocks(), secure.capacity(), memory)?;
-        let [secret, first] = first_secrets(secret);
+        let [secret, first, chain] = first_secrets(secret);
         let mut seal = Seal::new(&secret);
         write_generation(&mut secure, 0, &first)?;
+        write_chain(&mut secure, &chain)?;
         let mut record = RootRecord::empty();
         record.structure.code = seal.root_code(&[]);
         write_record(&mut secure, &mut seal, &record)?;
@@ -131,7 +133,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             owners: Vec::with_capacity(chunks_max(secure.capacity()) * CHUNK_STATE_BYTES),
             places: Places::default(),
             pending: Pending::Nothing,
-            part: Part::default(),
+            parts: List::new(),
             allowance: None,
             temporary: Log {
                 owner: TEMPORARY,
@@ -248,7 +250,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub fn verify(&mut self) -> Result<u64> {
         self.usable()?;
         self.arena.forget();
-        let mut checked = self.verify_window()? + self.verify_catalogue()? + self.verify_part()?;
+        let mut checked = self.verify_window()? + self.verify_catalogue()? + self.verify_parts()?;
         for table in 0..self.catalogue.len() {
             for unit in self.units(table) {
                 checked += self.verify_unit(table, unit)?;
@@ -306,14 +308,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         placed_in(&self.committed, table)
     }
 
-    /// Units of `table` that hold rows beyond the reorganised part.
+    /// Units of `table` that hold rows beyond the reorganised parts.
     pub(crate) fn units(&self, table: usize) -> core::ops::Range<u32> {
         self.first_unit(table)..self.committed.units(table)
     }
 
-    /// The first unit that may hold rows beyond the reorganised part.
+    /// The first unit that may hold rows beyond the reorganised parts.
     pub(crate) fn first_unit(&self, table: usize) -> u32 {
-        self.part.rows(table) / UNIT_ROWS
+        self.part_rows(table) / UNIT_ROWS
     }
 
     fn commit_rows(&mut self) -> Result<()> {

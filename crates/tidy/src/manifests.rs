@@ -3,7 +3,7 @@
 use crate::{File, Finding, Repository};
 
 /// Each crate with its rank: it may depend only on crates of lower rank.
-pub const RANKS: [(&str, u8); 13] = [
+pub const RANKS: [(&str, u8); 14] = [
     ("probity-format", 0),
     ("probity-queue", 0),
     ("probity-pocketdb", 0),
@@ -17,19 +17,35 @@ pub const RANKS: [(&str, u8); 13] = [
     ("probity-capi", 3),
     ("probity-bench", 3),
     ("probity-cli", 4),
+    ("probity-websubmit", 4),
 ];
 
 /// Libraries that have a home: only the crates named may depend on them, for tests too.
-pub const HOMES: [(&str, &[&str]); 9] = [
-    ("tokio", &["probity-proxy", "probity-http", "probity-cli"]),
+pub const HOMES: [(&str, &[&str]); 10] = [
+    (
+        "tokio",
+        &[
+            "probity-proxy",
+            "probity-http",
+            "probity-cli",
+            "probity-websubmit",
+        ],
+    ),
     ("zstd-safe", &["probity-format", "probity-bench"]),
     ("lz4_flex", &["probity-format", "probity-bench"]),
     ("redb", &["probity-store"]),
     ("rusqlite", &["probity-disguise", "probity-pocketdb"]),
     ("mysql", &["probity-disguise"]),
     ("postgres", &["probity-disguise"]),
-    ("clap", &["probity-cli", "probity-bench"]),
-    ("anyhow", &["probity-cli", "probity-bench"]),
+    (
+        "clap",
+        &["probity-cli", "probity-bench", "probity-websubmit"],
+    ),
+    (
+        "anyhow",
+        &["probity-cli", "probity-bench", "probity-websubmit"],
+    ),
+    ("axum", &["probity-http", "probity-websubmit"]),
 ];
 
 /// One line of a dependency table.

@@ -1,12 +1,12 @@
 //! Figures of disguises: percentiles, ratios to the work by hand, and their forms.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 
 use serde_json::{Value, json};
 
 use crate::command::{BenchError, OutputArguments};
-use crate::plot::{Bar, bars};
+use crate::output::{Document, write_document};
+use crate::plot::Bar;
 
 /// Who did it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,27 +85,19 @@ fn row(figures: &[Figure], figure: &Figure) -> Value {
 }
 
 /// Writes `figures` wherever `arguments` ask for it.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "plots and tables are files of the user's choice"
-)]
 pub(crate) fn write(
     figures: &[Figure],
     arguments: &OutputArguments,
     out: &mut dyn Write,
 ) -> Result<(), BenchError> {
     let rows: Vec<Value> = figures.iter().map(|it| row(figures, it)).collect();
-    if let Some(path) = &arguments.csv {
-        std::fs::write(path, csv(&rows))?;
-    }
-    if let Some(path) = &arguments.plot {
-        std::fs::write(path, plot(figures))?;
-    }
-    if arguments.json {
-        writeln!(out, "{}", json!({ "results": rows }))?;
-        return Ok(());
-    }
-    table(figures, out)
+    let document = Document {
+        rows: &rows,
+        bars: &shown(figures),
+        title: "Disguises, median",
+        unit: "milliseconds; grey: row by row by hand",
+    };
+    write_document(&document, arguments, out, &|out| table(figures, out))
 }
 
 fn table(figures: &[Figure], out: &mut dyn Write) -> Result<(), BenchError> {
@@ -137,34 +129,8 @@ fn table(figures: &[Figure], out: &mut dyn Write) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn csv(rows: &[Value]) -> String {
-    let mut text = String::new();
-    for (number, row) in rows.iter().enumerate() {
-        let Value::Object(fields) = row else {
-            continue;
-        };
-        let fields: BTreeMap<&String, &Value> = fields.iter().collect();
-        if number == 0 {
-            let names: Vec<&str> = fields.keys().map(|name| name.as_str()).collect();
-            text.push_str(&names.join(","));
-            text.push('\n');
-        }
-        let cells: Vec<String> = fields
-            .values()
-            .map(|value| match value {
-                Value::String(word) => word.replace(',', ";"),
-                Value::Null => String::new(),
-                other => other.to_string(),
-            })
-            .collect();
-        text.push_str(&cells.join(","));
-        text.push('\n');
-    }
-    text
-}
-
-fn plot(figures: &[Figure]) -> String {
-    let shown: Vec<Bar> = figures
+fn shown(figures: &[Figure]) -> Vec<Bar> {
+    figures
         .iter()
         .filter(|it| it.way == Way::Disguise && it.unit == "ms")
         .map(|it| Bar {
@@ -172,10 +138,5 @@ fn plot(figures: &[Figure]) -> String {
             value: it.at(0.5),
             ceiling: baseline(figures, it, Way::Rows).map_or(0.0, |other| other.at(0.5)),
         })
-        .collect();
-    bars(
-        "Disguises, median",
-        "milliseconds; grey: row by row by hand",
-        &shown,
-    )
+        .collect()
 }

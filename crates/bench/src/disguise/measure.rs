@@ -2,23 +2,17 @@
 //! and disguises on top of it.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
-use probity_disguise::{
-    ApplyRequest, Credential, Database, Engine, Protection, References, RevealRequest, Rows,
-    SecretKey, Spec, SpecFile, Value,
-};
-use probity_format::Timestamp;
+use probity_disguise::{Credential, Protection, SecretKey, SpecFile, Value};
 
-use super::application::{Application, Disguise, Size, Users};
+use super::application::{Application, Disguise, Size};
 use super::figure::{Figure, Way};
 use super::manual::{Manual, metadata_bytes};
-use super::place::{Filler, Place, called, insert};
+use super::place::{Place, called, insert};
+use super::ready::{Ready, timed};
 use crate::command::BenchError;
 use crate::workload::Random;
 
-/// Disguises are stamped from here on; a fixed time makes runs comparable.
-const FIRST_TIME: i64 = 1_767_225_600_000_000_000;
 /// Passwords are measured a few times only: each is meant to be slow.
 const PASSWORDS: usize = 5;
 
@@ -32,21 +26,12 @@ pub(crate) struct Measurement<'a> {
     pub(crate) figures: &'a mut Vec<Figure>,
 }
 
-/// A filled database with everybody registered.
-struct Ready {
-    engine: Engine<Box<dyn Database>>,
-    users: Users,
-    keys: BTreeMap<String, SecretKey>,
-    time: i64,
-    registered_ms: Vec<f64>,
-}
-
 /// Rows of one user, as they were.
 type Kept = Vec<(String, Vec<Vec<Value>>)>;
 
 impl Measurement<'_> {
     pub(crate) fn run(&mut self) -> Result<(), BenchError> {
-        let mut ready = self.ready(true)?;
+        let mut ready = self.ready()?;
         self.accounts(&mut ready)?;
         let application = self.application;
         for disguise in application.personal {
@@ -56,70 +41,17 @@ impl Measurement<'_> {
         drop(ready);
         if let Some(global) = &application.global {
             for way in [Way::Rows, Way::Sets] {
-                let mut ready = self.ready(false)?;
+                let mut ready = self.ready()?;
                 self.global_by_hand(&mut ready, global, way)?;
             }
-            let mut ready = self.ready(false)?;
+            let mut ready = self.ready()?;
             self.global(&mut ready, global)?;
         }
-        self.place.empty(&self.tables()).map(drop)
+        self.place.empty(self.application.tables).map(drop)
     }
 
-    /// The tables that this run makes.
-    fn tables(&self) -> Vec<String> {
-        let own = [
-            "principals",
-            "locators",
-            "bags",
-            "credentials",
-            "shared",
-            "settings",
-        ];
-        let statements = self.application.tables.iter();
-        let named = statements.filter_map(|sql| sql.strip_prefix("CREATE TABLE "));
-        let named = named.filter_map(|rest| rest.split_whitespace().next());
-        named
-            .map(str::to_owned)
-            .chain(own.iter().map(|name| format!("probity_{name}")))
-            .collect()
-    }
-
-    /// Makes the database anew, fills it and registers everybody; `first` says that nothing is there yet.
-    fn ready(&self, first: bool) -> Result<Ready, BenchError> {
-        let made = if first { Vec::new() } else { self.tables() };
-        let mut database = self.place.empty(&made)?;
-        for sql in self.application.tables {
-            database.execute(sql, &[])?;
-        }
-        database.begin()?;
-        let random = Random::new(self.seed);
-        let mut filler = Filler::new(database.as_mut(), random);
-        let users = (self.application.fill)(&mut filler, self.size)?;
-        filler.flush()?;
-        database.commit()?;
-        let file = SpecFile::parse(self.application.description)?;
-        let pseudo = file
-            .pseudo
-            .ok_or_else(|| BenchError::Failed("an application without users".into()))?;
-        let mut engine = Engine::new(database, file.schema, pseudo);
-        engine.install()?;
-        let mut ready = Ready {
-            engine,
-            users,
-            keys: BTreeMap::new(),
-            time: FIRST_TIME,
-            registered_ms: Vec::new(),
-        };
-        for user in ready.users.all.clone() {
-            let time = ready.now()?;
-            let (made, ms) = timed(|| {
-                let register = ready.engine.register(&user, Protection::KeyAlone, time);
-                Ok(register?)
-            })?;
-            ready.keys.insert(user.to_string(), made.key);
-            ready.registered_ms.push(ms);
-        }
-        Ok(ready)
+    fn ready(&self) -> Result<Ready, BenchError> {
+        Ready::new(self.application, self.place, self.size, self.seed)
     }
 
     fn tell(&mut self, ready: &mut Ready, operation: &str, way: Way, samples: Vec<f64>) {
@@ -316,63 +248,6 @@ impl Measurement<'_> {
 }
 
 impl Ready {
-    /// `count` users, spread evenly over those that are measured.
-    fn measured(&self, count: usize) -> Vec<Value> {
-        let step = (self.users.measured.len() / count.max(1)).max(1);
-        let spread = self.users.measured.iter().step_by(step);
-        spread.take(count).cloned().collect()
-    }
-
-    fn key(&self, user: &Value) -> Result<SecretKey, BenchError> {
-        let key = self.keys.get(&user.to_string());
-        let key = key.ok_or_else(|| BenchError::Failed("a user without a key".into()))?;
-        Ok(SecretKey::from_bytes(*key.expose()))
-    }
-
-    fn now(&mut self) -> Result<Timestamp, BenchError> {
-        self.time += 1;
-        Timestamp::from_nanoseconds(self.time)
-            .map_err(|_range| BenchError::Failed("the time of the run is out of range".into()))
-    }
-
-    fn apply(
-        &mut self,
-        spec: &Spec,
-        user: Option<&Value>,
-        over: Option<&SecretKey>,
-    ) -> Result<probity_disguise::Applied, BenchError> {
-        let time = self.now()?;
-        Ok(self.engine.apply(&ApplyRequest {
-            spec,
-            user: user.cloned(),
-            over: over.map(Credential::Key),
-            parameters: BTreeMap::new(),
-            expires: None,
-            time,
-        })?)
-    }
-
-    /// Reveals all of a disguise, or fails.
-    fn reveal(&mut self, user: &Value, id: probity_disguise::DisguiseId) -> Result<(), BenchError> {
-        let (time, key) = (self.now()?, self.key(user)?);
-        let revealed = self.engine.reveal(&RevealRequest {
-            user: user.clone(),
-            credential: Credential::Key(&key),
-            id,
-            references: References::Recorrelate,
-            rows: Rows::PerColumn,
-            time,
-        })?;
-        match revealed.kept.first() {
-            None => Ok(()),
-            Some(kept) => Err(BenchError::Failed(format!(
-                "a row of {} stayed disguised: {}",
-                kept.table,
-                kept.reason.as_str()
-            ))),
-        }
-    }
-
     /// All rows that the description gives to `user`, in order.
     fn rows_of(&mut self, application: &Application, user: &Value) -> Result<Kept, BenchError> {
         let database = self.engine.database();
@@ -445,14 +320,4 @@ impl Ready {
         }
         Ok(())
     }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a benchmark measures with the system's clock"
-)]
-fn timed<T>(work: impl FnOnce() -> Result<T, BenchError>) -> Result<(T, f64), BenchError> {
-    let started = Instant::now();
-    let done = work()?;
-    Ok((done, started.elapsed().as_secs_f64() * 1_000.0))
 }

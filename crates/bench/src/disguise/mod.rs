@@ -1,12 +1,15 @@
 //! Disguises: the three applications of Edna's evaluation, beside what a developer would write by hand.
 
 mod application;
+mod concurrency;
 mod figure;
 mod hotcrp;
 mod lobsters;
 mod manual;
 mod measure;
 mod place;
+mod ready;
+mod requests;
 mod websubmit;
 
 use std::io::Write;
@@ -15,6 +18,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use self::application::{Application, Size};
+pub use self::concurrency::ConcurrencyArguments;
 use self::measure::Measurement;
 use self::place::Place;
 use crate::command::{BenchError, OutputArguments};

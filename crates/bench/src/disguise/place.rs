@@ -1,6 +1,7 @@
 //! A database to measure on, and how it is filled.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use probity_disguise::database::{Sqlite, connect};
 use probity_disguise::{Database, Dialect, Value};
@@ -14,6 +15,8 @@ const VALUES_A_STATEMENT: usize = 4_000;
 /// Where a database is.
 pub(crate) struct Place {
     kind: Kind,
+    /// It was empty when this run came to it.
+    is_ours: AtomicBool,
 }
 
 enum Kind {
@@ -24,23 +27,25 @@ enum Kind {
 }
 
 impl Place {
-    pub(crate) const fn file(path: PathBuf, sync: bool) -> Self {
+    pub(crate) fn file(path: PathBuf, sync: bool) -> Self {
         Self {
             kind: Kind::File(path, sync),
+            is_ours: AtomicBool::new(false),
         }
     }
 
-    pub(crate) const fn server(url: String) -> Self {
+    pub(crate) fn server(url: String) -> Self {
         Self {
             kind: Kind::Server(url),
+            is_ours: AtomicBool::new(false),
         }
     }
 
-    /// Connects to an empty database: a new file, or a server's database from which `tables` are dropped that an
-    /// earlier part of the same run made.
-    pub(crate) fn empty(&self, made: &[String]) -> Result<Box<dyn Database>, BenchError> {
+    /// Connects to an empty database: a new file, or a server's database, from which the tables of an earlier part of
+    /// the same run are dropped, the engine's own and those that `statements` make.
+    pub(crate) fn empty(&self, statements: &[&str]) -> Result<Box<dyn Database>, BenchError> {
         match &self.kind {
-            Kind::File(path, sync) => {
+            Kind::File(path, _) => {
                 for end in ["", "-wal", "-shm"] {
                     let mut file = path.clone().into_os_string();
                     file.push(end);
@@ -51,27 +56,56 @@ impl Place {
                         _ => {}
                     }
                 }
+                drop(Sqlite::open(path)?);
+                self.connect()
+            }
+            Kind::Server(url) => {
+                let mut database = connect(url)?;
+                // Relaxed: one thread empties the place.
+                let is_ours = self.is_ours.load(Ordering::Relaxed);
+                drop_made(database.as_mut(), statements, is_ours)?;
+                self.is_ours.store(true, Ordering::Relaxed);
+                Ok(database)
+            }
+        }
+    }
+
+    /// Another connection to the database.
+    pub(crate) fn connect(&self) -> Result<Box<dyn Database>, BenchError> {
+        match &self.kind {
+            Kind::File(path, sync) => {
                 let mut database = Sqlite::open(path)?;
                 let sync = if *sync { "FULL" } else { "NORMAL" };
                 database.query("PRAGMA journal_mode = WAL", &[])?;
                 database.execute(&format!("PRAGMA synchronous = {sync}"), &[])?;
                 Ok(Box::new(database))
             }
-            Kind::Server(url) => {
-                let mut database = connect(url)?;
-                let dialect = database.dialect();
-                for table in made {
-                    database.execute(&format!("DROP TABLE {}", dialect.quote(table)), &[])?;
-                }
-                if let Some(table) = database.catalog()?.into_keys().next() {
-                    return Err(BenchError::Failed(format!(
-                        "the database is not empty, it holds the table {table}; give an empty one"
-                    )));
-                }
-                Ok(database)
-            }
+            Kind::Server(url) => Ok(connect(url)?),
         }
     }
+}
+
+/// Drops what an earlier part of this run made; refuses a database in which anything else is.
+fn drop_made(
+    database: &mut dyn Database,
+    statements: &[&str],
+    is_ours: bool,
+) -> Result<(), BenchError> {
+    let dialect = database.dialect();
+    let named = |sql: &str| {
+        let rest = sql.strip_prefix("CREATE TABLE ")?;
+        rest.split_whitespace().next().map(str::to_owned)
+    };
+    let made: Vec<String> = statements.iter().filter_map(|sql| named(sql)).collect();
+    for table in database.catalog()?.keys() {
+        if !is_ours || !(table.starts_with("probity_") || made.contains(table)) {
+            return Err(BenchError::Failed(format!(
+                "the database is not empty, it holds the table {table}; give an empty one"
+            )));
+        }
+        database.execute(&format!("DROP TABLE {}", dialect.quote(table)), &[])?;
+    }
+    Ok(())
 }
 
 /// What databases are called in results.

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use probity_pocketdb::flash::{CostModel, FileFlash};
 use probity_pocketdb::secure::MemoryStore;
-use probity_pocketdb::{Error, Heading, Operations, Row, Sink, Store};
+use probity_pocketdb::{Error, Extent, Heading, Operations, Row, Sink, Store};
 use serde_json::{Value, json};
 
 use self::data::{Data, TABLES, Table};
@@ -53,11 +53,11 @@ pub(crate) fn run(arguments: &PocketArguments, out: &mut dyn Write) -> Result<()
     bench.load()?;
     bench.insert_singly()?;
     bench.ask("log only")?;
-    bench.reorganize("all rows")?;
+    bench.reorganize("all rows", Extent::Whole)?;
     bench.ask("reorganised")?;
     bench.change(arguments.changes)?;
     bench.ask("with changes")?;
-    bench.reorganize("changes")?;
+    bench.reorganize("changes", Extent::Whole)?;
     bench.ask("reorganised again")?;
     if bench.vault.verify().map_err(failed)? == 0 {
         return Err(BenchError::Failed("the database has no pages".into()));
@@ -202,9 +202,10 @@ impl Bench {
         Ok(rows.0)
     }
 
-    fn reorganize(&mut self, name: &str) -> Result<(), BenchError> {
+    fn reorganize(&mut self, name: &str, extent: Extent) -> Result<(), BenchError> {
         self.measure("reorganisation", name.to_owned(), |bench| {
-            let progress = bench.vault.reorganize(u32::MAX, u64::MAX).map_err(failed)?;
+            let progress = bench.vault.reorganize(extent, u32::MAX, u64::MAX);
+            let progress = progress.map_err(failed)?;
             Ok(u64::from(progress.tasks))
         })
     }
@@ -247,7 +248,7 @@ impl Bench {
                         at = next;
                         if table.number == 0 {
                             let name = format!("T0 of {next} rows, {limit} of them new");
-                            bench.reorganize(&name)?;
+                            bench.reorganize(&name, Extent::Levels)?;
                         }
                     }
                 }

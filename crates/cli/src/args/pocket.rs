@@ -60,12 +60,14 @@ pub struct PocketChoice {
     pub root: Option<PathBuf>,
 }
 
-/// Creates a database: empty, from SQL, from another database, or from what a log holds about a person.
+/// Creates a database: empty, from SQL, from another database, or from what is held about a person.
 #[derive(ClapArgs)]
+#[command(group(clap::ArgGroup::new("person").multiple(true).args(["log", "store", "disguises", "credentials"])))]
 #[command(after_help = "Examples:
   probity pocket create vault.pocket --schema vault.sql
   probity pocket create copy.pocket --from sqlite:app.db --index people.name
   probity pocket create mine.pocket --log audit --subject alice
+  probity pocket create mine.pocket --subject alice --log audit --store data --policy policy.toml --credential 19.key
   probity pocket create small.pocket --ram 40960 --size 64")]
 pub struct PocketCreate {
     /// Which database.
@@ -89,8 +91,20 @@ pub struct PocketCreate {
     /// A log whose entries about one subject are taken over, in a fixed schema
     #[arg(long, value_name = "DIR", requires = "subject", conflicts_with_all = ["schema", "from"])]
     pub log: Option<PathBuf>,
-    /// Whose entries
-    #[arg(long, value_name = "S", requires = "log")]
+    /// Folder of an embedded store whose keys about the subject are taken over with their values
+    #[arg(long, value_name = "DIR", requires = "subject", conflicts_with_all = ["schema", "from"])]
+    pub store: Option<PathBuf>,
+    /// Policy that says whose a key is, as for the proxy [default: the built-in one]
+    #[arg(long, value_name = "FILE", requires = "store")]
+    pub policy: Option<PathBuf>,
+    /// JSON of rows that a disguise hid of the subject; may be repeated
+    #[arg(long, value_name = "FILE", requires = "subject", conflicts_with_all = ["schema", "from"])]
+    pub disguises: Vec<PathBuf>,
+    /// File of a credential for disguises, which is put into the database; may be repeated
+    #[arg(long = "credential", value_name = "FILE", requires = "subject", conflicts_with_all = ["schema", "from"])]
+    pub credentials: Vec<PathBuf>,
+    /// Whose entries, keys and rows
+    #[arg(long, value_name = "S", requires = "person")]
     pub subject: Option<String>,
     /// Root key file of the log [default: PROBITY_KEY_FILE, else DIR.key]
     #[arg(long, value_name = "FILE", requires = "log")]
@@ -207,8 +221,10 @@ pub enum ShownFormat {
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity pocket reorganize vault.pocket
+  probity pocket reorganize vault.pocket --levels
   probity pocket reorganize vault.pocket --steps 5 --json
   probity pocket reorganize vault.pocket --cancel")]
+#[expect(clippy::struct_excessive_bools, reason = "flags are what clap parses")]
 pub struct PocketReorganize {
     /// Which database.
     #[command(flatten)]
@@ -216,8 +232,11 @@ pub struct PocketReorganize {
     /// Do at most so many steps now
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub steps: Option<u32>,
+    /// Leave old parts alone as long as that saves writing; what was deleted is erased by the next one without this
+    #[arg(long)]
+    pub levels: bool,
     /// Give up a reorganisation under way; what is stored stays as it is
-    #[arg(long, conflicts_with = "steps")]
+    #[arg(long, conflicts_with_all = ["steps", "levels"])]
     pub cancel: bool,
     /// Print one JSON document
     #[arg(long)]

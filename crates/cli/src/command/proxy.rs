@@ -202,7 +202,7 @@ fn parse_upstream(said: Option<&str>, environment: &Environment) -> Result<Upstr
     Ok(upstream)
 }
 
-fn read_policy(path: Option<&Path>) -> Result<Policy, Failure> {
+pub(super) fn read_policy(path: Option<&Path>) -> Result<Policy, Failure> {
     let Some(path) = path else {
         return Ok(Policy::builtin());
     };

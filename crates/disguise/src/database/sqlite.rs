@@ -49,12 +49,16 @@ impl Sqlite {
         Ok(database)
     }
 
-    /// Works on a connection of the application, so that both share transactions and settings.
+    /// Works on a connection of the application, so that both share transactions and settings. What is deleted over
+    /// it is overwritten in the file from then on: what a disguise removes must not stay in free pages.
     ///
     /// # Errors
     /// When `SQLite` refuses the settings.
     pub fn over(connection: Connection) -> Result<Self, DatabaseError> {
         connection.busy_timeout(BUSY_WAIT).map_err(refused)?;
+        connection
+            .pragma_update(None, "secure_delete", "ON")
+            .map_err(refused)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
         Ok(Self { connection })
     }

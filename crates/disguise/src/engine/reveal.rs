@@ -105,7 +105,7 @@ impl<D: Database> Engine<D> {
         asked: &Asked<'_>,
     ) -> Result<Revealed, Error> {
         self.refresh()?;
-        let (salt, _, reach) = self.reached(&request.user, &request.credential)?;
+        let (salt, key, reach) = self.reached(&request.user, &request.credential)?;
         let origins = reach.bags.iter().map(|it| it.found.locator.origin);
         let mut meant = origins.filter(|it| it.disguise == request.id.0);
         if meant.any(|it| it.expires.is_over(request.time)) {
@@ -128,6 +128,7 @@ impl<D: Database> Engine<D> {
             live,
             salt: &salt,
             reach: &reach,
+            person: (request.user.principal(), key.public()?),
             references: request.references,
             rows: request.rows,
             revealed: Revealed::default(),
@@ -136,6 +137,8 @@ impl<D: Database> Engine<D> {
             cleared: BTreeSet::new(),
             returned: BTreeSet::new(),
             missing: Vec::new(),
+            rightful: BTreeSet::new(),
+            replaced: BTreeSet::new(),
         };
         work.run(request.id)?;
         let revealed = work.revealed;

@@ -12,12 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::apply::encoded;
+use crate::crypto::KEY_BYTES;
 use crate::database::Database;
 use crate::error::Error;
 use crate::principal::{Reach, Reached};
 use crate::record::{Bag, Change, Section};
 use crate::schema::{Known, Live};
-use crate::store::DisguiseId;
+use crate::store::{self, DisguiseId};
 use crate::table::existing;
 use crate::update::Updates;
 use crate::value::Value;
@@ -64,7 +65,7 @@ pub struct RevealRequest<'a> {
 }
 
 /// Why a row stayed disguised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum KeptReason {
     /// A row with its identity exists again.
@@ -81,6 +82,8 @@ pub enum KeptReason {
     ParentMissing,
     /// Its owner is not there.
     OwnerMissing,
+    /// Its owner's id belongs to somebody else now.
+    OwnerReplaced,
     /// The table or a column is no longer there.
     SchemaChanged,
 }
@@ -96,6 +99,7 @@ impl KeptReason {
             Self::PartOfRow => "another column of the row was changed meanwhile",
             Self::ParentMissing => "a row that it refers to is not there",
             Self::OwnerMissing => "its owner is not there",
+            Self::OwnerReplaced => "its owner's id belongs to somebody else now",
             Self::SchemaChanged => "its table or column is no longer there",
         }
     }
@@ -138,6 +142,8 @@ pub(crate) struct Work<'a> {
     pub(crate) live: &'a Live,
     pub(crate) salt: &'a [u8],
     pub(crate) reach: &'a Reach,
+    /// Who asks, and their public key.
+    pub(crate) person: (Vec<u8>, [u8; KEY_BYTES]),
     pub(crate) updates: Updates<'a>,
     pub(crate) references: References,
     pub(crate) rows: Rows,
@@ -152,6 +158,10 @@ pub(crate) struct Work<'a> {
     pub(crate) returned: BTreeSet<Vec<u8>>,
     /// What is still missing of rows that went back in the section at hand.
     pub(crate) missing: Vec<Change>,
+    /// Accounts found to be those of the principals that the credential reaches, or put back in this reveal.
+    pub(crate) rightful: BTreeSet<Vec<u8>>,
+    /// Accounts that have the id of such a principal and are somebody else's.
+    pub(crate) replaced: BTreeSet<Vec<u8>>,
 }
 
 /// A bag being emptied.
@@ -434,8 +444,8 @@ impl<'a> Work<'a> {
             *count = count.saturating_add(u64::try_from(rows).unwrap_or(u64::MAX));
         }
     }
-
-    /// Which of `ids` have a row in the users table.
+    /// Which of these users there are. An account with the id of a principal of this person does not count when it is
+    /// somebody else's: whoever came to the id while its owner was away must not get what was the owner's.
     fn users(&mut self, ids: &[Value]) -> Result<BTreeSet<Vec<u8>>, Error> {
         let mut seen = BTreeSet::new();
         let ids: Vec<Value> = ids
@@ -443,12 +453,46 @@ impl<'a> Work<'a> {
             .filter(|id| seen.insert(id.principal()))
             .cloned()
             .collect();
-        existing(
-            self.database,
-            &self.live.pseudo.table,
-            &self.live.pseudo.id,
-            &ids,
-        )
+        let pseudo = &self.live.pseudo;
+        let mut there = existing(self.database, &pseudo.table, &pseudo.id, &ids)?;
+        let in_doubt: Vec<Vec<u8>> = there
+            .iter()
+            .filter(|name| self.key_of(name).is_some() && !self.rightful.contains(*name))
+            .cloned()
+            .collect();
+        if in_doubt.is_empty() {
+            return Ok(there);
+        }
+        let registered = store::principals(self.database, &in_doubt)?;
+        for name in in_doubt {
+            let public = registered.get(&name).map(|(public, _)| *public);
+            if public.is_some() && public == self.key_of(&name) {
+                self.rightful.insert(name);
+            } else {
+                there.remove(&name);
+                self.replaced.insert(name);
+            }
+        }
+        Ok(there)
+    }
+
+    /// The public key that the person or one of their placeholders must have.
+    fn key_of(&self, name: &[u8]) -> Option<[u8; KEY_BYTES]> {
+        let (person, public) = &self.person;
+        if name == person {
+            return Some(*public);
+        }
+        self.reach.publics.get(name).copied()
+    }
+
+    /// Why a row cannot go back to `owner`.
+    pub(super) fn ownerless(&self, owner: &Value) -> KeptReason {
+        let replaced = |id: &Value| self.replaced.contains(&id.principal());
+        if replaced(owner) || self.reach.behind(owner).any(replaced) {
+            KeptReason::OwnerReplaced
+        } else {
+            KeptReason::OwnerMissing
+        }
     }
 
     /// Check C4 for many owners: each itself, or the nearest principal behind it when placeholders on the way are

@@ -30,13 +30,19 @@ impl Work<'_> {
         let mut ready: Ready = Vec::new();
         let owned = self.owners_back(table, columns, &rows)?;
         for (row, owned) in rows.into_iter().zip(owned) {
-            match owned {
-                Some(owned) => ready.push((row, owned)),
-                None => kept.push((row, KeptReason::OwnerMissing)),
+            if let Some(owned) = owned {
+                ready.push((row, owned));
+                continue;
             }
+            let people = table.people().filter_map(|it| at(columns, &row, it));
+            let reason = people.map(|owner| self.ownerless(owner)).max();
+            kept.push((row, reason.unwrap_or(KeptReason::OwnerMissing)));
         }
         self.drop_orphans(table, columns, &mut ready, &mut kept)?;
         let done = self.insert_ready(table, columns, &ready, &mut kept)?;
+        if table.name == self.live.pseudo.table {
+            self.accounts_back(columns, &ready, &kept);
+        }
         self.count(&table.name, done);
         if !table.readers.is_empty() {
             let still: BTreeSet<Vec<u8>> = kept.iter().map(|(row, _)| encoded(row)).collect();
@@ -51,6 +57,24 @@ impl Work<'_> {
             self.keep(&table.name, &identity, None, *reason);
         }
         Ok(kept.into_iter().map(|(row, _)| row).collect())
+    }
+
+    /// Remembers which accounts are back: all that were ready but those that were refused.
+    fn accounts_back(
+        &mut self,
+        columns: &[String],
+        ready: &Ready,
+        kept: &[(Vec<Value>, KeptReason)],
+    ) {
+        let id = &self.live.pseudo.id;
+        let name = |row: &[Value]| at(columns, row, id).map(Value::principal);
+        let refused: BTreeSet<Vec<u8>> = kept.iter().filter_map(|(row, _)| name(row)).collect();
+        for back in ready.iter().filter_map(|(row, _)| name(row)) {
+            if !refused.contains(&back) {
+                self.replaced.remove(&back);
+                self.rightful.insert(back);
+            }
+        }
     }
 
     /// Whether `id` is a placeholder whose own disguise was revealed, so that it does not come back.

@@ -93,7 +93,10 @@ impl Work<'_> {
                 (Some(_), _) if barred.contains(&row_name(table, &row.identity)) => {
                     kept.push((row, KeptReason::PartOfRow));
                 }
-                (Some(_), None) => kept.push((row, KeptReason::OwnerMissing)),
+                (Some(_), None) => {
+                    let reason = self.ownerless(&row.before);
+                    kept.push((row, reason));
+                }
                 (Some(now), Some(target)) if now.same(&row.after) => ready.push((row, target)),
                 (Some(now), Some(target)) if now.same(&target) => {}
                 // An older decorrelation was undone first, so that the row is further back already.

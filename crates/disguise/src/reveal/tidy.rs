@@ -24,7 +24,12 @@ impl Work<'_> {
             }
             if !there.contains(&name) {
                 bag.principals.push((id, public, standing));
-            } else if !registered.contains_key(&name) {
+            } else if registered
+                .get(&name)
+                .is_none_or(|(known, _)| *known != public)
+            {
+                // Whoever had the id meanwhile is gone from the users table, and what they registered goes too.
+                store::unregister(self.database, std::slice::from_ref(&name))?;
                 store::register(self.database, &[(name, public)], standing)?;
             }
         }

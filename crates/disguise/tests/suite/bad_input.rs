@@ -3,7 +3,8 @@
 #![expect(clippy::indexing_slicing, reason = "tests stop at the first surprise")]
 
 use probity_disguise::{
-    Credential, Error, KeptReason, RecoveryToken, References, RevealRequest, Rows, SecretKey, Value,
+    Credential, Error, KeptReason, Protection, RecoveryToken, References, RevealRequest, Revealed,
+    Rows, SecretKey, Value,
 };
 
 use super::forum::*;
@@ -52,6 +53,40 @@ pub(crate) fn a_column_added_meanwhile_is_hidden_with_the_row_from_then_on() {
         forum.numbers("SELECT COUNT(*) FROM stories WHERE user_id = 1 AND draft IS NULL"),
         [3]
     );
+}
+
+/// Numbers are used again by databases, addresses by people.
+pub(crate) fn whoever_came_to_an_id_meanwhile_gets_nothing_of_its_owner() {
+    let mut forum = forum();
+    let anonymous = forum.apply(ANON, None, false).unwrap();
+    let gone = forum.apply(GDPR, Some(1), true).unwrap();
+    forum.sql("INSERT INTO users VALUES (1, 'newcomer', 0)");
+    for registered in [false, true] {
+        if registered {
+            let user = Value::Int(1);
+            let protection = Protection::KeyAlone;
+            forum.engine.register(&user, protection, time()).unwrap();
+        }
+        let has = |revealed: &Revealed, reason| revealed.kept.iter().any(|it| it.reason == reason);
+        // What is anonymous comes back under its placeholders, and goes no further.
+        let back = forum.reveal(1, gone.id);
+        assert!(has(&back, KeptReason::RowExists), "{back:?}");
+        let back = forum.reveal(1, anonymous.id);
+        assert!(has(&back, KeptReason::OwnerReplaced), "{back:?}");
+        let theirs = "SELECT COUNT(*) FROM stories WHERE user_id = 1";
+        assert_eq!(forum.numbers(theirs), [0]);
+        let theirs = "SELECT COUNT(*) FROM moderations WHERE user_id = 1 OR moderator_user_id = 1";
+        assert_eq!(forum.numbers(theirs), [0]);
+        // Nor does the owner of the id get what is the newcomer's.
+        assert!(forum.apply(GDPR, Some(1), true).is_err());
+        assert_eq!(forum.numbers("SELECT karma FROM users WHERE id = 1"), [0]);
+    }
+    forum.sql("DELETE FROM users WHERE id = 1");
+    assert!(forum.reveal(1, gone.id).is_complete());
+    for user in 2..=USERS {
+        forum.reveal(user, anonymous.id);
+    }
+    forum.assert_as_before();
 }
 
 pub(crate) fn every_wrong_credential_costs_the_same_work() {

@@ -42,6 +42,8 @@ macro_rules! for_every_claim {
             a_schema_that_changed_meanwhile_is_named_and_nothing_is_lost
             a_column_added_meanwhile_is_hidden_with_the_row_from_then_on
             every_wrong_credential_costs_the_same_work
+            a_stolen_database_tells_neither_who_left_nor_what_they_had
+            whoever_came_to_an_id_meanwhile_gets_nothing_of_its_owner
             a_removal_that_breaks_a_constraint_changes_nothing
             any_two_shares_of_a_token_open_and_others_open_nothing
             every_operation_is_told_and_names_nobody
@@ -107,6 +109,7 @@ mod records;
 mod redaction;
 mod replay;
 pub(crate) mod schedule;
+mod stolen;
 mod updates;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,6 +134,7 @@ pub(crate) use replay::*;
 pub(crate) use schedule::{
     random_schedules_do_what_the_model_says, random_schedules_end_where_they_began,
 };
+pub(crate) use stolen::*;
 pub(crate) use updates::*;
 
 pub(crate) fn removal_takes_user_and_stories_and_keeps_moderations_under_placeholders() {

@@ -142,9 +142,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             if chunk.count == from {
                 return Ok(());
             }
-            for (number, slot) in reached.slots.iter().enumerate() {
-                for row in from..chunk.count {
-                    let id = chunk.id(self, row, 0);
+            // The ids of a join row lie together: they are read row by row, each page once.
+            for row in from..chunk.count {
+                let id = chunk.id(self, row, 0);
+                for (number, slot) in reached.slots.iter().enumerate() {
                     let found = self.join_id(table, id, usize::from(*slot))?;
                     chunk.put(self, row, ID_BYTES * (number + 1), &found.to_le_bytes());
                 }

@@ -7,9 +7,9 @@ use crate::catalogue::{ID, OWN};
 use crate::error::{Error, Result};
 use crate::flash::Nand;
 use crate::index::{Cursor, number_of, trimmed};
+use crate::keys::Listing;
 use crate::limits::{KEY_BYTES_MAX, STREAMS_MAX};
 use crate::list::List;
-use crate::part::Listing;
 use crate::query::condition::{Comparison, Condition, Node, Test};
 use crate::root::SecureStore;
 use crate::seal::KeyHash;
@@ -24,7 +24,7 @@ const RANGE_SHARE: u32 = 4;
 /// Frames for sorting the rows that updates add.
 const SORT_FRAMES: usize = 2;
 
-/// Ids from one index: first every waiting row, then those in units and in the reorganised part.
+/// Ids from one index: first every waiting row, then those in units and in the reorganised parts.
 #[derive(Debug, Clone, Copy)]
 struct FromIndex {
     number: u16,
@@ -259,7 +259,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    /// The rows of the reorganised part in a range, sorted, beside every row that came later.
+    /// The rows of the reorganised parts in a range, sorted, beside every row that came later.
     ///
     /// Nothing when the test is no range, or reading row by row is better.
     fn branch_of_range(
@@ -270,7 +270,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         values: &[Value<'_>],
         candidates: &mut Candidates,
     ) -> Result<Option<u8>> {
-        let rows = self.part.rows(table);
+        let rows = self.part_rows(table);
         let updated = self.summary.has_updates(usize::from(test.reach.table));
         if rows == 0 || updated || test.reach.column == ID {
             return Ok(None);

@@ -6,8 +6,9 @@ use crate::bytes::{part, put};
 use crate::catalogue::{DELETES, ID, ID_BYTES, Index, OWN, UPDATES};
 use crate::error::{Error, Result};
 use crate::flash::Nand;
+use crate::keys::{IDS_PER_PAGE, Keys};
 use crate::limits::KEY_BYTES_MAX;
-use crate::part::{IDS_PER_PAGE, Keys};
+use crate::part::Spot;
 use crate::reorganize::Site;
 use crate::root::SecureStore;
 use crate::sort::{Repeats, Run, RunWriter, Sorted, Sorter, descending};
@@ -23,7 +24,7 @@ const READ_FRAMES: usize = 3;
 pub(super) enum Side {
     /// New rows, and rows whose key an update changed, with the new key.
     Gained,
-    /// Rows deleted since the present part, and those with a changed key, with the old key.
+    /// Rows deleted since their part, and those with a changed key, with the old key.
     Lost,
 }
 
@@ -64,7 +65,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ) -> Result<Sorted<Repeats>> {
         let mut sorter = self.entry_sorter(job)?;
         self.push_new(site, job, &mut sorter)?;
-        if self.part.rows(usize::from(job.index.table)) > 0 {
+        if self.takes_in(site, usize::from(job.index.table)) {
             self.push_updated(site, job, Side::Gained, &mut sorter)?;
         }
         sorter.finish_and_release(self, reserve)
@@ -72,7 +73,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Sorts what an index loses and writes it as a run.
     pub(super) fn sorted_lost(&mut self, site: &Site, job: &Job) -> Result<Run> {
-        if self.part.rows(usize::from(job.index.table)) == 0 {
+        if !self.takes_in(site, usize::from(job.index.table)) {
             return Ok(Run::default());
         }
         let mut sorter = self.entry_sorter(job)?;
@@ -91,21 +92,33 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(run)
     }
 
+    /// Whether parts with rows of `table` go into the new one.
+    fn takes_in(&self, site: &Site, table: usize) -> bool {
+        self.part_rows(table) > site.frozen.first(table)
+    }
+
+    /// Whether a row is one of the parts that go into the new one.
+    fn is_taken_in(&self, site: &Site, table: usize, id: u32) -> bool {
+        id > site.frozen.first(table) && id <= self.part_rows(table)
+    }
+
     fn entry_sorter(&mut self, job: &Job) -> Result<Sorter<Repeats>> {
         let frames = self.arena.spare().saturating_sub(READ_FRAMES).max(1);
         let area = self.arena.lease(frames)?;
         Sorter::new(job.width, area, Repeats::Drop(job.width))
     }
 
-    /// Adds the rows that the present part lacks, with the keys that the new part has already.
+    /// Adds the rows that the present parts lack, with the keys that the new part has already.
     fn push_new(&mut self, site: &Site, job: &Job, sorter: &mut Sorter<Repeats>) -> Result<()> {
         let table = usize::from(job.index.table);
-        let (old, rows) = (self.part.rows(table), site.frozen.rows(table));
+        // Of hidden tables a whole reorganisation keeps nothing.
+        let old = self.part_rows(table).max(site.frozen.first(table));
+        let rows = site.frozen.rows(table);
         if let Some(by_id) = job.by_id.filter(|_| job.source.1 != ID) {
             // Keys come row by row of the table that has them, unless there are few new rows.
-            let keys = self.keys(site.side, by_id)?;
-            let lists = rows.div_ceil(IDS_PER_PAGE);
-            if rows - old > keys.pages()? + lists {
+            let keys = self.keys(site.frozen.side, by_id)?;
+            let lists = site.frozen.own(table).div_ceil(IDS_PER_PAGE);
+            if rows.saturating_sub(old) > keys.pages()? + lists {
                 return self.push_by_source(site, job, &keys, sorter);
             }
         }
@@ -126,27 +139,29 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         keys: &Keys,
         sorter: &mut Sorter<Repeats>,
     ) -> Result<()> {
-        let old = self.part.rows(usize::from(job.index.table));
+        let old = self.part_rows(usize::from(job.index.table));
+        let side = site.frozen.side;
         let (table, column) = job.source;
         let column = self.catalogue.column_at(table, usize::from(column))?;
         let key_bytes = job.width - ID_BYTES;
         let mut record = [0u8; ENTRY_BYTES_MAX];
         let record = record.get_mut(..job.width).unwrap_or(&mut []);
         let mut source = [0u8; ID_BYTES];
-        let mut next = self.record(site.side, keys, 0, &mut source)?;
+        let mut next = self.record(side, keys, 0, &mut source)?;
         for number in 0..keys.count {
             let row = u32::from_be_bytes(source);
-            let end = self.record(site.side, keys, number + 1, &mut source)?;
+            let end = self.record(side, keys, number + 1, &mut source)?;
             let mut known = false;
             // The newest come first.
             for place in next..end {
-                let id = self.list_id(site.side.lists, keys.list, place)?;
+                let id = self.list_id(side.lists, keys.list, place)?;
                 if id <= old {
                     break;
                 }
                 if !known {
                     let key = record.get_mut(..key_bytes).unwrap_or(&mut []);
-                    self.value_in(site.side, table, row, &column, key)?;
+                    let spot = self.spot_after(site, table, row)?;
+                    self.value_in(spot, table, row, &column, key)?;
                     known = true;
                 }
                 put(record, key_bytes, &descending(id));
@@ -157,7 +172,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Adds the entry of one row, with its key of the new part or of the present one.
+    /// Adds the entry of one row, with the key that it is to have or has at present.
     fn push_entry(
         &mut self,
         site: &Site,
@@ -170,27 +185,35 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let record = record.get_mut(..job.width).unwrap_or(&mut []);
         let key_bytes = job.width - ID_BYTES;
         let (table, column) = job.source;
-        let part = match side {
-            Side::Gained => site.side,
-            Side::Lost => self.side(),
-        };
         let own = usize::from(job.index.table);
         let row = match job.index.slot {
             OWN => id,
-            slot => self.join_id_in(part, own, id, usize::from(slot))?,
+            slot => {
+                let spot = self.spot_of(site, side, own, id)?;
+                self.join_id_in(spot, own, id, usize::from(slot))?
+            }
         };
         let key = record.get_mut(..key_bytes).unwrap_or(&mut []);
         if column == ID {
             put(key, 0, &row.to_be_bytes());
         } else {
             let entry = self.catalogue.column_at(table, usize::from(column))?;
-            self.value_in(part, table, row, &entry, key)?;
+            let spot = self.spot_of(site, side, table, row)?;
+            self.value_in(spot, table, row, &entry, key)?;
         }
         put(record, key_bytes, &descending(id));
         sorter.push(self, record)
     }
 
-    /// Adds the rows of the present part whose key an update changed.
+    fn spot_of(&self, site: &Site, side: Side, table: usize, id: u32) -> Result<Spot> {
+        match side {
+            Side::Gained => self.spot_after(site, table, id),
+            Side::Lost => self.spot(table, id).ok_or(Error::Root("lacks a part")),
+        }
+    }
+
+    /// Adds the rows taken in whose key an update changed. The value of a row in a part that stays
+    /// stays too: its updates are kept.
     fn push_updated(
         &mut self,
         site: &Site,
@@ -204,18 +227,21 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         let number = usize::from(column);
         let entry = self.catalogue.column_at(table, number)?;
-        for update in self.part.rows(UPDATES) + 1..=site.frozen.rows(UPDATES) {
+        for update in site.counted.updates + 1..=site.frozen.rows(UPDATES) {
             let Some(row) = self.updated_row(update, table, number)? else {
                 continue;
             };
-            if row > self.part.rows(table) {
+            if !self.is_taken_in(site, table, row) {
                 continue;
             }
             let (mut old, mut new) = ([0u8; KEY_BYTES_MAX], [0u8; KEY_BYTES_MAX]);
             let width = job.width - ID_BYTES;
-            self.part_value(table, row, &entry, old.get_mut(..width).unwrap_or(&mut []))?;
+            let place = old.get_mut(..width).unwrap_or(&mut []);
+            let spot = self.spot_of(site, Side::Lost, table, row)?;
+            self.value_in(spot, table, row, &entry, place)?;
             let place = new.get_mut(..width).unwrap_or(&mut []);
-            self.value_in(site.side, table, row, &entry, place)?;
+            let spot = self.spot_after(site, table, row)?;
+            self.value_in(spot, table, row, &entry, place)?;
             if part(&old, 0, width) != part(&new, 0, width) {
                 self.push_leading(site, job, side, row, sorter)?;
             }
@@ -223,13 +249,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Adds the rows of the present part that a delete took, directly or not.
+    /// Adds the rows taken in that a delete took, directly or not.
     fn push_deleted(&mut self, site: &Site, job: &Job, sorter: &mut Sorter<Repeats>) -> Result<()> {
         let own = usize::from(job.index.table);
-        for delete in self.part.rows(DELETES) + 1..=site.frozen.rows(DELETES) {
+        for delete in site.counted.deletes + 1..=site.frozen.rows(DELETES) {
             let (table, row) = self.deleted_row(delete)?;
             if table == own {
-                if row <= self.part.rows(own) {
+                if self.is_taken_in(site, own, row) && !self.is_hole(own, row)? {
                     self.push_entry(site, job, Side::Lost, row, sorter)?;
                 }
                 continue;
@@ -246,7 +272,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(())
     }
 
-    /// Adds the rows of the present part that lead to `row` of the table whose values are known.
+    /// Adds the rows taken in that lead to `row` of the table whose values are known.
     fn push_leading(
         &mut self,
         site: &Site,
@@ -259,7 +285,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if job.index.slot != OWN {
             return self.push_listed(site, job, side, (job.by_id, row), sorter);
         }
-        if row > self.part.rows(table) || !self.counts(site, table, side, row)? {
+        if !self.is_taken_in(site, table, row) || !self.counts(site, table, side, row)? {
             return Ok(());
         }
         self.push_entry(site, job, side, row, sorter)
@@ -277,6 +303,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let table = usize::from(job.index.table);
         let mut listing = self.listing(by_id, &row.to_le_bytes())?;
         while let Some(id) = self.next_listed(&mut listing)? {
+            if id <= site.frozen.first(table) {
+                break;
+            }
             if self.counts(site, table, side, id)? {
                 self.push_entry(site, job, side, id, sorter)?;
             }

@@ -1,12 +1,14 @@
-//! The keys of an index: the present ones without those lost, with those gained, in one pass.
+//! The keys of an index: those of the parts taken in without those lost, with those gained, in one
+//! pass.
 
 use crate::arena::Area;
 use crate::bytes::{narrow, part, put};
 use crate::directory::Entry;
 use crate::error::Result;
 use crate::flash::Nand;
-use crate::limits::KEY_BYTES_MAX;
-use crate::part::{ID_BYTES, IDS_PER_PAGE, Keys, Side as PartSide};
+use crate::keys::{IDS_PER_PAGE, Keys};
+use crate::limits::{KEY_BYTES_MAX, PARTS_MAX};
+use crate::part::{ID_BYTES, Side as PartSide};
 use crate::reorganize::Site;
 use crate::reorganize::entries::ENTRY_BYTES_MAX;
 use crate::root::SecureStore;
@@ -14,11 +16,13 @@ use crate::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
 use crate::sort::{Repeats, Run, Sorted, ascending, descending};
 use crate::store::Store;
 
-/// Frames that fusion uses itself: two pages being written; of the present part a page of keys, the
-/// one behind it, and one of ids; one of entries that are lost.
-const FUSION_FRAMES: usize = 6;
+/// Frames that fusion uses itself: two pages being written, one of entries that are lost.
+const FUSION_FRAMES: usize = 3;
+/// Frames for each part taken in: a page of keys, the one behind it, and one of ids.
+const PRESENT_FRAMES: usize = 3;
 
-/// The entries of the present part in order.
+/// The entries of a part in order.
+#[derive(Clone, Copy)]
 struct Present {
     side: PartSide,
     keys: Keys,
@@ -27,6 +31,11 @@ struct Present {
     next: u32,
     end: u32,
     key: [u8; KEY_BYTES_MAX],
+}
+
+/// The entries of all parts taken in, and the next one of each.
+struct Presents {
+    parts: [Option<(Present, [u8; ENTRY_BYTES_MAX])>; PARTS_MAX],
 }
 
 /// Entries in order and the next one.
@@ -51,8 +60,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(super) fn build_keys(&mut self, site: &mut Site, number: usize) -> Result<()> {
         let job = self.job(number)?;
         let lost = self.sorted_lost(site, &job)?;
-        let gained = self.sorted_gained(site, &job, FUSION_FRAMES)?;
-        let mut present = self.present_entries(number)?;
+        let mut presents = self.present_entries(number, job.width)?;
+        let parts = presents.parts.iter().flatten().count();
+        let frames = FUSION_FRAMES + PRESENT_FRAMES * parts;
+        let gained = self.sorted_gained(site, &job, frames)?;
         let (mut gained, mut lost) = (Ahead::new(gained), Ahead::new(lost));
         gained.advance(self, job.width)?;
         lost.advance(self, job.width)?;
@@ -72,15 +83,15 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.arena.area_mut(writer.ids).fill(0);
         let mut record = [0u8; ENTRY_BYTES_MAX];
         let record = record.get_mut(..job.width).unwrap_or(&mut []);
-        let mut old = self.next_present(&mut present, record)?;
+        let mut old = self.next_entry(&mut presents, record)?;
         while old || gained.there {
             if old && lost.is_before(record, job.width) {
                 lost.advance(self, job.width)?;
             } else if old && lost.is_equal(record, job.width) {
-                old = self.next_present(&mut present, record)?;
+                old = self.next_entry(&mut presents, record)?;
             } else if old && !gained.is_before(record, job.width) {
                 self.write_entry(site, &mut writer, record)?;
-                old = self.next_present(&mut present, record)?;
+                old = self.next_entry(&mut presents, record)?;
             } else {
                 let entry = gained.record;
                 self.write_entry(site, &mut writer, part(&entry, 0, job.width))?;
@@ -90,24 +101,55 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.finish_keys(site, number, writer)
     }
 
-    fn present_entries(&mut self, number: usize) -> Result<Present> {
-        let side = self.side();
+    /// The first entries of the parts taken in.
+    fn present_entries(&mut self, number: usize, width: usize) -> Result<Presents> {
+        let mut presents = Presents {
+            parts: [None; PARTS_MAX],
+        };
         let table = usize::from(self.catalogue.index(number)?.table);
-        let mut keys = self.keys(side, number)?;
-        if self.part.rows(table) == 0 {
-            keys.count = 0;
+        let kept = usize::from(self.committed.part.kept);
+        for (place, rank) in presents.parts.iter_mut().zip(kept..self.parts.len()) {
+            let part = self.parts.get(rank).filter(|part| part.own(table) > 0);
+            let Some(side) = part.map(|part| part.side) else {
+                continue;
+            };
+            let mut present = Present {
+                side,
+                keys: self.keys(side, number)?,
+                number: 0,
+                next: 0,
+                end: 0,
+                key: [0; KEY_BYTES_MAX],
+            };
+            let mut record = [0; ENTRY_BYTES_MAX];
+            let entry = record.get_mut(..width).unwrap_or(&mut []);
+            if self.next_present(&mut present, entry)? {
+                *place = Some((present, record));
+            }
         }
-        Ok(Present {
-            side,
-            keys,
-            number: 0,
-            next: 0,
-            end: 0,
-            key: [0; KEY_BYTES_MAX],
-        })
+        Ok(presents)
     }
 
-    /// Copies the next entry of the present part; false behind the last one.
+    /// Copies the smallest next entry of the parts taken in; false behind the last one.
+    fn next_entry(&mut self, presents: &mut Presents, record: &mut [u8]) -> Result<bool> {
+        let parts = presents.parts.iter_mut().filter(|place| place.is_some());
+        let smallest = parts.min_by_key(|place| place.map(|(_, entry)| entry));
+        let Some(place) = smallest else {
+            return Ok(false);
+        };
+        let Some((present, entry)) = place else {
+            return Ok(false);
+        };
+        let width = record.len();
+        record.copy_from_slice(part(entry, 0, width));
+        let next = entry.get_mut(..width).unwrap_or(&mut []);
+        if !self.next_present(present, next)? {
+            *place = None;
+        }
+        Ok(true)
+    }
+
+    /// Copies the next entry of a part; false behind the last one.
     fn next_present(&mut self, present: &mut Present, record: &mut [u8]) -> Result<bool> {
         let (side, keys) = (present.side, present.keys);
         let width = keys.width;
@@ -185,7 +227,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             epoch: u64::from(keys.count) | u64::from(keys.list) << 32,
             rows: 0,
         };
-        self.set_entry(site.side.contents, narrow(number), &entry)
+        self.set_entry(site.frozen.side.contents, narrow(number), &entry)
     }
 
     /// Writes the first keys of the `pages` pages from `first` on.
@@ -198,7 +240,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ) -> Result<()> {
         let per_page = narrow(PAYLOAD_BYTES / width.max(1));
         for page in 0..pages {
-            let frame = self.log_load(site.side.body, ROLE_PART, first + page)?;
+            let frame = self.log_load(site.frozen.side.body, ROLE_PART, first + page)?;
             let at = (page % per_page) as usize * width;
             self.arena.copy_to_page(frame, 0, width, (area, 0), at);
             if (page + 1).is_multiple_of(per_page) || page + 1 == pages {

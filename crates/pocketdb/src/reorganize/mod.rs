@@ -1,14 +1,18 @@
-//! Reorganisation: a part that holds all rows of a moment, built beside the present one.
+//! Reorganisation: a part that holds the rows of a moment, built beside the present ones.
 //!
-//! The work is a fixed row of tasks: the sections of every table, then the keys of every index.
-//! Each task reads the present part and the units as they were at the moment of the beginning,
-//! so that it may be begun anew at any time and makes the same again. A record keeps how many
-//! tasks are done. Queries and changes go on between tasks and see the present part; one last
-//! record puts the new part in its place.
+//! It takes in all rows that came later than the parts, and those of some parts, the newest: of all
+//! of them, or of as many as pay. The work is a fixed row of tasks: the sections of every table, then
+//! the keys of every index. Each task reads the present parts and the units as they were at the
+//! moment of the beginning, so that it may be begun anew at any time and makes the same again. A
+//! record keeps how many tasks are done. Queries and changes go on between tasks and see the present
+//! parts; one last record puts the new part in the place of those that it took in.
 
 mod entries;
 mod fusion;
+mod levels;
 mod sections;
+
+pub use self::levels::Extent;
 
 use crate::arena::Area;
 use crate::catalogue::{DELETES, FIRST_TABLE, UPDATES};
@@ -18,9 +22,11 @@ use crate::error::{Error, Result};
 use crate::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::limits::UNIT_ROWS;
 use crate::log::Log;
-use crate::part::{LIVE, Part, SECTIONS_MAX, Side, section_number};
-use crate::root::{PartState, SecureStore, read_generation, write_generation};
-use crate::seal::next_secret;
+use crate::part::{LIVE, Part, SECTIONS_MAX, Side, Spot, all_sides, section_number};
+use crate::root::{
+    Level, PartState, RootRecord, SecureStore, read_chain, write_chain, write_generation,
+};
+use crate::seal::next_secrets;
 use crate::store::{Pending, Store};
 
 /// How far a reorganisation has come.
@@ -44,10 +50,10 @@ enum Task {
 /// What the tasks of a reorganisation share.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Site {
-    /// Where the new part is written.
-    pub(crate) side: Side,
-    /// The rows of the moment of the beginning.
+    /// The new part: where it is written, and its rows, those of the moment of the beginning.
     pub(crate) frozen: Part,
+    /// The deletes and updates that the oldest part which is taken in has counted in already.
+    counted: Moment,
     /// The two logs.
     pub(crate) body: Log,
     pub(crate) lists: Log,
@@ -64,7 +70,9 @@ impl Site {
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
-    /// Begins a reorganisation, or goes on with one: at most `tasks` tasks.
+    /// Begins a reorganisation of `extent`, or goes on with one: at most `tasks` tasks.
+    ///
+    /// A whole one takes the place of a smaller one under way; a smaller one goes on with a whole one.
     ///
     /// After `operations` operations of the flash device the task under way is left, to be begun
     /// anew by the next call. What is done is kept across a loss of power; queries and changes
@@ -73,7 +81,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// [`Error::Refused`] inside a transaction; [`Error::DeviceFull`] when both parts find no room
     /// beside each other, which leaves everything as it was; or a failure of the device.
-    pub fn reorganize(&mut self, tasks: u32, operations: u64) -> Result<Progress> {
+    pub fn reorganize(&mut self, extent: Extent, tasks: u32, operations: u64) -> Result<Progress> {
         self.usable()?;
         if self.has_changes() || self.in_transaction {
             return Err(Error::Refused(
@@ -82,7 +90,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         self.drop_temporary()?;
         self.allowance = Some(operations);
-        let result = self.do_tasks(tasks);
+        let result = self.do_tasks(extent, tasks);
         self.allowance = None;
         match result {
             Ok(progress) => Ok(progress),
@@ -101,7 +109,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    /// Gives up a reorganisation under way; the present part stays.
+    /// Gives up a reorganisation under way; the present parts stay.
     ///
     /// # Errors
     /// A failure of the device or the secure store.
@@ -112,6 +120,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 "a reorganisation inside a transaction".into(),
             ));
         }
+        self.give_up()
+    }
+
+    fn give_up(&mut self) -> Result<()> {
         if !self.committed.part.building {
             return Ok(());
         }
@@ -139,9 +151,22 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.committed.part.instance
     }
 
-    fn do_tasks(&mut self, tasks: u32) -> Result<Progress> {
+    /// Reorganised parts in use; each costs a search in every index.
+    pub fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    fn do_tasks(&mut self, extent: Extent, tasks: u32) -> Result<Progress> {
+        if extent == Extent::Whole && self.committed.part.kept > 0 {
+            self.give_up()?;
+        }
         if !self.committed.part.building {
-            self.begin_part()?;
+            let kept = match extent {
+                Extent::Whole => 0,
+                Extent::Levels if self.new_rows() == 0 => return Ok(self.progress()),
+                Extent::Levels => self.parts_to_keep(),
+            };
+            self.begin_part(kept)?;
         }
         for _ in 0..tasks {
             let number = self.committed.part.tasks as usize;
@@ -165,7 +190,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// The tasks, referenced tables first.
     fn tasks(&self) -> impl Iterator<Item = Task> + '_ {
-        let tables = FIRST_TABLE..self.catalogue.len();
+        let tables = 0..self.catalogue.len();
         let sections = tables.clone().flat_map(move |table| {
             (0..SECTIONS_MAX)
                 .filter(move |&section| self.section_pages(table, section, 1) > 0)
@@ -176,7 +201,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn building_side(&self) -> Side {
-        Side::new(self.committed.part.side ^ 1)
+        Side::new(self.committed.part.next.side)
     }
 
     fn disown_side(&mut self, side: Side) {
@@ -185,53 +210,73 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    fn record_with(&mut self, part: PartState) -> Result<crate::root::RootRecord> {
+    fn record_with(&mut self, part: PartState) -> Result<RootRecord> {
         let mut record = self.next_record()?;
         record.part = part;
         Ok(record)
     }
 
-    /// Notes the moment: every row that is committed now belongs to the new part.
-    fn begin_part(&mut self) -> Result<()> {
-        let side = self.building_side();
+    /// Notes the moment: every row that is committed now, and that the `kept` oldest parts do not
+    /// hold, belongs to the new part.
+    fn begin_part(&mut self, kept: usize) -> Result<()> {
+        let state = self.committed.part;
+        // One that was given up has left pages of the next generation: they stay in it.
+        let (next, since_sequence) = if state.next.since > 0 {
+            (state.next, state.since_sequence)
+        } else {
+            (self.begin_generation()?, self.window.next())
+        };
+        let side = Side::new(next.side);
         self.disown_side(side);
+        let older = kept
+            .checked_sub(1)
+            .and_then(|number| self.parts.get(number).copied());
         for table in 0..self.catalogue.len() {
+            let rows = self.count(table);
+            let first = match older {
+                Some(part) => part.rows(table),
+                // What all parts have counted in, none has to keep.
+                None if table < FIRST_TABLE => rows,
+                None => 0,
+            };
             let entry = Entry {
                 page: 0,
-                epoch: u64::from(self.count(table)),
+                epoch: u64::from(rows) | u64::from(first) << 32,
                 rows: 0,
             };
             self.set_entry(side.contents, section_number(table, LIVE), &entry)?;
         }
-        self.begin_generation()?;
-        let state = self.committed.part;
-        // One that was given up has left pages of the next generation: they stay in it.
-        let (since_epoch, since_sequence) = match state.since_epoch {
-            0 => (self.committed.epoch, self.window.next()),
-            epoch => (epoch, state.since_sequence),
-        };
         let record = self.record_with(PartState {
             building: true,
+            kept: u8::try_from(kept).unwrap_or(0),
             tasks: 0,
-            next_body: 0,
-            next_lists: 0,
-            since_epoch,
+            next: Level {
+                body: 0,
+                lists: 0,
+                ..next
+            },
             since_sequence,
             ..state
         })?;
         self.finish(&record)
     }
 
-    /// Makes the key of the next generation from that of the present one.
-    fn begin_generation(&mut self) -> Result<()> {
-        let side = self.committed.part.side;
-        let present = read_generation(&mut self.secure, side)?;
-        let present = present.ok_or(Error::Root("lacks the key of its generation"))?;
-        let next = next_secret(&present);
-        write_generation(&mut self.secure, side ^ 1, &next)?;
+    /// Makes the keys of the next generation.
+    fn begin_generation(&mut self) -> Result<Level> {
+        let state = self.committed.part;
+        let free = all_sides().find(|&side| !state.is_in_use(side));
+        let side = free.ok_or(Error::Root("has no room for another part"))?;
+        let [next, chain] = next_secrets(&*read_chain(&mut self.secure)?);
+        write_generation(&mut self.secure, side, &next)?;
+        // Without the secret before nothing leads to this one again, once it is destroyed.
+        write_chain(&mut self.secure, &chain)?;
         self.pending = self.pending.max(Pending::Entries);
-        self.seal.set_side(side ^ 1, Some(&next));
-        Ok(())
+        self.seal.set_side(side, Some(&next));
+        Ok(Level {
+            side,
+            since: self.committed.epoch,
+            ..Level::default()
+        })
     }
 
     fn do_task(&mut self, task: Task) -> Result<()> {
@@ -247,13 +292,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn try_task(&mut self, task: Task) -> Result<()> {
         self.arena.reset();
         let state = self.committed.part;
-        let side = self.building_side();
-        let mut site = Site {
-            side,
-            frozen: self.read_part_state(side)?,
-            body: self.continue_log(side.body, state.next_body)?,
-            lists: self.continue_log(side.lists, state.next_lists)?,
-        };
+        let mut site = self.site()?;
         match task {
             Task::Section { table, section } => self.build_section(&mut site, table, section)?,
             Task::Index(index) => self.build_keys(&mut site, index)?,
@@ -262,11 +301,38 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.drop_temporary()?;
         let record = self.record_with(PartState {
             tasks: state.tasks + 1,
-            next_body: site.body.pages,
-            next_lists: site.lists.pages,
-            ..self.committed.part
+            next: Level {
+                body: site.body.pages,
+                lists: site.lists.pages,
+                ..state.next
+            },
+            ..state
         })?;
         self.finish(&record)
+    }
+
+    fn site(&mut self) -> Result<Site> {
+        let state = self.committed.part;
+        let side = self.building_side();
+        let frozen = self.read_part_state(side)?;
+        let oldest = self.parts.get(usize::from(state.kept)).unwrap_or(&frozen);
+        Ok(Site {
+            frozen,
+            counted: Moment {
+                deletes: oldest.rows(DELETES),
+                updates: oldest.rows(UPDATES),
+            },
+            body: self.continue_log(side.body, state.next.body)?,
+            lists: self.continue_log(side.lists, state.next.lists)?,
+        })
+    }
+
+    /// Where a row is once the new part is in use: in it, or in a part that stays.
+    fn spot_after(&self, site: &Site, table: usize, id: u32) -> Result<Spot> {
+        if id > site.frozen.first(table) {
+            return Ok(site.frozen.spot(table));
+        }
+        self.spot(table, id).ok_or(Error::Root("lacks a part"))
     }
 
     /// A log of the new part behind its first `pages` pages, past everything left over.
@@ -289,32 +355,33 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.remark_blocks()
     }
 
-    /// Puts the new part in the place of the present one, and frees what it replaces.
+    /// Puts the new part in the place of those that it took in, and frees what it replaces.
     fn use_part(&mut self) -> Result<()> {
-        let (old, new) = (self.side(), self.building_side());
-        let part = self.read_part_state(new)?;
-        // Rows that wait come with the next generation; the pages of the present one go with its key.
+        // Rows that wait come with the next generation; the pages before go with its keys.
         self.rewrite_window()?;
-        self.disown_side(old);
+        let state = self.committed.part;
+        for level in state.merged() {
+            self.disown_side(Side::new(level.side));
+        }
+        let part = self.read_part_state(self.building_side())?;
         for table in 0..self.catalogue.len() {
             let chunk = part.rows(table) / UNIT_ROWS / CHUNK_ENTRIES;
             self.disown_before(owner_of(table), chunk);
         }
+        let catalogue = self.move_catalogue()?;
         self.pending = Pending::Structure;
-        let state = self.committed.part;
-        let record = self.record_with(PartState {
-            side: state.side ^ 1,
-            instance: state.instance + 1,
-            body: state.next_body,
-            lists: state.next_lists,
-            building: false,
-            since_epoch: 0,
-            since_sequence: 0,
-            ..state
-        })?;
+        let after = state.advanced();
+        let record = RootRecord {
+            catalogue,
+            ..self.record_with(after)?
+        };
         self.finish(&record)?;
-        self.destroy_generation(state.side)?;
-        self.part = part;
+        for side in all_sides() {
+            if state.is_in_use(side) && !after.is_in_use(side) {
+                self.destroy_generation(side)?;
+            }
+        }
+        self.read_parts()?;
         self.remark_blocks()?;
         self.summary.clear();
         self.summarize()

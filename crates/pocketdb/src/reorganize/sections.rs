@@ -18,30 +18,31 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         section: u32,
     ) -> Result<()> {
         let start = site.body.pages;
+        let frozen = site.frozen;
         let mut entry = Entry {
             page: start,
             epoch: 0,
             rows: 0,
         };
         if section == LIVE {
-            entry.epoch = u64::from(site.frozen.rows(table));
+            entry.epoch = u64::from(frozen.rows(table)) | u64::from(frozen.first(table)) << 32;
             entry.rows = u16::from(self.build_live(site, table)?);
         } else {
             self.build_records(site, table, section)?;
         }
-        self.set_entry(site.side.contents, section_number(table, section), &entry)
+        self.set_entry(frozen.side.contents, section_number(table, section), &entry)
     }
 
     /// Writes one bit for each row; returns whether some do not live.
     fn build_live(&mut self, site: &mut Site, table: usize) -> Result<bool> {
-        let rows = site.frozen.rows(table);
+        let (first, rows) = (site.frozen.first(table), site.frozen.own(table));
         let until = site.until();
         let page = self.arena.lease(1)?;
         self.arena.area_mut(page).fill(0);
         let mut holes = false;
         for row in 0..rows {
             let bit = row % LIVE_PER_PAGE;
-            if self.was_deleted(table, row + 1, until)? {
+            if self.was_deleted(table, first + row + 1, until)? {
                 holes = true;
             } else if let Some(byte) = self.arena.area_mut(page).get_mut((bit / 8) as usize) {
                 *byte |= 1 << (bit % 8);
@@ -61,12 +62,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             JOINS => all - own,
             _ => self.catalogue.group_width(table, section - GROUPS),
         };
-        let rows = site.frozen.rows(table);
+        let (first, rows) = (site.frozen.first(table), site.frozen.own(table));
         let per_page = rows_per_page(width);
         let page = self.arena.lease(1)?;
         self.arena.area_mut(page).fill(0);
         for row in 0..rows {
-            let id = row + 1;
+            let id = first + row + 1;
             if self.lives_at(site, table, id)? {
                 let mut bytes = [0u8; PAYLOAD_BYTES];
                 let too_wide = Error::Limit("the width of a row");
@@ -81,7 +82,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 let at = (row % per_page) as usize * width;
                 put(self.arena.area_mut(page), at, record);
             }
-            if (row + 1).is_multiple_of(per_page) || id == rows {
+            if (row + 1).is_multiple_of(per_page) || row + 1 == rows {
                 self.part_append(&mut site.body, ROLE_PART, page)?;
             }
         }
@@ -116,6 +117,6 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if !site.frozen.has_holes(table) {
             return Ok(true);
         }
-        self.lives_in(site.side, table, id)
+        self.lives_in(site.frozen.spot(table), table, id)
     }
 }

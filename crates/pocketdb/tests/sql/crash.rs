@@ -3,7 +3,7 @@
 
 use probity_pocketdb::flash::{Nand as _, PowerCut, Simulator, Torn};
 use probity_pocketdb::secure::MemoryStore;
-use probity_pocketdb::{Result, Store};
+use probity_pocketdb::{Extent, Result, Store};
 
 use crate::pair::{Cell, Kept, Pair};
 
@@ -17,8 +17,8 @@ const SHARE: u64 = 70;
 enum Step {
     /// Statements that make one transaction.
     Change(Vec<String>),
-    /// A share of a reorganisation: tasks, and operations of the device.
-    Reorganize(u32, u64),
+    /// A share of a reorganisation: its extent, tasks, and operations of the device.
+    Reorganize(Extent, u32, u64),
 }
 
 fn script() -> Vec<Step> {
@@ -58,12 +58,15 @@ fn script() -> Vec<Step> {
             "DELETE FROM visit WHERE id = {}",
             round * 5 + 2
         )));
+        if [1, 2, 4].contains(&round) {
+            steps.push(Step::Reorganize(Extent::Levels, u32::MAX, u64::MAX));
+        }
         match round {
-            3 => steps.push(Step::Reorganize(7, u64::MAX)),
-            5..=8 => steps.push(Step::Reorganize(5, SHARE)),
-            9 => steps.push(Step::Reorganize(u32::MAX, u64::MAX)),
+            3 => steps.push(Step::Reorganize(Extent::Levels, 7, u64::MAX)),
+            5..=8 => steps.push(Step::Reorganize(Extent::Whole, 5, SHARE)),
+            9 => steps.push(Step::Reorganize(Extent::Whole, u32::MAX, u64::MAX)),
             10 => steps.push(one("DELETE FROM town WHERE id = 4".to_owned())),
-            11 => steps.push(Step::Reorganize(u32::MAX, u64::MAX)),
+            11 => steps.push(Step::Reorganize(Extent::Levels, u32::MAX, u64::MAX)),
             _ => steps.push(one(format!(
                 "DELETE FROM person WHERE id = {}",
                 round * 3 + 1
@@ -131,7 +134,9 @@ fn create(pair: &mut Pair) {
 /// Does one step; statements that are refused leave the database as it was.
 fn run_step(store: &mut Store<Simulator, MemoryStore>, step: &Step) -> Result<()> {
     match step {
-        Step::Reorganize(tasks, operations) => store.reorganize(*tasks, *operations).map(drop),
+        Step::Reorganize(extent, tasks, operations) => {
+            store.reorganize(*extent, *tasks, *operations).map(drop)
+        }
         Step::Change(texts) => {
             let mut sink = Kept::default();
             store.execute("BEGIN", &[], &mut sink)?;
@@ -168,6 +173,8 @@ struct Reference {
     found: Vec<Vec<Vec<Cell>>>,
     start: (Simulator, MemoryStore),
     operations: u64,
+    /// Writes of the secure store: before the first step, and altogether.
+    root_writes: std::ops::Range<u64>,
 }
 
 fn reference() -> Reference {
@@ -177,11 +184,14 @@ fn reference() -> Reference {
     let start = (flash.clone(), secure.clone());
     pair.own = Some(Store::open(flash, secure, MEMORY).unwrap());
     let begun = pair.store().counters().flash;
+    let first_write = pair.store().secure_store().writes();
     let steps = script();
     let mut states = vec![rows_of(pair.store())];
+    let mut parts = 0;
     for step in &steps {
         run_step(pair.store(), step).unwrap();
         run_other(&pair, step);
+        parts = parts.max(pair.store().parts());
         let rows = rows_of(pair.store());
         for (table, own) in TABLES.iter().zip(&rows) {
             let other = pair.sqlite(&format!("SELECT * FROM {table} ORDER BY id"));
@@ -189,16 +199,18 @@ fn reference() -> Reference {
         }
         states.push(rows);
     }
-    assert!(pair.store().instance() >= 2);
+    assert!(pair.store().instance() >= 2 && parts >= 3, "{parts}");
     let found = found_by_index(pair.store());
     assert!(found.iter().all(|rows| !rows.is_empty()));
     let ended = pair.store().counters().flash;
+    let root_writes = first_write..pair.store().secure_store().writes();
     Reference {
         steps,
         states,
         found,
         start,
         operations: ended.programs + ended.erases - begun.programs - begun.erases,
+        root_writes,
     }
 }
 
@@ -207,13 +219,25 @@ impl Reference {
     fn cut(&self, cut: PowerCut, place: &str) -> bool {
         let (mut flash, secure) = self.start.clone();
         flash.plan_cut(cut);
+        self.play_into_cut((flash, secure), place)
+    }
+
+    /// The same with a cut while the secure store keeps `kept` bytes of write number `write`.
+    fn cut_root(&self, write: u64, kept: usize, place: &str) -> bool {
+        let (flash, mut secure) = self.start.clone();
+        secure.plan_cut(write - secure.writes(), kept);
+        self.play_into_cut((flash, secure), place)
+    }
+
+    fn play_into_cut(&self, (flash, secure): (Simulator, MemoryStore), place: &str) -> bool {
         let mut store = Store::open(flash, secure, MEMORY).unwrap();
         let mut steps = self.steps.iter().enumerate();
         let Some((number, _)) = steps.find(|(_, step)| run_step(&mut store, step).is_err()) else {
             return false;
         };
-        let (mut flash, secure) = store.into_parts();
+        let (mut flash, mut secure) = store.into_parts();
         flash.restore_power();
+        secure.restore_power();
         let mut store =
             Store::open(flash, secure, MEMORY).unwrap_or_else(|error| panic!("{place}: {error}"));
         store
@@ -256,6 +280,33 @@ fn a_cut_at_every_program_and_erasure_leaves_what_was_committed() {
         // Queries between the steps of the reference wrote nothing that the others lack.
         reference.cut(PowerCut { after, torn }, &place);
     }
+}
+
+/// Cuts every write of the secure store, or each `stride`th.
+fn cut_root_writes(stride: usize) {
+    let reference = reference();
+    let writes = reference.root_writes.clone();
+    println!("{} writes of the secure store", writes.end - writes.start);
+    let mut cuts = 0;
+    for write in writes.step_by(stride) {
+        // Nothing of it, a part of a secret or an entry, a part of a record.
+        let kept = [0, 9, 200][usize::try_from(write % 3).unwrap()];
+        let place = format!("write {write}, {kept} bytes kept");
+        cuts += u32::from(reference.cut_root(write, kept, &place));
+    }
+    assert!(cuts > 50, "{cuts}");
+}
+
+#[test]
+fn a_cut_at_every_seventh_write_of_the_secure_store_leaves_what_was_committed() {
+    // Every write is cut by the longer form of this test.
+    cut_root_writes(7);
+}
+
+#[test]
+#[ignore = "takes a minute; run with --release --ignored"]
+fn a_cut_at_every_write_of_the_secure_store_leaves_what_was_committed() {
+    cut_root_writes(1);
 }
 
 #[test]

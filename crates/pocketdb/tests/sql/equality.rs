@@ -1,5 +1,7 @@
 //! On random snowflakes, after random changes, every query has the answer that `SQLite` gives.
 
+use probity_pocketdb::Extent;
+
 use crate::choice::{Choice, seed};
 use crate::pair::Pair;
 use crate::query;
@@ -57,7 +59,12 @@ impl Round {
             }
         }
         pair.store().verify().unwrap();
-        println!("seed {seed}: {} reorganisations", pair.store().instance());
+        let store = pair.store();
+        println!(
+            "seed {seed}: {} reorganisations, {} parts",
+            store.instance(),
+            store.parts()
+        );
         (self.queries / self.steps * self.steps, seen)
     }
 }
@@ -128,7 +135,8 @@ fn reorganize(pair: &mut Pair, choice: &mut Choice) {
     } else {
         u64::MAX
     };
-    let progress = pair.store().reorganize(tasks, operations).unwrap();
+    let extent = *choice.of(&[Extent::Whole, Extent::Levels, Extent::Levels]);
+    let progress = pair.store().reorganize(extent, tasks, operations).unwrap();
     assert!(progress.done <= progress.tasks);
     if choice.percent(5) {
         pair.store().cancel_reorganization().unwrap();

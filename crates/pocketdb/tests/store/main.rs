@@ -10,3 +10,5 @@ mod lookup;
 mod script;
 #[cfg(test)]
 mod tamper;
+#[cfg(test)]
+mod wear;

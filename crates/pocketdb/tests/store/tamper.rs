@@ -2,7 +2,7 @@
 
 use probity_pocketdb::flash::{BLOCK_PAGES, PAGE_BYTES, Simulator};
 use probity_pocketdb::secure::MemoryStore;
-use probity_pocketdb::{Error, Store};
+use probity_pocketdb::{Error, Extent, Store};
 
 use crate::script::{
     BLOCKS, MEMORY, Model, STORE_BYTES, TABLES, check, create_tables, new_store, play, row,
@@ -155,8 +155,9 @@ fn a_foreign_newer_or_missing_root_is_refused_by_name() {
     ));
 }
 
-/// Where the secrets of the two generations are in the secure store.
-const GENERATIONS: [std::ops::Range<usize>; 2] = [208..240, 240..272];
+/// Where the secrets of the generations are in the secure store, and the one that they come from.
+const GENERATIONS: [std::ops::Range<usize>; 4] = [208..240, 240..272, 272..304, 304..336];
+const CHAIN: std::ops::Range<usize> = 336..368;
 
 #[test]
 fn what_a_reorganisation_replaced_is_noise_once_its_key_is_destroyed() {
@@ -165,14 +166,18 @@ fn what_a_reorganisation_replaced_is_noise_once_its_key_is_destroyed() {
         let (old_flash, mut old_root) = (flash.clone(), secure.clone());
         assert!(survives(&old_flash, &old_root, &model, "before"));
         let mut store = Store::open(flash, secure, MEMORY).unwrap();
-        assert!(store.reorganize(u32::MAX, u64::MAX).unwrap().finished);
+        assert!(
+            store
+                .reorganize(Extent::Whole, u32::MAX, u64::MAX)
+                .unwrap()
+                .finished
+        );
         check(&mut store, &model, "after");
         (flash, secure) = store.into_parts();
         let [present, next] = if round % 2 == 0 {
-            GENERATIONS
+            [GENERATIONS[0].clone(), GENERATIONS[1].clone()]
         } else {
-            let [first, second] = GENERATIONS;
-            [second, first]
+            [GENERATIONS[1].clone(), GENERATIONS[0].clone()]
         };
         // The whole old image, all that was in the old root, and everything that is in the new one.
         let mut new_root = secure.clone();
@@ -201,11 +206,60 @@ fn what_a_reorganisation_replaced_is_noise_once_its_key_is_destroyed() {
 }
 
 #[test]
+fn a_smaller_reorganisation_destroys_the_keys_of_what_it_took_in_and_keeps_the_others() {
+    let (mut flash, mut secure, mut model) = image();
+    let (mut destroyed, mut parts) = (0, 0);
+    for round in 0..9u32 {
+        let (old_flash, mut old_root) = (flash.clone(), secure.clone());
+        let mut store = Store::open(flash, secure, MEMORY).unwrap();
+        let done = store.reorganize(Extent::Levels, u32::MAX, u64::MAX);
+        assert!(done.unwrap().finished);
+        check(&mut store, &model, "after");
+        store.verify().unwrap();
+        (flash, secure) = store.into_parts();
+        let mut new_root = secure.clone();
+        let new_root = new_root.bytes_mut();
+        let zero = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
+        let left = GENERATIONS.iter().chain([&CHAIN]);
+        let left: Vec<Vec<u8>> = left.map(|at| new_root[at.clone()].to_vec()).collect();
+        parts = parts.max(left.iter().filter(|key| !zero(key)).count() - 1);
+        for place in &GENERATIONS {
+            let key = old_root.bytes_mut()[place.clone()].to_vec();
+            if zero(&key) || key == new_root[place.clone()] {
+                continue;
+            }
+            destroyed += 1;
+            assert!(!new_root.windows(16).any(|part| part == &key[..16]));
+            for known in left.iter().filter(|key| !zero(key)) {
+                old_root.bytes_mut()[place.clone()].copy_from_slice(known);
+                let opened = Store::open(old_flash.clone(), old_root.clone(), MEMORY);
+                let refused = opened.map_or(true, |mut store| store.verify().is_err());
+                assert!(refused, "round {round}");
+            }
+            old_root.bytes_mut()[place.clone()].copy_from_slice(&key);
+        }
+        assert!(survives(&flash, &secure, &model, "reorganised"));
+        let mut store = Store::open(flash, secure, MEMORY).unwrap();
+        let first = 60 + round * 20;
+        play(&mut store, &mut model, first..first + 20).unwrap();
+        (flash, secure) = store.into_parts();
+    }
+    assert!(destroyed >= 4 && parts == 3, "{destroyed} {parts}");
+    let mut store = Store::open(flash, secure, MEMORY).unwrap();
+    store.reorganize(Extent::Whole, u32::MAX, u64::MAX).unwrap();
+    check(&mut store, &model, "at the end");
+    let (_, mut secure) = store.into_parts();
+    let keys = GENERATIONS.iter();
+    let left = keys.filter(|&at| secure.bytes_mut()[at.clone()].iter().any(|&byte| byte != 0));
+    assert_eq!(left.count(), 1);
+}
+
+#[test]
 fn a_key_that_a_loss_of_power_left_is_destroyed_by_the_next_opening() {
     let (flash, mut secure, model) = image();
     let old = secure.bytes_mut()[GENERATIONS[0].clone()].to_vec();
     let mut store = Store::open(flash, secure, MEMORY).unwrap();
-    store.reorganize(u32::MAX, u64::MAX).unwrap();
+    store.reorganize(Extent::Whole, u32::MAX, u64::MAX).unwrap();
     let (flash, mut secure) = store.into_parts();
     secure.bytes_mut()[GENERATIONS[0].clone()].copy_from_slice(&old);
     let mut store = Store::open(flash, secure, MEMORY).unwrap();
@@ -220,7 +274,12 @@ fn changes_beside_a_reorganisation_that_was_given_up_stay_readable() {
     let (flash, secure, mut model) = image();
     let mut store = Store::open(flash, secure, MEMORY).unwrap();
     for round in 0..3u32 {
-        store.reorganize(2, u64::MAX).unwrap();
+        let extent = if round % 2 == 0 {
+            Extent::Levels
+        } else {
+            Extent::Whole
+        };
+        store.reorganize(extent, 2, u64::MAX).unwrap();
         let first = 60 + round * 60;
         play(&mut store, &mut model, first..first + 60).unwrap();
         let (flash, secure) = store.into_parts();
@@ -231,7 +290,12 @@ fn changes_beside_a_reorganisation_that_was_given_up_stay_readable() {
         store = Store::open(flash, secure, MEMORY).unwrap();
         check(&mut store, &model, "given up");
     }
-    assert!(store.reorganize(u32::MAX, u64::MAX).unwrap().finished);
+    assert!(
+        store
+            .reorganize(Extent::Whole, u32::MAX, u64::MAX)
+            .unwrap()
+            .finished
+    );
     let (flash, secure) = store.into_parts();
     store = Store::open(flash, secure, MEMORY).unwrap();
     check(&mut store, &model, "used");

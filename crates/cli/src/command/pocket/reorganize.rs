@@ -1,6 +1,7 @@
 //! `pocket reorganize`: task by task, with a bar on a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
+use probity_pocketdb::Extent;
 use serde::Serialize;
 
 use super::{Place, Vault};
@@ -23,7 +24,12 @@ pub(super) fn run(args: &PocketReorganize, environment: &Environment) -> Result<
     let done = if args.cancel {
         vault.cancel_reorganization().map(|()| vault.progress())
     } else {
-        work(&mut vault, args.steps)
+        let extent = if args.levels {
+            Extent::Levels
+        } else {
+            Extent::Whole
+        };
+        work(&mut vault, extent, args.steps)
     };
     let done = done.map_err(|error| place.failed(&vault, error));
     let reorganizations = vault.instance();
@@ -59,6 +65,7 @@ pub(super) fn run(args: &PocketReorganize, environment: &Environment) -> Result<
 /// Does `steps` tasks, or all that are left.
 fn work(
     vault: &mut Vault,
+    extent: Extent,
     steps: Option<u32>,
 ) -> probity_pocketdb::Result<probity_pocketdb::Progress> {
     let bar = ProgressBar::new(0);
@@ -67,7 +74,7 @@ fn work(
     }
     let mut left = steps.unwrap_or(u32::MAX);
     let progress = loop {
-        let progress = vault.reorganize(1, u64::MAX)?;
+        let progress = vault.reorganize(extent, 1, u64::MAX)?;
         bar.set_length(u64::from(progress.tasks));
         bar.set_position(u64::from(progress.done));
         left -= 1;

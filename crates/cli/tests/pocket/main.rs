@@ -8,6 +8,8 @@
     reason = "a test may fail loudly, and prepares files"
 )]
 
+mod person;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -361,95 +363,4 @@ fn others_check_a_reorganised_part_and_an_extract_without_the_key() {
     place.run(&["check", "rows", "--key", "w.vkey"], 3);
     // A digest is no extract.
     place.run(&["check", "v.digest", "--key", "v.vkey"], 3);
-}
-
-/// A log with entries about two people.
-fn log_of_two_people(place: &Place) {
-    let probity = |args: &[&str], input: &str| {
-        fs::write(place.path("input"), input).unwrap();
-        let output = Command::new(env!("CARGO_BIN_EXE_probity"))
-            .args(args)
-            .current_dir(place.folder.path())
-            .env_remove("PROBITY_KEY_FILE")
-            .stdin(fs::File::open(place.path("input")).unwrap())
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{args:?}: {said}");
-    };
-    let mut lines = String::new();
-    for number in 0..120 {
-        let purpose = ["billing", "research"][number % 2];
-        let subjects = [json!("alice"), json!("bob"), json!(["bob", "alice"])][number % 3].clone();
-        let payload = "p\u{e9}".repeat(number * 5);
-        let entry = json!({
-            "time": format!("2026-03-{:02}T10:00:00Z", number % 28 + 1),
-            "action": "read",
-            "key": format!("user:{number}"),
-            "subject": subjects,
-            "controller": "shop",
-            "actor": format!("clerk{}", number % 4),
-            "purpose": purpose,
-            "payload": payload,
-        });
-        lines.push_str(&entry.to_string());
-        lines.push('\n');
-    }
-    lines.push_str("{\"action\":\"update\",\"key_base64\":\"AAH/\",\"subject\":\"alice\",\"purpose\":\"billing\"}\n");
-    probity(&["init", "audit"], "");
-    probity(&["append", "audit"], &lines);
-}
-
-#[test]
-fn a_person_carries_what_a_log_holds_about_them_and_nothing_of_others() {
-    let place = Place::new();
-    log_of_two_people(&place);
-    let wrong = ["create", "mine", "--log", "audit"];
-    place.run(&wrong, 2);
-    let created = ["--log", "audit", "--subject", "alice", "--size", "16"];
-    place.run(&[&["create", "mine"][..], &created].concat(), 0);
-    let ask = |sql: &str| {
-        let (rows, _) = place.run(&["query", "mine", sql, "--format", "csv"], 0);
-        let rows = rows.lines().skip(1).map(str::to_owned);
-        rows.collect::<Vec<String>>()
-    };
-    // Two thirds of 120, and the one with a binary key.
-    assert_eq!(ask("SELECT COUNT(*) FROM entries"), ["81"]);
-    assert_eq!(ask("SELECT COUNT(*) FROM entries WHERE others = 1"), ["40"]);
-    let of = "SELECT COUNT(*) FROM entries JOIN acts ON entries.act = acts.id \
-              JOIN purposes ON acts.purpose = purposes.id WHERE purposes.name = 'billing'";
-    assert_eq!(ask(of), ["41"]);
-    assert_eq!(
-        ask("SELECT value FROM about WHERE name = 'subject'"),
-        ["alice"]
-    );
-    let pieces = "SELECT text FROM contents JOIN entries ON contents.entry = entries.id \
-                  WHERE entries.number = 117 AND contents.field = 'payload' ORDER BY piece";
-    assert_eq!(ask(pieces).concat(), "p\u{e9}".repeat(585));
-    let key = "SELECT contents.encoding, contents.text FROM contents JOIN entries ON contents.entry = entries.id \
-               WHERE entries.action = 'update'";
-    assert_eq!(ask(key), ["base64,AAH/"]);
-    // The other person's name is nowhere.
-    for table in [
-        "about",
-        "controllers",
-        "processors",
-        "actors",
-        "purposes",
-        "bases",
-        "contents",
-    ] {
-        let rows = ask(&format!("SELECT * FROM {table}"));
-        assert!(rows.iter().all(|row| !row.contains("bob")), "{table}");
-    }
-    place.run(&["extract", "mine", of, "-o", "billing"], 0);
-    place.run(&["check", "billing", "--key", "mine.vkey"], 0);
-    place.run(&["verify", "mine"], 0);
-    // Nothing stays of a database that cannot be filled.
-    let (_, refused) = place.run(
-        &["create", "none", "--log", "vault.sql", "--subject", "alice"],
-        1,
-    );
-    assert!(!refused.is_empty());
-    assert!(!place.path("none").exists() && !place.path("none.root").exists());
 }

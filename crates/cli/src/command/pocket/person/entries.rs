@@ -1,26 +1,19 @@
-//! A person's own database: what a log holds about one subject, in a fixed schema.
-//!
-//! The schema is section 16 of `docs/pocketdb.md`. Names that recur are rows of small tables, so
-//! that an entry is narrow and a query on any of them follows an index.
+//! What a log holds about a person.
 
 use std::collections::HashMap;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use probity_log::reader::{Filter, Found};
 use probity_pocketdb::Value;
 
-use super::change::NoRows;
-use super::{Place, Vault};
+use super::Person;
 use crate::args::PocketCreate;
 use crate::command::open_reader;
 use crate::config::Environment;
-use crate::entry_json::{format_time, needs_base64};
+use crate::entry_json::format_time;
 use crate::failure::Failure;
 
 /// The tables, referenced ones first.
-const SCHEMA: [&str; 9] = [
-    "CREATE TABLE about (id INTEGER PRIMARY KEY, name TEXT(16), value TEXT(255))",
+const SCHEMA: [&str; 8] = [
     "CREATE TABLE controllers (id INTEGER PRIMARY KEY, name TEXT(255))",
     "CREATE TABLE processors (id INTEGER PRIMARY KEY, name TEXT(255))",
     "CREATE TABLE actors (id INTEGER PRIMARY KEY, name TEXT(255))",
@@ -43,13 +36,10 @@ const NAMES_MAX: usize = 1 << 20;
 const PIECE_BYTES: usize = 300;
 /// Characters of a date in RFC 3339.
 const DAY_BYTES: usize = 10;
-/// Rows that become final together.
-const ROWS_PER_COMMIT: u32 = 32;
 
 /// Takes the entries about the subject that the arguments name.
 pub(super) fn fill(
-    place: &Place,
-    vault: &mut Vault,
+    person: &mut Person<'_>,
     args: &PocketCreate,
     environment: &Environment,
 ) -> Result<(), Failure> {
@@ -57,69 +47,29 @@ pub(super) fn fill(
         return Ok(());
     };
     let reader = open_reader(log, args.log_key.as_deref(), environment)?;
-    let mut person = Person {
-        place,
-        vault,
-        names: std::array::from_fn(|_| HashMap::new()),
-        acts: HashMap::new(),
-        pending: 0,
-    };
-    for statement in SCHEMA {
-        person.execute(statement, &[])?;
-    }
-    person.about("subject", subject)?;
+    person.create(&SCHEMA)?;
     person.about("log", reader.origin())?;
     let filter = Filter {
         subject: Some(subject.clone()),
         ..Filter::default()
     };
-    reader.read(&filter, &mut |found| person.entry(found))?;
-    person.commit()
+    let mut entries = Entries {
+        person,
+        names: std::array::from_fn(|_| HashMap::new()),
+        acts: HashMap::new(),
+    };
+    reader.read(&filter, &mut |found| entries.entry(found))?;
+    Ok(())
 }
 
-struct Person<'a> {
-    place: &'a Place,
-    vault: &'a mut Vault,
+struct Entries<'p, 'a> {
+    person: &'p mut Person<'a>,
     /// The ids of the names in each dictionary.
     names: [HashMap<String, i64>; DICTIONARIES.len()],
     acts: HashMap<[i64; DICTIONARIES.len()], i64>,
-    /// Rows since the last commit.
-    pending: u32,
 }
 
-impl Person<'_> {
-    fn execute(&mut self, text: &str, values: &[Value<'_>]) -> Result<(), Failure> {
-        let result = self.vault.execute(text, values, &mut NoRows);
-        result
-            .map(drop)
-            .map_err(|error| self.place.failed(self.vault, error))
-    }
-
-    fn insert(&mut self, text: &str, values: &[Value<'_>]) -> Result<(), Failure> {
-        if self.pending == 0 {
-            self.execute("BEGIN", &[])?;
-        }
-        self.execute(text, values)?;
-        self.pending += 1;
-        if self.pending >= ROWS_PER_COMMIT {
-            self.commit()?;
-        }
-        Ok(())
-    }
-
-    fn commit(&mut self) -> Result<(), Failure> {
-        if self.pending > 0 {
-            self.pending = 0;
-            self.execute("COMMIT", &[])?;
-        }
-        Ok(())
-    }
-
-    fn about(&mut self, name: &str, value: &str) -> Result<(), Failure> {
-        let values = [Value::Text(name), Value::Text(value)];
-        self.insert("INSERT INTO about (name, value) VALUES (?, ?)", &values)
-    }
-
+impl Entries<'_, '_> {
     fn entry(&mut self, found: &Found<'_>) -> Result<(), Failure> {
         let entry = &found.entry;
         let act = self.act([
@@ -144,13 +94,12 @@ impl Person<'_> {
             Value::Integer((subjects - 1).max(0)),
             Value::Integer(i64::from(found.erased)),
         ];
-        self.insert(
+        self.person.insert(
             "INSERT INTO entries (act, day, time, action, outcome, stream, number, others, erased) \
              VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             &values,
         )?;
-        let table = self.vault.table("entries").unwrap_or_default();
-        let id = i64::from(self.vault.count(table));
+        let id = self.person.last("entries");
         self.content(id, "key", entry.key)?;
         self.content(id, "payload", entry.payload)
     }
@@ -164,7 +113,7 @@ impl Person<'_> {
         if let Some(&known) = self.acts.get(&ids) {
             return Ok(known);
         }
-        self.insert(
+        self.person.insert(
             "INSERT INTO acts (controller, processor, actor, purpose, basis) VALUES (?, ?, ?, ?, ?)",
             &ids.map(Value::Integer),
         )?;
@@ -180,7 +129,7 @@ impl Person<'_> {
         }
         let table = DICTIONARIES.get(number).copied().unwrap_or_default();
         let statement = format!("INSERT INTO {table} (name) VALUES (?)");
-        self.insert(&statement, &[Value::Text(name)])?;
+        self.person.insert(&statement, &[Value::Text(name)])?;
         let Some(names) = self.names.get_mut(number) else {
             return Err(Failure::new("an act has too many names"));
         };
@@ -191,30 +140,10 @@ impl Person<'_> {
 
     /// Writes a key or a payload in pieces; nothing of an empty one.
     fn content(&mut self, entry: i64, field: &str, bytes: &[u8]) -> Result<(), Failure> {
-        let text = str::from_utf8(bytes).ok().filter(|_| !needs_base64(bytes));
-        let (encoding, text) = match text {
-            Some(text) if !text.contains('\0') => ("text", text.to_owned()),
-            _ => ("base64", STANDARD.encode(bytes)),
-        };
-        let mut rest = text.as_str();
-        let mut piece = 0;
-        while !rest.is_empty() {
-            let (part, after) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES));
-            piece += 1;
-            let values = [
-                Value::Integer(entry),
-                Value::Text(field),
-                Value::Text(encoding),
-                Value::Integer(piece),
-                Value::Text(part),
-            ];
-            self.insert(
-                "INSERT INTO contents (entry, field, encoding, piece, text) VALUES (?, ?, ?, ?, ?)",
-                &values,
-            )?;
-            rest = after;
-        }
-        Ok(())
+        let statement =
+            "INSERT INTO contents (entry, field, encoding, piece, text) VALUES (?, ?, ?, ?, ?)";
+        let owner = [Value::Integer(entry), Value::Text(field)];
+        self.person.pieces(statement, &owner, bytes, PIECE_BYTES)
     }
 }
 

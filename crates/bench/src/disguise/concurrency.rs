@@ -1,0 +1,342 @@
+//! Requests of an application, and what disguises beside them do to their number and their times.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use probity_disguise::{Database as _, DatabaseErrorKind, SecretKey, Spec, SpecFile, Value};
+
+use super::application::{Application, Size};
+use super::figure::{Figure, Way, write};
+use super::place::{Place, called};
+use super::ready::{Ready, timed};
+use super::requests::Requests;
+use super::{lobsters, websubmit};
+use crate::command::{BenchError, OutputArguments};
+use crate::workload::Random;
+
+/// How often a transaction that another one stood in the way of is tried.
+const TRIES_MAX: u32 = 100;
+
+/// Which requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mix {
+    /// The forum's mix, without pauses, beside one user who leaves and returns
+    Lobsters,
+    /// Students who edit their answers every 250 to 500 ms, beside others who leave and return
+    Websubmit,
+}
+
+/// What `concurrency` is told.
+#[derive(Debug, Args)]
+pub struct ConcurrencyArguments {
+    /// Which requests; may be repeated [default: both]
+    #[arg(long = "application", value_enum)]
+    mixes: Vec<Mix>,
+    /// Empty database of a server, as in `probity disguise --db` [default: a new `SQLite` file]
+    #[arg(long = "db", value_name = "URL")]
+    database: Option<String>,
+    /// Sizes of the published evaluation, of its draft, or tiny ones
+    #[arg(long, value_enum, default_value_t = Size::Paper)]
+    size: Size,
+    /// Connections that make requests [default: 13 of Lobsters, 100 of homework]
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Students who leave and return all the time
+    #[arg(long, default_value_t = 30)]
+    disguisers: usize,
+    /// Seconds of each part of a round
+    #[arg(long, default_value_t = 10.0)]
+    seconds: f64,
+    /// Rounds; each has a part without disguises
+    #[arg(long, default_value_t = 5)]
+    repeats: u32,
+    /// Seed of the generators
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Tiny sizes, for tests
+    #[arg(long)]
+    small: bool,
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+/// A part of a round: who leaves and returns meanwhile.
+struct Part {
+    name: &'static str,
+    leaving: Vec<Value>,
+    /// Requests a second of each round.
+    rates: Vec<f64>,
+    /// Milliseconds of all requests, applies and reveals.
+    requests: Vec<f64>,
+    applies: Vec<f64>,
+    reveals: Vec<f64>,
+}
+
+/// Milliseconds of leaving and of returning.
+type Times = (Vec<f64>, Vec<f64>);
+
+/// What every thread of a run needs.
+struct Run<'a> {
+    place: &'a Place,
+    application: &'a Application,
+    requests: Requests,
+    threads: usize,
+    length: Duration,
+    seed: u64,
+    over: AtomicBool,
+}
+
+impl ConcurrencyArguments {
+    /// Measures what is asked for and writes it down.
+    pub(crate) fn run(&self, out: &mut dyn std::io::Write) -> Result<(), BenchError> {
+        let folder = self.output.folder()?;
+        let mut figures = Vec::new();
+        let mixes = match self.mixes.as_slice() {
+            [] => Mix::value_variants(),
+            some => some,
+        };
+        let server = self.database.clone().map(Place::server);
+        for mix in mixes {
+            let place = match &server {
+                Some(place) => place,
+                None => &Place::file(folder.path().join(format!("{mix:?}")), false),
+            };
+            self.measure(*mix, place, &mut figures)?;
+            place.empty(mix.application().tables)?;
+        }
+        write(&figures, &self.output, out)
+    }
+
+    fn measure(
+        &self,
+        mix: Mix,
+        place: &Place,
+        figures: &mut Vec<Figure>,
+    ) -> Result<(), BenchError> {
+        let application = mix.application();
+        let size = if self.small { Size::Small } else { self.size };
+        let mut ready = Ready::new(&application, place, size, self.seed)?;
+        let mut parts = self.parts(mix, &ready);
+        let leaving: Vec<Value> = parts.iter().flat_map(|it| it.leaving.clone()).collect();
+        let mut run = Run {
+            place,
+            application: &application,
+            requests: mix.requests(&mut ready, &leaving)?,
+            threads: self.threads.unwrap_or_else(|| mix.threads(self.small)),
+            length: Duration::from_secs_f64(self.seconds),
+            seed: self.seed,
+            over: AtomicBool::new(false),
+        };
+        for _ in 0..self.repeats {
+            for part in &mut parts {
+                run.part(part, &ready)?;
+            }
+        }
+        let database = called(ready.engine.database().dialect());
+        for part in parts {
+            part.tell(database, application.name, figures);
+        }
+        Ok(())
+    }
+
+    /// Nobody, and then those whose leaving may be felt.
+    fn parts(&self, mix: Mix, ready: &Ready) -> Vec<Part> {
+        let some = ready.measured(3).into_iter().nth(1);
+        match mix {
+            // The user with the highest id has the most.
+            Mix::Lobsters => vec![
+                Part::new("beside nobody", Vec::new()),
+                Part::new("beside a user at random", some.into_iter().collect()),
+                Part::new(
+                    "beside the heaviest user",
+                    ready.users.all.last().cloned().into_iter().collect(),
+                ),
+            ],
+            Mix::Websubmit => {
+                let students = ready.users.measured.iter().rev();
+                let leaving = students.take(self.disguisers).cloned().collect();
+                vec![
+                    Part::new("beside nobody", Vec::new()),
+                    Part::new("beside those who leave and return", leaving),
+                ]
+            }
+        }
+    }
+}
+
+impl Mix {
+    fn application(self) -> Application {
+        match self {
+            Self::Lobsters => lobsters::application(),
+            Self::Websubmit => websubmit::application(),
+        }
+    }
+
+    const fn threads(self, small: bool) -> usize {
+        match self {
+            _ if small => 2,
+            Self::Lobsters => 13,
+            Self::Websubmit => 100,
+        }
+    }
+
+    fn requests(self, ready: &mut Ready, leaving: &[Value]) -> Result<Requests, BenchError> {
+        let all = ready.users.measured.iter();
+        let staying = all.filter(|user| !leaving.contains(user)).cloned();
+        let staying: Vec<Value> = staying.collect();
+        let counted = match self {
+            Self::Lobsters => "stories",
+            Self::Websubmit => "lectures",
+        };
+        let sql = format!("SELECT COUNT(*) FROM {counted}");
+        let count = ready.engine.database().query(&sql, &[])?;
+        let count = match count.into_iter().flatten().next() {
+            Some(Value::Int(count)) => count.unsigned_abs(),
+            _ => return Err(BenchError::Failed(format!("{counted} cannot be counted"))),
+        };
+        Ok(match self {
+            Self::Lobsters => Requests::forum(staying, count),
+            Self::Websubmit => Requests::homework(staying, count),
+        })
+    }
+}
+
+impl Part {
+    const fn new(name: &'static str, leaving: Vec<Value>) -> Self {
+        Self {
+            name,
+            leaving,
+            rates: Vec::new(),
+            requests: Vec::new(),
+            applies: Vec::new(),
+            reveals: Vec::new(),
+        }
+    }
+
+    fn tell(self, database: &'static str, application: &'static str, figures: &mut Vec<Figure>) {
+        let told = [
+            ("requests", "a second", self.rates),
+            ("a request", "ms", self.requests),
+            ("leaving", "ms", self.applies),
+            ("returning", "ms", self.reveals),
+        ];
+        for (what, unit, mut samples) in told {
+            if samples.is_empty() {
+                continue;
+            }
+            samples.sort_by(f64::total_cmp);
+            figures.push(Figure {
+                database,
+                application,
+                operation: format!("{what} {}", self.name),
+                way: Way::Disguise,
+                unit,
+                samples,
+            });
+        }
+    }
+}
+
+impl Run<'_> {
+    /// One part of a round: requests from every thread until the time is over, and disguises as long.
+    #[expect(clippy::cast_precision_loss, reason = "counts of requests")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a benchmark runs by the system's clock"
+    )]
+    fn part(&mut self, part: &mut Part, ready: &Ready) -> Result<(), BenchError> {
+        *self.over.get_mut() = false;
+        let run = &*self;
+        let removal = run.application.personal.first();
+        let spec = SpecFile::parse(removal.map_or("", |it| it.spec))?.spec;
+        std::thread::scope(|scope| {
+            let asking: Vec<_> = (0..run.threads)
+                .map(|number| scope.spawn(move || run.ask(number)))
+                .collect();
+            let mut leaving = Vec::new();
+            for user in &part.leaving {
+                let key = ready.key(user)?;
+                leaving.push(run.leave(scope, &spec, user, key));
+            }
+            std::thread::sleep(run.length);
+            // Relaxed: the threads are joined afterwards.
+            run.over.store(true, Ordering::Relaxed);
+            let mut count = 0;
+            for thread in asking {
+                let times = thread.join().map_err(|_panic| broken())??;
+                count += times.len();
+                part.requests.extend(times);
+            }
+            part.rates.push(count as f64 / run.length.as_secs_f64());
+            for thread in leaving {
+                let (applies, reveals) = thread.join().map_err(|_panic| broken())??;
+                part.applies.extend(applies);
+                part.reveals.extend(reveals);
+            }
+            Ok(())
+        })
+    }
+
+    /// Requests one after the other; gives the time of each.
+    fn ask(&self, number: usize) -> Result<Vec<f64>, BenchError> {
+        let mut database = self.place.connect()?;
+        let mut random = Random::new(self.seed.wrapping_add(number as u64 + 1));
+        let mut times = Vec::new();
+        while !self.over.load(Ordering::Relaxed) {
+            self.requests.pause(&mut random, &self.over);
+            let ((), ms) = timed(|| {
+                persist(|| Ok(self.requests.ask(number, &mut random, database.as_mut())?))
+            })?;
+            times.push(ms);
+        }
+        Ok(times)
+    }
+
+    /// Lets `user` leave and return until the time is over.
+    fn leave<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        spec: &'scope Spec,
+        user: &'scope Value,
+        key: SecretKey,
+    ) -> ScopedJoinHandle<'scope, Result<Times, BenchError>> {
+        scope.spawn(move || {
+            let mut ready = Ready::beside(self.place, user, key)?;
+            let (mut applies, mut reveals) = (Vec::new(), Vec::new());
+            while !self.over.load(Ordering::Relaxed) {
+                let (applied, ms) = timed(|| persist(|| ready.apply(spec, Some(user), None)))?;
+                applies.push(ms);
+                let ((), ms) = timed(|| persist(|| ready.reveal(user, applied.id)))?;
+                reveals.push(ms);
+            }
+            Ok((applies, reveals))
+        })
+    }
+}
+
+/// Tries `work` again as long as another transaction stands in its way.
+fn persist<T>(mut work: impl FnMut() -> Result<T, BenchError>) -> Result<T, BenchError> {
+    let mut tries = 1;
+    loop {
+        match work() {
+            Err(error) if tries < TRIES_MAX && is_busy(&error) => tries += 1,
+            done => return done,
+        }
+    }
+}
+
+fn is_busy(error: &BenchError) -> bool {
+    match error {
+        BenchError::Database(source)
+        | BenchError::Disguise(probity_disguise::Error::Database { source, .. }) => {
+            source.kind == DatabaseErrorKind::Busy
+        }
+        _ => false,
+    }
+}
+
+fn broken() -> BenchError {
+    BenchError::Failed("a thread of the benchmark ended early".into())
+}

@@ -1,0 +1,174 @@
+//! What disguises hid of a person, and the credentials with which it comes back.
+//!
+//! The hidden rows come as JSON: objects with the members `disguise`, `table`, `row` and `values`,
+//! one a line, or in an array, or in the member `rows` of an object; other members are passed over.
+
+use std::fs;
+use std::path::Path;
+
+use probity_pocketdb::Value;
+use serde_json::Value as Json;
+
+use super::{Person, VALUE_PIECE_BYTES};
+use crate::args::PocketCreate;
+use crate::failure::Failure;
+
+/// The table of credentials.
+const CREDENTIALS: [&str; 1] = [
+    "CREATE TABLE credentials (id INTEGER PRIMARY KEY, name TEXT(64), encoding TEXT(8), \
+     piece INTEGER, text TEXT(120))",
+];
+/// The tables of hidden rows, referenced ones first.
+const SCHEMA: [&str; 3] = [
+    "CREATE TABLE disguises (id INTEGER PRIMARY KEY, name TEXT(64))",
+    "CREATE TABLE hidden (id INTEGER PRIMARY KEY, disguise INTEGER REFERENCES disguises(id), \
+     source TEXT(64) INDEXED, place TEXT(120))",
+    "CREATE TABLE hidden_values (id INTEGER PRIMARY KEY, hidden INTEGER REFERENCES hidden(id), \
+     name TEXT(64), type TEXT(8), encoding TEXT(8), piece INTEGER, text TEXT(120))",
+];
+/// Bytes of a file with hidden rows, and of one with a credential.
+const EXPORT_BYTES_MAX: u64 = 256 << 20;
+const CREDENTIAL_BYTES_MAX: u64 = 64 << 10;
+
+/// Takes the credentials and the hidden rows that the arguments name.
+pub(super) fn fill(person: &mut Person<'_>, args: &PocketCreate) -> Result<(), Failure> {
+    if !args.credentials.is_empty() {
+        person.create(&CREDENTIALS)?;
+    }
+    for path in &args.credentials {
+        let bytes = read(path, CREDENTIAL_BYTES_MAX)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = name.split_at(name.floor_char_boundary(64)).0;
+        person.pieces(
+            "INSERT INTO credentials (name, encoding, piece, text) VALUES (?, ?, ?, ?)",
+            &[Value::Text(name)],
+            &bytes,
+            VALUE_PIECE_BYTES,
+        )?;
+    }
+    if args.disguises.is_empty() {
+        return Ok(());
+    }
+    person.create(&SCHEMA)?;
+    let mut names = Vec::new();
+    for path in &args.disguises {
+        let text = read(path, EXPORT_BYTES_MAX)?;
+        let refused = |reason: String| {
+            Failure::new(format!(
+                "{} is no export of a disguise: {reason}",
+                path.display()
+            ))
+        };
+        let mut count = 0;
+        let documents = serde_json::Deserializer::from_slice(&text);
+        for document in documents.into_iter::<Json>() {
+            let document = document.map_err(|error| refused(error.to_string()))?;
+            for row in rows_of(&document) {
+                count += 1;
+                let hidden = Hidden::of(row);
+                let hidden =
+                    hidden.map_err(|what| refused(format!("row {count} has no {what}")))?;
+                hidden.write(person, &mut names)?;
+            }
+        }
+        if count == 0 {
+            return Err(refused("it has no rows".to_owned()));
+        }
+    }
+    Ok(())
+}
+
+/// Reads a file of a bounded length.
+fn read(path: &Path, most: u64) -> Result<Vec<u8>, Failure> {
+    let failed = |error| Failure::file("read", path, error);
+    let length = fs::metadata(path).map_err(failed)?.len();
+    if length > most {
+        return Err(Failure::new(format!(
+            "{} is longer than {most} bytes",
+            path.display()
+        )));
+    }
+    fs::read(path).map_err(failed)
+}
+
+/// The rows of a document.
+fn rows_of(document: &Json) -> &[Json] {
+    match document {
+        Json::Array(rows) => rows,
+        Json::Object(members) => match members.get("rows") {
+            Some(Json::Array(rows)) => rows,
+            _ => std::slice::from_ref(document),
+        },
+        _ => std::slice::from_ref(document),
+    }
+}
+
+/// A row that a disguise hid.
+struct Hidden<'j> {
+    disguise: String,
+    table: &'j str,
+    row: String,
+    values: &'j serde_json::Map<String, Json>,
+}
+
+impl<'j> Hidden<'j> {
+    /// Takes a row apart, or says which member it lacks.
+    fn of(row: &'j Json) -> Result<Self, &'static str> {
+        let member = |name: &'static str| row.get(name).ok_or(name);
+        Ok(Self {
+            disguise: text_of(member("disguise")?),
+            table: member("table")?.as_str().ok_or("table")?,
+            row: text_of(member("row")?),
+            values: member("values")?.as_object().ok_or("values")?,
+        })
+    }
+
+    fn write(&self, person: &mut Person<'_>, names: &mut Vec<String>) -> Result<(), Failure> {
+        let known = names.iter().position(|name| *name == self.disguise);
+        let number = known.unwrap_or(names.len());
+        if known.is_none() {
+            let statement = "INSERT INTO disguises (name) VALUES (?)";
+            person.insert(statement, &[Value::Text(&self.disguise)])?;
+            names.push(self.disguise.clone());
+        }
+        let disguise = i64::try_from(number + 1).unwrap_or(i64::MAX);
+        person.insert(
+            "INSERT INTO hidden (disguise, source, place) VALUES (?, ?, ?)",
+            &[
+                Value::Integer(disguise),
+                Value::Text(self.table),
+                Value::Text(&self.row),
+            ],
+        )?;
+        let hidden = person.last("hidden");
+        for (name, value) in self.values {
+            let owner = [
+                Value::Integer(hidden),
+                Value::Text(name),
+                Value::Text(type_of(value)),
+            ];
+            let statement = "INSERT INTO hidden_values (hidden, name, type, encoding, piece, text) \
+                             VALUES (?, ?, ?, ?, ?, ?)";
+            person.value(statement, &owner, text_of(value).as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+fn text_of(value: &Json) -> String {
+    match value {
+        Json::String(text) => text.clone(),
+        Json::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+fn type_of(value: &Json) -> &'static str {
+    match value {
+        Json::Null => "null",
+        Json::Bool(_) => "boolean",
+        Json::Number(_) => "number",
+        Json::String(_) => "text",
+        Json::Array(_) | Json::Object(_) => "json",
+    }
+}

@@ -1,0 +1,235 @@
+//! What an embedded store holds about a person: the keys that a policy calls theirs.
+
+use std::sync::mpsc::channel;
+
+use probity_pocketdb::Value;
+use probity_policy::Policy;
+use probity_proxy::audit::put_name;
+use probity_proxy::resp::{Frame, FrameReader, Limits};
+use probity_store::{Command, Commands, Options, Store};
+
+use super::Person;
+use crate::args::PocketCreate;
+use crate::command::proxy::read_policy;
+use crate::failure::Failure;
+
+/// The tables, referenced ones first.
+const SCHEMA: [&str; 2] = [
+    "CREATE TABLE items (id INTEGER PRIMARY KEY, name TEXT(120) INDEXED, kind TEXT(8), \
+     purpose TEXT(64) INDEXED, others INTEGER, expires INTEGER)",
+    "CREATE TABLE item_values (id INTEGER PRIMARY KEY, item INTEGER REFERENCES items(id), \
+     part TEXT(8), number INTEGER, encoding TEXT(8), piece INTEGER, text TEXT(120))",
+];
+/// Bytes of the key that is kept as a name.
+const NAME_BYTES: usize = 120;
+/// Bytes of the purpose that is kept.
+const PURPOSE_BYTES: usize = 64;
+/// Keys that one step of the walk over the store looks at.
+const KEYS_PER_STEP: &[u8] = b"500";
+/// What stands for the name of another person in a key.
+const SOMEBODY: &str = "*";
+
+/// Takes the keys of the store that the arguments name.
+pub(super) fn fill(
+    person: &mut Person<'_>,
+    args: &PocketCreate,
+    subject: &str,
+) -> Result<(), Failure> {
+    let Some(directory) = &args.store else {
+        return Ok(());
+    };
+    // Opening would make one.
+    if !directory.join("probity-store.toml").is_file() {
+        return Err(Failure::new(format!("{} is no store", directory.display()))
+            .remedy("name the folder that the proxy was given with --store"));
+    }
+    let policy = read_policy(args.policy.as_deref())?;
+    let store = Store::open(directory, Options::default()).map_err(|error| {
+        Failure::new(format!("cannot open the store {}", directory.display()))
+            .because(error)
+            .remedy("stop the proxy that serves it")
+    })?;
+    person.create(&SCHEMA)?;
+    person.about("store", &directory.display().to_string())?;
+    let mut items = Items {
+        person,
+        store,
+        policy,
+        subject,
+    };
+    let walked = items.walk();
+    items
+        .store
+        .close()
+        .map_err(|error| Failure::new("the store could not be closed").because(error))?;
+    walked
+}
+
+struct Items<'p, 'a> {
+    person: &'p mut Person<'a>,
+    store: Store,
+    policy: Policy,
+    subject: &'p str,
+}
+
+/// What a key says of the people it names.
+struct Naming {
+    /// The key with `*` for other people.
+    shown: Vec<u8>,
+    others: i64,
+    purpose: String,
+}
+
+impl Items<'_, '_> {
+    /// Looks at every key of the store.
+    fn walk(&mut self) -> Result<(), Failure> {
+        let mut cursor = b"0".to_vec();
+        loop {
+            let found = self.ask(&[b"SCAN", &cursor, b"COUNT", KEYS_PER_STEP])?;
+            let [next, keys] = found.elements().unwrap_or_default() else {
+                return Err(strange());
+            };
+            for key in keys.elements().unwrap_or_default() {
+                self.key(key.text().unwrap_or_default())?;
+            }
+            cursor = next.text().ok_or_else(strange)?.to_vec();
+            if cursor == b"0" {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether a key is the subject's, and what it says besides.
+    fn naming(&self, key: &[u8]) -> Option<Naming> {
+        let mut ranges = Vec::new();
+        let class = self.policy.classify(key, &mut ranges);
+        let purpose = class.purpose.to_owned();
+        let mut naming = Naming {
+            shown: Vec::new(),
+            others: 0,
+            purpose,
+        };
+        let (mut theirs, mut at) = (false, 0);
+        for range in ranges {
+            let mut name = String::new();
+            put_name(&mut name, key.get(range.clone())?);
+            naming.shown.extend_from_slice(key.get(at..range.start)?);
+            at = range.end;
+            if name == self.subject {
+                theirs = true;
+                naming.shown.extend_from_slice(key.get(range)?);
+            } else {
+                naming.others += 1;
+                naming.shown.extend_from_slice(SOMEBODY.as_bytes());
+            }
+        }
+        naming.shown.extend_from_slice(key.get(at..)?);
+        theirs.then_some(naming)
+    }
+
+    fn key(&mut self, key: &[u8]) -> Result<(), Failure> {
+        let Some(naming) = self.naming(key) else {
+            return Ok(());
+        };
+        let kind = self.ask(&[b"TYPE", key])?;
+        let kind = text_of(&kind);
+        let expires = self.ask(&[b"PEXPIRETIME", key])?;
+        let shown = String::from_utf8_lossy(&naming.shown).replace('\0', "");
+        let values = [
+            Value::Text(cut(&shown, NAME_BYTES)),
+            Value::Text(&kind),
+            Value::Text(cut(&naming.purpose, PURPOSE_BYTES)),
+            Value::Integer(naming.others),
+            Value::Integer(expires.integer().unwrap_or(-1).max(0)),
+        ];
+        self.person.insert(
+            "INSERT INTO items (name, kind, purpose, others, expires) VALUES (?, ?, ?, ?, ?)",
+            &values,
+        )?;
+        let item = self.person.last("items");
+        self.value(item, "key", 0, &naming.shown)?;
+        // What belongs to several people is not given to one of them.
+        if naming.others > 0 {
+            return Ok(());
+        }
+        self.values(item, &kind, key)
+    }
+
+    fn values(&mut self, item: i64, kind: &str, key: &[u8]) -> Result<(), Failure> {
+        let (found, parts): (Frame, &[&str]) = match kind {
+            "string" => (self.ask(&[b"GET", key])?, &["value"]),
+            "list" => (self.ask(&[b"LRANGE", key, b"0", b"-1"])?, &["element"]),
+            "set" => (self.ask(&[b"SMEMBERS", key])?, &["member"]),
+            "hash" => (self.ask(&[b"HGETALL", key])?, &["field", "value"]),
+            "zset" => {
+                let words: [&[u8]; 5] = [b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"];
+                (self.ask(&words)?, &["member", "score"])
+            }
+            // It expired meanwhile.
+            "none" => return Ok(()),
+            other => {
+                return Err(Failure::new(format!(
+                    "the store has a value of the unknown kind {other}"
+                )));
+            }
+        };
+        let single = std::slice::from_ref(&found);
+        let elements = found.elements().unwrap_or(single);
+        for (number, group) in (1..).zip(elements.chunks(parts.len())) {
+            for (part, element) in parts.iter().zip(group) {
+                self.value(item, part, number, element.text().unwrap_or_default())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, item: i64, part: &str, number: i64, bytes: &[u8]) -> Result<(), Failure> {
+        let owner = [
+            Value::Integer(item),
+            Value::Text(part),
+            Value::Integer(number),
+        ];
+        let statement = "INSERT INTO item_values (item, part, number, encoding, piece, text) \
+                         VALUES (?, ?, ?, ?, ?, ?)";
+        self.person.value(statement, &owner, bytes)
+    }
+
+    /// Has one command carried out.
+    fn ask(&self, words: &[&[u8]]) -> Result<Frame, Failure> {
+        let mut command = Command::default();
+        for word in words {
+            command.push(word);
+        }
+        let mut commands = Commands::default();
+        commands.push(command);
+        let (sender, receiver) = channel();
+        self.store
+            .ask(self.store.client(), commands, move |answer| {
+                let _gone = sender.send(answer);
+            });
+        let failed = |error: String| Failure::new("the store gave no answer").because(error);
+        let answer = receiver.recv().map_err(|error| failed(error.to_string()))?;
+        let answer = answer.map_err(|error| failed(error.to_string()))?;
+        let mut reader = FrameReader::new(Limits::SERVER);
+        match reader.read(&answer.bytes) {
+            Ok((_, Some(Frame::Error(words)))) => {
+                Err(failed(String::from_utf8_lossy(&words).into_owned()))
+            }
+            Ok((_, Some(frame))) => Ok(frame),
+            _ => Err(strange()),
+        }
+    }
+}
+
+fn strange() -> Failure {
+    Failure::new("the store gave an answer of another form")
+}
+
+fn text_of(frame: &Frame) -> String {
+    String::from_utf8_lossy(frame.text().unwrap_or_default()).into_owned()
+}
+
+/// As much of `text` as `bytes` bytes hold.
+fn cut(text: &str, bytes: usize) -> &str {
+    text.split_at(text.floor_char_boundary(bytes)).0
+}

@@ -1,0 +1,149 @@
+//! A person's own database: what a log and a store hold about one subject, what disguises hid of
+//! them, and the credentials with which that comes back; in a fixed schema.
+//!
+//! The schema is section 16 of `docs/pocketdb.md`. Names that recur are rows of small tables, so
+//! that a row is narrow and a query on any of them follows an index.
+
+mod disguises;
+mod entries;
+mod items;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use probity_pocketdb::Value;
+
+use super::change::NoRows;
+use super::{Place, Vault};
+use crate::args::PocketCreate;
+use crate::config::Environment;
+use crate::entry_json::needs_base64;
+use crate::failure::Failure;
+
+/// The table that says whose database it is, and where its rows come from.
+const ABOUT: &str = "CREATE TABLE about (id INTEGER PRIMARY KEY, name TEXT(16), value TEXT(255))";
+/// Rows that become final together.
+const ROWS_PER_COMMIT: u32 = 32;
+/// Bytes of one piece of a value.
+const VALUE_PIECE_BYTES: usize = 120;
+/// Values of one row at most.
+const VALUES_MAX: usize = 8;
+
+/// Takes everything about the subject that the arguments name.
+pub(super) fn fill(
+    place: &Place,
+    vault: &mut Vault,
+    args: &PocketCreate,
+    environment: &Environment,
+) -> Result<(), Failure> {
+    let Some(subject) = &args.subject else {
+        return Ok(());
+    };
+    let mut person = Person {
+        place,
+        vault,
+        pending: 0,
+    };
+    person.create(&[ABOUT])?;
+    person.about("subject", subject)?;
+    entries::fill(&mut person, args, environment)?;
+    items::fill(&mut person, args, subject)?;
+    disguises::fill(&mut person, args)?;
+    person.commit()
+}
+
+/// The database while it is filled.
+struct Person<'a> {
+    place: &'a Place,
+    vault: &'a mut Vault,
+    /// Rows since the last commit.
+    pending: u32,
+}
+
+impl Person<'_> {
+    fn execute(&mut self, text: &str, values: &[Value<'_>]) -> Result<(), Failure> {
+        let result = self.vault.execute(text, values, &mut NoRows);
+        result
+            .map(drop)
+            .map_err(|error| self.place.failed(self.vault, error))
+    }
+
+    /// Creates tables, outside any transaction.
+    fn create(&mut self, statements: &[&str]) -> Result<(), Failure> {
+        self.commit()?;
+        statements
+            .iter()
+            .try_for_each(|statement| self.execute(statement, &[]))
+    }
+
+    fn insert(&mut self, text: &str, values: &[Value<'_>]) -> Result<(), Failure> {
+        if self.pending == 0 {
+            self.execute("BEGIN", &[])?;
+        }
+        self.execute(text, values)?;
+        self.pending += 1;
+        if self.pending >= ROWS_PER_COMMIT {
+            self.commit()?;
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), Failure> {
+        if self.pending > 0 {
+            self.pending = 0;
+            self.execute("COMMIT", &[])?;
+        }
+        Ok(())
+    }
+
+    fn about(&mut self, name: &str, value: &str) -> Result<(), Failure> {
+        let values = [Value::Text(name), Value::Text(value)];
+        self.insert("INSERT INTO about (name, value) VALUES (?, ?)", &values)
+    }
+
+    /// The id of the row of `table` that came last.
+    fn last(&self, table: &str) -> i64 {
+        let table = self.vault.table(table).unwrap_or_default();
+        i64::from(self.vault.count(table))
+    }
+
+    /// Writes a value in pieces; an empty one too.
+    fn value(&mut self, statement: &str, owner: &[Value<'_>], bytes: &[u8]) -> Result<(), Failure> {
+        if bytes.is_empty() {
+            let mut values = owner.to_vec();
+            values.extend([Value::Text("text"), Value::Integer(1), Value::Text("")]);
+            return self.insert(statement, &values);
+        }
+        self.pieces(statement, owner, bytes, VALUE_PIECE_BYTES)
+    }
+
+    /// Writes `bytes` in pieces, each a row of `owner`, encoding, number and text; nothing of none.
+    fn pieces(
+        &mut self,
+        statement: &str,
+        owner: &[Value<'_>],
+        bytes: &[u8],
+        piece_bytes: usize,
+    ) -> Result<(), Failure> {
+        let text = str::from_utf8(bytes).ok().filter(|_| !needs_base64(bytes));
+        let (encoding, text) = match text {
+            Some(text) if !text.contains('\0') => ("text", text.to_owned()),
+            _ => ("base64", STANDARD.encode(bytes)),
+        };
+        let mut rest = text.as_str();
+        let mut piece = 0;
+        while !rest.is_empty() {
+            let (part, after) = rest.split_at(rest.floor_char_boundary(piece_bytes));
+            piece += 1;
+            let mut values = Vec::with_capacity(VALUES_MAX);
+            values.extend_from_slice(owner);
+            values.extend([
+                Value::Text(encoding),
+                Value::Integer(piece),
+                Value::Text(part),
+            ]);
+            self.insert(statement, &values)?;
+            rest = after;
+        }
+        Ok(())
+    }
+}

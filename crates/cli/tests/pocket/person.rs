@@ -1,0 +1,272 @@
+//! What a person carries: from a log, a store, disguises and credentials.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::Place;
+
+/// A log with entries about two people.
+fn log_of_two_people(place: &Place) {
+    let probity = |args: &[&str], input: &str| {
+        fs::write(place.path("input"), input).unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_probity"))
+            .args(args)
+            .current_dir(place.folder.path())
+            .env_remove("PROBITY_KEY_FILE")
+            .stdin(fs::File::open(place.path("input")).unwrap())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{args:?}: {said}");
+    };
+    let mut lines = String::new();
+    for number in 0..120 {
+        let purpose = ["billing", "research"][number % 2];
+        let subjects = [json!("alice"), json!("bob"), json!(["bob", "alice"])][number % 3].clone();
+        let payload = "p\u{e9}".repeat(number * 5);
+        let entry = json!({
+            "time": format!("2026-03-{:02}T10:00:00Z", number % 28 + 1),
+            "action": "read",
+            "key": format!("user:{number}"),
+            "subject": subjects,
+            "controller": "shop",
+            "actor": format!("clerk{}", number % 4),
+            "purpose": purpose,
+            "payload": payload,
+        });
+        lines.push_str(&entry.to_string());
+        lines.push('\n');
+    }
+    lines.push_str("{\"action\":\"update\",\"key_base64\":\"AAH/\",\"subject\":\"alice\",\"purpose\":\"billing\"}\n");
+    probity(&["init", "audit"], "");
+    probity(&["append", "audit"], &lines);
+}
+
+#[test]
+fn a_person_carries_what_a_log_holds_about_them_and_nothing_of_others() {
+    let place = Place::new();
+    log_of_two_people(&place);
+    let wrong = ["create", "mine", "--log", "audit"];
+    place.run(&wrong, 2);
+    let created = ["--log", "audit", "--subject", "alice", "--size", "16"];
+    place.run(&[&["create", "mine"][..], &created].concat(), 0);
+    let ask = |sql: &str| {
+        let (rows, _) = place.run(&["query", "mine", sql, "--format", "csv"], 0);
+        let rows = rows.lines().skip(1).map(str::to_owned);
+        rows.collect::<Vec<String>>()
+    };
+    // Two thirds of 120, and the one with a binary key.
+    assert_eq!(ask("SELECT COUNT(*) FROM entries"), ["81"]);
+    assert_eq!(ask("SELECT COUNT(*) FROM entries WHERE others = 1"), ["40"]);
+    let of = "SELECT COUNT(*) FROM entries JOIN acts ON entries.act = acts.id \
+              JOIN purposes ON acts.purpose = purposes.id WHERE purposes.name = 'billing'";
+    assert_eq!(ask(of), ["41"]);
+    assert_eq!(
+        ask("SELECT value FROM about WHERE name = 'subject'"),
+        ["alice"]
+    );
+    let pieces = "SELECT text FROM contents JOIN entries ON contents.entry = entries.id \
+                  WHERE entries.number = 117 AND contents.field = 'payload' ORDER BY piece";
+    assert_eq!(ask(pieces).concat(), "p\u{e9}".repeat(585));
+    let key = "SELECT contents.encoding, contents.text FROM contents JOIN entries ON contents.entry = entries.id \
+               WHERE entries.action = 'update'";
+    assert_eq!(ask(key), ["base64,AAH/"]);
+    // The other person's name is nowhere.
+    for table in [
+        "about",
+        "controllers",
+        "processors",
+        "actors",
+        "purposes",
+        "bases",
+        "contents",
+    ] {
+        let rows = ask(&format!("SELECT * FROM {table}"));
+        assert!(rows.iter().all(|row| !row.contains("bob")), "{table}");
+    }
+    place.run(&["extract", "mine", of, "-o", "billing"], 0);
+    place.run(&["check", "billing", "--key", "mine.vkey"], 0);
+    place.run(&["verify", "mine"], 0);
+    // Nothing stays of a database that cannot be filled.
+    let (_, refused) = place.run(
+        &["create", "none", "--log", "vault.sql", "--subject", "alice"],
+        1,
+    );
+    assert!(!refused.is_empty());
+    assert!(!place.path("none").exists() && !place.path("none.root").exists());
+}
+
+/// A store of the proxy's with keys of two people.
+fn store_of_two_people(folder: &Path) {
+    let store = probity_store::Store::open(folder, probity_store::Options::default()).unwrap();
+    let commands: [&[&str]; 7] = [
+        &["SET", "user:alice:name", "Alice \u{e9}"],
+        &["RPUSH", "user:alice:cart", "pen", "ink", ""],
+        &[
+            "HSET",
+            "user:alice:address",
+            "town",
+            "Ulm",
+            "street",
+            "Ring 1",
+        ],
+        &["ZADD", "user:alice:scores", "2.5", "chess"],
+        &["SADD", "chat:alice:bob", "what bob wrote"],
+        &["SET", "user:bob:name", "Bob"],
+        &["SET", "weather", "rain"],
+    ];
+    for words in commands {
+        let mut command = probity_store::Command::default();
+        for word in words {
+            command.push(word.as_bytes());
+        }
+        let mut commands = probity_store::Commands::default();
+        commands.push(command);
+        let (sender, receiver) = std::sync::mpsc::channel();
+        store.ask(store.client(), commands, move |answer| {
+            sender.send(answer.unwrap().bytes).unwrap();
+        });
+        let answer = receiver.recv().unwrap();
+        assert_ne!(answer.first(), Some(&b'-'), "{words:?}");
+    }
+    store.close().unwrap();
+}
+
+/// A person's database out of all sources.
+fn person() -> Place {
+    let place = Place::new();
+    log_of_two_people(&place);
+    store_of_two_people(&place.path("data"));
+    let policy = "version = 1\n[[key]]\npattern = \"user:{subject}:*\"\npurpose = \"service\"\n\
+                  [[key]]\npattern = \"chat:{subject}:{subject}\"\n";
+    fs::write(place.path("policy.toml"), policy).unwrap();
+    fs::write(place.path("19.key"), "an age-old secret\n").unwrap();
+    let hidden = |row: u32, mail: Value| {
+        json!({ "disguise": "leave", "table": "posts", "row": row, "when": "later",
+                "values": { "mail": mail, "text": "x".repeat(250), "gone": null } })
+    };
+    let array = json!([hidden(1, json!("a@example")), hidden(2, json!(""))]);
+    fs::write(place.path("export.json"), array.to_string()).unwrap();
+    let line = hidden(3, json!(7)).to_string();
+    fs::write(place.path("export.jsonl"), format!("{line}\n{line}\n")).unwrap();
+    let sources = [
+        "create",
+        "mine",
+        "--subject",
+        "alice",
+        "--size",
+        "16",
+        "--log",
+        "audit",
+        "--store",
+        "data",
+        "--policy",
+        "policy.toml",
+        "--credential",
+        "19.key",
+        "--disguises",
+        "export.json",
+        "--disguises",
+        "export.jsonl",
+    ];
+    place.run(&sources, 0);
+    place
+}
+
+fn asked(place: &Place, sql: &str) -> Vec<String> {
+    let (rows, _) = place.run(&["query", "mine", sql, "--format", "csv"], 0);
+    rows.lines().skip(1).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_person_carries_their_keys_without_what_belongs_to_others_too() {
+    let place = person();
+    let ask = |sql: &str| asked(&place, sql);
+    assert_eq!(ask("SELECT COUNT(*) FROM entries"), ["81"]);
+    assert_eq!(
+        ask("SELECT name, kind, others FROM items WHERE purpose = 'service' ORDER BY name"),
+        [
+            "user:alice:address,hash,0",
+            "user:alice:cart,list,0",
+            "user:alice:name,string,0",
+            "user:alice:scores,zset,0"
+        ]
+    );
+    let of = |key: &str| {
+        ask(&format!(
+            "SELECT part, number, text FROM item_values JOIN items ON item_values.item = items.id \
+             WHERE items.name = '{key}' AND part <> 'key' ORDER BY item_values.id"
+        ))
+    };
+    assert_eq!(of("user:alice:name"), ["value,1,Alice \u{e9}"]);
+    assert_eq!(
+        of("user:alice:cart"),
+        ["element,1,pen", "element,2,ink", "element,3,"]
+    );
+    assert_eq!(of("user:alice:scores"), ["member,1,chess", "score,1,2.5"]);
+    assert_eq!(of("user:alice:address").len(), 4);
+    // What belongs to two people is told of, without the other one and without its value.
+    assert_eq!(of("chat:alice:*"), [""; 0]);
+    assert_eq!(
+        ask("SELECT others FROM items WHERE name = 'chat:alice:*'"),
+        ["1"]
+    );
+    assert!(
+        ask("SELECT text FROM item_values")
+            .iter()
+            .all(|text| !text.contains("bob"))
+    );
+}
+
+#[test]
+fn a_person_carries_what_disguises_hid_and_the_credentials() {
+    let place = person();
+    let ask = |sql: &str| asked(&place, sql);
+    let values = "SELECT place, type, text FROM hidden_values \
+                  JOIN hidden ON hidden_values.hidden = hidden.id \
+                  WHERE hidden.source = 'posts' AND hidden_values.name = 'mail' ORDER BY hidden.id";
+    assert_eq!(
+        ask(values),
+        ["1,text,a@example", "2,text,", "3,number,7", "3,number,7"]
+    );
+    assert_eq!(ask("SELECT name FROM disguises"), ["leave"]);
+    assert_eq!(
+        ask("SELECT name, text FROM credentials"),
+        ["19.key,\"an age-old secret", "\""]
+    );
+}
+
+#[test]
+fn a_person_hands_out_a_signed_part_of_what_they_carry() {
+    let place = person();
+    let told = "SELECT name, kind FROM items";
+    place.run(&["extract", "mine", told, "-o", "told"], 0);
+    place.run(&["check", "told", "--key", "mine.vkey"], 0);
+    place.run(&["reorganize", "mine", "--levels"], 0);
+    place.run(&["verify", "mine"], 0);
+    for (wrong, code) in [
+        (vec!["create", "none", "--subject", "alice"], 2),
+        (
+            vec!["create", "none", "--subject", "alice", "--store", "nowhere"],
+            1,
+        ),
+        (
+            vec![
+                "create",
+                "none",
+                "--subject",
+                "alice",
+                "--disguises",
+                "policy.toml",
+            ],
+            1,
+        ),
+    ] {
+        let (_, refused) = place.run(&wrong, code);
+        assert!(!refused.is_empty());
+        assert!(!place.path("none").exists() && !place.path("nowhere").exists());
+    }
+}
