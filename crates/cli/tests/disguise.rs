@@ -712,3 +712,134 @@ fn a_migration_reaches_the_rows_that_are_disguised() {
         .unwrap();
     assert_eq!(loud[0][0].to_string(), "BEA VERY-PERSONAL");
 }
+
+const NOTES: &str = r#"
+[users]
+table = "people"
+id = "id"
+placeholder = { id = { RandNum = { lb = 1000000, ub = 9000000000000 } }, name = { RandStr = { len = 20 } } }
+[tables.likes]
+readers = ["user_id"]
+owners = []
+[tables.notes]
+through = ["post_id"]
+[[modify]]
+table = "notes"
+column = "text"
+redact = { emails = true, own_names = ["name"] }
+[[decorrelate]]
+table = "posts"
+owners = ["author_id"]
+"#;
+
+#[test]
+fn texts_under_posts_lose_names_and_their_owner_takes_the_whole_away() {
+    let place = prepared();
+    let mut database = place.database();
+    for sql in [
+        "CREATE TABLE notes (id BIGINT PRIMARY KEY, post_id BIGINT REFERENCES posts(id), text TEXT, size REAL, scan BLOB)",
+        "INSERT INTO notes VALUES (1, 1, 'Bea: bea@example.org', 0.5, x'00ff')",
+        "INSERT INTO notes VALUES (2, 2, 'Bea: bea@example.org', 0.5, x'00ff')",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    fs::write(place.path("notes.toml"), NOTES).unwrap();
+    place.run(&["disguise", "check", "--spec", "notes.toml"], 0);
+    let of = ["--spec", "notes.toml", "--user", "19"];
+    let plan = place.json(&[&["disguise", "plan"], &of[..]].concat(), 0);
+    assert_eq!(plan[0]["action"], "redact");
+    assert_eq!(plan[0]["rows"], 1);
+    let applied = place.json(&[&["disguise", "apply"], &of[..]].concat(), 0);
+    let texts = "SELECT text FROM notes ORDER BY id";
+    let rows = database.query(texts, &[]).unwrap();
+    let rows: Vec<String> = rows.iter().flatten().map(ToString::to_string).collect();
+    assert_eq!(rows, ["[redacted]: [redacted]", "Bea: bea@example.org"]);
+    let holder = ["--user", "19", "--credential", "19.pw"];
+    let export = [&["disguise", "export", "--log", "audit"], &holder[..]].concat();
+    let exported = place.json(&export, 0);
+    let disguise = &exported["disguises"][0];
+    assert_eq!(disguise["id"], applied["id"]);
+    let row = &disguise["rows"][0];
+    assert_eq!(
+        (&row["table"], &row["column"]),
+        (&Value::from("notes"), &Value::from("text"))
+    );
+    assert_eq!(row["before"], "Bea: bea@example.org");
+    assert_eq!(row["identity"]["id"], 1);
+    assert_eq!(exported["entry"]["index"], 0);
+    let (shown, _) = place.run(&export, 0);
+    assert!(
+        shown.contains("notes 1 modified: text \"Bea: bea@example.org\""),
+        "{shown}"
+    );
+    let one = [&export[..], &["--id", "0000000000000000"]].concat();
+    place.run(&one, 1);
+    fs::write(place.path("wrong.pw"), "another password\n").unwrap();
+    let wrong = [
+        "disguise",
+        "export",
+        "--user",
+        "19",
+        "--credential",
+        "wrong.pw",
+    ];
+    let (_, stderr) = place.run(&wrong, 1);
+    assert!(stderr.contains("the credential does not fit"), "{stderr}");
+    let id = applied["id"].as_str().unwrap();
+    place.run(
+        &[&["disguise", "reveal", "--id", id], &holder[..]].concat(),
+        0,
+    );
+    let rows = database.query(texts, &[]).unwrap();
+    assert_eq!(rows[0][0].to_string(), "Bea: bea@example.org");
+}
+
+#[test]
+fn a_restored_backup_is_told_what_it_missed() {
+    let place = prepared();
+    fs::copy(place.path("app.db"), place.path("backup.db")).unwrap();
+    let before = place.rows();
+    let apply = [
+        "disguise",
+        "apply",
+        "--spec",
+        "leave.toml",
+        "--user",
+        "19",
+        "--log",
+        "audit",
+    ];
+    let id = place.json(&apply, 0)["id"].as_str().unwrap().to_owned();
+    fs::copy(place.path("backup.db"), place.path("app.db")).unwrap();
+    assert_eq!(place.rows(), before);
+    let replay = ["disguise", "replay", "--log", "audit"];
+    // Without the specification it can only be named.
+    let missed = place.json(&replay, 4);
+    assert_eq!(missed["missed"][0]["key"], id.as_str());
+    let reason = missed["missed"][0]["reason"].as_str().unwrap();
+    assert!(
+        reason.starts_with("its specification is not given"),
+        "{reason}"
+    );
+    let replay = [&replay[..], &["--spec", "leave.toml"]].concat();
+    let looked = place.json(&[&replay[..], &["--dry-run"]].concat(), 0);
+    assert_eq!(looked["missed"][0]["outlook"], "possible");
+    assert_eq!(place.rows(), before);
+    let done = place.json(&replay, 0);
+    assert_eq!(done["missed"][0]["outlook"], "done");
+    assert_eq!(done["entry"]["stream"], "default");
+    assert!(!place.rows().join("").contains("Bea"));
+    let (shown, _) = place.run(&replay, 0);
+    assert_eq!(
+        shown,
+        "the database has missed nothing that the log tells of\n"
+    );
+    place.run(&["disguise", "replay"], 2);
+    let holder = ["--user", "19", "--credential", "19.pw", "--log", "audit"];
+    place.run(
+        &[&["disguise", "reveal", "--id", &id], &holder[..]].concat(),
+        0,
+    );
+    assert_eq!(place.rows(), before);
+    place.run(&["verify", "audit"], 0);
+}

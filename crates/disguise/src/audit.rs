@@ -65,10 +65,15 @@ impl<'a> Asked<'a> {
 
 /// A salted hash that stands for a user, the same in the log and in receipts.
 pub(crate) fn subject(salt: &[u8], user: &Value) -> Value {
+    subject_of(salt, &user.principal())
+}
+
+/// The same for a principal.
+pub(crate) fn subject_of(salt: &[u8], principal: &[u8]) -> Value {
     let mut hash = Sha256::new();
     hash.update(b"probity disguise subject\0");
     hash.update(salt);
-    hash.update(user.principal());
+    hash.update(principal);
     Value::Bytes(hash.finalize().iter().copied().take(16).collect())
 }
 

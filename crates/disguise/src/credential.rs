@@ -167,6 +167,14 @@ pub(crate) fn remove_all(database: &mut dyn Database, key: &SecretKey) -> Result
     Ok(())
 }
 
+/// The ids of all passwords and tokens that wrap `key`.
+pub(crate) fn ids(database: &mut dyn Database, key: &SecretKey) -> Result<Vec<Vec<u8>>, Error> {
+    let (column, by) = (["id".to_owned()], ["holder".to_owned()]);
+    let holder = vec![vec![bytes(&holder(key)?)]];
+    let rows = select_keys(database, CREDENTIALS, &column, &by, &holder)?;
+    Ok(rows.iter().flatten().map(Value::principal).collect())
+}
+
 /// Names the credentials of one key; only its holder can tell whose they are.
 fn holder(key: &SecretKey) -> Result<[u8; 16], Error> {
     derive(key.expose(), b"credential holder", b"")

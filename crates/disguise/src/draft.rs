@@ -1,10 +1,12 @@
 //! A first specification, proposed from what the database itself says about its tables.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::database::{Catalog, CatalogTable, Column, Database, Dialect};
 use crate::error::{Doing as _, Error};
 use crate::generate::Generator;
+use crate::path;
 use crate::schema::{Pseudo, Schema, TableNotes};
 use crate::spec::SpecError;
 
@@ -100,7 +102,23 @@ pub fn draft(database: &mut dyn Database, users: Option<&str>) -> Result<Draft, 
             schema.notes.insert(name.clone(), notes);
         }
     }
-    let text = text(&catalog, &schema, &pseudo)?;
+    let owners = owners(&catalog, &schema, &pseudo);
+    let paths = path::proposed(&catalog, &owners, &pseudo.table);
+    for (name, (columns, _)) in &paths {
+        let notes = TableNotes {
+            through: Some(columns.clone()),
+            ..TableNotes::default()
+        };
+        schema.notes.insert(name.clone(), notes);
+    }
+    let found = Found {
+        catalog: &catalog,
+        schema: &schema,
+        pseudo: &pseudo,
+        owners,
+        paths,
+    };
+    let text = found.text()?;
     Ok(Draft {
         text,
         schema,
@@ -222,17 +240,11 @@ fn value_of(column: &Column) -> Generator {
     } else if name.contains("phone") {
         Generator::RandPhone
     } else {
-        let most = characters(&declared).unwrap_or(TEXT_CHARACTERS);
+        let most = column.length_max().unwrap_or(TEXT_CHARACTERS);
         Generator::RandStr {
             len: most.min(TEXT_CHARACTERS),
         }
     }
-}
-
-/// The number in `VARCHAR(30)`.
-fn characters(declared: &str) -> Option<usize> {
-    let (_, rest) = declared.split_once('(')?;
-    rest.split([',', ')']).next()?.trim().parse().ok()
 }
 
 const HEAD: &str = "\
@@ -243,93 +255,119 @@ const HEAD: &str = "\
 
 ";
 
-fn text(catalog: &Catalog, schema: &Schema, pseudo: &Pseudo) -> Result<String, Error> {
-    let mut out = String::from(HEAD);
-    put(&mut out, "[users]", "");
-    put(&mut out, &format!("table = {}", quoted(&pseudo.table)), "");
-    put(&mut out, &format!("id = {}", quoted(&pseudo.id)), "");
-    put(
-        &mut out,
-        "\n# How each column of a placeholder is made; the database fills in the others.",
-        "",
-    );
-    put(&mut out, "[users.placeholder]", "");
-    for (column, generator) in &pseudo.columns {
-        let generator = toml::Value::try_from(generator).map_err(|error| Error::Value {
-            what: error.to_string(),
-        })?;
-        put(&mut out, &format!("{} = {generator}", quoted(column)), "");
-    }
-    for (name, notes) in &schema.notes {
-        put(&mut out, &format!("\n[tables.{}]", quoted(name)), "");
-        let owners = list(notes.owners.as_deref().unwrap_or_default());
-        put(
-            &mut out,
-            &format!("owners = {owners}"),
-            "  # guessed from the name, no foreign key is declared",
-        );
-    }
-    for (name, table) in catalog {
-        if *name != pseudo.table {
-            transformation(&mut out, catalog, schema, pseudo, (name, table));
+/// The owner columns of every table that has some.
+fn owners(catalog: &Catalog, schema: &Schema, pseudo: &Pseudo) -> BTreeMap<String, Vec<String>> {
+    let mut owners = BTreeMap::from([(pseudo.table.clone(), vec![pseudo.id.clone()])]);
+    for (name, table) in catalog.iter().filter(|(name, _)| **name != pseudo.table) {
+        let said = schema.notes.get(name).and_then(|it| it.owners.clone());
+        let columns = said.unwrap_or_else(|| declared_owners(table, pseudo));
+        if !columns.is_empty() {
+            owners.insert(name.clone(), columns);
         }
     }
-    put(&mut out, "\n[[remove]]", "");
-    put(&mut out, &format!("table = {}", quoted(&pseudo.table)), "");
-    Ok(out)
+    owners
 }
 
-fn transformation(
-    out: &mut String,
-    catalog: &Catalog,
-    schema: &Schema,
-    pseudo: &Pseudo,
-    (name, table): (&String, &CatalogTable),
-) {
-    let mut owners = declared_owners(table, pseudo);
-    if let Some(notes) = schema.notes.get(name) {
-        owners.extend(notes.owners.iter().flatten().cloned());
-    }
-    if owners.is_empty() {
+/// What was found out about a database.
+struct Found<'a> {
+    catalog: &'a Catalog,
+    schema: &'a Schema,
+    pseudo: &'a Pseudo,
+    owners: BTreeMap<String, Vec<String>>,
+    /// Tables owned through others, with the columns that refer to them.
+    paths: BTreeMap<String, (Vec<String>, String)>,
+}
+
+impl Found<'_> {
+    fn text(&self) -> Result<String, Error> {
+        let mut out = String::from(HEAD);
+        let pseudo = self.pseudo;
+        put(&mut out, "[users]", "");
+        put(&mut out, &format!("table = {}", quoted(&pseudo.table)), "");
+        put(&mut out, &format!("id = {}", quoted(&pseudo.id)), "");
         put(
-            out,
-            &format!("\n# {name} has no owner column and is left alone."),
+            &mut out,
+            "\n# How each column of a placeholder is made; the database fills in the others.",
             "",
         );
-        return;
+        put(&mut out, "[users.placeholder]", "");
+        for (column, generator) in &pseudo.columns {
+            let generator = toml::Value::try_from(generator).map_err(|error| Error::Value {
+                what: error.to_string(),
+            })?;
+            put(&mut out, &format!("{} = {generator}", quoted(column)), "");
+        }
+        for (name, notes) in &self.schema.notes {
+            put(&mut out, &format!("\n[tables.{}]", quoted(name)), "");
+            if let Some((columns, to)) = self.paths.get(name) {
+                let why = format!("  # a row belongs to whoever owns its row of {to}");
+                put(&mut out, &format!("through = {}", list(columns)), &why);
+                continue;
+            }
+            let owners = list(notes.owners.as_deref().unwrap_or_default());
+            put(
+                &mut out,
+                &format!("owners = {owners}"),
+                "  # guessed from the name, no foreign key is declared",
+            );
+        }
+        for (name, table) in self.catalog {
+            if *name != pseudo.table {
+                self.transformation(&mut out, name, table);
+            }
+        }
+        put(&mut out, "\n[[remove]]", "");
+        put(&mut out, &format!("table = {}", quoted(&pseudo.table)), "");
+        Ok(out)
     }
-    if table.primary_key.is_empty() {
-        put(
-            out,
-            &format!("\n# {name} has no primary key: name its identifying columns, like"),
-            "",
-        );
-        put(
-            out,
-            &format!("# tables.{}.identity = [\"...\"]", quoted(name)),
-            "",
-        );
-        put(out, "# and then what happens to its rows.", "");
-        return;
-    }
-    let referred = catalog.values().flat_map(|it| &it.foreign_keys);
-    let referred = referred.filter(|key| key.to_table == *name).count() > 0;
-    if owners.len() > 1 || referred {
-        let why = if referred {
-            "other tables refer to it"
-        } else {
-            "it has several owners"
+
+    fn transformation(&self, out: &mut String, name: &str, table: &CatalogTable) {
+        let mut say = |lines: &[String]| {
+            for line in lines {
+                put(out, line, "");
+            }
         };
-        put(
-            out,
-            "\n[[decorrelate]]",
-            &format!("  # {why}, so it stays, under placeholders"),
-        );
-        put(out, &format!("table = {}", quoted(name)), "");
-        put(out, &format!("owners = {}", list(&owners)), "");
-    } else {
-        put(out, "\n[[remove]]", "");
-        put(out, &format!("table = {}", quoted(name)), "");
+        let owners = self.owners.get(name);
+        if owners.is_none() && !self.paths.contains_key(name) {
+            return say(&[format!("\n# {name} has no owner column and is left alone.")]);
+        }
+        if table.primary_key.is_empty() {
+            return say(&[
+                format!("\n# {name} has no primary key: name its identifying columns, like"),
+                format!("# tables.{}.identity = [\"...\"]", quoted(name)),
+                "# and then what happens to its rows.".to_owned(),
+            ]);
+        }
+        let of = format!("table = {}", quoted(name));
+        match (owners, self.may_go(name)) {
+            (None, false) => say(&[format!(
+                "\n# {name} stays, for other tables refer to it; it goes to whoever owns its parent."
+            )]),
+            (Some(owners), removable) if owners.len() > 1 || !removable => {
+                let why = if removable {
+                    "it has several owners"
+                } else {
+                    "other tables refer to it"
+                };
+                say(&[
+                    format!("\n[[decorrelate]]  # {why}, so it stays, under placeholders"),
+                    of,
+                    format!("owners = {}", list(owners)),
+                ]);
+            }
+            _ => say(&["\n[[remove]]".to_owned(), of]),
+        }
+    }
+
+    /// Whether all rows that refer to rows of `name` are removed with them.
+    fn may_go(&self, name: &str) -> bool {
+        let refers = |table: &CatalogTable| table.foreign_keys.iter().any(|it| it.to_table == name);
+        let goes = |child: &String| {
+            let path = self.paths.get(child);
+            path.is_some_and(|(_, to)| to == name) && self.may_go(child)
+        };
+        let mut children = self.catalog.iter().filter(|(_, table)| refers(table));
+        children.all(|(child, table)| !table.primary_key.is_empty() && goes(child))
     }
 }
 

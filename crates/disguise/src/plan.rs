@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::database::{Catalog, Dialect, placeholders};
+use crate::database::{Catalog, Column, Dialect, placeholders};
 use crate::generate::Generator;
 use crate::predicate::{Fragment, Scope};
+use crate::redact::{Names, Redactors};
 use crate::schema::{Known, Live};
-use crate::spec::{Kind, Spec, SpecError, Transformation};
+use crate::spec::{Kind, Replacement, Spec, SpecError, Transformation};
 use crate::table::list;
 use crate::value::Value;
 
@@ -21,6 +22,8 @@ pub(crate) struct Step {
     pub(crate) table: String,
     pub(crate) chosen: Fragment,
     pub(crate) kind: Kind,
+    /// The names that a redaction looks for.
+    pub(crate) names: Names,
 }
 
 /// One step as shown to a person before anything is changed.
@@ -29,11 +32,11 @@ pub(crate) struct Step {
 pub struct PlannedStep {
     /// The table.
     pub table: String,
-    /// `remove`, `modify` or `decorrelate`.
+    /// `remove`, `modify`, `redact` or `decorrelate`.
     pub action: &'static str,
     /// The query that chooses the rows, with `?` for each bound value.
     pub statement: String,
-    /// How many rows it chooses now.
+    /// How many rows it chooses now; a redaction changes those of them in which it finds something.
     pub rows: u64,
     /// How many placeholder users it would make.
     pub placeholders: u64,
@@ -45,6 +48,10 @@ impl Step {
     pub(crate) const fn action(&self) -> &'static str {
         match self.kind {
             Kind::Remove => "remove",
+            Kind::Modify {
+                replacement: Replacement::Redacted(_),
+                ..
+            } => "redact",
             Kind::Modify { .. } => "modify",
             Kind::Decorrelate { .. } => "decorrelate",
         }
@@ -59,6 +66,7 @@ pub(crate) struct Aim<'a> {
     pub(crate) named: &'a BTreeMap<String, Value>,
     /// The principals whose rows are meant; nobody in particular when absent.
     pub(crate) owners: Option<&'a [Value]>,
+    pub(crate) redactors: &'a Redactors,
 }
 
 impl Aim<'_> {
@@ -85,16 +93,43 @@ impl Aim<'_> {
         }
         let rank = |it: &Transformation| order.iter().position(|table| *table == it.table);
         removals.sort_by_key(|it| rank(it));
-        // Changes to the users table come before any placeholder is in it.
-        changes.sort_by_key(|it| it.table != *users);
+        // Who looks for people's names does so while they are there; other changes to the users table come before any
+        // placeholder is in it.
+        changes.sort_by_key(|it| match &it.kind {
+            kind if own_names(kind) => 0,
+            _ if it.table == *users => 1,
+            _ => 2,
+        });
         let (last, first): (Vec<_>, Vec<_>) =
             removals.into_iter().partition(|it| it.table == *users);
-        first
-            .into_iter()
-            .chain(changes)
-            .chain(last)
-            .map(|it| self.step(it, &named))
-            .collect()
+        let mut steps: Vec<&Transformation> =
+            first.into_iter().chain(changes).chain(last).collect();
+        self.put_before_owners(&mut steps);
+        steps.into_iter().map(|it| self.step(it, &named)).collect()
+    }
+
+    /// Moves steps on tables that are owned through others before all steps on those, so that their owners are still
+    /// told when their turn comes. Who decorrelates such a table says itself which columns are meant.
+    fn put_before_owners(&self, steps: &mut Vec<&Transformation>) {
+        let path = |it: &Transformation| match it.kind {
+            Kind::Decorrelate { .. } => None,
+            _ => self.live.table(&it.table)?.path.as_ref(),
+        };
+        let mut moving: Vec<&Transformation> = steps.clone();
+        moving.retain(|it| path(it).is_some());
+        // The nearest to their owners first, so that those behind them end up before them.
+        moving.sort_by_key(|it| path(it).map(|path| path.steps.len()));
+        for it in moving {
+            let Some(path) = path(it) else { continue };
+            let from = steps.iter().position(|step| std::ptr::eq(*step, it));
+            let to = steps.iter().position(|step| path.leads_over(&step.table));
+            if let (Some(from), Some(to)) = (from, to)
+                && to < from
+            {
+                let it = steps.remove(from);
+                steps.insert(to, it);
+            }
+        }
     }
 
     fn parameters(&self, spec: &Spec) -> Result<BTreeMap<String, Value>, SpecError> {
@@ -135,8 +170,9 @@ impl Aim<'_> {
             )));
         }
         check_kind(table, &it.kind).map_err(wrong)?;
+        let names = self.names(table, &it.kind, named).map_err(wrong)?;
         let scope = || Scope::new(self.dialect, self.catalog, named, &it.table);
-        let owned = self.owned(table).map_err(wrong)?;
+        let owned = self.owned(table, &it.kind).map_err(wrong)?;
         let chosen = match (&it.from, &it.predicate) {
             (None, None) => owned.unwrap_or_else(everything),
             (None, Some(predicate)) => {
@@ -154,7 +190,43 @@ impl Aim<'_> {
             table: it.table.clone(),
             chosen,
             kind: it.kind.clone(),
+            names,
         })
+    }
+
+    /// The names that a redaction looks for beside those of the users table; refused when it does not fit.
+    fn names(
+        &self,
+        table: &Known,
+        kind: &Kind,
+        named: &BTreeMap<String, Value>,
+    ) -> Result<Names, String> {
+        let Kind::Modify {
+            column,
+            replacement: Replacement::Redacted(redact),
+        } = kind
+        else {
+            return Ok(Names::default());
+        };
+        if let Some(fault) = redact.fault() {
+            return Err(format!("column {column}: {fault}"));
+        }
+        if !table.catalog.column(column).is_some_and(Column::is_text) {
+            return Err(format!(
+                "column {column} of {} is no text that could be redacted",
+                table.name
+            ));
+        }
+        let users = self.live.table(&self.live.pseudo.table);
+        let has = |name: &String| users.is_some_and(|it| it.catalog.column(name).is_some());
+        if let Some(missing) = redact.own_names.iter().find(|name| !has(name)) {
+            return Err(format!("the users table has no column {missing}"));
+        }
+        let known = |name: &&String| self.redactors.contains_key(*name);
+        if let Some(missing) = redact.code.iter().find(|name| !known(name)) {
+            return Err(format!("there is no code for redactor {missing}"));
+        }
+        redact.said(|name| named.get(name).map(ToString::to_string))
     }
 
     fn through_join(&self, table: &Known, from: &str, chosen: Fragment) -> Fragment {
@@ -176,34 +248,57 @@ impl Aim<'_> {
         }
     }
 
-    /// That a row must belong to one of the owners meant, if any are meant.
-    fn owned(&self, table: &Known) -> Result<Option<Fragment>, String> {
+    /// That a row must belong to one of the owners meant, if any are meant; a removal means those too who only read.
+    fn owned(&self, table: &Known, kind: &Kind) -> Result<Option<Fragment>, String> {
         let Some(owners) = self.owners else {
             return Ok(None);
         };
-        if table.owners.is_empty() {
-            return Err(format!(
-                "table {} has no owner column, so a user's rows are unknown",
-                table.name
-            ));
+        let mut any: Vec<Fragment> = Vec::new();
+        let direct = |column: &String| {
+            let of = self.dialect.quote(&table.name);
+            self.among_owners(&format!("{of}.{}", self.dialect.quote(column)), owners)
+        };
+        match (kind, &table.path) {
+            (Kind::Decorrelate { .. }, Some(_)) => {}
+            (_, Some(path)) => any.push(path.condition(self.dialect, &table.name, |column| {
+                self.among_owners(column, owners)
+            })),
+            (_, None) if table.owners.is_empty() => {
+                return Err(format!(
+                    "table {} has no owner column, so a user's rows are unknown",
+                    table.name
+                ));
+            }
+            (_, None) => any.extend(table.owners.iter().map(direct)),
         }
-        let mut any = Vec::new();
-        let mut parameters = Vec::new();
-        for column in &table.owners {
-            let column = format!(
-                "{}.{}",
-                self.dialect.quote(&table.name),
-                self.dialect.quote(column)
-            );
-            if self.needs_scope_table() {
-                any.push(format!("{column} IN (SELECT id FROM {SCOPE})"));
-            } else {
-                any.push(format!("{column} IN ({})", placeholders(owners.len())));
-                parameters.extend_from_slice(owners);
+        match kind {
+            Kind::Modify { .. } => {}
+            Kind::Remove => any.extend(table.readers.iter().map(direct)),
+            Kind::Decorrelate { owners, .. } => {
+                let named = table.readers.iter().filter(|it| owners.contains(it));
+                any.extend(named.map(direct));
             }
         }
-        let sql = any.join(" OR ");
-        Ok(Some(Fragment { sql, parameters }))
+        let sql: Vec<String> = any.iter().map(|it| it.sql.clone()).collect();
+        Ok(Some(Fragment {
+            sql: sql.join(" OR "),
+            parameters: any.into_iter().flat_map(|it| it.parameters).collect(),
+        }))
+    }
+
+    /// That `column` names one of `owners`.
+    fn among_owners(&self, column: &str, owners: &[Value]) -> Fragment {
+        if self.needs_scope_table() {
+            let sql = format!("{column} IN (SELECT id FROM {SCOPE})");
+            return Fragment {
+                sql,
+                parameters: Vec::new(),
+            };
+        }
+        Fragment {
+            sql: format!("{column} IN ({})", placeholders(owners.len())),
+            parameters: owners.to_vec(),
+        }
     }
 
     /// Refuses removals that leave a declared foreign key of an untouched table behind.
@@ -261,6 +356,12 @@ impl Aim<'_> {
     }
 }
 
+/// Whether it looks for names that the users table has.
+fn own_names(kind: &Kind) -> bool {
+    matches!(kind, Kind::Modify { replacement: Replacement::Redacted(redact), .. }
+        if !redact.own_names.is_empty())
+}
+
 fn everything() -> Fragment {
     Fragment {
         sql: "1=1".to_owned(),
@@ -300,9 +401,15 @@ fn check_kind(table: &Known, kind: &Kind) -> Result<(), String> {
             }
             Ok(())
         }
-        Kind::Modify { column, generator } => {
+        Kind::Modify {
+            column,
+            replacement,
+        } => {
             has(column)?;
-            check_generator(table, column, generator)
+            match replacement {
+                Replacement::Drawn(generator) => check_generator(table, column, generator),
+                Replacement::Redacted(_) => Ok(()),
+            }
         }
         Kind::Decorrelate { group_by, owners } => {
             if owners.is_empty() {
@@ -313,12 +420,19 @@ fn check_kind(table: &Known, kind: &Kind) -> Result<(), String> {
             }
             for owner in owners {
                 has(owner)?;
-                if !table.owners.contains(owner) {
+                if table.people().any(|it| it == owner) {
+                    continue;
+                }
+                if let Some(step) = table.path.as_ref().and_then(|path| path.steps.first()) {
                     return Err(format!(
-                        "column {owner} of {} is not an owner column",
-                        table.name
+                        "rows of {} belong to whoever owns their row of {}, decorrelate that table",
+                        table.name, step.to_table
                     ));
                 }
+                return Err(format!(
+                    "column {owner} of {} is not an owner column",
+                    table.name
+                ));
             }
             Ok(())
         }

@@ -174,7 +174,8 @@ fn hashed(nonce: &[u8; NONCE_BYTES], user: &Value) -> [u8; HASH_BYTES] {
     hash.finalize().into()
 }
 
-fn digits(bytes: &[u8]) -> String {
+/// `bytes` in hexadecimal digits.
+pub(crate) fn digits(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut out, byte| {
         // Writing to a String cannot fail.
         write!(out, "{byte:02x}").unwrap_or_default();
@@ -182,7 +183,8 @@ fn digits(bytes: &[u8]) -> String {
     })
 }
 
-fn undigits<const N: usize>(text: &str) -> Option<[u8; N]> {
+/// What [`digits`] wrote.
+pub(crate) fn undigits<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut out = [0; N];
     let mut letters = text.chars();
     for byte in &mut out {

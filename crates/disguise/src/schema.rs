@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::database::{Catalog, CatalogTable};
 use crate::generate::Generator;
+use crate::path::{self, Path};
 use crate::reveal::References;
 use crate::spec::{SpecError, pseudo_from_edna, tables_from_edna};
 
@@ -40,6 +41,10 @@ pub(crate) struct TableNotes {
     pub(crate) identity: Option<Vec<String>>,
     /// The columns with declared foreign keys to the users table when absent.
     pub(crate) owners: Option<Vec<String>>,
+    /// Columns that name people who see the row and do not own it.
+    pub(crate) readers: Vec<String>,
+    /// The columns by which a row refers to the one whose owner owns it too.
+    pub(crate) through: Option<Vec<String>>,
     /// Beside the declared ones.
     pub(crate) references: Vec<Reference>,
     /// What happens to rows made while a placeholder owned things, whatever a reveal says.
@@ -76,8 +81,18 @@ pub(crate) struct Known {
     pub(crate) catalog: CatalogTable,
     pub(crate) identity: Vec<String>,
     pub(crate) owners: Vec<String>,
+    pub(crate) readers: Vec<String>,
+    /// The way to the owner, where there is no owner column.
+    pub(crate) path: Option<Path>,
     pub(crate) references: Vec<Reference>,
     pub(crate) meanwhile: Option<References>,
+}
+
+impl Known {
+    /// The columns that name people: owners, and those who only read.
+    pub(crate) fn people(&self) -> impl Iterator<Item = &String> {
+        self.owners.iter().chain(&self.readers)
+    }
 }
 
 /// The whole database as the engine sees it.
@@ -103,6 +118,7 @@ impl Live {
             let known = known(&name, table, schema.notes.get(&name), pseudo);
             tables.insert(name, known);
         }
+        path::resolve(&mut tables, schema, &pseudo.table)?;
         Ok(Self {
             tables,
             pseudo: pseudo.clone(),
@@ -113,23 +129,19 @@ impl Live {
         self.tables.get(name)
     }
 
-    /// Tables and columns, other than the users table itself, that name an owner.
-    pub(crate) fn owner_columns(&self) -> impl Iterator<Item = (&Known, &str)> {
+    /// Tables and columns, other than the users table itself, that name an owner or a reader.
+    pub(crate) fn people_columns(&self) -> impl Iterator<Item = (&Known, &str)> {
         self.tables
             .values()
             .filter(|table| table.name != self.pseudo.table)
-            .flat_map(|table| {
-                table
-                    .owners
-                    .iter()
-                    .map(move |column| (table, column.as_str()))
-            })
+            .flat_map(|table| table.people().map(move |column| (table, column.as_str())))
     }
 }
 
 fn known(name: &str, table: CatalogTable, notes: Option<&TableNotes>, pseudo: &Pseudo) -> Known {
     let declared = |key: &&crate::database::ForeignKey| key.columns.len() == key.to_columns.len();
     let mut owners: Vec<String> = Vec::new();
+    let mut readers: Vec<String> = Vec::new();
     let mut references: Vec<Reference> = Vec::new();
     let mut identity = table.primary_key.clone();
     if let Some(notes) = notes {
@@ -137,25 +149,28 @@ fn known(name: &str, table: CatalogTable, notes: Option<&TableNotes>, pseudo: &P
             identity.clone_from(said);
         }
         owners = notes.owners.clone().unwrap_or_default();
+        readers.clone_from(&notes.readers);
         references.clone_from(&notes.references);
     }
     if name == pseudo.table {
         owners = vec![pseudo.id.clone()];
+        readers.clear();
     }
     for key in table.foreign_keys.iter().filter(declared) {
         let owner = key.to_table == pseudo.table && key.columns.len() == 1;
-        let said = notes.is_some_and(|notes| notes.owners.is_some());
+        let said = notes.is_some_and(|it| it.owners.is_some() || it.through.is_some());
         if owner && !said && name != pseudo.table {
             owners.extend(
                 key.columns
                     .iter()
-                    .filter(|it| !owners.contains(it))
+                    .filter(|it| !owners.contains(it) && !readers.contains(it))
                     .cloned()
                     .collect::<Vec<_>>(),
             );
         }
-        let is_owner = owner && key.columns.iter().all(|column| owners.contains(column));
-        if !is_owner && !references.iter().any(|known| known.columns == key.columns) {
+        let people = |column: &String| owners.contains(column) || readers.contains(column);
+        let names_people = owner && key.columns.iter().all(people);
+        if !names_people && !references.iter().any(|known| known.columns == key.columns) {
             references.push(Reference {
                 columns: key.columns.clone(),
                 to_table: key.to_table.clone(),
@@ -168,6 +183,8 @@ fn known(name: &str, table: CatalogTable, notes: Option<&TableNotes>, pseudo: &P
         catalog: table,
         identity,
         owners,
+        readers,
+        path: None,
         references,
         meanwhile: notes.and_then(|notes| notes.meanwhile),
     }
@@ -186,11 +203,23 @@ fn check_notes(catalog: &Catalog, name: &str, notes: &TableNotes) -> Result<(), 
         .references
         .iter()
         .flat_map(|reference| &reference.columns);
-    let owners = notes.owners.iter().flatten();
-    for column in identity.iter().chain(owners).chain(own) {
+    let people = notes.owners.iter().flatten().chain(&notes.readers);
+    let through = notes.through.iter().flatten();
+    for column in identity.iter().chain(people).chain(through).chain(own) {
         if table.column(column).is_none() {
             return Err(SpecError::new(place, format!("has no column {column}")));
         }
+    }
+    let owners = notes.owners.iter().flatten();
+    if let Some(both) = owners.clone().find(|it| notes.readers.contains(it)) {
+        return Err(SpecError::new(
+            place,
+            format!("{both} is an owner and a reader"),
+        ));
+    }
+    if notes.through.is_some() && owners.count() > 0 {
+        let what = "has owners of its own, so that it belongs to nobody through another table";
+        return Err(SpecError::new(place, what));
     }
     for reference in &notes.references {
         let Some(target) = catalog.get(&reference.to_table) else {

@@ -34,6 +34,7 @@ pub(crate) const DEADLINES: &str = "probity_deadlines";
 pub(crate) const FLEETING: &str = "probity_fleeting";
 pub(crate) const SCHEDULED: &str = "probity_scheduled";
 pub(crate) const DECAYED: &str = "probity_decayed";
+pub(crate) const OPERATIONS: &str = "probity_operations";
 
 /// The handle of one disguise, random, shown as 16 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -100,6 +101,7 @@ pub(crate) fn install(database: &mut dyn Database) -> Result<(), Error> {
             "CREATE TABLE IF NOT EXISTS {SCHEDULED} (id {key} NOT NULL PRIMARY KEY, due BIGINT NOT NULL, what {binary} NOT NULL) {end}"
         ),
         format!("CREATE TABLE IF NOT EXISTS {DECAYED} (mark {key} NOT NULL PRIMARY KEY) {end}"),
+        format!("CREATE TABLE IF NOT EXISTS {OPERATIONS} (id {key} NOT NULL PRIMARY KEY) {end}"),
     ];
     for statement in statements {
         database
@@ -485,6 +487,43 @@ pub(crate) fn read_bag(database: &mut dyn Database, locator: &Locator) -> Result
     Ok(Bag::decode(&body)?)
 }
 
+/// The ids of locators and of all parts of their bags.
+pub(crate) fn record_ids(found: &[&Found]) -> Result<Vec<Vec<u8>>, Error> {
+    let mut ids = Vec::new();
+    for it in found {
+        ids.push(it.row.clone());
+        for part in 0..it.locator.parts {
+            ids.push(part_id(&it.locator.key, part)?.to_vec());
+        }
+    }
+    Ok(ids)
+}
+
+/// Removes records and credentials whose ids `meant` chooses, and gives how many there were.
+pub(crate) fn remove_records(
+    database: &mut dyn Database,
+    meant: impl Fn(&[u8]) -> bool,
+) -> Result<u64, Error> {
+    let mut removed: u64 = 0;
+    for (table, kind) in [
+        (LOCATORS, Some(Record::Locator)),
+        (BAGS, Some(Record::Part)),
+        (CREDENTIALS, None),
+    ] {
+        let rows = database.query(&format!("SELECT id FROM {table}"), &[]);
+        let rows = rows.map_err(uninstalled)?;
+        let ids = rows.into_iter().flatten().map(|id| id.principal());
+        let ids: Vec<Vec<u8>> = ids.filter(|id| meant(id)).collect();
+        if let Some(kind) = kind {
+            let ending: Vec<_> = ids.iter().map(|id| (kind, id.clone())).collect();
+            deadline::remove(database, &ending)?;
+        }
+        let keys: Vec<Vec<Value>> = ids.into_iter().map(|id| vec![Value::Bytes(id)]).collect();
+        removed = removed.saturating_add(delete_keys(database, table, &["id".to_owned()], &keys)?);
+    }
+    Ok(removed)
+}
+
 /// Removes bags and their locators.
 pub(crate) fn remove_bags(database: &mut dyn Database, found: &[&Found]) -> Result<(), Error> {
     let (mut parts, mut ending) = (Vec::new(), Vec::new());
@@ -505,78 +544,5 @@ pub(crate) fn remove_bags(database: &mut dyn Database, found: &[&Found]) -> Resu
     delete_keys(database, BAGS, &["id".to_owned()], &parts)?;
     let rows: Vec<Vec<Value>> = found.iter().map(|it| vec![bytes(&it.row)]).collect();
     delete_keys(database, LOCATORS, &["id".to_owned()], &rows)?;
-    Ok(())
-}
-
-/// The name under which a shared row is known while it is removed.
-pub(crate) fn slot(salt: &[u8], table: &str, identity: &[Value]) -> Vec<u8> {
-    let mut hash = Sha256::new();
-    hash.update(b"probity disguise slot\0");
-    hash.update(salt);
-    let mut framed = Vec::new();
-    Value::from(table).encode(&mut framed);
-    for value in identity {
-        value.encode(&mut framed);
-    }
-    hash.update(&framed);
-    hash.finalize().iter().copied().take(16).collect()
-}
-
-/// Notes that shared rows are removed, each under its slot and the version of its copies.
-pub(crate) fn put_slots(
-    database: &mut dyn Database,
-    slots: &[(Vec<u8>, u64)],
-) -> Result<(), Error> {
-    let names: Vec<Vec<u8>> = slots.iter().map(|(slot, _)| slot.clone()).collect();
-    remove_slots(database, &names)?;
-    let rows: Vec<Vec<Value>> = slots
-        .iter()
-        .map(|(slot, version)| vec![bytes(slot), bytes(&version.to_le_bytes())])
-        .collect();
-    insert_all(database, SHARED, &["slot", "version"], &rows)
-}
-
-/// The versions of those among `slots` whose rows are removed.
-pub(crate) fn slots(
-    database: &mut dyn Database,
-    slots: &[Vec<u8>],
-) -> Result<BTreeMap<Vec<u8>, u64>, Error> {
-    let keys: Vec<Vec<Value>> = slots.iter().map(|slot| vec![bytes(slot)]).collect();
-    slots_by(database, "slot", &keys)
-}
-
-fn slots_by(
-    database: &mut dyn Database,
-    by: &str,
-    keys: &[Vec<Value>],
-) -> Result<BTreeMap<Vec<u8>, u64>, Error> {
-    let (columns, by) = (["slot", "version"].map(str::to_owned), [by.to_owned()]);
-    let mut out = BTreeMap::new();
-    for row in select_keys(database, SHARED, &columns, &by, keys)? {
-        if let [Value::Bytes(slot), Value::Bytes(version)] = row.as_slice() {
-            let version =
-                <[u8; 8]>::try_from(version.as_slice()).map_err(|_length| Error::Forged)?;
-            out.insert(slot.clone(), u64::from_le_bytes(version));
-        }
-    }
-    Ok(out)
-}
-
-/// The slots of those among `versions` whose rows are removed.
-pub(crate) fn slots_of(
-    database: &mut dyn Database,
-    versions: &[u64],
-) -> Result<BTreeMap<Vec<u8>, u64>, Error> {
-    let keys: Vec<Vec<Value>> = versions
-        .iter()
-        .map(|version| vec![bytes(&version.to_le_bytes())])
-        .collect();
-    slots_by(database, "version", &keys)
-}
-
-/// Voids the copies of rows that are back.
-pub(crate) fn remove_slots(database: &mut dyn Database, slots: &[Vec<u8>]) -> Result<(), Error> {
-    let keys: Vec<Vec<Value>> = slots.iter().map(|slot| vec![bytes(slot)]).collect();
-    delete_keys(database, SHARED, &["slot".to_owned()], &keys)?;
     Ok(())
 }

@@ -1,9 +1,11 @@
 //! The arguments of what keeps disguises from happening, and of what makes them happen and end by themselves.
 
+use std::path::PathBuf;
+
 use clap::Args as ClapArgs;
 use probity_disguise::{DisguiseId, HoldId};
 
-use super::disguise::{DatabaseChoice, LogChoice, SpecChoice};
+use super::disguise::{DatabaseChoice, LogChoice, SpecChoice, parse_setting};
 
 /// A person or a disguise.
 #[derive(ClapArgs)]
@@ -221,4 +223,33 @@ pub(super) fn parse_span(text: &str) -> Result<Span, String> {
         .ok_or_else(|| {
             "a span of time is a number with s, m, h, d, w or y (of 365 days)".to_owned()
         })
+}
+
+/// Does again what a restored backup has missed: what the log says was done since, oldest first.
+///
+/// Disguises keep their ids and the keys of their people. What takes a credential or a file that is not given is listed
+/// with the reason, and the exit status is 4; the same command tries again.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise replay --db sqlite:app.db --log audit --spec leave.toml --dry-run
+  probity disguise replay --db sqlite:app.db --log audit --spec leave.toml --spec class.toml --set class=2026")]
+pub struct Replay {
+    /// Which database.
+    #[command(flatten)]
+    pub database: DatabaseChoice,
+    /// Specification that was applied, as it was then; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub spec: Vec<PathBuf>,
+    /// Value of a parameter of the specifications; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
+    pub set: Vec<(String, String)>,
+    /// Only list what was missed and what would become of it
+    #[arg(long)]
+    pub dry_run: bool,
+    /// The log that tells of it, which takes the entries too.
+    #[command(flatten)]
+    pub log: LogChoice,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
 }

@@ -6,7 +6,9 @@ use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use probity_disguise::{DisguiseId, References};
 use probity_log::StreamName;
 
-use super::custody::{Cancel, Decay, Hold, Holds, Lift, Scheduled, Span, Sweep, parse_span};
+use super::custody::{
+    Cancel, Decay, Hold, Holds, Lift, Replay, Scheduled, Span, Sweep, parse_span,
+};
 
 /// Hides people in a SQL database and brings them back.
 ///
@@ -40,6 +42,7 @@ pub enum DisguiseCommand {
     Reveal(Reveal),
     SpeaksFor(SpeaksFor),
     List(List),
+    Export(ExportHidden),
     Forget(Forget),
     Rekey(Rekey),
     ReceiptKey(ReceiptKey),
@@ -52,6 +55,7 @@ pub enum DisguiseCommand {
     #[command(visible_alias = "expire")]
     Sweep(Sweep),
     Decay(Decay),
+    Replay(Replay),
     Update(Update),
 }
 
@@ -332,6 +336,31 @@ pub struct List {
     pub json: bool,
 }
 
+/// Hands a user everything that disguises hide of them, decrypted with their credential; nothing is changed.
+///
+/// Numbers are numbers, and what JSON has no form for is an object: {"base64": ...} binary, {"real": ...} infinities.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise export --db sqlite:app.db --user 19 --credential 19.key --log audit --json > 19.json
+  probity disguise export --db sqlite:app.db --user 19 --credential 19.key --id 5a0c91b2d3e4f506")]
+pub struct ExportHidden {
+    /// Which database.
+    #[command(flatten)]
+    pub database: DatabaseChoice,
+    /// Who asks.
+    #[command(flatten)]
+    pub holder: Holder,
+    /// One disguise, as apply named it [default: all of them]
+    #[arg(long, value_name = "DISGUISE")]
+    pub id: Option<DisguiseId>,
+    /// Which log.
+    #[command(flatten)]
+    pub log: LogChoice,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Destroys records for good: nobody can ever reveal what they hid.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
@@ -466,7 +495,7 @@ pub struct Update {
     pub json: bool,
 }
 
-fn parse_setting(text: &str) -> Result<(String, String), String> {
+pub(super) fn parse_setting(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("a parameter is written NAME=VALUE".to_owned()),

@@ -22,12 +22,12 @@ use probity_log::reader::Filter;
 use probity_log::{Compression, Durability, Proofs, StreamConfig, StreamName};
 
 pub use self::custody::{
-    AuthorityChoice, Cancel, Decay, HeldChoice, Hold, Holds, Lift, Scheduled, Span, Sweep,
+    AuthorityChoice, Cancel, Decay, HeldChoice, Hold, Holds, Lift, Replay, Scheduled, Span, Sweep,
 };
 pub use self::disguise::{
     Apply, Check, CheckReceipt, DatabaseChoice, Description, Disguise, DisguiseCommand, Draft,
-    Forget, Holder, List, LogChoice, Plan, ReceiptKey, ReferencesChoice, Register, Rekey, Reveal,
-    SpeaksFor, SpecChoice, Update,
+    ExportHidden, Forget, Holder, List, LogChoice, Plan, ReceiptKey, ReferencesChoice, Register,
+    Rekey, Reveal, SpeaksFor, SpecChoice, Update,
 };
 pub use self::pocket::{
     Pocket, PocketCheck, PocketChoice, PocketCommand, PocketCreate, PocketExec, PocketExtract,

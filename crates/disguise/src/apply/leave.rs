@@ -7,7 +7,7 @@ use crate::crypto::random;
 use crate::error::Error;
 use crate::record::{Change, Copied, Modified, Standing};
 use crate::schema::Known;
-use crate::store::{put_slots, slot};
+use crate::slot::{put_slots, slot};
 use crate::table::{Write, delete_keys, existing, update_keys};
 use crate::value::Value;
 

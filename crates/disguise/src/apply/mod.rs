@@ -1,6 +1,8 @@
 //! Runs a plan in the caller's transaction and writes the records that a reveal needs.
 
+mod keeper;
 mod leave;
+mod modify;
 mod placeholder;
 
 use std::collections::btree_map::Entry;
@@ -8,18 +10,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use probity_format::Timestamp;
 
+use crate::audit::subject_of;
 use crate::crypto::{KEY_BYTES, random};
 use crate::database::{Catalog, Database};
 use crate::deadline::{self, Day};
 use crate::error::Error;
-use crate::generate::Generator;
 use crate::hold::cohort;
 use crate::plan::Step;
-use crate::record::{Bag, Change, Modified, Origin, Section, Standing};
+use crate::record::{Bag, Change, Origin, Section, Standing};
+use crate::redact::Redactors;
 use crate::schema::{Known, Live};
 use crate::spec::Kind;
 use crate::store::{self, DisguiseId, Stage, Stored};
-use crate::table::{Write, delete, delete_keys, refuse_cascade, select, select_keys, update_keys};
+use crate::table::{delete, delete_keys, refuse_cascade, select};
 use crate::value::Value;
 
 /// How often ids are drawn anew when they are in use already.
@@ -70,6 +73,15 @@ pub struct Applied {
     pub pseudoprincipals: u64,
 }
 
+/// Whose records of a disguise that is applied anew were destroyed since, as entries name people.
+#[derive(Default)]
+pub(crate) struct Forgotten {
+    /// Those of this disguise.
+    pub(crate) disguise: BTreeSet<String>,
+    /// All that they had.
+    pub(crate) everything: BTreeSet<String>,
+}
+
 /// One disguise in progress.
 pub(crate) struct Work<'a> {
     pub(crate) database: &'a mut dyn Database,
@@ -79,6 +91,7 @@ pub(crate) struct Work<'a> {
     /// How many updates are recorded.
     pub(crate) updates: u32,
     pub(crate) now: &'a str,
+    pub(crate) redactors: &'a Redactors,
     /// The user and the pseudoprincipals reached, when a user is meant.
     pub(crate) user: Option<&'a Value>,
     pub(crate) own: BTreeSet<Vec<u8>>,
@@ -98,13 +111,31 @@ impl Work<'_> {
         let number = number.saturating_mul(2);
         match &step.kind {
             Kind::Remove => self.remove(number, table, step),
-            Kind::Modify { column, generator } => {
-                self.modify(number, table, step, column, generator)
-            }
+            Kind::Modify {
+                column,
+                replacement,
+            } => self.modify(number, table, step, column, replacement),
             Kind::Decorrelate { group_by, owners } => {
                 self.decorrelate(number, table, step, group_by, owners)
             }
         }
+    }
+
+    /// Drops the records that were destroyed since, but for what other disguises need.
+    pub(crate) fn forget(&mut self, forgotten: &Forgotten) {
+        if forgotten.disguise.is_empty() && forgotten.everything.is_empty() {
+            return;
+        }
+        let salt = self.salt;
+        self.bags.retain(|owner, bag| {
+            let subject = subject_of(salt, owner).to_string();
+            if forgotten.disguise.contains(&subject) {
+                bag.sections.clear();
+                bag.principals.clear();
+            }
+            let leads_nowhere = !bag.has_changes() && bag.speaks_for.is_empty();
+            !forgotten.everything.contains(&subject) && !leads_nowhere
+        });
     }
 
     /// Stores all bags and gives the report.
@@ -201,14 +232,6 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// The owner whose bag a row's record goes to when no user is meant: the first one registered.
-    fn keeper<'r>(&self, table: &Known, columns: &[String], row: &'r [Value]) -> Option<&'r Value> {
-        table.owners.iter().find_map(|owner| {
-            let value = at(columns, row, owner)?;
-            self.known.contains_key(&value.principal()).then_some(value)
-        })
-    }
-
     fn remove(&mut self, number: u32, table: &Known, step: &Step) -> Result<(), Error> {
         refuse_cascade(self.database, self.catalog, table, &step.chosen)?;
         let columns: Vec<String> = table
@@ -217,16 +240,17 @@ impl Work<'_> {
             .iter()
             .map(|it| it.name.clone())
             .collect();
-        let mut rows = select(self.database, &table.name, &columns, &step.chosen)?;
+        let rows = select(self.database, &table.name, &columns, &step.chosen)?;
         let selected = rows.len();
         let users = table.name == self.live.pseudo.table;
-        let owners: Vec<&Value> = rows
-            .iter()
-            .flat_map(|row| table.owners.iter().filter_map(|it| at(&columns, row, it)))
-            .collect();
-        if self.user.is_none() || users || table.owners.len() > 1 {
-            self.meet(&owners)?;
+        if self.user.is_none() || users || table.people().count() > 1 {
+            let people: Vec<&Value> = rows
+                .iter()
+                .flat_map(|row| table.people().filter_map(|it| at(&columns, row, it)))
+                .collect();
+            self.meet(&people)?;
         }
+        let mut rows = self.leave_as_reader(number, table, &columns, rows)?;
         if users {
             rows.retain(|row| self.may_go(&columns, row));
         }
@@ -261,16 +285,8 @@ impl Work<'_> {
         let users = table.name == self.live.pseudo.table;
         let mut kept: BTreeMap<Vec<u8>, Vec<Vec<Value>>> = BTreeMap::new();
         let mut accounts: Vec<Vec<u8>> = Vec::new();
-        let mut lost: u64 = 0;
-        let user = self.user.map(Value::principal);
-        for row in rows {
-            let keeper = user
-                .clone()
-                .or_else(|| Some(self.keeper(table, columns, &row)?.principal()));
-            let Some(keeper) = keeper else {
-                lost = lost.saturating_add(1);
-                continue;
-            };
+        let keepers = self.keepers(table, columns, &rows)?;
+        for (row, keeper) in rows.into_iter().zip(keepers) {
             if users && let Some(id) = at(columns, &row, &self.live.pseudo.id) {
                 let name = id.principal();
                 if let Some((public, standing)) = self.known.get(&name).copied() {
@@ -280,12 +296,6 @@ impl Work<'_> {
                 }
             }
             kept.entry(keeper).or_default().push(row);
-        }
-        if lost > 0 {
-            return Err(Error::Unregistered {
-                table: table.name.clone(),
-                rows: lost,
-            });
         }
         store::unregister(self.database, &accounts)?;
         for (keeper, rows) in kept {
@@ -301,117 +311,6 @@ impl Work<'_> {
         at(columns, row, &self.live.pseudo.id)
             .is_none_or(|id| !self.made.contains(&id.principal()) && !self.is_departed(id))
     }
-
-    fn modify(
-        &mut self,
-        number: u32,
-        table: &Known,
-        step: &Step,
-        column: &str,
-        generator: &Generator,
-    ) -> Result<(), Error> {
-        let mut columns = table.identity.clone();
-        for extra in table.owners.iter().map(String::as_str).chain([column]) {
-            if !columns.iter().any(|known| known == extra) {
-                columns.push(extra.to_owned());
-            }
-        }
-        let rows = select(self.database, &table.name, &columns, &step.chosen)?;
-        if self.user.is_none() {
-            let owners: Vec<&Value> = rows
-                .iter()
-                .flat_map(|row| table.owners.iter().filter_map(|it| at(&columns, row, it)))
-                .collect();
-            self.meet(&owners)?;
-        }
-        self.count(table, rows.len());
-        let mut lost: u64 = 0;
-        let mut changes = Vec::with_capacity(rows.len());
-        let user = self.user.map(Value::principal);
-        for row in &rows {
-            let keeper = user
-                .clone()
-                .or_else(|| Some(self.keeper(table, &columns, row)?.principal()));
-            let Some(keeper) = keeper else {
-                lost = lost.saturating_add(1);
-                continue;
-            };
-            let before = at(&columns, row, column).cloned().unwrap_or(Value::Null);
-            let after = generator.draw(&before, self.now)?;
-            let identity = picked(&columns, row, &table.identity);
-            changes.push(Overwritten {
-                keeper,
-                record: Modified {
-                    identity,
-                    before,
-                    after,
-                },
-            });
-        }
-        if lost > 0 {
-            return Err(Error::Unregistered {
-                table: table.name.clone(),
-                rows: lost,
-            });
-        }
-        let writes: Vec<Write<'_>> = changes
-            .iter()
-            .map(|it| Write {
-                identity: &it.record.identity,
-                value: &it.record.after,
-            })
-            .collect();
-        update_keys(self.database, table, column, &writes)?;
-        self.note_modified(number, table, column, changes)
-    }
-
-    fn note_modified(
-        &mut self,
-        number: u32,
-        table: &Known,
-        column: &str,
-        mut changes: Vec<Overwritten>,
-    ) -> Result<(), Error> {
-        for it in &mut changes {
-            it.record.identity = moved(table, &it.record.identity, column, &it.record.after);
-        }
-        // What is stored may differ from what was drawn (a text column given a number): read it back.
-        let keys: Vec<Vec<Value>> = changes
-            .iter()
-            .map(|it| it.record.identity.clone())
-            .collect();
-        let mut columns = table.identity.clone();
-        columns.push(column.to_owned());
-        let now = select_keys(self.database, &table.name, &columns, &table.identity, &keys)?;
-        let mut stored: BTreeMap<Vec<u8>, Value> = BTreeMap::new();
-        for mut row in now {
-            if let Some(value) = row.pop() {
-                stored.insert(encoded(&row), value);
-            }
-        }
-        let mut kept: BTreeMap<Vec<u8>, Vec<Modified>> = BTreeMap::new();
-        for mut it in changes {
-            if let Some(value) = stored.get(&encoded(&it.record.identity)) {
-                it.record.after = value.clone();
-            }
-            kept.entry(it.keeper).or_default().push(it.record);
-        }
-        for (keeper, rows) in kept {
-            let change = Change::Modified {
-                identity: table.identity.clone(),
-                column: column.to_owned(),
-                rows,
-            };
-            self.note_for(keeper, number, table, change)?;
-        }
-        Ok(())
-    }
-}
-
-/// A value that was overwritten, and whose bag its record goes to.
-struct Overwritten {
-    keeper: Vec<u8>,
-    record: Modified,
 }
 
 /// Moves the rows of `more` into `last` when both are of one kind and about the same columns.

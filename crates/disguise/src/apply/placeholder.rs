@@ -150,6 +150,7 @@ impl Work<'_> {
         Ok(())
     }
 
+    /// Re-points one column of rows; gives the placeholders by the numbers of the rows.
     pub(super) fn decorrelate_column(
         &mut self,
         number: u32,
@@ -158,10 +159,10 @@ impl Work<'_> {
         rows: &[Vec<Value>],
         identities: &mut [Vec<Value>],
         (column, group_by): (&String, &[String]),
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<(usize, Value)>, Error> {
         let (wanted, chosen) = self.grouped(table, columns, rows, column, group_by)?;
         if wanted.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let ids = self.make(&wanted, false)?;
         let mut writes = Vec::with_capacity(chosen.len());
@@ -175,6 +176,7 @@ impl Work<'_> {
         }
         update_keys(self.database, table, column, &writes)?;
         let mut kept: BTreeMap<Vec<u8>, Vec<Modified>> = BTreeMap::new();
+        let mut placed = Vec::with_capacity(chosen.len());
         let user = self.user.map(Value::principal);
         for (index, group) in chosen {
             let (Some(identity), Some(id), Some(owner)) =
@@ -183,6 +185,7 @@ impl Work<'_> {
                 continue;
             };
             *identity = moved(table, identity, column, id);
+            placed.push((index, id.clone()));
             let keeper = user.clone().unwrap_or_else(|| owner.principal());
             kept.entry(keeper).or_default().push(Modified {
                 identity: identity.clone(),
@@ -198,7 +201,7 @@ impl Work<'_> {
             };
             self.note_for(keeper, number, table, change)?;
         }
-        Ok(())
+        Ok(placed)
     }
 
     /// The placeholders needed for a column, one a group, and for each row chosen the number of its group.

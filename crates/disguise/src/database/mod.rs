@@ -153,6 +153,19 @@ impl Column {
         let declared = self.declared.to_ascii_uppercase();
         declared.contains("INT") && !declared.contains("INTERVAL") && !declared.contains("POINT")
     }
+
+    /// The number in `VARCHAR(30)`.
+    pub(crate) fn length_max(&self) -> Option<usize> {
+        let (_, rest) = self.declared.split_once('(')?;
+        rest.split([',', ')']).next()?.trim().parse().ok()
+    }
+
+    /// Whether values are texts that may be anything; a column without a type may hold some.
+    pub(crate) fn is_text(&self) -> bool {
+        let declared = self.declared.to_ascii_uppercase();
+        let words = ["CHAR", "TEXT", "CLOB"];
+        declared.is_empty() || words.iter().any(|word| declared.contains(word))
+    }
 }
 
 /// What the database does to referring rows when a row is removed.

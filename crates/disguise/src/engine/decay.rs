@@ -6,7 +6,7 @@ use probity_format::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use super::Engine;
-use crate::apply::{Applied, ApplyRequest, at, encoded};
+use crate::apply::{Applied, ApplyRequest, Forgotten, at, encoded};
 use crate::audit::Asked;
 use crate::crypto::random;
 use crate::database::{Column, Database};
@@ -100,7 +100,7 @@ impl<D: Database> Engine<D> {
         let user = apply.user.as_ref();
         let asked = Asked::new("disguise.decay", disguise.to_string(), user, request.time);
         self.operation(&asked, |engine| {
-            let applied = engine.applied(disguise, &apply, &asked)?;
+            let applied = engine.applied(disguise, &apply, &asked, &Forgotten::default())?;
             if let Some(user) = user {
                 engine.mark(request.spec, user)?;
             }

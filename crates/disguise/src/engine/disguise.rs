@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Engine;
-use crate::apply::{self, Applied, ApplyRequest};
+use crate::apply::{self, Applied, ApplyRequest, Forgotten};
 use crate::audit::{Asked, counts, written};
 use crate::credential;
 use crate::crypto::random;
 use crate::database::Database;
 use crate::error::{Doing as _, Error};
 use crate::hold::Held;
+use crate::operation;
 use crate::plan::{Aim, SCOPE, Step};
 use crate::principal::reach;
 use crate::store::{self, DisguiseId};
@@ -26,7 +27,9 @@ impl<D: Database> Engine<D> {
         let id = DisguiseId(u64::from_le_bytes(random()?));
         let user = request.user.as_ref();
         let asked = Asked::new("disguise.apply", id.to_string(), user, request.time);
-        self.operation(&asked, |engine| engine.applied(id, request, &asked))
+        self.operation(&asked, |engine| {
+            engine.applied(id, request, &asked, &Forgotten::default())
+        })
     }
 
     pub(super) fn applied(
@@ -34,6 +37,7 @@ impl<D: Database> Engine<D> {
         id: DisguiseId,
         request: &ApplyRequest<'_>,
         asked: &Asked<'_>,
+        forgotten: &Forgotten,
     ) -> Result<Applied, Error> {
         let end = request.end()?;
         let salt = store::salt(&mut self.database)?;
@@ -58,6 +62,7 @@ impl<D: Database> Engine<D> {
             salt: &salt,
             updates,
             now: &now,
+            redactors: &self.redactors,
             user: request.user.as_ref(),
             own: owners.iter().flatten().map(Value::principal).collect(),
             bags: BTreeMap::new(),
@@ -85,11 +90,16 @@ impl<D: Database> Engine<D> {
         if request.user.is_none() {
             held.refuse_any(&salt, work.known.keys())?;
         }
+        let user = request.user.as_ref().map(Value::principal);
+        let known = user.and_then(|user| work.known.get(&user));
+        let public_key = known.map(|(public, _)| *public);
+        work.forget(forgotten);
         let applied = work.finish(request.time.nanoseconds(), end)?;
         let payload = counts(
             &applied.rows,
             &[("pseudoprincipals", applied.pseudoprincipals)],
         );
+        let payload = operation::described(&payload, &salt, request, public_key);
         self.done(asked, &payload)?;
         Ok(applied)
     }
@@ -135,6 +145,7 @@ impl<D: Database> Engine<D> {
             live,
             named: &request.parameters,
             owners,
+            redactors: &self.redactors,
         };
         let many = aim.needs_scope_table();
         let steps = aim.plan(request.spec)?;

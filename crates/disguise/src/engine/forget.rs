@@ -10,10 +10,14 @@ use crate::crypto::SecretKey;
 use crate::database::Database;
 use crate::error::Error;
 use crate::hold::Held;
+use crate::operation;
 use crate::principal::{Reach, needed_by_others, stored_for_others};
 use crate::receipt::Receipt;
 use crate::store::{self, DisguiseId, Stored};
 use crate::value::Value;
+
+/// The most records that an entry names.
+const RECORDS_TOLD_MAX: usize = 20_000;
 
 impl<D: Database> Engine<D> {
     /// Destroys the records of a disguise, so that nobody can ever reveal it; links that others need stay.
@@ -52,6 +56,7 @@ impl<D: Database> Engine<D> {
                 Vec::new()
             };
             let gone: Vec<_> = meant.iter().map(|it| &it.found).collect();
+            let ids = store::record_ids(&gone)?;
             store::remove_bags(database, &gone)?;
             let stored: Vec<Stored<'_>> = kept
                 .iter()
@@ -59,7 +64,7 @@ impl<D: Database> Engine<D> {
                 .collect();
             store::put_bags(database, &salt, &stored)?;
             let receipt = Receipt::new(time, Some(id), gone.len(), user)?;
-            engine.done(&asked, &told(&receipt))?;
+            engine.done(&asked, &told(&receipt, &salt, &ids, !kept.is_empty()))?;
             Ok(receipt)
         })
     }
@@ -91,13 +96,15 @@ impl<D: Database> Engine<D> {
                 return Err(Error::WrongCredential);
             }
             let gone: Vec<_> = reach.bags.iter().map(|it| &it.found).collect();
+            let mut ids = store::record_ids(&gone)?;
+            ids.append(&mut credential::ids(database, &key)?);
             store::remove_bags(database, &gone)?;
             credential::remove_all(database, &key)?;
             if own {
                 store::unregister(database, &[name])?;
             }
             let receipt = Receipt::new(time, None, gone.len(), user)?;
-            engine.done(&asked, &told(&receipt))?;
+            engine.done(&asked, &told(&receipt, &salt, &ids, false))?;
             Ok(receipt)
         })
     }
@@ -120,8 +127,18 @@ impl<D: Database> Engine<D> {
     }
 }
 
-/// What the entry says: the log vouches for the receipt, and the receipt can be found in it.
-fn told(receipt: &Receipt) -> String {
-    let (bags, digest) = (receipt.bags, receipt.digest());
-    format!("{{\"bags\":{bags},\"receipt\":\"{digest}\"}}")
+/// What the entry says: the log vouches for the receipt, and the receipt can be found in it. By the names of the records
+/// they are found in a backup, as long as they are not too many for an entry.
+fn told(receipt: &Receipt, salt: &[u8], ids: &[Vec<u8>], has_kept: bool) -> String {
+    let mut payload = serde_json::Map::new();
+    payload.insert("bags".to_owned(), receipt.bags.into());
+    payload.insert("receipt".to_owned(), receipt.digest().into());
+    if has_kept {
+        payload.insert("links_kept".to_owned(), true.into());
+    }
+    if ids.len() <= RECORDS_TOLD_MAX {
+        let names: Vec<String> = ids.iter().map(|id| operation::record(salt, id)).collect();
+        payload.insert("destroyed".to_owned(), names.into());
+    }
+    serde_json::Value::Object(payload).to_string()
 }

@@ -9,6 +9,7 @@ use crate::crypto::SecretKey;
 use crate::database::Database;
 use crate::error::Error;
 use crate::principal::{self, Reach, Registration, rekey};
+use crate::receipt::digits;
 use crate::store;
 use crate::value::Value;
 
@@ -27,7 +28,8 @@ impl<D: Database> Engine<D> {
         let asked = Asked::new("disguise.register", String::new(), Some(user), time);
         self.operation(&asked, |engine| {
             let made = principal::register(&mut engine.database, user, protection, engine.cost)?;
-            engine.done(&asked, "{}")?;
+            let public = digits(&made.key.public()?);
+            engine.done(&asked, &format!("{{\"public_key\":\"{public}\"}}"))?;
             Ok(made)
         })
     }

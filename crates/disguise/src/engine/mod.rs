@@ -2,10 +2,12 @@
 
 mod decay;
 mod disguise;
+mod export;
 mod forget;
 mod hold;
 mod keys;
 mod plan;
+mod replay;
 mod reveal;
 mod sweep;
 mod update;
@@ -15,12 +17,16 @@ use std::collections::BTreeMap;
 use probity_format::Outcome;
 
 pub use self::decay::{DecayRequest, Decayed};
+pub use self::export::{Cells, Hidden, HiddenChange};
+pub use self::replay::{Missed, Outlook, ReplayRequest};
 pub use self::reveal::Listed;
 pub use self::sweep::{SWEEP_RECORDS, Swept};
 use crate::audit::{Asked, Sink, tell};
 use crate::credential::KeyCost;
 use crate::database::{Catalog, Column, Database};
 use crate::error::{Doing as _, Error};
+use crate::operation;
+use crate::redact::{Redactor, Redactors};
 use crate::schema::{Live, Pseudo, Schema};
 use crate::spec::{described, description};
 use crate::store;
@@ -47,6 +53,7 @@ pub struct Engine<D: Database> {
     live: Option<(i64, Catalog, Live)>,
     /// Updates by code, by name.
     updates: BTreeMap<String, Box<dyn Update>>,
+    redactors: Redactors,
 }
 
 impl<D: Database> Engine<D> {
@@ -60,7 +67,13 @@ impl<D: Database> Engine<D> {
             sink: None,
             live: None,
             updates: BTreeMap::new(),
+            redactors: Redactors::new(),
         }
+    }
+
+    /// Gives the engine a redactor by code, which specifications name.
+    pub fn set_redactor(&mut self, redactor: Box<dyn Redactor>) {
+        self.redactors.insert(redactor.name().to_owned(), redactor);
     }
 
     /// Sets what a password costs; it must be the same for registering and for opening.
@@ -178,7 +191,8 @@ impl<D: Database> Engine<D> {
             return Ok(());
         };
         let salt = store::salt(&mut self.database)?;
-        tell(sink.as_mut(), &salt, asked, Outcome::Ok, payload)
+        let payload = operation::begin(&mut self.database, &salt, payload)?;
+        tell(sink.as_mut(), &salt, asked, Outcome::Ok, &payload)
     }
 
     pub(super) fn transaction<T>(

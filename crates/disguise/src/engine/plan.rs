@@ -25,6 +25,7 @@ impl<D: Database> Engine<D> {
             live,
             named,
             owners: None,
+            redactors: &self.redactors,
         }
         .plan(spec)?;
         Ok(())
@@ -50,6 +51,7 @@ impl<D: Database> Engine<D> {
             live,
             named,
             owners,
+            redactors: &self.redactors,
         }
         .plan(spec)?;
         let mut planned = Vec::with_capacity(steps.len());

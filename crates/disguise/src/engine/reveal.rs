@@ -136,6 +136,7 @@ impl<D: Database> Engine<D> {
             settle: false,
             cleared: BTreeSet::new(),
             returned: BTreeSet::new(),
+            missing: Vec::new(),
             rightful: BTreeSet::new(),
             replaced: BTreeSet::new(),
         };

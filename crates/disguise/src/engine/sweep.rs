@@ -3,13 +3,14 @@
 use probity_format::Timestamp;
 
 use super::Engine;
-use crate::apply::{Applied, ApplyRequest};
+use crate::apply::{Applied, ApplyRequest, Forgotten};
 use crate::audit::Asked;
 use crate::crypto::random;
 use crate::database::Database;
 use crate::deadline::{self, Over};
 use crate::error::Error;
 use crate::hold::Held;
+use crate::operation;
 use crate::scheduled::{self, Order, Scheduled};
 use crate::store::{self, DisguiseId};
 use crate::value::Value;
@@ -67,7 +68,9 @@ impl<D: Database> Engine<D> {
                 }
             }
             scheduled::put(database, id, due, &Order::of(request))?;
-            engine.done(&asked, &format!("{{\"due\":{}}}", due.nanoseconds()))
+            let due = format!("{{\"due\":{}}}", due.nanoseconds());
+            let salt = store::salt(&mut engine.database)?;
+            engine.done(&asked, &operation::described(&due, &salt, request, None))
         })?;
         Ok(id)
     }
@@ -153,7 +156,7 @@ impl<D: Database> Engine<D> {
         let asked = Asked::new("disguise.apply", id.to_string(), user, time);
         self.operation(&asked, |engine| {
             scheduled::take(&mut engine.database, id)?;
-            engine.applied(id, &request, &asked)
+            engine.applied(id, &request, &asked, &Forgotten::default())
         })
     }
 

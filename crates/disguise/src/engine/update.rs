@@ -79,7 +79,7 @@ impl<D: Database> Engine<D> {
             };
             place.mapping = Some(mapping.clone());
             update::put(&mut engine.database, all)?;
-            engine.done(&asked, "replaced")
+            engine.done(&asked, "{\"replaced\":true}")
         })
     }
 
@@ -106,7 +106,7 @@ impl<D: Database> Engine<D> {
             all.push(record);
         }
         update::put(&mut self.database, all)?;
-        self.done(asked, "")
+        self.done(asked, "{}")
     }
 }
 

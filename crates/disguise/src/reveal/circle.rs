@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::put_back::missing_readers;
 use super::rewrite::is_constraint;
 use super::{Sections, Work, fits};
 use crate::apply::{at, encoded, picked, put};
 use crate::error::{Doing as _, Error};
-use crate::record::Change;
+use crate::record::{Change, Section};
 use crate::schema::{Known, Reference};
 use crate::table::{Inserted, Write, insert, select_keys, update_keys};
 use crate::value::Value;
@@ -71,6 +72,23 @@ impl<'a> Work<'a> {
         }
         for group in groups {
             self.count(&group.table.name, group.rows.len());
+            let mut missing = Vec::new();
+            for it in &group.rows {
+                let (table, columns) = (group.table, &group.columns);
+                missing.extend(missing_readers(table, columns, &it.original, &it.row));
+            }
+            if let Some((index, section)) = due.get(group.section) {
+                let (index, step, table) = (*index, section.step, section.table.clone());
+                due.extend(missing.into_iter().map(|change| {
+                    let table = table.clone();
+                    let section = Section {
+                        step,
+                        table,
+                        change,
+                    };
+                    (index, section)
+                }));
+            }
             let back: BTreeSet<Vec<u8>> =
                 group.rows.iter().map(|it| encoded(&it.original)).collect();
             if let Some((_, section)) = due.get_mut(group.section)
@@ -116,7 +134,7 @@ impl<'a> Work<'a> {
             });
             let mut references = table.references.clone();
             if table.name != live.pseudo.table {
-                references.extend(table.owners.iter().map(|owner| Reference {
+                references.extend(table.people().map(|owner| Reference {
                     columns: vec![owner.clone()],
                     to_table: live.pseudo.table.clone(),
                     to_columns: vec![live.pseudo.id.clone()],

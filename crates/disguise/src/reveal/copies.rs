@@ -7,7 +7,8 @@ use crate::apply::{at, encoded, picked};
 use crate::error::Error;
 use crate::record::Copied;
 use crate::schema::Known;
-use crate::store::{remove_slots, return_departed, slot, slots};
+use crate::slot::{remove_slots, slot, slots};
+use crate::store::return_departed;
 use crate::value::Value;
 
 impl<'a> Work<'a> {
@@ -71,9 +72,8 @@ impl<'a> Work<'a> {
         let still: BTreeSet<Vec<u8>> = kept.iter().map(|row| encoded(row)).collect();
         for row in &kept {
             // The copies of the other owners name these placeholders too.
-            let owners = table.owners.iter();
-            let owners = owners.filter_map(|owner| at(columns, row, owner));
-            self.needed.extend(owners.map(Value::principal));
+            let people = table.people().filter_map(|it| at(columns, row, it));
+            self.needed.extend(people.map(Value::principal));
         }
         let mut left = Vec::new();
         for (row, (name, version)) in rows.into_iter().zip(versions) {

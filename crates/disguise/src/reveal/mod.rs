@@ -156,6 +156,8 @@ pub(crate) struct Work<'a> {
     pub(crate) cleared: BTreeSet<Vec<u8>>,
     /// Placeholders behind which those who left shared rows came back.
     pub(crate) returned: BTreeSet<Vec<u8>>,
+    /// What is still missing of rows that went back in the section at hand.
+    pub(crate) missing: Vec<Change>,
     /// Accounts found to be those of the principals that the credential reaches, or put back in this reveal.
     pub(crate) rightful: BTreeSet<Vec<u8>>,
     /// Accounts that have the id of such a principal and are somebody else's.
@@ -282,8 +284,9 @@ impl<'a> Work<'a> {
         self.settle = disguises.len() == 1;
         loop {
             let before = count(&due);
-            due = self.pass(due, &barred)?;
-            let helped = count(&due) < before;
+            let mut helped = false;
+            due = self.pass(due, &barred, &mut helped)?;
+            helped |= count(&due) < before;
             if !helped && self.put_back_circles(&mut due)? {
                 continue;
             }
@@ -310,13 +313,30 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    fn pass(&mut self, due: Sections, barred: &BTreeSet<Vec<u8>>) -> Result<Sections, Error> {
+    /// Tries each section once; a row that went back in part counts as help, though something of it is left.
+    fn pass(
+        &mut self,
+        due: Sections,
+        barred: &BTreeSet<Vec<u8>>,
+        helped: &mut bool,
+    ) -> Result<Sections, Error> {
         self.revealed.kept.clear();
         self.needed.clear();
         let mut left = Sections::new();
         for (index, section) in due {
-            if let Some(section) = self.section(section, barred)? {
-                left.push((index, section));
+            let (step, table) = (section.step, section.table.clone());
+            left.extend(self.section(section, barred)?.map(|it| (index, it)));
+            for change in std::mem::take(&mut self.missing) {
+                *helped = true;
+                let table = table.clone();
+                left.push((
+                    index,
+                    Section {
+                        step,
+                        table,
+                        change,
+                    },
+                ));
             }
         }
         Ok(left)

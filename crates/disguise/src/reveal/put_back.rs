@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::{KeptReason, Work};
 use crate::apply::{at, encoded, picked, put};
 use crate::error::Error;
+use crate::record::{Change, Modified};
 use crate::schema::Known;
 use crate::table::{Inserted, insert, insertions, select_keys};
 use crate::value::Value;
@@ -33,8 +34,8 @@ impl Work<'_> {
                 ready.push((row, owned));
                 continue;
             }
-            let owners = table.owners.iter().filter_map(|it| at(columns, &row, it));
-            let reason = owners.map(|owner| self.ownerless(owner)).max();
+            let people = table.people().filter_map(|it| at(columns, &row, it));
+            let reason = people.map(|owner| self.ownerless(owner)).max();
             kept.push((row, reason.unwrap_or(KeptReason::OwnerMissing)));
         }
         self.drop_orphans(table, columns, &mut ready, &mut kept)?;
@@ -43,6 +44,14 @@ impl Work<'_> {
             self.accounts_back(columns, &ready, &kept);
         }
         self.count(&table.name, done);
+        if !table.readers.is_empty() {
+            let still: BTreeSet<Vec<u8>> = kept.iter().map(|(row, _)| encoded(row)).collect();
+            ready.retain(|(row, _)| !still.contains(&encoded(row)));
+            for (original, row) in &ready {
+                let missing = missing_readers(table, columns, original, row);
+                self.missing.extend(missing);
+            }
+        }
         for (row, reason) in &kept {
             let identity = picked(columns, row, &table.identity);
             self.keep(&table.name, &identity, None, *reason);
@@ -75,7 +84,8 @@ impl Work<'_> {
         link.is_some_and(|link| link.gone) || self.cleared.contains(&name)
     }
 
-    /// Each row with owners that exist, or nothing when an owner is missing (C4).
+    /// Each row with owners that exist, or nothing when an owner is missing (C4). Who only reads it does not keep it
+    /// from its owner: where the column may be empty, it is.
     pub(super) fn owners_back(
         &mut self,
         table: &Known,
@@ -87,25 +97,21 @@ impl Work<'_> {
         }
         let owners: Vec<Value> = rows
             .iter()
-            .flat_map(|row| table.owners.iter().filter_map(|it| at(columns, row, it)))
+            .flat_map(|row| table.people().filter_map(|it| at(columns, row, it)))
             .filter(|owner| !owner.is_nobody())
             .cloned()
             .collect();
         let nearest = self.nearest(&owners)?;
         let owned = |row: &Vec<Value>| {
             let mut row = row.clone();
-            for column in &table.owners {
+            for column in table.people() {
                 let owner = at(columns, &row, column)
                     .filter(|it| !it.is_nobody())
                     .cloned();
-                if let Some(owner) = owner {
-                    put(
-                        columns,
-                        &mut row,
-                        column,
-                        nearest.get(&owner.principal())?.clone(),
-                    );
-                }
+                let Some(owner) = owner else { continue };
+                let nearest = nearest.get(&owner.principal()).cloned();
+                let value = nearest.or_else(|| may_lack(table, column).then_some(Value::Null));
+                put(columns, &mut row, column, value?);
             }
             Some(row)
         };
@@ -212,4 +218,35 @@ impl Work<'_> {
         let rows = select_keys(self.database, &table.name, by, by, keys)?;
         Ok(rows.iter().map(|row| encoded(row)).collect())
     }
+}
+
+/// Whether a row may do without the reader whom `column` names.
+fn may_lack(table: &Known, column: &String) -> bool {
+    let nullable = table.catalog.column(column).is_some_and(|it| it.nullable);
+    nullable && table.readers.contains(column) && !table.identity.contains(column)
+}
+
+/// The readers that a row which went back still lacks; a later reveal puts them back.
+pub(super) fn missing_readers(
+    table: &Known,
+    columns: &[String],
+    original: &[Value],
+    row: &[Value],
+) -> Vec<Change> {
+    let lacks = |column: &&String| {
+        at(columns, row, column).is_some_and(Value::is_null)
+            && at(columns, original, column).is_some_and(|it| !it.is_nobody())
+    };
+    let change = |column: &String| Change::Decorrelated {
+        identity: table.identity.clone(),
+        column: column.clone(),
+        rows: vec![Modified {
+            identity: picked(columns, row, &table.identity),
+            before: at(columns, original, column)
+                .cloned()
+                .unwrap_or(Value::Null),
+            after: Value::Null,
+        }],
+    };
+    table.readers.iter().filter(lacks).map(change).collect()
 }

@@ -117,8 +117,13 @@ impl Work<'_> {
         self.count(&table.name, done);
         for (row, reason) in &kept {
             self.keep(&table.name, &row.identity, Some(column), *reason);
-            // The row still names the placeholder.
-            if owner && !matches!(reason, KeptReason::Changed | KeptReason::Absent) {
+            // The row still names the placeholder, and so does one that its owner took away from its readers.
+            let named = match reason {
+                KeptReason::Changed => false,
+                KeptReason::Absent => table.readers.iter().any(|it| it == column),
+                _ => true,
+            };
+            if owner && named {
                 self.needed.insert(row.after.principal());
             }
         }

@@ -93,7 +93,7 @@ impl Work<'_> {
     /// Applies the reference policy to the rows that still name a placeholder about to go.
     pub(super) fn move_references(&mut self, going: &mut Vec<(Value, Value)>) -> Result<(), Error> {
         let live = self.live;
-        for (table, column) in live.owner_columns() {
+        for (table, column) in live.people_columns() {
             let by = [column.to_owned()];
             let keys: Vec<Vec<Value>> = going.iter().map(|(id, _)| vec![id.clone()]).collect();
             let found = select_keys(self.database, &table.name, &by, &by, &keys)?;
@@ -102,7 +102,14 @@ impl Work<'_> {
                 continue;
             }
             let named = |id: &Value| used.contains(&id.principal());
-            match table.meanwhile.unwrap_or(self.references) {
+            let policy = match table.meanwhile.unwrap_or(self.references) {
+                // A row is not its reader's to delete.
+                References::Delete if table.readers.iter().any(|it| it == column) => {
+                    References::Recorrelate
+                }
+                policy => policy,
+            };
+            match policy {
                 References::Delete => {
                     delete_keys(self.database, &table.name, &by, &keys)?;
                 }

@@ -7,7 +7,7 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{Kind, Spec, SpecError, Transformation, condition, joined};
+use super::{Kind, Replacement, Spec, SpecError, Transformation, condition, joined};
 use crate::generate::Generator;
 use crate::schema::{Pseudo, Reference, TableNotes};
 
@@ -142,7 +142,7 @@ fn transformation(table: &str, place: String, entry: Entry) -> Transformation {
             from,
             Kind::Modify {
                 column: col,
-                generator: gen_value,
+                replacement: Replacement::Drawn(gen_value),
             },
         ),
         Entry::Decor {

@@ -6,6 +6,7 @@ mod native;
 use std::collections::BTreeMap;
 
 use crate::generate::Generator;
+use crate::redact::Redact;
 use crate::schema::{Pseudo, Schema};
 
 /// The most bytes that a specification file may have.
@@ -49,12 +50,21 @@ pub(crate) enum Kind {
     Remove,
     Modify {
         column: String,
-        generator: Generator,
+        replacement: Replacement,
     },
     Decorrelate {
         group_by: Vec<String>,
         owners: Vec<String>,
     },
+}
+
+/// What a value is overwritten with.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Replacement {
+    /// A value drawn for each row.
+    Drawn(Generator),
+    /// The text that it was, with marks in the place of what was found in it.
+    Redacted(Redact),
 }
 
 /// A disguise specification.

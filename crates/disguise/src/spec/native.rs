@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::{Kind, Spec, SpecError, SpecFile, Transformation, condition, joined};
+use super::{Kind, Replacement, Spec, SpecError, SpecFile, Transformation, condition, joined};
 use crate::generate::Generator;
+use crate::redact::Redact;
 use crate::reveal::References;
 use crate::schema::{Pseudo, Reference, Schema, TableNotes};
 
@@ -47,6 +48,10 @@ struct Table {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     owners: Option<Vec<String>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    readers: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    through: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     references: Vec<Key>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     meanwhile: Option<References>,
@@ -77,6 +82,7 @@ struct Entry {
     from: String,
     column: Option<String>,
     value: Option<Generator>,
+    redact: Option<Redact>,
     owners: Option<Vec<String>>,
     group_by: Option<Vec<String>>,
 }
@@ -144,10 +150,16 @@ fn built<T>(
 fn transformation(word: &str, place: String, entry: Entry) -> Result<Transformation, SpecError> {
     let missing = |name: &str| SpecError::new(place.clone(), format!("needs {name}"));
     let extra = |name: &str| SpecError::new(place.clone(), format!("takes no {name}"));
-    let (column, value) = (entry.column, entry.value);
+    let column = entry.column;
+    let replacement = match (entry.value, entry.redact) {
+        (Some(value), None) => Some(Replacement::Drawn(value)),
+        (None, Some(redact)) => Some(Replacement::Redacted(redact)),
+        (None, None) => None,
+        (Some(_), Some(_)) => return Err(extra("value beside redact")),
+    };
     let (owners, group_by) = (entry.owners, entry.group_by);
-    if word != "modify" && (column.is_some() || value.is_some()) {
-        return Err(extra("column and value"));
+    if word != "modify" && (column.is_some() || replacement.is_some()) {
+        return Err(extra("column, value and redact"));
     }
     if word != "decorrelate" && (owners.is_some() || group_by.is_some()) {
         return Err(extra("owners and group_by"));
@@ -156,7 +168,7 @@ fn transformation(word: &str, place: String, entry: Entry) -> Result<Transformat
         "remove" => Kind::Remove,
         "modify" => Kind::Modify {
             column: column.ok_or_else(|| missing("column"))?,
-            generator: value.ok_or_else(|| missing("value"))?,
+            replacement: replacement.ok_or_else(|| missing("value or redact"))?,
         },
         _ => Kind::Decorrelate {
             owners: owners.ok_or_else(|| missing("owners"))?,
@@ -189,6 +201,8 @@ fn schema(tables: BTreeMap<String, Table>) -> Schema {
     let notes = |table: Table| TableNotes {
         identity: table.identity,
         owners: table.owners,
+        readers: table.readers,
+        through: table.through,
         references: table.references.into_iter().map(reference).collect(),
         meanwhile: table.meanwhile,
     };
@@ -210,6 +224,8 @@ pub(crate) fn description(schema: &Schema, pseudo: &Pseudo) -> Result<String, se
     let table = |notes: &TableNotes| Table {
         identity: notes.identity.clone(),
         owners: notes.owners.clone(),
+        readers: notes.readers.clone(),
+        through: notes.through.clone(),
         references: notes.references.iter().map(key).collect(),
         meanwhile: notes.meanwhile,
     };

@@ -7,7 +7,7 @@ use crate::database::{Catalog, Database};
 use crate::error::Error;
 use crate::record::{Bag, Change, Copied, Modified, Section};
 use crate::schema::Live;
-use crate::store::{self, slot};
+use crate::slot::{self, slot};
 use crate::value::Value;
 
 /// All updates, and what is needed to apply them.
@@ -288,7 +288,7 @@ impl Updates<'_> {
                 after: after.clone(),
             };
             let (identity, column) = (known.identity.clone(), column.clone());
-            let owns = owner && known.owners.contains(&column);
+            let owns = owner && known.people().any(|it| *it == column);
             anew.value((step, &table, owns), identity, column, row);
         }
     }
@@ -389,8 +389,8 @@ fn rename(database: &mut dyn Database, moves: Vec<Move>) -> Result<(), Error> {
             Named::Version(version) => by_version.push(*version),
         }
     }
-    let named = store::slots(database, &by_slot)?;
-    let versions = store::slots_of(database, &by_version)?;
+    let named = slot::slots(database, &by_slot)?;
+    let versions = slot::slots_of(database, &by_version)?;
     let (mut gone, mut there) = (Vec::new(), BTreeMap::new());
     for it in moves {
         let found = match &it.from {
@@ -403,7 +403,7 @@ fn rename(database: &mut dyn Database, moves: Vec<Move>) -> Result<(), Error> {
         }
     }
     gone.retain(|slot| !there.contains_key(slot));
-    store::remove_slots(database, &gone)?;
+    slot::remove_slots(database, &gone)?;
     let there: Vec<(Vec<u8>, u64)> = there.into_iter().collect();
-    store::put_slots(database, &there)
+    slot::put_slots(database, &there)
 }

@@ -68,6 +68,28 @@ macro_rules! for_every_claim {
             shared_rows_removed_before_a_migration_come_back_owner_by_owner
             an_update_by_code_is_asked_for_until_the_program_has_it
             an_update_that_does_not_fit_is_named_and_may_be_replaced
+            rows_owned_through_others_leave_and_return_with_their_owner
+            rows_behind_placeholders_are_found_through_their_parents
+            changes_of_rows_come_before_their_owners_are_hidden
+            a_row_whose_parent_is_gone_is_kept_and_reported
+            who_only_reads_a_row_leaves_it_and_its_owner_takes_it_along
+            an_owner_returns_without_waiting_for_the_readers
+            a_path_that_does_not_lead_to_one_owner_is_refused
+            a_draft_proposes_the_way_to_the_owner
+            what_a_text_says_of_people_is_hidden_and_comes_back
+            a_redacted_text_follows_the_checks_of_a_reveal_and_composes
+            a_redactor_by_code_is_asked_for_until_the_program_has_it
+            a_redacted_text_fits_its_column_and_the_whole_one_comes_back
+            redactions_that_do_not_fit_are_refused
+            whoever_has_the_credential_takes_away_what_is_hidden_and_nothing_changes
+            a_wrong_credential_exports_nothing_with_the_same_work_and_error
+            an_export_is_told_and_gives_rows_as_updates_since_make_them
+            who_was_removed_since_the_backup_is_removed_again_and_can_return
+            a_second_restore_is_replayed_again_and_what_the_backup_knows_is_not
+            what_was_forgotten_since_the_backup_is_forgotten_again
+            what_cannot_be_replayed_is_named_with_its_reason
+            schedules_holds_and_registrations_are_replayed
+            a_replay_cut_at_any_statement_is_finished_by_the_next
         }
     };
 }
@@ -78,10 +100,14 @@ mod credentials;
 mod decay;
 mod draft;
 mod endings;
+mod export;
 mod forum;
 mod holds;
 mod model;
+mod ownership;
 mod records;
+mod redaction;
+mod replay;
 pub(crate) mod schedule;
 mod stolen;
 mod updates;
@@ -98,9 +124,13 @@ pub(crate) use credentials::*;
 pub(crate) use decay::*;
 pub(crate) use draft::*;
 pub(crate) use endings::*;
+pub(crate) use export::*;
 use forum::*;
 pub(crate) use holds::*;
+pub(crate) use ownership::*;
 pub(crate) use records::*;
+pub(crate) use redaction::*;
+pub(crate) use replay::*;
 pub(crate) use schedule::{
     random_schedules_do_what_the_model_says, random_schedules_end_where_they_began,
 };

@@ -65,14 +65,18 @@ pub(super) fn ready(
         Failure::new("nothing says who the users are")
             .remedy("add [users] to the specification, or give --pseudo FILE")
     })?;
-    let parameters = choice.set.iter();
     Ok(Ready {
         engine,
-        parameters: parameters
-            .map(|(name, value)| (name.clone(), parameter(value)))
-            .collect(),
+        parameters: parameters(&choice.set),
         file,
     })
+}
+
+/// The values of parameters as they were written.
+pub(super) fn parameters(set: &[(String, String)]) -> BTreeMap<String, Value> {
+    let set = set.iter();
+    set.map(|(name, value)| (name.clone(), parameter(value)))
+        .collect()
 }
 
 /// A number where it is one; databases compare texts and numbers differently.

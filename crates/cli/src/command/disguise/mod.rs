@@ -3,11 +3,13 @@
 mod change;
 mod credential;
 mod decay;
+mod export;
 mod hold;
 mod look;
 mod people;
 mod receipt;
 mod recorder;
+mod replay;
 mod sweep;
 mod update;
 
@@ -34,6 +36,7 @@ pub(crate) fn run(command: &DisguiseCommand, environment: &Environment) -> Resul
         DisguiseCommand::Reveal(args) => change::reveal(args, environment),
         DisguiseCommand::SpeaksFor(args) => people::speaks_for(args, environment),
         DisguiseCommand::List(args) => people::list(args, environment),
+        DisguiseCommand::Export(args) => export::export(args, environment),
         DisguiseCommand::Forget(args) => change::forget(args, environment),
         DisguiseCommand::Rekey(args) => people::rekey(args, environment),
         DisguiseCommand::ReceiptKey(args) => receipt::key(args),
@@ -45,6 +48,7 @@ pub(crate) fn run(command: &DisguiseCommand, environment: &Environment) -> Resul
         DisguiseCommand::Cancel(args) => sweep::cancel(args, environment),
         DisguiseCommand::Sweep(args) => sweep::sweep(args, environment),
         DisguiseCommand::Decay(args) => decay::decay(args, environment),
+        DisguiseCommand::Replay(args) => replay::replay(args, environment),
         DisguiseCommand::Update(args) => update::update(args, environment),
     }
 }

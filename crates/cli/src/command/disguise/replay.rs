@@ -1,0 +1,125 @@
+//! `replay`: what a restored backup has missed is done again.
+
+use std::path::Path;
+
+use probity_disguise::{Missed, Outlook, ReplayRequest, Spec, SpecFile, Told};
+use probity_log::clock::{Clock as _, SystemClock};
+use probity_log::reader::Filter;
+use serde::Serialize;
+
+use super::change::{print_entry, recorded};
+use super::look::parameters;
+use super::recorder::{Recorded, Recorder};
+use super::{read, refused, stored};
+use crate::args::Replay;
+use crate::command::open_reader;
+use crate::config::Environment;
+use crate::entry_json::format_time;
+use crate::failure::{Failure, Status};
+use crate::output::Output;
+
+#[derive(Serialize)]
+struct ReplayedForm<'a> {
+    dry_run: bool,
+    missed: Vec<MissedForm<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<Recorded>,
+}
+
+#[derive(Serialize)]
+struct MissedForm<'a> {
+    action: &'a str,
+    key: &'a str,
+    time: String,
+    outlook: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+}
+
+pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status, Failure> {
+    let Some(dir) = args.log.log.as_deref() else {
+        return Err(Failure::usage("nothing says what was done")
+            .remedy("name the log that tells of it with --log DIR"));
+    };
+    let mut engine = stored(&args.database, environment)?;
+    let told = told(args, dir, environment)?;
+    let mut specs: Vec<Spec> = Vec::new();
+    for path in &args.spec {
+        specs.extend(read(Some(path), SpecFile::parse)?.map(|file| file.spec));
+    }
+    let request = ReplayRequest {
+        told: &told,
+        specs: &specs,
+        parameters: parameters(&args.set),
+        time: SystemClock::new().now(),
+    };
+    let (missed, entry) = if args.dry_run {
+        (engine.missed(&request).map_err(refused)?, None)
+    } else {
+        let recorder = Recorder::open(&args.log, environment, &mut engine)?;
+        let outcome = engine.replay(&request).map_err(refused);
+        recorded(engine, recorder, outcome)?
+    };
+    tell(args, &missed, entry)?;
+    let is_done = |it: &Missed| !matches!(it.outlook, Outlook::Not(_));
+    Ok(if missed.iter().all(is_done) {
+        Status::Done
+    } else {
+        Status::Partial
+    })
+}
+
+/// The operations that the log tells of.
+fn told(args: &Replay, dir: &Path, environment: &Environment) -> Result<Vec<Told>, Failure> {
+    let reader = open_reader(dir, args.log.key.as_deref(), environment)?;
+    let filter = Filter {
+        stream: Some(args.log.stream.clone()),
+        ..Filter::default()
+    };
+    let mut told = Vec::new();
+    reader.read(&filter, &mut |found| -> Result<(), Failure> {
+        told.extend(Told::of(&found.entry));
+        Ok(())
+    })?;
+    Ok(told)
+}
+
+fn tell(args: &Replay, missed: &[Missed], entry: Option<Recorded>) -> Result<(), Failure> {
+    let forms: Vec<MissedForm<'_>> = missed.iter().map(form).collect();
+    let mut output = Output::new();
+    if args.json {
+        output.json(&ReplayedForm {
+            dry_run: args.dry_run,
+            missed: forms,
+            entry,
+        })?;
+        return output.flush();
+    }
+    if forms.is_empty() {
+        output.line("the database has missed nothing that the log tells of")?;
+    }
+    for it in &forms {
+        let key = if it.key.is_empty() { "-" } else { it.key };
+        let reason = it.reason.map_or_else(String::new, |why| format!(": {why}"));
+        let (time, action, outlook) = (&it.time, it.action, it.outlook);
+        output.line(&format!("{time}  {action}  {key}  {outlook}{reason}"))?;
+    }
+    print_entry(entry.as_ref(), &mut output)?;
+    output.flush()
+}
+
+fn form(missed: &Missed) -> MissedForm<'_> {
+    let (outlook, reason) = match &missed.outlook {
+        Outlook::Possible => ("possible", None),
+        Outlook::Done => ("done", None),
+        Outlook::Not(why) => ("not done", Some(why.as_str())),
+        _ => ("unknown", None),
+    };
+    MissedForm {
+        action: &missed.action,
+        key: &missed.key,
+        time: format_time(missed.time),
+        outlook,
+        reason,
+    }
+}

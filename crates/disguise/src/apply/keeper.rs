@@ -1,0 +1,161 @@
+//! Whose bag the record of a row goes to, and whose the row is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Work, at, encoded, picked, put};
+use crate::error::Error;
+use crate::path::Path;
+use crate::schema::Known;
+use crate::table::select_keys;
+use crate::value::Value;
+
+impl Work<'_> {
+    /// The principal whose bag takes the record of each row: the user, or else the first registered owner or reader.
+    /// Rows that nobody could ever bring back are refused.
+    pub(super) fn keepers(
+        &mut self,
+        table: &Known,
+        columns: &[String],
+        rows: &[Vec<Value>],
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        if let Some(user) = self.user.map(Value::principal) {
+            return Ok(vec![user; rows.len()]);
+        }
+        let people = self.people(table, columns, rows)?;
+        self.meet(&people.iter().flatten().collect::<Vec<_>>())?;
+        let mut keepers = Vec::with_capacity(rows.len());
+        let mut lost: u64 = 0;
+        for of in &people {
+            let mut of = of.iter().map(Value::principal);
+            match of.find(|name| self.known.contains_key(name)) {
+                Some(keeper) => keepers.push(keeper),
+                None => lost = lost.saturating_add(1),
+            }
+        }
+        if lost > 0 {
+            return Err(Error::Unregistered {
+                table: table.name.clone(),
+                rows: lost,
+            });
+        }
+        Ok(keepers)
+    }
+
+    /// The owners of each row, and then who reads it.
+    pub(super) fn people(
+        &mut self,
+        table: &Known,
+        columns: &[String],
+        rows: &[Vec<Value>],
+    ) -> Result<Vec<Vec<Value>>, Error> {
+        let mut people = self.owners(table, columns, rows)?;
+        for (of, row) in people.iter_mut().zip(rows) {
+            let readers = table.readers.iter();
+            of.extend(readers.filter_map(|it| at(columns, row, it).cloned()));
+        }
+        Ok(people)
+    }
+
+    /// The owners of each row, by its own columns or along the path to them.
+    pub(super) fn owners(
+        &mut self,
+        table: &Known,
+        columns: &[String],
+        rows: &[Vec<Value>],
+    ) -> Result<Vec<Vec<Value>>, Error> {
+        let own = |row: &Vec<Value>| -> Vec<Value> {
+            let owners = table.owners.iter();
+            owners
+                .filter_map(|it| at(columns, row, it).cloned())
+                .collect()
+        };
+        match &table.path {
+            None => Ok(rows.iter().map(own).collect()),
+            Some(path) => self.along(path, columns, rows),
+        }
+    }
+
+    /// Follows `path` from each row, one query for each of its steps.
+    fn along(
+        &mut self,
+        path: &Path,
+        columns: &[String],
+        rows: &[Vec<Value>],
+    ) -> Result<Vec<Vec<Value>>, Error> {
+        let mut steps = path.steps.iter().peekable();
+        let mut at: Vec<Option<Vec<Value>>> = match steps.peek() {
+            Some(first) => rows
+                .iter()
+                .map(|row| Some(picked(columns, row, &first.columns)))
+                .collect(),
+            None => vec![None; rows.len()],
+        };
+        while let Some(step) = steps.next() {
+            let by = &step.to_columns;
+            let mut wanted = by.clone();
+            match steps.peek() {
+                Some(next) => wanted.extend(next.columns.iter().cloned()),
+                None => wanted.push(path.owner.clone()),
+            }
+            let mut seen = BTreeSet::new();
+            let keys = at.iter().flatten();
+            let keys = keys.filter(|key| !key.iter().any(Value::is_null));
+            let keys: Vec<Vec<Value>> = keys
+                .filter(|key| seen.insert(encoded(key)))
+                .cloned()
+                .collect();
+            let found = select_keys(self.database, &step.to_table, &wanted, by, &keys)?;
+            let mut next: BTreeMap<Vec<u8>, Vec<Value>> = BTreeMap::new();
+            for mut row in found {
+                let rest = row.split_off(by.len().min(row.len()));
+                next.insert(encoded(&row), rest);
+            }
+            for it in &mut at {
+                *it = it.take().and_then(|key| next.get(&encoded(&key)).cloned());
+            }
+        }
+        Ok(at.into_iter().map(Option::unwrap_or_default).collect())
+    }
+
+    /// Takes the user out of rows that are not theirs alone but name them as a reader; gives the rows of which they
+    /// are an owner.
+    pub(super) fn leave_as_reader(
+        &mut self,
+        number: u32,
+        table: &Known,
+        columns: &[String],
+        rows: Vec<Vec<Value>>,
+    ) -> Result<Vec<Vec<Value>>, Error> {
+        if self.user.is_none() || table.readers.is_empty() {
+            return Ok(rows);
+        }
+        let owners = self.owners(table, columns, &rows)?;
+        let (mut owned, mut read, mut shared): (Vec<_>, Vec<_>, Vec<_>) = Default::default();
+        for (row, mut owners) in rows.into_iter().zip(owners) {
+            owners.retain(|owner| !owner.is_nobody());
+            let mine = |owner: &Value| self.own.contains(&owner.principal());
+            match (owners.iter().any(mine), owners.iter().all(mine)) {
+                (true, true) => owned.push(row),
+                (true, false) => shared.push(row),
+                (false, _) => read.push(row),
+            }
+        }
+        self.count(table, read.len());
+        for rows in [&mut read, &mut shared] {
+            let identity = |row: &Vec<Value>| picked(columns, row, &table.identity);
+            let mut identities: Vec<Vec<Value>> = rows.iter().map(identity).collect();
+            for reader in &table.readers {
+                let step = (reader, &[][..]);
+                let made =
+                    self.decorrelate_column(number, table, columns, rows, &mut identities, step)?;
+                for (index, placeholder) in made {
+                    if let Some(row) = rows.get_mut(index) {
+                        put(columns, row, reader, placeholder);
+                    }
+                }
+            }
+        }
+        owned.append(&mut shared);
+        Ok(owned)
+    }
+}

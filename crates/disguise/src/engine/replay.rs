@@ -1,0 +1,435 @@
+//! After a backup was restored: what the log says was done since is done again, as far as that needs no secret.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use probity_format::Timestamp;
+
+use super::Engine;
+use crate::apply::{ApplyRequest, Forgotten};
+use crate::audit::{Asked, subject};
+use crate::crypto::KEY_BYTES;
+use crate::database::Database;
+use crate::error::{Doing as _, Error};
+use crate::hold::{self, Authority, HoldId, Holding};
+use crate::operation::{self, Told};
+use crate::record::Standing;
+use crate::scheduled::{self, Order};
+use crate::spec::Spec;
+use crate::store::{self, DisguiseId};
+use crate::value::Value;
+
+/// What is asked of [`Engine::replay`].
+pub struct ReplayRequest<'a> {
+    /// The operations of the log, in its order.
+    pub told: &'a [Told],
+    /// The specifications that were applied; each operation finds its own by hash.
+    pub specs: &'a [Spec],
+    /// Values of their parameters; an operation with other ones is not replayed.
+    pub parameters: BTreeMap<String, Value>,
+    /// The time of the entries.
+    pub time: Timestamp,
+}
+
+/// An operation that the database has missed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Missed {
+    /// The action of its entry.
+    pub action: String,
+    /// The disguise or hold that it was about.
+    pub key: String,
+    /// When it was done.
+    pub time: Timestamp,
+    /// What becomes of it.
+    pub outlook: Outlook,
+}
+
+/// What becomes of an operation that was missed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outlook {
+    /// Nothing stands in its way, as far as that can be told without doing it.
+    Possible,
+    /// It was done again.
+    Done,
+    /// It cannot be done again, and why.
+    Not(String),
+}
+
+/// What one missing operation comes to.
+enum Deed<'a> {
+    Apply {
+        id: DisguiseId,
+        request: ApplyRequest<'a>,
+        key: Option<[u8; KEY_BYTES]>,
+        forgotten: Forgotten,
+    },
+    Schedule {
+        id: DisguiseId,
+        request: ApplyRequest<'a>,
+        due: Timestamp,
+    },
+    Cancel(DisguiseId),
+    Register(Value, [u8; KEY_BYTES]),
+    HoldPerson(HoldId, Value),
+    HoldDisguise(HoldId, DisguiseId),
+    Lift(HoldId),
+    Forget {
+        person: Option<Value>,
+        records: BTreeSet<String>,
+    },
+    /// Later operations made it count for nothing.
+    Nothing,
+}
+
+impl<D: Database> Engine<D> {
+    /// What the log tells of and the database has missed, oldest first; changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Database`], [`Error::NotInstalled`], [`Error::Spec`].
+    pub fn missed(&mut self, request: &ReplayRequest<'_>) -> Result<Vec<Missed>, Error> {
+        self.refresh()?;
+        self.transaction(|engine| {
+            let replay = Replay::new(engine, request)?;
+            let outlook = |told| match replay.deed(told) {
+                Ok(_) => Outlook::Possible,
+                Err(why) => Outlook::Not(why),
+            };
+            let missing = replay.missing.iter();
+            Ok(missing.map(|told| missed(told, outlook(told))).collect())
+        })
+    }
+
+    /// Does again what the database has missed, oldest first, each operation in a transaction of its own: what is cut
+    /// short anywhere is finished by the next replay.
+    ///
+    /// Disguises keep their handles and are encrypted to the keys that their people had then, so that those reveal them as
+    /// if nothing had happened. Of what was forgotten since, no record is made.
+    ///
+    /// # Errors
+    /// [`Error::Database`], [`Error::NotInstalled`], [`Error::Audit`]; what was done before stays done. What is
+    /// refused for one operation is in the answer.
+    pub fn replay(&mut self, request: &ReplayRequest<'_>) -> Result<Vec<Missed>, Error> {
+        self.refresh()?;
+        let replay = self.transaction(|engine| Replay::new(engine, request))?;
+        let mut all = Vec::with_capacity(replay.missing.len());
+        for told in &replay.missing {
+            let outlook = match replay.deed(told) {
+                Err(why) => Outlook::Not(why),
+                Ok(deed) => match self.again(told, deed, request.time) {
+                    Ok(()) => Outlook::Done,
+                    Err(
+                        error @ (Error::Database { .. } | Error::NotInstalled | Error::Audit(_)),
+                    ) => return Err(error),
+                    Err(error) => Outlook::Not(error.to_string()),
+                },
+            };
+            all.push(missed(told, outlook));
+        }
+        Ok(all)
+    }
+
+    fn again(&mut self, told: &Told, deed: Deed<'_>, time: Timestamp) -> Result<(), Error> {
+        let key = told.key.clone();
+        let user = match &deed {
+            Deed::Apply { request, .. } | Deed::Schedule { request, .. } => request.user.clone(),
+            Deed::Register(user, _) | Deed::HoldPerson(_, user) => Some(user.clone()),
+            Deed::Forget { person, .. } => person.clone(),
+            _ => None,
+        };
+        let asked = Asked::new("disguise.replay", key, user.as_ref(), time);
+        self.operation(&asked, |engine| {
+            operation::remember(&mut engine.database, told.id)?;
+            match deed {
+                Deed::Apply {
+                    id,
+                    request,
+                    key,
+                    forgotten,
+                } => {
+                    engine.unschedule(id)?;
+                    if let (Some(user), Some(key)) = (&request.user, key) {
+                        engine.give_key(user, key)?;
+                    }
+                    engine.applied(id, &request, &asked, &forgotten)?;
+                    return Ok(());
+                }
+                Deed::Schedule { id, request, due } => {
+                    engine.unschedule(id)?;
+                    scheduled::put(&mut engine.database, id, due, &Order::of(&request))?;
+                }
+                Deed::Cancel(id) => engine.unschedule(id)?,
+                Deed::Register(user, key) => engine.give_key(&user, key)?,
+                Deed::HoldPerson(id, user) => {
+                    engine.hold_again(told, id, Holding::Person(&user))?;
+                }
+                Deed::HoldDisguise(id, disguise) => {
+                    engine.hold_again(told, id, Holding::Disguise(disguise))?;
+                }
+                Deed::Lift(id) => match hold::lift(&mut engine.database, id) {
+                    Ok(()) | Err(Error::NoSuchHold) => {}
+                    Err(error) => return Err(error),
+                },
+                Deed::Forget { person, records } => {
+                    let salt = store::salt(&mut engine.database)?;
+                    let meant = |id: &[u8]| records.contains(&operation::record(&salt, id));
+                    store::remove_records(&mut engine.database, meant)?;
+                    if let Some(person) = person.filter(|_person| told.key.is_empty()) {
+                        store::unregister(&mut engine.database, &[person.principal()])?;
+                    }
+                }
+                Deed::Nothing => {}
+            }
+            engine.done(&asked, "{}")
+        })
+    }
+
+    fn hold_again(&mut self, told: &Told, id: HoldId, what: Holding<'_>) -> Result<(), Error> {
+        let salt = store::salt(&mut self.database)?;
+        let authority = Authority {
+            actor: &told.actor,
+            basis: &told.basis,
+            time: told.time,
+        };
+        hold::place(&mut self.database, id, what.name(&salt), &authority)
+    }
+
+    fn unschedule(&mut self, id: DisguiseId) -> Result<(), Error> {
+        match scheduled::take(&mut self.database, id) {
+            Ok(()) | Err(Error::NoSuchDisguise) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Registers the key that a person had when they were disguised.
+    fn give_key(&mut self, user: &Value, key: [u8; KEY_BYTES]) -> Result<(), Error> {
+        let name = user.principal();
+        let known = store::principals(&mut self.database, std::slice::from_ref(&name))?;
+        if known.get(&name).is_none_or(|(public, _)| *public != key) {
+            store::unregister(&mut self.database, std::slice::from_ref(&name))?;
+            store::register(&mut self.database, &[(name, key)], Standing::Person)?;
+        }
+        Ok(())
+    }
+
+    /// Everybody in the users table, by the hash that entries name them by.
+    fn people(&mut self, salt: &[u8]) -> Result<BTreeMap<String, Value>, Error> {
+        let dialect = self.database.dialect();
+        let (table, id) = (&self.pseudo.table, &self.pseudo.id);
+        let query = format!("SELECT {} FROM {}", dialect.quote(id), dialect.quote(table));
+        let rows = self
+            .database
+            .query(&query, &[])
+            .doing("reading who there is")?;
+        let ids = rows.into_iter().flatten();
+        Ok(ids.map(|id| (subject(salt, &id).to_string(), id)).collect())
+    }
+}
+
+fn missed(told: &Told, outlook: Outlook) -> Missed {
+    Missed {
+        action: told.action.clone(),
+        key: told.key.clone(),
+        time: told.time,
+        outlook,
+    }
+}
+
+/// What is missing, and what is needed to do it again.
+struct Replay<'a> {
+    request: &'a ReplayRequest<'a>,
+    salt: Vec<u8>,
+    missing: Vec<Told>,
+    people: BTreeMap<String, Value>,
+    /// The specifications by hash.
+    specs: BTreeMap<String, &'a Spec>,
+}
+
+impl<'a> Replay<'a> {
+    fn new<D: Database>(
+        engine: &mut Engine<D>,
+        request: &'a ReplayRequest<'a>,
+    ) -> Result<Self, Error> {
+        let salt = store::salt(&mut engine.database)?;
+        let mut missing = operation::missing(&mut engine.database, &salt, request.told)?;
+        // Replays did what others tell of, and what was only read leaves nothing to do.
+        let changes = |it: &Told| !matches!(&*it.action, "disguise.replay" | "disguise.export");
+        missing.retain(changes);
+        let people = if missing.is_empty() {
+            BTreeMap::new()
+        } else {
+            engine.people(&salt)?
+        };
+        let specs = request.specs.iter();
+        Ok(Self {
+            request,
+            salt,
+            missing,
+            people,
+            specs: specs
+                .map(|spec| (operation::specification(&spec.text), spec))
+                .collect(),
+        })
+    }
+
+    /// What it takes to do an operation again, or why it cannot be done.
+    fn deed(&self, told: &Told) -> Result<Deed<'a>, String> {
+        let no = |why: &str| Err(why.to_owned());
+        match told.action.as_str() {
+            "disguise.apply" | "disguise.decay" => {
+                let id = disguise(told)?;
+                Ok(Deed::Apply {
+                    id,
+                    request: self.apply(told)?,
+                    key: told.public_key(),
+                    forgotten: self.forgotten(told),
+                })
+            }
+            "disguise.schedule" => {
+                let id = disguise(told)?;
+                let ends = |it: &&Told| {
+                    it.key == told.key
+                        && matches!(&*it.action, "disguise.apply" | "disguise.cancel")
+                };
+                if self.missing.iter().any(|it| ends(&it)) {
+                    return Ok(Deed::Nothing);
+                }
+                let due = told.facts.due.map(Timestamp::from_nanoseconds);
+                let Some(Ok(due)) = due else {
+                    return no("its entry does not say when it is due");
+                };
+                let request = self.apply(told)?;
+                Ok(Deed::Schedule { id, request, due })
+            }
+            "disguise.cancel" => Ok(Deed::Cancel(disguise(told)?)),
+            "disguise.register" => match (self.person(told)?, told.public_key()) {
+                (Some(user), Some(key)) => Ok(Deed::Register(user, key)),
+                _ => no("its entry does not name the public key"),
+            },
+            "disguise.hold" => {
+                let id = told.key.parse().map_err(|error: Error| error.to_string())?;
+                match &told.facts.disguise {
+                    Some(disguise) => {
+                        let disguise = disguise.parse();
+                        let disguise = disguise.map_err(|error: Error| error.to_string())?;
+                        Ok(Deed::HoldDisguise(id, disguise))
+                    }
+                    None => match self.person(told)? {
+                        Some(person) => Ok(Deed::HoldPerson(id, person)),
+                        None => no("its entry does not say what is held"),
+                    },
+                }
+            }
+            "disguise.lift" => {
+                let id = told.key.parse().map_err(|error: Error| error.to_string())?;
+                Ok(Deed::Lift(id))
+            }
+            "disguise.forget" => self.forget(told),
+            "disguise.reveal" => no("it takes the person's credential: reveal it again"),
+            "disguise.key" => no("it takes the person's credential: rekey again"),
+            "disguise.password" => no("passwords are not in the log: rekey again"),
+            "disguise.update" => no("its mapping is not in the log: record it again"),
+            // The next sweep destroys what has ended, whatever the log says.
+            "disguise.expire" => Ok(Deed::Nothing),
+            _ => no("nothing is known of such an operation"),
+        }
+    }
+
+    /// The request as it was, as far as the entry and the caller say it.
+    fn apply(&self, told: &Told) -> Result<ApplyRequest<'a>, String> {
+        let facts = &told.facts;
+        let Some(specification) = &facts.specification else {
+            return Err("its entry does not name the specification".to_owned());
+        };
+        let Some(spec) = self.specs.get(specification) else {
+            return Err(format!(
+                "its specification is not given: the one with SHA-256 {specification}"
+            ));
+        };
+        if facts.over {
+            return Err(
+                "it reached rows behind placeholders, which takes the person's credential: apply it again"
+                    .to_owned(),
+            );
+        }
+        let expires = facts.expires.map(Timestamp::from_nanoseconds).transpose();
+        let expires = expires.map_err(|error| error.to_string())?;
+        let mut request = ApplyRequest {
+            spec,
+            user: self.person(told)?,
+            over: None,
+            parameters: BTreeMap::new(),
+            expires,
+            time: told.time,
+        };
+        if let Some(expected) = &facts.parameters {
+            request.parameters.clone_from(&self.request.parameters);
+            if operation::parameters(&self.salt, &request) != *expected {
+                return Err("the values of its parameters are not given, or are others".to_owned());
+            }
+        }
+        Ok(request)
+    }
+
+    /// The person of an entry, if it is about one.
+    fn person(&self, told: &Told) -> Result<Option<Value>, String> {
+        let Some(subject) = &told.subject else {
+            return Ok(None);
+        };
+        let person = self.people.get(subject).cloned();
+        person.map(Some).ok_or_else(|| {
+            "nobody whom it could be about is in the users table of this database".to_owned()
+        })
+    }
+
+    /// Who had the records of a disguise destroyed since it was applied.
+    fn forgotten(&self, told: &Told) -> Forgotten {
+        let mut forgotten = Forgotten::default();
+        let since = self.missing.iter().skip_while(|it| it.id != told.id);
+        for it in since.filter(|it| it.action == "disguise.forget") {
+            let all = if it.key.is_empty() {
+                &mut forgotten.everything
+            } else if it.key == told.key {
+                &mut forgotten.disguise
+            } else {
+                continue;
+            };
+            all.extend(it.subject.clone());
+        }
+        forgotten
+    }
+
+    /// What was forgotten is destroyed by the names of its records; a reveal or a new key since the backup gave them
+    /// others, which only their owner can follow.
+    fn forget(&self, told: &Told) -> Result<Deed<'a>, String> {
+        let before = self.missing.iter().take_while(|it| it.id != told.id);
+        let renamed = |it: &Told| matches!(&*it.action, "disguise.reveal" | "disguise.key");
+        if before.clone().any(renamed) {
+            return Err(
+                "records may have been written anew before by a reveal or a new key, which takes the person's credential to follow: forget it again"
+                    .to_owned(),
+            );
+        }
+        if told.facts.links_kept {
+            return Err(
+                "other disguises need links of its records, which takes the person's credential: forget it again"
+                    .to_owned(),
+            );
+        }
+        let Some(records) = &told.facts.destroyed else {
+            return Err(
+                "its records were too many for an entry, which takes the person's credential: forget it again"
+                    .to_owned(),
+            );
+        };
+        let person = told.subject.as_ref().and_then(|it| self.people.get(it));
+        Ok(Deed::Forget {
+            person: person.cloned(),
+            records: records.iter().cloned().collect(),
+        })
+    }
+}
+
+fn disguise(told: &Told) -> Result<DisguiseId, String> {
+    told.key.parse().map_err(|error: Error| error.to_string())
+}

@@ -1,0 +1,200 @@
+//! Operations as a log tells of them and as the database remembers them, so that a restored backup can be told what it
+//! has missed.
+
+use std::collections::BTreeSet;
+
+use probity_format::{Entry, Outcome, Timestamp};
+use serde::Deserialize;
+use serde_json::{Map, Value as Json};
+use sha2::{Digest as _, Sha256};
+
+use crate::apply::ApplyRequest;
+use crate::crypto::{KEY_BYTES, random};
+use crate::database::Database;
+use crate::error::Error;
+use crate::receipt::{digits, undigits};
+use crate::store::{OPERATIONS, bytes};
+use crate::table::{delete_keys, insert_all, select_keys};
+use crate::value::{Value, put_bytes};
+
+/// Bytes of the random id of an operation.
+const ID_BYTES: usize = 8;
+/// Bytes of the hashes by which entries speak of databases, records and parameters.
+const NAME_BYTES: usize = 8;
+
+/// An operation as an entry of a log tells of it.
+#[derive(Debug, Clone)]
+pub struct Told {
+    pub(crate) id: [u8; ID_BYTES],
+    pub(crate) action: String,
+    pub(crate) key: String,
+    pub(crate) subject: Option<String>,
+    pub(crate) actor: String,
+    pub(crate) basis: String,
+    pub(crate) time: Timestamp,
+    pub(crate) facts: Facts,
+}
+
+/// What a payload says beside counts.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Facts {
+    operation: String,
+    database: String,
+    pub(crate) specification: Option<String>,
+    pub(crate) parameters: Option<String>,
+    pub(crate) public_key: Option<String>,
+    /// A credential reached rows behind placeholders.
+    pub(crate) over: bool,
+    pub(crate) expires: Option<i64>,
+    pub(crate) due: Option<i64>,
+    pub(crate) disguise: Option<String>,
+    /// Links were kept of what was forgotten, for other disguises.
+    pub(crate) links_kept: bool,
+    /// Names of records that were destroyed; absent when they were too many to be told.
+    pub(crate) destroyed: Option<Vec<String>>,
+}
+
+impl Told {
+    /// The operation that `entry` tells of, when it was done and the database remembers such ones.
+    pub fn of(entry: &Entry<'_>) -> Option<Self> {
+        if entry.outcome != Outcome::Ok || !entry.action.starts_with("disguise.") {
+            return None;
+        }
+        let facts: Facts = serde_json::from_slice(entry.payload).ok()?;
+        Some(Self {
+            id: undigits(&facts.operation)?,
+            action: entry.action.to_owned(),
+            key: String::from_utf8(entry.key.to_vec()).ok()?,
+            subject: entry.subjects.iter().next().map(str::to_owned),
+            actor: entry.actor.to_owned(),
+            basis: entry.basis.to_owned(),
+            time: entry.time,
+            facts,
+        })
+    }
+
+    /// Whether it was done in the database with this salt.
+    pub(crate) fn is_of(&self, salt: &[u8]) -> bool {
+        self.facts.database == name(b"database", &[salt])
+    }
+
+    /// Whether the same once more by its person makes up for it.
+    fn may_be_repeated(&self) -> bool {
+        let again = ["reveal", "key", "password", "forget", "update"];
+        let action = self.action.strip_prefix("disguise.");
+        action.is_some_and(|action| again.contains(&action))
+    }
+
+    /// The public key that it names.
+    pub(crate) fn public_key(&self) -> Option<[u8; KEY_BYTES]> {
+        undigits(self.facts.public_key.as_deref()?)
+    }
+}
+
+/// Remembers a new operation in the transaction that does it, and gives the payload of its entry.
+pub(crate) fn begin(
+    database: &mut dyn Database,
+    salt: &[u8],
+    payload: &str,
+) -> Result<String, Error> {
+    let id = random::<ID_BYTES>()?;
+    remember(database, id)?;
+    let mut facts: Map<String, Json> = serde_json::from_str(payload).unwrap_or_default();
+    facts.insert("operation".to_owned(), digits(&id).into());
+    let of = name(b"database", &[salt]);
+    facts.insert("database".to_owned(), of.into());
+    Ok(Json::Object(facts).to_string())
+}
+
+/// Remembers an operation.
+pub(crate) fn remember(database: &mut dyn Database, id: [u8; ID_BYTES]) -> Result<(), Error> {
+    let row = vec![vec![bytes(&id)]];
+    delete_keys(database, OPERATIONS, &["id".to_owned()], &row)?;
+    insert_all(database, OPERATIONS, &["id"], &row)
+}
+
+/// Those of `told` that were done in this database and that it does not remember, in the same order. What its person did
+/// again since is not missing any more.
+pub(crate) fn missing(
+    database: &mut dyn Database,
+    salt: &[u8],
+    told: &[Told],
+) -> Result<Vec<Told>, Error> {
+    let own: Vec<&Told> = told.iter().filter(|it| it.is_of(salt)).collect();
+    let keys: Vec<Vec<Value>> = own.iter().map(|it| vec![bytes(&it.id)]).collect();
+    let by = ["id".to_owned()];
+    let rows = select_keys(database, OPERATIONS, &by, &by, &keys)?;
+    let known: BTreeSet<Vec<u8>> = rows.iter().flatten().map(Value::principal).collect();
+    let mut later = BTreeSet::new();
+    let mut missing = Vec::new();
+    for it in own.into_iter().rev() {
+        let name = (&it.action, &it.key, &it.subject);
+        if known.contains(&it.id[..]) {
+            later.insert(name);
+        } else if !it.may_be_repeated() || !later.contains(&name) {
+            missing.push(it.clone());
+        }
+    }
+    missing.reverse();
+    Ok(missing)
+}
+
+/// `payload` with what a replay of `request` needs to know; nothing of it names a person.
+pub(crate) fn described(
+    payload: &str,
+    salt: &[u8],
+    request: &ApplyRequest<'_>,
+    public_key: Option<[u8; KEY_BYTES]>,
+) -> String {
+    let mut facts: Map<String, Json> = serde_json::from_str(payload).unwrap_or_default();
+    let mut put = |name: &str, value: Json| {
+        facts.insert(name.to_owned(), value);
+    };
+    put("specification", specification(&request.spec.text).into());
+    if !request.parameters.is_empty() {
+        put("parameters", parameters(salt, request).into());
+    }
+    if let Some(key) = public_key {
+        put("public_key", digits(&key).into());
+    }
+    if request.over.is_some() {
+        put("over", true.into());
+    }
+    if let Some(expires) = request.expires {
+        put("expires", expires.nanoseconds().into());
+    }
+    Json::Object(facts).to_string()
+}
+
+/// The hash by which entries speak of a specification.
+pub(crate) fn specification(text: &str) -> String {
+    digits(&Sha256::digest(text))
+}
+
+/// The hash by which entries speak of the values of parameters, which may tell of people.
+pub(crate) fn parameters(salt: &[u8], request: &ApplyRequest<'_>) -> String {
+    let mut all = Vec::new();
+    for (name, value) in &request.parameters {
+        put_bytes(&mut all, name.as_bytes());
+        value.encode(&mut all);
+    }
+    name(b"parameters", &[salt, &all])
+}
+
+/// The hash by which entries speak of a record of the engine's tables.
+pub(crate) fn record(salt: &[u8], id: &[u8]) -> String {
+    name(b"record", &[salt, id])
+}
+
+fn name(label: &[u8], parts: &[&[u8]]) -> String {
+    let mut hash = Sha256::new();
+    hash.update(b"probity disguise operation\0");
+    hash.update(label);
+    for part in parts {
+        hash.update([0]);
+        hash.update(part);
+    }
+    let digest = hash.finalize();
+    digits(digest.get(..NAME_BYTES).unwrap_or_default())
+}
