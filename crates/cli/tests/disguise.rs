@@ -843,3 +843,43 @@ fn a_restored_backup_is_told_what_it_missed() {
     assert_eq!(place.rows(), before);
     place.run(&["verify", "audit"], 0);
 }
+
+#[test]
+fn a_disguise_in_chunks_is_one_disguise_and_what_was_cut_is_resumed() {
+    let place = prepared();
+    let before = place.rows();
+    let apply = [
+        "disguise",
+        "apply",
+        "--spec",
+        "leave.toml",
+        "--user",
+        "19",
+        "--log",
+        "audit",
+    ];
+    let chunks = [&apply[..], &["--chunk-rows", "1"]].concat();
+    let applied = place.json(&chunks, 0);
+    assert_eq!(applied["rows"]["posts"], 1);
+    // Told of when it was begun and when it was done.
+    assert_eq!(applied["entry"]["index"], 1);
+    let id = applied["id"].as_str().unwrap();
+    let resumed = place.json(&["disguise", "resume", "--log", "audit"], 0);
+    assert_eq!(resumed["disguises"].as_array().unwrap().len(), 0);
+    place.run(&["disguise", "resume", "--id", id], 1);
+    let holder = ["--user", "19", "--credential", "19.pw"];
+    place.run(
+        &[&["disguise", "reveal", "--id", id], &holder[..]].concat(),
+        0,
+    );
+    assert_eq!(place.rows(), before);
+    let everybody = [
+        "disguise",
+        "apply",
+        "--spec",
+        "leave.toml",
+        "--chunk-rows",
+        "1",
+    ];
+    place.run(&everybody, 2);
+}

@@ -276,14 +276,14 @@ impl<'a> Replay<'a> {
     fn deed(&self, told: &Told) -> Result<Deed<'a>, String> {
         let no = |why: &str| Err(why.to_owned());
         match told.action.as_str() {
-            "disguise.apply" | "disguise.decay" => {
-                let id = disguise(told)?;
-                Ok(Deed::Apply {
-                    id,
-                    request: self.apply(told)?,
-                    key: told.public_key(),
-                    forgotten: self.forgotten(told),
-                })
+            "disguise.apply" | "disguise.decay" => self.apply_again(told),
+            // What was begun is either done, told of as an apply, or ended, or was still going on.
+            "disguise.begin" => {
+                let applied = |it: &Told| it.key == told.key && it.action != told.action;
+                if self.missing.iter().any(applied) {
+                    return Ok(Deed::Nothing);
+                }
+                self.apply_again(told)
             }
             "disguise.schedule" => {
                 let id = disguise(told)?;
@@ -333,6 +333,15 @@ impl<'a> Replay<'a> {
             "disguise.expire" => Ok(Deed::Nothing),
             _ => no("nothing is known of such an operation"),
         }
+    }
+
+    fn apply_again(&self, told: &Told) -> Result<Deed<'a>, String> {
+        Ok(Deed::Apply {
+            id: disguise(told)?,
+            request: self.apply(told)?,
+            key: told.public_key(),
+            forgotten: self.forgotten(told),
+        })
     }
 
     /// The request as it was, as far as the entry and the caller say it.
