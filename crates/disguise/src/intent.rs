@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use probity_format::wire::{Reader, put_varint};
 use probity_format::{DecodeError, Timestamp};
 
+use crate::crypto::KEY_BYTES;
 use crate::database::Database;
 use crate::error::Error;
 use crate::scheduled::Order;
@@ -24,6 +25,8 @@ pub(crate) struct Intent {
     pub(crate) order: Order,
     /// The hash of the steps, so that a schema that changed meanwhile is noticed.
     pub(crate) plan: [u8; PLAN_BYTES],
+    /// The key of the user, whose registration goes with the account.
+    pub(crate) public_key: [u8; KEY_BYTES],
     /// When it was begun.
     pub(crate) time: i64,
     /// The step at hand.
@@ -45,6 +48,7 @@ impl Intent {
         let mut out = vec![INTENT_VERSION];
         put_bytes(&mut out, &self.order.encode());
         out.extend_from_slice(&self.plan);
+        out.extend_from_slice(&self.public_key);
         out.extend_from_slice(&self.time.to_le_bytes());
         put_varint(&mut out, u64::from(self.step));
         put_varint(&mut out, count(self.seen.len()));
@@ -65,6 +69,7 @@ impl Intent {
         }
         let order = Order::decode(take_bytes(&mut reader)?)?;
         let plan = reader.array()?;
+        let public_key = reader.array()?;
         let time = i64::from_le_bytes(reader.array()?);
         let step = u32::try_from(reader.varint()?);
         let step = step.map_err(|_range| reader.error("has a step out of range"))?;
@@ -82,6 +87,7 @@ impl Intent {
         Ok(Self {
             order,
             plan,
+            public_key,
             time,
             step,
             seen,
@@ -146,6 +152,7 @@ mod tests {
         let intent = Intent {
             order: Order::sample(),
             plan: [7; PLAN_BYTES],
+            public_key: [8; KEY_BYTES],
             time: 12,
             step: 3,
             seen: vec![Value::from("a"), Value::Null],

@@ -56,6 +56,7 @@ impl<D: Database> Engine<D> {
             let intent = Intent {
                 order: Order::of(request),
                 plan: plan(&steps),
+                public_key,
                 time: request.time.nanoseconds(),
                 step: 0,
                 seen: Vec::new(),
@@ -99,14 +100,21 @@ impl<D: Database> Engine<D> {
             }
             let chunk = engine.chunk(&steps, &mut intent, rows)?;
             let salt = store::salt(&mut engine.database)?;
-            let disguise = Disguise {
+            let mut done = Applied {
                 id,
-                request: &request,
-                owners: request.user.as_ref().map(std::slice::from_ref),
-                steps: &chunk,
-                forgotten: &Forgotten::default(),
+                rows: BTreeMap::new(),
+                pseudoprincipals: 0,
             };
-            let (done, public_key) = engine.disguise(&salt, &disguise)?;
+            if !chunk.is_empty() {
+                let disguise = Disguise {
+                    id,
+                    request: &request,
+                    owners: request.user.as_ref().map(std::slice::from_ref),
+                    steps: &chunk,
+                    forgotten: &Forgotten::default(),
+                };
+                (done, _) = engine.disguise(&salt, &disguise)?;
+            }
             for (table, count) in done.rows {
                 let all = intent.rows.entry(table).or_default();
                 *all = all.saturating_add(count);
@@ -126,7 +134,8 @@ impl<D: Database> Engine<D> {
             intent::remove(&mut engine.database, id)?;
             let made = [("pseudoprincipals", so_far.pseudoprincipals)];
             let payload = counts(&so_far.rows, &made);
-            let payload = operation::described(&payload, &salt, &request, public_key);
+            let key = Some(intent.public_key);
+            let payload = operation::described(&payload, &salt, &request, key);
             engine.done(&asked, &payload)?;
             Ok(Progress::Done(so_far))
         })

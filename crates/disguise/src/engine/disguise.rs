@@ -50,7 +50,6 @@ impl<D: Database> Engine<D> {
         asked: &Asked<'_>,
         forgotten: &Forgotten,
     ) -> Result<Applied, Error> {
-        request.end()?;
         let salt = store::salt(&mut self.database)?;
         let owners = self.owners(&salt, request)?;
         let steps = self.steps(request, owners.as_deref())?;

@@ -11,6 +11,7 @@ use crate::crypto::KEY_BYTES;
 use crate::database::Database;
 use crate::error::{Doing as _, Error};
 use crate::hold::{self, Authority, HoldId, Holding};
+use crate::intent;
 use crate::operation::{self, Told};
 use crate::record::Standing;
 use crate::scheduled::{self, Order};
@@ -148,6 +149,7 @@ impl<D: Database> Engine<D> {
                     forgotten,
                 } => {
                     engine.unschedule(id)?;
+                    intent::remove(&mut engine.database, id)?;
                     if let (Some(user), Some(key)) = (&request.user, key) {
                         engine.give_key(user, key)?;
                     }

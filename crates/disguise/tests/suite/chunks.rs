@@ -6,7 +6,7 @@
     reason = "tests stop at the first surprise"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use probity_disguise::{
     Applied, ApplyRequest, Authority, Credential, DisguiseId, Error, Holding, Progress, References,
@@ -74,7 +74,7 @@ pub(crate) fn a_disguise_in_chunks_does_what_one_in_one_go_does_and_comes_back()
             forum
                 .everything()
                 .iter()
-                .map(|it| it.len())
+                .map(BTreeSet::len)
                 .collect::<Vec<_>>()
         };
         assert_eq!(sizes(&mut forum), sizes(&mut twin), "{spec}");
