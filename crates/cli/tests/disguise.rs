@@ -757,15 +757,26 @@ fn texts_under_posts_lose_names_and_their_owner_takes_the_whole_away() {
     let holder = ["--user", "19", "--credential", "19.pw"];
     let export = [&["disguise", "export", "--log", "audit"], &holder[..]].concat();
     let exported = place.json(&export, 0);
-    let disguise = &exported["disguises"][0];
-    assert_eq!(disguise["id"], applied["id"]);
-    let row = &disguise["rows"][0];
+    let row = &exported["rows"][0];
+    assert_eq!(row["disguise"], applied["id"]);
     assert_eq!(
-        (&row["table"], &row["column"]),
-        (&Value::from("notes"), &Value::from("text"))
+        (&row["table"], &row["change"]),
+        (&Value::from("notes"), &Value::from("modified"))
     );
-    assert_eq!(row["before"], "Bea: bea@example.org");
-    assert_eq!(row["identity"]["id"], 1);
+    assert_eq!(row["values"]["text"], "Bea: bea@example.org");
+    assert_eq!(row["since"]["text"], "[redacted]: [redacted]");
+    assert_eq!(row["row"]["id"], 1);
+    fs::write(place.path("19.json"), exported.to_string()).unwrap();
+    let carry = [
+        "pocket",
+        "create",
+        "19.pocket",
+        "--subject",
+        "19",
+        "--disguises",
+        "19.json",
+    ];
+    place.run(&carry, 0);
     assert_eq!(exported["entry"]["index"], 0);
     let (shown, _) = place.run(&export, 0);
     assert!(
@@ -842,4 +853,44 @@ fn a_restored_backup_is_told_what_it_missed() {
     );
     assert_eq!(place.rows(), before);
     place.run(&["verify", "audit"], 0);
+}
+
+#[test]
+fn a_disguise_in_chunks_is_one_disguise_and_what_was_cut_is_resumed() {
+    let place = prepared();
+    let before = place.rows();
+    let apply = [
+        "disguise",
+        "apply",
+        "--spec",
+        "leave.toml",
+        "--user",
+        "19",
+        "--log",
+        "audit",
+    ];
+    let chunks = [&apply[..], &["--chunk-rows", "1"]].concat();
+    let applied = place.json(&chunks, 0);
+    assert_eq!(applied["rows"]["posts"], 1);
+    // Told of when it was begun and when it was done.
+    assert_eq!(applied["entry"]["index"], 1);
+    let id = applied["id"].as_str().unwrap();
+    let resumed = place.json(&["disguise", "resume", "--log", "audit"], 0);
+    assert_eq!(resumed["disguises"].as_array().unwrap().len(), 0);
+    place.run(&["disguise", "resume", "--id", id], 1);
+    let holder = ["--user", "19", "--credential", "19.pw"];
+    place.run(
+        &[&["disguise", "reveal", "--id", id], &holder[..]].concat(),
+        0,
+    );
+    assert_eq!(place.rows(), before);
+    let everybody = [
+        "disguise",
+        "apply",
+        "--spec",
+        "leave.toml",
+        "--chunk-rows",
+        "1",
+    ];
+    place.run(&everybody, 2);
 }

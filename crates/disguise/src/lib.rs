@@ -13,6 +13,7 @@ mod engine;
 mod error;
 mod generate;
 mod hold;
+mod intent;
 mod operation;
 mod path;
 mod plan;
@@ -39,8 +40,8 @@ pub use crypto::SecretKey;
 pub use database::{Column, Database, DatabaseError, DatabaseErrorKind, Dialect};
 pub use draft::{Draft, draft};
 pub use engine::{
-    Cells, DecayRequest, Decayed, Engine, Hidden, HiddenChange, Listed, Missed, Outlook,
-    ReplayRequest, SWEEP_RECORDS, Swept, stored_description,
+    CHUNK_ROWS, Cells, DecayRequest, Decayed, Engine, Hidden, HiddenChange, Listed, Missed,
+    Outlook, Progress, ReplayRequest, SWEEP_RECORDS, Swept, stored_description,
 };
 pub use error::Error;
 pub use generate::Generator;

@@ -52,6 +52,16 @@ impl Order {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn sample() -> Self {
+        Self {
+            text: "a specification".to_owned(),
+            user: Some(Value::Int(7)),
+            parameters: BTreeMap::from([("name".to_owned(), Value::Null)]),
+            expires: None,
+        }
+    }
+
     pub(crate) fn parsed(&self) -> Result<SpecFile, Error> {
         Ok(SpecFile::parse(&self.text)?)
     }
@@ -67,7 +77,7 @@ impl Order {
         }
     }
 
-    fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = vec![ORDER_VERSION];
         put_bytes(&mut out, self.text.as_bytes());
         self.user.as_ref().unwrap_or(&Value::Null).encode(&mut out);
@@ -84,7 +94,7 @@ impl Order {
         out
     }
 
-    fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes, "scheduled disguise");
         if reader.u8()? != ORDER_VERSION {
             return Err(reader.error("has an unknown version"));

@@ -35,6 +35,7 @@ pub(crate) const FLEETING: &str = "probity_fleeting";
 pub(crate) const SCHEDULED: &str = "probity_scheduled";
 pub(crate) const DECAYED: &str = "probity_decayed";
 pub(crate) const OPERATIONS: &str = "probity_operations";
+pub(crate) const INTENTS: &str = "probity_intents";
 
 /// The handle of one disguise, random, shown as 16 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -102,6 +103,9 @@ pub(crate) fn install(database: &mut dyn Database) -> Result<(), Error> {
         ),
         format!("CREATE TABLE IF NOT EXISTS {DECAYED} (mark {key} NOT NULL PRIMARY KEY) {end}"),
         format!("CREATE TABLE IF NOT EXISTS {OPERATIONS} (id {key} NOT NULL PRIMARY KEY) {end}"),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {INTENTS} (id {key} NOT NULL PRIMARY KEY, what {binary} NOT NULL) {end}"
+        ),
     ];
     for statement in statements {
         database

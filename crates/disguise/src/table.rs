@@ -41,7 +41,7 @@ pub(crate) fn list(dialect: Dialect, columns: &[String]) -> String {
 }
 
 /// `(a,b) IN (...)` over `rows` keys.
-fn among(dialect: Dialect, columns: &[String], rows: usize) -> String {
+pub(crate) fn among(dialect: Dialect, columns: &[String], rows: usize) -> String {
     if let [column] = columns {
         return format!("{} IN ({})", dialect.quote(column), placeholders(rows));
     }

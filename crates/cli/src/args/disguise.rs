@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
-use probity_disguise::{DisguiseId, References};
+use probity_disguise::{CHUNK_ROWS, DisguiseId, References};
 use probity_log::StreamName;
 
 use super::custody::{
@@ -39,6 +39,7 @@ pub enum DisguiseCommand {
     Plan(Plan),
     Register(Register),
     Apply(Apply),
+    Resume(Resume),
     Reveal(Reveal),
     SpeaksFor(SpeaksFor),
     List(List),
@@ -240,6 +241,33 @@ pub struct Apply {
     /// Grace period, like 30d: until then cancel stops it, after it a sweep applies it
     #[arg(long, value_name = "SPAN", value_parser = parse_span, conflicts_with = "over")]
     pub grace: Option<Span>,
+    /// Rows of a chunk: many rows of a user are hidden in several transactions of at most so many; resume goes on with
+    /// one that was killed, and reveal takes it back
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "user", conflicts_with_all = ["over", "grace"])]
+    pub chunk_rows: Option<u32>,
+    /// Which log.
+    #[command(flatten)]
+    pub log: LogChoice,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Goes on with disguises in chunks that were cut short.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise resume --db sqlite:app.db --log audit
+  probity disguise resume --db sqlite:app.db --id 5a0c91b2d3e4f506 --chunk-rows 200 --log audit")]
+pub struct Resume {
+    /// Which database.
+    #[command(flatten)]
+    pub database: DatabaseChoice,
+    /// One of them [default: all]
+    #[arg(long, value_name = "DISGUISE")]
+    pub id: Option<DisguiseId>,
+    /// Rows of a chunk
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), default_value_t = CHUNK_ROWS)]
+    pub chunk_rows: u32,
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,

@@ -6,7 +6,7 @@ use super::Engine;
 use crate::apply::{self, Applied, ApplyRequest, Forgotten};
 use crate::audit::{Asked, counts, written};
 use crate::credential;
-use crate::crypto::random;
+use crate::crypto::{KEY_BYTES, random};
 use crate::database::Database;
 use crate::error::{Doing as _, Error};
 use crate::hold::Held;
@@ -17,6 +17,17 @@ use crate::store::{self, DisguiseId};
 use crate::table::insert_all;
 use crate::update;
 use crate::value::Value;
+
+/// A disguise, or a part of one.
+pub(super) struct Disguise<'a> {
+    pub(super) id: DisguiseId,
+    pub(super) request: &'a ApplyRequest<'a>,
+    /// The principals whose rows are meant, if any.
+    pub(super) owners: Option<&'a [Value]>,
+    /// The steps to take, by their numbers in the whole.
+    pub(super) steps: &'a [(u32, Step)],
+    pub(super) forgotten: &'a Forgotten,
+}
 
 impl<D: Database> Engine<D> {
     /// Applies a disguise.
@@ -39,14 +50,39 @@ impl<D: Database> Engine<D> {
         asked: &Asked<'_>,
         forgotten: &Forgotten,
     ) -> Result<Applied, Error> {
-        let end = request.end()?;
         let salt = store::salt(&mut self.database)?;
-        let held = Held::all(&mut self.database)?;
-        if let Some(user) = &request.user {
-            held.refuse_person(&salt, user)?;
-        }
         let owners = self.owners(&salt, request)?;
         let steps = self.steps(request, owners.as_deref())?;
+        let numbered: Vec<(u32, Step)> = (0..).zip(steps).collect();
+        let disguise = Disguise {
+            id,
+            request,
+            owners: owners.as_deref(),
+            steps: &numbered,
+            forgotten,
+        };
+        let (applied, public_key) = self.disguise(&salt, &disguise)?;
+        let payload = counts(
+            &applied.rows,
+            &[("pseudoprincipals", applied.pseudoprincipals)],
+        );
+        let payload = operation::described(&payload, &salt, request, public_key);
+        self.done(asked, &payload)?;
+        Ok(applied)
+    }
+
+    /// Takes steps of a disguise and stores its records; gives the key of its user, too.
+    pub(super) fn disguise(
+        &mut self,
+        salt: &[u8],
+        disguise: &Disguise<'_>,
+    ) -> Result<(Applied, Option<[u8; KEY_BYTES]>), Error> {
+        let request = disguise.request;
+        let end = request.end()?;
+        let held = Held::all(&mut self.database)?;
+        if let Some(user) = &request.user {
+            held.refuse_person(salt, user)?;
+        }
         self.database
             .defer_foreign_keys()
             .doing("deferring foreign keys")?;
@@ -55,53 +91,46 @@ impl<D: Database> Engine<D> {
         let Some((_, catalog, live)) = &self.live else {
             return Err(Error::NotInstalled);
         };
+        let owners = disguise.owners.unwrap_or_default();
         let mut work = apply::Work {
             database: &mut self.database,
             live,
             catalog,
-            salt: &salt,
+            salt,
             updates,
             now: &now,
             redactors: &self.redactors,
             user: request.user.as_ref(),
-            own: owners.iter().flatten().map(Value::principal).collect(),
+            own: owners.iter().map(Value::principal).collect(),
             bags: BTreeMap::new(),
             known: BTreeMap::new(),
             made: BTreeSet::new(),
             applied: Applied {
-                id,
+                id: disguise.id,
                 rows: BTreeMap::new(),
                 pseudoprincipals: 0,
             },
         };
+        let mut public_key = None;
         if let Some(user) = &request.user {
             let name = user.principal();
             work.known = store::principals(work.database, std::slice::from_ref(&name))?;
-            if !work.known.contains_key(&name) {
+            public_key = work.known.get(&name).map(|(public, _)| *public);
+            if public_key.is_none() {
                 return Err(Error::Unregistered {
                     table: live.pseudo.table.clone(),
                     rows: 1,
                 });
             }
         }
-        for (number, step) in steps.iter().enumerate() {
-            work.run(u32::try_from(number).unwrap_or(u32::MAX), step)?;
+        for (number, step) in disguise.steps {
+            work.run(*number, step)?;
         }
         if request.user.is_none() {
-            held.refuse_any(&salt, work.known.keys())?;
+            held.refuse_any(salt, work.known.keys())?;
         }
-        let user = request.user.as_ref().map(Value::principal);
-        let known = user.and_then(|user| work.known.get(&user));
-        let public_key = known.map(|(public, _)| *public);
-        work.forget(forgotten);
-        let applied = work.finish(request.time.nanoseconds(), end)?;
-        let payload = counts(
-            &applied.rows,
-            &[("pseudoprincipals", applied.pseudoprincipals)],
-        );
-        let payload = operation::described(&payload, &salt, request, public_key);
-        self.done(asked, &payload)?;
-        Ok(applied)
+        work.forget(disguise.forgotten);
+        Ok((work.finish(request.time.nanoseconds(), end)?, public_key))
     }
 
     /// The user and, with a credential, every pseudoprincipal behind which the user stands.
@@ -131,7 +160,7 @@ impl<D: Database> Engine<D> {
         Ok(Some(owners))
     }
 
-    fn steps(
+    pub(super) fn steps(
         &mut self,
         request: &ApplyRequest<'_>,
         owners: Option<&[Value]>,

@@ -10,6 +10,7 @@ use crate::crypto::SecretKey;
 use crate::database::Database;
 use crate::error::Error;
 use crate::hold::Held;
+use crate::intent;
 use crate::operation;
 use crate::principal::{Reach, needed_by_others, stored_for_others};
 use crate::receipt::Receipt;
@@ -63,6 +64,7 @@ impl<D: Database> Engine<D> {
                 .map(|(bag, it)| stored_for_others(bag, it))
                 .collect();
             store::put_bags(database, &salt, &stored)?;
+            intent::remove(database, id)?;
             let receipt = Receipt::new(time, Some(id), gone.len(), user)?;
             engine.done(&asked, &told(&receipt, &salt, &ids, !kept.is_empty()))?;
             Ok(receipt)
@@ -102,6 +104,9 @@ impl<D: Database> Engine<D> {
             credential::remove_all(database, &key)?;
             if own {
                 store::unregister(database, &[name])?;
+            }
+            for it in &reach.bags {
+                intent::remove(database, DisguiseId(it.found.locator.origin.disguise))?;
             }
             let receipt = Receipt::new(time, None, gone.len(), user)?;
             engine.done(&asked, &told(&receipt, &salt, &ids, false))?;

@@ -1,5 +1,6 @@
 //! The engine: one connection, one description of the application, and the operations on them.
 
+mod chunk;
 mod decay;
 mod disguise;
 mod export;
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 
 use probity_format::Outcome;
 
+pub use self::chunk::{CHUNK_ROWS, Progress};
 pub use self::decay::{DecayRequest, Decayed};
 pub use self::export::{Cells, Hidden, HiddenChange};
 pub use self::replay::{Missed, Outlook, ReplayRequest};

@@ -11,6 +11,7 @@ use crate::crypto::KEY_BYTES;
 use crate::database::Database;
 use crate::error::{Doing as _, Error};
 use crate::hold::{self, Authority, HoldId, Holding};
+use crate::intent;
 use crate::operation::{self, Told};
 use crate::record::Standing;
 use crate::scheduled::{self, Order};
@@ -148,6 +149,7 @@ impl<D: Database> Engine<D> {
                     forgotten,
                 } => {
                     engine.unschedule(id)?;
+                    intent::remove(&mut engine.database, id)?;
                     if let (Some(user), Some(key)) = (&request.user, key) {
                         engine.give_key(user, key)?;
                     }
@@ -276,14 +278,14 @@ impl<'a> Replay<'a> {
     fn deed(&self, told: &Told) -> Result<Deed<'a>, String> {
         let no = |why: &str| Err(why.to_owned());
         match told.action.as_str() {
-            "disguise.apply" | "disguise.decay" => {
-                let id = disguise(told)?;
-                Ok(Deed::Apply {
-                    id,
-                    request: self.apply(told)?,
-                    key: told.public_key(),
-                    forgotten: self.forgotten(told),
-                })
+            "disguise.apply" | "disguise.decay" => self.apply_again(told),
+            // What was begun is either done, told of as an apply, or ended, or was still going on.
+            "disguise.begin" => {
+                let applied = |it: &Told| it.key == told.key && it.action != told.action;
+                if self.missing.iter().any(applied) {
+                    return Ok(Deed::Nothing);
+                }
+                self.apply_again(told)
             }
             "disguise.schedule" => {
                 let id = disguise(told)?;
@@ -333,6 +335,15 @@ impl<'a> Replay<'a> {
             "disguise.expire" => Ok(Deed::Nothing),
             _ => no("nothing is known of such an operation"),
         }
+    }
+
+    fn apply_again(&self, told: &Told) -> Result<Deed<'a>, String> {
+        Ok(Deed::Apply {
+            id: disguise(told)?,
+            request: self.apply(told)?,
+            key: told.public_key(),
+            forgotten: self.forgotten(told),
+        })
     }
 
     /// The request as it was, as far as the entry and the caller say it.

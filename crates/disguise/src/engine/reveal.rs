@@ -11,6 +11,7 @@ use crate::crypto::SecretKey;
 use crate::database::Database;
 use crate::deadline::Day;
 use crate::error::Error;
+use crate::intent;
 use crate::principal::{Reach, reach};
 use crate::reveal::{self, RevealRequest, Revealed};
 use crate::store::{self, DisguiseId};
@@ -142,6 +143,8 @@ impl<D: Database> Engine<D> {
         };
         work.run(request.id)?;
         let revealed = work.revealed;
+        // What is taken back is not gone on with.
+        intent::remove(&mut self.database, request.id)?;
         let kept = u64::try_from(revealed.kept.len()).unwrap_or(u64::MAX);
         let payload = counts(&revealed.restored, &[("kept", kept)]);
         self.done(asked, &payload)?;

@@ -90,11 +90,16 @@ macro_rules! for_every_claim {
             what_cannot_be_replayed_is_named_with_its_reason
             schedules_holds_and_registrations_are_replayed
             a_replay_cut_at_any_statement_is_finished_by_the_next
+            a_disguise_in_chunks_does_what_one_in_one_go_does_and_comes_back
+            a_half_applied_disguise_is_taken_back_and_not_gone_on_with
+            a_cut_in_a_chunk_loses_nothing_and_the_next_call_goes_on
+            what_cannot_be_done_in_chunks_is_refused_and_a_hold_stops_it
         }
     };
 }
 
 mod bad_input;
+mod chunks;
 mod circle;
 mod credentials;
 mod decay;
@@ -119,6 +124,7 @@ use probity_disguise::{
 };
 
 pub(crate) use bad_input::*;
+pub(crate) use chunks::*;
 pub(crate) use circle::*;
 pub(crate) use credentials::*;
 pub(crate) use decay::*;

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use probity_disguise::{ApplyRequest, DisguiseId, RevealRequest, Revealed, Rows, Value};
+use probity_disguise::{Applied, ApplyRequest, DisguiseId, RevealRequest, Revealed, Rows, Value};
 use probity_format::Timestamp;
 use probity_log::clock::{Clock as _, SystemClock};
 use serde::Serialize;
 
+use super::chunk;
 use super::credential::Brought;
 use super::look::{ready, user_of};
 use super::receipt::Outgoing;
@@ -19,12 +20,23 @@ use crate::failure::{Failure, Status};
 use crate::output::{Output, counted};
 
 #[derive(Serialize)]
-struct AppliedForm<'a> {
+pub(super) struct AppliedForm<'a> {
     id: String,
     rows: &'a BTreeMap<String, u64>,
     placeholders: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<Recorded>,
+}
+
+impl<'a> AppliedForm<'a> {
+    pub(super) fn new(applied: &'a Applied, entry: Option<Recorded>) -> Self {
+        Self {
+            id: applied.id.to_string(),
+            rows: &applied.rows,
+            placeholders: applied.pseudoprincipals,
+            entry,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -98,29 +110,35 @@ pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, F
         let (id, entry) = recorded(ready.engine, recorder, outcome)?;
         return tell_scheduled(args.json, id, due, entry);
     }
-    let outcome = ready.engine.apply(&request).map_err(&unfit);
-    let (applied, entry) = recorded(ready.engine, recorder, outcome)?;
+    let outcome = match args.chunk_rows {
+        None => ready.engine.apply(&request),
+        Some(rows) => {
+            let id = ready.engine.begin(&request);
+            id.and_then(|id| chunk::finish(&mut ready.engine, id, rows))
+        }
+    };
+    let (applied, entry) = recorded(ready.engine, recorder, outcome.map_err(&unfit))?;
     let mut output = Output::new();
     if args.json {
-        output.json(&AppliedForm {
-            id: applied.id.to_string(),
-            rows: &applied.rows,
-            placeholders: applied.pseudoprincipals,
-            entry,
-        })?;
+        let form = AppliedForm::new(&applied, entry);
+        output.json(&form)?;
     } else {
-        output.line(&format!("disguise {}", applied.id))?;
-        print_rows(&applied.rows, &mut output)?;
-        let made = counted(
-            applied.pseudoprincipals,
-            "placeholder made",
-            "placeholders made",
-        );
-        output.line(&format!("  {made}"))?;
+        print_applied(&applied, &mut output)?;
         print_entry(entry.as_ref(), &mut output)?;
     }
     output.flush()?;
     Ok(Status::Done)
+}
+
+pub(super) fn print_applied(applied: &Applied, output: &mut Output) -> Result<(), Failure> {
+    output.line(&format!("disguise {}", applied.id))?;
+    print_rows(&applied.rows, output)?;
+    let made = counted(
+        applied.pseudoprincipals,
+        "placeholder made",
+        "placeholders made",
+    );
+    output.line(&format!("  {made}"))
 }
 
 /// The time a span after `time`.

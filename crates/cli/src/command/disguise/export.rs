@@ -17,19 +17,12 @@ use crate::entry_json::format_time;
 use crate::failure::{Failure, Status};
 use crate::output::Output;
 
+/// The form that `pocket create --disguises` takes.
 #[derive(Serialize)]
 struct Exported {
-    disguises: Vec<DisguiseForm>,
+    rows: Vec<serde_json::Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     entry: Option<Recorded>,
-}
-
-#[derive(Serialize)]
-struct DisguiseForm {
-    id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    time: Option<String>,
-    rows: Vec<serde_json::Value>,
 }
 
 pub(super) fn export(args: &ExportHidden, environment: &Environment) -> Result<Status, Failure> {
@@ -42,8 +35,8 @@ pub(super) fn export(args: &ExportHidden, environment: &Environment) -> Result<S
     let (hidden, entry) = recorded(engine, recorder, outcome.map_err(refused))?;
     let mut output = Output::new();
     if args.json {
-        let disguises = forms(&hidden);
-        output.json(&Exported { disguises, entry })?;
+        let rows = hidden.iter().map(row_json).collect();
+        output.json(&Exported { rows, entry })?;
     } else {
         print(&hidden, &mut output)?;
         print_entry(entry.as_ref(), &mut output)?;
@@ -52,33 +45,22 @@ pub(super) fn export(args: &ExportHidden, environment: &Environment) -> Result<S
     Ok(Status::Done)
 }
 
-/// The rows of each disguise, which stand together.
-fn forms(hidden: &[Hidden]) -> Vec<DisguiseForm> {
-    let mut forms: Vec<DisguiseForm> = Vec::new();
-    let mut last: Option<DisguiseId> = None;
-    for it in hidden {
-        if last != Some(it.disguise) {
-            last = Some(it.disguise);
-            forms.push(DisguiseForm {
-                id: it.disguise.to_string(),
-                time: it.time.map(format_time),
-                rows: Vec::new(),
-            });
-        }
-        if let Some(form) = forms.last_mut() {
-            form.rows.push(row_json(it));
-        }
-    }
-    forms
-}
-
 fn row_json(it: &Hidden) -> serde_json::Value {
-    let (table, identity) = (&it.table, cells_json(&it.identity));
-    let what = what(&it.change);
+    let mut row = json!({
+        "disguise": it.disguise.to_string(),
+        "time": it.time.map(format_time),
+        "table": it.table,
+        "row": cells_json(&it.identity),
+        "change": what(&it.change),
+    });
+    let mut put = |name: &str, value: serde_json::Value| {
+        if let Some(members) = row.as_object_mut() {
+            members.insert(name.to_owned(), value);
+        }
+    };
     match &it.change {
-        HiddenChange::Removed(row) | HiddenChange::Left(row) => {
-            let row = cells_json(row);
-            json!({"table": table, "identity": identity, "change": what, "row": row})
+        HiddenChange::Removed(cells) | HiddenChange::Left(cells) => {
+            put("values", cells_json(cells));
         }
         HiddenChange::Modified {
             column,
@@ -90,11 +72,12 @@ fn row_json(it: &Hidden) -> serde_json::Value {
             before,
             after,
         } => {
-            let (before, after) = (value_json(before), value_json(after));
-            json!({"table": table, "identity": identity, "change": what, "column": column, "before": before, "after": after})
+            put("values", json!({ column: value_json(before) }));
+            put("since", json!({ column: value_json(after) }));
         }
-        _ => json!({"table": table, "identity": identity, "change": what}),
+        _ => put("values", json!({})),
     }
+    row
 }
 
 const fn what(change: &HiddenChange) -> &'static str {

@@ -1,6 +1,7 @@
 //! `probity disguise`: people hidden in a SQL database, and brought back.
 
 mod change;
+mod chunk;
 mod credential;
 mod decay;
 mod export;
@@ -33,6 +34,7 @@ pub(crate) fn run(command: &DisguiseCommand, environment: &Environment) -> Resul
         DisguiseCommand::Plan(args) => look::plan(args, environment),
         DisguiseCommand::Register(args) => people::register(args, environment),
         DisguiseCommand::Apply(args) => change::apply(args, environment),
+        DisguiseCommand::Resume(args) => chunk::resume(args, environment),
         DisguiseCommand::Reveal(args) => change::reveal(args, environment),
         DisguiseCommand::SpeaksFor(args) => people::speaks_for(args, environment),
         DisguiseCommand::List(args) => people::list(args, environment),

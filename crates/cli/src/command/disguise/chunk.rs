@@ -1,0 +1,63 @@
+//! Disguises in chunks: `apply --chunk-rows` and `resume`.
+
+use probity_disguise::{Applied, DisguiseId, Error, Progress};
+use probity_log::clock::{Clock as _, SystemClock};
+use serde::Serialize;
+
+use super::change::{AppliedForm, print_applied, print_entry, recorded};
+use super::recorder::{Recorded, Recorder};
+use super::{AnyEngine, refused, stored};
+use crate::args::Resume;
+use crate::config::Environment;
+use crate::failure::{Failure, Status};
+use crate::output::Output;
+
+#[derive(Serialize)]
+struct ResumedForm<'a> {
+    disguises: Vec<AppliedForm<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<Recorded>,
+}
+
+/// Does all chunks that are left of a disguise.
+pub(super) fn finish(engine: &mut AnyEngine, id: DisguiseId, rows: u32) -> Result<Applied, Error> {
+    let clock = SystemClock::new();
+    loop {
+        if let Progress::Done(applied) = engine.proceed(id, rows, clock.now())? {
+            return Ok(applied);
+        }
+    }
+}
+
+pub(super) fn resume(args: &Resume, environment: &Environment) -> Result<Status, Failure> {
+    let mut engine = stored(&args.database, environment)?;
+    let ids = match args.id {
+        Some(id) => vec![id],
+        None => engine.unfinished().map_err(refused)?,
+    };
+    let recorder = Recorder::open(&args.log, environment, &mut engine)?;
+    let mut done = Vec::new();
+    let mut outcome = Ok(());
+    for id in ids {
+        match finish(&mut engine, id, args.chunk_rows) {
+            Ok(applied) => done.push(applied),
+            Err(error) => {
+                outcome = Err(refused(error));
+                break;
+            }
+        }
+    }
+    let ((), entry) = recorded(engine, recorder, outcome)?;
+    let mut output = Output::new();
+    if args.json {
+        let disguises = done.iter().map(|it| AppliedForm::new(it, None)).collect();
+        output.json(&ResumedForm { disguises, entry })?;
+    } else {
+        for applied in &done {
+            print_applied(applied, &mut output)?;
+        }
+        print_entry(entry.as_ref(), &mut output)?;
+    }
+    output.flush()?;
+    Ok(Status::Done)
+}

@@ -1,0 +1,168 @@
+//! Disguises in chunks: what was asked for and how far it is, kept in the database until it is done.
+
+use std::collections::BTreeMap;
+
+use probity_format::wire::{Reader, put_varint};
+use probity_format::{DecodeError, Timestamp};
+
+use crate::crypto::KEY_BYTES;
+use crate::database::Database;
+use crate::error::Error;
+use crate::scheduled::Order;
+use crate::store::{DisguiseId, INTENTS, bytes, uninstalled};
+use crate::table::{delete_keys, insert_all, select_keys};
+use crate::value::{Value, put_bytes, take_bytes, take_text};
+
+/// The version of an intent's form.
+const INTENT_VERSION: u8 = 1;
+/// The most columns of a key, and the most tables, that an intent may speak of.
+const PARTS_MAX: usize = 65_536;
+/// Bytes of the hash of the plan.
+pub(crate) const PLAN_BYTES: usize = 16;
+
+/// What was asked for, and how far it is.
+pub(crate) struct Intent {
+    pub(crate) order: Order,
+    /// The hash of the steps, so that a schema that changed meanwhile is noticed.
+    pub(crate) plan: [u8; PLAN_BYTES],
+    /// The key of the user, whose registration goes with the account.
+    pub(crate) public_key: [u8; KEY_BYTES],
+    /// When it was begun.
+    pub(crate) time: i64,
+    /// The step at hand.
+    pub(crate) step: u32,
+    /// The identity of the last row that the step has seen; empty before the first.
+    pub(crate) seen: Vec<Value>,
+    /// Rows touched in each table.
+    pub(crate) rows: BTreeMap<String, u64>,
+    pub(crate) pseudoprincipals: u64,
+}
+
+impl Intent {
+    pub(crate) fn time(&self) -> Result<Timestamp, Error> {
+        Timestamp::from_nanoseconds(self.time).map_err(|_range| Error::Forged)
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let count = |of: usize| u64::try_from(of).unwrap_or(u64::MAX);
+        let mut out = vec![INTENT_VERSION];
+        put_bytes(&mut out, &self.order.encode());
+        out.extend_from_slice(&self.plan);
+        out.extend_from_slice(&self.public_key);
+        out.extend_from_slice(&self.time.to_le_bytes());
+        put_varint(&mut out, u64::from(self.step));
+        put_varint(&mut out, count(self.seen.len()));
+        self.seen.iter().for_each(|value| value.encode(&mut out));
+        put_varint(&mut out, count(self.rows.len()));
+        for (table, rows) in &self.rows {
+            put_bytes(&mut out, table.as_bytes());
+            put_varint(&mut out, *rows);
+        }
+        put_varint(&mut out, self.pseudoprincipals);
+        out
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes, "disguise in chunks");
+        if reader.u8()? != INTENT_VERSION {
+            return Err(reader.error("has an unknown version"));
+        }
+        let order = Order::decode(take_bytes(&mut reader)?)?;
+        let plan = reader.array()?;
+        let public_key = reader.array()?;
+        let time = i64::from_le_bytes(reader.array()?);
+        let step = u32::try_from(reader.varint()?);
+        let step = step.map_err(|_range| reader.error("has a step out of range"))?;
+        let mut seen = Vec::new();
+        for _ in 0..reader.length(PARTS_MAX)? {
+            seen.push(Value::decode(&mut reader)?);
+        }
+        let mut rows = BTreeMap::new();
+        for _ in 0..reader.length(PARTS_MAX)? {
+            let table = take_text(&mut reader)?;
+            rows.insert(table, reader.varint()?);
+        }
+        let pseudoprincipals = reader.varint()?;
+        reader.finish()?;
+        Ok(Self {
+            order,
+            plan,
+            public_key,
+            time,
+            step,
+            seen,
+            rows,
+            pseudoprincipals,
+        })
+    }
+}
+
+fn key(id: DisguiseId) -> Vec<Vec<Value>> {
+    vec![vec![bytes(&id.0.to_le_bytes())]]
+}
+
+/// Stores an intent, in the place of what was stored of it before.
+pub(crate) fn put(
+    database: &mut dyn Database,
+    id: DisguiseId,
+    intent: &Intent,
+) -> Result<(), Error> {
+    remove(database, id)?;
+    let row = vec![bytes(&id.0.to_le_bytes()), Value::Bytes(intent.encode())];
+    insert_all(database, INTENTS, &["id", "what"], &[row])
+}
+
+/// Ends an intent, if there is one.
+pub(crate) fn remove(database: &mut dyn Database, id: DisguiseId) -> Result<(), Error> {
+    delete_keys(database, INTENTS, &["id".to_owned()], &key(id))?;
+    Ok(())
+}
+
+pub(crate) fn read(database: &mut dyn Database, id: DisguiseId) -> Result<Intent, Error> {
+    let (columns, by) = (["what".to_owned()], ["id".to_owned()]);
+    let rows = select_keys(database, INTENTS, &columns, &by, &key(id))?;
+    match rows.into_iter().flatten().next() {
+        Some(Value::Bytes(what)) => Ok(Intent::decode(&what)?),
+        _ => Err(Error::NoSuchDisguise),
+    }
+}
+
+/// The disguises that are not done yet.
+pub(crate) fn list(database: &mut dyn Database) -> Result<Vec<DisguiseId>, Error> {
+    let sql = format!("SELECT id FROM {INTENTS} ORDER BY id");
+    let rows = database.query(&sql, &[]).map_err(uninstalled)?;
+    let id = |value: &Value| match value {
+        Value::Bytes(id) => <[u8; 8]>::try_from(id.as_slice()).ok(),
+        _ => None,
+    };
+    let ids = rows.iter().flatten().map(id);
+    ids.map(|id| {
+        id.map(|id| DisguiseId(u64::from_le_bytes(id)))
+            .ok_or(Error::Forged)
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_intent_comes_back_and_no_cut_of_it_is_read() {
+        let intent = Intent {
+            order: Order::sample(),
+            plan: [7; PLAN_BYTES],
+            public_key: [8; KEY_BYTES],
+            time: 12,
+            step: 3,
+            seen: vec![Value::from("a"), Value::Null],
+            rows: BTreeMap::from([("posts".to_owned(), 9)]),
+            pseudoprincipals: 4,
+        };
+        let bytes = intent.encode();
+        assert_eq!(Intent::decode(&bytes).unwrap().encode(), bytes);
+        for cut in 0..bytes.len() {
+            assert!(Intent::decode(&bytes[..cut]).is_err());
+        }
+    }
+}
