@@ -22,6 +22,10 @@ const KINDS: &[&str] = &[
     "INSERT INTO kinds VALUES (1, 'x', 4, 1.5, 'text in a blob column', 0.1, NULL)",
 ];
 
+fn kinds() -> &'static [&'static str] {
+    KINDS
+}
+
 fn connect() -> Box<dyn Database> {
     let mut database = Sqlite::open(Path::new(":memory:")).unwrap();
     database.execute("PRAGMA foreign_keys = ON", &[]).unwrap();

@@ -632,7 +632,7 @@ pub(crate) fn a_cut_at_any_statement_changes_nothing() {
 
 pub(crate) fn every_kind_of_value_comes_back_bit_by_bit() {
     let mut forum = forum();
-    for sql in super::KINDS {
+    for sql in super::kinds() {
         forum.sql(sql);
     }
     let before = forum.engine.rows("kinds").unwrap();

@@ -1,0 +1,110 @@
+//! All claims, on servers of Debian: a test for each server, so that they run beside each other.
+
+#![cfg(all(feature = "mysql", feature = "postgres"))]
+#![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use probity_disguise::Database;
+use probity_disguise::database::{Mysql, Postgres};
+
+#[path = "server/mariadb.rs"]
+mod mariadb;
+#[path = "server/postgres.rs"]
+mod postgres;
+mod server;
+#[macro_use]
+mod suite;
+
+/// Random schedules tried; a server takes longer than memory does.
+const SCHEDULES: u64 = 12;
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// Where the claims of a thread are tested.
+struct Place {
+    socket: String,
+    /// Connects to a new database or schema of this name.
+    connect: fn(&str, &str) -> Box<dyn Database>,
+    kinds: &'static [&'static str],
+}
+
+thread_local! {
+    static PLACE: RefCell<Option<Place>> = const { RefCell::new(None) };
+}
+
+/// A table of awkward values; the key has two columns, one of them text of a collation of its own.
+const OF_MARIADB: &[&str] = &[
+    "CREATE TABLE kinds (owner BIGINT REFERENCES users(id), code VARCHAR(40) CHARACTER SET latin1 COLLATE latin1_bin, part SMALLINT, a DECIMAL(40,20), b VARBINARY(10), c DOUBLE, d FLOAT, e DATETIME(6), f JSON, g TIMESTAMP(3) NULL, h BOOLEAN, i BIGINT UNSIGNED, j TIME(6), k CHAR(5) CHARACTER SET utf8mb4, l DATE, m YEAR, n BIT(17), o ENUM('a','b'), p SET('x','y'), q UUID, r LONGTEXT, s BLOB, t POINT, PRIMARY KEY (code, part)) DEFAULT CHARSET utf8mb4 COLLATE utf8mb4_unicode_ci",
+    "INSERT INTO kinds VALUES (1, 'NULL', 1, 0.00000000000000000001, x'00ff', -0.0, 0.1, '2024-02-29 23:59:59.999999', '{\"b\": 1,  \"a\":1.0}', '2024-02-29 23:59:59.120', true, 18446744073709551615, '-838:59:58.000001', 'ab', '0000-00-00', 2026, b'10000000000000101', 'b', 'x,y', '00000000-0000-0000-0000-000000000001', 'a''b\"c`\\\\', x'ff00fe', POINT(1, 2.5))",
+    "INSERT INTO kinds VALUES (1, 'null', 1, NULL, '', 5e-324, 3.4e38, '0001-01-01 00:00:00', 'null', NULL, false, 0, '838:59:59', NULL, NULL, NULL, NULL, NULL, '', NULL, NULL, '', NULL)",
+    "INSERT INTO kinds VALUES (1, 'x?', 3, -99999999999999999999.5, NULL, NULL, NULL, NULL, '[]', '1971-01-01 00:00:00', NULL, 9223372036854775808, NULL, '', '9999-12-31', 1901, b'0', 'a', 'y', NULL, _utf8mb4 x'f09f9880', NULL, NULL)",
+];
+
+/// A table of awkward values; the key has two columns, one of them a UUID.
+const OF_POSTGRES: &[&str] = &[
+    "CREATE TABLE kinds (owner BIGINT REFERENCES users(id), code UUID, part SMALLINT, a NUMERIC(40,20), b BYTEA, c DOUBLE PRECISION, d REAL, e TIMESTAMPTZ, f JSON, g JSONB, h BOOLEAN, i TEXT[], j INTERVAL, k CHAR(5), PRIMARY KEY (code, part))",
+    "INSERT INTO kinds VALUES (1, '00000000-0000-0000-0000-000000000001', 1, 0.00000000000000000001, '\\x00ff', '-0', 0.1, '2024-02-29 23:59:59.999999+05', '{\"b\": 1,  \"a\":1.0}', '{\"b\": 1.00}', true, '{a,NULL,\"x y\"}', '1 mon 2 days 00:00:00.000001', 'ab')",
+    "INSERT INTO kinds VALUES (1, '00000000-0000-0000-0000-000000000001', 2, NULL, '', 'NaN', '3.4e38', 'infinity', 'null', NULL, false, '{}', NULL, NULL)",
+    "INSERT INTO kinds VALUES (1, '00000000-0000-0000-0000-000000000002', 1, -99999999999999999999.5, NULL, '5e-324', NULL, '0001-01-01 00:00:00 BC', NULL, '[]', NULL, NULL, '-1 year', '')",
+];
+
+fn mariadb_named(socket: &str, name: &str) -> Box<dyn Database> {
+    let mut database = Mysql::connect(&mariadb::url(socket, "mysql")).unwrap();
+    for sql in [format!("CREATE DATABASE {name}"), format!("USE {name}")] {
+        database.execute(&sql, &[]).unwrap();
+    }
+    Box::new(database)
+}
+
+fn postgres_named(socket: &str, name: &str) -> Box<dyn Database> {
+    let mut database = Postgres::connect(&postgres::url(socket)).unwrap();
+    for sql in [
+        format!("CREATE SCHEMA {name}"),
+        format!("SET search_path = {name}"),
+    ] {
+        database.execute(&sql, &[]).unwrap();
+    }
+    Box::new(database)
+}
+
+/// A connection to an empty place on this thread's server.
+fn connect() -> Box<dyn Database> {
+    let name = format!("forum{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    PLACE.with_borrow(|place| {
+        let place = place.as_ref().unwrap();
+        (place.connect)(&place.socket, &name)
+    })
+}
+
+fn kinds() -> &'static [&'static str] {
+    PLACE.with_borrow(|place| place.as_ref().unwrap().kinds)
+}
+
+macro_rules! in_turn {
+    ($($claim:ident)*) => {
+        $(suite::$claim();)*
+    };
+}
+
+#[test]
+fn every_claim_holds_on_mariadb() {
+    let (_server, socket) = mariadb::running(|url| Mysql::connect(url).is_ok());
+    PLACE.set(Some(Place {
+        socket,
+        connect: mariadb_named,
+        kinds: OF_MARIADB,
+    }));
+    for_every_claim!(in_turn);
+}
+
+#[test]
+fn every_claim_holds_on_postgres() {
+    let (_server, socket) = postgres::running(|url| Postgres::connect(url).is_ok());
+    PLACE.set(Some(Place {
+        socket,
+        connect: postgres_named,
+        kinds: OF_POSTGRES,
+    }));
+    for_every_claim!(in_turn);
+}
