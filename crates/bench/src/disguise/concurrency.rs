@@ -216,8 +216,10 @@ impl Part {
     }
 
     fn tell(self, database: &'static str, application: &'static str, figures: &mut Vec<Figure>) {
+        let slowest = self.requests.iter().copied().fold(0.0, f64::max);
         let told = [
             ("requests", "a second", self.rates),
+            ("the slowest request", "ms", vec![slowest]),
             ("a request", "ms", self.requests),
             ("leaving", "ms", self.applies),
             ("returning", "ms", self.reveals),

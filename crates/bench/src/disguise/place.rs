@@ -85,6 +85,12 @@ impl Place {
     }
 }
 
+/// The table that a statement makes.
+pub(crate) fn made_by(statement: &str) -> Option<&str> {
+    let rest = statement.strip_prefix("CREATE TABLE ")?;
+    rest.split_whitespace().next()
+}
+
 /// Drops what an earlier part of this run made; refuses a database in which anything else is.
 fn drop_made(
     database: &mut dyn Database,
@@ -92,13 +98,9 @@ fn drop_made(
     is_ours: bool,
 ) -> Result<(), BenchError> {
     let dialect = database.dialect();
-    let named = |sql: &str| {
-        let rest = sql.strip_prefix("CREATE TABLE ")?;
-        rest.split_whitespace().next().map(str::to_owned)
-    };
-    let made: Vec<String> = statements.iter().filter_map(|sql| named(sql)).collect();
+    let made: Vec<&str> = statements.iter().filter_map(|sql| made_by(sql)).collect();
     for table in database.catalog()?.keys() {
-        if !is_ours || !(table.starts_with("probity_") || made.contains(table)) {
+        if !is_ours || !(table.starts_with("probity_") || made.contains(&table.as_str())) {
             return Err(BenchError::Failed(format!(
                 "the database is not empty, it holds the table {table}; give an empty one"
             )));

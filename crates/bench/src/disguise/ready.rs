@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use probity_disguise::{
-    Applied, ApplyRequest, Credential, Database, DisguiseId, Engine, Protection, References,
-    RevealRequest, Rows, SecretKey, Spec, SpecFile, Value,
+    Applied, ApplyRequest, Credential, Database, Dialect, DisguiseId, Engine, Protection,
+    References, RevealRequest, Rows, SecretKey, Spec, SpecFile, Value,
 };
 use probity_format::Timestamp;
 
 use super::application::{Application, Size, Users};
-use super::place::{Filler, Place};
+use super::place::{Filler, Place, made_by};
 use crate::command::BenchError;
 use crate::workload::Random;
 
@@ -43,6 +43,7 @@ impl Ready {
         let users = (application.fill)(&mut filler, size)?;
         filler.flush()?;
         database.commit()?;
+        count_rows(database.as_mut(), application.tables)?;
         let file = SpecFile::parse(application.description)?;
         let pseudo = file
             .pseudo
@@ -139,6 +140,21 @@ impl Ready {
             ))),
         }
     }
+}
+
+/// Lets the database count what it was filled with, as it would have by itself in an application's life; the plans of
+/// queries follow from that.
+fn count_rows(database: &mut dyn Database, statements: &[&str]) -> Result<(), BenchError> {
+    let made = statements.iter().filter_map(|sql| made_by(sql));
+    let tables: Vec<String> = made.map(|table| database.dialect().quote(table)).collect();
+    for table in tables {
+        let sql = match database.dialect() {
+            Dialect::Mysql => format!("ANALYZE TABLE {table}"),
+            _ => format!("ANALYZE {table}"),
+        };
+        database.query(&sql, &[])?;
+    }
+    Ok(())
 }
 
 /// What `work` gives, and the milliseconds that it took.

@@ -150,7 +150,7 @@ fn front_page(
     _user: &Value,
 ) -> Result<(), DatabaseError> {
     let newest = database.query(
-        "SELECT stories.id, stories.title, users.username FROM stories JOIN users ON users.id = stories.user_id ORDER BY stories.id DESC LIMIT 25",
+        "SELECT newest.id, newest.title, users.username FROM (SELECT id, title, user_id FROM stories ORDER BY id DESC LIMIT 25) AS newest JOIN users ON users.id = newest.user_id",
         &[],
     )?;
     let ids: Vec<Value> = newest
@@ -191,7 +191,7 @@ fn recent_comments(
     _user: &Value,
 ) -> Result<(), DatabaseError> {
     database.query(
-        "SELECT comments.id, comments.markeddown_comment, users.username FROM comments JOIN users ON users.id = comments.user_id ORDER BY comments.id DESC LIMIT 40",
+        "SELECT newest.id, newest.markeddown_comment, users.username FROM (SELECT id, markeddown_comment, user_id FROM comments ORDER BY id DESC LIMIT 40) AS newest JOIN users ON users.id = newest.user_id",
         &[],
     )?;
     Ok(())
