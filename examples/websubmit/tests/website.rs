@@ -372,14 +372,14 @@ fn whoever_leaves_after_the_term_takes_hidden_answers_along_and_what_is_given_up
 #[test]
 fn the_log_tells_of_every_disguise_and_names_nobody() {
     let mut website = Website::start();
-    let mut ada = website.visitor();
-    ada.register("ada@example.com");
-    ada.sign_in("ada@example.com");
-    ada.send("/leave", &[("password", "not my password")]);
-    ada.send("/leave", &[("password", PASSWORD)]);
-    ada.send(
+    let mut student = website.visitor();
+    student.register("wilhelmina@example.com");
+    student.sign_in("wilhelmina@example.com");
+    student.send("/leave", &[("password", "not my password")]);
+    student.send("/leave", &[("password", PASSWORD)]);
+    student.send(
         "/return",
-        &[("email", "ada@example.com"), ("password", PASSWORD)],
+        &[("email", "wilhelmina@example.com"), ("password", PASSWORD)],
     );
     website.stop();
 
@@ -396,7 +396,7 @@ fn the_log_tells_of_every_disguise_and_names_nobody() {
                 entry.subjects.as_joined().as_bytes(),
                 entry.payload,
             ] {
-                assert!(!holds(text, "ada"), "{told:?}");
+                assert!(!holds(text, "wilhelmina"), "{told:?}");
             }
             Ok(())
         })
