@@ -99,7 +99,7 @@ pub(crate) fn begin(
     payload: &str,
 ) -> Result<String, Error> {
     let id = random::<ID_BYTES>()?;
-    remember(database, id)?;
+    insert_all(database, OPERATIONS, &["id"], &[vec![bytes(&id)]])?;
     let mut facts: Map<String, Json> = serde_json::from_str(payload).unwrap_or_default();
     facts.insert("operation".to_owned(), digits(&id).into());
     let of = name(b"database", &[salt]);
@@ -107,7 +107,7 @@ pub(crate) fn begin(
     Ok(Json::Object(facts).to_string())
 }
 
-/// Remembers an operation.
+/// Remembers an operation that a replay may have remembered before.
 pub(crate) fn remember(database: &mut dyn Database, id: [u8; ID_BYTES]) -> Result<(), Error> {
     let row = vec![vec![bytes(&id)]];
     delete_keys(database, OPERATIONS, &["id".to_owned()], &row)?;

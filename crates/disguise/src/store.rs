@@ -300,6 +300,21 @@ pub(crate) fn return_departed(database: &mut dyn Database, ids: &[Vec<u8>]) -> R
     Ok(())
 }
 
+/// Registers a principal under `public` where `known`, the key registered so far, is another or none.
+pub(crate) fn register_anew(
+    database: &mut dyn Database,
+    known: Option<&[u8; KEY_BYTES]>,
+    (name, public): (Vec<u8>, [u8; KEY_BYTES]),
+    standing: Standing,
+) -> Result<(), Error> {
+    match known {
+        Some(known) if *known == public => return Ok(()),
+        Some(_) => unregister(database, std::slice::from_ref(&name))?,
+        None => {}
+    }
+    register(database, &[(name, public)], standing)
+}
+
 /// Removes registrations.
 pub(crate) fn unregister(database: &mut dyn Database, ids: &[Vec<u8>]) -> Result<(), Error> {
     let keys: Vec<Vec<Value>> = ids.iter().map(|id| vec![named(id)]).collect();

@@ -39,16 +39,18 @@ const MIX: [(u64, Ask); 8] = [
     (143, story),
 ];
 
-type Ask = fn(&mut dyn Database, &mut Draw<'_>, &Value) -> Result<(), DatabaseError>;
+type Ask = fn(&mut Asking<'_>) -> Result<(), DatabaseError>;
 
-/// What a request of the forum is about.
-struct Draw<'a> {
+/// A request of the forum: where, by whom, and about what.
+struct Asking<'a> {
+    database: &'a mut dyn Database,
     random: &'a mut Random,
+    user: &'a Value,
     stories: u64,
     ids: &'a AtomicU64,
 }
 
-impl Draw<'_> {
+impl Asking<'_> {
     fn story(&mut self) -> Value {
         number(1 + self.random.below(self.stories.max(1)))
     }
@@ -99,18 +101,20 @@ impl Requests {
             Kind::Forum { stories, ids } => {
                 let user = self.users.get(any(random)).unwrap_or(&Value::Null);
                 let mut drawn = random.below(100_000);
-                let mut draw = Draw {
+                let mut asking = Asking {
+                    database,
                     random,
+                    user,
                     stories: *stories,
                     ids,
                 };
                 for (share, ask) in MIX {
                     match drawn.checked_sub(share) {
                         Some(rest) => drawn = rest,
-                        None => return ask(database, &mut draw, user),
+                        None => return ask(&mut asking),
                     }
                 }
-                read_story(database, &mut draw, user)
+                read_story(&mut asking)
             }
             Kind::Homework { lectures } => {
                 let place = number % self.users.len().max(1);
@@ -125,31 +129,23 @@ fn number(value: u64) -> Value {
     Value::Int(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
-fn read_story(
-    database: &mut dyn Database,
-    draw: &mut Draw<'_>,
-    _user: &Value,
-) -> Result<(), DatabaseError> {
-    let story = [draw.story()];
-    database.query(
+fn read_story(asking: &mut Asking<'_>) -> Result<(), DatabaseError> {
+    let story = [asking.story()];
+    asking.database.query(
         "SELECT stories.title, stories.url, users.username FROM stories JOIN users ON users.id = stories.user_id WHERE stories.id = ?",
         &story,
     )?;
-    database.query(
+    asking.database.query(
         "SELECT comments.id, comments.markeddown_comment, users.username FROM comments JOIN users ON users.id = comments.user_id WHERE comments.story_id = ? ORDER BY comments.id",
         &story,
     )?;
     let votes = "SELECT COUNT(*), SUM(vote) FROM votes WHERE story_id = ?";
-    database.query(votes, &story)?;
+    asking.database.query(votes, &story)?;
     Ok(())
 }
 
-fn front_page(
-    database: &mut dyn Database,
-    _draw: &mut Draw<'_>,
-    _user: &Value,
-) -> Result<(), DatabaseError> {
-    let newest = database.query(
+fn front_page(asking: &mut Asking<'_>) -> Result<(), DatabaseError> {
+    let newest = asking.database.query(
         "SELECT newest.id, newest.title, users.username FROM (SELECT id, title, user_id FROM stories ORDER BY id DESC LIMIT 25) AS newest JOIN users ON users.id = newest.user_id",
         &[],
     )?;
@@ -166,96 +162,82 @@ fn front_page(
     let sql = format!(
         "SELECT taggings.story_id, tags.tag FROM taggings JOIN tags ON tags.id = taggings.tag_id WHERE taggings.story_id IN ({marks})"
     );
-    database.query(&sql, &ids)?;
+    asking.database.query(&sql, &ids)?;
     Ok(())
 }
 
-fn profile(
-    database: &mut dyn Database,
-    _draw: &mut Draw<'_>,
-    user: &Value,
-) -> Result<(), DatabaseError> {
-    let user = std::slice::from_ref(user);
-    database.query(
+fn profile(asking: &mut Asking<'_>) -> Result<(), DatabaseError> {
+    let user = std::slice::from_ref(asking.user);
+    asking.database.query(
         "SELECT username, karma, created_at FROM users WHERE id = ?",
         user,
     )?;
-    database.query("SELECT COUNT(*) FROM stories WHERE user_id = ?", user)?;
-    database.query("SELECT COUNT(*) FROM comments WHERE user_id = ?", user)?;
+    asking
+        .database
+        .query("SELECT COUNT(*) FROM stories WHERE user_id = ?", user)?;
+    asking
+        .database
+        .query("SELECT COUNT(*) FROM comments WHERE user_id = ?", user)?;
     Ok(())
 }
 
-fn recent_comments(
-    database: &mut dyn Database,
-    _draw: &mut Draw<'_>,
-    _user: &Value,
-) -> Result<(), DatabaseError> {
-    database.query(
+fn recent_comments(asking: &mut Asking<'_>) -> Result<(), DatabaseError> {
+    asking.database.query(
         "SELECT newest.id, newest.markeddown_comment, users.username FROM (SELECT id, markeddown_comment, user_id FROM comments ORDER BY id DESC LIMIT 40) AS newest JOIN users ON users.id = newest.user_id",
         &[],
     )?;
     Ok(())
 }
 
-fn recent_stories(
-    database: &mut dyn Database,
-    _draw: &mut Draw<'_>,
-    _user: &Value,
-) -> Result<(), DatabaseError> {
+fn recent_stories(asking: &mut Asking<'_>) -> Result<(), DatabaseError> {
     let sql = "SELECT id, title, url FROM stories ORDER BY id DESC LIMIT 25";
-    database.query(sql, &[])?;
+    asking.database.query(sql, &[])?;
     Ok(())
 }
 
-fn vote(
-    database: &mut dyn Database,
-    draw: &mut Draw<'_>,
-    user: &Value,
-) -> Result<(), DatabaseError> {
+fn vote(asking: &mut Asking<'_>) -> Result<(), DatabaseError> {
     let row = [
-        draw.new_id(),
-        user.clone(),
-        draw.story(),
+        asking.new_id(),
+        asking.user.clone(),
+        asking.story(),
         Value::Null,
         Value::Int(1),
     ];
-    database.execute("INSERT INTO votes VALUES (?, ?, ?, ?, ?)", &row)?;
+    asking
+        .database
+        .execute("INSERT INTO votes VALUES (?, ?, ?, ?, ?)", &row)?;
     Ok(())
 }
 
-fn comment(
-    database: &mut dyn Database,
-    draw: &mut Draw<'_>,
-    user: &Value,
-) -> Result<(), DatabaseError> {
+fn comment(asking: &mut Asking<'_>) -> Result<(), DatabaseError> {
     let text = Value::from("an answer of the usual length, written while others leave and return");
     let row = [
-        draw.new_id(),
-        user.clone(),
-        draw.story(),
+        asking.new_id(),
+        asking.user.clone(),
+        asking.story(),
         Value::Null,
         text.clone(),
         text,
         Value::from("2026-01-02 00:00:00"),
     ];
-    database.execute("INSERT INTO comments VALUES (?, ?, ?, ?, ?, ?, ?)", &row)?;
+    asking
+        .database
+        .execute("INSERT INTO comments VALUES (?, ?, ?, ?, ?, ?, ?)", &row)?;
     Ok(())
 }
 
-fn story(
-    database: &mut dyn Database,
-    draw: &mut Draw<'_>,
-    user: &Value,
-) -> Result<(), DatabaseError> {
+fn story(asking: &mut Asking<'_>) -> Result<(), DatabaseError> {
     let row = [
-        draw.new_id(),
-        user.clone(),
+        asking.new_id(),
+        asking.user.clone(),
         Value::from("a story"),
         Value::from("https://example.org/new"),
         Value::from("what it is about"),
         Value::from("2026-01-02 00:00:00"),
     ];
-    database.execute("INSERT INTO stories VALUES (?, ?, ?, ?, ?, ?)", &row)?;
+    asking
+        .database
+        .execute("INSERT INTO stories VALUES (?, ?, ?, ?, ?, ?)", &row)?;
     Ok(())
 }
 

@@ -207,11 +207,9 @@ impl<D: Database> Engine<D> {
     fn give_key(&mut self, user: &Value, key: [u8; KEY_BYTES]) -> Result<(), Error> {
         let name = user.principal();
         let known = store::principals(&mut self.database, std::slice::from_ref(&name))?;
-        if known.get(&name).is_none_or(|(public, _)| *public != key) {
-            store::unregister(&mut self.database, std::slice::from_ref(&name))?;
-            store::register(&mut self.database, &[(name, key)], Standing::Person)?;
-        }
-        Ok(())
+        let known = known.get(&name).map(|(public, _)| public);
+        let registration = (name.clone(), key);
+        store::register_anew(&mut self.database, known, registration, Standing::Person)
     }
 
     /// Everybody in the users table, by the hash that entries name them by.

@@ -22,15 +22,12 @@ impl Work<'_> {
             if self.is_gone(&id) {
                 continue;
             }
-            if !there.contains(&name) {
-                bag.principals.push((id, public, standing));
-            } else if registered
-                .get(&name)
-                .is_none_or(|(known, _)| *known != public)
-            {
+            if there.contains(&name) {
                 // Whoever had the id meanwhile is gone from the users table, and what they registered goes too.
-                store::unregister(self.database, std::slice::from_ref(&name))?;
-                store::register(self.database, &[(name, public)], standing)?;
+                let known = registered.get(&name).map(|(known, _)| known);
+                store::register_anew(self.database, known, (name, public), standing)?;
+            } else {
+                bag.principals.push((id, public, standing));
             }
         }
         Ok(())
