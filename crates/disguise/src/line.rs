@@ -93,9 +93,7 @@ mod tests {
         let token = RecoveryToken::generate().unwrap();
         let [share, ..] = token.split().unwrap();
         let read = CredentialLine::parse(&share.line());
-        assert!(
-            matches!(read, Ok(CredentialLine::Share(it)) if it.expose() == share.expose())
-        );
+        assert!(matches!(read, Ok(CredentialLine::Share(it)) if it.expose() == share.expose()));
         let (kept, key) = (token.expose(), SecretKey::generate().unwrap());
         let token = Some(token);
         let line = Registration { key, token }.line();

@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody as _};
-use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
@@ -22,7 +22,7 @@ pub(crate) async fn read(
     bytes_max: usize,
     patience: Duration,
 ) -> Result<Bytes, Problem> {
-    let media = headers.get(CONTENT_TYPE).map(|it| it.as_bytes());
+    let media = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     if !media.is_some_and(is_json) {
         return Err(Problem::new(
             Kind::WrongMediaType,
@@ -50,8 +50,9 @@ fn is_json(media: &[u8]) -> bool {
 async fn collect(mut body: Body, said: usize, bytes_max: usize) -> Result<Bytes, Problem> {
     let mut all = Zeroizing::new(Vec::with_capacity(said));
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
-        let frame = frame
-            .map_err(|error| Problem::new(Kind::BadRequest, "the body broke off").because(error))?;
+        let frame = frame.map_err(|error| {
+            Problem::new(Kind::BadRequest, "the body broke off").because(&error)
+        })?;
         let Ok(data) = frame.into_data() else {
             continue;
         };

@@ -253,7 +253,10 @@ fn refused(what: impl Into<String>) -> ConfigError {
 
 fn line_of(text: &str, offset: usize) -> usize {
     let before = text.as_bytes().iter().take(offset);
-    before.filter(|byte| **byte == b'\n').count().saturating_add(1)
+    before
+        .filter(|byte| **byte == b'\n')
+        .count()
+        .saturating_add(1)
 }
 
 /// Where to listen; what is not this machine alone must be meant.
@@ -337,7 +340,10 @@ fn grants(
         let table = table.into_inner();
         check_name("token", &table.name).map_err(|error| error.at(text, place))?;
         if !names.insert(table.name.clone()) || !digests.insert(table.sha256) {
-            let what = format!("the name or the digest of token {} is there twice", table.name);
+            let what = format!(
+                "the name or the digest of token {} is there twice",
+                table.name
+            );
             return Err(refused(what).at(text, place));
         }
         let known = |name: &str| databases.contains_key(name);

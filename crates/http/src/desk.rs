@@ -52,15 +52,14 @@ impl Desk<'_> {
     pub(crate) fn described(&self, spec: &SpecRoom) -> Result<Session, Problem> {
         let beside = (spec.schema.clone(), spec.pseudo.clone());
         let engine = Engine::described_by(self.place.connect()?, Some(&spec.file), beside)?;
-        let engine = engine.ok_or_else(|| {
-            Problem::new(Kind::NotInstalled, "nothing says who the users are")
-        })?;
+        let engine = engine
+            .ok_or_else(|| Problem::new(Kind::NotInstalled, "nothing says who the users are"))?;
         self.session(engine)
     }
 
     fn session(&self, mut engine: AnyEngine) -> Result<Session, Problem> {
         let mut appender = self.log.appender(&self.place.stream).map_err(|error| {
-            Problem::new(Kind::NotRecorded, "the log takes no entries").because(error)
+            Problem::new(Kind::NotRecorded, "the log takes no entries").because(&error)
         })?;
         let last = Rc::new(Cell::new(None));
         let (seen, actor) = (Rc::clone(&last), self.actor.to_owned());
@@ -85,11 +84,6 @@ impl Session {
     /// The user of a request, as the users table has it.
     pub(crate) fn user(&mut self, text: &str) -> Result<Value, Problem> {
         Ok(self.engine.user(text)?)
-    }
-
-    /// The same where a request need not name one.
-    pub(crate) fn maybe_user(&mut self, text: Option<&str>) -> Result<Option<Value>, Problem> {
-        text.map(|text| self.user(text)).transpose()
     }
 
     /// Where the last entry stands, once there is one.

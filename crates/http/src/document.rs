@@ -1,4 +1,4 @@
-//! The description of all paths for other people's tools: OpenAPI 3.1, made from the types that are read and written.
+//! The description of all paths for other people's tools: `OpenAPI` 3.1, made from the types that are read and written.
 
 use utoipa::openapi::path::{HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn};
 use utoipa::openapi::request_body::RequestBodyBuilder;
@@ -9,7 +9,7 @@ use utoipa::openapi::{
 };
 
 use crate::operation::{ROUTES, Route, add};
-use crate::problem::{Kind, ProblemDocument};
+use crate::problem::{KINDS, ProblemDocument};
 
 /// What the scheme of tokens is called in the description.
 const SCHEME: &str = "token";
@@ -58,7 +58,9 @@ fn operation(
         .name("database")
         .parameter_in(ParameterIn::Path)
         .required(Required::True)
-        .description(Some("The database, by its name in the server's configuration."))
+        .description(Some(
+            "The database, by its name in the server's configuration.",
+        ))
         .schema(Some(ObjectBuilder::new().schema_type(Type::String)));
     let body = RequestBodyBuilder::new()
         .content("application/json", of(&request))
@@ -85,5 +87,5 @@ fn of(schema: &str) -> Content {
 }
 
 fn slugs() -> String {
-    Kind::ALL.map(|kind| kind.said().0).join(", ")
+    KINDS.map(|said| said.slug).join(", ")
 }

@@ -47,7 +47,10 @@ pub(crate) fn router(door: Arc<Door>) -> Router {
         async move { json(Body::from(description.to_string())) }
     };
     Router::new()
-        .route("/healthz", get(async || json(Body::from("{\"status\":\"ok\"}"))))
+        .route(
+            "/healthz",
+            get(async || json(Body::from("{\"status\":\"ok\"}"))),
+        )
         .route("/v1/openapi.json", get(describe))
         .route("/v1/disguise/{database}/{operation}", post(operate))
         .fallback(async || missing())
@@ -113,13 +116,15 @@ async fn work(
         answer
     });
     worked.await.unwrap_or_else(|panic| {
-        Err(Problem::new(Kind::Defect, "an internal fault").because(panic))
+        Err(Problem::new(Kind::Defect, "an internal fault").because(&panic))
     })
 }
 
 fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
     let said = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok());
-    let (scheme, token) = said.and_then(|it| it.split_once(' ')).ok_or_else(unauthorized)?;
+    let (scheme, token) = said
+        .and_then(|it| it.split_once(' '))
+        .ok_or_else(unauthorized)?;
     if !scheme.eq_ignore_ascii_case("bearer") {
         return Err(unauthorized());
     }
@@ -128,7 +133,10 @@ fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
 
 /// The same for every token that is not known.
 fn unauthorized() -> Problem {
-    Problem::new(Kind::Unauthorized, "there is no token, or it is not known here")
+    Problem::new(
+        Kind::Unauthorized,
+        "there is no token, or it is not known here",
+    )
 }
 
 fn missing() -> Problem {

@@ -83,7 +83,7 @@ impl Place {
     /// A connection of its own.
     pub(crate) fn connect(&self) -> Result<Box<dyn Database>, Problem> {
         connect(&self.url).map_err(|error| {
-            Problem::new(Kind::DatabaseFailed, "the database cannot be reached").because(error)
+            Problem::new(Kind::DatabaseFailed, "the database cannot be reached").because(&error)
         })
     }
 
@@ -93,11 +93,6 @@ impl Place {
             let detail = format!("the server knows no specification {name:?} for this database");
             Problem::new(Kind::Unfit, detail)
         })
-    }
-
-    /// All specifications.
-    pub(crate) fn specs(&self) -> impl Iterator<Item = &SpecRoom> {
-        self.specs.values()
     }
 }
 
@@ -133,7 +128,7 @@ fn url_in(path: &Path) -> Result<Secret, PlaceError> {
             path: path.to_owned(),
         });
     }
-    let folder = path.parent().unwrap_or(Path::new("."));
+    let folder = path.parent().unwrap_or_else(|| Path::new("."));
     Ok(absolute(Secret::from(line.to_owned()), folder))
 }
 

@@ -41,150 +41,188 @@ pub(crate) enum Kind {
     WrongMethod,
 }
 
-impl Kind {
-    /// Every kind, for the documentation.
-    pub(crate) const ALL: [Self; 21] = [
-        Self::AlreadyRegistered,
-        Self::BadRequest,
-        Self::Busy,
-        Self::DatabaseFailed,
-        Self::Defect,
-        Self::Ended,
-        Self::Forbidden,
-        Self::Held,
-        Self::MissingPath,
-        Self::NoSuchDisguise,
-        Self::NoSuchHold,
-        Self::NotInstalled,
-        Self::NotRecorded,
-        Self::Slow,
-        Self::TooLarge,
-        Self::Unauthorized,
-        Self::Unfit,
-        Self::Unregistered,
-        Self::WrongCredential,
-        Self::WrongMediaType,
-        Self::WrongMethod,
-    ];
+/// What is said of a kind.
+pub(crate) struct Said {
+    kind: Kind,
+    /// The end of its type.
+    pub(crate) slug: &'static str,
+    title: &'static str,
+    status: StatusCode,
+    remedy: &'static str,
+}
 
-    /// The end of its type, its title and its status.
-    pub(crate) const fn said(self) -> (&'static str, &'static str, StatusCode) {
-        use StatusCode as S;
-        match self {
-            Self::AlreadyRegistered => (
-                "already-registered",
-                "The user is registered already",
-                S::CONFLICT,
-            ),
-            Self::BadRequest => (
-                "bad-request",
-                "The request is not what the path takes",
-                S::BAD_REQUEST,
-            ),
-            Self::Busy => ("busy", "There is no room now", S::SERVICE_UNAVAILABLE),
-            Self::DatabaseFailed => (
-                "database-failed",
-                "The database failed",
-                S::SERVICE_UNAVAILABLE,
-            ),
-            Self::Defect => (
-                "defect",
-                "It could not be done here",
-                S::INTERNAL_SERVER_ERROR,
-            ),
-            Self::Ended => ("ended", "The disguise has ended", S::GONE),
-            Self::Forbidden => ("forbidden", "The token may not do this", S::FORBIDDEN),
-            Self::Held => ("held", "A legal hold stands in the way", S::CONFLICT),
-            Self::MissingPath => ("missing-path", "There is no such path", S::NOT_FOUND),
-            Self::NoSuchDisguise => (
-                "no-such-disguise",
-                "There is no such disguise",
-                S::NOT_FOUND,
-            ),
-            Self::NoSuchHold => ("no-such-hold", "There is no such hold", S::NOT_FOUND),
-            Self::NotInstalled => (
-                "not-installed",
-                "The database is not prepared",
-                S::CONFLICT,
-            ),
-            Self::NotRecorded => (
-                "not-recorded",
-                "The log did not take the entry",
-                S::SERVICE_UNAVAILABLE,
-            ),
-            Self::Slow => (
-                "slow",
-                "The request did not arrive in time",
-                S::REQUEST_TIMEOUT,
-            ),
-            Self::TooLarge => (
-                "too-large",
-                "The request is too large",
-                S::PAYLOAD_TOO_LARGE,
-            ),
-            Self::Unauthorized => (
-                "unauthorized",
-                "The request bears no token that is known",
-                S::UNAUTHORIZED,
-            ),
-            Self::Unfit => (
-                "unfit",
-                "The database or its specification does not allow it",
-                S::UNPROCESSABLE_ENTITY,
-            ),
-            Self::Unregistered => (
-                "unregistered",
-                "Somebody has no credential yet",
-                S::CONFLICT,
-            ),
-            Self::WrongCredential => (
-                "wrong-credential",
-                "The credential does not fit",
-                S::FORBIDDEN,
-            ),
-            Self::WrongMediaType => (
-                "wrong-media-type",
-                "The body is not JSON",
-                S::UNSUPPORTED_MEDIA_TYPE,
-            ),
-            Self::WrongMethod => (
-                "wrong-method",
-                "The path knows another method",
-                S::METHOD_NOT_ALLOWED,
-            ),
-        }
+/// Every kind.
+pub(crate) const KINDS: [Said; 21] = [
+    said(
+        Kind::AlreadyRegistered,
+        "already-registered",
+        "The user is registered already",
+        StatusCode::CONFLICT,
+        "change the credential with rekey",
+    ),
+    said(
+        Kind::BadRequest,
+        "bad-request",
+        "The request is not what the path takes",
+        StatusCode::BAD_REQUEST,
+        "send what /v1/openapi.json says",
+    ),
+    said(
+        Kind::Busy,
+        "busy",
+        "There is no room now",
+        StatusCode::SERVICE_UNAVAILABLE,
+        "ask again later; nothing was changed",
+    ),
+    said(
+        Kind::DatabaseFailed,
+        "database-failed",
+        "The database failed",
+        StatusCode::SERVICE_UNAVAILABLE,
+        "look at the server's messages and at the database, then ask again",
+    ),
+    said(
+        Kind::Defect,
+        "defect",
+        "It could not be done here",
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "look at the server's messages",
+    ),
+    said(
+        Kind::Ended,
+        "ended",
+        "The disguise has ended",
+        StatusCode::GONE,
+        "nothing can bring it back",
+    ),
+    said(
+        Kind::Forbidden,
+        "forbidden",
+        "The token may not do this",
+        StatusCode::FORBIDDEN,
+        "use a token with this right, or grant it in the server's configuration",
+    ),
+    said(
+        Kind::Held,
+        "held",
+        "A legal hold stands in the way",
+        StatusCode::CONFLICT,
+        "see the holds in force with holds",
+    ),
+    said(
+        Kind::MissingPath,
+        "missing-path",
+        "There is no such path",
+        StatusCode::NOT_FOUND,
+        "see the paths in /v1/openapi.json",
+    ),
+    said(
+        Kind::NoSuchDisguise,
+        "no-such-disguise",
+        "There is no such disguise",
+        StatusCode::NOT_FOUND,
+        "see what the credential opens with list",
+    ),
+    said(
+        Kind::NoSuchHold,
+        "no-such-hold",
+        "There is no such hold",
+        StatusCode::NOT_FOUND,
+        "see the holds in force with holds",
+    ),
+    said(
+        Kind::NotInstalled,
+        "not-installed",
+        "The database is not prepared",
+        StatusCode::CONFLICT,
+        "name a specification that says who the users are",
+    ),
+    said(
+        Kind::NotRecorded,
+        "not-recorded",
+        "The log did not take the entry",
+        StatusCode::SERVICE_UNAVAILABLE,
+        "nothing was changed; look at the log with: probity verify DIR",
+    ),
+    said(
+        Kind::Slow,
+        "slow",
+        "The request did not arrive in time",
+        StatusCode::REQUEST_TIMEOUT,
+        "send head and body without pauses",
+    ),
+    said(
+        Kind::TooLarge,
+        "too-large",
+        "The request is too large",
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "send less, or raise body_bytes in the server's configuration",
+    ),
+    said(
+        Kind::Unauthorized,
+        "unauthorized",
+        "The request bears no token that is known",
+        StatusCode::UNAUTHORIZED,
+        "send the header Authorization: Bearer TOKEN",
+    ),
+    said(
+        Kind::Unfit,
+        "unfit",
+        "The database or its specification does not allow it",
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "change the specification, or the request",
+    ),
+    said(
+        Kind::Unregistered,
+        "unregistered",
+        "Somebody has no credential yet",
+        StatusCode::CONFLICT,
+        "register them first",
+    ),
+    said(
+        Kind::WrongCredential,
+        "wrong-credential",
+        "The credential does not fit",
+        StatusCode::FORBIDDEN,
+        "send the credential that this user keeps",
+    ),
+    said(
+        Kind::WrongMediaType,
+        "wrong-media-type",
+        "The body is not JSON",
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "send the header Content-Type: application/json",
+    ),
+    said(
+        Kind::WrongMethod,
+        "wrong-method",
+        "The path knows another method",
+        StatusCode::METHOD_NOT_ALLOWED,
+        "use the method that the header Allow names",
+    ),
+];
+
+const fn said(
+    kind: Kind,
+    slug: &'static str,
+    title: &'static str,
+    status: StatusCode,
+    remedy: &'static str,
+) -> Said {
+    Said {
+        kind,
+        slug,
+        title,
+        status,
+        remedy,
     }
+}
 
-    const fn remedy(self) -> &'static str {
-        match self {
-            Self::AlreadyRegistered => "change the credential with rekey",
-            Self::BadRequest => "send what /v1/openapi.json says",
-            Self::Busy => "ask again later; nothing was changed",
-            Self::DatabaseFailed => {
-                "look at the server's messages and at the database, then ask again"
-            }
-            Self::Defect => "look at the server's messages",
-            Self::Ended => "nothing can bring it back",
-            Self::Forbidden => {
-                "use a token with this right, or grant it in the server's configuration"
-            }
-            Self::Held => "see the holds in force with holds",
-            Self::MissingPath => "see the paths in /v1/openapi.json",
-            Self::NoSuchDisguise => "see what the credential opens with list",
-            Self::NoSuchHold => "see the holds in force with holds",
-            Self::NotInstalled => "name a specification that says who the users are",
-            Self::NotRecorded => {
-                "nothing was changed; look at the log with: probity verify DIR"
-            }
-            Self::Slow => "send head and body without pauses",
-            Self::TooLarge => "send less, or raise body_bytes in the server's configuration",
-            Self::Unauthorized => "send the header Authorization: Bearer TOKEN",
-            Self::Unfit => "change the specification, or the request",
-            Self::Unregistered => "register them first",
-            Self::WrongCredential => "send the credential that this user keeps",
-            Self::WrongMediaType => "send the header Content-Type: application/json",
-            Self::WrongMethod => "use the method that the header Allow names",
-        }
+impl Kind {
+    fn said(self) -> &'static Said {
+        static ALL: [Said; KINDS.len()] = KINDS;
+        let [first, ..] = &ALL;
+        ALL.iter().find(|it| it.kind == self).unwrap_or(first)
     }
 }
 
@@ -221,14 +259,14 @@ impl Problem {
         Self {
             kind,
             detail: detail.into(),
-            remedy: kind.remedy(),
+            remedy: kind.said().remedy,
             cause: None,
             is_passing: false,
         }
     }
 
     /// The same with what only the operator is told.
-    pub(crate) fn because(self, cause: impl ToString) -> Self {
+    pub(crate) fn because(self, cause: &impl ToString) -> Self {
         Self {
             cause: Some(cause.to_string()),
             ..self
@@ -253,11 +291,10 @@ impl Problem {
 
     /// One line for the operator, when there is something to act upon.
     pub(crate) fn line(&self) -> Option<String> {
-        let (slug, _, status) = self.kind.said();
-        let cause = self.cause.as_deref()?;
-        status
+        let (said, cause) = (self.kind.said(), self.cause.as_deref()?);
+        said.status
             .is_server_error()
-            .then(|| format!("{slug}: {}: {cause}", self.detail))
+            .then(|| format!("{}: {}: {cause}", said.slug, self.detail))
     }
 }
 
@@ -301,17 +338,17 @@ impl From<Error> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response<Body> {
-        let (slug, title, status) = self.kind.said();
+        let said = self.kind.said();
         let document = ProblemDocument {
-            of: format!("{TYPES}{slug}"),
-            title,
-            status: status.as_u16(),
+            of: format!("{TYPES}{}", said.slug),
+            title: said.title,
+            status: said.status.as_u16(),
             detail: self.detail,
             remedy: self.remedy,
         };
         let text = serde_json::to_string(&document).unwrap_or_default();
         let mut response = Response::new(Body::from(text));
-        *response.status_mut() = status;
+        *response.status_mut() = said.status;
         let headers = response.headers_mut();
         let mut put = |name, value| headers.insert(name, HeaderValue::from_static(value));
         put(CONTENT_TYPE, "application/problem+json");

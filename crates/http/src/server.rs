@@ -27,7 +27,7 @@ const SOCKET_THREADS: usize = 2;
 /// The most bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// After this a connection takes no further request.
-const CONNECTION_AGE: Duration = Duration::from_mins(60);
+const CONNECTION_AGE: Duration = Duration::from_hours(1);
 /// How long a client may take to fetch its last answer.
 const FAREWELL: Duration = Duration::from_secs(30);
 /// How long no connection is taken after the system refused one.
@@ -94,7 +94,11 @@ impl Server {
                 source,
             }),
         };
-        let places = config.databases.iter().map(open).collect::<Result<_, _>>()?;
+        let places = config
+            .databases
+            .iter()
+            .map(open)
+            .collect::<Result<_, _>>()?;
         let runtime = Builder::new_multi_thread()
             .worker_threads(SOCKET_THREADS)
             .max_blocking_threads(config.limits.parallel)
@@ -160,7 +164,13 @@ async fn accept(listener: TcpListener, door: Arc<Door>, mut stopped: watch::Rece
         while open.try_join_next().is_some() {}
         match taken {
             Ok((socket, place)) => {
-                open.spawn(connection(socket, place, router.clone(), patience, stopped.clone()));
+                open.spawn(connection(
+                    socket,
+                    place,
+                    router.clone(),
+                    patience,
+                    stopped.clone(),
+                ));
             }
             Err(_refused) => sleep(ACCEPT_PAUSE).await,
         }

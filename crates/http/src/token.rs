@@ -25,8 +25,7 @@ impl TokenDigest {
 impl<'de> Deserialize<'de> for TokenDigest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        digest(&text)
-            .ok_or_else(|| D::Error::custom("is no SHA-256 in 64 hexadecimal digits"))
+        digest(&text).ok_or_else(|| D::Error::custom("is no SHA-256 in 64 hexadecimal digits"))
     }
 }
 
@@ -94,7 +93,11 @@ mod tests {
     #[test]
     fn a_token_is_known_by_its_digest_and_by_nothing_less() {
         let other = TOKEN.replace('f', "0");
-        let grants = [grant("one", TOKEN), grant("two", &other), grant("short", "x")];
+        let grants = [
+            grant("one", TOKEN),
+            grant("two", &other),
+            grant("short", "x"),
+        ];
         assert_eq!(granted(&grants, TOKEN).unwrap().name, "one");
         assert_eq!(granted(&grants, &other).unwrap().name, "two");
         assert!(granted(&grants, "x").is_none());
@@ -114,7 +117,12 @@ mod tests {
     fn a_digest_has_64_hexadecimal_digits() {
         let good = "E3B0C44298FC1C149AFBF4C8996FB92427AE41E4649B934CA495991B7852B855";
         assert!(digest(good) == Some(TokenDigest::of("")));
-        for bad in [&good[1..], &good.replace('E', "G"), &good.replace("E3", "+3"), ""] {
+        for bad in [
+            &good[1..],
+            &good.replace('E', "G"),
+            &good.replace("E3", "+3"),
+            "",
+        ] {
             assert!(digest(bad).is_none(), "{bad}");
         }
     }

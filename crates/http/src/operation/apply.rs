@@ -90,7 +90,11 @@ impl Operation for Apply {
 
     fn run(&self, desk: &Desk<'_>) -> Result<AppliedForm, Problem> {
         let spec = desk.place.spec(&self.spec)?;
-        let over = self.over.as_ref().map(CredentialForm::brought).transpose()?;
+        let over = self
+            .over
+            .as_ref()
+            .map(CredentialForm::brought)
+            .transpose()?;
         let mut session = desk.described(spec)?;
         let request = ApplyRequest {
             spec: &spec.file.spec,
@@ -151,12 +155,12 @@ fn in_chunks(
 
 /// The values of parameters, typed as the database takes them.
 pub(super) fn values(parameters: &Parameters) -> Result<BTreeMap<String, Value>, Problem> {
-    let value = |(name, json): (&String, &serde_json::Value)| match parameter(json) {
-        Some(value) => Ok((name.clone(), value)),
-        None => {
+    let value = |(name, json): (&String, &serde_json::Value)| {
+        let value = parameter(json).ok_or_else(|| {
             let detail = format!("the parameter {name} is no text, no number and not null");
-            Err(Problem::new(Kind::BadRequest, detail))
-        }
+            Problem::new(Kind::BadRequest, detail)
+        })?;
+        Ok((name.clone(), value))
     };
     parameters.iter().map(value).collect()
 }

@@ -2,13 +2,14 @@
 //! documentation.
 
 mod apply;
+mod forget;
 mod people;
 mod reveal;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use utoipa::openapi::{Components, RefOr, Schema};
 use utoipa::ToSchema;
+use utoipa::openapi::{Components, RefOr, Schema};
 
 use crate::body::Bytes;
 use crate::desk::Desk;
@@ -43,12 +44,13 @@ pub(crate) struct Route {
 }
 
 /// All operations.
-pub(crate) const ROUTES: [Route; 5] = [
+pub(crate) const ROUTES: [Route; 6] = [
     route::<people::Register>(),
     route::<apply::Apply>(),
     route::<apply::ApplyEverybody>(),
     route::<reveal::Reveal>(),
     route::<people::List>(),
+    route::<forget::Forget>(),
 ];
 
 /// The operation of this name.
@@ -72,6 +74,11 @@ const fn route<O: Operation>() -> Route {
 }
 
 fn perform<O: Operation>(body: &[u8], desk: &Desk<'_>) -> Result<Bytes, Problem> {
+    // A list of values would pass for an object with its fields in order.
+    if !body.trim_ascii_start().starts_with(b"{") {
+        let detail = "the body is no JSON object";
+        return Err(Problem::new(Kind::BadRequest, detail));
+    }
     let operation: O = serde_json::from_slice(body).map_err(|error| unread(&error))?;
     let mut tries = 1;
     let answer = loop {
@@ -81,8 +88,9 @@ fn perform<O: Operation>(body: &[u8], desk: &Desk<'_>) -> Result<Bytes, Problem>
         }
     };
     let mut text = Bytes::new(Vec::with_capacity(ANSWER_BYTES));
-    serde_json::to_writer(&mut *text, &answer)
-        .map_err(|error| Problem::new(Kind::Defect, "the answer was not written").because(error))?;
+    serde_json::to_writer(&mut *text, &answer).map_err(|error| {
+        Problem::new(Kind::Defect, "the answer was not written").because(&error)
+    })?;
     Ok(text)
 }
 

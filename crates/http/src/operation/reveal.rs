@@ -108,7 +108,8 @@ impl RevealedForm {
 
 impl Operation for Reveal {
     const NAME: &'static str = "reveal";
-    const SUMMARY: &'static str = "Reveals a disguise as far as that is safe, and names every row that stays";
+    const SUMMARY: &'static str =
+        "Reveals a disguise as far as that is safe, and names every row that stays";
     type Answer = RevealedForm;
 
     fn run(&self, desk: &Desk<'_>) -> Result<RevealedForm, Problem> {

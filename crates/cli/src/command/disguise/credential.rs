@@ -65,7 +65,7 @@ impl Brought {
 /// What the first line of a file holds.
 fn parsed(path: &Path) -> Result<CredentialLine, Failure> {
     // The reason could quote the secret.
-    CredentialLine::parse(&*first_line(path)?).map_err(|_form| {
+    CredentialLine::parse(&first_line(path)?).map_err(|_form| {
         Failure::new(format!("{} holds a damaged credential", path.display()))
             .remedy("take an undamaged copy")
     })

@@ -20,6 +20,7 @@ use std::path::Path;
 use probity_disguise::database::connect;
 use probity_disguise::{Database, Engine, Error, Pseudo, Schema, SpecFile};
 
+pub(super) use self::receipt::read_signer;
 use crate::args::{DatabaseChoice, Description, DisguiseCommand};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
