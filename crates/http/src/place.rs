@@ -123,7 +123,8 @@ fn parsed<T>(
 fn url_in(path: &Path) -> Result<Secret, PlaceError> {
     let text = bounded(path, URL_BYTES_MAX)?;
     let line = text.lines().next().unwrap_or_default().trim();
-    if !line.contains(':') {
+    let scheme = line.split_once(':').map(|(scheme, _)| scheme);
+    if !scheme.is_some_and(|it| it.chars().all(|c| c.is_ascii_lowercase())) {
         return Err(PlaceError::Url {
             path: path.to_owned(),
         });

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::thread;
 
+use probity_log::storage::SmallDisk;
 use serde_json::{Value, json};
 
 use crate::client::{answer, connected, posted};
@@ -35,12 +36,12 @@ fn apply(id: i64) -> String {
     posted("/v1/disguise/app/apply", SHOP, &body.to_string())
 }
 
-/// The one disguise of a person, or none; with it no row of the person is there, and without it all are.
+/// The one disguise of a person, or none; with it nothing names the person, and without it everything does.
 fn all_or_nothing(place: &Place, id: i64, key: &Value) -> Option<Value> {
     let listed = listed(place, id, key);
     assert!(listed.len() < 2, "{listed:?}");
     let rows = place.rows();
-    let own = [format!("\"N{id}\""), format!("\"P{id}\"")];
+    let own = [format!("\"N{id}\""), format!("posts [Int({id}), Int({id})")];
     for text in own {
         let is_there = rows.iter().any(|row| row.contains(&text));
         assert_eq!(is_there, listed.is_empty(), "{text}");
@@ -182,4 +183,29 @@ fn entries_go_to_the_stream_that_is_named() {
     place.start();
     let applied = place.done("apply", &json!({"user": "19", "spec": "leave"}));
     assert_eq!(applied["entry"], json!({"stream": "disguises", "index": 0}));
+}
+
+#[test]
+fn nothing_is_done_that_the_log_cannot_take() {
+    let Some(disk) = SmallDisk::mounted("a server whose log is full", 512 << 10) else {
+        return;
+    };
+    let place = Place::sqlite();
+    place.registered("19");
+    place.stop();
+    let log = disk.path().join("audit").display().to_string();
+    place.run(&["init", &log]);
+    let config = fs::read_to_string(place.path("probity.toml")).unwrap();
+    let config = config.replace("folder = \"audit\"", &format!("folder = {log:?}"));
+    fs::write(place.path("probity.toml"), config).unwrap();
+    place.start();
+    let before = place.rows();
+    let filler = disk.path().join("filler");
+    assert!(fs::write(filler, vec![0; 1 << 20]).is_err());
+    let apply = json!({"user": "19", "spec": "leave"});
+    for _ in 0..3 {
+        assert_eq!(place.refused("apply", &apply, 503), "not-recorded");
+    }
+    assert_eq!(place.rows(), before);
+    place.kill();
 }
