@@ -31,7 +31,7 @@ impl<'de> Deserialize<'de> for TokenDigest {
 
 fn digest(text: &str) -> Option<TokenDigest> {
     let mut bytes = [0; DIGEST_BYTES];
-    if text.len() != DIGEST_BYTES * 2 || !text.is_ascii() {
+    if text.len() != DIGEST_BYTES * 2 || !text.bytes().all(|it| it.is_ascii_hexdigit()) {
         return None;
     }
     for (index, byte) in bytes.iter_mut().enumerate() {
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(granted(&grants, &other).unwrap().name, "two");
         assert!(granted(&grants, "x").is_none());
         assert!(granted(&grants, "").is_none());
-        assert!(granted(&grants, &TOKEN[..31]).is_none());
+        assert!(granted(&grants, TOKEN.trim_end_matches('f')).is_none());
     }
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
         let good = "E3B0C44298FC1C149AFBF4C8996FB92427AE41E4649B934CA495991B7852B855";
         assert!(digest(good) == Some(TokenDigest::of("")));
         for bad in [
-            &good[1..],
+            good.trim_end_matches('5'),
             &good.replace('E', "G"),
             &good.replace("E3", "+3"),
             "",

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """A client in another language: a person registers, leaves and comes back, with the standard library alone.
 
 Usage: person.py URL DATABASE USER, with the token in the environment variable PROBITY_TOKEN.

@@ -75,7 +75,7 @@ fn another_language_does_the_same(place: &Place) {
         .args([&format!("http://{}", place.address()), "app", "21"])
         .env("PROBITY_TOKEN", SHOP)
         .output()
-        .expect("python3 is installed by ./test");
+        .unwrap_or_else(|error| panic!("python3, which ./test installs: {error}"));
     assert!(output.status.success(), "{output:?}");
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(told["revealed"]["restored"]["people"], 1, "{told}");

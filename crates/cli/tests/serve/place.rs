@@ -75,7 +75,7 @@ impl Place {
         let made = place.run(&[&["disguise", "receipt-key"][..], &key].concat());
         fs::write(place.path("receipts.pub"), made.stdout).unwrap();
         fs::write(place.path("app.url"), format!("{}\n", place.url)).unwrap();
-        fs::write(place.path("probity.toml"), place.config(limits)).unwrap();
+        fs::write(place.path("probity.toml"), Self::config(limits)).unwrap();
         place.start();
         place
     }
@@ -84,7 +84,7 @@ impl Place {
         Self::new(sqlite_file, "")
     }
 
-    fn config(&self, limits: &str) -> String {
+    fn config(limits: &str) -> String {
         let digest = |token: &str| {
             let bytes = Sha256::digest(token);
             let digits = bytes.iter().map(|byte| format!("{byte:02x}"));

@@ -20,7 +20,7 @@ fn nobody_does_anything_without_a_token_that_has_the_right() {
         (answer.status, answer.problem())
     };
     let wrong = format!("{SHOP}0");
-    let unknown = ["", "x", &wrong, &SHOP[..SHOP.len() - 1], "shop"];
+    let unknown = ["", "x", &wrong, SHOP.trim_end_matches('9'), "shop"];
     for token in unknown {
         assert_eq!(
             refused(token, path),
@@ -224,9 +224,8 @@ fn a_body_beyond_the_limit_is_not_read() {
         (answer.status, answer.problem().as_str()),
         (415, "wrong-media-type")
     );
-    let get =
-        format!("GET /v1/disguise/app/apply HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-    let answer = asked(place.address(), &get).unwrap();
+    let get = "GET /v1/disguise/app/apply HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let answer = asked(place.address(), get).unwrap();
     assert_eq!(
         (answer.status, answer.problem().as_str()),
         (405, "wrong-method")
@@ -249,7 +248,11 @@ fn slow_clients_are_let_go_and_hold_nobody_up() {
     // More of them than there are places at the database: they have none while they are slow.
     let mut slow: Vec<_> = (0..4).map(|_| connected(place.address())).collect();
     for (number, socket) in slow.iter_mut().enumerate() {
-        let part = if number % 2 == 0 { &head[..20] } else { head };
+        let part = if number % 2 == 0 {
+            "POST /v1/disguise"
+        } else {
+            head
+        };
         socket.write_all(part.as_bytes()).unwrap();
     }
     place.registered("20");
@@ -263,32 +266,35 @@ fn slow_clients_are_let_go_and_hold_nobody_up() {
     assert!(!body.is_empty());
 }
 
+/// Expects that a server does not start with this configuration, and says why in these words.
+fn is_refused(place: &Place, text: &str, words: &[&str]) {
+    fs::write(place.path("bad.toml"), text).unwrap();
+    let mut child = place
+        .command(&["serve", "--config", "bad.toml"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdout.read_line(&mut line).unwrap();
+    if !line.is_empty() {
+        drop(child.kill());
+    }
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{words:?} {line} {said}");
+    for word in words {
+        assert!(said.contains(word), "{word} is not in {said}");
+    }
+}
+
 #[test]
 fn a_configuration_is_refused_with_its_line() {
     let place = Place::sqlite();
     place.stop();
     let good = fs::read_to_string(place.path("probity.toml")).unwrap();
-    let refused = |text: &str, words: &[&str]| {
-        fs::write(place.path("bad.toml"), text).unwrap();
-        let mut child = place
-            .command(&["serve", "--config", "bad.toml"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        stdout.read_line(&mut line).unwrap();
-        if !line.is_empty() {
-            drop(child.kill());
-        }
-        let output = child.wait_with_output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{words:?} {line} {said}");
-        for word in words {
-            assert!(said.contains(word), "{word} is not in {said}");
-        }
-    };
+    let refused = |text: &str, words: &[&str]| is_refused(&place, text, words);
     let changed = |from: &str, to: &str| {
         assert!(good.contains(from), "{from}");
         good.replace(from, to)
