@@ -10,6 +10,7 @@ mod disguise;
 mod pocket;
 mod proof;
 mod proxy;
+mod serve;
 
 use std::path::PathBuf;
 
@@ -36,6 +37,7 @@ pub use self::pocket::{
 };
 pub use self::proof::{CheckProof, Prove};
 pub use self::proxy::{Proxy, SyncChoice};
+pub use self::serve::Serve;
 use crate::entry_json::parse_time;
 
 const EXIT_STATUS: &str = "Exit status:
@@ -74,6 +76,7 @@ pub enum Command {
     Init(Init),
     Append(Append),
     Proxy(Proxy),
+    Serve(Serve),
     Verify(Verify),
     Export(Export),
     Prove(Prove),

@@ -11,6 +11,8 @@ mod keys;
 mod pocket;
 mod prove;
 mod proxy;
+mod serve;
+mod signals;
 mod stream;
 mod verify;
 
@@ -39,6 +41,7 @@ pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
         Command::Init(args) => init::run(&args, environment),
         Command::Append(args) => append::run(&args, environment),
         Command::Proxy(args) => proxy::run(&args, environment),
+        Command::Serve(args) => serve::run(&args, environment),
         Command::Verify(args) => verify::run(&args),
         Command::Export(args) => export::run(&args, environment),
         Command::Prove(args) => prove::run(&args, environment),

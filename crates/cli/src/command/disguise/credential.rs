@@ -5,16 +5,11 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use probity_disguise::{Credential, RecoveryToken, Registration, SecretKey, TokenShare};
+use probity_disguise::{Credential, CredentialLine, RecoveryToken, SecretKey, TokenShare};
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
 
-const KEY_LABEL: &str = "probity-disguise-key-v1 ";
-const TOKEN_LABEL: &str = "probity-disguise-token-v1 ";
-const SHARE_LABEL: &str = "probity-disguise-share-v1 ";
 const FILE_BYTES_MAX: u64 = 4_096;
 /// Enough for the longest file, so that no copy of a secret is left behind by growing.
 const FILE_BYTES_CAPACITY: usize = 8_192;
@@ -44,28 +39,18 @@ impl Brought {
 
     /// Reads the first line of the file at `path`, or of standard input.
     fn read_whole(path: &Path) -> Result<Self, Failure> {
-        let line = first_line(path)?;
-        let damaged = || damaged(path);
-        if let Some(key) = line.strip_prefix(KEY_LABEL) {
-            let mut bytes = Zeroizing::new([0; 32]);
-            let length = URL_SAFE_NO_PAD.decode_slice(key, bytes.as_mut_slice());
-            return match length {
-                Ok(32) => Ok(Self::Key(SecretKey::from_bytes(*bytes))),
-                _ => Err(damaged()),
-            };
+        match parsed(path)? {
+            CredentialLine::Key(key) => Ok(Self::Key(key)),
+            CredentialLine::Token(token) => Ok(Self::Token(token)),
+            CredentialLine::Password(password) => Ok(Self::Password(password)),
+            _ => {
+                let shown = path.display();
+                Err(
+                    Failure::usage(format!("{shown} holds one share, and two are needed"))
+                        .remedy("give the option once for each of two files with shares"),
+                )
+            }
         }
-        if let Some(token) = line.strip_prefix(TOKEN_LABEL) {
-            let token = RecoveryToken::parse(token).map_err(|_form| damaged())?;
-            return Ok(Self::Token(token));
-        }
-        if line.starts_with(SHARE_LABEL) {
-            let shown = path.display();
-            return Err(
-                Failure::usage(format!("{shown} holds one share, and two are needed"))
-                    .remedy("give the option once for each of two files with shares"),
-            );
-        }
-        Ok(Self::Password(line))
     }
 
     pub(super) fn credential(&self) -> Credential<'_> {
@@ -77,20 +62,22 @@ impl Brought {
     }
 }
 
-/// What to say of a damaged file: the reason could quote the secret.
-fn damaged(path: &Path) -> Failure {
-    Failure::new(format!("{} holds a damaged credential", path.display()))
-        .remedy("take an undamaged copy")
+/// What the first line of a file holds.
+fn parsed(path: &Path) -> Result<CredentialLine, Failure> {
+    // The reason could quote the secret.
+    CredentialLine::parse(&first_line(path)?).map_err(|_form| {
+        Failure::new(format!("{} holds a damaged credential", path.display()))
+            .remedy("take an undamaged copy")
+    })
 }
 
 fn read_share(path: &Path) -> Result<TokenShare, Failure> {
-    let line = first_line(path)?;
-    let Some(share) = line.strip_prefix(SHARE_LABEL) else {
-        let shown = path.display();
-        return Err(Failure::usage(format!("{shown} holds no share of a token"))
-            .remedy("give one file with a whole credential, or two with a share each"));
-    };
-    TokenShare::parse(share).map_err(|_form| damaged(path))
+    if let CredentialLine::Share(share) = parsed(path)? {
+        return Ok(share);
+    }
+    let shown = path.display();
+    Err(Failure::usage(format!("{shown} holds no share of a token"))
+        .remedy("give one file with a whole credential, or two with a share each"))
 }
 
 /// The password on the first line of a file.
@@ -103,27 +90,6 @@ pub(super) fn read_password(path: &Path) -> Result<Zeroizing<String>, Failure> {
         );
     }
     Ok(line)
-}
-
-/// The line that its owner keeps: the recovery token beside a password, else the private key.
-pub(super) fn line_of(made: &Registration) -> Zeroizing<String> {
-    let mut line = Zeroizing::new(String::with_capacity(FILE_BYTES_CAPACITY));
-    if let Some(token) = &made.token {
-        line.push_str(TOKEN_LABEL);
-        line.push_str(&Zeroizing::new(token.expose()));
-    } else {
-        line.push_str(KEY_LABEL);
-        URL_SAFE_NO_PAD.encode_string(made.key.expose(), &mut line);
-    }
-    line
-}
-
-/// The line that the holder of a share keeps.
-pub(super) fn line_of_share(share: &TokenShare) -> Zeroizing<String> {
-    let mut line = Zeroizing::new(String::with_capacity(FILE_BYTES_CAPACITY));
-    line.push_str(SHARE_LABEL);
-    line.push_str(&Zeroizing::new(share.expose()));
-    line
 }
 
 /// A file for a credential, made before the credential is, so that none is lost for want of a place.
