@@ -4,6 +4,7 @@ use crate::bytes::part;
 use crate::limits::{KEYS_MAX, OUTPUTS_MAX};
 use crate::list::List;
 use crate::query::condition::{Condition, Reach};
+use crate::series::Series;
 use crate::value::{NUMBER_BYTES, Value, ValueType, decode, decode_integer};
 
 /// What is made of a column.
@@ -52,10 +53,10 @@ pub(crate) struct Select<'a> {
     /// The table that references all others of the query.
     pub(crate) table: usize,
     pub(crate) condition: Condition<'a>,
-    pub(crate) sources: List<Source, OUTPUTS_MAX>,
+    pub(crate) sources: Series<Source, OUTPUTS_MAX>,
     /// Bytes of the values of a row.
     pub(crate) row_bytes: usize,
-    pub(crate) outputs: List<Output, OUTPUTS_MAX>,
+    pub(crate) outputs: Series<Output, OUTPUTS_MAX>,
     /// Outputs that are shown; the others are for ordering.
     pub(crate) shown: usize,
     /// Bytes of a row of the result.

@@ -9,11 +9,11 @@ use crate::flash::Nand;
 use crate::index::{Cursor, number_of, trimmed};
 use crate::keys::Listing;
 use crate::limits::{KEY_BYTES_MAX, STREAMS_MAX};
-use crate::list::List;
 use crate::query::condition::{Comparison, Condition, Node, Test};
 use crate::root::SecureStore;
 use crate::seal::KeyHash;
 use crate::sort::{Repeats, Run, RunWriter, Sorter, ascending, descending};
+use crate::series::Series;
 use crate::store::Store;
 use crate::value::{Value, encode};
 
@@ -70,8 +70,8 @@ enum Branch {
 /// The candidates of a condition.
 #[derive(Debug, Default)]
 pub(crate) struct Candidates {
-    streams: List<Stream, STREAMS_MAX>,
-    branches: List<Branch, { 2 * STREAMS_MAX }>,
+    streams: Series<Stream, STREAMS_MAX>,
+    branches: Series<Branch, { 2 * STREAMS_MAX }>,
     root: u8,
     /// The highest id not returned yet.
     bound: u32,

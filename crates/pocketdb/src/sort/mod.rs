@@ -11,9 +11,10 @@ use crate::bytes::{narrow, part, put, take};
 use crate::directory::TEMPORARY;
 use crate::error::{Error, Result};
 use crate::flash::Nand;
-use crate::list::List;
 use crate::root::SecureStore;
 use crate::seal::{PAYLOAD_BYTES, ROLE_TEMPORARY};
+use crate::scratch::Scratch;
+use crate::series::Series;
 use crate::store::Store;
 
 /// Runs that one sort keeps before it merges some.
@@ -70,7 +71,7 @@ pub(crate) struct Sorter<C> {
     width: usize,
     area: Area,
     count: usize,
-    runs: List<Run, RUNS_MAX>,
+    runs: Series<Run, RUNS_MAX>,
     combine: C,
     /// How many records were pushed.
     pub(crate) pushed: u64,
@@ -93,7 +94,7 @@ impl<C: Combine> Sorter<C> {
             width,
             area,
             count: 0,
-            runs: List::new(),
+            runs: Series::new(),
             combine,
             pushed: 0,
         })
@@ -193,16 +194,12 @@ impl<C: Combine> Sorter<C> {
         store.effort.merges += 1;
         let needed = self.runs.len().saturating_sub(target) + 1;
         let taken = fan_in(store, MERGE_SPARE).min(needed);
-        let mut inputs: List<Run, RUNS_MAX> = List::new();
-        for run in self.runs.iter().take(taken) {
-            inputs.push(*run, "the number of sorted runs")?;
-        }
         let mut writer = RunWriter::begin(store, self.width)?;
-        let mut record = [0u8; PAYLOAD_BYTES];
-        let record = record.get_mut(..self.width).unwrap_or(&mut []);
-        prepare(store, &mut inputs, self.width)?;
-        while next_merged(store, &mut inputs, self.width, &self.combine, record)? {
-            writer.put(store, record)?;
+        let mut record = Scratch::new(self.width);
+        let inputs = self.runs.get_mut(..taken).unwrap_or(&mut []);
+        prepare(store, inputs, self.width)?;
+        while next_merged(store, inputs, self.width, &self.combine, &mut record)? {
+            writer.put(store, &record)?;
         }
         let run = writer.finish(store)?;
         self.runs.remove_first(taken);
@@ -256,6 +253,11 @@ impl<C: Combine> Sorter<C> {
 }
 
 impl<C: Combine> Sorted<C> {
+    /// What happens to records whose keys are equal.
+    pub(crate) fn combine(&self) -> &C {
+        &self.sorter.combine
+    }
+
     /// Whether everything fitted into memory.
     pub(crate) fn is_in_memory(&self) -> bool {
         self.sorter.runs.is_empty()

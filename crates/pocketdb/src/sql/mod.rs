@@ -13,9 +13,9 @@ use alloc::string::String;
 use crate::error::{Error, Result};
 use crate::flash::Nand;
 use crate::limits::{OUTPUTS_MAX, STATEMENT_BYTES_MAX};
-use crate::list::List;
 use crate::query::select::{Heading, Sink};
 use crate::root::SecureStore;
+use crate::series::Series;
 use crate::sql::change::Change;
 use crate::sql::parser::Parser;
 use crate::sql::select::{Query, Title};
@@ -155,7 +155,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn run_query(&mut self, query: &Query<'_>, sink: &mut impl Sink) -> Result<u64> {
-        let mut headings: List<Heading<'_>, OUTPUTS_MAX> = List::new();
+        let mut headings: Series<Heading<'_>, OUTPUTS_MAX> = Series::new();
         let shown = query.titles.iter().zip(query.select.outputs.iter());
         for (title, output) in shown.take(query.select.shown) {
             let name = match title {
