@@ -27,7 +27,6 @@ impl<T: Copy + Default, const N: usize> List<T, N> {
         self.count += 1;
         Ok(())
     }
-
 }
 
 impl<T: Copy + Default, const N: usize> Default for List<T, N> {

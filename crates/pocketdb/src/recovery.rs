@@ -113,10 +113,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn adopt_plan(&mut self, catalogue: Catalogue, plan: Plan) {
-        // The old frames go before the new ones come, so that both never exist together.
+        // The old frames go before anything new comes, so that both never exist together.
         self.arena = Arena::new(0);
-        self.arena = Arena::new(plan.frames);
         self.window = Window::new(&self.committed, plan.runs);
+        self.arena = Arena::new(plan.frames);
         self.catalogue = catalogue;
         self.plan = plan;
     }

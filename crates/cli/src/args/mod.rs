@@ -32,8 +32,8 @@ pub use self::disguise::{
 };
 pub use self::pocket::{
     Pocket, PocketCheck, PocketChoice, PocketCommand, PocketCreate, PocketExec, PocketExtent,
-    PocketExtract, PocketImport, PocketQuery, PocketReorganize, PocketSign, PocketSimulate, PocketStats,
-    PocketVerify, RowsFormat, ShownFormat,
+    PocketExtract, PocketImport, PocketQuery, PocketReorganize, PocketSign, PocketSimulate,
+    PocketStats, PocketVerify, RowsFormat, ShownFormat,
 };
 pub use self::proof::{CheckProof, Prove};
 pub use self::proxy::{Proxy, SyncChoice};

@@ -198,9 +198,7 @@ impl<K: Sink> Pipeline<'_, '_, K> {
                 return self.show_nothing(&mut output);
             }
             while sorted.next(store, &mut record)? {
-                sorted
-                    .combine()
-                    .finish(self.select, &record, &mut output)?;
+                sorted.combine().finish(self.select, &record, &mut output)?;
                 if !self.after_groups(store, &output)? {
                     return Ok(());
                 }

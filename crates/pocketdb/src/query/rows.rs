@@ -15,9 +15,9 @@ use crate::query::condition::Condition;
 use crate::query::select::{Select, Source};
 use crate::query::stream::Candidates;
 use crate::root::SecureStore;
-use crate::sort::{Repeats, Run, RunWriter, Sorter};
 use crate::scratch::Scratch;
 use crate::series::Series;
+use crate::sort::{Repeats, Run, RunWriter, Sorter};
 use crate::store::Store;
 use crate::value::encode_integer;
 

@@ -12,8 +12,8 @@ use crate::limits::{KEY_BYTES_MAX, STREAMS_MAX};
 use crate::query::condition::{Comparison, Condition, Node, Test};
 use crate::root::SecureStore;
 use crate::seal::KeyHash;
-use crate::sort::{Repeats, Run, RunWriter, Sorter, ascending, descending};
 use crate::series::Series;
+use crate::sort::{Repeats, Run, RunWriter, Sorter, ascending, descending};
 use crate::store::Store;
 use crate::value::{Value, encode};
 

@@ -7,8 +7,8 @@ use crate::flash::Nand;
 use crate::part::{GROUPS, ID_BYTES, JOINS, LIVE, LIVE_PER_PAGE, section_number};
 use crate::reorganize::Site;
 use crate::root::SecureStore;
-use crate::seal::ROLE_PART;
 use crate::scratch::Scratch;
+use crate::seal::ROLE_PART;
 use crate::store::{Store, rows_per_page};
 
 impl<F: Nand, S: SecureStore> Store<F, S> {

@@ -12,8 +12,8 @@ use crate::directory::TEMPORARY;
 use crate::error::{Error, Result};
 use crate::flash::Nand;
 use crate::root::SecureStore;
-use crate::seal::{PAYLOAD_BYTES, ROLE_TEMPORARY};
 use crate::scratch::Scratch;
+use crate::seal::{PAYLOAD_BYTES, ROLE_TEMPORARY};
 use crate::series::Series;
 use crate::store::Store;
 

@@ -211,7 +211,7 @@ impl<'a> Parser<'a, '_> {
     fn items(&mut self, query: &mut Query<'a>) -> Result<()> {
         loop {
             if self.pass("*")? {
-                let tables = self.tables;
+                let tables = self.tables.clone();
                 for bound in tables.iter() {
                     self.all_columns(bound, query)?;
                 }
