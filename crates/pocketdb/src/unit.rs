@@ -64,12 +64,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if !next.is_multiple_of(BLOCK_PAGES) {
             let first = next / BLOCK_PAGES + 1;
             let last = (next + pages - 1) / BLOCK_PAGES;
-            if (first..=last).all(|block| !self.blocks.is_used(block)) {
+            if (first..=last).all(|block| self.blocks.is_free(block)) {
                 (first..=last).for_each(|block| self.blocks.mark(block));
                 return Ok(next);
             }
         }
-        let block = self.blocks.take_run(pages.div_ceil(BLOCK_PAGES))?;
+        let block = self.take_blocks(pages.div_ceil(BLOCK_PAGES))?;
         Ok(block * BLOCK_PAGES)
     }
 

@@ -247,7 +247,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             if self.window.blocks.len() >= BUFFER_BLOCKS_MAX + 8 {
                 return Err(Error::Limit("the number of rows in one transaction"));
             }
-            let block = self.blocks.take()?;
+            let block = self.take_blocks(1)?;
             self.window.page = block * BLOCK_PAGES;
         }
         let sequence = self.window.next;

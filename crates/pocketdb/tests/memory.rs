@@ -23,28 +23,38 @@ const LEAF_BYTES: usize = 1_024;
 const BLOCKS: u32 = 640;
 const STORE_BYTES: usize = 1 << 20;
 
-/// How deep the stack was whenever the engine asked for something.
+/// How much memory was in use whenever the engine asked for something.
 #[derive(Clone)]
-struct Depth {
-    base: usize,
-    deepest: Arc<AtomicUsize>,
+struct Meter {
+    /// Where the stack ended, and what was allocated, before there was an engine.
+    stack: usize,
+    heap: usize,
+    /// The most of both together since, and of each.
+    peak: Arc<[AtomicUsize; 3]>,
 }
 
-impl Depth {
+impl Meter {
     fn new() -> Self {
         Self {
-            base: here(),
-            deepest: Arc::default(),
+            stack: here(),
+            heap: ALLOCATOR.allocated(),
+            peak: Arc::default(),
         }
     }
 
     fn note(&self) {
-        let depth = self.base.saturating_sub(here());
-        if self.deepest.fetch_max(depth, Ordering::Relaxed) < depth && depth > 9000 { eprintln!("DEPTH {depth} {}", std::backtrace::Backtrace::force_capture()); }
+        let heap = ALLOCATOR.allocated().saturating_sub(self.heap);
+        let stack = self.stack.saturating_sub(here()) + LEAF_BYTES;
+        for (peak, now) in self.peak.iter().zip([heap + stack, heap, stack]) {
+            peak.fetch_max(now, Ordering::Relaxed);
+        }
     }
 
-    fn deepest(&self) -> usize {
-        self.deepest.load(Ordering::Relaxed) + LEAF_BYTES
+    fn peaks(&self) -> [usize; 3] {
+        [0, 1, 2].map(|number: usize| {
+            let peak = self.peak.get(number);
+            peak.map_or(0, |peak| peak.load(Ordering::Relaxed))
+        })
     }
 }
 
@@ -55,10 +65,10 @@ fn here() -> usize {
     core::hint::black_box(core::ptr::from_ref(&mark)).addr()
 }
 
-/// A chip or a secure store that notes how deep the stack is.
+/// A chip or a secure store that notes how much memory is in use.
 struct Noting<T> {
     inner: T,
-    depth: Depth,
+    meter: Meter,
 }
 
 impl Nand for Noting<Simulator> {
@@ -72,12 +82,12 @@ impl Nand for Noting<Simulator> {
         offset: usize,
         out: &mut [u8],
     ) -> std::result::Result<PageState, FlashError> {
-        self.depth.note();
+        self.meter.note();
         self.inner.read(page, offset, out)
     }
 
     fn program(&mut self, page: u32, bytes: &[u8]) -> std::result::Result<(), FlashError> {
-        self.depth.note();
+        self.meter.note();
         self.inner.program(page, bytes)
     }
 
@@ -96,12 +106,12 @@ impl SecureStore for Noting<MemoryStore> {
     }
 
     fn read(&mut self, offset: usize, out: &mut [u8]) -> Result<()> {
-        self.depth.note();
+        self.meter.note();
         self.inner.read(offset, out)
     }
 
     fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<()> {
-        self.depth.note();
+        self.meter.note();
         self.inner.write(offset, bytes)
     }
 
@@ -154,100 +164,115 @@ const QUERIES: [&str; 10] = [
     "SELECT T0.ms10, COUNT(*) FROM T0 GROUP BY T0.ms10",
 ];
 
-/// One person's work with the database: all kinds of statements.
-fn work(vault: &mut Vault, rows: u32) -> u64 {
-    let mut shown = Counted(0);
+/// The statements that make and fill the tables with `rows` rows in `T0`.
+fn statements(rows: u32) -> Vec<String> {
+    let mut texts = Vec::new();
     for (name, references, share) in TABLES {
         let keys: String = references
             .iter()
             .map(|to| format!("t{to} INTEGER REFERENCES T{to}(id), "))
             .collect();
-        let text = format!(
+        texts.push(format!(
             "CREATE TABLE {name} (id INTEGER PRIMARY KEY, {keys}dup10 CHAR(10) INDEXED, dup100 CHAR(10) INDEXED, \
              ms1 CHAR(10) INDEXED, ms10 CHAR(10) INDEXED, a1 CHAR(100))"
-        );
-        vault.execute(&text, &[], &mut shown).unwrap();
+        ));
+        let columns: String = references.iter().map(|to| format!("t{to}, ")).collect();
+        let tuple = |row: u32| {
+            let shares = references.iter().map(|to| {
+                let name = format!("T{to}");
+                let found = TABLES.iter().find(|table| table.0 == name);
+                rows / found.map_or(1, |table| table.2)
+            });
+            let keys: String = shares
+                .map(|count| format!("{}, ", row % count + 1))
+                .collect();
+            let letter = char::from(b'a' + u8::try_from(row % 26).unwrap());
+            let labels =
+                [row / 10, row / 100, row % 100, row % 10].map(|label| format!("'V{label}', "));
+            format!("({keys}{}'{letter}{row}')", labels.concat())
+        };
         let count = rows / share;
         for first in (0..count).step_by(8) {
-            let tuple = |row: u32| {
-                let keys: String = references
-                    .iter()
-                    .map(|to| {
-                        let found = TABLES
-                            .iter()
-                            .find(|(name, ..)| name.ends_with(&to.to_string()));
-                        format!("{}, ", row % (rows / found.unwrap().2) + 1)
-                    })
-                    .collect();
-                let letter = char::from(b'a' + u8::try_from(row % 26).unwrap());
-                format!(
-                    "({keys}'V{}', 'V{}', 'V{}', 'V{}', '{letter}{row}')",
-                    row / 10,
-                    row / 100,
-                    row % 100,
-                    row % 10
-                )
-            };
-            let columns: String = references.iter().map(|to| format!("t{to}, ")).collect();
             let tuples: Vec<String> = (first..count.min(first + 8)).map(tuple).collect();
-            let text = format!(
+            texts.push(format!(
                 "INSERT INTO {name} ({columns}dup10, dup100, ms1, ms10, a1) VALUES {}",
                 tuples.join(", ")
-            );
-            vault.execute(&text, &[], &mut shown).unwrap();
+            ));
         }
     }
-    let ask = |vault: &mut Vault, shown: &mut Counted| {
-        for query in QUERIES {
-            vault.execute(query, &[], shown).unwrap();
-        }
-    };
-    ask(vault, &mut shown);
-    vault.reorganize(Extent::Whole, u32::MAX, u64::MAX).unwrap();
-    ask(vault, &mut shown);
-    for number in 0..20 {
-        for text in [
+    texts
+}
+
+/// Deletes and updates.
+fn changes() -> Vec<String> {
+    let change = |number: u32| {
+        [
             format!("DELETE FROM T0 WHERE id = {}", number * 7 + 1),
             format!(
                 "UPDATE T3 SET dup10 = 'N{}', a1 = 'new' WHERE id = {}",
                 number % 3,
                 number + 1
             ),
-        ] {
-            vault.execute(&text, &[], &mut shown).unwrap();
-        }
+        ]
+    };
+    (0..20).flat_map(change).collect()
+}
+
+/// One person's work with the database: all kinds of statements.
+fn work(vault: &mut Vault, texts: &[String], changes: &[String]) -> u64 {
+    let mut shown = Counted(0);
+    let mut run = |vault: &mut Vault, text: &str| {
+        vault.execute(text, &[], &mut shown).unwrap();
+    };
+    for text in texts {
+        run(vault, text);
     }
-    ask(vault, &mut shown);
+    for query in QUERIES {
+        run(vault, query);
+    }
+    vault.reorganize(Extent::Whole, u32::MAX, u64::MAX).unwrap();
+    for text in QUERIES
+        .into_iter()
+        .chain(changes.iter().map(String::as_str))
+        .chain(QUERIES)
+    {
+        run(vault, text);
+    }
     vault
         .reorganize(Extent::Levels, u32::MAX, u64::MAX)
         .unwrap();
-    ask(vault, &mut shown);
+    for query in QUERIES {
+        run(vault, query);
+    }
     vault.verify().unwrap();
     shown.0
 }
 
-/// What a database of `rows` rows takes at most: what it allocates, and its stack with all that lies on it.
-fn peak(rows: u32, memory: usize) -> (usize, usize) {
+/// What a database of `rows` rows takes at most: all together, what it allocates, and its stack
+/// with all that lies on it.
+fn peaks(rows: u32, memory: usize) -> [usize; 3] {
     let (flash, secure) = (Simulator::new(BLOCKS), MemoryStore::new(STORE_BYTES));
-    let (before, highest) = (ALLOCATOR.allocated(), ALLOCATOR.max_allocated());
-    let depth = Depth::new();
-    let noting = |depth: &Depth| depth.clone();
+    let (texts, changes) = (statements(rows), changes());
+    let meter = Meter::new();
     let flash = Noting {
         inner: flash,
-        depth: noting(&depth),
+        meter: meter.clone(),
     };
     let secure = Noting {
         inner: secure,
-        depth: noting(&depth),
+        meter: meter.clone(),
     };
     let mut vault = Store::create(flash, secure, &[7; 32], memory).unwrap();
-    let shown = work(&mut vault, rows);
+    let shown = work(&mut vault, &texts, &changes);
     assert!(shown > u64::from(rows), "{shown} rows were shown");
+    let planned = vault.counters().memory_bytes;
     let (flash, secure) = vault.into_parts();
     let mut vault = Store::open(flash, secure, memory).unwrap();
     vault.verify().unwrap();
-    assert!(ALLOCATOR.max_allocated() >= highest);
-    (ALLOCATOR.max_allocated() - before, depth.deepest())
+    let peaks = meter.peaks();
+    println!("{memory} given, {planned} planned, {rows} rows: {peaks:?}");
+    assert!(planned <= memory);
+    peaks
 }
 
 #[cfg(test)]
@@ -256,12 +281,10 @@ mod tests {
 
     #[test]
     fn memory_and_stack_stay_within_what_was_given_at_any_number_of_rows() {
-        // The highest mark only rises, so the small runs come first.
         for memory in [40_960, 65_536] {
-            let few = peak(1_200, memory);
-            let many = peak(3_000, memory);
-            println!("{memory} given: {few:?} at 1200 rows, {many:?} at 12000");
-            println!("store {}", size_of::<Vault>());
+            let few = peaks(1_200, memory);
+            let many = peaks(3_600, memory);
+            assert!(few[0] <= memory && many[0] <= memory);
         }
     }
 }

@@ -10,6 +10,7 @@ mod token;
 
 use alloc::string::String;
 
+use crate::catalogue::Catalogue;
 use crate::error::{Error, Result};
 use crate::flash::Nand;
 use crate::limits::{OUTPUTS_MAX, STATEMENT_BYTES_MAX};
@@ -103,8 +104,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if parser.pass("CREATE")? {
             parser.refuse(&["INDEX", "UNIQUE", "VIEW", "TRIGGER", "TEMP", "TEMPORARY"])?;
             parser.expect("TABLE")?;
-            let copy = self.catalogue.clone();
-            let mut parser = parser.with_catalogue(&copy);
+            // A definition needs nothing of the tables that there are, until they are changed.
+            let none = Catalogue::new()?;
+            let mut parser = parser.with_catalogue(&none);
             parser.create_table(|definition| self.create_table(definition).map(drop))?;
             return Ok(Outcome::Created);
         }
