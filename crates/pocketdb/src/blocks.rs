@@ -182,7 +182,9 @@ mod tests {
             }
             if blocks.turn() {
                 blocks.clear();
-                taken.iter().for_each(|&block| blocks.mark(block));
+                for &block in taken.iter() {
+                    blocks.mark(block);
+                }
             }
         }
         None

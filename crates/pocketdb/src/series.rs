@@ -35,9 +35,15 @@ impl<T, const N: usize> Series<T, N> {
         self.0.len() >= N
     }
 
-    /// Removes the first `count` items.
-    pub(crate) fn remove_first(&mut self, count: usize) {
-        self.0.drain(..count.min(self.0.len()));
+    /// Bytes of memory that it takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.0.capacity() * size_of::<T>()
+    }
+
+    /// Removes `count` items from number `first` on.
+    pub(crate) fn remove(&mut self, first: usize, count: usize) {
+        let end = first.saturating_add(count).min(self.0.len());
+        self.0.drain(first.min(end)..end);
     }
 }
 
@@ -74,9 +80,10 @@ mod tests {
         }
         assert!(series.is_full());
         assert_eq!(series.push(6, "items"), Err(Error::Limit("items")));
-        series.remove_first(4);
-        assert_eq!(&*series, &[4, 5]);
-        series.remove_first(9);
-        assert!(series.is_empty());
+        series.remove(1, 4);
+        assert_eq!(&*series, &[0, 5]);
+        series.remove(1, 9);
+        series.remove(3, 1);
+        assert_eq!(&*series, &[0]);
     }
 }

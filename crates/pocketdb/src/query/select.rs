@@ -1,9 +1,10 @@
 //! What a query shows, bound to the catalogue: columns to read, what is made of them, in which order.
 
 use crate::bytes::part;
-use crate::limits::{KEYS_MAX, OUTPUTS_MAX};
+use crate::limits::{KEYS_MAX, OUTPUTS_MAX, STREAMS_MAX};
 use crate::list::List;
 use crate::query::condition::{Condition, Reach};
+use crate::query::stream::STREAM_BYTES;
 use crate::series::Series;
 use crate::value::{NUMBER_BYTES, Value, ValueType, decode, decode_integer};
 
@@ -114,6 +115,18 @@ impl Select<'_> {
             .push(output, "the number of columns of a query")?;
         self.output_bytes += width;
         Ok(u8::try_from(self.outputs.len() - 1).unwrap_or(u8::MAX))
+    }
+
+    /// Bytes of memory that the query takes, with the lists of ids that its condition may need.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let condition = &self.condition;
+        let streams = 2 * condition.values.len().min(STREAMS_MAX);
+        condition.nodes.memory_bytes()
+            + condition.tests.memory_bytes()
+            + condition.values.memory_bytes()
+            + self.sources.memory_bytes()
+            + self.outputs.memory_bytes()
+            + streams.min(STREAMS_MAX) * STREAM_BYTES
     }
 
     /// The value of a source among the values of a row.

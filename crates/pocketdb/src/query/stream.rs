@@ -21,6 +21,8 @@ use crate::value::{Value, encode};
 const AMONG_MAX: usize = 8;
 /// A range that leads to more than this part of the rows is checked row by row.
 const RANGE_SHARE: u32 = 4;
+/// Bytes of memory of one list of ids.
+pub(crate) const STREAM_BYTES: usize = size_of::<Stream>();
 /// Frames for sorting the rows that updates add.
 const SORT_FRAMES: usize = 2;
 

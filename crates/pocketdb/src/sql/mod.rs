@@ -80,16 +80,19 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if parser.pass("SELECT")? {
             let query = parser.select()?;
             parser.end()?;
+            self.check_memory(query.memory_bytes())?;
             return self.run_query(&query, sink).map(Outcome::Shown);
         }
         if parser.pass("EXPLAIN")? {
             parser.expect("SELECT")?;
             let query = parser.select()?;
             parser.end()?;
+            self.check_memory(query.memory_bytes())?;
             return self.run_explain(&query, sink).map(Outcome::Shown);
         }
         if parser.pass("INSERT")? {
             let insertion = parser.insertion()?;
+            self.check_memory(insertion.values.memory_bytes())?;
             let rows = self.run_insertion(&insertion)?;
             return self.changed(rows);
         }
@@ -145,8 +148,21 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn run_and_commit(&mut self, change: &Change<'_>) -> Result<Outcome> {
+        self.check_memory(change.select.memory_bytes() + change.columns.memory_bytes())?;
         let rows = self.run_change(change)?;
         self.changed(rows)
+    }
+
+    /// Refuses a statement that takes more memory than there is for it.
+    fn check_memory(&self, bytes: usize) -> Result<()> {
+        let plan = &self.plan;
+        if bytes > plan.statement {
+            return Err(Error::Memory {
+                needed: plan.used - plan.statement + bytes,
+                given: plan.memory,
+            });
+        }
+        Ok(())
     }
 
     fn changed(&mut self, rows: u64) -> Result<Outcome> {
@@ -169,6 +185,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             headings.push(Heading { name, kind }, "the number of columns of a query")?;
         }
         sink.begin(&headings)?;
+        drop(headings);
         let select = &query.select;
         let mut candidates = self.candidates(select.table, &select.condition)?;
         self.run_select(select, &mut candidates, sink)

@@ -36,6 +36,13 @@ pub(crate) struct Query<'a> {
     pub(crate) titles: Series<Title<'a>, OUTPUTS_MAX>,
 }
 
+impl Query<'_> {
+    /// Bytes of memory that the query takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.select.memory_bytes() + self.titles.memory_bytes()
+    }
+}
+
 /// A column or a function of one.
 #[derive(Debug, Clone, Copy)]
 struct Item<'a> {
