@@ -36,7 +36,7 @@ pub struct Pocket {
     reason = "each command's description stands at its arguments"
 )]
 pub enum PocketCommand {
-    Create(PocketCreate),
+    Create(Box<PocketCreate>),
     Exec(PocketExec),
     Import(PocketImport),
     Query(PocketQuery),
