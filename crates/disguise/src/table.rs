@@ -1,12 +1,13 @@
 //! Set-based statements over one table: select, insert, update and delete many rows at once.
 
 use crate::database::{
-    Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, PARAMETERS_MAX, placeholders,
-    repeated, tuples,
+    Catalog, DatabaseError, DatabaseErrorKind, Dialect, PARAMETERS_MAX, placeholders, repeated,
+    tuples,
 };
 use crate::error::{Doing as _, Error};
 use crate::predicate::Fragment;
 use crate::schema::Known;
+use crate::tenant::Session;
 use crate::value::Value;
 
 /// Row counts of statements are powers of four, so that few texts are prepared.
@@ -57,14 +58,21 @@ pub(crate) fn among(dialect: Dialect, columns: &[String], rows: usize) -> String
     )
 }
 
+/// `parameters` and then those of `own`.
+fn with(mut parameters: Vec<Value>, own: &Fragment) -> Vec<Value> {
+    parameters.extend_from_slice(&own.parameters);
+    parameters
+}
+
 /// The rows that `chosen` selects.
 pub(crate) fn select(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     table: &str,
     columns: &[String],
     chosen: &Fragment,
 ) -> Result<Vec<Vec<Value>>, Error> {
     let dialect = database.dialect();
+    let chosen = database.tenancy().bound(dialect, table, chosen);
     let sql = format!(
         "SELECT {} FROM {} WHERE {}",
         list(dialect, columns),
@@ -78,24 +86,47 @@ pub(crate) fn select(
 
 /// The rows whose `by` columns are among `keys`.
 pub(crate) fn select_keys(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     table: &str,
     columns: &[String],
     by: &[String],
     keys: &[Vec<Value>],
 ) -> Result<Vec<Vec<Value>>, Error> {
+    let own = database.tenancy().and(database.dialect(), table, table);
+    select_keys_of(database, table, columns, (by, keys), &own)
+}
+
+/// The same among the rows of all tenants: only to learn whether a key is taken or a row has moved.
+pub(crate) fn select_keys_of_all(
+    database: &mut dyn Session,
+    table: &str,
+    columns: &[String],
+    by: &[String],
+    keys: &[Vec<Value>],
+) -> Result<Vec<Vec<Value>>, Error> {
+    select_keys_of(database, table, columns, (by, keys), &Fragment::default())
+}
+
+fn select_keys_of(
+    database: &mut dyn Session,
+    table: &str,
+    columns: &[String],
+    (by, keys): (&[String], &[Vec<Value>]),
+    own: &Fragment,
+) -> Result<Vec<Vec<Value>>, Error> {
     let dialect = database.dialect();
     let mut out = Vec::new();
     for run in runs(keys, by.len()) {
         let sql = format!(
-            "SELECT {} FROM {} WHERE {}",
+            "SELECT {} FROM {} WHERE {}{}",
             list(dialect, columns),
             dialect.quote(table),
-            among(dialect, by, run.len())
+            among(dialect, by, run.len()),
+            own.sql
         );
         out.append(
             &mut database
-                .query(&sql, &run.concat())
+                .query(&sql, &with(run.concat(), own))
                 .doing("reading rows by key")?,
         );
     }
@@ -104,21 +135,23 @@ pub(crate) fn select_keys(
 
 /// Deletes the rows whose `by` columns are among `keys`.
 pub(crate) fn delete_keys(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     table: &str,
     by: &[String],
     keys: &[Vec<Value>],
 ) -> Result<u64, Error> {
     let dialect = database.dialect();
+    let own = database.tenancy().and(dialect, table, table);
     let mut count: u64 = 0;
     for run in runs(keys, by.len()) {
         let sql = format!(
-            "DELETE FROM {} WHERE {}",
+            "DELETE FROM {} WHERE {}{}",
             dialect.quote(table),
-            among(dialect, by, run.len())
+            among(dialect, by, run.len()),
+            own.sql
         );
         let done = database
-            .execute(&sql, &run.concat())
+            .execute(&sql, &with(run.concat(), &own))
             .doing("deleting rows")?;
         count = count.saturating_add(done);
     }
@@ -127,15 +160,13 @@ pub(crate) fn delete_keys(
 
 /// Deletes the rows that `chosen` selects.
 pub(crate) fn delete(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     table: &str,
     chosen: &Fragment,
 ) -> Result<u64, Error> {
-    let sql = format!(
-        "DELETE FROM {} WHERE {}",
-        database.dialect().quote(table),
-        chosen.sql
-    );
+    let dialect = database.dialect();
+    let chosen = database.tenancy().bound(dialect, table, chosen);
+    let sql = format!("DELETE FROM {} WHERE {}", dialect.quote(table), chosen.sql);
     database
         .execute(&sql, &chosen.parameters)
         .doing("deleting rows")
@@ -152,7 +183,7 @@ pub(crate) enum Inserted {
 
 /// Inserts `rows`, all of the run or none.
 pub(crate) fn insert(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     table: &str,
     columns: &[String],
     rows: &[Vec<Value>],
@@ -184,7 +215,7 @@ fn inserted(done: Result<u64, DatabaseError>) -> Result<Inserted, Error> {
 
 /// Inserts `rows`, some of them perhaps also when one is refused: a caller that hears so gives up.
 pub(crate) fn insert_or_give_up(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     table: &str,
     columns: &[String],
     rows: &[Vec<Value>],
@@ -216,7 +247,7 @@ pub(crate) fn insertions<'r>(
 
 /// Inserts rows that nothing should stand in the way of.
 pub(crate) fn insert_all(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     table: &str,
     columns: &[&str],
     rows: &[Vec<Value>],
@@ -238,24 +269,28 @@ pub(crate) struct Write<'a> {
 
 /// Writes a value of its own into each row; gives how many rows were changed.
 pub(crate) fn update_keys(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     table: &Known,
     column: &str,
     writes: &[Write<'_>],
 ) -> Result<u64, Error> {
     let dialect = database.dialect();
+    let own = database.tenancy().and(dialect, &table.name, &table.name);
     if dialect == Dialect::Sqlite {
-        return update_each(database, table, column, writes);
+        return update_each(database, (table, &own), column, writes);
     }
     let width = table.identity.len().saturating_add(1);
     let mut changed: u64 = 0;
     for some in writes.chunks(dialect.changes_max()) {
         for run in runs(some, width) {
-            let (sql, parameters) = match dialect {
+            let (mut sql, parameters) = match dialect {
                 Dialect::Mysql => case_by_case(dialect, table, column, run),
                 _ => through_list(dialect, table, column, run),
             };
-            let done = database.execute(&sql, &parameters).doing("updating rows")?;
+            sql.push_str(&own.sql);
+            let done = database
+                .execute(&sql, &with(parameters, &own))
+                .doing("updating rows")?;
             changed = changed.saturating_add(done);
         }
     }
@@ -264,8 +299,8 @@ pub(crate) fn update_keys(
 
 /// An update for each row: in the same process a statement prepared once beats a join with a list of values.
 fn update_each(
-    database: &mut dyn Database,
-    table: &Known,
+    database: &mut dyn Session,
+    (table, own): (&Known, &Fragment),
     column: &str,
     writes: &[Write<'_>],
 ) -> Result<u64, Error> {
@@ -276,16 +311,18 @@ fn update_each(
         .map(|key| format!("{} = ?", dialect.quote(key)))
         .collect();
     let sql = format!(
-        "UPDATE {} SET {} = ? WHERE {}",
+        "UPDATE {} SET {} = ? WHERE {}{}",
         dialect.quote(&table.name),
         dialect.quote(column),
-        equal.join(" AND ")
+        equal.join(" AND "),
+        own.sql
     );
     let rows: Vec<Vec<Value>> = writes
         .iter()
         .map(|write| {
             let mut row = vec![write.value.clone()];
             row.extend_from_slice(write.identity);
+            row.extend_from_slice(&own.parameters);
             row
         })
         .collect();
@@ -370,7 +407,7 @@ fn case_by_case(
 
 /// Which of `ids` exist in the column `id` of `table`, as principals.
 pub(crate) fn existing(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     table: &str,
     id: &str,
     ids: &[Value],
@@ -383,12 +420,14 @@ pub(crate) fn existing(
 
 /// Refuses when rows of other tables, referring to rows about to be removed, would silently change.
 pub(crate) fn refuse_cascade(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     catalog: &Catalog,
     table: &Known,
     chosen: &Fragment,
 ) -> Result<(), Error> {
     let dialect = database.dialect();
+    // Rows of other tenants count too: the database would change them all the same.
+    let chosen = database.tenancy().bound(dialect, &table.name, chosen);
     for (child, known) in catalog {
         for key in &known.foreign_keys {
             let changes = key.on_delete == crate::database::OnDelete::Change;
