@@ -93,6 +93,10 @@ impl<D: Database> Engine<D> {
         self.database.tenancy.tenant = tenant.map(Tenant::new);
     }
 
+    pub(super) fn tenant_set(&self) -> Option<&Value> {
+        self.database.tenancy.tenant.as_ref().map(|it| &it.value)
+    }
+
     /// Whether the description names tenant columns.
     pub fn has_tenants(&self) -> bool {
         self.schema.has_tenants()
