@@ -328,10 +328,15 @@ impl Pair {
             .into_iter()
             .filter_map(|(table, id)| Some((table, plain(id)?)))
             .collect();
+        let tenant = self.forum.tenant.map(|tenant| format!("{tenant}, "));
+        let own = |identity: &str| match &tenant {
+            Some(tenant) => identity.strip_prefix(tenant).unwrap().to_owned(),
+            None => identity.to_owned(),
+        };
         let kept: BTreeSet<(&str, String)> = revealed
             .kept
             .iter()
-            .map(|it| (it.table.as_str(), it.identity.clone()))
+            .map(|it| (it.table.as_str(), own(&it.identity)))
             .filter(|(table, id)| *table != "users" || id.len() < 7)
             .collect();
         assert_eq!(kept, expected, "{revealed:?} {:?}", self.trace);

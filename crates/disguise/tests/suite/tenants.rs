@@ -250,6 +250,7 @@ pub(crate) fn a_tenant_is_bound_and_refused_where_it_is_none() {
     // The same person's id, and not the same subject.
     let subject = |text: &str| text.split(' ').next().unwrap().to_owned();
     assert_ne!(subject(&texts[0]), subject(&their_texts[0]));
+    drop((texts, their_texts));
     // Neither misses anything, and what the other is told of is none of its business.
     let all: Vec<Told> = told
         .borrow()
@@ -468,7 +469,7 @@ pub(crate) fn descriptions_that_mix_tenants_up_are_refused() {
             "is shared by all tenants",
         ),
         (
-            "[tables.logins]\nshared = true\n[[remove]]\ntable = \"kinds\"\n",
+            "[tables.logins]\nshared = true\n[[modify]]\ntable = \"kinds\"\ncolumn = \"kind\"\nvalue = \"Null\"\n",
             "table kinds is shared by all tenants",
         ),
         (
