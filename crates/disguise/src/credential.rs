@@ -11,10 +11,10 @@ use sha2::{Digest as _, Sha256};
 use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::crypto::{KEY_BYTES, SecretKey, derive, open_part, random, seal_part};
-use crate::database::Database;
 use crate::error::Error;
 use crate::store::{CREDENTIALS, bytes};
 use crate::table::{delete_keys, insert_all, select_keys};
+use crate::tenant::Session;
 use crate::value::Value;
 
 /// Bytes of a recovery token.
@@ -138,7 +138,7 @@ fn stretched(
 
 /// Stores the private key of `user` wrapped under a password or a token.
 pub(crate) fn put(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     salt: &[u8],
     user: &Value,
     key: &SecretKey,
@@ -161,14 +161,14 @@ pub(crate) fn put(
 }
 
 /// Removes all passwords and tokens that wrap `key`.
-pub(crate) fn remove_all(database: &mut dyn Database, key: &SecretKey) -> Result<(), Error> {
+pub(crate) fn remove_all(database: &mut dyn Session, key: &SecretKey) -> Result<(), Error> {
     let holder = vec![vec![bytes(&holder(key)?)]];
     delete_keys(database, CREDENTIALS, &["holder".to_owned()], &holder)?;
     Ok(())
 }
 
 /// The ids of all passwords and tokens that wrap `key`.
-pub(crate) fn ids(database: &mut dyn Database, key: &SecretKey) -> Result<Vec<Vec<u8>>, Error> {
+pub(crate) fn ids(database: &mut dyn Session, key: &SecretKey) -> Result<Vec<Vec<u8>>, Error> {
     let (column, by) = (["id".to_owned()], ["holder".to_owned()]);
     let holder = vec![vec![bytes(&holder(key)?)]];
     let rows = select_keys(database, CREDENTIALS, &column, &by, &holder)?;
@@ -182,7 +182,7 @@ fn holder(key: &SecretKey) -> Result<[u8; 16], Error> {
 
 /// The private key that `credential` stands for.
 pub(crate) fn recover(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     salt: &[u8],
     user: &Value,
     credential: &Credential<'_>,

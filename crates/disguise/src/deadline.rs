@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use probity_format::Timestamp;
 
-use crate::database::{Database, placeholders};
+use crate::database::placeholders;
 use crate::error::{Doing as _, Error};
 use crate::hold::{Held, Holding};
 use crate::record::Origin;
 use crate::store::{BAGS, DEADLINES, DisguiseId, FLEETING, HOLDS, LOCATORS, bytes, named};
 use crate::table::{delete_keys, insert_all, select_keys};
+use crate::tenant::Session;
 use crate::value::Value;
 
 const DAY_NANOSECONDS: i64 = 86_400_000_000_000;
@@ -84,19 +85,23 @@ pub(crate) fn row(record: Record, id: &[u8], salt: &[u8], origin: Origin) -> Vec
     ]
 }
 
-pub(crate) fn put(database: &mut dyn Database, rows: &[Vec<Value>]) -> Result<(), Error> {
+pub(crate) fn put(database: &mut dyn Session, rows: &[Vec<Value>]) -> Result<(), Error> {
     let columns = ["id", "due", "disguise", "cohort"];
-    insert_all(database, DEADLINES, &columns, rows)
+    let mut rows = rows.to_vec();
+    for name in rows.iter_mut().filter_map(|row| row.first_mut()) {
+        *name = database.tenancy().key(&name.principal());
+    }
+    insert_all(database, DEADLINES, &columns, &rows)
 }
 
 /// Takes away the deadlines of records that are destroyed already.
 pub(crate) fn remove(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     records: &[(Record, Vec<u8>)],
 ) -> Result<(), Error> {
     let keys: Vec<Vec<Value>> = records
         .iter()
-        .map(|(record, id)| vec![record.name(id)])
+        .map(|(record, id)| vec![database.tenancy().key(&record.name(id).principal())])
         .collect();
     delete_keys(database, DEADLINES, &["id".to_owned()], &keys)?;
     Ok(())
@@ -105,24 +110,26 @@ pub(crate) fn remove(
 /// Notes when the ways back from new placeholders end, so that what is hidden behind them later ends no later; what
 /// was noted of earlier placeholders with the same ids is no longer true.
 pub(crate) fn put_fleeting(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     made: &BTreeMap<Vec<u8>, Day>,
 ) -> Result<(), Error> {
-    let keys: Vec<Vec<Value>> = made.keys().map(|id| vec![named(id)]).collect();
-    delete_keys(database, FLEETING, &["id".to_owned()], &keys)?;
+    let name = |id: &[u8]| named(database.tenancy(), id);
+    let keys: Vec<Vec<Value>> = made.keys().map(|id| vec![name(id)]).collect();
     let ending = made.iter().filter(|(_, day)| **day != Day::NEVER);
     let rows: Vec<Vec<Value>> = ending
-        .map(|(id, day)| vec![named(id), day.value()])
+        .map(|(id, day)| vec![name(id), day.value()])
         .collect();
+    delete_keys(database, FLEETING, &["id".to_owned()], &keys)?;
     insert_all(database, FLEETING, &["id", "due"], &rows)
 }
 
 /// When the ways back from placeholders end, for those where they do.
 pub(crate) fn fleeting(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     ids: &[&Vec<u8>],
 ) -> Result<BTreeMap<Vec<u8>, Day>, Error> {
-    let keys: Vec<Vec<Value>> = ids.iter().map(|id| vec![named(id)]).collect();
+    let keys = ids.iter().map(|id| vec![named(database.tenancy(), id)]);
+    let keys: Vec<Vec<Value>> = keys.collect();
     let (columns, by) = (["id", "due"].map(str::to_owned), ["id".to_owned()]);
     let mut days = BTreeMap::new();
     for row in select_keys(database, FLEETING, &columns, &by, &keys)? {
@@ -131,7 +138,7 @@ pub(crate) fn fleeting(
             days.insert(name.clone(), Day(day));
         }
     }
-    let end = |id: &&Vec<u8>| match named(id) {
+    let end = |id: &&Vec<u8>| match named(database.tenancy(), id) {
         Value::Bytes(name) => days.get(&name).map(|day| ((*id).clone(), *day)),
         _ => None,
     };
@@ -149,7 +156,7 @@ pub(crate) struct Over {
 impl Over {
     /// At most `most` of them, those that are held left out.
     pub(crate) fn find(
-        database: &mut dyn Database,
+        database: &mut dyn Session,
         held: &Held,
         now: Timestamp,
         most: u32,
@@ -163,9 +170,12 @@ impl Over {
             format!(" AND cohort NOT IN ({marks})")
         };
         let cohorts = cohorts.into_iter().map(|cohort| bytes(&[cohort]));
-        let parameters: Vec<Value> = std::iter::once(Value::Int(today)).chain(cohorts).collect();
+        let own = database.tenancy().among_keys("AND");
+        let parameters = std::iter::once(Value::Int(today)).chain(cohorts);
+        let parameters: Vec<Value> = parameters.chain(own.parameters).collect();
+        let own = own.sql;
         let sql = format!(
-            "SELECT id, disguise FROM {DEADLINES} WHERE due <= ? AND disguise NOT IN (SELECT held FROM {HOLDS}){others} ORDER BY id LIMIT {most}"
+            "SELECT id, disguise FROM {DEADLINES} WHERE due <= ? AND disguise NOT IN (SELECT held FROM {HOLDS}){others}{own} ORDER BY id LIMIT {most}"
         );
         let rows = database
             .query(&sql, &parameters)
@@ -181,7 +191,7 @@ impl Over {
             let [Value::Bytes(name), disguise] = row.as_slice() else {
                 return Err(Error::Forged);
             };
-            let Some((kind, id)) = name.split_first() else {
+            let Some((kind, id)) = database.tenancy().own(name).split_first() else {
                 return Err(Error::Forged);
             };
             let records = match kind {
@@ -201,7 +211,7 @@ impl Over {
     }
 
     /// Destroys them.
-    pub(crate) fn destroy(&self, database: &mut dyn Database) -> Result<(), Error> {
+    pub(crate) fn destroy(&self, database: &mut dyn Session) -> Result<(), Error> {
         let by = ["id".to_owned()];
         delete_keys(database, LOCATORS, &by, &self.locators)?;
         delete_keys(database, BAGS, &by, &self.parts)?;
@@ -211,11 +221,14 @@ impl Over {
 }
 
 /// How many records are over, held or not.
-pub(crate) fn count_over(database: &mut dyn Database, now: Timestamp) -> Result<u64, Error> {
+pub(crate) fn count_over(database: &mut dyn Session, now: Timestamp) -> Result<u64, Error> {
     let today = now.nanoseconds().div_euclid(DAY_NANOSECONDS);
-    let sql = format!("SELECT COUNT(*) FROM {DEADLINES} WHERE due <= ?");
+    let own = database.tenancy().among_keys("AND");
+    let sql = format!("SELECT COUNT(*) FROM {DEADLINES} WHERE due <= ?{}", own.sql);
+    let today = std::iter::once(Value::Int(today));
+    let parameters: Vec<Value> = today.chain(own.parameters).collect();
     let rows = database
-        .query(&sql, &[Value::Int(today)])
+        .query(&sql, &parameters)
         .doing("counting what is over")?;
     match rows.into_iter().flatten().next() {
         Some(Value::Int(count)) => Ok(u64::try_from(count).unwrap_or(0)),

@@ -40,6 +40,21 @@ const OWNER_NAMES: [&str; 12] = [
     "recipient_id",
     "person_id",
 ];
+/// Names of columns that often hold the tenant.
+const TENANT_NAMES: [&str; 12] = [
+    "tenant_id",
+    "tenant",
+    "org_id",
+    "organization_id",
+    "organisation_id",
+    "account_id",
+    "company_id",
+    "customer_id",
+    "workspace_id",
+    "team_id",
+    "site_id",
+    "shop_id",
+];
 /// The longest text that placeholders get by default.
 const TEXT_CHARACTERS: usize = 24;
 /// Ids of placeholders begin far above those of people, and stay exact in a double.
@@ -72,28 +87,35 @@ pub fn draft(database: &mut dyn Database, users: Option<&str>) -> Result<Draft, 
     let dialect = database.dialect();
     let mut catalog = database.catalog().doing("reading the schema")?;
     catalog.retain(|name, _| !name.starts_with("probity_"));
+    let tenants = Tenants::of(&catalog, users);
     let table = match users {
         Some(name) => name.to_owned(),
-        None => users_table(&catalog)?,
+        None => users_table(&catalog, tenants.as_ref())?,
     };
+    // Who has no tenant could not be told apart.
+    let tenants = tenants.filter(|it| it.has(&catalog, &table));
     let Some(known) = catalog.get(&table) else {
         return Err(
             SpecError::new("the users table", format!("{table} is not in the database")).into(),
         );
     };
-    let [id] = known.primary_key.as_slice() else {
+    let own_key: Vec<&String> = own_key(known, tenants.as_ref()).collect();
+    let [id] = own_key.as_slice() else {
         let what = format!("{table} has no primary key of one column");
         return Err(SpecError::new("the users table", what).into());
     };
     let pseudo = Pseudo {
         table: table.clone(),
-        id: id.clone(),
-        columns: placeholder(dialect, known, id),
+        id: (*id).clone(),
+        columns: placeholder(dialect, known, id, tenants.as_ref()),
     };
-    let mut schema = Schema::default();
+    let mut schema = Schema {
+        tenant: tenants.as_ref().map(|it| it.column.clone()),
+        ..Schema::default()
+    };
     for (name, known) in catalog.iter().filter(|(name, _)| **name != table) {
-        let declared = declared_owners(known, &pseudo);
-        let by_name = guessed_owners(known, &catalog, &pseudo);
+        let declared = declared_owners(known, &pseudo, tenants.as_ref());
+        let by_name = guessed_owners(known, &catalog, &pseudo, tenants.as_ref());
         if declared.is_empty() && !by_name.is_empty() {
             let notes = TableNotes {
                 owners: Some(by_name),
@@ -102,8 +124,17 @@ pub fn draft(database: &mut dyn Database, users: Option<&str>) -> Result<Draft, 
             schema.notes.insert(name.clone(), notes);
         }
     }
-    let owners = owners(&catalog, &schema, &pseudo);
-    let paths = path::proposed(&catalog, &owners, &pseudo.table);
+    let owners = owners(&catalog, &schema, &pseudo, tenants.as_ref());
+    let mut belonging = catalog.clone();
+    if let Some(tenants) = &tenants {
+        // Everything refers to its tenant; that does not make it the property of whoever owns the tenant.
+        belonging.remove(&tenants.table);
+    }
+    let mut paths = path::proposed(&belonging, &owners, &pseudo.table);
+    if let Some(tenants) = &tenants {
+        paths.retain(|name, _| tenants.has(&catalog, name));
+        tenants.note(&catalog, &owners, &mut schema);
+    }
     for (name, (columns, _)) in &paths {
         let notes = TableNotes {
             through: Some(columns.clone()),
@@ -126,12 +157,74 @@ pub fn draft(database: &mut dyn Database, users: Option<&str>) -> Result<Draft, 
     })
 }
 
+/// A column that most tables have, by which they refer to a table of tenants.
+struct Tenants {
+    column: String,
+    table: String,
+}
+
+impl Tenants {
+    fn of(catalog: &Catalog, users: Option<&str>) -> Option<Self> {
+        let mut found: BTreeMap<(&String, &String), usize> = BTreeMap::new();
+        for table in catalog.values() {
+            for key in &table.foreign_keys {
+                if let [column] = key.columns.as_slice()
+                    && TENANT_NAMES.contains(&column.to_ascii_lowercase().as_str())
+                    && users != Some(key.to_table.as_str())
+                {
+                    let count = found.entry((column, &key.to_table)).or_default();
+                    *count = count.saturating_add(1);
+                }
+            }
+        }
+        let most = found.into_iter().max_by_key(|(_, count)| *count);
+        let ((column, table), count) = most?;
+        // More than half of the tables that are not the tenants themselves.
+        let others = catalog.len().saturating_sub(1);
+        (count >= 2 && count.saturating_mul(2) > others).then(|| Self {
+            column: column.clone(),
+            table: table.clone(),
+        })
+    }
+
+    fn has(&self, catalog: &Catalog, table: &str) -> bool {
+        let table = catalog.get(table);
+        table.is_some_and(|table| table.column(&self.column).is_some())
+    }
+
+    /// Says of tables without the column which one they have, or that they are shared.
+    fn note(&self, catalog: &Catalog, owners: &BTreeMap<String, Vec<String>>, schema: &mut Schema) {
+        for (name, table) in catalog {
+            if self.has(catalog, name) {
+                continue;
+            }
+            let mut notes = TableNotes::default();
+            match table.primary_key.as_slice() {
+                [id] if *name == self.table => notes.tenant = Some(id.clone()),
+                _ if owners.contains_key(name) => continue,
+                _ => notes.shared = true,
+            }
+            schema.notes.insert(name.clone(), notes);
+        }
+    }
+}
+
+/// The columns of the primary key but for the tenant.
+fn own_key<'t>(
+    table: &'t CatalogTable,
+    tenants: Option<&'t Tenants>,
+) -> impl Iterator<Item = &'t String> {
+    let keys = table.primary_key.iter();
+    keys.filter(move |key| tenants.is_none_or(|it| it.column != **key))
+}
+
 /// The table that most others refer to, or whose name says it.
-fn users_table(catalog: &Catalog) -> Result<String, SpecError> {
+fn users_table(catalog: &Catalog, tenants: Option<&Tenants>) -> Result<String, SpecError> {
     let mut best: Vec<&str> = Vec::new();
     let mut most: usize = 0;
     for (name, table) in catalog {
-        if table.primary_key.len() != 1 {
+        let of_tenants = tenants.is_some_and(|it| it.table == *name);
+        if own_key(table, tenants).count() != 1 || of_tenants {
             continue;
         }
         let references = catalog
@@ -161,14 +254,21 @@ fn users_table(catalog: &Catalog) -> Result<String, SpecError> {
     }
 }
 
-fn declared_owners(table: &CatalogTable, pseudo: &Pseudo) -> Vec<String> {
+fn declared_owners(
+    table: &CatalogTable,
+    pseudo: &Pseudo,
+    tenants: Option<&Tenants>,
+) -> Vec<String> {
     let keys = table.foreign_keys.iter();
-    let to_users = keys.filter(|key| {
-        key.to_table == pseudo.table && key.to_columns.as_slice() == [pseudo.id.clone()]
-    });
     let mut owners: Vec<String> = Vec::new();
-    for column in to_users.flat_map(|key| &key.columns) {
-        if !owners.contains(column) {
+    for key in keys.filter(|key| key.to_table == pseudo.table) {
+        let of_tenant = |name: &String| tenants.is_some_and(|it| it.column == *name);
+        let pairs = key.columns.iter().zip(&key.to_columns);
+        let mut pairs = pairs.filter(|(from, to)| !(of_tenant(from) && of_tenant(to)));
+        if let (Some((column, to)), None) = (pairs.next(), pairs.next())
+            && *to == pseudo.id
+            && !owners.contains(column)
+        {
             owners.push(column.clone());
         }
     }
@@ -176,7 +276,12 @@ fn declared_owners(table: &CatalogTable, pseudo: &Pseudo) -> Vec<String> {
 }
 
 /// Columns that hold a user's id by their name and type, without a declared foreign key.
-fn guessed_owners(table: &CatalogTable, catalog: &Catalog, pseudo: &Pseudo) -> Vec<String> {
+fn guessed_owners(
+    table: &CatalogTable,
+    catalog: &Catalog,
+    pseudo: &Pseudo,
+    tenants: Option<&Tenants>,
+) -> Vec<String> {
     let users = catalog.get(&pseudo.table);
     let Some(id) = users.and_then(|users| users.column(&pseudo.id)) else {
         return Vec::new();
@@ -193,16 +298,23 @@ fn guessed_owners(table: &CatalogTable, catalog: &Catalog, pseudo: &Pseudo) -> V
             .foreign_keys
             .iter()
             .any(|key| key.columns.contains(&column.name));
-        named && !declared && column.is_integer() == id.is_integer()
+        let of_tenant = tenants.is_some_and(|it| it.column == column.name);
+        named && !declared && !of_tenant && column.is_integer() == id.is_integer()
     };
     let columns = table.columns.iter().filter(is_owner);
     columns.map(|column| column.name.clone()).collect()
 }
 
 /// How each column of a placeholder is filled; what the database fills itself is left out.
-fn placeholder(dialect: Dialect, table: &CatalogTable, id: &str) -> Vec<(String, Generator)> {
+fn placeholder(
+    dialect: Dialect,
+    table: &CatalogTable,
+    id: &str,
+    tenants: Option<&Tenants>,
+) -> Vec<(String, Generator)> {
     let mut columns = Vec::new();
-    for column in &table.columns {
+    let of_tenant = |name: &String| tenants.is_some_and(|it| it.column == *name);
+    for column in table.columns.iter().filter(|it| !of_tenant(&it.name)) {
         if column.name == id {
             columns.push((column.name.clone(), id_of(dialect, column)));
         } else if !column.nullable && !column.has_default {
@@ -256,11 +368,16 @@ const HEAD: &str = "\
 ";
 
 /// The owner columns of every table that has some.
-fn owners(catalog: &Catalog, schema: &Schema, pseudo: &Pseudo) -> BTreeMap<String, Vec<String>> {
+fn owners(
+    catalog: &Catalog,
+    schema: &Schema,
+    pseudo: &Pseudo,
+    tenants: Option<&Tenants>,
+) -> BTreeMap<String, Vec<String>> {
     let mut owners = BTreeMap::from([(pseudo.table.clone(), vec![pseudo.id.clone()])]);
     for (name, table) in catalog.iter().filter(|(name, _)| **name != pseudo.table) {
         let said = schema.notes.get(name).and_then(|it| it.owners.clone());
-        let columns = said.unwrap_or_else(|| declared_owners(table, pseudo));
+        let columns = said.unwrap_or_else(|| declared_owners(table, pseudo, tenants));
         if !columns.is_empty() {
             owners.insert(name.clone(), columns);
         }
@@ -282,6 +399,11 @@ impl Found<'_> {
     fn text(&self) -> Result<String, Error> {
         let mut out = String::from(HEAD);
         let pseudo = self.pseudo;
+        if let Some(tenant) = &self.schema.tenant {
+            let why = "  # most tables have it: a disguise is one of a tenant, named with --tenant";
+            put(&mut out, &format!("tenant = {}", quoted(tenant)), why);
+            put(&mut out, "", "");
+        }
         put(&mut out, "[users]", "");
         put(&mut out, &format!("table = {}", quoted(&pseudo.table)), "");
         put(&mut out, &format!("id = {}", quoted(&pseudo.id)), "");
@@ -299,6 +421,19 @@ impl Found<'_> {
         }
         for (name, notes) in &self.schema.notes {
             put(&mut out, &format!("\n[tables.{}]", quoted(name)), "");
+            if let Some(tenant) = &notes.tenant {
+                let why = "  # the tenants themselves";
+                put(&mut out, &format!("tenant = {}", quoted(tenant)), why);
+                continue;
+            }
+            if notes.shared {
+                put(
+                    &mut out,
+                    "shared = true",
+                    "  # of all tenants, and left alone",
+                );
+                continue;
+            }
             if let Some((columns, to)) = self.paths.get(name) {
                 let why = format!("  # a row belongs to whoever owns its row of {to}");
                 put(&mut out, &format!("through = {}", list(columns)), &why);

@@ -21,6 +21,12 @@ pub enum Error {
         #[source]
         source: DatabaseError,
     },
+    /// A tenant is said where there are none, or none where there are some, or the database has it in another form.
+    #[error("{what}")]
+    Tenant {
+        /// What is wrong, one clause.
+        what: String,
+    },
     /// The database was never prepared by [`Engine::install`](crate::Engine::install).
     #[error("the database has no disguise tables, install them first")]
     NotInstalled,

@@ -8,10 +8,10 @@ use probity_format::Timestamp;
 use probity_format::limits::NAME_BYTES_MAX;
 use sha2::{Digest as _, Sha256};
 
-use crate::database::Database;
 use crate::error::{Doing as _, Error};
 use crate::store::{DisguiseId, HOLDS, bytes, uninstalled};
 use crate::table::{delete_keys, insert_all};
+use crate::tenant::Session;
 use crate::value::Value;
 
 /// Bytes of the salted hash that stands for what is held; its kind comes before it.
@@ -131,13 +131,13 @@ pub struct Hold {
 
 /// Places a hold.
 pub(crate) fn place(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     id: HoldId,
     name: Vec<u8>,
     authority: &Authority<'_>,
 ) -> Result<(), Error> {
     let row = vec![
-        bytes(&id.0.to_le_bytes()),
+        database.tenancy().key(&id.0.to_le_bytes()),
         Value::Bytes(name),
         Value::Int(authority.time.nanoseconds()),
         bytes(authority.actor.as_bytes()),
@@ -148,8 +148,8 @@ pub(crate) fn place(
 }
 
 /// Lifts a hold, if it is there.
-pub(crate) fn lift(database: &mut dyn Database, id: HoldId) -> Result<(), Error> {
-    let key = vec![vec![bytes(&id.0.to_le_bytes())]];
+pub(crate) fn lift(database: &mut dyn Session, id: HoldId) -> Result<(), Error> {
+    let key = vec![vec![database.tenancy().key(&id.0.to_le_bytes())]];
     match delete_keys(database, HOLDS, &["id".to_owned()], &key)? {
         0 => Err(Error::NoSuchHold),
         _ => Ok(()),
@@ -157,9 +157,15 @@ pub(crate) fn lift(database: &mut dyn Database, id: HoldId) -> Result<(), Error>
 }
 
 /// All holds, or those on `name`, the oldest first.
-pub(crate) fn list(database: &mut dyn Database, name: Option<&[u8]>) -> Result<Vec<Hold>, Error> {
-    let sql = format!("SELECT id, held, since, actor, basis FROM {HOLDS} ORDER BY since, id");
-    let rows = database.query(&sql, &[]).doing("reading the holds")?;
+pub(crate) fn list(database: &mut dyn Session, name: Option<&[u8]>) -> Result<Vec<Hold>, Error> {
+    let own = database.tenancy().among_keys("WHERE");
+    let sql = format!(
+        "SELECT id, held, since, actor, basis FROM {HOLDS}{} ORDER BY since, id",
+        own.sql
+    );
+    let rows = database
+        .query(&sql, &own.parameters)
+        .doing("reading the holds")?;
     let mut holds = Vec::new();
     for row in rows {
         let [
@@ -175,7 +181,8 @@ pub(crate) fn list(database: &mut dyn Database, name: Option<&[u8]>) -> Result<V
         if name.is_some_and(|name| name != held.as_slice()) {
             continue;
         }
-        let id = <[u8; 8]>::try_from(id.as_slice()).map_err(|_length| Error::Forged)?;
+        let id = <[u8; 8]>::try_from(database.tenancy().own(id));
+        let id = id.map_err(|_length| Error::Forged)?;
         holds.push(Hold {
             id: HoldId(u64::from_le_bytes(id)),
             since: Timestamp::from_nanoseconds(*since).ok(),
@@ -190,9 +197,10 @@ pub(crate) fn list(database: &mut dyn Database, name: Option<&[u8]>) -> Result<V
 pub(crate) struct Held(BTreeSet<Vec<u8>>);
 
 impl Held {
-    pub(crate) fn all(database: &mut dyn Database) -> Result<Self, Error> {
-        let sql = format!("SELECT held FROM {HOLDS}");
-        let rows = database.query(&sql, &[]).map_err(uninstalled)?;
+    pub(crate) fn all(database: &mut dyn Session) -> Result<Self, Error> {
+        let own = database.tenancy().among_keys("WHERE");
+        let sql = format!("SELECT held FROM {HOLDS}{}", own.sql);
+        let rows = database.query(&sql, &own.parameters).map_err(uninstalled)?;
         let names = rows.into_iter().flatten().filter_map(|value| match value {
             Value::Bytes(name) => Some(name),
             _ => None,

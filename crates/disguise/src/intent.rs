@@ -6,11 +6,11 @@ use probity_format::wire::{Reader, put_varint};
 use probity_format::{DecodeError, Timestamp};
 
 use crate::crypto::KEY_BYTES;
-use crate::database::Database;
 use crate::error::Error;
 use crate::scheduled::Order;
-use crate::store::{DisguiseId, INTENTS, bytes, uninstalled};
+use crate::store::{DisguiseId, INTENTS, uninstalled};
 use crate::table::{delete_keys, insert_all, select_keys};
+use crate::tenant::Session;
 use crate::value::{Value, put_bytes, take_bytes, take_text};
 
 /// The version of an intent's form.
@@ -97,30 +97,32 @@ impl Intent {
     }
 }
 
-fn key(id: DisguiseId) -> Vec<Vec<Value>> {
-    vec![vec![bytes(&id.0.to_le_bytes())]]
+fn key(database: &dyn Session, id: DisguiseId) -> Value {
+    database.tenancy().key(&id.0.to_le_bytes())
 }
 
 /// Stores an intent, in the place of what was stored of it before.
 pub(crate) fn put(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     id: DisguiseId,
     intent: &Intent,
 ) -> Result<(), Error> {
     remove(database, id)?;
-    let row = vec![bytes(&id.0.to_le_bytes()), Value::Bytes(intent.encode())];
+    let row = vec![key(database, id), Value::Bytes(intent.encode())];
     insert_all(database, INTENTS, &["id", "what"], &[row])
 }
 
 /// Ends an intent, if there is one.
-pub(crate) fn remove(database: &mut dyn Database, id: DisguiseId) -> Result<(), Error> {
-    delete_keys(database, INTENTS, &["id".to_owned()], &key(id))?;
+pub(crate) fn remove(database: &mut dyn Session, id: DisguiseId) -> Result<(), Error> {
+    let key = [vec![key(database, id)]];
+    delete_keys(database, INTENTS, &["id".to_owned()], &key)?;
     Ok(())
 }
 
-pub(crate) fn read(database: &mut dyn Database, id: DisguiseId) -> Result<Intent, Error> {
+pub(crate) fn read(database: &mut dyn Session, id: DisguiseId) -> Result<Intent, Error> {
     let (columns, by) = (["what".to_owned()], ["id".to_owned()]);
-    let rows = select_keys(database, INTENTS, &columns, &by, &key(id))?;
+    let key = [vec![key(database, id)]];
+    let rows = select_keys(database, INTENTS, &columns, &by, &key)?;
     match rows.into_iter().flatten().next() {
         Some(Value::Bytes(what)) => Ok(Intent::decode(&what)?),
         _ => Err(Error::NoSuchDisguise),
@@ -128,11 +130,12 @@ pub(crate) fn read(database: &mut dyn Database, id: DisguiseId) -> Result<Intent
 }
 
 /// The disguises that are not done yet.
-pub(crate) fn list(database: &mut dyn Database) -> Result<Vec<DisguiseId>, Error> {
-    let sql = format!("SELECT id FROM {INTENTS} ORDER BY id");
-    let rows = database.query(&sql, &[]).map_err(uninstalled)?;
+pub(crate) fn list(database: &mut dyn Session) -> Result<Vec<DisguiseId>, Error> {
+    let own = database.tenancy().among_keys("WHERE");
+    let sql = format!("SELECT id FROM {INTENTS}{} ORDER BY id", own.sql);
+    let rows = database.query(&sql, &own.parameters).map_err(uninstalled)?;
     let id = |value: &Value| match value {
-        Value::Bytes(id) => <[u8; 8]>::try_from(id.as_slice()).ok(),
+        Value::Bytes(id) => <[u8; 8]>::try_from(database.tenancy().own(id)).ok(),
         _ => None,
     };
     let ids = rows.iter().flatten().map(id);

@@ -26,11 +26,13 @@ mod redact;
 mod reveal;
 mod scheduled;
 mod schema;
+mod separation;
 mod share;
 mod slot;
 mod spec;
 mod store;
 mod table;
+mod tenant;
 mod update;
 mod value;
 

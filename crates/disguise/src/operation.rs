@@ -10,11 +10,11 @@ use sha2::{Digest as _, Sha256};
 
 use crate::apply::ApplyRequest;
 use crate::crypto::{KEY_BYTES, random};
-use crate::database::Database;
 use crate::error::Error;
 use crate::receipt::{digits, undigits};
-use crate::store::{OPERATIONS, bytes};
+use crate::store::{OPERATIONS, own_salt};
 use crate::table::{delete_keys, insert_all, select_keys};
+use crate::tenant::{Session, Tenancy};
 use crate::value::{Value, put_bytes};
 
 /// Bytes of the random id of an operation.
@@ -94,43 +94,64 @@ impl Told {
 
 /// Remembers a new operation in the transaction that does it, and gives the payload of its entry.
 pub(crate) fn begin(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     salt: &[u8],
     payload: &str,
 ) -> Result<String, Error> {
     let id = random::<ID_BYTES>()?;
-    insert_all(database, OPERATIONS, &["id"], &[vec![bytes(&id)]])?;
+    let key = database.tenancy().key(&id);
+    insert_all(database, OPERATIONS, &["id"], &[vec![key]])?;
     let mut facts: Map<String, Json> = serde_json::from_str(payload).unwrap_or_default();
     facts.insert("operation".to_owned(), digits(&id).into());
+    if !database.tenancy().tag().is_empty() {
+        facts.insert("tenant".to_owned(), digits(database.tenancy().tag()).into());
+    }
     let of = name(b"database", &[salt]);
     facts.insert("database".to_owned(), of.into());
     Ok(Json::Object(facts).to_string())
 }
 
 /// Remembers an operation that a replay may have remembered before.
-pub(crate) fn remember(database: &mut dyn Database, id: [u8; ID_BYTES]) -> Result<(), Error> {
-    let row = vec![vec![bytes(&id)]];
+pub(crate) fn remember(database: &mut dyn Session, id: [u8; ID_BYTES]) -> Result<(), Error> {
+    let row = vec![vec![database.tenancy().key(&id)]];
     delete_keys(database, OPERATIONS, &["id".to_owned()], &row)?;
     insert_all(database, OPERATIONS, &["id"], &row)
 }
 
-/// Those of `told` that were done in this database and that it does not remember, in the same order. What its person did
-/// again since is not missing any more.
+/// What the entry of a refusal says beside the refusal.
+pub(crate) fn refused(tenancy: &Tenancy) -> String {
+    match tenancy.tag() {
+        [] => String::new(),
+        tag => format!("{{\"tenant\":\"{}\"}}", digits(tag)),
+    }
+}
+
+/// Those of `told` that were done in this database, for the tenant at hand or for all, and that it does not remember, in the
+/// same order. What its person did again since is not missing any more.
 pub(crate) fn missing(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     salt: &[u8],
     told: &[Told],
 ) -> Result<Vec<Told>, Error> {
-    let own: Vec<&Told> = told.iter().filter(|it| it.is_of(salt)).collect();
-    let keys: Vec<Vec<Value>> = own.iter().map(|it| vec![bytes(&it.id)]).collect();
+    let whole = own_salt(database)?;
+    let key = |it: &Told| {
+        let of_all = it.is_of(&whole).then(|| it.id.to_vec());
+        let own = || database.tenancy().key(&it.id).principal();
+        of_all.or_else(|| it.is_of(salt).then(own))
+    };
+    let own: Vec<(&Told, Vec<u8>)> = told.iter().filter_map(|it| Some((it, key(it)?))).collect();
+    let keys: Vec<Vec<Value>> = own
+        .iter()
+        .map(|(_, key)| vec![Value::Bytes(key.clone())])
+        .collect();
     let by = ["id".to_owned()];
     let rows = select_keys(database, OPERATIONS, &by, &by, &keys)?;
     let known: BTreeSet<Vec<u8>> = rows.iter().flatten().map(Value::principal).collect();
     let mut later = BTreeSet::new();
     let mut missing = Vec::new();
-    for it in own.into_iter().rev() {
+    for (it, key) in own.into_iter().rev() {
         let name = (&it.action, &it.key, &it.subject);
-        if known.contains(&it.id[..]) {
+        if known.contains(&key) {
             later.insert(name);
         } else if !it.may_be_repeated() || !later.contains(&name) {
             missing.push(it.clone());

@@ -6,6 +6,7 @@ use crate::database::{Catalog, Dialect};
 use crate::predicate::Fragment;
 use crate::schema::{Known, Reference, Schema};
 use crate::spec::SpecError;
+use crate::tenant::Tenancy;
 
 /// The way from a table without owner columns to the one whose rows have the owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +27,7 @@ impl Path {
     /// that it is given.
     pub(crate) fn condition(
         &self,
-        dialect: Dialect,
+        (dialect, tenancy): (Dialect, &Tenancy),
         table: &str,
         owned: impl FnOnce(&str) -> Fragment,
     ) -> Fragment {
@@ -39,16 +40,19 @@ impl Path {
         let last = self.steps.last().map_or(table, |step| &step.to_table);
         let Fragment {
             mut sql,
-            parameters,
+            mut parameters,
         } = owned(&named(last, std::slice::from_ref(&self.owner)));
         for (index, step) in self.steps.iter().enumerate().rev() {
             let before = index.checked_sub(1).and_then(|it| self.steps.get(it));
             let from = before.map_or(table, |step| &step.to_table);
+            let mut own = tenancy.and(dialect, &step.to_table, &step.to_table);
+            parameters.append(&mut own.parameters);
             sql = format!(
-                "({}) IN (SELECT {} FROM {} WHERE {sql})",
+                "({}) IN (SELECT {} FROM {} WHERE {sql}{})",
                 named(from, &step.columns),
                 named(&step.to_table, &step.to_columns),
                 dialect.quote(&step.to_table),
+                own.sql,
             );
         }
         Fragment { sql, parameters }

@@ -9,6 +9,7 @@ use crate::redact::{Names, Redactors};
 use crate::schema::{Known, Live};
 use crate::spec::{Kind, Replacement, Spec, SpecError, Transformation};
 use crate::table::list;
+use crate::tenant::Tenancy;
 use crate::value::Value;
 
 /// Beyond this many owners the statement reads them from a temporary table.
@@ -67,6 +68,7 @@ pub(crate) struct Aim<'a> {
     /// The principals whose rows are meant; nobody in particular when absent.
     pub(crate) owners: Option<&'a [Value]>,
     pub(crate) redactors: &'a Redactors,
+    pub(crate) tenancy: &'a Tenancy,
 }
 
 impl Aim<'_> {
@@ -170,8 +172,10 @@ impl Aim<'_> {
             )));
         }
         check_kind(table, &it.kind).map_err(wrong)?;
+        self.live.check_of_tenant(table, &it.kind).map_err(wrong)?;
         let names = self.names(table, &it.kind, named).map_err(wrong)?;
-        let scope = || Scope::new(self.dialect, self.catalog, named, &it.table);
+        let said = (named, self.tenancy);
+        let scope = || Scope::new(self.dialect, self.catalog, said, &it.table);
         let owned = self.owned(table, &it.kind).map_err(wrong)?;
         let chosen = match (&it.from, &it.predicate) {
             (None, None) => owned.unwrap_or_else(everything),
@@ -183,7 +187,7 @@ impl Aim<'_> {
                 let (from, chosen) = scope().joined(from, predicate.as_deref()).map_err(wrong)?;
                 // The owners stand inside too, so that the join is not made for the rows of everybody.
                 let inside = both(chosen, owned.clone());
-                both(self.through_join(table, &from, inside), owned)
+                both(self.through_join(table, &from, &inside), owned)
             }
         };
         Ok(Step {
@@ -229,13 +233,14 @@ impl Aim<'_> {
         redact.said(|name| named.get(name).map(ToString::to_string))
     }
 
-    fn through_join(&self, table: &Known, from: &str, chosen: Fragment) -> Fragment {
+    fn through_join(&self, table: &Known, from: &str, chosen: &Fragment) -> Fragment {
         let name = self.dialect.quote(&table.name);
         let keys: Vec<String> = table
             .identity
             .iter()
             .map(|key| format!("{name}.{}", self.dialect.quote(key)))
             .collect();
+        let chosen = self.tenancy.bound(self.dialect, &table.name, chosen);
         let query = format!("SELECT {} FROM {from} WHERE {}", keys.join(","), chosen.sql);
         let sql = format!(
             "({}) IN {}",
@@ -260,9 +265,11 @@ impl Aim<'_> {
         };
         match (kind, &table.path) {
             (Kind::Decorrelate { .. }, Some(_)) => {}
-            (_, Some(path)) => any.push(path.condition(self.dialect, &table.name, |column| {
-                self.among_owners(column, owners)
-            })),
+            (_, Some(path)) => {
+                let of = (self.dialect, self.tenancy);
+                let owned = |column: &str| self.among_owners(column, owners);
+                any.push(path.condition(of, &table.name, owned));
+            }
             (_, None) if table.owners.is_empty() => {
                 return Err(format!(
                     "table {} has no owner column, so a user's rows are unknown",

@@ -14,6 +14,7 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, Tokenizer};
 
 use crate::database::{Catalog, CatalogTable, Dialect};
+use crate::tenant::Tenancy;
 use crate::value::Value;
 
 const TEXT_BYTES_MAX: usize = 16_384;
@@ -69,6 +70,7 @@ pub(crate) struct Scope<'a> {
     pub(crate) catalog: &'a Catalog,
     /// Values of the named parameters `:name`.
     pub(crate) named: &'a BTreeMap<String, Value>,
+    tenancy: &'a Tenancy,
     /// Names in use and the tables they stand for; the target first.
     tables: Vec<(String, String)>,
     parameters: Vec<Value>,
@@ -78,7 +80,7 @@ impl<'a> Scope<'a> {
     pub(crate) fn new(
         dialect: Dialect,
         catalog: &'a Catalog,
-        named: &'a BTreeMap<String, Value>,
+        (named, tenancy): (&'a BTreeMap<String, Value>, &'a Tenancy),
         table: &str,
     ) -> Self {
         let tables = vec![(table.to_owned(), table.to_owned())];
@@ -86,6 +88,7 @@ impl<'a> Scope<'a> {
             dialect,
             catalog,
             named,
+            tenancy,
             tables,
             parameters: Vec::new(),
         }
@@ -194,9 +197,20 @@ impl<'a> Scope<'a> {
                 return Err("a join needs ON".to_owned());
             };
             let on = self.expression(on)?;
-            sql = format!("{sql} {word} {table} ON {on}");
+            let own = self.own();
+            sql = format!("{sql} {word} {table} ON {on}{own}");
         }
         Ok(sql)
+    }
+
+    /// The condition that the table joined last gives rows of the tenant alone.
+    fn own(&mut self) -> String {
+        let Some((alias, table)) = self.tables.last() else {
+            return String::new();
+        };
+        let mut own = self.tenancy.and(self.dialect, table, alias);
+        self.parameters.append(&mut own.parameters);
+        own.sql
     }
 
     fn factor(&mut self, factor: &TableFactor) -> Result<String, String> {
@@ -212,6 +226,11 @@ impl<'a> Scope<'a> {
         let table = name.to_string().replace(['"', '`'], "");
         if !self.catalog.contains_key(&table) {
             return Err(format!("table {table} is not in the database"));
+        }
+        if self.tenancy.lacks(&table) {
+            return Err(format!(
+                "table {table} has no tenant column; name it under tenant, or say shared = true"
+            ));
         }
         let alias = alias
             .as_ref()
@@ -460,7 +479,8 @@ mod tests {
             .unwrap();
         let catalog = database.catalog().unwrap();
         let named = BTreeMap::from([("who".to_owned(), Value::from("x' OR '1'='1"))]);
-        Scope::new(Dialect::Sqlite, &catalog, &named, "posts").condition(condition)
+        let said = (&named, &Tenancy::none());
+        Scope::new(Dialect::Sqlite, &catalog, said, "posts").condition(condition)
     }
 
     #[test]

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::credential::{self, Credential, KeyCost, Protection, RecoveryToken};
 use crate::crypto::{KEY_BYTES, SecretKey, derive, random};
-use crate::database::Database;
 use crate::error::Error;
 use crate::record::{Bag, Section, SpeaksFor, Standing};
 use crate::store::{self, Found, Stage, Stored};
+use crate::tenant::Session;
 use crate::value::Value;
 
 /// What a new user gets; the engine keeps none of it.
@@ -20,7 +20,7 @@ pub struct Registration {
 }
 
 pub(crate) fn register(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     user: &Value,
     protection: Protection<'_>,
     cost: KeyCost,
@@ -38,7 +38,7 @@ pub(crate) fn register(
 
 /// Wraps the key of a user as `protection` says, and gives the new recovery token, if there is one.
 pub(crate) fn protect(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     salt: &[u8],
     (user, key): (&Value, &SecretKey),
     protection: Protection<'_>,
@@ -78,7 +78,7 @@ pub(crate) struct Reached {
 
 impl Reached {
     /// The bag, whether it was read before or not.
-    pub(crate) fn read(&self, database: &mut dyn Database) -> Result<Bag, Error> {
+    pub(crate) fn read(&self, database: &mut dyn Session) -> Result<Bag, Error> {
         match &self.bag {
             Some(bag) => Ok(bag.clone()),
             None => store::read_bag(database, &self.found.locator),
@@ -108,7 +108,7 @@ impl Reach {
     /// Whether the registration of `user` with `public` lies here because the account is away.
     pub(crate) fn holds(
         &self,
-        database: &mut dyn Database,
+        database: &mut dyn Session,
         user: &Value,
         public: &[u8; KEY_BYTES],
     ) -> Result<bool, Error> {
@@ -149,7 +149,7 @@ impl Reach {
 
 /// Opens all that `key` reaches, pseudoprincipal by pseudoprincipal, level by level.
 pub(crate) fn reach(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     salt: &[u8],
     key: &SecretKey,
 ) -> Result<Reach, Error> {
@@ -199,7 +199,7 @@ pub(crate) fn reach(
 /// What other disguises need of bags that are forgotten: the speaks-for records, and copies of rows that the
 /// principal had left before.
 pub(crate) fn needed_by_others<'a>(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     meant: &[&'a Reached],
 ) -> Result<Vec<(Bag, &'a Reached)>, Error> {
     let mut out = Vec::new();
@@ -230,7 +230,7 @@ pub(crate) const fn stored_for_others<'a>(bag: &'a Bag, it: &Reached) -> Stored<
 
 /// Encrypts everything of `reach` anew: under a new key of the person and new keys of all placeholders.
 pub(crate) fn rekey(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     salt: &[u8],
     (person, public): (&Value, [u8; KEY_BYTES]),
     reach: &Reach,

@@ -54,7 +54,7 @@ impl Receipt {
         time: Timestamp,
         disguise: Option<DisguiseId>,
         bags: usize,
-        user: &Value,
+        (tenant, user): (Option<&Value>, &Value),
     ) -> Result<Self, Error> {
         let nonce = random()?;
         Ok(Self {
@@ -62,13 +62,18 @@ impl Receipt {
             disguise,
             bags: u64::try_from(bags).unwrap_or(u64::MAX),
             nonce,
-            person: hashed(&nonce, user),
+            person: hashed(&nonce, tenant, user),
         })
     }
 
-    /// Whether it is about the person with this id.
+    /// Whether it is about the person with this id, in a database without tenants.
     pub fn is_about(&self, user: &Value) -> bool {
-        hashed(&self.nonce, user) == self.person
+        hashed(&self.nonce, None, user) == self.person
+    }
+
+    /// Whether it is about the person whom `tenant` has under this id.
+    pub fn is_about_of(&self, tenant: &Value, user: &Value) -> bool {
+        hashed(&self.nonce, Some(tenant), user) == self.person
     }
 
     /// The text that is signed.
@@ -166,10 +171,14 @@ impl Receipt {
     }
 }
 
-fn hashed(nonce: &[u8; NONCE_BYTES], user: &Value) -> [u8; HASH_BYTES] {
+fn hashed(nonce: &[u8; NONCE_BYTES], tenant: Option<&Value>, user: &Value) -> [u8; HASH_BYTES] {
     let mut hash = Sha256::new();
     hash.update(b"probity erasure receipt\0");
     hash.update(nonce);
+    if let Some(tenant) = tenant {
+        hash.update(b"tenant\0");
+        hash.update(Sha256::digest(tenant.principal()));
+    }
     hash.update(user.principal());
     hash.finalize().into()
 }
@@ -206,7 +215,7 @@ mod tests {
 
     fn receipt(disguise: Option<DisguiseId>) -> Receipt {
         let time = Timestamp::from_nanoseconds(1_800_000_000_000_000_000).unwrap();
-        Receipt::new(time, disguise, 3, &Value::Int(19)).unwrap()
+        Receipt::new(time, disguise, 3, (None, &Value::Int(19))).unwrap()
     }
 
     #[test]

@@ -6,11 +6,11 @@ use probity_format::wire::{Reader, put_varint};
 use probity_format::{DecodeError, Timestamp};
 
 use crate::apply::ApplyRequest;
-use crate::database::Database;
 use crate::error::{Doing as _, Error};
 use crate::spec::SpecFile;
-use crate::store::{DisguiseId, SCHEDULED, bytes};
+use crate::store::{DisguiseId, SCHEDULED};
 use crate::table::{delete_keys, insert_all, select_keys};
+use crate::tenant::Session;
 use crate::value::{Value, put_bytes, take_text};
 
 /// The version of an order's form.
@@ -124,18 +124,18 @@ impl Order {
     }
 }
 
-fn key(id: DisguiseId) -> Vec<Vec<Value>> {
-    vec![vec![bytes(&id.0.to_le_bytes())]]
+fn key(database: &dyn Session, id: DisguiseId) -> Value {
+    database.tenancy().key(&id.0.to_le_bytes())
 }
 
 pub(crate) fn put(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     id: DisguiseId,
     due: Timestamp,
     order: &Order,
 ) -> Result<(), Error> {
     let row = vec![
-        bytes(&id.0.to_le_bytes()),
+        key(database, id),
         Value::Int(due.nanoseconds()),
         Value::Bytes(order.encode()),
     ];
@@ -143,16 +143,18 @@ pub(crate) fn put(
 }
 
 /// Takes a scheduled disguise away.
-pub(crate) fn take(database: &mut dyn Database, id: DisguiseId) -> Result<(), Error> {
-    match delete_keys(database, SCHEDULED, &["id".to_owned()], &key(id))? {
+pub(crate) fn take(database: &mut dyn Session, id: DisguiseId) -> Result<(), Error> {
+    let key = [vec![key(database, id)]];
+    match delete_keys(database, SCHEDULED, &["id".to_owned()], &key)? {
         0 => Err(Error::NoSuchDisguise),
         _ => Ok(()),
     }
 }
 
-pub(crate) fn read(database: &mut dyn Database, id: DisguiseId) -> Result<Order, Error> {
+pub(crate) fn read(database: &mut dyn Session, id: DisguiseId) -> Result<Order, Error> {
     let (columns, by) = (["what".to_owned()], ["id".to_owned()]);
-    let rows = select_keys(database, SCHEDULED, &columns, &by, &key(id))?;
+    let key = [vec![key(database, id)]];
+    let rows = select_keys(database, SCHEDULED, &columns, &by, &key)?;
     match rows.into_iter().flatten().next() {
         Some(Value::Bytes(what)) => Ok(Order::decode(&what)?),
         _ => Err(Error::NoSuchDisguise),
@@ -161,12 +163,16 @@ pub(crate) fn read(database: &mut dyn Database, id: DisguiseId) -> Result<Order,
 
 /// All scheduled disguises, or those of `user`, the next first.
 pub(crate) fn list(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     user: Option<&Value>,
 ) -> Result<Vec<Scheduled>, Error> {
-    let sql = format!("SELECT id, due, what FROM {SCHEDULED} ORDER BY due, id");
+    let own = database.tenancy().among_keys("WHERE");
+    let sql = format!(
+        "SELECT id, due, what FROM {SCHEDULED}{} ORDER BY due, id",
+        own.sql
+    );
     let rows = database
-        .query(&sql, &[])
+        .query(&sql, &own.parameters)
         .doing("reading what is scheduled")?;
     let mut scheduled = Vec::new();
     for row in rows {
@@ -180,7 +186,8 @@ pub(crate) fn list(
                 continue;
             }
         }
-        let id = <[u8; 8]>::try_from(id.as_slice()).map_err(|_length| Error::Forged)?;
+        let id = <[u8; 8]>::try_from(database.tenancy().own(id));
+        let id = id.map_err(|_length| Error::Forged)?;
         scheduled.push(Scheduled {
             id: DisguiseId(u64::from_le_bytes(id)),
             due: Timestamp::from_nanoseconds(*due).ok(),

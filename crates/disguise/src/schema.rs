@@ -50,18 +50,30 @@ pub(crate) struct TableNotes {
     pub(crate) references: Vec<Reference>,
     /// What happens to rows made while a placeholder owned things, whatever a reveal says.
     pub(crate) meanwhile: Option<References>,
+    /// The column that says of which tenant a row is, where it is another than in most tables.
+    pub(crate) tenant: Option<String>,
+    /// Its rows are of no tenant.
+    pub(crate) shared: bool,
 }
 
 /// What a developer says about a database; without it, owners are the foreign keys to the users table.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Schema {
     pub(crate) notes: BTreeMap<String, TableNotes>,
+    /// The column that says of which tenant a row is, in most tables.
+    pub(crate) tenant: Option<String>,
 }
 
 impl Schema {
     /// Whether nothing is said.
     pub fn is_empty(&self) -> bool {
-        self.notes.is_empty()
+        self.notes.is_empty() && self.tenant.is_none()
+    }
+
+    /// Whether the rows of the database are those of several tenants.
+    pub fn has_tenants(&self) -> bool {
+        let notes = self.notes.values();
+        self.tenant.is_some() || notes.into_iter().any(|notes| notes.tenant.is_some())
     }
 
     /// Parses Edna's table information.
@@ -71,6 +83,7 @@ impl Schema {
     pub fn from_edna_json(text: &str) -> Result<Self, SpecError> {
         Ok(Self {
             notes: tables_from_edna(text)?,
+            tenant: None,
         })
     }
 }
@@ -87,9 +100,20 @@ pub(crate) struct Known {
     pub(crate) path: Option<Path>,
     pub(crate) references: Vec<Reference>,
     pub(crate) meanwhile: Option<References>,
+    /// The column that says of which tenant a row is.
+    pub(crate) tenant: Option<String>,
+    /// Its rows are of no tenant, and nobody's.
+    pub(crate) shared: bool,
 }
 
 impl Known {
+    /// Whether the same identity may be that of a row of another tenant.
+    pub(crate) fn is_keyed_by_tenant(&self) -> bool {
+        self.tenant.as_ref().is_some_and(|tenant| {
+            self.identity.contains(tenant) || self.catalog.primary_key.contains(tenant)
+        })
+    }
+
     /// The columns that name people: owners, and those who only read.
     pub(crate) fn people(&self) -> impl Iterator<Item = &String> {
         self.owners.iter().chain(&self.readers)
@@ -101,6 +125,8 @@ impl Known {
 pub(crate) struct Live {
     pub(crate) tables: BTreeMap<String, Known>,
     pub(crate) pseudo: Pseudo,
+    /// Whether the rows are those of several tenants.
+    pub(crate) has_tenants: bool,
 }
 
 impl Live {
@@ -127,14 +153,19 @@ impl Live {
         check_pseudo(&catalog, pseudo)?;
         let mut tables = BTreeMap::new();
         for (name, table) in catalog {
-            let known = known(&name, table, schema.notes.get(&name), pseudo);
+            let known = known(&name, table, schema, pseudo);
             tables.insert(name, known);
         }
         path::resolve(&mut tables, schema, &pseudo.table)?;
-        Ok(Self {
+        let live = Self {
             tables,
             pseudo: pseudo.clone(),
-        })
+            has_tenants: schema.has_tenants(),
+        };
+        if live.has_tenants {
+            live.check_tenants()?;
+        }
+        Ok(live)
     }
 
     pub(crate) fn table(&self, name: &str) -> Option<&Known> {
@@ -150,8 +181,14 @@ impl Live {
     }
 }
 
-fn known(name: &str, table: CatalogTable, notes: Option<&TableNotes>, pseudo: &Pseudo) -> Known {
+fn known(name: &str, table: CatalogTable, schema: &Schema, pseudo: &Pseudo) -> Known {
+    let notes = schema.notes.get(name);
     let declared = |key: &&crate::database::ForeignKey| key.columns.len() == key.to_columns.len();
+    let shared = notes.is_some_and(|notes| notes.shared);
+    let tenant = schema.tenant_column(name, &table);
+    let of_users = schema.notes.get(&pseudo.table);
+    let of_users = of_users.and_then(|notes| notes.tenant.as_ref());
+    let of_users = of_users.or(schema.tenant.as_ref());
     let mut owners: Vec<String> = Vec::new();
     let mut readers: Vec<String> = Vec::new();
     let mut references: Vec<Reference> = Vec::new();
@@ -169,19 +206,25 @@ fn known(name: &str, table: CatalogTable, notes: Option<&TableNotes>, pseudo: &P
         readers.clear();
     }
     for key in table.foreign_keys.iter().filter(declared) {
-        let owner = key.to_table == pseudo.table && key.columns.len() == 1;
+        // Where ids are unique within a tenant alone, a foreign key to a person names the tenant too.
+        let pairs = key.columns.iter().zip(&key.to_columns);
+        let of_tenant = |(from, to): &(&String, &String)| {
+            Some(*from) == tenant.as_ref() && Some(*to) == of_users
+        };
+        let columns: Vec<&String> = pairs
+            .filter(|pair| !of_tenant(pair))
+            .map(|(from, _)| from)
+            .collect();
+        let owner = key.to_table == pseudo.table && columns.len() == 1 && !shared;
         let said = notes.is_some_and(|it| it.owners.is_some() || it.through.is_some());
         if owner && !said && name != pseudo.table {
-            owners.extend(
-                key.columns
-                    .iter()
-                    .filter(|it| !owners.contains(it) && !readers.contains(it))
-                    .cloned()
-                    .collect::<Vec<_>>(),
-            );
+            let new = columns.iter().copied();
+            let new = new.filter(|it| !owners.contains(it) && !readers.contains(it));
+            let new: Vec<String> = new.cloned().collect();
+            owners.extend(new);
         }
-        let people = |column: &String| owners.contains(column) || readers.contains(column);
-        let names_people = owner && key.columns.iter().all(people);
+        let people = |column: &&String| owners.contains(column) || readers.contains(column);
+        let names_people = owner && columns.iter().all(people);
         if !names_people && !references.iter().any(|known| known.columns == key.columns) {
             references.push(Reference {
                 columns: key.columns.clone(),
@@ -199,6 +242,8 @@ fn known(name: &str, table: CatalogTable, notes: Option<&TableNotes>, pseudo: &P
         path: None,
         references,
         meanwhile: notes.and_then(|notes| notes.meanwhile),
+        tenant,
+        shared,
     }
 }
 
@@ -216,7 +261,7 @@ fn check_notes(catalog: &Catalog, name: &str, notes: &TableNotes) -> Result<(), 
         .iter()
         .flat_map(|reference| &reference.columns);
     let people = notes.owners.iter().flatten().chain(&notes.readers);
-    let through = notes.through.iter().flatten();
+    let through = notes.through.iter().flatten().chain(&notes.tenant);
     for column in identity.iter().chain(people).chain(through).chain(own) {
         if table.column(column).is_none() {
             return Err(SpecError::new(place, format!("has no column {column}")));
@@ -231,6 +276,11 @@ fn check_notes(catalog: &Catalog, name: &str, notes: &TableNotes) -> Result<(), 
     }
     if notes.through.is_some() && owners.count() > 0 {
         let what = "has owners of its own, so that it belongs to nobody through another table";
+        return Err(SpecError::new(place, what));
+    }
+    let people = notes.owners.iter().flatten().chain(&notes.readers);
+    if notes.shared && (people.count() > 0 || notes.through.is_some() || notes.tenant.is_some()) {
+        let what = "is shared by all tenants, so that its rows belong to nobody";
         return Err(SpecError::new(place, what));
     }
     for reference in &notes.references {

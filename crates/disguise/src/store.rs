@@ -12,6 +12,7 @@ use crate::deadline::{self, Day, Record};
 use crate::error::{Doing as _, Error};
 use crate::record::{Bag, LOCATOR_BYTES, Locator, Origin, Section, Standing};
 use crate::table::{delete_keys, insert_all, lists, runs, select_keys};
+use crate::tenant::{Session, Tenancy};
 use crate::value::Value;
 
 /// Bytes of a sealed part of a bag.
@@ -64,7 +65,7 @@ impl FromStr for DisguiseId {
 }
 
 /// Creates the tables that are not there yet.
-pub(crate) fn install(database: &mut dyn Database) -> Result<(), Error> {
+pub(crate) fn install(database: &mut dyn Session) -> Result<(), Error> {
     let dialect = database.dialect();
     let (binary, key, end) = (dialect.binary(), dialect.binary_key(), dialect.table_end());
     let statements = [
@@ -127,7 +128,7 @@ pub(crate) fn install(database: &mut dyn Database) -> Result<(), Error> {
 }
 
 /// Stores the description of the application.
-pub(crate) fn put_description(database: &mut dyn Database, text: &str) -> Result<(), Error> {
+pub(crate) fn put_description(database: &mut dyn Session, text: &str) -> Result<(), Error> {
     put_setting(database, b"description", text.as_bytes())
 }
 
@@ -140,16 +141,16 @@ pub(crate) fn description(database: &mut dyn Database) -> Result<String, Error> 
 }
 
 /// The list of updates as it was stored last.
-pub(crate) fn updates(database: &mut dyn Database) -> Result<Option<Vec<u8>>, Error> {
+pub(crate) fn updates(database: &mut dyn Session) -> Result<Option<Vec<u8>>, Error> {
     setting(database, b"updates")
 }
 
 /// Stores the list of updates.
-pub(crate) fn put_updates(database: &mut dyn Database, text: &[u8]) -> Result<(), Error> {
+pub(crate) fn put_updates(database: &mut dyn Session, text: &[u8]) -> Result<(), Error> {
     put_setting(database, b"updates", text)
 }
 
-fn put_setting(database: &mut dyn Database, name: &[u8], value: &[u8]) -> Result<(), Error> {
+fn put_setting(database: &mut dyn Session, name: &[u8], value: &[u8]) -> Result<(), Error> {
     let by = ["name".to_owned()];
     delete_keys(database, SETTINGS, &by, &[vec![bytes(name)]])?;
     insert_all(
@@ -181,8 +182,25 @@ pub(crate) fn uninstalled(error: DatabaseError) -> Error {
 }
 
 /// The random salt of this database.
-pub(crate) fn salt(database: &mut dyn Database) -> Result<Vec<u8>, Error> {
+pub(crate) fn own_salt(database: &mut dyn Database) -> Result<Vec<u8>, Error> {
     setting(database, b"salt")?.ok_or(Error::NotInstalled)
+}
+
+/// The salt of what is stored for the tenant at hand, or of this database where there are no tenants.
+pub(crate) fn salt(database: &mut dyn Session) -> Result<Vec<u8>, Error> {
+    let salt = own_salt(database)?;
+    Ok(database.tenancy().salt(salt))
+}
+
+/// Whether anybody is registered or anything is hidden.
+pub(crate) fn is_in_use(database: &mut dyn Session) -> Result<bool, Error> {
+    for table in [PRINCIPALS, LOCATORS, SCHEDULED, INTENTS, HOLDS] {
+        let rows = database.query(&format!("SELECT 1 FROM {table} LIMIT 1"), &[]);
+        if !rows.map_err(uninstalled)?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 pub(crate) fn bytes(bytes: &[u8]) -> Value {
@@ -200,13 +218,14 @@ const ID_BYTES_MAX: usize = 15;
 /// Bytes that stand for a longer one, so that no index grows with the ids; no shorter id has this length.
 const ID_HASH_BYTES: usize = 16;
 
-/// How a principal is named in the engine's tables.
-pub(crate) fn named(id: &[u8]) -> Value {
-    if id.len() <= ID_BYTES_MAX {
+/// How a principal is named in the engine's tables. With tenants the name is always a hash, of the tenant and the id.
+pub(crate) fn named(tenancy: &Tenancy, id: &[u8]) -> Value {
+    if id.len() <= ID_BYTES_MAX && tenancy.tag().is_empty() {
         return bytes(id);
     }
     let mut hash = Sha256::new();
     hash.update(b"probity disguise principal\0");
+    hash.update(tenancy.tag());
     hash.update(id);
     Value::Bytes(
         hash.finalize()
@@ -218,14 +237,11 @@ pub(crate) fn named(id: &[u8]) -> Value {
 }
 
 /// Public keys and standing of those among `ids` who are registered.
-pub(crate) fn principals(
-    database: &mut dyn Database,
-    ids: &[Vec<u8>],
-) -> Result<Registered, Error> {
+pub(crate) fn principals(database: &mut dyn Session, ids: &[Vec<u8>]) -> Result<Registered, Error> {
     let mut meant: BTreeMap<Vec<u8>, &[u8]> = BTreeMap::new();
     let mut keys: Vec<Vec<Value>> = Vec::with_capacity(ids.len());
     for id in ids {
-        let name = named(id);
+        let name = named(database.tenancy(), id);
         if meant.insert(name.principal(), id).is_none() {
             keys.push(vec![name]);
         }
@@ -247,7 +263,7 @@ pub(crate) fn principals(
 
 /// Registers principals.
 pub(crate) fn register(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     principals: &[Keyed],
     standing: Standing,
 ) -> Result<(), Error> {
@@ -255,7 +271,7 @@ pub(crate) fn register(
         .iter()
         .map(|(id, public)| {
             let code = Value::Int(i64::from(standing.code()));
-            vec![named(id), bytes(public), code]
+            vec![named(database.tenancy(), id), bytes(public), code]
         })
         .collect();
     insert_all(
@@ -268,7 +284,7 @@ pub(crate) fn register(
 
 /// Gives registered principals new public keys; whoever is not registered stays so.
 pub(crate) fn change_keys(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     keys: &BTreeMap<Vec<u8>, [u8; KEY_BYTES]>,
 ) -> Result<(), Error> {
     let names: Vec<Vec<u8>> = keys.keys().cloned().collect();
@@ -289,9 +305,10 @@ pub(crate) fn change_keys(
 }
 
 /// Notes that placeholders are no longer those of someone who left.
-pub(crate) fn return_departed(database: &mut dyn Database, ids: &[Vec<u8>]) -> Result<(), Error> {
+pub(crate) fn return_departed(database: &mut dyn Session, ids: &[Vec<u8>]) -> Result<(), Error> {
     let standing = i64::from(Standing::Placeholder.code());
-    let keys: Vec<Value> = ids.iter().map(|id| named(id)).collect();
+    let keys = ids.iter().map(|id| named(database.tenancy(), id));
+    let keys: Vec<Value> = keys.collect();
     for list in lists(&keys, 1) {
         let marks = placeholders(list.len());
         let sql = format!("UPDATE {PRINCIPALS} SET standing = {standing} WHERE id IN ({marks})");
@@ -302,7 +319,7 @@ pub(crate) fn return_departed(database: &mut dyn Database, ids: &[Vec<u8>]) -> R
 
 /// Registers a principal under `public` where `known`, the key registered so far, is another or none.
 pub(crate) fn register_anew(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     known: Option<&[u8; KEY_BYTES]>,
     (name, public): (Vec<u8>, [u8; KEY_BYTES]),
     standing: Standing,
@@ -316,8 +333,9 @@ pub(crate) fn register_anew(
 }
 
 /// Removes registrations.
-pub(crate) fn unregister(database: &mut dyn Database, ids: &[Vec<u8>]) -> Result<(), Error> {
-    let keys: Vec<Vec<Value>> = ids.iter().map(|id| vec![named(id)]).collect();
+pub(crate) fn unregister(database: &mut dyn Session, ids: &[Vec<u8>]) -> Result<(), Error> {
+    let keys = ids.iter().map(|id| vec![named(database.tenancy(), id)]);
+    let keys: Vec<Vec<Value>> = keys.collect();
     delete_keys(database, PRINCIPALS, &["id".to_owned()], &keys)?;
     Ok(())
 }
@@ -334,6 +352,11 @@ pub(crate) fn mailbox(salt: &[u8], public: &[u8; KEY_BYTES], person: bool) -> Ve
         .copied()
         .take(if person { 1 } else { 16 })
         .collect()
+}
+
+/// What a locator is bound to: its mailbox, and the tenant, so that no key opens anything as another's.
+fn bound(tenancy: &Tenancy, mailbox: &[u8]) -> Vec<u8> {
+    [mailbox, tenancy.tag()].concat()
 }
 
 /// A bag about to be stored for a principal.
@@ -359,7 +382,7 @@ pub(crate) enum Stage {
 
 /// Encrypts and stores bags and their locators.
 pub(crate) fn put_bags(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     salt: &[u8],
     stored: &[Stored<'_>],
 ) -> Result<(), Error> {
@@ -397,7 +420,8 @@ pub(crate) fn put_bags(
                 pending: it.stage != Stage::Disguised,
             };
             let mailbox = mailbox(salt, &it.public, it.person);
-            let sealed = seal_to(&it.public, &locator.encode(), &mailbox)?;
+            let bound = bound(database.tenancy(), &mailbox);
+            let sealed = seal_to(&it.public, &locator.encode(), &bound)?;
             let id = random::<16>()?;
             if it.origin.expires != Day::NEVER {
                 deadlines.push(deadline::row(Record::Locator, &id, salt, it.origin));
@@ -433,7 +457,7 @@ pub(crate) struct Found {
 
 /// Opens every locator in the mailboxes that belongs to one of `keys`, which carry their public key and kind.
 pub(crate) fn locators(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     salt: &[u8],
     keys: &[(&SecretKey, [u8; KEY_BYTES], bool)],
 ) -> Result<Vec<(usize, Found)>, Error> {
@@ -465,7 +489,7 @@ pub(crate) fn locators(
         else {
             continue;
         };
-        if let Some(content) = secret.open(sealed, mailbox) {
+        if let Some(content) = secret.open(sealed, &bound(database.tenancy(), mailbox)) {
             debug_assert_eq!(content.len(), LOCATOR_BYTES);
             found.push((
                 index,
@@ -480,7 +504,7 @@ pub(crate) fn locators(
 }
 
 /// Reads and decrypts a bag.
-pub(crate) fn read_bag(database: &mut dyn Database, locator: &Locator) -> Result<Bag, Error> {
+pub(crate) fn read_bag(database: &mut dyn Session, locator: &Locator) -> Result<Bag, Error> {
     let mut body = Vec::new();
     let columns = ["id", "body"].map(str::to_owned);
     let mut next = 0;
@@ -520,7 +544,7 @@ pub(crate) fn record_ids(found: &[&Found]) -> Result<Vec<Vec<u8>>, Error> {
 
 /// Removes records and credentials whose ids `meant` chooses, and gives how many there were.
 pub(crate) fn remove_records(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     meant: impl Fn(&[u8]) -> bool,
 ) -> Result<u64, Error> {
     let mut removed: u64 = 0;
@@ -544,7 +568,7 @@ pub(crate) fn remove_records(
 }
 
 /// Removes bags and their locators.
-pub(crate) fn remove_bags(database: &mut dyn Database, found: &[&Found]) -> Result<(), Error> {
+pub(crate) fn remove_bags(database: &mut dyn Session, found: &[&Found]) -> Result<(), Error> {
     let (mut parts, mut ending) = (Vec::new(), Vec::new());
     for it in found {
         let ends = it.locator.origin.expires != Day::NEVER;

@@ -1,12 +1,13 @@
 //! Set-based statements over one table: select, insert, update and delete many rows at once.
 
 use crate::database::{
-    Catalog, Database, DatabaseError, DatabaseErrorKind, Dialect, PARAMETERS_MAX, placeholders,
-    repeated, tuples,
+    Catalog, DatabaseError, DatabaseErrorKind, Dialect, PARAMETERS_MAX, placeholders, repeated,
+    tuples,
 };
 use crate::error::{Doing as _, Error};
 use crate::predicate::Fragment;
 use crate::schema::Known;
+use crate::tenant::Session;
 use crate::value::Value;
 
 /// The most rows or keys in one statement.
@@ -82,14 +83,21 @@ pub(crate) fn among(dialect: Dialect, columns: &[String], rows: usize) -> String
     )
 }
 
+/// `parameters` and then those of `own`.
+fn with(mut parameters: Vec<Value>, own: &Fragment) -> Vec<Value> {
+    parameters.extend_from_slice(&own.parameters);
+    parameters
+}
+
 /// The rows that `chosen` selects.
 pub(crate) fn select(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     table: &str,
     columns: &[String],
     chosen: &Fragment,
 ) -> Result<Vec<Vec<Value>>, Error> {
     let dialect = database.dialect();
+    let chosen = database.tenancy().bound(dialect, table, chosen);
     let sql = format!(
         "SELECT {} FROM {} WHERE {}",
         list(dialect, columns),
@@ -103,24 +111,47 @@ pub(crate) fn select(
 
 /// The rows whose `by` columns are among `keys`.
 pub(crate) fn select_keys(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     table: &str,
     columns: &[String],
     by: &[String],
     keys: &[Vec<Value>],
 ) -> Result<Vec<Vec<Value>>, Error> {
+    let own = database.tenancy().and(database.dialect(), table, table);
+    select_keys_of(database, table, columns, (by, keys), &own)
+}
+
+/// The same among the rows of all tenants: only to learn whether a key is taken or a row has moved.
+pub(crate) fn select_keys_of_all(
+    database: &mut dyn Session,
+    table: &str,
+    columns: &[String],
+    by: &[String],
+    keys: &[Vec<Value>],
+) -> Result<Vec<Vec<Value>>, Error> {
+    select_keys_of(database, table, columns, (by, keys), &Fragment::default())
+}
+
+fn select_keys_of(
+    database: &mut dyn Session,
+    table: &str,
+    columns: &[String],
+    (by, keys): (&[String], &[Vec<Value>]),
+    own: &Fragment,
+) -> Result<Vec<Vec<Value>>, Error> {
     let dialect = database.dialect();
     let mut out = Vec::new();
     for asked in lists(keys, by.len()) {
         let sql = format!(
-            "SELECT {} FROM {} WHERE {}",
+            "SELECT {} FROM {} WHERE {}{}",
             list(dialect, columns),
             dialect.quote(table),
-            among(dialect, by, asked.len())
+            among(dialect, by, asked.len()),
+            own.sql
         );
         out.append(
             &mut database
-                .query(&sql, &asked.concat())
+                .query(&sql, &with(asked.concat(), own))
                 .doing("reading rows by key")?,
         );
     }
@@ -129,21 +160,23 @@ pub(crate) fn select_keys(
 
 /// Deletes the rows whose `by` columns are among `keys`.
 pub(crate) fn delete_keys(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     table: &str,
     by: &[String],
     keys: &[Vec<Value>],
 ) -> Result<u64, Error> {
     let dialect = database.dialect();
+    let own = database.tenancy().and(dialect, table, table);
     let mut count: u64 = 0;
     for asked in lists(keys, by.len()) {
         let sql = format!(
-            "DELETE FROM {} WHERE {}",
+            "DELETE FROM {} WHERE {}{}",
             dialect.quote(table),
-            among(dialect, by, asked.len())
+            among(dialect, by, asked.len()),
+            own.sql
         );
         let done = database
-            .execute(&sql, &asked.concat())
+            .execute(&sql, &with(asked.concat(), &own))
             .doing("deleting rows")?;
         count = count.saturating_add(done);
     }
@@ -152,15 +185,13 @@ pub(crate) fn delete_keys(
 
 /// Deletes the rows that `chosen` selects.
 pub(crate) fn delete(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     table: &str,
     chosen: &Fragment,
 ) -> Result<u64, Error> {
-    let sql = format!(
-        "DELETE FROM {} WHERE {}",
-        database.dialect().quote(table),
-        chosen.sql
-    );
+    let dialect = database.dialect();
+    let chosen = database.tenancy().bound(dialect, table, chosen);
+    let sql = format!("DELETE FROM {} WHERE {}", dialect.quote(table), chosen.sql);
     database
         .execute(&sql, &chosen.parameters)
         .doing("deleting rows")
@@ -168,7 +199,7 @@ pub(crate) fn delete(
 
 /// Deletes the rows that `chosen` selects and gives them.
 pub(crate) fn take(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     table: &str,
     columns: &[String],
     chosen: &Fragment,
@@ -179,6 +210,7 @@ pub(crate) fn take(
         return Ok(rows);
     }
     let dialect = database.dialect();
+    let chosen = database.tenancy().bound(dialect, table, chosen);
     let sql = format!(
         "DELETE FROM {} WHERE {} RETURNING {}",
         dialect.quote(table),
@@ -201,7 +233,7 @@ pub(crate) enum Inserted {
 
 /// Inserts `rows`, all of them or none, which is no reason to give up.
 pub(crate) fn try_insert(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     table: &str,
     columns: &[String],
     rows: &[Vec<Value>],
@@ -233,7 +265,7 @@ fn inserted(done: Result<u64, DatabaseError>) -> Result<Inserted, Error> {
 
 /// Inserts `rows`, some of them perhaps also when one is refused: a caller that hears so gives up.
 pub(crate) fn insert(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     table: &str,
     columns: &[String],
     rows: &[Vec<Value>],
@@ -266,7 +298,7 @@ pub(crate) fn insertions<'r>(
 
 /// Inserts rows that nothing should stand in the way of.
 pub(crate) fn insert_all(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     table: &str,
     columns: &[&str],
     rows: &[Vec<Value>],
@@ -289,7 +321,7 @@ pub(crate) struct Write<'a> {
 
 /// Writes a value of its own into each row; gives how many rows were changed. A caller that hears of a refusal gives up.
 pub(crate) fn update_keys(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     table: &Known,
     column: &str,
     writes: &[Write<'_>],
@@ -302,7 +334,7 @@ pub(crate) fn update_keys(
 /// Writes a value of its own into each row; gives how many rows were changed. A refusal is no reason to give up, but
 /// rows may have been written before it.
 pub(crate) fn try_update_keys(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     table: &Known,
     column: &str,
     writes: &[Write<'_>],
@@ -313,25 +345,28 @@ pub(crate) fn try_update_keys(
 }
 
 fn write_keys(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     table: &Known,
     column: &str,
     writes: &[Write<'_>],
-    run: fn(&mut dyn Database, &str, &[Value]) -> Result<u64, DatabaseError>,
+    run: fn(&mut dyn Session, &str, &[Value]) -> Result<u64, DatabaseError>,
 ) -> Result<u64, Error> {
     let dialect = database.dialect();
+    let own = database.tenancy().and(dialect, &table.name, &table.name);
     if dialect == Dialect::Sqlite {
-        return update_each(database, table, column, writes);
+        return update_each(database, (table, &own), column, writes);
     }
     let width = table.identity.len().saturating_add(1);
     let mut changed: u64 = 0;
     for some in writes.chunks(dialect.changes_max()) {
         for list in lists(some, width) {
-            let (sql, parameters) = match dialect {
+            let (mut sql, parameters) = match dialect {
                 Dialect::Mysql => case_by_case(dialect, table, column, &list),
                 _ => through_list(dialect, table, column, &list),
             };
-            let done = run(database, &sql, &parameters).doing("updating rows")?;
+            sql.push_str(&own.sql);
+            let values = with(parameters, &own);
+            let done = run(database, &sql, &values).doing("updating rows")?;
             changed = changed.saturating_add(done);
         }
     }
@@ -340,8 +375,8 @@ fn write_keys(
 
 /// An update for each row: in the same process a statement prepared once beats a join with a list of values.
 fn update_each(
-    database: &mut dyn Database,
-    table: &Known,
+    database: &mut dyn Session,
+    (table, own): (&Known, &Fragment),
     column: &str,
     writes: &[Write<'_>],
 ) -> Result<u64, Error> {
@@ -352,16 +387,18 @@ fn update_each(
         .map(|key| format!("{} = ?", dialect.quote(key)))
         .collect();
     let sql = format!(
-        "UPDATE {} SET {} = ? WHERE {}",
+        "UPDATE {} SET {} = ? WHERE {}{}",
         dialect.quote(&table.name),
         dialect.quote(column),
-        equal.join(" AND ")
+        equal.join(" AND "),
+        own.sql
     );
     let rows: Vec<Vec<Value>> = writes
         .iter()
         .map(|write| {
             let mut row = vec![write.value.clone()];
             row.extend_from_slice(write.identity);
+            row.extend_from_slice(&own.parameters);
             row
         })
         .collect();
@@ -446,7 +483,7 @@ fn case_by_case(
 
 /// Which of `ids` exist in the column `id` of `table`, as principals.
 pub(crate) fn existing(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     table: &str,
     id: &str,
     ids: &[Value],
@@ -459,12 +496,14 @@ pub(crate) fn existing(
 
 /// Refuses when rows of other tables, referring to rows about to be removed, would silently change.
 pub(crate) fn refuse_cascade(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     catalog: &Catalog,
     table: &Known,
     chosen: &Fragment,
 ) -> Result<(), Error> {
     let dialect = database.dialect();
+    // Rows of other tenants count too: the database would change them all the same.
+    let chosen = database.tenancy().bound(dialect, &table.name, chosen);
     for (child, known) in catalog {
         for key in &known.foreign_keys {
             let changes = key.on_delete == crate::database::OnDelete::Change;

@@ -66,6 +66,9 @@ pub struct DatabaseChoice {
     /// The application's database [default: PROBITY_DATABASE]
     #[arg(long = "db", value_name = "URL")]
     pub url: Option<String>,
+    /// Tenant whose people and rows are meant, as the tenant columns hold it; where the specification names some it is needed
+    #[arg(long, value_name = "T")]
+    pub tenant: Option<String>,
 }
 
 /// What is said about the application, beside what the database says itself.
@@ -159,7 +162,8 @@ pub struct Check {
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity disguise plan --db sqlite:app.db --spec leave.toml --user 19
-  probity disguise plan --db sqlite:app.db --spec topic.toml --set topic=cats --json")]
+  probity disguise plan --db sqlite:app.db --spec topic.toml --set topic=cats --json
+  probity disguise plan --db sqlite:saas.db --spec leave.toml --tenant acme --user 19")]
 pub struct Plan {
     /// Which database.
     #[command(flatten)]
@@ -485,6 +489,9 @@ pub struct CheckReceipt {
     /// Id of the user whom it must be about
     #[arg(long, value_name = "U")]
     pub user: Option<String>,
+    /// Tenant whose user it must be about, in a database with tenants
+    #[arg(long, value_name = "T", requires = "user")]
+    pub tenant: Option<String>,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,

@@ -12,7 +12,7 @@ use probity_format::Timestamp;
 
 use crate::audit::subject_of;
 use crate::crypto::{KEY_BYTES, random};
-use crate::database::{Catalog, Database};
+use crate::database::Catalog;
 use crate::deadline::{self, Day};
 use crate::error::Error;
 use crate::hold::cohort;
@@ -23,6 +23,7 @@ use crate::schema::{Known, Live};
 use crate::spec::Kind;
 use crate::store::{self, DisguiseId, Stage, Stored};
 use crate::table::{delete, delete_keys, refuse_cascade, select, take};
+use crate::tenant::Session;
 use crate::value::Value;
 
 /// How often ids are drawn anew when they are in use already.
@@ -84,7 +85,7 @@ pub(crate) struct Forgotten {
 
 /// One disguise in progress.
 pub(crate) struct Work<'a> {
-    pub(crate) database: &'a mut dyn Database,
+    pub(crate) database: &'a mut dyn Session,
     pub(crate) live: &'a Live,
     pub(crate) catalog: &'a Catalog,
     pub(crate) salt: &'a [u8],

@@ -7,9 +7,10 @@ use crate::error::Error;
 use crate::plan::Step;
 use crate::principal::pseudo_key;
 use crate::record::{Change, Modified, SpeaksFor, Standing};
-use crate::schema::Known;
+use crate::schema::{Known, Live};
 use crate::store::{self, Keyed};
-use crate::table::{Inserted, Write, existing, insert, select, update_keys};
+use crate::table::{Inserted, Write, existing, insert, select, select_keys_of_all, update_keys};
+use crate::tenant::Session;
 use crate::value::Value;
 
 /// The owner of each group, and for each row chosen the number of its group.
@@ -39,7 +40,7 @@ impl Work<'_> {
                     break;
                 }
             }
-            let taken = existing(self.database, &pseudo.table, &pseudo.id, &fresh)?;
+            let taken = taken(self.database, self.live, &fresh)?;
             ids.extend(fresh.into_iter().filter(|id| {
                 !taken.contains(&id.principal()) && !self.known.contains_key(&id.principal())
             }));
@@ -58,11 +59,14 @@ impl Work<'_> {
     pub(super) fn make(&mut self, owners: &[Value], left: bool) -> Result<Vec<Value>, Error> {
         let ids = self.free_ids(owners.len())?;
         let pseudo = &self.live.pseudo;
-        let columns: Vec<String> = pseudo
+        let mut columns: Vec<String> = pseudo
             .columns
             .iter()
             .map(|(column, _)| column.clone())
             .collect();
+        let tenant = self.database.tenancy().of(&pseudo.table);
+        let tenant = tenant.map(|(column, tenant)| (column.to_owned(), tenant.clone()));
+        columns.extend(tenant.iter().map(|(column, _)| column.clone()));
         let mut rows = Vec::with_capacity(owners.len());
         let mut principals: BTreeMap<Standing, Vec<Keyed>> = BTreeMap::new();
         for (owner, id) in owners.iter().zip(&ids) {
@@ -75,6 +79,7 @@ impl Work<'_> {
                     generator.draw(&Value::Null, self.now)?
                 });
             }
+            row.extend(tenant.iter().map(|(_, tenant)| tenant.clone()));
             let bag = self.bag(owner)?;
             let index = u32::try_from(bag.speaks_for.len()).unwrap_or(u32::MAX);
             bag.speaks_for.push(SpeaksFor {
@@ -275,4 +280,21 @@ impl Work<'_> {
         }
         Ok(())
     }
+}
+
+/// Those among `ids` that some user has: of this tenant, or of any where one id is one user whatever the tenant.
+fn taken(
+    database: &mut dyn Session,
+    live: &Live,
+    ids: &[Value],
+) -> Result<BTreeSet<Vec<u8>>, Error> {
+    let pseudo = &live.pseudo;
+    let users = live.table(&pseudo.table);
+    if users.is_some_and(Known::is_keyed_by_tenant) {
+        return existing(database, &pseudo.table, &pseudo.id, ids);
+    }
+    let column = [pseudo.id.clone()];
+    let keys: Vec<Vec<Value>> = ids.iter().map(|id| vec![id.clone()]).collect();
+    let rows = select_keys_of_all(database, &pseudo.table, &column, &column, &keys)?;
+    Ok(rows.iter().flatten().map(Value::principal).collect())
 }

@@ -274,8 +274,10 @@ impl<D: Database> Engine<D> {
         let (_, live) = self.described()?;
         let table = live.table(&step.table).ok_or(Error::NotInstalled)?;
         let (name, keys) = (dialect.quote(&table.name), list(dialect, &table.identity));
-        let mut sql = format!("SELECT {keys} FROM {name} WHERE ({})", step.chosen.sql);
-        let mut parameters = step.chosen.parameters.clone();
+        let tenancy = &self.database.tenancy;
+        let chosen = tenancy.bound(dialect, &table.name, &step.chosen);
+        let mut sql = format!("SELECT {keys} FROM {name} WHERE ({})", chosen.sql);
+        let mut parameters = chosen.parameters;
         if !seen.is_empty() {
             sql = format!("{sql} AND ({keys}) > ({})", typed(dialect, table));
             parameters.extend_from_slice(seen);

@@ -159,7 +159,8 @@ impl<D: Database> Engine<D> {
         let (table, id) = (&live.pseudo.table, &live.pseudo.id);
         let users = live.table(table).ok_or(Error::NotInstalled)?;
         let wrong = |what: String| SpecError::new("the condition of inactivity", what);
-        let scope = Scope::new(dialect, catalog, &request.parameters, table);
+        let tenancy = &self.database.tenancy;
+        let scope = Scope::new(dialect, catalog, (&request.parameters, tenancy), table);
         let Fragment {
             sql,
             mut parameters,
@@ -177,6 +178,9 @@ impl<D: Database> Engine<D> {
             query = format!("{query} AND {from}.{name} > {typed}");
             parameters.push(after.clone());
         }
+        let mut own = tenancy.and(dialect, table, table);
+        query.push_str(&own.sql);
+        parameters.append(&mut own.parameters);
         let page = request.page;
         let query = format!("{query} ORDER BY {from}.{name} LIMIT {page}");
         let rows = self

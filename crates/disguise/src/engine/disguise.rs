@@ -173,6 +173,7 @@ impl<D: Database> Engine<D> {
             named: &request.parameters,
             owners,
             redactors: &self.redactors,
+            tenancy: &self.database.tenancy,
         };
         let many = aim.needs_scope_table();
         let steps = aim.plan(request.spec)?;

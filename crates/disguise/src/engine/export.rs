@@ -14,6 +14,7 @@ use crate::principal::Reached;
 use crate::record::{Change, Copied, Modified};
 use crate::slot::slots_of;
 use crate::store::DisguiseId;
+use crate::tenant::Session;
 use crate::update::{self, Updates};
 use crate::value::Value;
 
@@ -170,7 +171,7 @@ impl<D: Database> Engine<D> {
 
 /// The rows of a change, each with its identity.
 fn changed(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     key: &[String],
     change: Change,
 ) -> Result<Vec<(Cells, HiddenChange)>, Error> {
@@ -229,7 +230,7 @@ fn values(
 }
 
 /// The rows of copies that are not void: nobody has put them back since.
-fn in_force(database: &mut dyn Database, copies: Vec<Copied>) -> Result<Vec<Vec<Value>>, Error> {
+fn in_force(database: &mut dyn Session, copies: Vec<Copied>) -> Result<Vec<Vec<Value>>, Error> {
     let versions: Vec<u64> = copies.iter().map(|it| it.version).collect();
     let removed = slots_of(database, &versions)?;
     let removed: BTreeSet<u64> = removed.into_values().collect();

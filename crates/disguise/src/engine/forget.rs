@@ -65,7 +65,7 @@ impl<D: Database> Engine<D> {
                 .collect();
             store::put_bags(database, &salt, &stored)?;
             intent::remove(database, id)?;
-            let receipt = Receipt::new(time, Some(id), gone.len(), user)?;
+            let receipt = Receipt::new(time, Some(id), gone.len(), (engine.tenant_set(), user))?;
             engine.done(&asked, &told(&receipt, &salt, &ids, !kept.is_empty()))?;
             Ok(receipt)
         })
@@ -108,7 +108,7 @@ impl<D: Database> Engine<D> {
             for it in &reach.bags {
                 intent::remove(database, DisguiseId(it.found.locator.origin.disguise))?;
             }
-            let receipt = Receipt::new(time, None, gone.len(), user)?;
+            let receipt = Receipt::new(time, None, gone.len(), (engine.tenant_set(), user))?;
             engine.done(&asked, &told(&receipt, &salt, &ids, false))?;
             Ok(receipt)
         })

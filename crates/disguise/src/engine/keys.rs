@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::principal::{self, Reach, Registration, rekey};
 use crate::receipt::digits;
 use crate::store;
+use crate::tenant::Session;
 use crate::value::Value;
 
 impl<D: Database> Engine<D> {
@@ -89,7 +90,7 @@ impl<D: Database> Engine<D> {
 
 /// Refuses a key that is not the one of `user`, with an account or with the account disguised.
 pub(super) fn check_holder(
-    database: &mut dyn Database,
+    database: &mut dyn Session,
     user: &Value,
     key: &SecretKey,
     reach: &Reach,

@@ -32,6 +32,7 @@ use crate::redact::{Redactor, Redactors};
 use crate::schema::{Live, Pseudo, Schema};
 use crate::spec::{SpecFile, described, description};
 use crate::store;
+use crate::tenant::{Confined, Tenancy, Tenant};
 use crate::update::Update;
 use crate::value::Value;
 
@@ -47,7 +48,7 @@ pub fn stored_description(database: &mut dyn Database) -> Result<(Schema, Pseudo
 ///
 /// Every operation is one serialisable transaction; on any error it is rolled back and nothing has changed.
 pub struct Engine<D: Database> {
-    database: D,
+    database: Confined<D>,
     schema: Schema,
     pseudo: Pseudo,
     cost: KeyCost,
@@ -62,7 +63,10 @@ impl<D: Database> Engine<D> {
     /// An engine for the application that `schema` and `pseudo` describe.
     pub const fn new(database: D, schema: Schema, pseudo: Pseudo) -> Self {
         Self {
-            database,
+            database: Confined {
+                database,
+                tenancy: Tenancy::none(),
+            },
             schema,
             pseudo,
             cost: KeyCost::DEFAULT,
@@ -83,6 +87,31 @@ impl<D: Database> Engine<D> {
         self.cost = cost;
     }
 
+    /// Binds every operation from now on to a tenant, the value of the tenant columns: rows, people, credentials, holds and
+    /// whatever else is that tenant's and nobody else's. It is needed where the description names tenant columns.
+    pub fn set_tenant(&mut self, tenant: Option<Value>) {
+        self.database.tenancy.tenant = tenant.map(Tenant::new);
+    }
+
+    pub(super) fn tenant_set(&self) -> Option<&Value> {
+        self.database.tenancy.tenant.as_ref().map(|it| &it.value)
+    }
+
+    /// Whether the description names tenant columns.
+    pub fn has_tenants(&self) -> bool {
+        self.schema.has_tenants()
+    }
+
+    /// The declared foreign keys by which a row of one tenant could refer to a row of another, one sentence each. Nothing is
+    /// followed over them: what a row refers to is looked for among the rows of its tenant.
+    ///
+    /// # Errors
+    /// [`Error::Database`], [`Error::Spec`].
+    pub fn crossings(&mut self) -> Result<Vec<String>, Error> {
+        self.refresh()?;
+        Ok(self.described()?.1.crossings())
+    }
+
     /// Tells `sink` of every operation, before it is committed.
     pub fn set_sink(&mut self, sink: Box<dyn Sink>) {
         self.sink = Some(sink);
@@ -90,7 +119,7 @@ impl<D: Database> Engine<D> {
 
     /// The connection, for the application's own statements.
     pub const fn database(&mut self) -> &mut D {
-        &mut self.database
+        &mut self.database.database
     }
 
     /// Creates the engine's own tables where they are missing and stores the description of the application, so
@@ -99,9 +128,10 @@ impl<D: Database> Engine<D> {
     /// # Errors
     /// [`Error::Spec`] when the description does not fit the database, [`Error::Database`].
     pub fn install(&mut self) -> Result<(), Error> {
-        self.transaction(|engine| {
+        self.transaction_of_all(|engine| {
             engine.refresh()?;
             store::install(&mut engine.database)?;
+            engine.refuse_other_tenancy()?;
             let text =
                 description(&engine.schema, &engine.pseudo).map_err(|error| Error::Value {
                     what: error.to_string(),
@@ -151,17 +181,108 @@ impl<D: Database> Engine<D> {
     pub fn user(&mut self, text: &str) -> Result<Value, Error> {
         self.refresh()?;
         let (_, live) = self.described()?;
+        written_in(live, &live.pseudo.id, text).map_err(|_form| Error::Value {
+            what: "the id of a user is a number here".to_owned(),
+        })
+    }
+
+    /// The tenant as the users table holds it, from how a person writes it.
+    ///
+    /// # Errors
+    /// [`Error::Tenant`] when there are no tenants or the tenant columns hold numbers and this is none,
+    /// [`Error::Database`], [`Error::Spec`].
+    pub fn tenant(&mut self, text: &str) -> Result<Value, Error> {
+        self.refresh()?;
+        let (_, live) = self.described()?;
         let users = live.table(&live.pseudo.table);
-        let column = users.and_then(|table| table.catalog.column(&live.pseudo.id));
-        if !column.is_some_and(Column::is_integer) {
-            return Ok(Value::from(text));
+        let Some(column) = users.and_then(|table| table.tenant.as_ref()) else {
+            return Err(no_tenants());
+        };
+        written_in(live, column, text).map_err(|_form| Error::Tenant {
+            what: "a tenant is a number here".to_owned(),
+        })
+    }
+
+    /// Binds what follows to the tenant that was set, or refuses when one is missing or there are none.
+    fn enter(&mut self) -> Result<(), Error> {
+        self.need_tenant()?;
+        let Some(tenant) = &self.database.tenancy.tenant else {
+            return Ok(());
+        };
+        let value = tenant.value.clone();
+        self.refresh()?;
+        if self.database.tenancy.tag().is_empty() {
+            self.refuse_other_form(&value)?;
+            let salt = store::own_salt(&mut self.database)?;
+            self.database.tenancy.salted(&salt);
         }
-        let signed = text.parse().map(Value::Int);
-        signed.or_else(|_| text.parse().map(Value::UInt)).map_err(
-            |_form: std::num::ParseIntError| Error::Value {
-                what: "the id of a user is a number here".to_owned(),
-            },
-        )
+        Ok(())
+    }
+
+    /// Refuses when a tenant is missing, or named where there are none.
+    fn need_tenant(&self) -> Result<(), Error> {
+        match (self.has_tenants(), &self.database.tenancy.tenant) {
+            (false, None) | (true, Some(_)) => Ok(()),
+            (false, Some(_)) => Err(no_tenants()),
+            (true, None) => Err(Error::Tenant {
+                what: "the database has tenants, so one must be named".to_owned(),
+            }),
+        }
+    }
+
+    /// Refuses a tenant that the database would take for one that it has in another form.
+    fn refuse_other_form(&mut self, tenant: &Value) -> Result<(), Error> {
+        let (_, live) = self.described()?;
+        let users = live.table(&live.pseudo.table).ok_or(Error::NotInstalled)?;
+        let column = users.tenant.clone().ok_or(Error::NotInstalled)?;
+        let integer = users
+            .catalog
+            .column(&column)
+            .is_some_and(Column::is_integer);
+        let is_integer = matches!(tenant, Value::Int(_) | Value::UInt(_));
+        let wrong = |what: &str| {
+            Err(Error::Tenant {
+                what: what.to_owned(),
+            })
+        };
+        if tenant.is_null() || matches!(tenant, Value::Text(text) if text.is_empty()) {
+            return wrong("NULL and the empty text are no tenants");
+        }
+        if integer != is_integer {
+            return wrong("the tenant columns hold values of another type");
+        }
+        let dialect = self.database.dialect();
+        let (table, column) = (dialect.quote(&users.name), dialect.quote(&column));
+        let sql = format!("SELECT {column} FROM {table} WHERE {column} = ? LIMIT 1");
+        let rows = self.database.query(&sql, std::slice::from_ref(tenant));
+        let rows = rows.doing("looking for the tenant")?;
+        let other = rows.iter().flatten().next();
+        if other.is_some_and(|held| held.principal() != tenant.principal()) {
+            return wrong("the database has the tenant in another form, like capitals in it");
+        }
+        Ok(())
+    }
+
+    /// Refuses to take tenants up, or to give them up, while anybody is registered or anything hidden.
+    fn refuse_other_tenancy(&mut self) -> Result<(), Error> {
+        let before = match stored_description(&mut self.database) {
+            Ok((before, _)) => before,
+            Err(Error::NotInstalled) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let what = match (before.has_tenants(), self.has_tenants()) {
+            (false, true) => "people are registered without a tenant",
+            (true, false) => "people are registered as those of tenants",
+            _ => return Ok(()),
+        };
+        if store::is_in_use(&mut self.database)? {
+            return Err(Error::Tenant {
+                what: format!(
+                    "{what}; reveal what is hidden and forget everybody before the description changes"
+                ),
+            });
+        }
+        Ok(())
     }
 
     pub(super) fn refresh(&mut self) -> Result<(), Error> {
@@ -180,6 +301,12 @@ impl<D: Database> Engine<D> {
             let live = Live::new(catalog.clone(), &self.schema, &self.pseudo)?;
             self.live = Some((version, catalog, live));
         }
+        if let Some((_, _, live)) = &self.live
+            && live.has_tenants
+        {
+            self.database.tenancy.columns = live.tenant_columns();
+            self.database.tenancy.shared = live.shared_tables();
+        }
         Ok(())
     }
 
@@ -197,6 +324,23 @@ impl<D: Database> Engine<D> {
         work: impl FnOnce(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let outcome = self.transaction(work);
+        self.told(asked, outcome)
+    }
+
+    /// The same for an operation that is about all tenants.
+    pub(super) fn operation_of_all<T>(
+        &mut self,
+        asked: &Asked<'_>,
+        work: impl FnOnce(&mut Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let tenant = self.database.tenancy.tenant.take();
+        let outcome = self.transaction_of_all(work);
+        let outcome = self.told(asked, outcome);
+        self.database.tenancy.tenant = tenant;
+        outcome
+    }
+
+    fn told<T>(&mut self, asked: &Asked<'_>, outcome: Result<T, Error>) -> Result<T, Error> {
         let (Some(sink), Err(error)) = (&mut self.sink, &outcome) else {
             return outcome;
         };
@@ -208,7 +352,8 @@ impl<D: Database> Engine<D> {
         } else {
             Outcome::Failed
         };
-        tell(sink.as_mut(), &salt, asked, refused, "")?;
+        let payload = operation::refused(&self.database.tenancy);
+        tell(sink.as_mut(), &salt, asked, refused, &payload)?;
         outcome
     }
 
@@ -226,6 +371,16 @@ impl<D: Database> Engine<D> {
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
+        self.transaction_of_all(|engine| {
+            engine.enter()?;
+            work(engine)
+        })
+    }
+
+    fn transaction_of_all<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         self.database.begin().doing("beginning")?;
         let outcome = work(self).and_then(|done| {
             self.database.commit().doing("committing")?;
@@ -237,5 +392,22 @@ impl<D: Database> Engine<D> {
             self.database.rollback().unwrap_or_default();
         }
         outcome
+    }
+}
+
+/// The value of a column of the users table from how a person writes it.
+fn written_in(live: &Live, column: &str, text: &str) -> Result<Value, std::num::ParseIntError> {
+    let users = live.table(&live.pseudo.table);
+    let column = users.and_then(|table| table.catalog.column(column));
+    if !column.is_some_and(Column::is_integer) {
+        return Ok(Value::from(text));
+    }
+    let signed = text.parse().map(Value::Int);
+    signed.or_else(|_| text.parse().map(Value::UInt))
+}
+
+fn no_tenants() -> Error {
+    Error::Tenant {
+        what: "the description names no tenant columns, so that there are no tenants".to_owned(),
     }
 }

@@ -26,6 +26,7 @@ impl<D: Database> Engine<D> {
             named,
             owners: None,
             redactors: &self.redactors,
+            tenancy: &self.database.tenancy,
         }
         .plan(spec)?;
         Ok(())
@@ -42,6 +43,7 @@ impl<D: Database> Engine<D> {
         named: &BTreeMap<String, Value>,
     ) -> Result<Vec<PlannedStep>, Error> {
         self.refresh()?;
+        self.need_tenant()?;
         let dialect = self.database.dialect();
         let (catalog, live) = self.described()?;
         let owners = user.map(std::slice::from_ref);
@@ -52,10 +54,13 @@ impl<D: Database> Engine<D> {
             named,
             owners,
             redactors: &self.redactors,
+            tenancy: &self.database.tenancy,
         }
         .plan(spec)?;
         let mut planned = Vec::with_capacity(steps.len());
-        for step in steps {
+        for mut step in steps {
+            let tenancy = &self.database.tenancy;
+            step.chosen = tenancy.bound(dialect, &step.table, &step.chosen);
             let table = dialect.quote(&step.table);
             let statement = format!("SELECT COUNT(*) FROM {table} WHERE {}", step.chosen.sql);
             let parameters = &step.chosen.parameters;
@@ -120,6 +125,7 @@ impl<D: Database> Engine<D> {
     /// [`Error::Database`], [`Error::Spec`].
     pub fn rows(&mut self, table: &str) -> Result<Vec<Vec<Value>>, Error> {
         self.refresh()?;
+        self.need_tenant()?;
         let columns: Vec<String> = match self.described()?.1.table(table) {
             Some(table) => table
                 .catalog

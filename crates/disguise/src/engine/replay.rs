@@ -216,10 +216,16 @@ impl<D: Database> Engine<D> {
     fn people(&mut self, salt: &[u8]) -> Result<BTreeMap<String, Value>, Error> {
         let dialect = self.database.dialect();
         let (table, id) = (&self.pseudo.table, &self.pseudo.id);
-        let query = format!("SELECT {} FROM {}", dialect.quote(id), dialect.quote(table));
+        let own = self.database.tenancy.and(dialect, table, table);
+        let query = format!(
+            "SELECT {} FROM {} WHERE 1=1{}",
+            dialect.quote(id),
+            dialect.quote(table),
+            own.sql
+        );
         let rows = self
             .database
-            .query(&query, &[])
+            .query(&query, &own.parameters)
             .doing("reading who there is")?;
         let ids = rows.into_iter().flatten();
         Ok(ids.map(|id| (subject(salt, &id).to_string(), id)).collect())

@@ -33,7 +33,7 @@ impl<D: Database> Engine<D> {
         let records: Vec<Recorded> = records.collect();
         let key = names(&records);
         let asked = Asked::new("disguise.update", key, None, time);
-        self.operation(&asked, |engine| {
+        self.operation_of_all(&asked, |engine| {
             engine.refresh()?;
             let (catalog, _) = engine.described()?;
             for mapping in updates {
@@ -57,7 +57,7 @@ impl<D: Database> Engine<D> {
             mapping: None,
         };
         let asked = Asked::new("disguise.update", name.to_owned(), None, time);
-        self.operation(&asked, |engine| engine.record(vec![record], &asked))
+        self.operation_of_all(&asked, |engine| engine.record(vec![record], &asked))
     }
 
     /// Puts another mapping in the place of one that was recorded under the same name, for instance because it does
@@ -68,7 +68,7 @@ impl<D: Database> Engine<D> {
     /// [`Error::Database`].
     pub fn replace_update(&mut self, mapping: &Mapping, time: Timestamp) -> Result<(), Error> {
         let asked = Asked::new("disguise.update", mapping.name.clone(), None, time);
-        self.operation(&asked, |engine| {
+        self.operation_of_all(&asked, |engine| {
             engine.refresh()?;
             mapping.check(engine.described()?.0)?;
             let mut all = update::recorded(&mut engine.database)?;

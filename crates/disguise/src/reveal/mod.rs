@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::apply::encoded;
 use crate::crypto::KEY_BYTES;
-use crate::database::Database;
 use crate::error::Error;
 use crate::principal::{Reach, Reached};
 use crate::record::{Bag, Change, Section};
 use crate::schema::{Known, Live};
 use crate::store::{self, DisguiseId};
 use crate::table::existing;
+use crate::tenant::Session;
 use crate::update::Updates;
 use crate::value::Value;
 
@@ -84,6 +84,8 @@ pub enum KeptReason {
     OwnerMissing,
     /// Its owner's id belongs to somebody else now.
     OwnerReplaced,
+    /// The row is another tenant's now, or would become one's.
+    OtherTenant,
     /// The table or a column is no longer there.
     SchemaChanged,
 }
@@ -100,6 +102,7 @@ impl KeptReason {
             Self::ParentMissing => "a row that it refers to is not there",
             Self::OwnerMissing => "its owner is not there",
             Self::OwnerReplaced => "its owner's id belongs to somebody else now",
+            Self::OtherTenant => "the row is another tenant's now",
             Self::SchemaChanged => "its table or column is no longer there",
         }
     }
@@ -138,7 +141,7 @@ impl Revealed {
 
 /// One reveal in progress.
 pub(crate) struct Work<'a> {
-    pub(crate) database: &'a mut dyn Database,
+    pub(crate) database: &'a mut dyn Session,
     pub(crate) live: &'a Live,
     pub(crate) salt: &'a [u8],
     pub(crate) reach: &'a Reach,

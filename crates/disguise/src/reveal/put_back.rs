@@ -7,7 +7,7 @@ use crate::apply::{at, encoded, picked, put};
 use crate::error::Error;
 use crate::record::{Change, Modified};
 use crate::schema::Known;
-use crate::table::{Inserted, insertions, select_keys, try_insert};
+use crate::table::{Inserted, insertions, select_keys, select_keys_of_all, try_insert};
 use crate::value::Value;
 
 /// A row as recorded, and as it may go back.
@@ -27,6 +27,13 @@ impl Work<'_> {
             let id = self.live.pseudo.id.clone();
             rows.retain(|row| at(columns, row, &id).is_none_or(|id| !self.is_gone(id)));
         }
+        rows.retain(|row| {
+            let own = self.is_own(table, columns, row);
+            if !own {
+                kept.push((row.clone(), KeptReason::OtherTenant));
+            }
+            own
+        });
         let mut ready: Ready = Vec::new();
         let owned = self.owners_back(table, columns, &rows)?;
         for (row, owned) in rows.into_iter().zip(owned) {
@@ -197,16 +204,41 @@ impl Work<'_> {
                     continue;
                 }
                 let key = picked(columns, row, &table.identity);
-                let there = self.identities(table, &[key])?;
-                let reason = if there.is_empty() {
-                    KeptReason::Refused
-                } else {
+                let keys = [key];
+                let reason = if !self.identities(table, &keys)?.is_empty() {
                     KeptReason::RowExists
+                } else if !self.moved_away(table, &keys)?.is_empty() {
+                    KeptReason::OtherTenant
+                } else {
+                    KeptReason::Refused
                 };
                 kept.push((original.clone(), reason));
             }
         }
         Ok(done)
+    }
+
+    /// Whether a row that was removed is one of the tenant still: a migration may have made it another's, or nobody's.
+    pub(super) fn is_own(&self, table: &Known, columns: &[String], row: &[Value]) -> bool {
+        let Some((column, tenant)) = self.database.tenancy().of(&table.name) else {
+            return true;
+        };
+        at(columns, row, column).is_some_and(|it| it.principal() == tenant.principal())
+    }
+
+    /// Which of the rows named are there as those of another tenant, as far as one identity is one row whatever the
+    /// tenant. They are not those of this one, which was looked for before.
+    pub(super) fn moved_away(
+        &mut self,
+        table: &Known,
+        keys: &[Vec<Value>],
+    ) -> Result<BTreeSet<Vec<u8>>, Error> {
+        if self.database.tenancy().of(&table.name).is_none() || table.is_keyed_by_tenant() {
+            return Ok(BTreeSet::new());
+        }
+        let by = &table.identity;
+        let rows = select_keys_of_all(self.database, &table.name, by, by, keys)?;
+        Ok(rows.iter().map(|row| encoded(row)).collect())
     }
 
     pub(super) fn identities(

@@ -79,6 +79,10 @@ impl Work<'_> {
         } else {
             BTreeMap::new()
         };
+        let absent = rows.iter().map(|row| row.identity.clone());
+        let absent = absent.filter(|identity| !current.contains_key(&encoded(identity)));
+        let absent: Vec<Vec<Value>> = absent.collect();
+        let moved = self.moved_away(table, &absent)?;
         let mut kept: Vec<(Modified, KeptReason)> = Vec::new();
         let mut ready: Vec<(Modified, Value)> = Vec::new();
         let mut later = Vec::new();
@@ -89,6 +93,9 @@ impl Work<'_> {
                 Some(row.before.clone())
             };
             match (current.get(&encoded(&row.identity)), target) {
+                (None, _) if moved.contains(&encoded(&row.identity)) => {
+                    kept.push((row, KeptReason::OtherTenant));
+                }
                 (None, _) => kept.push((row, KeptReason::Absent)),
                 (Some(_), _) if barred.contains(&row_name(table, &row.identity)) => {
                     kept.push((row, KeptReason::PartOfRow));

@@ -162,6 +162,7 @@ fn is_native_json(text: &str) -> bool {
     };
     let native = [
         "users",
+        "tenant",
         "inactive",
         "tables",
         "parameters",

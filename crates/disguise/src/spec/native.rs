@@ -16,6 +16,7 @@ use crate::schema::{Pseudo, Reference, Schema, TableNotes};
 #[serde(deny_unknown_fields)]
 struct File<T> {
     users: Option<Users>,
+    tenant: Option<String>,
     inactive: Option<String>,
     #[serde(default)]
     tables: BTreeMap<String, Table>,
@@ -55,6 +56,10 @@ struct Table {
     references: Vec<Key>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     meanwhile: Option<References>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tenant: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    shared: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -69,6 +74,8 @@ struct Key {
 #[derive(Serialize, Deserialize)]
 struct Description {
     users: Users,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tenant: Option<String>,
     tables: BTreeMap<String, Table>,
 }
 
@@ -141,7 +148,7 @@ fn built<T>(
         .collect();
     Ok(SpecFile {
         spec,
-        schema: schema(file.tables),
+        schema: schema(file.tenant, file.tables),
         pseudo: file.users.map(pseudo),
         inactive: file.inactive,
     })
@@ -192,7 +199,7 @@ fn pseudo(users: Users) -> Pseudo {
     }
 }
 
-fn schema(tables: BTreeMap<String, Table>) -> Schema {
+fn schema(tenant: Option<String>, tables: BTreeMap<String, Table>) -> Schema {
     let reference = |key: Key| Reference {
         columns: key.columns,
         to_table: key.table,
@@ -205,8 +212,11 @@ fn schema(tables: BTreeMap<String, Table>) -> Schema {
         through: table.through,
         references: table.references.into_iter().map(reference).collect(),
         meanwhile: table.meanwhile,
+        tenant: table.tenant,
+        shared: table.shared,
     };
     Schema {
+        tenant,
         notes: tables
             .into_iter()
             .map(|(name, table)| (name, notes(table)))
@@ -228,6 +238,8 @@ pub(crate) fn description(schema: &Schema, pseudo: &Pseudo) -> Result<String, se
         through: notes.through.clone(),
         references: notes.references.iter().map(key).collect(),
         meanwhile: notes.meanwhile,
+        tenant: notes.tenant.clone(),
+        shared: notes.shared,
     };
     serde_json::to_string(&Description {
         users: Users {
@@ -235,6 +247,7 @@ pub(crate) fn description(schema: &Schema, pseudo: &Pseudo) -> Result<String, se
             id: pseudo.id.clone(),
             placeholder: pseudo.columns.iter().cloned().collect(),
         },
+        tenant: schema.tenant.clone(),
         tables: schema
             .notes
             .iter()
@@ -247,5 +260,6 @@ pub(crate) fn description(schema: &Schema, pseudo: &Pseudo) -> Result<String, se
 pub(crate) fn described(text: &str) -> Result<(Schema, Pseudo), SpecError> {
     let stored: Description = serde_json::from_str(text)
         .map_err(|error| SpecError::new("the stored description", error.to_string()))?;
-    Ok((schema(stored.tables), pseudo(stored.users)))
+    let schema = schema(stored.tenant, stored.tables);
+    Ok((schema, pseudo(stored.users)))
 }

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 
 pub use self::mapping::Mapping;
 pub(crate) use self::records::Updates;
-use crate::database::{Database, DatabaseError};
+use crate::database::DatabaseError;
 use crate::error::Error;
 use crate::store;
+use crate::tenant::Session;
 use crate::value::Value;
 
 /// The version of the list of updates.
@@ -93,7 +94,7 @@ struct List {
 }
 
 /// The updates recorded, the oldest first.
-pub(crate) fn recorded(database: &mut dyn Database) -> Result<Vec<Recorded>, Error> {
+pub(crate) fn recorded(database: &mut dyn Session) -> Result<Vec<Recorded>, Error> {
     let Some(text) = store::updates(database)? else {
         return Ok(Vec::new());
     };
@@ -115,7 +116,7 @@ pub(crate) fn count(updates: &[Recorded]) -> u32 {
 }
 
 /// Stores all updates.
-pub(crate) fn put(database: &mut dyn Database, updates: Vec<Recorded>) -> Result<(), Error> {
+pub(crate) fn put(database: &mut dyn Session, updates: Vec<Recorded>) -> Result<(), Error> {
     let version = LIST_VERSION;
     let list = List { version, updates };
     let text = serde_json::to_vec(&list).map_err(|error| Error::Value {

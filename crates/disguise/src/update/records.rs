@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::{Recorded, Row, Update, UpdateError};
-use crate::database::{Catalog, Database};
+use crate::database::Catalog;
 use crate::error::Error;
 use crate::record::{Bag, Change, Copied, Modified, Section};
 use crate::schema::Live;
 use crate::slot::{self, slot};
+use crate::tenant::Session;
 use crate::value::Value;
 
 /// All updates, and what is needed to apply them.
@@ -47,7 +48,7 @@ impl Updates<'_> {
     /// Applies to `bag` the updates recorded since the first `known` ones.
     pub(crate) fn apply(
         &self,
-        database: &mut dyn Database,
+        database: &mut dyn Session,
         bag: &mut Bag,
         known: u32,
     ) -> Result<(), Error> {
@@ -69,7 +70,7 @@ impl Updates<'_> {
 
     fn section(
         &self,
-        database: &mut dyn Database,
+        database: &mut dyn Session,
         since: &[Recorded],
         section: Section,
         anew: &mut Anew,
@@ -127,7 +128,7 @@ impl Updates<'_> {
     /// What a row becomes by all updates, one after the other.
     fn rows(
         &self,
-        database: &mut dyn Database,
+        database: &mut dyn Session,
         since: &[Recorded],
         row: Row,
     ) -> Result<Vec<Row>, Error> {
@@ -151,7 +152,7 @@ impl Updates<'_> {
 
     fn step(
         &self,
-        database: &mut dyn Database,
+        database: &mut dyn Session,
         update: &Recorded,
         row: Row,
     ) -> Result<Vec<Row>, UpdateError> {
@@ -229,7 +230,7 @@ impl Updates<'_> {
     /// An overwritten value becomes the values in which the two sides differ after the updates.
     fn cell(
         &self,
-        database: &mut dyn Database,
+        database: &mut dyn Session,
         since: &[Recorded],
         (step, owner, table, identity, column): (u32, bool, &str, &[String], &str),
         record: &Modified,
@@ -381,7 +382,7 @@ impl Anew {
 }
 
 /// Removed shared rows are known by the names that they have now.
-fn rename(database: &mut dyn Database, moves: Vec<Move>) -> Result<(), Error> {
+fn rename(database: &mut dyn Session, moves: Vec<Move>) -> Result<(), Error> {
     let (mut by_slot, mut by_version) = (Vec::new(), Vec::new());
     for it in &moves {
         match &it.from {

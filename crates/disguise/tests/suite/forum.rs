@@ -16,7 +16,7 @@ use probity_disguise::database::Catalog;
 use probity_disguise::{
     Applied, ApplyRequest, Credential, Database, DatabaseError, DatabaseErrorKind, Dialect,
     DisguiseId, Engine, Error, KeyCost, Protection, Pseudo, References, RevealRequest, Revealed,
-    Rows, Schema, SecretKey, Spec, Value,
+    Rows, Schema, SecretKey, Spec, SpecFile, Value,
 };
 use probity_format::Timestamp;
 
@@ -55,6 +55,8 @@ pub(crate) struct Forum {
     pub(crate) before: Vec<BTreeSet<String>>,
     pub(crate) left: Rc<Cell<u64>>,
     pub(crate) database: Faulty,
+    /// Whose forum it is, where several are in one database.
+    pub(crate) tenant: Option<i64>,
 }
 
 /// A clock that goes on whenever it is read.
@@ -235,6 +237,95 @@ fn registered(database: Faulty) -> Forum {
         before: Vec::new(),
         left: Rc::clone(&database.left),
         database,
+        tenant: None,
+    };
+    forum.before = forum.everything();
+    forum
+}
+
+/// The forum as one of several tenants.
+pub(crate) const OF_TENANTS: &str = r#"
+tenant = "tenant_id"
+[users]
+table = "users"
+id = "id"
+[users.placeholder]
+id = { RandNum = { lb = 1000000, ub = 9000000000000 } }
+username = { RandStr = { len = 30 } }
+karma = { ConstNum = 0 }
+[tables.moderations]
+references = [{ columns = ["story_id"], table = "stories", to = ["id"] }]
+[tables.tags]
+shared = true
+"#;
+
+/// Tables in which an id is one of a tenant; the tenant comes last, so that the other columns are where they always are.
+const TABLES_OF_TENANTS: [&str; 6] = [
+    "CREATE TABLE users (id BIGINT NOT NULL, username VARCHAR(100), karma BIGINT, tenant_id BIGINT NOT NULL, PRIMARY KEY (tenant_id, id), UNIQUE (tenant_id, username))",
+    "CREATE TABLE stories (id BIGINT NOT NULL, user_id BIGINT, url TEXT, is_moderated BIGINT, tenant_id BIGINT NOT NULL, PRIMARY KEY (tenant_id, id), FOREIGN KEY (tenant_id, user_id) REFERENCES users (tenant_id, id))",
+    "CREATE TABLE moderations (id BIGINT NOT NULL, moderator_user_id BIGINT, story_id BIGINT, user_id BIGINT, action TEXT, tenant_id BIGINT NOT NULL, PRIMARY KEY (tenant_id, id), FOREIGN KEY (tenant_id, moderator_user_id) REFERENCES users (tenant_id, id), FOREIGN KEY (tenant_id, user_id) REFERENCES users (tenant_id, id))",
+    "CREATE TABLE tags (id BIGINT PRIMARY KEY, tag TEXT)",
+    "CREATE TABLE taggings (id BIGINT NOT NULL, story_id BIGINT, tag_id BIGINT, tenant_id BIGINT NOT NULL, PRIMARY KEY (tenant_id, id))",
+    "INSERT INTO tags VALUES (1, 'star wars'), (2, 'cooking')",
+];
+
+/// An engine for one of the tenants.
+pub(crate) fn engine_of(database: &Faulty, tenant: Value) -> Engine<Box<dyn Database>> {
+    let file = SpecFile::parse(OF_TENANTS).unwrap();
+    let mut engine = Engine::new(database.boxed(), file.schema, file.pseudo.unwrap());
+    engine.set_key_cost(KeyCost::DANGER_LEAST);
+    engine.set_tenant(Some(tenant));
+    engine
+}
+
+/// The same forum twice in one database, with the same ids, as those of the tenants 1 and 2.
+pub(crate) fn forums() -> [Forum; 2] {
+    let left = Rc::new(Cell::new(u64::MAX));
+    let inner = Rc::new(RefCell::new(crate::connect()));
+    let mut database = Faulty { inner, left };
+    for sql in TABLES_OF_TENANTS {
+        database.execute(sql, &[]).unwrap();
+    }
+    [1, 2].map(|tenant| forum_of(&mut database, tenant))
+}
+
+fn forum_of(database: &mut Faulty, tenant: i64) -> Forum {
+    for user in 1..=USERS {
+        let sql = format!("INSERT INTO users VALUES ({user}, 'user{user}', 7, {tenant})");
+        database.execute(&sql, &[]).unwrap();
+    }
+    for user in 1..=USERS {
+        for story in 0..3 {
+            let (id, serial) = (user * 10 + story, (user - 1) * 3 + story + 1);
+            let (tag, moderator) = (1 + story % 2, user % USERS + 1);
+            let url = story / 2;
+            for sql in [
+                format!("INSERT INTO stories VALUES ({id}, {user}, 'url{url}', 0, {tenant})"),
+                format!("INSERT INTO taggings VALUES ({serial}, {id}, {tag}, {tenant})"),
+                format!(
+                    "INSERT INTO moderations VALUES ({serial}, {moderator}, {id}, {user}, 'edit', {tenant})"
+                ),
+            ] {
+                database.execute(&sql, &[]).unwrap();
+            }
+        }
+    }
+    let mut engine = engine_of(database, Value::Int(tenant));
+    engine.install().unwrap();
+    let mut keys = BTreeMap::new();
+    let password = format!("secret words of {tenant}");
+    for user in 1..=USERS {
+        let protection = Protection::Password(&password);
+        let made = engine.register(&Value::Int(user), protection, time());
+        keys.insert(user, made.unwrap().key);
+    }
+    let mut forum = Forum {
+        engine,
+        keys,
+        before: Vec::new(),
+        left: Rc::clone(&database.left),
+        database: database.clone(),
+        tenant: Some(tenant),
     };
     forum.before = forum.everything();
     forum

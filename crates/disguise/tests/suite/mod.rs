@@ -95,6 +95,16 @@ macro_rules! for_every_claim {
             a_half_applied_disguise_is_taken_back_and_not_gone_on_with
             a_cut_in_a_chunk_loses_nothing_and_the_next_call_goes_on
             what_cannot_be_done_in_chunks_is_refused_and_a_hold_stops_it
+            tenants_with_the_same_ids_never_touch_each_other
+            a_credential_of_one_tenant_opens_nothing_of_another
+            holds_schedules_ends_decay_and_replays_are_of_one_tenant
+            a_tenant_is_bound_and_refused_where_it_is_none
+            rows_that_moved_to_another_tenant_stay_there
+            a_migration_that_changes_the_tenant_brings_nothing_to_another
+            descriptions_that_mix_tenants_up_are_refused
+            tenants_are_not_taken_up_while_people_are_registered_without
+            a_draft_proposes_the_tenant_column
+            random_schedules_of_two_tenants_do_what_two_models_say
         }
     };
 }
@@ -116,6 +126,7 @@ mod redaction;
 mod replay;
 pub(crate) mod schedule;
 mod stolen;
+mod tenants;
 mod updates;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,8 +151,10 @@ pub(crate) use redaction::*;
 pub(crate) use replay::*;
 pub(crate) use schedule::{
     random_schedules_do_what_the_model_says, random_schedules_end_where_they_began,
+    random_schedules_of_two_tenants_do_what_two_models_say,
 };
 pub(crate) use stolen::*;
+pub(crate) use tenants::*;
 pub(crate) use updates::*;
 
 pub(crate) fn removal_takes_user_and_stories_and_keeps_moderations_under_placeholders() {

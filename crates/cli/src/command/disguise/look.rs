@@ -7,7 +7,7 @@ use std::path::Path;
 use probity_disguise::{PlannedStep, SpecFile, Value};
 use serde::Serialize;
 
-use super::{AnyEngine, described, open, read, refused, unfit};
+use super::{AnyEngine, described, of_all_tenants, of_tenant, open, read, refused, unfit};
 use crate::args::{Check, DatabaseChoice, Draft, Plan, SpecChoice};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -17,6 +17,8 @@ use crate::output_file::OutputFile;
 #[derive(Serialize)]
 struct Checked<'a> {
     tables: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    crossings: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -30,6 +32,7 @@ struct StepForm<'a> {
 }
 
 pub(super) fn draft(args: &Draft, environment: &Environment) -> Result<Status, Failure> {
+    of_all_tenants(&args.database)?;
     let mut database = open(&args.database, environment)?;
     let made = probity_disguise::draft(&mut database, args.users.as_deref())
         .map_err(|error| refused(error).remedy("name the users table with --users TABLE"))?;
@@ -60,13 +63,13 @@ pub(super) fn ready(
     environment: &Environment,
 ) -> Result<Ready, Failure> {
     let file = read(Some(&choice.spec), SpecFile::parse)?.unwrap_or_default();
-    let database = open(database, environment)?;
-    let engine = described(database, Some(&file), &choice.description)?.ok_or_else(|| {
+    let connection = open(database, environment)?;
+    let engine = described(connection, Some(&file), &choice.description)?.ok_or_else(|| {
         Failure::new("nothing says who the users are")
             .remedy("add [users] to the specification, or give --pseudo FILE")
     })?;
     Ok(Ready {
-        engine,
+        engine: of_tenant(engine, database)?,
         parameters: parameters(&choice.set),
         file,
     })
@@ -93,12 +96,16 @@ pub(super) fn check(args: &Check, environment: &Environment) -> Result<Status, F
         .engine
         .plan(&ready.file.spec, user.as_ref(), &ready.parameters)
         .map_err(unfit(&args.spec.spec))?;
+    let crossings = ready.engine.crossings().map_err(unfit(&args.spec.spec))?;
     let tables = ready.file.spec.tables();
     let mut output = Output::new();
     if args.json {
-        output.json(&Checked { tables })?;
+        output.json(&Checked { tables, crossings })?;
     } else {
         output.line(&format!("the specification fits: {}", tables.join(", ")))?;
+        for crossing in &crossings {
+            output.line(&format!("  note: {crossing}"))?;
+        }
     }
     output.flush()?;
     Ok(Status::Done)

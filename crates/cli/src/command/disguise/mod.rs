@@ -72,7 +72,28 @@ fn open(choice: &DatabaseChoice, environment: &Environment) -> Result<Box<dyn Da
 
 /// An engine with the description that the database holds.
 fn stored(choice: &DatabaseChoice, environment: &Environment) -> Result<AnyEngine, Failure> {
-    Engine::stored(open(choice, environment)?).map_err(refused)
+    let engine = Engine::stored(open(choice, environment)?).map_err(refused)?;
+    of_tenant(engine, choice)
+}
+
+/// The engine for the tenant of the command line, if one is named.
+fn of_tenant(mut engine: AnyEngine, choice: &DatabaseChoice) -> Result<AnyEngine, Failure> {
+    if let Some(tenant) = &choice.tenant {
+        let tenant = engine.tenant(tenant).map_err(refused)?;
+        engine.set_tenant(Some(tenant));
+    }
+    Ok(engine)
+}
+
+/// Refuses a tenant for what is done for the whole database.
+fn of_all_tenants(choice: &DatabaseChoice) -> Result<(), Failure> {
+    match choice.tenant {
+        None => Ok(()),
+        Some(_) => Err(
+            Failure::usage("this is about the whole database, whatever tenants it has")
+                .remedy("leave --tenant out"),
+        ),
+    }
 }
 
 /// An engine for a specification and what is said beside it; what is said nowhere comes from the database.
@@ -125,6 +146,9 @@ fn refused(error: Error) -> Failure {
         Error::AlreadyRegistered => Some("change their credential with: probity disguise rekey"),
         Error::NoSuchDisguise => Some("see what the credential opens with: probity disguise list"),
         Error::WouldCascade { .. } => Some("say in the specification what happens to those rows"),
+        Error::Tenant { .. } => Some(
+            "name one with --tenant T, as the tenant columns hold it, where the specification names such columns",
+        ),
         Error::NoFreeId { .. } => Some("let the generator of the id draw from a wider range"),
         Error::Held { .. } => Some("see what holds there are with: probity disguise holds"),
         Error::Audit(_) => Some("nothing was changed; look at the log with: probity verify DIR"),

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use super::change::recorded;
 use super::credential::{Brought, CredentialFile, read_password};
 use super::recorder::{Recorded, Recorder};
-use super::{AnyEngine, described, open, read, refused, stored};
+use super::{AnyEngine, described, of_tenant, open, read, refused, stored};
 use crate::args::{List, Register, Rekey, SpeaksFor};
 use crate::config::Environment;
 use crate::entry_json::format_time;
@@ -75,13 +75,16 @@ fn engine_of(args: &Register, environment: &Environment) -> Result<AnyEngine, Fa
     let file = read(args.spec.as_deref(), SpecFile::parse)?;
     let database = open(&args.database, environment)?;
     if let Some(engine) = described(database, file.as_ref(), &args.description)? {
-        return Ok(engine);
+        return of_tenant(engine, &args.database);
     }
     let mut database = open(&args.database, environment)?;
     let guess = draft(&mut database, None).map_err(|error| {
         refused(error).remedy("say who the users are with --spec FILE or --pseudo FILE")
     })?;
-    Ok(Engine::new(database, guess.schema, guess.pseudo))
+    of_tenant(
+        Engine::new(database, guess.schema, guess.pseudo),
+        &args.database,
+    )
 }
 
 /// Where a new credential goes: files that are there before it is made, or standard output.

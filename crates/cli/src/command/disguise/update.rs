@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::change::{print_entry, recorded};
 use super::recorder::{Recorded, Recorder};
-use super::{described, open, read, refused};
+use super::{described, of_all_tenants, open, read, refused};
 use crate::args::Update;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -20,6 +20,7 @@ struct UpdatesForm<'a> {
 }
 
 pub(super) fn update(args: &Update, environment: &Environment) -> Result<Status, Failure> {
+    of_all_tenants(&args.database)?;
     let mut mappings = Vec::new();
     for path in &args.file {
         let some = read(Some(path), Mapping::parse)?;

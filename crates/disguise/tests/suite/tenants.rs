@@ -1,0 +1,598 @@
+//! Many tenants in one database: what is one's is nobody else's, however equal their ids are.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "tests stop at the first surprise"
+)]
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use probity_disguise::{
+    ApplyRequest, Authority, Credential, DecayRequest, DisguiseId, Engine, Error, Holding, Kept,
+    KeptReason, KeyCost, Mapping, Outlook, Protection, References, ReplayRequest, RevealRequest,
+    Revealed, Rows, SecretKey, Spec, SpecFile, Told, Value, draft,
+};
+use probity_format::{Entry, Timestamp};
+
+use super::forum::*;
+
+const DAY: i64 = 86_400_000_000_000;
+
+fn later(days: i64) -> Timestamp {
+    Timestamp::from_nanoseconds(time().nanoseconds() + days * DAY).unwrap()
+}
+
+fn request(spec: &Spec, user: Option<i64>, expires: Option<Timestamp>) -> ApplyRequest<'_> {
+    ApplyRequest {
+        spec,
+        user: user.map(Value::Int),
+        over: None,
+        parameters: BTreeMap::new(),
+        expires,
+        time: time(),
+    }
+}
+
+pub(crate) fn tenants_with_the_same_ids_never_touch_each_other() {
+    let [mut first, mut second] = forums();
+    let untouched = second.everything();
+    let gone = first.apply(GDPR, Some(1), false).unwrap();
+    assert_eq!(gone.pseudoprincipals, 6);
+    assert_eq!(second.everything(), untouched);
+    let anonymous = first.apply(ANON, None, false).unwrap();
+    first.apply(GDPR_REMOVE, Some(2), true).unwrap();
+    assert_eq!(second.everything(), untouched);
+    // The same disguises there, in another order.
+    let disguised = first.everything();
+    let hidden = second.apply(HOBBY, None, false).unwrap();
+    let removed = second.apply(GDPR_REMOVE, Some(1), true).unwrap();
+    let blank = second.apply(BLANK, Some(3), false).unwrap();
+    assert_eq!(first.everything(), disguised);
+    for id in [removed.id, hidden.id, blank.id] {
+        for user in 1..=USERS {
+            let outcome = second.reveal_as(user, id, References::Recorrelate);
+            assert!(matches!(outcome, Ok(_) | Err(Error::NoSuchDisguise)));
+        }
+    }
+    assert_eq!(first.everything(), disguised);
+    assert_eq!(second.everything(), untouched);
+    for _ in 0..3 {
+        for user in 1..=USERS {
+            let key = SecretKey::from_bytes(*first.keys[&user].expose());
+            let listed = first
+                .engine
+                .list(&Value::Int(user), &Credential::Key(&key))
+                .unwrap();
+            for it in listed {
+                first.reveal(user, it.id);
+            }
+        }
+    }
+    assert_eq!(first.everything(), first.before);
+    assert_eq!(second.everything(), untouched);
+    for id in [gone.id, anonymous.id] {
+        let outcome = first.reveal_as(1, id, References::Recorrelate);
+        assert!(matches!(outcome, Err(Error::NoSuchDisguise)));
+    }
+    for table in ["bags", "locators", "shared"] {
+        let count = format!("SELECT COUNT(*) FROM probity_{table}");
+        assert_eq!(first.numbers(&count), [0], "{table}");
+    }
+    let count = "SELECT COUNT(*) FROM probity_principals";
+    assert_eq!(first.numbers(count), [2 * USERS]);
+}
+
+pub(crate) fn a_credential_of_one_tenant_opens_nothing_of_another() {
+    let [mut first, mut second] = forums();
+    let own = first.apply(GDPR, Some(1), false).unwrap();
+    let other = second.apply(GDPR, Some(1), false).unwrap();
+    let disguised = [first.everything(), second.everything()];
+    let key = SecretKey::from_bytes(*first.keys[&1].expose());
+    let user = Value::Int(1);
+    // As many mailboxes as there are, the key shares one with somebody of the other tenant now and then.
+    for id in [own.id, other.id] {
+        for credential in [
+            Credential::Key(&key),
+            Credential::Password("secret words of 1"),
+        ] {
+            let outcome = second.engine.reveal(&RevealRequest {
+                user: user.clone(),
+                credential,
+                id,
+                references: References::Recorrelate,
+                rows: Rows::PerColumn,
+                time: time(),
+            });
+            let refused = matches!(outcome, Err(Error::NoSuchDisguise | Error::WrongCredential));
+            assert!(refused, "{outcome:?}");
+        }
+    }
+    let credential = Credential::Key(&key);
+    let engine = &mut second.engine;
+    assert!(engine.list(&user, &credential).unwrap().is_empty());
+    assert!(engine.speaks_for(&user, &credential).unwrap().is_empty());
+    let outcome = engine.export(&user, &credential, None, time());
+    assert!(matches!(outcome, Err(Error::WrongCredential)));
+    let outcome = engine.forget(&user, &credential, other.id, time());
+    assert!(matches!(outcome, Err(Error::NoSuchDisguise)));
+    let outcome = engine.forget_everything(&user, &credential, time());
+    assert!(matches!(outcome, Err(Error::WrongCredential)));
+    let outcome = engine.change_key(&user, &credential, Protection::KeyAlone, time());
+    assert!(matches!(outcome, Err(Error::WrongCredential)));
+    let protection = Protection::Password("another");
+    let outcome = engine.change_password(&user, &credential, protection, time());
+    assert!(matches!(outcome, Err(Error::WrongCredential)));
+    assert_eq!([first.everything(), second.everything()], disguised);
+
+    // A locator that somebody moves among the rows of the other tenant opens nothing there either: it is bound to both.
+    let receipt = first.engine.forget(&user, &credential, own.id, time());
+    let receipt = receipt.unwrap();
+    assert!(receipt.is_about_of(&Value::Int(1), &user));
+    assert!(!receipt.is_about_of(&Value::Int(2), &user) && !receipt.is_about(&user));
+    assert!(second.reveal(1, other.id).is_complete());
+    assert_eq!(second.everything(), second.before);
+}
+
+pub(crate) fn holds_schedules_ends_decay_and_replays_are_of_one_tenant() {
+    let [mut first, mut second] = forums();
+    let user = Value::Int(1);
+    let authority = Authority {
+        actor: "legal office",
+        basis: "file 12/2026",
+        time: time(),
+    };
+    let hold = first.engine.hold(Holding::Person(&user), &authority);
+    let hold = hold.unwrap();
+    let held = first.apply(GDPR, Some(1), false);
+    assert!(matches!(held, Err(Error::Held { .. })));
+    assert!(second.engine.holds(None).unwrap().is_empty());
+    let lifted = second.engine.lift(hold, &authority);
+    assert!(matches!(lifted, Err(Error::NoSuchHold)));
+
+    let spec = Spec::from_edna_json(GDPR).unwrap();
+    let waiting = second
+        .engine
+        .schedule(&request(&spec, Some(1), None), later(1));
+    let waiting = waiting.unwrap();
+    assert!(first.engine.scheduled(None).unwrap().is_empty());
+    let cancelled = first.engine.cancel(waiting, time());
+    assert!(matches!(cancelled, Err(Error::NoSuchDisguise)));
+    assert!(first.engine.sweep(later(2)).unwrap().applied.is_empty());
+    assert_eq!(second.everything(), second.before);
+    assert_eq!(second.engine.sweep(later(2)).unwrap().applied.len(), 1);
+    assert!(second.reveal(1, waiting).is_complete());
+
+    // What ends is destroyed by the sweep of its tenant.
+    let ending = request(&spec, Some(2), Some(later(1)));
+    let ending = second.engine.apply(&ending).unwrap();
+    let swept = first.engine.sweep(later(9)).unwrap();
+    assert_eq!((swept.records, swept.held), (0, 0));
+    assert!(second.reveal(2, ending.id).is_complete());
+    let ending = request(&spec, Some(2), Some(later(1)));
+    second.engine.apply(&ending).unwrap();
+    assert!(second.engine.sweep(later(9)).unwrap().records > 0);
+
+    let begun = second.engine.begin(&request(&spec, Some(3), None)).unwrap();
+    assert!(first.engine.unfinished().unwrap().is_empty());
+    let outcome = first.engine.proceed(begun, 1, time());
+    assert!(matches!(outcome, Err(Error::NoSuchDisguise)));
+    second.engine.proceed(begun, 2, time()).unwrap();
+    assert_eq!(first.everything(), first.before);
+    assert!(second.reveal(3, begun).is_complete());
+
+    // Everybody of one tenant decays, but for who is held there.
+    let everybody = DecayRequest {
+        spec: &spec,
+        inactive: "users.karma < 50",
+        parameters: BTreeMap::new(),
+        expires: None,
+        after: None,
+        page: 10,
+        time: time(),
+    };
+    let there = second.everything();
+    let decayed = first.engine.decay(&everybody).unwrap();
+    assert_eq!((decayed.applied.len(), decayed.held), (3, 1));
+    assert_eq!(second.everything(), there);
+}
+
+/// What grows while somebody listens.
+type Heard<T> = Rc<RefCell<Vec<T>>>;
+
+/// Everything that the engine tells of from now on.
+fn listen(forum: &mut Forum) -> (Heard<Told>, Heard<String>) {
+    let (told, texts): (Heard<Told>, Heard<String>) = (Rc::default(), Rc::default());
+    let (seen, written) = (Rc::clone(&told), Rc::clone(&texts));
+    forum.engine.set_sink(Box::new(move |entry: &Entry<'_>| {
+        seen.borrow_mut().extend(Told::of(entry));
+        let payload = String::from_utf8(entry.payload.to_vec())?;
+        let subject = entry.subjects.iter().next().unwrap_or_default();
+        written.borrow_mut().push(format!("{subject} {payload}"));
+        Ok(())
+    }));
+    (told, texts)
+}
+
+/// The tenant of an entry.
+fn tenant_of(text: &str) -> &str {
+    let (_, rest) = text.split_once("\"tenant\":\"").unwrap();
+    rest.split_once('"').unwrap().0
+}
+
+fn replay(forum: &mut Forum, told: &[Told], spec: &Spec) -> Vec<Outlook> {
+    let missed = forum.engine.replay(&ReplayRequest {
+        told,
+        specs: std::slice::from_ref(spec),
+        parameters: BTreeMap::new(),
+        time: time(),
+    });
+    missed.unwrap().into_iter().map(|it| it.outlook).collect()
+}
+
+pub(crate) fn a_tenant_is_bound_and_refused_where_it_is_none() {
+    let [mut first, mut second] = forums();
+    let (told, texts) = listen(&mut first);
+    let (others, their_texts) = listen(&mut second);
+    let spec = Spec::from_edna_json(ANON).unwrap();
+    first.engine.apply(&request(&spec, Some(1), None)).unwrap();
+    second.engine.apply(&request(&spec, Some(1), None)).unwrap();
+    let refused = first.apply(GDPR, Some(999), false);
+    assert!(matches!(refused, Err(Error::Unregistered { .. })));
+    for texts in [&texts, &their_texts] {
+        let texts = texts.borrow();
+        assert!(texts.iter().all(|it| tenant_of(it) == tenant_of(&texts[0])));
+        assert_eq!(tenant_of(&texts[0]).len(), 32);
+    }
+    let (texts, their_texts) = (texts.borrow(), their_texts.borrow());
+    assert_eq!((texts.len(), their_texts.len()), (2, 1));
+    assert_ne!(tenant_of(&texts[0]), tenant_of(&their_texts[0]));
+    // The same person's id, and not the same subject.
+    let subject = |text: &str| text.split(' ').next().unwrap().to_owned();
+    assert_ne!(subject(&texts[0]), subject(&their_texts[0]));
+    drop((texts, their_texts));
+    // Neither misses anything, and what the other is told of is none of its business.
+    let all: Vec<Told> = told
+        .borrow()
+        .iter()
+        .chain(&*others.borrow())
+        .cloned()
+        .collect();
+    first.sql("DELETE FROM probity_operations");
+    let before = second.everything();
+    assert_eq!(replay(&mut first, &all, &spec), [Outlook::Done]);
+    assert_eq!(second.everything(), before);
+
+    let everything = [first.everything(), second.everything()];
+    let with = |tenant: Option<Value>| {
+        let mut engine = engine_of(&first.database, Value::Null);
+        engine.set_tenant(tenant);
+        let spec = Spec::from_edna_json(ANON).unwrap();
+        let planned = engine.plan(&spec, None, &BTreeMap::new());
+        (engine.apply(&request(&spec, None, None)), planned)
+    };
+    for wrong in [
+        None,
+        Some(Value::Null),
+        Some(Value::from("")),
+        Some(Value::from("1")),
+        Some(Value::from("1 OR 1=1")),
+        Some(Value::from("1'; DROP TABLE users; --")),
+        Some(Value::Bytes(vec![1])),
+        Some(Value::Real(1.0)),
+    ] {
+        let (outcome, _) = with(wrong.clone());
+        assert!(matches!(outcome, Err(Error::Tenant { .. })), "{wrong:?}");
+    }
+    assert!(matches!(with(None).1, Err(Error::Tenant { .. })));
+    // Nobody has heard of that one, so there is nothing to hide.
+    let (outcome, planned) = with(Some(Value::Int(3)));
+    assert_eq!(outcome.unwrap().rows.values().sum::<u64>(), 0);
+    assert!(planned.unwrap().iter().all(|step| step.rows == 0));
+    assert_eq!([first.everything(), second.everything()], everything);
+    let mut engine = engine_of(&first.database, Value::Int(1));
+    assert_eq!(engine.tenant("2").unwrap(), Value::Int(2));
+    assert!(matches!(engine.tenant("2 OR 1"), Err(Error::Tenant { .. })));
+
+    // A database without tenants has none.
+    let mut alone = forum();
+    alone.engine.set_tenant(Some(Value::Int(1)));
+    let outcome = alone.apply(ANON, None, false);
+    assert!(matches!(outcome, Err(Error::Tenant { .. })));
+    assert!(matches!(
+        alone.engine.tenant("1"),
+        Err(Error::Tenant { .. })
+    ));
+}
+
+/// Tables in which an id is one whatever the tenant, which is a text; SQL in it is a name like any other.
+const NOTES: &str = r#"
+tenant = "shop"
+[users]
+table = "people"
+id = "id"
+placeholder = { id = { RandNum = { lb = 1000000, ub = 9000000 } }, name = { RandStr = { len = 12 } } }
+[tables.kinds]
+shared = true
+[[modify]]
+table = "notes"
+column = "body"
+value = { ConstStr = "" }
+"#;
+const SHOP: &str = "north' OR '1'='1";
+
+struct Shop {
+    engine: Engine<Box<dyn probity_disguise::Database>>,
+    key: SecretKey,
+}
+
+impl Shop {
+    fn new() -> Self {
+        let mut database = crate::connect();
+        for sql in [
+            "CREATE TABLE kinds (id BIGINT PRIMARY KEY, kind TEXT)",
+            "CREATE TABLE people (id BIGINT PRIMARY KEY, shop VARCHAR(100), name VARCHAR(100))",
+            "CREATE TABLE notes (id BIGINT PRIMARY KEY, shop VARCHAR(100), person_id BIGINT REFERENCES people(id), kind_id BIGINT REFERENCES kinds(id), body VARCHAR(100))",
+            "INSERT INTO kinds VALUES (1, 'plain')",
+        ] {
+            database.execute(sql, &[]).unwrap();
+        }
+        for (id, shop) in [(1, SHOP), (2, "south")] {
+            let values = [Value::Int(id), Value::from(shop)];
+            let sql = "INSERT INTO people VALUES (?, ?, 'somebody')";
+            database.execute(sql, &values).unwrap();
+            for note in 0..3 {
+                let sql = "INSERT INTO notes VALUES (?, ?, ?, 1, 'secret')";
+                let values = [
+                    Value::Int(10 * id + note),
+                    Value::from(shop),
+                    Value::Int(id),
+                ];
+                database.execute(sql, &values).unwrap();
+            }
+        }
+        // Rows of no tenant at all.
+        let sql = "INSERT INTO notes VALUES (30, NULL, 1, 1, 'nobody''s')";
+        database.execute(sql, &[]).unwrap();
+        let file = SpecFile::parse(NOTES).unwrap();
+        let mut engine = Engine::new(database, file.schema, file.pseudo.unwrap());
+        engine.set_key_cost(KeyCost::DANGER_LEAST);
+        engine.install().unwrap();
+        engine.set_tenant(Some(Value::from(SHOP)));
+        let made = engine.register(&Value::Int(1), Protection::KeyAlone, time());
+        let key = made.unwrap().key;
+        Self { engine, key }
+    }
+
+    fn apply(&mut self, spec: &str) -> DisguiseId {
+        let spec = SpecFile::parse(spec).unwrap().spec;
+        let applied = self.engine.apply(&request(&spec, Some(1), None));
+        applied.unwrap().id
+    }
+
+    fn reveal(&mut self, id: DisguiseId) -> Revealed {
+        let revealed = self.engine.reveal(&RevealRequest {
+            user: Value::Int(1),
+            credential: Credential::Key(&self.key),
+            id,
+            references: References::Recorrelate,
+            rows: Rows::PerColumn,
+            time: time(),
+        });
+        revealed.unwrap()
+    }
+
+    fn sql(&mut self, sql: &str) {
+        self.engine.database().execute(sql, &[]).unwrap();
+    }
+
+    fn texts(&mut self, sql: &str) -> Vec<String> {
+        let rows = self.engine.database().query(sql, &[]).unwrap();
+        rows.iter().flatten().map(ToString::to_string).collect()
+    }
+}
+
+fn reasons(revealed: &Revealed) -> Vec<KeptReason> {
+    let reason = |it: &Kept| it.reason;
+    revealed.kept.iter().map(reason).collect()
+}
+
+const BODIES: &str = "SELECT body FROM notes ORDER BY id";
+const REMOVAL: &str = "[[remove]]\ntable = \"notes\"\n";
+
+pub(crate) fn rows_that_moved_to_another_tenant_stay_there() {
+    let mut shop = Shop::new();
+    let before = shop.texts(BODIES);
+    let id = shop.apply(NOTES);
+    let mut hidden = before.clone();
+    hidden[..3].fill(String::new());
+    assert_eq!(shop.texts(BODIES), hidden);
+    shop.sql("UPDATE notes SET shop = 'south' WHERE id = 11");
+    let revealed = shop.reveal(id);
+    assert_eq!(reasons(&revealed), [KeptReason::OtherTenant]);
+    "secret".clone_into(&mut hidden[0]);
+    "secret".clone_into(&mut hidden[2]);
+    assert_eq!(shop.texts(BODIES), hidden);
+    let back = "UPDATE notes SET shop = 'north'' OR ''1''=''1' WHERE id = 11";
+    shop.sql(back);
+    assert!(shop.reveal(id).is_complete());
+    assert_eq!(shop.texts(BODIES), before);
+
+    // The id of a removed row is another tenant's meanwhile.
+    let id = shop.apply(REMOVAL);
+    shop.sql("INSERT INTO notes VALUES (12, 'south', 2, 1, 'theirs')");
+    let revealed = shop.reveal(id);
+    assert_eq!(reasons(&revealed), [KeptReason::OtherTenant]);
+    assert_eq!(
+        shop.texts("SELECT body FROM notes WHERE id = 12"),
+        ["theirs"]
+    );
+    shop.sql("DELETE FROM notes WHERE id = 12");
+    assert!(shop.reveal(id).is_complete());
+    assert_eq!(shop.texts(BODIES), before);
+    // The account went to another tenant, and with it nothing that was hidden.
+    let id = shop.apply(REMOVAL);
+    shop.sql("UPDATE people SET shop = 'south' WHERE id = 1");
+    let revealed = shop.reveal(id);
+    assert_eq!(reasons(&revealed), [KeptReason::OwnerMissing; 3]);
+    assert_eq!(shop.texts(BODIES), before[3..]);
+}
+
+pub(crate) fn a_migration_that_changes_the_tenant_brings_nothing_to_another() {
+    let mut shop = Shop::new();
+    let removed = shop.apply(REMOVAL);
+    let mapping = "[[update]]\nname = \"0001 moved\"\ntable = \"notes\"\n[[update.into]]\ntable = \"notes\"\nrest = true\nvalues = { shop = \"south\" }\n";
+    let mappings = Mapping::parse(mapping).unwrap();
+    shop.engine.record_updates(&mappings, time()).unwrap();
+    let rest = shop.texts(BODIES);
+    let revealed = shop.reveal(removed);
+    assert_eq!(reasons(&revealed), [KeptReason::OtherTenant; 3]);
+    assert_eq!(shop.texts(BODIES), rest);
+    let south = "SELECT COUNT(*) FROM notes WHERE shop = 'south'";
+    assert_eq!(shop.texts(south), ["3"]);
+}
+
+pub(crate) fn descriptions_that_mix_tenants_up_are_refused() {
+    let mut shop = Shop::new();
+    let crossings = shop.engine.crossings().unwrap();
+    assert_eq!(crossings.len(), 1, "{crossings:?}");
+    assert!(crossings[0].starts_with("foreign key notes(person_id) refers to people"));
+    shop.sql("CREATE TABLE logins (id BIGINT PRIMARY KEY, person_id BIGINT REFERENCES people(id))");
+    shop.sql("CREATE TABLE words (id BIGINT PRIMARY KEY, word TEXT)");
+    let cases = [
+        (
+            "",
+            "table logins: has rows that belong to people and no tenant column",
+        ),
+        (
+            "[tables.logins]\nshared = true\nowners = [\"person_id\"]\n",
+            "is shared by all tenants",
+        ),
+        (
+            "[tables.logins]\nshared = true\n[[modify]]\ntable = \"kinds\"\ncolumn = \"kind\"\nvalue = \"Null\"\n",
+            "table kinds is shared by all tenants",
+        ),
+        (
+            "[tables.logins]\nshared = true\n[[remove]]\ntable = \"words\"\n",
+            "table words has no tenant column",
+        ),
+        (
+            "[tables.logins]\nshared = true\n[[modify]]\ntable = \"notes\"\ncolumn = \"shop\"\nvalue = \"Null\"\n",
+            "column shop holds the tenant",
+        ),
+        (
+            "[tables.logins]\nshared = true\n[[remove]]\ntable = \"notes\"\nfrom = \"notes JOIN words ON words.id = notes.id\"\n",
+            "table words has no tenant column",
+        ),
+        (
+            "[tables.logins]\nshared = true\n[tables.people]\nshared = true\n",
+            "table people: has no tenant column",
+        ),
+        (
+            "[tables.logins]\nshared = true\n[tables.notes]\nowners = [\"shop\"]\n",
+            "table notes: column shop holds the tenant",
+        ),
+        (
+            "[tables.logins]\nshared = true\n[tables.notes]\ntenant = \"person_id\"\nowners = []\n",
+            "holds other values than the tenant column of people",
+        ),
+    ];
+    let head = NOTES.split("[[modify]]").next().unwrap();
+    for (text, message) in cases {
+        let text = format!("{head}{text}");
+        let file = SpecFile::parse(&text).unwrap();
+        let mut database: Box<dyn probity_disguise::Database> = crate::connect();
+        std::mem::swap(&mut database, shop.engine.database());
+        let mut engine = Engine::new(database, file.schema, file.pseudo.unwrap());
+        engine.set_tenant(Some(Value::from(SHOP)));
+        let outcome = engine.check(&file.spec, &BTreeMap::new());
+        match outcome {
+            Err(Error::Spec(error)) => {
+                assert!(error.to_string().contains(message), "{error}");
+            }
+            other => assert!(other.is_err(), "{text}"),
+        }
+        std::mem::swap(engine.database(), shop.engine.database());
+    }
+}
+
+pub(crate) fn tenants_are_not_taken_up_while_people_are_registered_without() {
+    let [first, _second] = forums();
+    let text = OF_TENANTS.replace("tenant = \"tenant_id\"", "");
+    let file = SpecFile::parse(&text).unwrap();
+    let pseudo = file.pseudo.unwrap();
+    let mut engine = Engine::new(first.database.boxed(), file.schema, pseudo);
+    assert!(matches!(engine.install(), Err(Error::Tenant { .. })));
+
+    let mut alone = forum();
+    for table in ["users", "stories", "moderations", "taggings"] {
+        alone.sql(&format!("ALTER TABLE {table} ADD COLUMN tenant_id BIGINT"));
+    }
+    let mut engine = engine_of(&alone.database, Value::Int(1));
+    assert!(matches!(engine.install(), Err(Error::Tenant { .. })));
+    for user in 1..=USERS {
+        let key = SecretKey::from_bytes(*alone.keys[&user].expose());
+        let forgotten =
+            alone
+                .engine
+                .forget_everything(&Value::Int(user), &Credential::Key(&key), time());
+        forgotten.unwrap();
+    }
+    engine.install().unwrap();
+    let stored = Engine::stored(alone.database.boxed()).unwrap();
+    assert!(stored.has_tenants());
+}
+
+pub(crate) fn a_draft_proposes_the_tenant_column() {
+    let mut database = crate::connect();
+    for sql in [
+        "CREATE TABLE orgs (id BIGINT PRIMARY KEY, title TEXT)",
+        "CREATE TABLE kinds (id BIGINT PRIMARY KEY, kind TEXT)",
+        "CREATE TABLE users (org_id BIGINT NOT NULL REFERENCES orgs(id), id BIGINT NOT NULL, name VARCHAR(100) NOT NULL, PRIMARY KEY (org_id, id))",
+        "CREATE TABLE posts (org_id BIGINT NOT NULL REFERENCES orgs(id), id BIGINT NOT NULL, user_id BIGINT, body TEXT, PRIMARY KEY (org_id, id), FOREIGN KEY (org_id, user_id) REFERENCES users (org_id, id))",
+        "CREATE TABLE answers (org_id BIGINT NOT NULL REFERENCES orgs(id), id BIGINT NOT NULL, post_id BIGINT, body TEXT, PRIMARY KEY (org_id, id), FOREIGN KEY (org_id, post_id) REFERENCES posts (org_id, id))",
+        "INSERT INTO orgs VALUES (1, 'one'), (2, 'two')",
+        "INSERT INTO users VALUES (1, 7, 'u'), (2, 7, 'v')",
+        "INSERT INTO posts VALUES (1, 5, 7, 'p'), (2, 5, 7, 'q')",
+        "INSERT INTO answers VALUES (1, 3, 5, 'a'), (2, 3, 5, 'b')",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    let made = draft(&mut *database, None).unwrap();
+    let file = SpecFile::parse(&made.text).unwrap();
+    assert_eq!(file.schema, made.schema, "{}", made.text);
+    assert!(made.text.contains("tenant = \"org_id\""), "{}", made.text);
+    assert!(
+        made.text.contains("[tables.\"kinds\"]\nshared = true"),
+        "{}",
+        made.text
+    );
+    let mut engine = Engine::new(database, file.schema, made.pseudo);
+    assert!(engine.has_tenants() && engine.crossings().unwrap().is_empty());
+    engine.set_key_cost(KeyCost::DANGER_LEAST);
+    engine.install().unwrap();
+    engine.set_tenant(Some(Value::Int(1)));
+    let user = Value::Int(7);
+    let key = engine
+        .register(&user, Protection::KeyAlone, time())
+        .unwrap()
+        .key;
+    let applied = engine.apply(&request(&file.spec, Some(7), None)).unwrap();
+    assert_eq!(applied.rows["users"], 1, "{}", made.text);
+    assert_eq!(applied.rows["answers"], 1, "{}", made.text);
+    engine.set_tenant(Some(Value::Int(2)));
+    assert_eq!(engine.rows("users").unwrap().len(), 1);
+    assert_eq!(engine.rows("answers").unwrap().len(), 1);
+    engine.set_tenant(Some(Value::Int(1)));
+    let revealed = engine.reveal(&RevealRequest {
+        user,
+        credential: Credential::Key(&key),
+        id: applied.id,
+        references: References::Recorrelate,
+        rows: Rows::PerColumn,
+        time: time(),
+    });
+    assert!(revealed.unwrap().is_complete());
+}
