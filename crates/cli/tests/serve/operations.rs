@@ -122,6 +122,16 @@ fn a_hold_stands_until_it_is_lifted(met: &mut Met<'_>) {
     met.done("lift", &lift);
     assert_eq!(met.refused("lift", &lift, 404), "no-such-hold");
     assert_eq!(met.done("holds", &of)["holds"], json!([]));
+    let password = json!({"password": "correct horse"});
+    let apply = json!({
+        "user": "20", "spec": "leave", "parameters": {}, "over": password,
+        "expires": "2190-01-01T00:00:00Z",
+    });
+    let applied = met.done("apply", &apply);
+    let listed = met.done("list", &json!({"user": "20", "credential": password}));
+    assert_eq!(listed["disguises"][0]["expires"], "2190-01-01T00:00:00Z");
+    let reveal = json!({"user": "20", "credential": password, "id": applied["id"]});
+    assert_eq!(met.done("reveal", &reveal)["complete"], true);
 }
 
 fn a_grace_period_can_be_cancelled_and_ends(met: &mut Met<'_>) {
@@ -188,7 +198,8 @@ fn what_was_cut_short_is_gone_on_with(met: &mut Met<'_>, key: &Value) {
 fn updates_are_recorded_and_listed(met: &mut Met<'_>) {
     let sql = "ALTER TABLE posts ADD COLUMN title VARCHAR(20)";
     met.place.database().execute(sql, &[]).unwrap();
-    let mapping = "name = \"titles\"\n[[table]]\nname = \"posts\"\nset.title = \"'none'\"\n";
+    let mapping = "[[update]]\nname = \"titles\"\ntable = \"posts\"\n\
+                   [[update.into]]\ntable = \"posts\"\nrest = true\nvalues = { title = \"none\" }\n";
     let update = json!({"mappings": [mapping]});
     let recorded = met.done("update", &update);
     assert_eq!(recorded["updates"], json!(["titles"]), "{recorded}");
