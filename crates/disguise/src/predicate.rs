@@ -10,14 +10,24 @@ use sqlparser::ast::{
     JoinOperator, TableFactor, TableWithJoins, UnaryOperator, Value as Literal,
 };
 use sqlparser::dialect::GenericDialect;
-use sqlparser::parser::Parser;
-use sqlparser::tokenizer::Token;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Token, Tokenizer};
 
 use crate::database::{Catalog, CatalogTable, Dialect};
 use crate::value::Value;
 
 const TEXT_BYTES_MAX: usize = 16_384;
+/// How many brackets deep conditions may be nested.
 const DEPTH_MAX: usize = 40;
+/// The same in levels of the parser, which counts what is tried inside a bracket, too.
+const LEVELS_MAX: usize = 4 * DEPTH_MAX;
+/// Levels that are parsed on the stack of the caller. An unoptimised parser takes up to 96 KiB for each, and threads of
+/// tests and of runtimes have 2 MiB.
+const LEVELS_AT_ONCE: usize = 8;
+/// The stack for what is nested deeper; of it only what is used is ever taken.
+const STACK_BYTES: usize = 32 << 20;
+/// The most operators and names that a condition may have: a chain of operators is a tree as deep as it is long.
+const WORDS_MAX: usize = 1_024;
 const FUNCTIONS: [&str; 8] = [
     "lower", "upper", "length", "coalesce", "abs", "trim", "substr", "round",
 ];
@@ -29,7 +39,31 @@ pub(crate) struct Fragment {
     pub(crate) parameters: Vec<Value>,
 }
 
+/// Why a condition was not written.
+enum Fault {
+    /// It is nested deeper than the levels allowed.
+    Deep,
+    /// It is wrong, or says what no condition may say.
+    Wrong(String),
+}
+
+impl From<String> for Fault {
+    fn from(what: String) -> Self {
+        Self::Wrong(what)
+    }
+}
+
+impl From<ParserError> for Fault {
+    fn from(error: ParserError) -> Self {
+        match error {
+            ParserError::RecursionLimitExceeded => Self::Deep,
+            other => Self::Wrong(other.to_string()),
+        }
+    }
+}
+
 /// What a condition may speak of.
+#[derive(Clone)]
 pub(crate) struct Scope<'a> {
     pub(crate) dialect: Dialect,
     pub(crate) catalog: &'a Catalog,
@@ -58,28 +92,56 @@ impl<'a> Scope<'a> {
     }
 
     /// Writes `condition` anew, or says what is wrong with it.
-    pub(crate) fn condition(mut self, condition: &str) -> Result<Fragment, String> {
-        let sql = self.parsed(condition)?;
-        Ok(Fragment {
-            sql,
-            parameters: self.parameters,
+    pub(crate) fn condition(self, condition: &str) -> Result<Fragment, String> {
+        self.with_stack(|mut scope, levels| {
+            let sql = scope.parsed(condition, levels)?;
+            Ok(Fragment {
+                sql,
+                parameters: scope.parameters,
+            })
         })
     }
 
     /// Writes the join `from` and the condition anew, as the two parts of a query.
     pub(crate) fn joined(
-        mut self,
+        self,
         from: &str,
         condition: Option<&str>,
     ) -> Result<(String, Fragment), String> {
-        bounded(from)?;
-        let mut parser = Parser::new(&GenericDialect {})
-            .with_recursion_limit(DEPTH_MAX)
-            .try_with_sql(from)
-            .map_err(|error| error.to_string())?;
-        let tables = parser
-            .parse_table_and_joins()
-            .map_err(|error| error.to_string())?;
+        self.with_stack(|scope, levels| scope.join(from, condition, levels))
+    }
+
+    /// Does `work` with as many levels as the caller's stack surely has room for; where that fails, again on a thread with
+    /// a stack of its own.
+    fn with_stack<T: Send>(
+        self,
+        work: impl Fn(Self, usize) -> Result<T, Fault> + Send + Sync,
+    ) -> Result<T, String> {
+        // The parser may take what is too deep for something else that is wrong.
+        if let Ok(done) = work(self.clone(), LEVELS_AT_ONCE) {
+            return Ok(done);
+        }
+        let outcome = std::thread::scope(|threads| {
+            let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+            let thread = thread.spawn_scoped(threads, || work(self, LEVELS_MAX));
+            let thread = thread.map_err(|error| format!("there is no thread: {error}"))?;
+            let stopped = |_panic| "the parser of conditions stopped".to_owned();
+            thread.join().map_err(stopped)?
+        });
+        outcome.map_err(|fault| match fault {
+            Fault::Deep => format!("the condition is nested deeper than {DEPTH_MAX}"),
+            Fault::Wrong(what) => what,
+        })
+    }
+
+    fn join(
+        mut self,
+        from: &str,
+        condition: Option<&str>,
+        levels: usize,
+    ) -> Result<(String, Fragment), Fault> {
+        let mut parser = parser(from, levels)?;
+        let tables = parser.parse_table_and_joins()?;
         ended(&parser)?;
         let target = self
             .tables
@@ -93,10 +155,10 @@ impl<'a> Scope<'a> {
             .first()
             .is_none_or(|(alias, table)| *alias != target || *table != target)
         {
-            return Err(format!("the join does not begin with {target}"));
+            return Err(format!("the join does not begin with {target}").into());
         }
         let sql = match condition {
-            Some(condition) => self.parsed(condition)?,
+            Some(condition) => self.parsed(condition, levels)?,
             None => "1=1".to_owned(),
         };
         Ok((
@@ -108,15 +170,11 @@ impl<'a> Scope<'a> {
         ))
     }
 
-    fn parsed(&mut self, condition: &str) -> Result<String, String> {
-        bounded(condition)?;
-        let mut parser = Parser::new(&GenericDialect {})
-            .with_recursion_limit(DEPTH_MAX)
-            .try_with_sql(condition)
-            .map_err(|error| error.to_string())?;
-        let expression = parser.parse_expr().map_err(|error| error.to_string())?;
+    fn parsed(&mut self, condition: &str, levels: usize) -> Result<String, Fault> {
+        let mut parser = parser(condition, levels)?;
+        let expression = parser.parse_expr()?;
         ended(&parser)?;
-        self.expression(&expression)
+        Ok(self.expression(&expression)?)
     }
 
     fn tables_and_joins(&mut self, tables: &TableWithJoins) -> Result<String, String> {
@@ -184,10 +242,7 @@ impl<'a> Scope<'a> {
                 op: UnaryOperator::Minus,
                 expr,
             } => format!("(- {})", self.expression(expr)?),
-            Expr::BinaryOp { left, op, right } => {
-                let (left, right) = (self.expression(left)?, self.expression(right)?);
-                format!("({left} {} {right})", operator(op)?)
-            }
+            Expr::BinaryOp { .. } => self.chain(expression)?,
             Expr::IsNull(inner) => format!("({} IS NULL)", self.expression(inner)?),
             Expr::IsNotNull(inner) => format!("({} IS NOT NULL)", self.expression(inner)?),
             Expr::InList {
@@ -223,6 +278,21 @@ impl<'a> Scope<'a> {
             Expr::Function(function) => self.function(function)?,
             other => return Err(format!("{other} is not allowed in a condition")),
         })
+    }
+
+    /// A chain like `a OR b OR c` leans to the left, as deep as it is long: it is followed without recursion.
+    fn chain(&mut self, whole: &Expr) -> Result<String, String> {
+        let (mut links, mut first) = (Vec::new(), whole);
+        while let Expr::BinaryOp { left, op, right } = first {
+            links.push((operator(op)?, right));
+            first = left;
+        }
+        let mut sql = self.expression(first)?;
+        for (operator, right) in links.into_iter().rev() {
+            let right = self.expression(right)?;
+            sql = format!("({sql} {operator} {right})");
+        }
+        Ok(sql)
     }
 
     fn function(&mut self, function: &sqlparser::ast::Function) -> Result<String, String> {
@@ -340,26 +410,39 @@ fn ended(parser: &Parser<'_>) -> Result<(), String> {
     }
 }
 
-/// Keeps the parser from deep recursion and long work, whatever the text.
-fn bounded(text: &str) -> Result<(), String> {
+/// A parser of `text` that neither recurses deep nor works long, whatever the text.
+fn parser(text: &str, levels: usize) -> Result<Parser<'static>, String> {
     if text.len() > TEXT_BYTES_MAX {
+        let length = text.len();
         return Err(format!(
-            "the condition has {} bytes, the limit is {TEXT_BYTES_MAX}",
-            text.len()
+            "the condition has {length} bytes, the limit is {TEXT_BYTES_MAX}"
         ));
     }
-    let mut depth: usize = 0;
-    for byte in text.bytes() {
-        match byte {
-            b'(' | b'[' | b'{' | b'<' => depth = depth.saturating_add(1),
-            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
+    let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize_with_location();
+    let tokens = tokens.map_err(|error| error.to_string())?;
+    let (mut depth, mut words): (usize, usize) = (0, 0);
+    for it in &tokens {
+        match &it.token {
+            Token::LParen | Token::LBracket | Token::LBrace => depth = depth.saturating_add(1),
+            Token::RParen | Token::RBracket | Token::RBrace => depth = depth.saturating_sub(1),
+            Token::Whitespace(_)
+            | Token::Comma
+            | Token::Number(..)
+            | Token::SingleQuotedString(_) => {}
+            _ => words = words.saturating_add(1),
         }
         if depth > DEPTH_MAX {
             return Err(format!("the condition is nested deeper than {DEPTH_MAX}"));
         }
     }
-    Ok(())
+    if words > WORDS_MAX {
+        return Err(format!(
+            "the condition has {words} names and operators, the limit is {WORDS_MAX}; write a list as IN (...)"
+        ));
+    }
+    Ok(Parser::new(&GenericDialect {})
+        .with_recursion_limit(levels)
+        .with_tokens_with_locations(tokens))
 }
 
 #[cfg(test)]
@@ -389,6 +472,48 @@ mod tests {
         );
         assert_eq!(fragment.parameters.len(), 4);
         assert_eq!(fragment.parameters[3], Value::from("x' OR '1'='1"));
+    }
+
+    /// Threads of tests and of asynchronous runtimes have so much stack.
+    const THREAD_BYTES: usize = 2 << 20;
+
+    #[test]
+    fn the_deepest_and_the_longest_condition_fit_on_the_stack_of_a_thread() {
+        let nested = |open: &str, depth: usize, close: &str| {
+            format!("{}id = 1{}", open.repeat(depth), close.repeat(depth))
+        };
+        let ways = [
+            ("(", ")"),
+            ("NOT ", ""),
+            ("NOT (", ")"),
+            ("(1 = 1 OR ", ")"),
+            ("abs(", ")"),
+            ("coalesce(1, ", ")"),
+            ("(id IN (1, (", ")))"),
+            ("(1 BETWEEN 0 AND (", "))"),
+        ];
+        let test = move || {
+            for (open, close) in ways {
+                let level = open.matches('(').count().max(1);
+                let deepest = DEPTH_MAX / level;
+                written(&nested(open, deepest, close)).unwrap();
+                written(&nested(open, LEVELS_MAX + 1, close)).unwrap_err();
+                // A function, so that the parser itself stops before anything is written.
+                let function = format!("unknown({})", nested(open, deepest - 1, close));
+                written(&function).unwrap_err();
+            }
+            let chain = |terms: usize| format!("id = 1{}", " OR id = 1".repeat(terms));
+            let longest = (WORDS_MAX - 2) / 3;
+            written(&chain(longest)).unwrap();
+            written(&chain(longest + 1)).unwrap_err();
+            written(&format!("id{}", " + 1".repeat(WORDS_MAX - 1))).unwrap();
+            // Refused at the end, when the whole chain is there to be told.
+            written(&format!("{} || 1", chain(longest - 1))).unwrap_err();
+            let list = vec!["1"; 4_000].join(",");
+            written(&format!("id IN ({list})")).unwrap();
+        };
+        let thread = std::thread::Builder::new().stack_size(THREAD_BYTES);
+        thread.spawn(test).unwrap().join().unwrap();
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::database::{Database, DatabaseError, DatabaseErrorKind, placeholders};
 use crate::deadline::{self, Day, Record};
 use crate::error::{Doing as _, Error};
 use crate::record::{Bag, LOCATOR_BYTES, Locator, Origin, Section, Standing};
-use crate::table::{delete_keys, insert_all, runs, select_keys};
+use crate::table::{delete_keys, insert_all, lists, runs, select_keys};
 use crate::value::Value;
 
 /// Bytes of a sealed part of a bag.
@@ -292,10 +292,10 @@ pub(crate) fn change_keys(
 pub(crate) fn return_departed(database: &mut dyn Database, ids: &[Vec<u8>]) -> Result<(), Error> {
     let standing = i64::from(Standing::Placeholder.code());
     let keys: Vec<Value> = ids.iter().map(|id| named(id)).collect();
-    for run in runs(&keys, 1) {
-        let marks = placeholders(run.len());
+    for list in lists(&keys, 1) {
+        let marks = placeholders(list.len());
         let sql = format!("UPDATE {PRINCIPALS} SET standing = {standing} WHERE id IN ({marks})");
-        database.execute(&sql, run).doing("noting who returned")?;
+        database.execute(&sql, &list).doing("noting who returned")?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::principal::pseudo_key;
 use crate::record::{Change, Modified, SpeaksFor, Standing};
 use crate::schema::Known;
 use crate::store::{self, Keyed};
-use crate::table::{Inserted, Write, existing, insert_or_give_up, select, update_keys};
+use crate::table::{Inserted, Write, existing, insert, select, update_keys};
 use crate::value::Value;
 
 /// The owner of each group, and for each row chosen the number of its group.
@@ -97,7 +97,7 @@ impl Work<'_> {
             self.made.insert(id.principal());
             rows.push(row);
         }
-        let done = insert_or_give_up(self.database, &pseudo.table, &columns, &rows)?;
+        let done = insert(self.database, &pseudo.table, &columns, &rows)?;
         if done == Inserted::Refused {
             let what = format!("a placeholder row breaks a constraint of {}", pseudo.table);
             return Err(Error::Value { what });
