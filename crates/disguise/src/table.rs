@@ -13,6 +13,9 @@ use crate::value::Value;
 /// The most rows or keys in one statement.
 const ROWS_MAX: usize = 1_024;
 
+/// The most questions in one statement, below what every engine takes as columns of an answer.
+const QUESTIONS_MAX: usize = 256;
+
 /// Up to here rows go in by one statement of exactly their number; beyond, runs are powers of two. A statement that was
 /// prepared for another number costs a round trip more, each further run costs one too.
 const EXACT_ROWS_MAX: usize = 64;
@@ -156,6 +159,52 @@ fn select_keys_of(
         );
     }
     Ok(out)
+}
+
+/// Which of `columns` name any of `ids`: one statement asks many of them.
+pub(crate) fn naming<'c>(
+    database: &mut dyn Session,
+    columns: &[(&'c Known, &'c str)],
+    ids: &[Value],
+) -> Result<Vec<(&'c Known, &'c str)>, Error> {
+    let mut found = Vec::new();
+    for some in columns.chunks(QUESTIONS_MAX) {
+        let mut named = vec![false; some.len()];
+        for asked in lists(ids, some.len()) {
+            let (sql, parameters) = who_names(database, some, &asked);
+            let rows = database
+                .query(&sql, &parameters)
+                .doing("looking who is named")?;
+            for (named, answer) in named.iter_mut().zip(rows.iter().flatten()) {
+                *named |= *answer == Value::Int(1);
+            }
+        }
+        let named = some.iter().zip(named).filter(|(_, named)| *named);
+        found.extend(named.map(|(column, _)| *column));
+    }
+    Ok(found)
+}
+
+/// A one for each of `columns` that names one of `ids`, else a zero.
+fn who_names(
+    database: &dyn Session,
+    columns: &[(&Known, &str)],
+    ids: &[Value],
+) -> (String, Vec<Value>) {
+    let dialect = database.dialect();
+    let mut questions = Vec::with_capacity(columns.len());
+    let mut parameters = Vec::new();
+    for (table, column) in columns {
+        let own = database.tenancy().and(dialect, &table.name, &table.name);
+        questions.push(format!(
+            "CASE WHEN EXISTS (SELECT 1 FROM {} WHERE {}{}) THEN 1 ELSE 0 END",
+            dialect.quote(&table.name),
+            among(dialect, &[(*column).to_owned()], ids.len()),
+            own.sql
+        ));
+        parameters.extend(with(ids.to_vec(), &own));
+    }
+    (format!("SELECT {}", questions.join(",")), parameters)
 }
 
 /// Deletes the rows whose `by` columns are among `keys`.

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::record::{Bag, Origin};
 use crate::schema::Known;
 use crate::store::{self, Found, Stage, Stored};
-use crate::table::{Write, delete_keys, select_keys, update_keys};
+use crate::table::{Write, delete_keys, naming, select_keys, update_keys};
 use crate::value::Value;
 
 impl Work<'_> {
@@ -89,8 +89,9 @@ impl Work<'_> {
 
     /// Applies the reference policy to the rows that still name a placeholder about to go.
     pub(super) fn move_references(&mut self, going: &mut Vec<(Value, Value)>) -> Result<(), Error> {
-        let live = self.live;
-        for (table, column) in live.people_columns() {
+        let columns: Vec<(&Known, &str)> = self.live.people_columns().collect();
+        let ids: Vec<Value> = going.iter().map(|(id, _)| id.clone()).collect();
+        for (table, column) in naming(self.database, &columns, &ids)? {
             let by = [column.to_owned()];
             let keys: Vec<Vec<Value>> = going.iter().map(|(id, _)| vec![id.clone()]).collect();
             let found = select_keys(self.database, &table.name, &by, &by, &keys)?;
