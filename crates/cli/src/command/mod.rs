@@ -24,7 +24,7 @@ use probity_format::limits::FORMAT_VERSION;
 use probity_log::reader::Reader;
 use probity_log::{Durability, Log, LogError, Options};
 
-use crate::args::{Args, Command, KeysCommand, StreamCommand};
+use crate::args::{Args, Command, KeysCommand, StreamCommand, SubjectCommand};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
@@ -48,6 +48,9 @@ pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
         Command::CheckProof(args) => check_proof::run(&args),
         Command::Disguise(args) => disguise::run(&args.command, environment),
         Command::Pocket(args) => pocket::run(&args.command, environment),
+        Command::Subject(args) => match args.command {
+            SubjectCommand::Export(args) => pocket::create(&args.creation(), environment),
+        },
         Command::Keys(args) => match args.command {
             KeysCommand::Status(args) => keys::status(&args, environment),
         },
