@@ -14,7 +14,7 @@ use crate::place::{Place, SpecRoom};
 use crate::problem::{Kind, Problem};
 
 /// The engine over any database.
-type AnyEngine = Engine<Box<dyn Database>>;
+pub(crate) type AnyEngine = Engine<Box<dyn Database>>;
 
 /// What a request is worked on with.
 pub(crate) struct Desk<'a> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use probity_disguise::database::connect;
 use probity_disguise::{Database, Pseudo, Schema, SpecError, SpecFile};
@@ -11,6 +12,7 @@ use probity_log::StreamName;
 use zeroize::Zeroizing;
 
 use crate::config::{DatabasePlace, SpecPlace, UrlPlace, absolute};
+use crate::desk::AnyEngine;
 use crate::problem::{Kind, Problem};
 use crate::secret::Secret;
 
@@ -51,6 +53,7 @@ pub enum PlaceError {
 
 /// A specification and what is said beside it.
 pub(crate) struct SpecRoom {
+    name: String,
     pub(crate) file: SpecFile,
     pub(crate) schema: Option<Schema>,
     pub(crate) pseudo: Option<Pseudo>,
@@ -61,6 +64,9 @@ pub(crate) struct Place {
     url: Secret,
     pub(crate) stream: StreamName,
     specs: BTreeMap<String, SpecRoom>,
+    /// The specification whose description this server stored last. Whoever stores another holds the lock meanwhile:
+    /// requests that all stored theirs would be in each other's way.
+    installed: Mutex<Option<String>>,
 }
 
 impl Place {
@@ -68,7 +74,7 @@ impl Place {
     pub(crate) fn open(place: &DatabasePlace) -> Result<Self, PlaceError> {
         let mut specs = BTreeMap::new();
         for (name, spec) in &place.specs {
-            specs.insert(name.clone(), room(spec)?);
+            specs.insert(name.clone(), room(name, spec)?);
         }
         Ok(Self {
             url: match &place.url {
@@ -77,6 +83,7 @@ impl Place {
             },
             stream: place.stream.clone(),
             specs,
+            installed: Mutex::new(None),
         })
     }
 
@@ -85,6 +92,35 @@ impl Place {
         connect(&self.url).map_err(|error| {
             Problem::new(Kind::DatabaseFailed, "the database cannot be reached").because(&error)
         })
+    }
+
+    /// Prepares the database where this server has not yet, and lets it know what the specification says of the
+    /// application where it was another's turn before.
+    pub(crate) fn install(
+        &self,
+        engine: &mut AnyEngine,
+        spec: Option<&SpecRoom>,
+    ) -> Result<(), Problem> {
+        let mut installed = self.installed();
+        let name = spec.map(|spec| spec.name.as_str());
+        let is_there = installed
+            .as_deref()
+            .is_some_and(|last| name.is_none_or(|name| name == last));
+        if !is_there {
+            engine.install()?;
+            *installed = Some(name.unwrap_or_default().to_owned());
+        }
+        Ok(())
+    }
+
+    /// Says that the database is to be prepared anew.
+    pub(crate) fn uninstalled(&self) {
+        *self.installed() = None;
+    }
+
+    fn installed(&self) -> MutexGuard<'_, Option<String>> {
+        let installed = self.installed.lock();
+        installed.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The specification called `name`.
@@ -96,9 +132,10 @@ impl Place {
     }
 }
 
-fn room(place: &SpecPlace) -> Result<SpecRoom, PlaceError> {
+fn room(name: &str, place: &SpecPlace) -> Result<SpecRoom, PlaceError> {
     let aside = |path: &Option<PathBuf>| path.clone();
     Ok(SpecRoom {
+        name: name.to_owned(),
         file: parsed(&place.file, SpecFile::parse)?,
         schema: aside(&place.schema)
             .map(|path| parsed(&path, Schema::from_edna_json))

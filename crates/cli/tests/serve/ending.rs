@@ -16,6 +16,12 @@ const FIRST: i64 = 100;
 /// A server with a dozen people more, and what each of them keeps.
 fn crowd(limits: &str) -> (Place, Vec<Value>) {
     let place = Place::new(sqlite_file, &format!("wait_seconds = 600\n{limits}"));
+    let keys = crowded(&place);
+    (place, keys)
+}
+
+/// Adds a dozen people, and gives what each of them keeps.
+fn crowded(place: &Place) -> Vec<Value> {
     let mut database = place.database();
     for id in FIRST..FIRST + PEOPLE {
         for sql in [
@@ -27,8 +33,7 @@ fn crowd(limits: &str) -> (Place, Vec<Value>) {
     }
     drop(database);
     let keys = (FIRST..FIRST + PEOPLE).map(|id| place.registered(&id.to_string()));
-    let keys = keys.collect();
-    (place, keys)
+    keys.collect()
 }
 
 fn apply(id: i64) -> String {
@@ -62,11 +67,26 @@ fn reveal(place: &Place, id: i64, key: &Value, disguise: &Value) {
 
 #[test]
 fn many_clients_are_answered_at_once_and_each_with_its_own() {
-    let (place, keys) = crowd("connections = 6\nparallel = 3");
+    let limits = "wait_seconds = 600\nconnections = 6\nparallel = 3";
+    let place = Place::new(sqlite_file, limits);
+    many_leave_and_return_at_once(&place);
+    let (ended_well, said) = place.stop();
+    assert!(ended_well, "{said}");
+    let entries = place.entries();
+    let done = |action: &str| {
+        let same = |it: &&Value| it["action"] == action && it["outcome"] == "ok";
+        entries.iter().filter(same).count()
+    };
+    assert_eq!(done("disguise.apply"), 36);
+    assert_eq!(done("disguise.reveal"), 36);
+}
+
+/// A dozen people leave and return three times, all at the same time.
+pub(crate) fn many_leave_and_return_at_once(place: &Place) {
+    let keys = crowded(place);
     let before = place.rows();
     thread::scope(|scope| {
         for (id, key) in (FIRST..).zip(&keys) {
-            let place = &place;
             scope.spawn(move || {
                 for _ in 0..3 {
                     let body = json!({"user": id.to_string(), "spec": "leave"});
@@ -79,15 +99,6 @@ fn many_clients_are_answered_at_once_and_each_with_its_own() {
         }
     });
     assert_eq!(place.rows(), before);
-    let (ended_well, said) = place.stop();
-    assert!(ended_well, "{said}");
-    let entries = place.entries();
-    let done = |action: &str| {
-        let same = |it: &&Value| it["action"] == action && it["outcome"] == "ok";
-        entries.iter().filter(same).count()
-    };
-    assert_eq!(done("disguise.apply"), 36);
-    assert_eq!(done("disguise.reveal"), 36);
 }
 
 #[test]

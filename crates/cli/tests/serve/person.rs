@@ -7,6 +7,7 @@ use probity_disguise::database::connect;
 use serde_json::{Value, json};
 
 use crate::client::asked;
+use crate::ending::many_leave_and_return_at_once;
 use crate::place::{Place, SHOP, sqlite_file};
 use crate::{mariadb, postgres};
 
@@ -112,26 +113,32 @@ fn a_person_leaves_and_returns_on_sqlite() {
 fn a_person_leaves_and_returns_on_mariadb() {
     let (_server, socket) = mariadb::running(|url| connect(url).is_ok());
     let mut database = connect(&mariadb::url(&socket, "mysql")).unwrap();
-    database.execute("CREATE DATABASE app", &[]).unwrap();
-    a_person_leaves_and_returns(&Place::new(
-        |folder| {
-            sqlite_file(folder);
-            mariadb::url(&socket, "app")
-        },
-        "",
-    ));
+    for name in ["app", "crowd"] {
+        let sql = format!("CREATE DATABASE {name}");
+        database.execute(&sql, &[]).unwrap();
+    }
+    a_person_leaves_and_returns(&at(&mariadb::url(&socket, "app")));
+    many_leave_and_return_at_once(&at(&mariadb::url(&socket, "crowd")));
 }
 
 #[test]
 fn a_person_leaves_and_returns_on_postgres() {
     let (_server, socket) = postgres::running(|url| connect(url).is_ok());
-    a_person_leaves_and_returns(&Place::new(
-        |folder| {
-            sqlite_file(folder);
-            postgres::url(&socket)
-        },
-        "",
-    ));
+    let url = postgres::url(&socket);
+    let mut database = connect(&url).unwrap();
+    database.execute("CREATE DATABASE crowd", &[]).unwrap();
+    a_person_leaves_and_returns(&at(&url));
+    let crowd = format!("{}/crowd", url.trim_end_matches("/postgres"));
+    many_leave_and_return_at_once(&at(&crowd));
+}
+
+/// A server for the database of a server.
+fn at(url: &str) -> Place {
+    let prepared = |folder: &Path| {
+        sqlite_file(folder);
+        url.to_owned()
+    };
+    Place::new(prepared, "wait_seconds = 600\nparallel = 3")
 }
 
 #[test]

@@ -32,6 +32,9 @@ pub(crate) const DESK: &str = "desk-token-0123456789abcdef0123456789";
 /// May do everything in the other database.
 pub(crate) const OTHER: &str = "other-token-0123456789abcdef012345678";
 
+/// How often a client asks again while the answer is busy.
+const TRIES_MAX: u32 = 1_000;
+
 /// Where a server works.
 pub(crate) struct Place {
     pub(crate) folder: TempDir,
@@ -231,9 +234,15 @@ impl Place {
         asked(self.address(), &request).unwrap()
     }
 
-    /// Asks as the shop does, and expects that it is done.
+    /// Asks as the shop does, again while others are in the way, and expects that it is done.
     pub(crate) fn done(&self, operation: &str, body: &Value) -> Value {
-        let answer = self.post(SHOP, operation, body);
+        let mut answer = self.post(SHOP, operation, body);
+        for _ in 0..TRIES_MAX {
+            if answer.status != 503 || answer.problem() != "busy" {
+                break;
+            }
+            answer = self.post(SHOP, operation, body);
+        }
         assert_eq!(answer.status, 200, "{operation} {answer:?}");
         answer.json()
     }

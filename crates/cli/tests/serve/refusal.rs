@@ -235,7 +235,7 @@ fn a_body_beyond_the_limit_is_not_read() {
 fn slow_clients_are_let_go_and_hold_nobody_up() {
     let place = Place::new(
         sqlite_file,
-        "read_seconds = 3\nparallel = 1\nconnections = 8",
+        "read_seconds = 6\nparallel = 1\nconnections = 8",
     );
     place.registered("19");
     let request = posted(

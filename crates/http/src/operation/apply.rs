@@ -104,7 +104,7 @@ impl Operation for Apply {
             expires: self.expires.map(|Time(time)| time),
             time: desk.time,
         };
-        session.engine.install()?;
+        desk.place.install(&mut session.engine, Some(spec))?;
         match self.chunk_rows {
             None => applied(session, &request),
             Some(0) => Err(Problem::new(Kind::BadRequest, "chunk_rows is 0")),
@@ -122,7 +122,7 @@ impl Operation for ApplyEverybody {
     fn run(&self, desk: &Desk<'_>) -> Result<AppliedForm, Problem> {
         let spec = desk.place.spec(&self.spec)?;
         let mut session = desk.described(spec)?;
-        session.engine.install()?;
+        desk.place.install(&mut session.engine, Some(spec))?;
         let request = ApplyRequest {
             spec: &spec.file.spec,
             user: None,

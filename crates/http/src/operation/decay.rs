@@ -105,7 +105,7 @@ impl Operation for Decay {
             )
         })?;
         let mut session = desk.described(spec)?;
-        session.engine.install()?;
+        desk.place.install(&mut session.engine, Some(spec))?;
         let after = self.after.as_deref().map(|user| session.user(user));
         let request = DecayRequest {
             spec: &spec.file.spec,

@@ -109,6 +109,11 @@ fn perform<O: Operation>(body: &[u8], desk: &Desk<'_>) -> Result<Bytes, Problem>
     let answer = loop {
         match operation.run(desk) {
             Err(problem) if problem.is_passing() && tries < TRIES_MAX => tries += 1,
+            Err(problem) if problem.kind == Kind::NotInstalled => {
+                // Somebody put an older database in the place of the one that was prepared.
+                desk.place.uninstalled();
+                return Err(problem);
+            }
             done => break done?,
         }
     };

@@ -49,12 +49,11 @@ impl Operation for Register {
 
     fn run(&self, desk: &Desk<'_>) -> Result<RegisteredForm, Problem> {
         let protection = protection(self.password.as_ref(), self.shares)?;
-        let mut session = match &self.spec {
-            Some(name) => desk.described(desk.place.spec(name)?)?,
-            None => desk.stored()?,
-        };
+        let spec = self.spec.as_ref().map(|name| desk.place.spec(name));
+        let spec = spec.transpose()?;
+        let mut session = spec.map_or_else(|| desk.stored(), |spec| desk.described(spec))?;
         let user = session.user(&self.user)?;
-        session.engine.install()?;
+        desk.place.install(&mut session.engine, spec)?;
         let made = session.engine.register(&user, protection, desk.time)?;
         Ok(RegisteredForm {
             user: self.user.clone(),

@@ -64,7 +64,7 @@ impl Operation for Schedule {
             expires: self.expires.map(|Time(time)| time),
             time: desk.time,
         };
-        session.engine.install()?;
+        desk.place.install(&mut session.engine, Some(spec))?;
         let id = session.engine.schedule(&request, due)?;
         Ok(ScheduledForm {
             id: id.to_string(),

@@ -49,13 +49,13 @@ impl Operation for Update {
                 .map_err(|error| Problem::new(Kind::Unfit, error.to_string()))?;
             mappings.extend(some);
         }
-        let mut session = match &self.spec {
-            Some(name) => desk.described(desk.place.spec(name)?)?,
-            None => desk.stored()?,
-        };
+        let spec = self.spec.as_ref().map(|name| desk.place.spec(name));
+        let spec = spec.transpose()?;
+        let mut session = spec.map_or_else(|| desk.stored(), |spec| desk.described(spec))?;
         let engine = &mut session.engine;
         // The tables may have other names now, so that the description is stored anew.
-        engine.install()?;
+        desk.place.uninstalled();
+        desk.place.install(engine, spec)?;
         if self.replace {
             for mapping in &mappings {
                 engine.replace_update(mapping, desk.time)?;
