@@ -14,7 +14,7 @@ const STACK_BYTES: usize = 7 * 1024;
 const STATE_BYTES: usize = 5 * 1024;
 const _: () = assert!(size_of::<crate::seal::Seal>() + 2_304 <= STATE_BYTES);
 /// What one statement allocates, with little and with much memory.
-const STATEMENT_BYTES: core::ops::RangeInclusive<usize> = 3 * 1024..=5 * 1024;
+const STATEMENT_BYTES: core::ops::RangeInclusive<usize> = 3 * 1024..=4 * 1024;
 /// Runs of the commit buffer at least, and at most when there is room for more than necessary.
 const RUNS: core::ops::RangeInclusive<usize> = 64..=512;
 /// Runs that tables may need.
