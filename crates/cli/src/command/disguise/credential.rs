@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use probity_disguise::{Credential, RecoveryToken, Registration, SecretKey, TokenShare};
+use probity_disguise::{Credential, RecoveryToken, Registration, SecretKey, Suite, TokenShare};
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
 
 const KEY_LABEL: &str = "probity-disguise-key-v1 ";
+/// A key with its suite before it; the label before is of X25519 alone.
+const SUITE_KEY_LABEL: &str = "probity-disguise-key-v2 ";
 const TOKEN_LABEL: &str = "probity-disguise-token-v1 ";
 const SHARE_LABEL: &str = "probity-disguise-share-v1 ";
 const FILE_BYTES_MAX: u64 = 4_096;
@@ -47,12 +49,17 @@ impl Brought {
         let line = first_line(path)?;
         let damaged = || damaged(path);
         if let Some(key) = line.strip_prefix(KEY_LABEL) {
-            let mut bytes = Zeroizing::new([0; 32]);
-            let length = URL_SAFE_NO_PAD.decode_slice(key, bytes.as_mut_slice());
-            return match length {
-                Ok(32) => Ok(Self::Key(SecretKey::from_bytes(*bytes))),
-                _ => Err(damaged()),
-            };
+            let key = key_of(Suite::X25519, key).ok_or_else(damaged)?;
+            return Ok(Self::Key(key));
+        }
+        if let Some(rest) = line.strip_prefix(SUITE_KEY_LABEL) {
+            let (suite, key) = rest.split_once(' ').ok_or_else(damaged)?;
+            let suite = suite.parse().map_err(|error| {
+                Failure::new(format!("the key in {} cannot be used", path.display()))
+                    .because(error)
+                    .remedy("take a program that knows its suite")
+            })?;
+            return Ok(Self::Key(key_of(suite, key).ok_or_else(damaged)?));
         }
         if let Some(token) = line.strip_prefix(TOKEN_LABEL) {
             let token = RecoveryToken::parse(token).map_err(|_form| damaged())?;
@@ -75,6 +82,12 @@ impl Brought {
             Self::Password(password) => Credential::Password(password),
         }
     }
+}
+
+fn key_of(suite: Suite, text: &str) -> Option<SecretKey> {
+    let mut bytes = Zeroizing::new([0; 32]);
+    let length = URL_SAFE_NO_PAD.decode_slice(text, bytes.as_mut_slice());
+    (length == Ok(32)).then(|| SecretKey::of(suite, *bytes))
 }
 
 /// What to say of a damaged file: the reason could quote the secret.
@@ -112,7 +125,14 @@ pub(super) fn line_of(made: &Registration) -> Zeroizing<String> {
         line.push_str(TOKEN_LABEL);
         line.push_str(&Zeroizing::new(token.expose()));
     } else {
-        line.push_str(KEY_LABEL);
+        match made.key.suite() {
+            Suite::X25519 => line.push_str(KEY_LABEL),
+            suite => {
+                line.push_str(SUITE_KEY_LABEL);
+                line.push_str(suite.as_str());
+                line.push(' ');
+            }
+        }
         URL_SAFE_NO_PAD.encode_string(made.key.expose(), &mut line);
     }
     line
