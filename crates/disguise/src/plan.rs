@@ -187,7 +187,7 @@ impl Aim<'_> {
                 let (from, chosen) = scope().joined(from, predicate.as_deref()).map_err(wrong)?;
                 // The owners stand inside too, so that the join is not made for the rows of everybody.
                 let inside = both(chosen, owned.clone());
-                both(self.through_join(table, &from, inside), owned)
+                both(self.through_join(table, &from, &inside), owned)
             }
         };
         Ok(Step {
@@ -233,14 +233,14 @@ impl Aim<'_> {
         redact.said(|name| named.get(name).map(ToString::to_string))
     }
 
-    fn through_join(&self, table: &Known, from: &str, chosen: Fragment) -> Fragment {
+    fn through_join(&self, table: &Known, from: &str, chosen: &Fragment) -> Fragment {
         let name = self.dialect.quote(&table.name);
         let keys: Vec<String> = table
             .identity
             .iter()
             .map(|key| format!("{name}.{}", self.dialect.quote(key)))
             .collect();
-        let chosen = self.tenancy.bound(self.dialect, &table.name, &chosen);
+        let chosen = self.tenancy.bound(self.dialect, &table.name, chosen);
         let query = format!("SELECT {} FROM {from} WHERE {}", keys.join(","), chosen.sql);
         let sql = format!(
             "({}) IN {}",

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::database::{Catalog, CatalogTable};
+use crate::database::{Catalog, CatalogTable, Database};
+use crate::error::{Doing as _, Error};
 use crate::generate::Generator;
 use crate::path::{self, Path};
 use crate::reveal::References;
@@ -129,6 +130,17 @@ pub(crate) struct Live {
 }
 
 impl Live {
+    /// Lets foreign keys be checked at commit where tables declare some: `SQLite` prepares all statements anew then.
+    pub(crate) fn defer_foreign_keys(&self, database: &mut dyn Database) -> Result<(), Error> {
+        let declares = |table: &Known| !table.catalog.foreign_keys.is_empty();
+        if !self.tables.values().any(declares) {
+            return Ok(());
+        }
+        database
+            .defer_foreign_keys()
+            .doing("deferring foreign keys")
+    }
+
     /// Lays `schema` over `catalog` and refuses what does not fit.
     pub(crate) fn new(
         catalog: Catalog,

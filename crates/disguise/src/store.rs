@@ -12,7 +12,7 @@ use crate::deadline::{self, Day, Record};
 use crate::error::{Doing as _, Error};
 use crate::record::{Bag, LOCATOR_BYTES, Locator, Origin, Section, Standing};
 use crate::suite::PublicKey;
-use crate::table::{delete_keys, insert_all, runs, select_keys};
+use crate::table::{delete_keys, insert_all, lists, runs, select_keys};
 use crate::tenant::{Session, Tenancy};
 use crate::value::Value;
 
@@ -313,10 +313,10 @@ pub(crate) fn return_departed(database: &mut dyn Session, ids: &[Vec<u8>]) -> Re
     let standing = i64::from(Standing::Placeholder.code());
     let keys = ids.iter().map(|id| named(database.tenancy(), id));
     let keys: Vec<Value> = keys.collect();
-    for run in runs(&keys, 1) {
-        let marks = placeholders(run.len());
+    for list in lists(&keys, 1) {
+        let marks = placeholders(list.len());
         let sql = format!("UPDATE {PRINCIPALS} SET standing = {standing} WHERE id IN ({marks})");
-        database.execute(&sql, run).doing("noting who returned")?;
+        database.execute(&sql, &list).doing("noting who returned")?;
     }
     Ok(())
 }

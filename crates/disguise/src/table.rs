@@ -1,8 +1,8 @@
 //! Set-based statements over one table: select, insert, update and delete many rows at once.
 
 use crate::database::{
-    Catalog, DatabaseError, DatabaseErrorKind, Dialect, PARAMETERS_MAX, placeholders, repeated,
-    tuples,
+    Catalog, DatabaseError, DatabaseErrorKind, Dialect, PARAMETERS_MAX, placeholders,
+    repeated, tuples,
 };
 use crate::error::{Doing as _, Error};
 use crate::predicate::Fragment;
@@ -10,26 +10,51 @@ use crate::schema::Known;
 use crate::tenant::Session;
 use crate::value::Value;
 
-/// Row counts of statements are powers of four, so that few texts are prepared.
+/// The most rows or keys in one statement.
 const ROWS_MAX: usize = 1_024;
 
-/// Cuts `rows` into runs of 1, 4, 16, ... rows that fit into one statement each.
+/// Up to here rows go in by one statement of exactly their number; beyond, runs are powers of two. A statement that was
+/// prepared for another number costs a round trip more, each further run costs one too.
+const EXACT_ROWS_MAX: usize = 64;
+
+/// How many tuples of `width` values fit into one statement, a power of two.
+fn rows_max(width: usize) -> usize {
+    let most = PARAMETERS_MAX.checked_div(width.max(1)).unwrap_or(1);
+    power_of_two(most.clamp(1, ROWS_MAX))
+}
+
+/// The greatest power of two that is not above `count`, which is not zero.
+const fn power_of_two(count: usize) -> usize {
+    match count.checked_ilog2() {
+        Some(log) => 1 << log,
+        None => 1,
+    }
+}
+
+/// Cuts `rows` of `width` values into runs that fit into one statement each.
 pub(crate) fn runs<T>(mut rows: &[T], width: usize) -> impl Iterator<Item = &[T]> {
-    let most = PARAMETERS_MAX
-        .checked_div(width.max(1))
-        .unwrap_or(1)
-        .clamp(1, ROWS_MAX);
+    let most = rows_max(width);
     std::iter::from_fn(move || {
-        if rows.is_empty() {
-            return None;
-        }
-        let mut count = 1_usize;
-        while count.saturating_mul(4) <= rows.len().min(most) {
-            count = count.saturating_mul(4);
-        }
-        let (run, rest) = rows.split_at(count.min(rows.len()));
+        let count = match rows.len() {
+            0 => return None,
+            few if few <= most.min(EXACT_ROWS_MAX) => few,
+            many => power_of_two(many.min(most)),
+        };
+        let (run, rest) = rows.split_at(count);
         rows = rest;
         Some(run)
+    })
+}
+
+/// Cuts `keys` of `width` values into lists for one statement each, whose lengths are powers of two, so that few
+/// texts are prepared: the last key is repeated, which changes nothing for a statement that asks what is among them.
+pub(crate) fn lists<T: Clone>(keys: &[T], width: usize) -> impl Iterator<Item = Vec<T>> {
+    keys.chunks(rows_max(width)).map(|some| {
+        let mut list = some.to_vec();
+        if let Some(last) = some.last() {
+            list.resize(some.len().next_power_of_two(), last.clone());
+        }
+        list
     })
 }
 
@@ -116,17 +141,17 @@ fn select_keys_of(
 ) -> Result<Vec<Vec<Value>>, Error> {
     let dialect = database.dialect();
     let mut out = Vec::new();
-    for run in runs(keys, by.len()) {
+    for asked in lists(keys, by.len()) {
         let sql = format!(
             "SELECT {} FROM {} WHERE {}{}",
             list(dialect, columns),
             dialect.quote(table),
-            among(dialect, by, run.len()),
+            among(dialect, by, asked.len()),
             own.sql
         );
         out.append(
             &mut database
-                .query(&sql, &with(run.concat(), own))
+                .query(&sql, &with(asked.concat(), own))
                 .doing("reading rows by key")?,
         );
     }
@@ -143,15 +168,15 @@ pub(crate) fn delete_keys(
     let dialect = database.dialect();
     let own = database.tenancy().and(dialect, table, table);
     let mut count: u64 = 0;
-    for run in runs(keys, by.len()) {
+    for asked in lists(keys, by.len()) {
         let sql = format!(
             "DELETE FROM {} WHERE {}{}",
             dialect.quote(table),
-            among(dialect, by, run.len()),
+            among(dialect, by, asked.len()),
             own.sql
         );
         let done = database
-            .execute(&sql, &with(run.concat(), &own))
+            .execute(&sql, &with(asked.concat(), &own))
             .doing("deleting rows")?;
         count = count.saturating_add(done);
     }
@@ -166,9 +191,38 @@ pub(crate) fn delete(
 ) -> Result<u64, Error> {
     let dialect = database.dialect();
     let chosen = database.tenancy().bound(dialect, table, chosen);
-    let sql = format!("DELETE FROM {} WHERE {}", dialect.quote(table), chosen.sql);
+    let sql = format!(
+        "DELETE FROM {} WHERE {}",
+        dialect.quote(table),
+        chosen.sql
+    );
     database
         .execute(&sql, &chosen.parameters)
+        .doing("deleting rows")
+}
+
+/// Deletes the rows that `chosen` selects and gives them.
+pub(crate) fn take(
+    database: &mut dyn Session,
+    table: &str,
+    columns: &[String],
+    chosen: &Fragment,
+) -> Result<Vec<Vec<Value>>, Error> {
+    if !database.returns_deleted() {
+        let rows = select(database, table, columns, chosen)?;
+        delete(database, table, chosen)?;
+        return Ok(rows);
+    }
+    let dialect = database.dialect();
+    let chosen = database.tenancy().bound(dialect, table, chosen);
+    let sql = format!(
+        "DELETE FROM {} WHERE {} RETURNING {}",
+        dialect.quote(table),
+        chosen.sql,
+        list(dialect, columns)
+    );
+    database
+        .query(&sql, &chosen.parameters)
         .doing("deleting rows")
 }
 
@@ -181,15 +235,15 @@ pub(crate) enum Inserted {
     Refused,
 }
 
-/// Inserts `rows`, all of the run or none.
-pub(crate) fn insert(
+/// Inserts `rows`, all of them or none, which is no reason to give up.
+pub(crate) fn try_insert(
     database: &mut dyn Session,
     table: &str,
     columns: &[String],
     rows: &[Vec<Value>],
 ) -> Result<Inserted, Error> {
     let sql = insertion(database.dialect(), table, columns, rows.len());
-    inserted(database.execute(&sql, &rows.concat()))
+    inserted(database.attempt(&sql, &rows.concat()))
 }
 
 fn insertion(dialect: Dialect, table: &str, columns: &[String], rows: usize) -> String {
@@ -214,7 +268,7 @@ fn inserted(done: Result<u64, DatabaseError>) -> Result<Inserted, Error> {
 }
 
 /// Inserts `rows`, some of them perhaps also when one is refused: a caller that hears so gives up.
-pub(crate) fn insert_or_give_up(
+pub(crate) fn insert(
     database: &mut dyn Session,
     table: &str,
     columns: &[String],
@@ -222,7 +276,8 @@ pub(crate) fn insert_or_give_up(
 ) -> Result<Inserted, Error> {
     if database.dialect() != Dialect::Sqlite {
         for run in runs(rows, columns.len()) {
-            if insert(database, table, columns, run)? == Inserted::Refused {
+            let sql = insertion(database.dialect(), table, columns, run.len());
+            if inserted(database.execute(&sql, &run.concat()))? == Inserted::Refused {
                 return Ok(Inserted::Refused);
             }
         }
@@ -253,7 +308,7 @@ pub(crate) fn insert_all(
     rows: &[Vec<Value>],
 ) -> Result<(), Error> {
     let columns: Vec<String> = columns.iter().map(|column| (*column).to_owned()).collect();
-    if insert_or_give_up(database, table, &columns, rows)? == Inserted::Refused {
+    if insert(database, table, &columns, rows)? == Inserted::Refused {
         return Err(Error::Value {
             what: format!("a row of {table} is in the way"),
         });
@@ -262,17 +317,43 @@ pub(crate) fn insert_all(
 }
 
 /// One value to write: the row's identity and the new value.
+#[derive(Clone)]
 pub(crate) struct Write<'a> {
     pub(crate) identity: &'a [Value],
     pub(crate) value: &'a Value,
 }
 
-/// Writes a value of its own into each row; gives how many rows were changed.
+/// Writes a value of its own into each row; gives how many rows were changed. A caller that hears of a refusal gives up.
 pub(crate) fn update_keys(
     database: &mut dyn Session,
     table: &Known,
     column: &str,
     writes: &[Write<'_>],
+) -> Result<u64, Error> {
+    write_keys(database, table, column, writes, |database, sql, values| {
+        database.execute(sql, values)
+    })
+}
+
+/// Writes a value of its own into each row; gives how many rows were changed. A refusal is no reason to give up, but
+/// rows may have been written before it.
+pub(crate) fn try_update_keys(
+    database: &mut dyn Session,
+    table: &Known,
+    column: &str,
+    writes: &[Write<'_>],
+) -> Result<u64, Error> {
+    write_keys(database, table, column, writes, |database, sql, values| {
+        database.attempt(sql, values)
+    })
+}
+
+fn write_keys(
+    database: &mut dyn Session,
+    table: &Known,
+    column: &str,
+    writes: &[Write<'_>],
+    run: fn(&mut dyn Session, &str, &[Value]) -> Result<u64, DatabaseError>,
 ) -> Result<u64, Error> {
     let dialect = database.dialect();
     let own = database.tenancy().and(dialect, &table.name, &table.name);
@@ -282,15 +363,14 @@ pub(crate) fn update_keys(
     let width = table.identity.len().saturating_add(1);
     let mut changed: u64 = 0;
     for some in writes.chunks(dialect.changes_max()) {
-        for run in runs(some, width) {
+        for list in lists(some, width) {
             let (mut sql, parameters) = match dialect {
-                Dialect::Mysql => case_by_case(dialect, table, column, run),
-                _ => through_list(dialect, table, column, run),
+                Dialect::Mysql => case_by_case(dialect, table, column, &list),
+                _ => through_list(dialect, table, column, &list),
             };
             sql.push_str(&own.sql);
-            let done = database
-                .execute(&sql, &with(parameters, &own))
-                .doing("updating rows")?;
+            let values = with(parameters, &own);
+            let done = run(database, &sql, &values).doing("updating rows")?;
             changed = changed.saturating_add(done);
         }
     }

@@ -181,6 +181,9 @@ impl<D: Database> Database for Confined<D> {
     fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
         self.database.execute(sql, parameters)
     }
+    fn attempt(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
+        self.database.attempt(sql, parameters)
+    }
     fn execute_each(&mut self, sql: &str, rows: &[Vec<Value>]) -> Result<u64, DatabaseError> {
         self.database.execute_each(sql, rows)
     }
@@ -195,6 +198,9 @@ impl<D: Database> Database for Confined<D> {
     }
     fn explain(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<String>, DatabaseError> {
         self.database.explain(sql, parameters)
+    }
+    fn returns_deleted(&self) -> bool {
+        self.database.returns_deleted()
     }
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
         self.database.defer_foreign_keys()

@@ -10,7 +10,7 @@ use crate::record::{Change, Modified, SpeaksFor, Standing};
 use crate::schema::{Known, Live};
 use crate::store::{self, Keyed};
 use crate::table::{
-    Inserted, Write, existing, insert_or_give_up, select, select_keys_of_all, update_keys,
+    Inserted, Write, existing, insert, select, select_keys_of_all, update_keys,
 };
 use crate::tenant::Session;
 use crate::value::Value;
@@ -107,7 +107,7 @@ impl Work<'_> {
             self.made.insert(id.principal());
             rows.push(row);
         }
-        let done = insert_or_give_up(self.database, &pseudo.table, &columns, &rows)?;
+        let done = insert(self.database, &pseudo.table, &columns, &rows)?;
         if done == Inserted::Refused {
             let what = format!("a placeholder row breaks a constraint of {}", pseudo.table);
             return Err(Error::Value { what });

@@ -243,7 +243,8 @@ fn note_primary_keys(catalog: &mut Catalog, rows: &[Vec<Value>]) {
 ///
 /// Statements carry `?` for each parameter. Implementers must give back every value without loss, must run all
 /// statements between `begin` and `commit` in one serialisable transaction, and must leave a transaction usable
-/// after a statement that broke a constraint. Callers may not assume that a failed `commit` changed nothing.
+/// after an [`attempt`](Self::attempt) that broke a constraint; after another statement that did, it may only be rolled
+/// back. Callers may not assume that a failed `commit` changed nothing.
 pub trait Database {
     /// Which SQL it speaks.
     fn dialect(&self) -> Dialect;
@@ -267,6 +268,11 @@ pub trait Database {
     /// # Errors
     /// When the database refuses.
     fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError>;
+    /// Runs a statement that may break a constraint, does nothing when it does, and gives the number of rows it changed.
+    ///
+    /// # Errors
+    /// When the database refuses; the transaction goes on where a constraint was broken.
+    fn attempt(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError>;
     /// Runs a statement once for each of `rows` and gives the number of rows it changed. When one is refused, what
     /// the ones before it did remains.
     ///
@@ -299,6 +305,8 @@ pub trait Database {
     /// # Errors
     /// When the database refuses.
     fn explain(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<String>, DatabaseError>;
+    /// Whether `DELETE` gives the rows with `RETURNING`, asked for by [`query`](Self::query).
+    fn returns_deleted(&self) -> bool;
     /// Lets foreign keys be checked at commit, when the database can, for rows that refer to each other.
     ///
     /// # Errors
@@ -322,6 +330,9 @@ impl Database for Box<dyn Database> {
     fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
         (**self).execute(sql, parameters)
     }
+    fn attempt(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
+        (**self).attempt(sql, parameters)
+    }
     fn execute_each(&mut self, sql: &str, rows: &[Vec<Value>]) -> Result<u64, DatabaseError> {
         (**self).execute_each(sql, rows)
     }
@@ -336,6 +347,9 @@ impl Database for Box<dyn Database> {
     }
     fn explain(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<String>, DatabaseError> {
         (**self).explain(sql, parameters)
+    }
+    fn returns_deleted(&self) -> bool {
+        (**self).returns_deleted()
     }
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
         (**self).defer_foreign_keys()

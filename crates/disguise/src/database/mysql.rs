@@ -173,6 +173,10 @@ impl Database for Mysql {
         Ok(self.connection.affected_rows())
     }
 
+    fn attempt(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
+        self.execute(sql, parameters)
+    }
+
     fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>, DatabaseError> {
         let mut rows = self
             .connection
@@ -280,6 +284,10 @@ impl Database for Mysql {
             words.join(", ")
         };
         Ok(rows.iter().map(line).collect())
+    }
+
+    fn returns_deleted(&self) -> bool {
+        self.mariadb
     }
 
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {

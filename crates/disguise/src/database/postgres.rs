@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use postgres::types::{Format, IsNull, ToSql, Type, private::BytesMut};
 use postgres::{Client, NoTls, Row, SimpleQueryMessage, Statement};
@@ -19,7 +20,6 @@ const STATEMENTS_MAX: usize = 512;
 pub struct Postgres {
     client: Client,
     statements: HashMap<String, Statement>,
-    version: i64,
 }
 
 impl Postgres {
@@ -36,7 +36,6 @@ impl Postgres {
         Ok(Self {
             client,
             statements: HashMap::new(),
-            version: 0,
         })
     }
 
@@ -45,10 +44,7 @@ impl Postgres {
             return Ok(statement.clone());
         }
         let statement = self.client.prepare(&numbered(sql)).map_err(refused)?;
-        if self.statements.len() >= STATEMENTS_MAX {
-            self.statements.clear();
-        }
-        self.statements.insert(sql.to_owned(), statement.clone());
+        self.keep(sql.to_owned(), &statement);
         Ok(statement)
     }
 
@@ -81,18 +77,30 @@ impl Postgres {
                 })
                 .collect();
             let wrapped = format!(
-                "SELECT {} FROM ({sql}) AS q({})",
-                read.join(","),
-                names.join(",")
+                "WITH q({}) AS ({sql}) SELECT {} FROM q",
+                names.join(","),
+                read.join(",")
             );
             self.client.prepare(&numbered(&wrapped)).map_err(refused)?
         };
-        self.statements.insert(key, statement.clone());
+        self.keep(key, &statement);
         Ok(statement)
+    }
+
+    fn keep(&mut self, text: String, statement: &Statement) {
+        if self.statements.len() >= STATEMENTS_MAX {
+            self.statements.clear();
+        }
+        self.statements.insert(text, statement.clone());
     }
 
     fn forget_statements(&mut self) {
         self.statements.clear();
+    }
+
+    /// Runs a statement that answers nothing, in one round trip.
+    fn control(&mut self, sql: &str) -> Result<(), DatabaseError> {
+        self.client.batch_execute(sql).map_err(refused)
     }
 }
 
@@ -102,17 +110,15 @@ impl Database for Postgres {
     }
 
     fn begin(&mut self) -> Result<(), DatabaseError> {
-        self.client
-            .batch_execute("BEGIN ISOLATION LEVEL SERIALIZABLE")
-            .map_err(refused)
+        self.control("BEGIN ISOLATION LEVEL SERIALIZABLE")
     }
 
     fn commit(&mut self) -> Result<(), DatabaseError> {
-        self.client.batch_execute("COMMIT").map_err(refused)
+        self.control("COMMIT")
     }
 
     fn rollback(&mut self) -> Result<(), DatabaseError> {
-        self.client.batch_execute("ROLLBACK").map_err(refused)
+        self.control("ROLLBACK")
     }
 
     fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
@@ -130,33 +136,18 @@ impl Database for Postgres {
         let bound: Vec<Bound<'_>> = parameters.iter().map(Bound).collect();
         let bound: Vec<&(dyn ToSql + Sync)> =
             bound.iter().map(|it| it as &(dyn ToSql + Sync)).collect();
+        self.client.execute(&statement, &bound).map_err(refused)
+    }
+
+    fn attempt(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
         // An error would end the whole transaction; the savepoint confines it to the statement.
-        let guarded = sql.starts_with("INSERT") || sql.starts_with("WITH");
-        if !guarded {
-            return self.client.execute(&statement, &bound).map_err(refused);
-        }
-        let inside = self
-            .client
-            .batch_execute("SAVEPOINT probity_statement")
-            .is_ok();
-        match self.client.execute(&statement, &bound) {
-            Ok(changed) => {
-                if inside {
-                    self.client
-                        .batch_execute("RELEASE probity_statement")
-                        .map_err(refused)?;
-                }
-                Ok(changed)
-            }
-            Err(error) => {
-                if inside {
-                    self.client
-                        .batch_execute("ROLLBACK TO probity_statement")
-                        .map_err(refused)?;
-                }
-                Err(refused(error))
-            }
-        }
+        self.control("SAVEPOINT probity_statement")?;
+        let done = self.execute(sql, parameters);
+        let confined = self.control(match done {
+            Ok(_) => "RELEASE probity_statement",
+            Err(_) => "ROLLBACK TO probity_statement",
+        });
+        done.and_then(|changed| confined.map(|()| changed))
     }
 
     fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>, DatabaseError> {
@@ -211,9 +202,24 @@ impl Database for Postgres {
     }
 
     fn catalog_version(&mut self) -> Result<i64, DatabaseError> {
-        // The server offers no cheap number of this kind, so the catalog is read for every operation.
-        self.version = self.version.wrapping_add(1);
-        Ok(self.version)
+        // Whatever changes a table writes a row of these catalogs anew, and each row tells by which transaction.
+        let rows = self.query(
+            "WITH t AS MATERIALIZED
+                  (SELECT oid, xmin FROM pg_class
+                    WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p'))
+             SELECT (SELECT sum(hashtextextended(t.oid || ' ' || t.xmin, 0))::text FROM t),
+                    (SELECT sum(hashtextextended(concat_ws(' ', a.attrelid, a.attnum, a.xmin, y.xmin), 0))::text
+                       FROM pg_attribute a LEFT JOIN pg_type y ON y.oid = a.atttypid AND y.oid >= 16384
+                      WHERE a.attrelid IN (SELECT oid FROM t) AND a.attnum > 0),
+                    (SELECT sum(hashtextextended(k.oid || ' ' || k.xmin, 0))::text
+                       FROM pg_constraint k WHERE k.conrelid IN (SELECT oid FROM t))",
+            &[],
+        )?;
+        let mut hash = DefaultHasher::new();
+        for value in rows.iter().flatten() {
+            value.to_string().hash(&mut hash);
+        }
+        Ok(hash.finish().cast_signed())
     }
 
     fn explain(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<String>, DatabaseError> {
@@ -233,10 +239,12 @@ impl Database for Postgres {
         Ok(rows.iter().filter_map(line).collect())
     }
 
+    fn returns_deleted(&self) -> bool {
+        true
+    }
+
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
-        self.client
-            .batch_execute("SET CONSTRAINTS ALL DEFERRED")
-            .map_err(refused)
+        self.control("SET CONSTRAINTS ALL DEFERRED")
     }
 }
 

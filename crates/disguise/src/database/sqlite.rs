@@ -172,6 +172,10 @@ impl Database for Sqlite {
         Ok(u64::try_from(changed).unwrap_or(u64::MAX))
     }
 
+    fn attempt(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
+        self.execute(sql, parameters)
+    }
+
     fn execute_each(&mut self, sql: &str, rows: &[Vec<Value>]) -> Result<u64, DatabaseError> {
         let mut statement = self.connection.prepare_cached(sql).map_err(refused)?;
         let mut changed: u64 = 0;
@@ -244,6 +248,10 @@ impl Database for Sqlite {
         let rows = self.query(&format!("EXPLAIN QUERY PLAN {sql}"), parameters)?;
         let detail = |row: Vec<Value>| row.last().map(Value::to_string);
         Ok(rows.into_iter().filter_map(detail).collect())
+    }
+
+    fn returns_deleted(&self) -> bool {
+        true
     }
 
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {

@@ -84,14 +84,12 @@ impl<D: Database> Engine<D> {
         if let Some(user) = &request.user {
             held.refuse_person(salt, user)?;
         }
-        self.database
-            .defer_foreign_keys()
-            .doing("deferring foreign keys")?;
         let now = written(request.time);
         let updates = update::count(&update::recorded(&mut self.database)?);
         let Some((_, catalog, live)) = &self.live else {
             return Err(Error::NotInstalled);
         };
+        live.defer_foreign_keys(&mut self.database)?;
         let owners = disguise.owners.unwrap_or_default();
         let mut work = apply::Work {
             database: &mut self.database,

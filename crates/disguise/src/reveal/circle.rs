@@ -9,7 +9,7 @@ use crate::apply::{at, encoded, picked, put};
 use crate::error::{Doing as _, Error};
 use crate::record::{Change, Section};
 use crate::schema::{Known, Reference};
-use crate::table::{Inserted, Write, insert, select_keys, update_keys};
+use crate::table::{Inserted, Write, select_keys, try_insert, try_update_keys};
 use crate::value::Value;
 
 /// Removed rows of one section that wait for others.
@@ -193,7 +193,8 @@ impl<'a> Work<'a> {
                     for column in &empty {
                         put(&group.columns, &mut row, column, Value::Null);
                     }
-                    let done = insert(self.database, &group.table.name, &group.columns, &[row])?;
+                    let done =
+                        try_insert(self.database, &group.table.name, &group.columns, &[row])?;
                     it.is_in = done == Inserted::All;
                     helped |= it.is_in;
                     all &= it.is_in;
@@ -219,7 +220,7 @@ impl<'a> Work<'a> {
                         writes.push(Write { identity, value });
                     }
                 }
-                match update_keys(self.database, group.table, column, &writes) {
+                match try_update_keys(self.database, group.table, column, &writes) {
                     Ok(_) => {}
                     Err(error) if is_constraint(&error) => return Ok(false),
                     Err(error) => return Err(error),

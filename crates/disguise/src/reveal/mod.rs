@@ -234,12 +234,7 @@ impl<'a> Work<'a> {
         if !self.reach.bags.iter().any(meant) {
             return Err(Error::NoSuchDisguise);
         }
-        self.database
-            .defer_foreign_keys()
-            .map_err(|source| Error::Database {
-                doing: "deferring foreign keys",
-                source,
-            })?;
+        self.live.defer_foreign_keys(self.database)?;
         let reach = self.reach;
         let pending = |it: &Reached| it.found.locator.changes && it.found.locator.pending;
         let changes = reach.bags.iter().filter(|it| meant(it) || pending(it));

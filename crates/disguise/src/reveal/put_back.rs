@@ -7,7 +7,7 @@ use crate::apply::{at, encoded, picked, put};
 use crate::error::Error;
 use crate::record::{Change, Modified};
 use crate::schema::Known;
-use crate::table::{Inserted, insert, insertions, select_keys, select_keys_of_all};
+use crate::table::{Inserted, insertions, select_keys, select_keys_of_all, try_insert};
 use crate::value::Value;
 
 /// A row as recorded, and as it may go back.
@@ -193,13 +193,13 @@ impl Work<'_> {
         for run in insertions(dialect, &rows, columns.len()) {
             let run_of: Vec<&(Vec<Value>, Vec<Value>)> =
                 originals.by_ref().take(run.len()).collect();
-            if insert(self.database, &table.name, columns, run)? == Inserted::All {
+            if try_insert(self.database, &table.name, columns, run)? == Inserted::All {
                 done = done.saturating_add(run.len());
                 continue;
             }
             for (original, row) in run_of {
                 let one = std::slice::from_ref(row);
-                if insert(self.database, &table.name, columns, one)? == Inserted::All {
+                if try_insert(self.database, &table.name, columns, one)? == Inserted::All {
                     done = done.saturating_add(1);
                     continue;
                 }

@@ -8,7 +8,7 @@ use crate::database::DatabaseErrorKind;
 use crate::error::Error;
 use crate::record::{Change, Modified, Section};
 use crate::schema::Known;
-use crate::table::{Write, select_keys, update_keys};
+use crate::table::{Write, select_keys, try_update_keys};
 use crate::value::Value;
 
 impl Work<'_> {
@@ -152,7 +152,7 @@ impl Work<'_> {
             .iter()
             .map(|(row, target)| write(row, target))
             .collect();
-        match update_keys(self.database, table, column, &all) {
+        match try_update_keys(self.database, table, column, &all) {
             Ok(_) => return Ok(all.len()),
             Err(error) if is_constraint(&error) => {}
             Err(error) => return Err(error),
@@ -160,7 +160,7 @@ impl Work<'_> {
         // Some rows of the set may have been written by earlier runs; writing them again changes nothing.
         let mut done: usize = 0;
         for (row, target) in ready {
-            match update_keys(self.database, table, column, &[write(&row, &target)]) {
+            match try_update_keys(self.database, table, column, &[write(&row, &target)]) {
                 Ok(_) => done = done.saturating_add(1),
                 Err(error) if is_constraint(&error) => kept.push((row, KeptReason::Refused)),
                 Err(error) => return Err(error),

@@ -3,8 +3,8 @@
 #![expect(clippy::indexing_slicing, reason = "tests stop at the first surprise")]
 
 use probity_disguise::{
-    Credential, Error, KeptReason, Protection, RecoveryToken, References, RevealRequest, Revealed,
-    Rows, SecretKey, Value,
+    Credential, Database as _, Dialect, Error, KeptReason, Protection, RecoveryToken, References,
+    RevealRequest, Revealed, Rows, SecretKey, Value,
 };
 
 use super::forum::*;
@@ -35,6 +35,40 @@ pub(crate) fn a_schema_that_changed_meanwhile_is_named_and_nothing_is_lost() {
     forum.sql("UPDATE stories SET is_moderated = 0");
     assert!(forum.reveal(1, applied.id).is_complete());
     forum.assert_as_before();
+}
+
+pub(crate) fn every_change_of_a_table_gives_the_schema_another_number() {
+    let mut forum = forum();
+    let mut before = forum.engine.database().catalog_version().unwrap();
+    let sqlite = forum.engine.database().dialect() == Dialect::Sqlite;
+    for (sql, everywhere) in [
+        ("ALTER TABLE stories ADD COLUMN draft VARCHAR(20)", true),
+        ("ALTER TABLE stories RENAME COLUMN draft TO note", true),
+        (
+            "ALTER TABLE stories ALTER COLUMN note SET DEFAULT 'n'",
+            false,
+        ),
+        ("ALTER TABLE stories DROP COLUMN note", true),
+        (
+            "CREATE TABLE notes (id BIGINT NOT NULL, story_id BIGINT)",
+            true,
+        ),
+        ("ALTER TABLE notes ADD PRIMARY KEY (id)", false),
+        (
+            "ALTER TABLE notes ADD CONSTRAINT told FOREIGN KEY (story_id) REFERENCES stories(id)",
+            false,
+        ),
+        ("ALTER TABLE notes RENAME TO remarks", true),
+        ("DROP TABLE remarks", true),
+    ] {
+        if sqlite && !everywhere {
+            continue;
+        }
+        forum.sql(sql);
+        let number = forum.engine.database().catalog_version().unwrap();
+        assert_ne!(number, before, "{sql}");
+        before = number;
+    }
 }
 
 pub(crate) fn a_column_added_meanwhile_is_hidden_with_the_row_from_then_on() {

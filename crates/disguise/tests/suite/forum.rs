@@ -175,6 +175,10 @@ impl Database for Faulty {
         self.pass()?;
         self.inner.borrow_mut().execute(sql, parameters)
     }
+    fn attempt(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
+        self.pass()?;
+        self.inner.borrow_mut().attempt(sql, parameters)
+    }
     fn execute_each(&mut self, sql: &str, rows: &[Vec<Value>]) -> Result<u64, DatabaseError> {
         self.pass()?;
         self.inner.borrow_mut().execute_each(sql, rows)
@@ -193,6 +197,9 @@ impl Database for Faulty {
     }
     fn explain(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<String>, DatabaseError> {
         self.inner.borrow_mut().explain(sql, parameters)
+    }
+    fn returns_deleted(&self) -> bool {
+        self.inner.borrow().returns_deleted()
     }
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
         self.pass()?;

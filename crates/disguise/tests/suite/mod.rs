@@ -41,6 +41,7 @@ macro_rules! for_every_claim {
             a_stored_description_serves_a_reveal_without_files
             a_schema_that_changed_meanwhile_is_named_and_nothing_is_lost
             a_column_added_meanwhile_is_hidden_with_the_row_from_then_on
+            every_change_of_a_table_gives_the_schema_another_number
             every_wrong_credential_costs_the_same_work
             a_stolen_database_tells_neither_who_left_nor_what_they_had
             whoever_came_to_an_id_meanwhile_gets_nothing_of_its_owner
