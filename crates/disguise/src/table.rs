@@ -1,8 +1,8 @@
 //! Set-based statements over one table: select, insert, update and delete many rows at once.
 
 use crate::database::{
-    Catalog, DatabaseError, DatabaseErrorKind, Dialect, PARAMETERS_MAX, placeholders,
-    repeated, tuples,
+    Catalog, DatabaseError, DatabaseErrorKind, Dialect, PARAMETERS_MAX, placeholders, repeated,
+    tuples,
 };
 use crate::error::{Doing as _, Error};
 use crate::predicate::Fragment;
@@ -191,11 +191,7 @@ pub(crate) fn delete(
 ) -> Result<u64, Error> {
     let dialect = database.dialect();
     let chosen = database.tenancy().bound(dialect, table, chosen);
-    let sql = format!(
-        "DELETE FROM {} WHERE {}",
-        dialect.quote(table),
-        chosen.sql
-    );
+    let sql = format!("DELETE FROM {} WHERE {}", dialect.quote(table), chosen.sql);
     database
         .execute(&sql, &chosen.parameters)
         .doing("deleting rows")

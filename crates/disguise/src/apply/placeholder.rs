@@ -9,9 +9,7 @@ use crate::principal::pseudo_key;
 use crate::record::{Change, Modified, SpeaksFor, Standing};
 use crate::schema::{Known, Live};
 use crate::store::{self, Keyed};
-use crate::table::{
-    Inserted, Write, existing, insert, select, select_keys_of_all, update_keys,
-};
+use crate::table::{Inserted, Write, existing, insert, select, select_keys_of_all, update_keys};
 use crate::tenant::Session;
 use crate::value::Value;
 

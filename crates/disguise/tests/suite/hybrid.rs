@@ -77,7 +77,8 @@ pub(crate) fn nothing_of_a_hybrid_person_is_sealed_with_less() {
     let others = [principals(&mut forum)[0], locators(&mut forum)[0]];
     let gone = forum.apply(GDPR, Some(1), true).unwrap();
     assert_eq!([principals(&mut forum)[0], locators(&mut forum)[0]], others);
-    for id in [grouped.id, gone.id, anonymous.id] {
+    let ids = [grouped.id, gone.id, anonymous.id];
+    for id in [ids, ids].concat() {
         for user in 1..=USERS {
             let outcome = forum.reveal_as(user, id, References::Recorrelate);
             assert!(matches!(outcome, Ok(_) | Err(Error::NoSuchDisguise)));
