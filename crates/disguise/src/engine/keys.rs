@@ -79,7 +79,7 @@ impl<D: Database> Engine<D> {
             let (salt, old, reach) = engine.reached(user, current)?;
             let database = &mut engine.database;
             check_holder(database, user, &old, &reach)?;
-            let key = SecretKey::generate_of(suite.unwrap_or(old.suite()))?;
+            let key = SecretKey::generate_of(suite.unwrap_or_else(|| old.suite()))?;
             rekey(database, &salt, (user, key.public()?), &reach)?;
             credential::remove_all(database, &old)?;
             let token = principal::protect(database, &salt, (user, &key), protection, cost)?;
