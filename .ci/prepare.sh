@@ -101,6 +101,10 @@ need_databases() {
     no_service postgresql
 }
 
+need_python() {
+    has python3 || install python3
+}
+
 go_is_new_enough() {
     local minor
     minor=$("$1" env GOVERSION 2> /dev/null | sed -n 's/^go1\.\([0-9]*\).*/\1/p')

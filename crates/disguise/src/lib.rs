@@ -14,6 +14,7 @@ mod error;
 mod generate;
 mod hold;
 mod intent;
+mod line;
 mod operation;
 mod path;
 mod plan;
@@ -49,6 +50,7 @@ pub use engine::{
 pub use error::Error;
 pub use generate::Generator;
 pub use hold::{Authority, Hold, HoldId, Holding};
+pub use line::CredentialLine;
 pub use operation::Told;
 pub use plan::PlannedStep;
 pub use principal::Registration;

@@ -65,6 +65,11 @@ impl Arena {
         }
     }
 
+    /// All frames.
+    pub(crate) fn frames(&self) -> usize {
+        self.heads.len()
+    }
+
     /// Frames that can be leased now.
     pub(crate) fn spare(&self) -> usize {
         self.cached.saturating_sub(CACHE_FRAMES_MIN)

@@ -1,13 +1,26 @@
 //! Which blocks of the device are free; the next one is taken in a circle, so that all wear alike.
+//!
+//! Memory has a map of a few blocks only, those that are looked at next; which of them are free is
+//! found out anew, from what the secure store says, whenever the search leaves them. So a larger
+//! device takes no more memory.
 
 use alloc::vec::Vec;
 
 use crate::error::{Error, Result};
+use crate::flash::Nand;
 use crate::limits::BAD_BLOCKS_MAX;
+use crate::root::SecureStore;
+use crate::store::Store;
+
+/// Blocks that the map covers: the bits of one word.
+const MAP_BLOCKS: u32 = u64::BITS;
 
 /// The blocks of a device.
 pub(crate) struct Blocks {
-    used: Vec<u64>,
+    /// The blocks in use among those that the map covers.
+    used: u64,
+    /// The first block that the map covers.
+    first: u32,
     count: u32,
     /// Where the search for a free block begins.
     next: u32,
@@ -15,16 +28,17 @@ pub(crate) struct Blocks {
     bad: Vec<u32>,
 }
 
-/// Bytes that the map of a device of `count` blocks takes.
-pub(crate) fn map_bytes(count: u32) -> usize {
-    count.div_ceil(64) as usize * 8
-}
-
 impl Blocks {
     /// A device whose blocks are all free.
     pub(crate) fn new(count: u32, next: u32) -> Self {
+        let first = if count > MAP_BLOCKS && next < count {
+            next
+        } else {
+            0
+        };
         Self {
-            used: alloc::vec![0; map_bytes(count) / 8],
+            used: 0,
+            first,
             count,
             next,
             bad: Vec::with_capacity(BAD_BLOCKS_MAX),
@@ -41,17 +55,25 @@ impl Blocks {
         self.next
     }
 
-    /// Whether `block` is in use.
-    pub(crate) fn is_used(&self, block: u32) -> bool {
-        let word = self.used.get((block / 64) as usize);
-        word.is_none_or(|word| word >> (block % 64) & 1 == 1)
+    /// The block behind the last one that the map covers.
+    fn end(&self) -> u32 {
+        self.count.min(self.first + MAP_BLOCKS)
+    }
+
+    /// The bit of a block, if the map covers it.
+    fn bit(&self, block: u32) -> Option<u64> {
+        let place = block.checked_sub(self.first)?;
+        (block < self.end()).then(|| 1 << place)
+    }
+
+    /// Whether `block` is known to be free.
+    pub(crate) fn is_free(&self, block: u32) -> bool {
+        self.bit(block).is_some_and(|bit| self.used & bit == 0)
     }
 
     /// Marks `block` as in use.
     pub(crate) fn mark(&mut self, block: u32) {
-        if let Some(word) = self.used.get_mut((block / 64) as usize) {
-            *word |= 1 << (block % 64);
-        }
+        self.used |= self.bit(block).unwrap_or(0);
     }
 
     /// Marks `block` as failed; returns whether that is news.
@@ -74,7 +96,7 @@ impl Blocks {
 
     /// Marks every block as free that did not fail.
     pub(crate) fn clear(&mut self) {
-        self.used.fill(0);
+        self.used = 0;
         for number in 0..self.bad.len() {
             if let Some(&block) = self.bad.get(number) {
                 self.mark(block);
@@ -89,25 +111,17 @@ impl Blocks {
 
     /// Marks `block` as free.
     pub(crate) fn free(&mut self, block: u32) {
-        if self.bad.contains(&block) {
-            return;
-        }
-        if let Some(word) = self.used.get_mut((block / 64) as usize) {
-            *word &= !(1 << (block % 64));
+        if !self.bad.contains(&block) {
+            self.used &= !self.bit(block).unwrap_or(0);
         }
     }
 
-    /// Takes `wanted` free blocks in a row and returns the first.
-    pub(crate) fn take_run(&mut self, wanted: u32) -> Result<u32> {
-        let mut from = self.next;
-        let mut length = 0;
-        // A run may begin before the place where the search began, hence the margin.
-        for _ in 0..self.count + wanted {
-            if from + length >= self.count {
-                from = 0;
-                length = 0;
-            }
-            if self.is_used(from + length) {
+    /// Takes `wanted` free blocks in a row among those that the map covers, from where the search
+    /// before ended; returns the first.
+    fn take_covered(&mut self, wanted: u32) -> Option<u32> {
+        let (mut from, mut length) = (self.next.max(self.first), 0);
+        while from + length < self.end() {
+            if !self.is_free(from + length) {
                 from += length + 1;
                 length = 0;
                 continue;
@@ -116,15 +130,42 @@ impl Blocks {
             if length == wanted {
                 (from..from + wanted).for_each(|block| self.mark(block));
                 self.next = from + wanted;
-                return Ok(from);
+                return Some(from);
             }
         }
-        Err(Error::DeviceFull)
+        // A row may begin here and go on behind the map.
+        self.next = from;
+        None
     }
 
-    /// Takes one free block.
-    pub(crate) fn take(&mut self) -> Result<u32> {
-        self.take_run(1)
+    /// Lets the map cover what comes next in the circle; returns whether it must be filled anew.
+    fn turn(&mut self) -> bool {
+        if self.end() == self.count {
+            self.next = 0;
+        }
+        let moved = self.count > MAP_BLOCKS;
+        if moved {
+            self.first = self.next;
+        }
+        moved
+    }
+}
+
+impl<F: Nand, S: SecureStore> Store<F, S> {
+    /// Takes `wanted` free blocks in a row and returns the first.
+    pub(crate) fn take_blocks(&mut self, wanted: u32) -> Result<u32> {
+        // A row may begin before the place where the search began, hence the margin.
+        let mut left = self.blocks.count + wanted + MAP_BLOCKS;
+        loop {
+            let looked_at = self.blocks.end().saturating_sub(self.blocks.next).max(1);
+            if let Some(block) = self.blocks.take_covered(wanted) {
+                return Ok(block);
+            }
+            left = left.checked_sub(looked_at).ok_or(Error::DeviceFull)?;
+            if self.blocks.turn() {
+                self.remark_blocks()?;
+            }
+        }
     }
 }
 
@@ -132,21 +173,47 @@ impl Blocks {
 mod tests {
     use super::*;
 
+    /// Takes blocks of a device on which nothing but `kept` is in use beside what was taken.
+    fn take(blocks: &mut Blocks, taken: &mut Vec<u32>, wanted: u32) -> Option<u32> {
+        for _ in 0..4 {
+            if let Some(first) = blocks.take_covered(wanted) {
+                taken.extend(first..first + wanted);
+                return Some(first);
+            }
+            if blocks.turn() {
+                blocks.clear();
+                for &block in taken.iter() {
+                    blocks.mark(block);
+                }
+            }
+        }
+        None
+    }
+
     #[test]
-    fn blocks_are_taken_in_a_circle_and_runs_are_whole() {
-        let mut blocks = Blocks::new(70, 0);
-        assert_eq!(blocks.take_run(68), Ok(0));
-        assert_eq!(blocks.take(), Ok(68));
-        blocks.free(3);
-        blocks.free(4);
-        blocks.free(6);
-        assert_eq!(blocks.take_run(3), Err(Error::DeviceFull));
-        assert_eq!(blocks.take(), Ok(69));
-        assert_eq!(blocks.take_run(2), Ok(3));
-        assert_eq!(blocks.take(), Ok(6));
-        assert_eq!(blocks.take(), Err(Error::DeviceFull));
-        blocks.free(0);
-        assert_eq!(blocks.take(), Ok(0));
+    fn blocks_are_taken_in_a_circle_and_rows_are_whole() {
+        let (mut blocks, mut taken) = (Blocks::new(100, 0), Vec::new());
+        assert_eq!(take(&mut blocks, &mut taken, 60), Some(0));
+        // It crosses the end of what the map covered.
+        assert_eq!(take(&mut blocks, &mut taken, 30), Some(60));
+        assert_eq!(take(&mut blocks, &mut taken, 9), Some(90));
+        taken.retain(|block| ![3, 4, 6].contains(block));
+        assert_eq!(take(&mut blocks, &mut taken, 3), None);
+        assert_eq!(take(&mut blocks, &mut taken, 2), Some(3));
+        assert_eq!(take(&mut blocks, &mut taken, 1), Some(6));
+        assert_eq!(take(&mut blocks, &mut taken, 1), Some(99));
+        assert_eq!(take(&mut blocks, &mut taken, 1), None);
+    }
+
+    #[test]
+    fn a_small_device_is_covered_whole() {
+        let mut blocks = Blocks::new(3, 2);
+        assert_eq!(blocks.take_covered(1), Some(2));
+        assert_eq!(blocks.take_covered(1), None);
+        assert!(!blocks.turn());
+        blocks.free(2);
+        assert_eq!(blocks.take_covered(3), Some(0));
+        assert!(!blocks.is_free(1) && !blocks.is_free(3));
     }
 
     #[test]
@@ -155,7 +222,10 @@ mod tests {
         assert_eq!(blocks.retire(1), Ok(true));
         assert_eq!(blocks.retire(1), Ok(false));
         blocks.free(1);
-        assert_eq!((blocks.take(), blocks.take()), (Ok(0), Ok(2)));
+        assert_eq!(
+            (blocks.take_covered(1), blocks.take_covered(1)),
+            (Some(0), Some(2))
+        );
         assert_eq!(blocks.bad_count(), 1);
     }
 }

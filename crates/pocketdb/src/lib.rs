@@ -33,9 +33,11 @@ mod recovery;
 mod reorganize;
 pub mod root;
 mod rows;
+mod scratch;
 mod seal;
 #[cfg(feature = "std")]
 pub mod secure;
+mod series;
 mod sort;
 mod sql;
 mod store;

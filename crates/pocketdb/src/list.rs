@@ -27,18 +27,6 @@ impl<T: Copy + Default, const N: usize> List<T, N> {
         self.count += 1;
         Ok(())
     }
-
-    /// Whether no item fits any more.
-    pub(crate) fn is_full(&self) -> bool {
-        self.count == N
-    }
-
-    /// Removes the first `count` items.
-    pub(crate) fn remove_first(&mut self, count: usize) {
-        let count = count.min(self.count);
-        self.items.copy_within(count..self.count, 0);
-        self.count -= count;
-    }
 }
 
 impl<T: Copy + Default, const N: usize> Default for List<T, N> {
@@ -70,9 +58,7 @@ mod tests {
         let mut list: List<u8, 2> = List::new();
         list.push(1, "items").unwrap();
         list.push(2, "items").unwrap();
-        assert!(list.is_full());
         assert_eq!(list.push(3, "items"), Err(Error::Limit("items")));
-        list.remove_first(1);
-        assert_eq!(&*list, &[2]);
+        assert_eq!(&*list, &[1, 2]);
     }
 }

@@ -85,11 +85,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Gives `log` a new block number `block`.
     pub(crate) fn log_block(&mut self, owner: u8, block: u32) -> Result<()> {
         let entry = Entry {
-            page: self.blocks.take()? * BLOCK_PAGES,
+            page: self.take_blocks(1)? * BLOCK_PAGES,
             epoch: self.next_epoch(),
             rows: 0,
         };
-        self.set_entry(owner, block, &entry)
+        self.set_entry(owner, block, &entry)?;
+        self.note_growth(owner, block + 1);
+        Ok(())
     }
 
     /// Copies what the last block of `log` holds to another one, because it failed.

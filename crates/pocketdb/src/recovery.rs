@@ -12,7 +12,7 @@ use crate::limits::BAD_BLOCKS_MAX;
 use crate::memory::Plan;
 use crate::part::{Side, all_sides};
 use crate::root::{
-    CatalogueState, SecureStore, read_bad, read_generation, read_structure, write_generation,
+    CatalogueState, Level, SecureStore, read_bad, read_generation, read_structure, write_generation,
 };
 use crate::seal::{PAYLOAD_BYTES, PageIdentity, ROLE_CATALOGUE};
 use crate::store::Store;
@@ -107,16 +107,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         let catalogue = Catalogue::decode(&bytes)?;
         let store_bytes = self.secure.capacity();
-        let plan = Plan::new(&catalogue, self.blocks.count(), store_bytes, memory)?;
+        let plan = Plan::new(&catalogue, store_bytes, memory)?;
         self.adopt_plan(catalogue, plan);
         Ok(())
     }
 
     fn adopt_plan(&mut self, catalogue: Catalogue, plan: Plan) {
-        // The old frames go before the new ones come, so that both never exist together.
+        // The old frames go before anything new comes, so that both never exist together.
         self.arena = Arena::new(0);
-        self.arena = Arena::new(plan.frames);
         self.window = Window::new(&self.committed, plan.runs);
+        self.arena = Arena::new(plan.frames);
         self.catalogue = catalogue;
         self.plan = plan;
     }
@@ -148,7 +148,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn program_catalogue(&mut self, bytes: &[u8]) -> Result<CatalogueState> {
         self.arena.reset();
         let state = CatalogueState {
-            page: self.blocks.take()? * BLOCK_PAGES,
+            page: self.take_blocks(1)? * BLOCK_PAGES,
             bytes: narrow(bytes.len()),
             epoch: self.committed.epoch,
         };
@@ -173,7 +173,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             return Ok(old);
         }
         loop {
-            let block = match self.blocks.take() {
+            let block = match self.take_blocks(1) {
                 Err(Error::DeviceFull) => return Ok(old),
                 block => block?,
             };
@@ -239,19 +239,32 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             }
         }
         let part = self.committed.part;
-        let next = part.building.then_some(&part.next);
-        for level in part.live().iter().chain(next) {
-            let side = Side::new(level.side);
-            for (owner, pages) in [(side.body, level.body), (side.lists, level.lists)] {
-                for block in 0..pages.div_ceil(BLOCK_PAGES) {
-                    let page = self.entry(owner, block)?.page;
-                    self.blocks.mark(page / BLOCK_PAGES);
-                }
-            }
+        for level in part.live() {
+            self.mark_logs(level, [0; 2])?;
         }
+        if part.building {
+            // With what the task under way has written.
+            self.mark_logs(&part.next, self.grown)?;
+        }
+        self.mark_log(TEMPORARY, self.temporary.pages.div_ceil(BLOCK_PAGES))?;
         let unit_next = self.committed.unit_next;
         if !unit_next.is_multiple_of(BLOCK_PAGES) {
             self.blocks.mark(unit_next / BLOCK_PAGES);
+        }
+        Ok(())
+    }
+
+    /// Marks the blocks of both logs of a part, but so many at least.
+    fn mark_logs(&mut self, level: &Level, [body, lists]: [u32; 2]) -> Result<()> {
+        let side = Side::new(level.side);
+        self.mark_log(side.body, level.body.div_ceil(BLOCK_PAGES).max(body))?;
+        self.mark_log(side.lists, level.lists.div_ceil(BLOCK_PAGES).max(lists))
+    }
+
+    fn mark_log(&mut self, owner: u8, blocks: u32) -> Result<()> {
+        for block in 0..blocks {
+            let page = self.entry(owner, block)?.page;
+            self.blocks.mark(page / BLOCK_PAGES);
         }
         Ok(())
     }

@@ -1,6 +1,5 @@
 //! Rows: how they come in, and how their values and references are read back.
 
-use crate::buffer::ROW_FIT_BYTES;
 use crate::bytes::{part, put, u32_at};
 use crate::catalogue::{Column, ID_BYTES, Kind};
 use crate::directory::owner_of;
@@ -8,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::flash::Nand;
 use crate::limits::UNIT_ROWS;
 use crate::root::SecureStore;
+use crate::scratch::Scratch;
 use crate::seal::{PageIdentity, ROLE_JOIN};
 use crate::store::{Store, data_identity, rows_per_page};
 
@@ -29,12 +29,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let text = alloc::format!("a row of table {table} has {own} bytes");
             return Err(Error::Value(text));
         }
-        let mut bytes = [0u8; ROW_FIT_BYTES];
-        let element = bytes
-            .get_mut(..all)
-            .ok_or(Error::Limit("the width of a row"))?;
-        put(element, 0, row);
-        self.insert_element(table, element, references)
+        let mut element = Scratch::new(all);
+        put(&mut element, 0, row);
+        self.insert_element(table, &mut element, references)
     }
 
     /// Appends a row whose join row is still to be filled in behind its own columns.

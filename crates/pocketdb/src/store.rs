@@ -1,5 +1,6 @@
 //! The store: tables of fixed-width rows with references, commit, rollback and bounded memory.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::arena::{Area, Arena};
@@ -52,7 +53,8 @@ pub(crate) enum Pending {
 pub struct Store<F: Nand, S: SecureStore> {
     pub(crate) flash: F,
     pub(crate) secure: S,
-    pub(crate) seal: Seal,
+    /// By itself, because it is large and the store moves about.
+    pub(crate) seal: Box<Seal>,
     pub(crate) arena: Arena,
     pub(crate) blocks: Blocks,
     pub(crate) catalogue: Catalogue,
@@ -68,6 +70,8 @@ pub struct Store<F: Nand, S: SecureStore> {
     pub(crate) parts: List<Part, PARTS_MAX>,
     /// Operations of the device left to a reorganisation.
     pub(crate) allowance: Option<u64>,
+    /// Blocks that both logs of the part being built have with the task under way.
+    pub(crate) grown: [u32; 2],
     /// What statements write for themselves.
     pub(crate) temporary: Log,
     /// Which rows may be deleted or updated.
@@ -92,21 +96,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub fn create(flash: F, mut secure: S, secret: &[u8; 32], memory: usize) -> Result<Self> {
         check_capacity(&secure)?;
         let catalogue = Catalogue::new()?;
-        Plan::new(&catalogue, flash.blocks(), secure.capacity(), memory)?;
-        let [secret, first, chain] = first_secrets(secret);
-        let mut seal = Seal::new(&secret);
-        write_generation(&mut secure, 0, &first)?;
-        write_chain(&mut secure, &chain)?;
-        let mut record = RootRecord::empty();
-        record.structure.code = seal.root_code(&[]);
-        write_record(&mut secure, &mut seal, &record)?;
-        Usage {
-            memory_given: memory as u64,
-            ..Usage::default()
-        }
-        .write(&mut secure)?;
-        // The head comes last: without it nothing opens.
-        format_store(&mut secure, flash.blocks(), &secret)?;
+        Plan::new(&catalogue, secure.capacity(), memory)?;
+        prepare(&mut secure, flash.blocks(), secret, memory)?;
         Self::open(flash, secure, memory)
     }
 
@@ -120,10 +111,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if blocks != flash.blocks() {
             return Err(Error::Root("belongs to a device of another size"));
         }
-        let mut seal = Seal::new(&secret);
+        let mut seal = Box::new(Seal::new(&secret));
         let committed = read_newest(&mut secure, &mut seal)?;
         let catalogue = Catalogue::new()?;
-        let plan = Plan::new(&catalogue, blocks, secure.capacity(), memory)?;
+        let plan = Plan::new(&catalogue, secure.capacity(), memory)?;
         let mut store = Self {
             rows: committed.tables.map(|table| table.rows),
             window: Window::new(&committed, plan.runs),
@@ -135,6 +126,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             pending: Pending::Nothing,
             parts: List::new(),
             allowance: None,
+            grown: [0; 2],
             temporary: Log {
                 owner: TEMPORARY,
                 pages: 0,
@@ -172,12 +164,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         catalogue.add(definition)?;
         catalogue.shrink();
         let memory = self.plan.memory;
-        let plan = Plan::new(
-            &catalogue,
-            self.blocks.count(),
-            self.secure.capacity(),
-            memory,
-        )?;
+        let plan = Plan::new(&catalogue, self.secure.capacity(), memory)?;
         let result = self.replace_catalogue(catalogue, plan);
         self.poisoned = result.is_err();
         result?;
@@ -431,6 +418,32 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.arena.note(frame, identity.page, identity.epoch);
         Ok((frame, code))
     }
+}
+
+/// Writes the secure store of an empty database.
+///
+/// It stands alone, so that its keys take no room on the stack while the store is opened.
+#[inline(never)]
+fn prepare(
+    secure: &mut impl SecureStore,
+    blocks: u32,
+    secret: &[u8; 32],
+    memory: usize,
+) -> Result<()> {
+    let [secret, first, chain] = first_secrets(secret);
+    let mut seal = Box::new(Seal::new(&secret));
+    write_generation(secure, 0, &first)?;
+    write_chain(secure, &chain)?;
+    let mut record = RootRecord::empty();
+    record.structure.code = seal.root_code(&[]);
+    write_record(secure, &mut seal, &record)?;
+    Usage {
+        memory_given: memory as u64,
+        ..Usage::default()
+    }
+    .write(secure)?;
+    // The head comes last: without it nothing opens.
+    format_store(secure, blocks, &secret)
 }
 
 /// The identity of a page of rows.

@@ -7,6 +7,7 @@ use crate::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::limits::UNIT_ROWS;
 use crate::root::{RootRecord, SecureStore};
 use crate::rows::pages_for;
+use crate::scratch::Scratch;
 use crate::seal::{PageIdentity, ROLE_DATA, ROLE_FILTER, ROLE_JOIN, ROLE_KEY};
 use crate::store::{Store, data_identity, rows_per_page};
 
@@ -63,12 +64,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if !next.is_multiple_of(BLOCK_PAGES) {
             let first = next / BLOCK_PAGES + 1;
             let last = (next + pages - 1) / BLOCK_PAGES;
-            if (first..=last).all(|block| !self.blocks.is_used(block)) {
+            if (first..=last).all(|block| self.blocks.is_free(block)) {
                 (first..=last).for_each(|block| self.blocks.mark(block));
                 return Ok(next);
             }
         }
-        let block = self.blocks.take_run(pages.div_ceil(BLOCK_PAGES))?;
+        let block = self.take_blocks(pages.div_ceil(BLOCK_PAGES))?;
         Ok(block * BLOCK_PAGES)
     }
 
@@ -101,15 +102,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ) -> Result<()> {
         let per_page = rows_per_page(width);
         let first = site.unit * UNIT_ROWS + 1;
+        let mut row = Scratch::new(width);
         for page in 0..pages_for(width) {
             self.arena.area_mut(area).fill(0);
             for slot in 0..per_page.min(UNIT_ROWS - page * per_page) {
-                let mut row = [0u8; crate::buffer::ROW_FIT_BYTES];
                 let id = first + page * per_page + slot;
-                let bytes = row.get_mut(..width).unwrap_or(&mut []);
-                self.read_waiting(site.table, id, from, bytes)?;
+                self.read_waiting(site.table, id, from, &mut row)?;
                 let at = slot as usize * width;
-                crate::bytes::put(self.arena.area_mut(area), at, bytes);
+                crate::bytes::put(self.arena.area_mut(area), at, &row);
             }
             self.program_unit_page(site, role, area, 0)?;
         }

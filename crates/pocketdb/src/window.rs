@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::flash::{BLOCK_PAGES, FlashError, Nand, PAGE_BYTES};
 use crate::limits::{BUFFER_BLOCKS_MAX, UNIT_ROWS};
 use crate::root::{Link, RootRecord, SecureStore};
+use crate::scratch::Scratch;
 use crate::seal::{PageIdentity, ROLE_BUFFER};
 use crate::store::Store;
 
@@ -246,7 +247,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             if self.window.blocks.len() >= BUFFER_BLOCKS_MAX + 8 {
                 return Err(Error::Limit("the number of rows in one transaction"));
             }
-            let block = self.blocks.take()?;
+            let block = self.take_blocks(1)?;
             self.window.page = block * BLOCK_PAGES;
         }
         let sequence = self.window.next;
@@ -498,13 +499,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let table = usize::from(run.table);
         let width = self.catalogue.widths(table).1;
         let placed = placed_in(&self.committed, table);
-        let mut bytes = [0u8; buffer::ROW_FIT_BYTES];
-        let Some(row) = bytes.get_mut(..width) else {
-            return Err(Error::Limit("the width of a row"));
-        };
+        let mut row = Scratch::new(width);
         for id in run.first.max(placed + 1)..run.first + u32::from(run.count) {
-            self.read_run(run, id, 0, row)?;
-            self.append(table, id, row)?;
+            self.read_run(run, id, 0, &mut row)?;
+            self.append(table, id, &row)?;
         }
         Ok(())
     }

@@ -10,6 +10,8 @@ mod disguise;
 mod pocket;
 mod proof;
 mod proxy;
+mod serve;
+mod subject;
 
 use std::path::PathBuf;
 
@@ -30,12 +32,14 @@ pub use self::disguise::{
     Rekey, Resume, Reveal, SpeaksFor, SpecChoice, Update,
 };
 pub use self::pocket::{
-    Pocket, PocketCheck, PocketChoice, PocketCommand, PocketCreate, PocketExec, PocketExtract,
-    PocketImport, PocketQuery, PocketReorganize, PocketSign, PocketSimulate, PocketStats,
-    PocketVerify, RowsFormat, ShownFormat,
+    Pocket, PocketCheck, PocketChoice, PocketCommand, PocketCreate, PocketExec, PocketExtent,
+    PocketExtract, PocketImport, PocketQuery, PocketReorganize, PocketSign, PocketSimulate,
+    PocketStats, PocketVerify, RowsFormat, ShownFormat,
 };
 pub use self::proof::{CheckProof, Prove};
 pub use self::proxy::{Proxy, SyncChoice};
+pub use self::serve::Serve;
+pub use self::subject::{Subject, SubjectCommand, SubjectExport};
 use crate::entry_json::parse_time;
 
 const EXIT_STATUS: &str = "Exit status:
@@ -74,6 +78,7 @@ pub enum Command {
     Init(Init),
     Append(Append),
     Proxy(Proxy),
+    Serve(Serve),
     Verify(Verify),
     Export(Export),
     Prove(Prove),
@@ -82,6 +87,7 @@ pub enum Command {
     Keys(Keys),
     Disguise(Box<Disguise>),
     Pocket(Box<Pocket>),
+    Subject(Box<Subject>),
     Bench(Bench),
 }
 

@@ -36,7 +36,7 @@ pub struct Pocket {
     reason = "each command's description stands at its arguments"
 )]
 pub enum PocketCommand {
-    Create(PocketCreate),
+    Create(Box<PocketCreate>),
     Exec(PocketExec),
     Import(PocketImport),
     Query(PocketQuery),
@@ -58,6 +58,17 @@ pub struct PocketChoice {
     /// File with the key and the state of the last commit [default: PROBITY_POCKET_ROOT, else FILE.root]
     #[arg(long, value_name = "ROOT")]
     pub root: Option<PathBuf>,
+}
+
+/// How much memory a new database may use, and how large it may grow.
+#[derive(ClapArgs)]
+pub struct PocketExtent {
+    /// Bytes of memory that the engine may use, now and whenever it opens the database
+    #[arg(long, value_name = "BYTES", default_value_t = MEMORY_BYTES)]
+    pub ram: usize,
+    /// Size of the flash chip in MiB; the file grows with use
+    #[arg(long, value_name = "MIB", default_value_t = SIZE_MIB, value_parser = clap::value_parser!(u32).range(1..=SIZE_MIB_MAX))]
+    pub size: u32,
 }
 
 /// Creates a database: empty, from SQL, from another database, or from what is held about a person.
@@ -109,12 +120,9 @@ pub struct PocketCreate {
     /// Root key file of the log [default: PROBITY_KEY_FILE, else DIR.key]
     #[arg(long, value_name = "FILE", requires = "log")]
     pub log_key: Option<PathBuf>,
-    /// Bytes of memory that the engine may use, now and whenever it opens the database
-    #[arg(long, value_name = "BYTES", default_value_t = MEMORY_BYTES)]
-    pub ram: usize,
-    /// Size of the flash chip in MiB; the file grows with use
-    #[arg(long, value_name = "MIB", default_value_t = SIZE_MIB, value_parser = clap::value_parser!(u32).range(1..=SIZE_MIB_MAX))]
-    pub size: u32,
+    /// Memory and size.
+    #[command(flatten)]
+    pub extent: PocketExtent,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,

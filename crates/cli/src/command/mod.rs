@@ -11,6 +11,8 @@ mod keys;
 mod pocket;
 mod prove;
 mod proxy;
+mod serve;
+mod signals;
 mod stream;
 mod verify;
 
@@ -22,7 +24,7 @@ use probity_format::limits::FORMAT_VERSION;
 use probity_log::reader::Reader;
 use probity_log::{Durability, Log, LogError, Options};
 
-use crate::args::{Args, Command, KeysCommand, StreamCommand};
+use crate::args::{Args, Command, KeysCommand, StreamCommand, SubjectCommand};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
@@ -39,12 +41,16 @@ pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
         Command::Init(args) => init::run(&args, environment),
         Command::Append(args) => append::run(&args, environment),
         Command::Proxy(args) => proxy::run(&args, environment),
+        Command::Serve(args) => serve::run(&args, environment),
         Command::Verify(args) => verify::run(&args),
         Command::Export(args) => export::run(&args, environment),
         Command::Prove(args) => prove::run(&args, environment),
         Command::CheckProof(args) => check_proof::run(&args),
         Command::Disguise(args) => disguise::run(&args.command, environment),
         Command::Pocket(args) => pocket::run(&args.command, environment),
+        Command::Subject(args) => match args.command {
+            SubjectCommand::Export(args) => pocket::create(&args.creation(), environment),
+        },
         Command::Keys(args) => match args.command {
             KeysCommand::Status(args) => keys::status(&args, environment),
         },

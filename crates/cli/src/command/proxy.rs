@@ -10,9 +10,9 @@ use probity_proxy::{
     Backend, Listen, LogSource, OnLogFailure, Proxy, ProxyConfig, Release, Upstream,
 };
 use probity_store::{Options as StoreOptions, Store, Sync};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::open_log;
+use super::signals::until_stopped;
 use crate::args::Proxy as ProxyArgs;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -48,7 +48,7 @@ fn serve(args: &ProxyArgs, config: ProxyConfig, source: &Arc<LogSource>) -> Resu
         .map_err(|error| Failure::new("the proxy did not start").because(error))?;
     // The threads hold what they need of it; the store must be free once they have ended.
     drop(config);
-    let told = wait(args, proxy.addresses());
+    let told = until_stopped(|| announce(args, proxy.addresses()));
     proxy.stop();
     told
 }
@@ -225,29 +225,6 @@ fn read_bounded(path: &Path) -> Result<String, Failure> {
         )));
     }
     fs::read_to_string(path).map_err(|error| Failure::file("read", path, error))
-}
-
-/// Says that clients can connect, and returns when the process is asked to stop.
-fn wait(args: &ProxyArgs, addresses: &[std::net::SocketAddr]) -> Result<(), Failure> {
-    let fail = |error| Failure::new("cannot wait for signals").because(error);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(fail)?;
-    runtime.block_on(async {
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(fail)?;
-        let mut terminate = signal(SignalKind::terminate()).map_err(fail)?;
-        announce(args, addresses)?;
-        received(&mut interrupt, &mut terminate).await;
-        Ok(())
-    })
-}
-
-async fn received(interrupt: &mut Signal, terminate: &mut Signal) {
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
 }
 
 fn announce(args: &ProxyArgs, addresses: &[std::net::SocketAddr]) -> Result<(), Failure> {

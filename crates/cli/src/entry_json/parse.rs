@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use probity_format::limits::SUBJECTS_MAX;
 use probity_format::{Entry, EntryError, Outcome, Subjects, Timestamp};
+use probity_http::time::parse_time;
 use serde::Deserializer as _;
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
@@ -49,30 +50,6 @@ pub fn parse_line(line: &[u8]) -> Result<ParsedEntry, LineError> {
         Ok(()) => draft.finish(text.len()),
         Err(error) => Err(draft.explain(&error)),
     }
-}
-
-/// Reads an RFC 3339 time.
-///
-/// # Errors
-/// One clause saying what is wrong with it.
-pub fn parse_time(text: &str) -> Result<Timestamp, &'static str> {
-    // RFC 3339 section 5.6 wants the date, one `T` or blank, the time and an offset; the
-    // library also takes forms beyond it, such as a zone in brackets.
-    if text
-        .as_bytes()
-        .get(10)
-        .is_none_or(|byte| !b"Tt ".contains(byte))
-        || text.contains('[')
-    {
-        return Err("is not a time as of RFC 3339");
-    }
-    let time: jiff::Timestamp = text
-        .parse()
-        .map_err(|_why| "is not a time as of RFC 3339")?;
-    i64::try_from(time.as_nanosecond())
-        .ok()
-        .and_then(|nanoseconds| Timestamp::from_nanoseconds(nanoseconds).ok())
-        .ok_or("is before 1970 or after 2199")
 }
 
 /// The fields of an entry, by the names they have in JSON.

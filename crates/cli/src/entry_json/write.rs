@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use probity_format::{Entry, Timestamp};
+use probity_format::Entry;
+use probity_http::time::format_time;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
 /// Writes `entry` as one line, its line end included. Empty fields are left out.
@@ -14,15 +15,6 @@ use serde::ser::{Serialize, SerializeMap as _, Serializer};
 pub fn write_line(entry: &Entry<'_>, out: &mut impl Write) -> io::Result<()> {
     serde_json::to_writer(&mut *out, &EntryForm(entry)).map_err(io::Error::from)?;
     out.write_all(b"\n")
-}
-
-/// The time as RFC 3339 in UTC, with as many digits of the second as it needs.
-pub fn format_time(time: Timestamp) -> String {
-    let nanoseconds = i128::from(time.nanoseconds());
-    // Every time of the format is within what the library can express.
-    jiff::Timestamp::from_nanosecond(nanoseconds)
-        .unwrap_or_default()
-        .to_string()
 }
 
 /// Whether `bytes` are written as base64 because they are not text a reader could take in.

@@ -52,15 +52,19 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    fn output(&self, args: &[&str], root: Option<&Path>) -> Output {
+    fn program(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_probity"));
-        command
-            .arg("pocket")
-            .args(args)
-            .current_dir(self.folder.path());
+        command.args(args).current_dir(self.folder.path());
         command
             .env_remove("PROBITY_POCKET_ROOT")
+            .env_remove("PROBITY_KEY_FILE")
             .stdin(Stdio::null());
+        command
+    }
+
+    fn output(&self, args: &[&str], root: Option<&Path>) -> Output {
+        let mut command = self.program(&["pocket"]);
+        command.args(args);
         if let Some(root) = root {
             command.env("PROBITY_POCKET_ROOT", root);
         }

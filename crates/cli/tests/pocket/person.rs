@@ -137,6 +137,30 @@ fn store_of_two_people(folder: &Path) {
 
 /// A person's database out of all sources.
 fn person() -> Place {
+    let place = sources();
+    let about = ["create", "mine", "--subject", "alice", "--log", "audit"];
+    place.run(&[&about[..], &FURTHER].concat(), 0);
+    place
+}
+
+/// What a database takes beside a log.
+const FURTHER: [&str; 12] = [
+    "--size",
+    "16",
+    "--store",
+    "data",
+    "--policy",
+    "policy.toml",
+    "--credential",
+    "19.key",
+    "--disguises",
+    "export.json",
+    "--disguises",
+    "export.jsonl",
+];
+
+/// All that a person's database comes from.
+fn sources() -> Place {
     let place = Place::new();
     log_of_two_people(&place);
     store_of_two_people(&place.path("data"));
@@ -152,27 +176,6 @@ fn person() -> Place {
     fs::write(place.path("export.json"), array.to_string()).unwrap();
     let line = hidden(3, json!(7)).to_string();
     fs::write(place.path("export.jsonl"), format!("{line}\n{line}\n")).unwrap();
-    let sources = [
-        "create",
-        "mine",
-        "--subject",
-        "alice",
-        "--size",
-        "16",
-        "--log",
-        "audit",
-        "--store",
-        "data",
-        "--policy",
-        "policy.toml",
-        "--credential",
-        "19.key",
-        "--disguises",
-        "export.json",
-        "--disguises",
-        "export.jsonl",
-    ];
-    place.run(&sources, 0);
     place
 }
 
@@ -269,4 +272,39 @@ fn a_person_hands_out_a_signed_part_of_what_they_carry() {
         assert!(!refused.is_empty());
         assert!(!place.path("none").exists() && !place.path("nowhere").exists());
     }
+}
+
+#[test]
+fn the_subject_of_a_log_gets_the_same_database_by_an_export() {
+    let place = person();
+    let export = ["subject", "export", "audit", "alice", "--pocket", "hers"];
+    let said = |args: &[&str], status| {
+        let output = place.program(args).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(status), "{args:?}: {error}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let document = said(&[&export[..], &FURTHER, &["--json"]].concat(), 0);
+    let document: Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(document["file"], "hers");
+    for table in ["about", "entries", "contents", "acts", "purposes", "items"]
+        .into_iter()
+        .chain(["item_values", "hidden", "hidden_values", "credentials"])
+    {
+        let rows = |file| {
+            let sql = format!("SELECT * FROM {table} ORDER BY id");
+            place.run(&["query", file, &sql, "--format", "csv"], 0).0
+        };
+        assert_eq!(rows("hers"), rows("mine"), "{table}");
+    }
+    place.run(&["verify", "hers"], 0);
+    // Who is meant, and where it goes, must be said; a database that is there stays.
+    said(&["subject", "export", "audit", "--pocket", "none"], 2);
+    said(&["subject", "export", "audit", "alice"], 2);
+    said(&export, 1);
+    said(
+        &["subject", "export", "nowhere", "alice", "--pocket", "none"],
+        1,
+    );
+    assert!(!place.path("none").exists() && place.path("hers").exists());
 }

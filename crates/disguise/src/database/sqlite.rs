@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, params_from_iter};
 
@@ -32,7 +33,7 @@ impl Sqlite {
     /// When `SQLite` cannot open it.
     pub fn open(path: &Path) -> Result<Self, DatabaseError> {
         let database = Self::over(Connection::open(path).map_err(refused)?)?;
-        database.enlarge_cache()?;
+        database.make_own()?;
         Ok(database)
     }
 
@@ -43,7 +44,7 @@ impl Sqlite {
     pub fn existing(path: &Path) -> Result<Self, DatabaseError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let database = Self::over(Connection::open_with_flags(path, flags).map_err(refused)?)?;
-        database.enlarge_cache()?;
+        database.make_own()?;
         // The application's foreign keys hold for what is done here too.
         database.control("PRAGMA foreign_keys = ON")?;
         Ok(database)
@@ -68,11 +69,17 @@ impl Sqlite {
         &self.connection
     }
 
-    fn enlarge_cache(&self) -> Result<(), DatabaseError> {
-        let set = self
-            .connection
-            .pragma_update(None, "cache_size", -CACHE_KIBIBYTES);
-        set.map_err(refused)
+    /// Settings of a connection that no application shares.
+    fn make_own(&self) -> Result<(), DatabaseError> {
+        // Where `ANALYZE` left samples, a statement would be prepared again for each value that it is run with.
+        let stable = DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG;
+        self.connection
+            .set_db_config(stable, true)
+            .and_then(|_| {
+                self.connection
+                    .pragma_update(None, "cache_size", -CACHE_KIBIBYTES)
+            })
+            .map_err(refused)
     }
 
     fn control(&self, sql: &str) -> Result<(), DatabaseError> {

@@ -142,6 +142,23 @@ impl<D: Database> Engine<D> {
         })
     }
 
+    /// Does all chunks that are left of a disguise; `now` gives the time of each.
+    ///
+    /// # Errors
+    /// Those of [`Engine::proceed`]; what was committed before stays done, and is gone on with by the next call.
+    pub fn finish(
+        &mut self,
+        id: DisguiseId,
+        rows: u32,
+        mut now: impl FnMut() -> Timestamp,
+    ) -> Result<Applied, Error> {
+        loop {
+            if let Progress::Done(applied) = self.proceed(id, rows, now())? {
+                return Ok(applied);
+            }
+        }
+    }
+
     /// The disguises that were begun and are neither done nor ended.
     ///
     /// # Errors

@@ -30,7 +30,7 @@ use crate::error::{Doing as _, Error};
 use crate::operation;
 use crate::redact::{Redactor, Redactors};
 use crate::schema::{Live, Pseudo, Schema};
-use crate::spec::{described, description};
+use crate::spec::{SpecFile, described, description};
 use crate::store;
 use crate::suite::Suite;
 use crate::tenant::{Confined, Tenancy, Tenant};
@@ -156,6 +156,31 @@ impl<D: Database> Engine<D> {
     pub fn stored(mut database: D) -> Result<Self, Error> {
         let (schema, pseudo) = stored_description(&mut database)?;
         Ok(Self::new(database, schema, pseudo))
+    }
+
+    /// An engine with what is said of the application: beside the specification, in it, and for what neither says, the
+    /// description that [`Engine::install`] stored. Nothing when nothing says who the users are.
+    ///
+    /// # Errors
+    /// [`Error::Database`], [`Error::Spec`] when the stored description is damaged.
+    pub fn described_by(
+        mut database: D,
+        file: Option<&SpecFile>,
+        beside: (Option<Schema>, Option<Pseudo>),
+    ) -> Result<Option<Self>, Error> {
+        let (schema, pseudo) = beside;
+        let pseudo = pseudo.or_else(|| file.and_then(|file| file.pseudo.clone()));
+        let own = file.filter(|file| file.pseudo.is_some() || !file.schema.is_empty());
+        let schema = schema.or_else(|| own.map(|file| file.schema.clone()));
+        let known = match stored_description(&mut database) {
+            Ok(known) => Some(known),
+            Err(Error::NotInstalled) => None,
+            Err(error) => return Err(error),
+        };
+        let (known_schema, known_pseudo) = known.unzip();
+        let schema = schema.or(known_schema).unwrap_or_default();
+        let pseudo = pseudo.or(known_pseudo);
+        Ok(pseudo.map(|pseudo| Self::new(database, schema, pseudo)))
     }
 
     /// The id of a user as the users table holds it, from how a person writes it.

@@ -6,6 +6,7 @@ use super::{Catalogue, ColumnDefinition, FIRST_TABLE, Kind, Layout, TableDefinit
 use crate::bytes::{part, u16_at};
 use crate::error::{Error, Result};
 use crate::limits::COLUMNS_MAX;
+use crate::series::Series;
 
 impl Catalogue {
     /// Bytes that [`Self::encode`] writes.
@@ -66,17 +67,10 @@ impl Catalogue {
             |at, count: u8| core::str::from_utf8(part(bytes, at, usize::from(count))).unwrap_or("");
         let name = text(at + 3, name_bytes);
         at += 3 + usize::from(name_bytes);
-        let blank = ColumnDefinition {
-            name: "",
-            kind: Kind::Position,
-            indexed: false,
-            unique: false,
-            reference: None,
-        };
         // The names of the targets outlive the change of the catalogue only as a copy.
         let before = self.clone();
-        let mut definitions = [blank; COLUMNS_MAX];
-        for definition in definitions.iter_mut().take(usize::from(columns)) {
+        let mut definitions: Series<ColumnDefinition<'_>, COLUMNS_MAX> = Series::new();
+        for _ in 0..columns {
             let &[length, kind, _, _, flags, target, key] = part(bytes, at, 7) else {
                 return Err(Error::Root("has a damaged catalogue"));
             };
@@ -86,19 +80,19 @@ impl Catalogue {
                 let column = before.column_name(table, usize::from(key));
                 (before.table_name(table), column)
             });
-            *definition = ColumnDefinition {
+            let definition = ColumnDefinition {
                 name: text(at + 7, length),
                 kind,
                 indexed: flags & 1 != 0,
                 unique: flags & 2 != 0,
                 reference,
             };
+            definitions.push(definition, "the number of columns")?;
             at += 7 + usize::from(length);
         }
-        let columns = definitions.get(..usize::from(columns)).unwrap_or(&[]);
         self.install(&TableDefinition {
             name,
-            columns,
+            columns: &definitions,
             layout,
         })?;
         Ok(at)

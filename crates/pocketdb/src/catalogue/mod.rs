@@ -186,7 +186,7 @@ impl Catalogue {
         Ok(catalogue)
     }
 
-    /// Adds a table after all checks.
+    /// Adds a table after all checks; a catalogue that refused one may be left with a part of it.
     pub(crate) fn add(&mut self, definition: &TableDefinition<'_>) -> Result<()> {
         check_name(definition.name)?;
         if self.table(definition.name).is_some() {
@@ -207,13 +207,10 @@ impl Catalogue {
                 return Err(Error::Name(text));
             }
         }
-        // A copy, because a table that exceeds a limit half way must leave no trace.
-        let mut copy = self.clone();
-        copy.install(definition)?;
-        if copy.encoded_bytes() > CATALOGUE_BYTES_MAX {
+        self.install(definition)?;
+        if self.encoded_bytes() > CATALOGUE_BYTES_MAX {
             return Err(Error::Limit("the catalogue"));
         }
-        *self = copy;
         Ok(())
     }
 

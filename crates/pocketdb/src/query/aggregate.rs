@@ -3,8 +3,8 @@
 use crate::bytes::{part, put, take};
 use crate::error::{Error, Result};
 use crate::limits::OUTPUTS_MAX;
-use crate::list::List;
 use crate::query::select::{Function, Output, Select};
+use crate::series::Series;
 use crate::sort::Combine;
 use crate::value::{
     NUMBER_BYTES, ValueType, decode_integer, decode_real, encode_integer, encode_real,
@@ -23,12 +23,11 @@ struct State {
 }
 
 /// The form of the records of groups: key, then a state for each aggregate.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Grouping {
     key: usize,
-    states: List<State, OUTPUTS_MAX>,
-    /// Bytes of a record.
-    pub(crate) bytes: usize,
+    states: Series<State, OUTPUTS_MAX>,
+    bytes: usize,
 }
 
 impl Grouping {
@@ -38,7 +37,7 @@ impl Grouping {
         let key = select.groups.iter().map(width).sum();
         let mut grouping = Self {
             key,
-            states: List::new(),
+            states: Series::new(),
             bytes: key,
         };
         for output in select.outputs.iter() {
@@ -62,6 +61,11 @@ impl Grouping {
             grouping.bytes += bytes;
         }
         Ok(grouping)
+    }
+
+    /// Bytes of a record; one at least, where there is nothing to keep.
+    pub(crate) fn record_bytes(&self) -> usize {
+        self.bytes.max(1)
     }
 
     /// The record of a group with one row.

@@ -2,14 +2,13 @@
 
 use core::cmp::Ordering;
 
-use crate::bytes::part;
 use crate::catalogue::{ID, Kind};
 use crate::error::Result;
 use crate::flash::Nand;
 use crate::limits::{TESTS_MAX, VALUES_MAX};
-use crate::list::List;
 use crate::root::SecureStore;
-use crate::seal::PAYLOAD_BYTES;
+use crate::scratch::Scratch;
+use crate::series::Series;
 use crate::store::Store;
 use crate::value::{Value, ValueType, decode, encode_integer};
 
@@ -103,9 +102,9 @@ pub(crate) enum Node {
 /// A condition.
 #[derive(Debug, Default)]
 pub(crate) struct Condition<'a> {
-    pub(crate) nodes: List<Node, { 2 * TESTS_MAX }>,
-    pub(crate) tests: List<Test, TESTS_MAX>,
-    pub(crate) values: List<Value<'a>, VALUES_MAX>,
+    pub(crate) nodes: Series<Node, { 2 * TESTS_MAX }>,
+    pub(crate) tests: Series<Test, TESTS_MAX>,
+    pub(crate) values: Series<Value<'a>, VALUES_MAX>,
     /// The topmost node, if there is a condition.
     pub(crate) root: Option<u16>,
 }
@@ -217,13 +216,19 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             Node::Test(number) => {
                 let test = condition.test(number);
                 let id = ids(self, test.reach.slot)?;
-                let mut value = [0u8; PAYLOAD_BYTES];
-                let width = usize::from(test.reach.width);
-                let value = value.get_mut(..width).unwrap_or(&mut []);
-                self.fetch_value(test.reach, id, value)?;
-                let found = decode(test.reach.kind, part(value, 0, width));
-                Ok(condition.passes(&test, &found))
+                self.passes(condition, &test, id)
             }
         }
+    }
+
+    /// Whether the row `id` of the table that a test reaches passes it.
+    ///
+    /// It stands alone, so that the value takes no room on the way through the tree.
+    #[inline(never)]
+    fn passes(&mut self, condition: &Condition<'_>, test: &Test, id: u32) -> Result<bool> {
+        let mut value = Scratch::new(usize::from(test.reach.width));
+        self.fetch_value(test.reach, id, &mut value)?;
+        let found = decode(test.reach.kind, &value);
+        Ok(condition.passes(test, &found))
     }
 }

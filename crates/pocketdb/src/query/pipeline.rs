@@ -2,14 +2,14 @@
 
 use crate::arena::Area;
 use crate::bytes::{part, put};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::flash::Nand;
 use crate::query::aggregate::Grouping;
 use crate::query::rows::Rows;
 use crate::query::select::{Function, Row, Select, Sink};
 use crate::query::stream::Candidates;
 use crate::root::SecureStore;
-use crate::seal::PAYLOAD_BYTES;
+use crate::scratch::Scratch;
 use crate::sort::{Repeats, Sorter};
 use crate::store::Store;
 use crate::value::encode_integer;
@@ -27,6 +27,9 @@ struct Pipeline<'q, 'a, K: Sink> {
     skip: u64,
     left: u64,
     shown: u64,
+    /// A row of the first stage, and one of the sorted result.
+    row: Scratch,
+    keyed: Scratch,
     sink: &'q mut K,
 }
 
@@ -47,6 +50,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if select.grouped {
             groups = Some(group_sorter(select, self.arena.lease(share)?)?);
         }
+        let row_bytes = groups
+            .as_ref()
+            .map_or(select.output_bytes, |groups: &Sorter<Grouping>| {
+                groups.combine().record_bytes()
+            });
         let mut order = None;
         if ordered {
             order = Some(order_sorter(select, self.arena.lease(share)?)?);
@@ -58,6 +66,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             skip: select.offset,
             left: select.limit.unwrap_or(u64::MAX),
             shown: 0,
+            row: Scratch::record(row_bytes)?,
+            keyed: Scratch::record(order_bytes(select) + select.output_bytes)?,
             sink,
         };
         let area = self.arena.lease(share)?;
@@ -77,7 +87,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
 fn group_sorter(select: &Select<'_>, area: Area) -> Result<Sorter<Grouping>> {
     let grouping = Grouping::new(select)?;
-    Sorter::new(grouping.bytes.max(1), area, grouping)
+    Sorter::new(grouping.record_bytes(), area, grouping)
 }
 
 fn order_sorter(select: &Select<'_>, area: Area) -> Result<Sorter<Repeats>> {
@@ -98,15 +108,26 @@ fn order_bytes(select: &Select<'_>) -> usize {
 
 impl<F: Nand, S: SecureStore, K: Sink> Rows<F, S> for Pipeline<'_, '_, K> {
     fn take(&mut self, store: &mut Store<F, S>, _id: u32, values: &[u8]) -> Result<bool> {
-        let mut bytes = [0u8; PAYLOAD_BYTES];
+        let mut row = core::mem::take(&mut self.row);
+        let more = self.take_into(store, values, &mut row);
+        self.row = row;
+        more
+    }
+}
+
+impl<K: Sink> Pipeline<'_, '_, K> {
+    /// Makes the record of the first stage in `record` and gives it on.
+    fn take_into<F: Nand, S: SecureStore>(
+        &mut self,
+        store: &mut Store<F, S>,
+        values: &[u8],
+        record: &mut [u8],
+    ) -> Result<bool> {
         if let Some(groups) = &mut self.groups {
-            let grouping = *groups.combine();
-            let record = room(&mut bytes, grouping.bytes.max(1))?;
-            grouping.begin(self.select, values, record);
+            groups.combine().begin(self.select, values, record);
             groups.push(store, record)?;
             return Ok(true);
         }
-        let record = room(&mut bytes, self.select.output_bytes)?;
         for output in self.select.outputs.iter() {
             let value = output
                 .source
@@ -115,9 +136,7 @@ impl<F: Nand, S: SecureStore, K: Sink> Rows<F, S> for Pipeline<'_, '_, K> {
         }
         self.after_groups(store, record)
     }
-}
 
-impl<K: Sink> Pipeline<'_, '_, K> {
     fn after_groups<F: Nand, S: SecureStore>(
         &mut self,
         store: &mut Store<F, S>,
@@ -126,8 +145,7 @@ impl<K: Sink> Pipeline<'_, '_, K> {
         let Some(order) = &mut self.order else {
             return self.show(record, false);
         };
-        let mut bytes = [0u8; PAYLOAD_BYTES];
-        let keyed = room(&mut bytes, order_bytes(self.select) + record.len())?;
+        let keyed = &mut self.keyed;
         let mut at = 0;
         for key in self.select.order.iter() {
             let Some(output) = self.select.outputs.get(usize::from(key.output)) else {
@@ -171,20 +189,17 @@ impl<K: Sink> Pipeline<'_, '_, K> {
 
     /// Lets every stage give what it holds to the next one.
     fn finish<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<()> {
-        let mut bytes = [0u8; PAYLOAD_BYTES];
-        let mut made = [0u8; PAYLOAD_BYTES];
         if let Some(groups) = self.groups.take() {
-            let grouping = *groups.combine();
             let nothing = groups.pushed == 0;
             let mut sorted = groups.finish(store)?;
-            let record = room(&mut bytes, grouping.bytes.max(1))?;
-            let output = room(&mut made, self.select.output_bytes)?;
+            let mut record = core::mem::take(&mut self.row);
+            let mut output = Scratch::record(self.select.output_bytes)?;
             if nothing && self.select.groups.is_empty() {
-                return self.show_nothing(output);
+                return self.show_nothing(&mut output);
             }
-            while sorted.next(store, record)? {
-                grouping.finish(self.select, record, output)?;
-                if !self.after_groups(store, output)? {
+            while sorted.next(store, &mut record)? {
+                sorted.combine().finish(self.select, &record, &mut output)?;
+                if !self.after_groups(store, &output)? {
                     return Ok(());
                 }
             }
@@ -192,8 +207,8 @@ impl<K: Sink> Pipeline<'_, '_, K> {
         if let Some(order) = self.order.take() {
             let mut sorted = order.finish(store)?;
             let keys = order_bytes(self.select);
-            let record = room(&mut bytes, keys + self.select.output_bytes)?;
-            while sorted.next(store, record)? {
+            let mut record = core::mem::take(&mut self.keyed);
+            while sorted.next(store, &mut record)? {
                 if !self.show(record.get(keys..).unwrap_or(&[]), false)? {
                     return Ok(());
                 }
@@ -212,11 +227,4 @@ impl<K: Sink> Pipeline<'_, '_, K> {
         self.show(output, true)?;
         Ok(())
     }
-}
-
-/// The beginning of `bytes`, as long as a record.
-fn room(bytes: &mut [u8], width: usize) -> Result<&mut [u8]> {
-    bytes
-        .get_mut(..width)
-        .ok_or(Error::Limit("the width of a result row"))
 }

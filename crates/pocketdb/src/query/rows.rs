@@ -15,7 +15,8 @@ use crate::query::condition::Condition;
 use crate::query::select::{Select, Source};
 use crate::query::stream::Candidates;
 use crate::root::SecureStore;
-use crate::seal::PAYLOAD_BYTES;
+use crate::scratch::Scratch;
+use crate::series::Series;
 use crate::sort::{Repeats, Run, RunWriter, Sorter};
 use crate::store::Store;
 use crate::value::encode_integer;
@@ -314,7 +315,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let list = writer.finish(self)?;
         // The chunk's frames serve the sorting meanwhile.
         self.arena.release(area);
-        let mut columns: List<Run, TABLES_MAX> = List::new();
+        let mut columns: Series<Run, TABLES_MAX> = Series::new();
         for &slot in reached.slots.iter() {
             let run = self.column_run(select, &reached, slot, list)?;
             columns.push(run, "the number of tables")?;
@@ -337,12 +338,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         loop {
             chunk.count = 0;
             while chunk.count < chunk.room {
-                let mut record = [0u8; ID_BYTES * (TABLES_MAX + 1)];
-                let record = record.get_mut(..chunk.ids).unwrap_or(&mut []);
-                if !ids.next(self, record)? {
+                let mut record = Scratch::new(chunk.ids);
+                if !ids.next(self, &mut record)? {
                     break;
                 }
-                chunk.put(self, chunk.count, 0, record);
+                chunk.put(self, chunk.count, 0, &record);
                 chunk.count += 1;
             }
             if chunk.count == 0 {
@@ -374,12 +374,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let frames = (self.arena.spare().saturating_sub(4) / 2).max(1);
         let outer = self.arena.lease(frames.min(self.arena.spare()))?;
         let mut by_id = Sorter::new(PAIR_BYTES, outer, Repeats::Keep)?;
-        let mut record = [0u8; ID_BYTES * (TABLES_MAX + 1)];
-        let record = record.get_mut(..reached.bytes()).unwrap_or(&mut []);
+        let mut record = Scratch::new(reached.bytes());
         let mut rank = 0u32;
-        while list.next(self, record)? {
+        while list.next(self, &mut record)? {
             let mut pair = [0u8; PAIR_BYTES];
-            put(&mut pair, 0, &u32_at(record, at).to_be_bytes());
+            put(&mut pair, 0, &u32_at(&record, at).to_be_bytes());
             put(&mut pair, 4, &rank.to_be_bytes());
             by_id.push(self, &pair)?;
             rank += 1;
@@ -388,19 +387,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let inner = self.arena.lease(frames.min(self.arena.spare()))?;
         let mut by_rank = Sorter::new(4 + width, inner, Repeats::Keep)?;
         let mut pair = [0u8; PAIR_BYTES];
-        let mut bytes = [0u8; PAYLOAD_BYTES];
-        let entry = bytes
-            .get_mut(..4 + width)
-            .ok_or(Error::Limit("the width of a result row"))?;
+        let mut entry = Scratch::record(4 + width)?;
         while by_id.next(self, &mut pair)? {
             let id = u32::from_be_bytes(take(&pair, 0));
-            put(entry, 0, part(&pair, 4, 4));
+            put(&mut entry, 0, part(&pair, 4, 4));
             self.fetch_stored(select, slot, id, entry.get_mut(4..).unwrap_or(&mut []))?;
-            by_rank.push(self, entry)?;
+            by_rank.push(self, &entry)?;
         }
         let mut by_rank = by_rank.finish(self)?;
         let mut writer = RunWriter::begin(self, width)?;
-        while by_rank.next(self, entry)? {
+        while by_rank.next(self, &mut entry)? {
             writer.put(self, entry.get(4..).unwrap_or(&[]))?;
         }
         let run = writer.finish(self)?;
@@ -442,11 +438,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ) -> Result<()> {
         let width = stored_bytes(select, slot);
         let id_at = reached.at(slot).unwrap_or(0);
+        let mut record = Scratch::new(width);
         for row in 0..chunk.count {
-            let mut bytes = [0u8; PAYLOAD_BYTES];
-            let record = bytes.get_mut(..width).unwrap_or(&mut []);
             if width > 0 {
-                run.next(self, record)?;
+                run.next(self, &mut record)?;
             }
             let id = chunk.id(self, row, id_at);
             let mut at = 0;
@@ -460,7 +455,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                     chunk.put(self, row, place, &encode_integer(i64::from(id)));
                 } else {
                     let bytes = usize::from(source.reach.width);
-                    chunk.put(self, row, place, part(record, at, bytes));
+                    chunk.put(self, row, place, part(&record, at, bytes));
                     at += bytes;
                 }
             }
@@ -510,16 +505,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let Some(source) = select.sources.get(usize::from(number)).copied() else {
                 continue;
             };
+            let mut value = Scratch::new(usize::from(source.reach.width));
             for rank in 0..chunk.count {
                 let at = chunk.pairs_at() + rank * PAIR_BYTES;
                 let pair: [u8; PAIR_BYTES] = take(self.arena.area(chunk.area), at);
                 let id = u32::from_be_bytes(take(&pair, 0));
                 let row = u32::from_be_bytes(take(&pair, 4)) as usize;
-                let mut bytes = [0u8; PAYLOAD_BYTES];
-                let width = usize::from(source.reach.width);
-                let value = bytes.get_mut(..width).unwrap_or(&mut []);
-                self.fetch_value(source.reach, id, value)?;
-                chunk.put(self, row, chunk.ids + usize::from(source.at), value);
+                self.fetch_value(source.reach, id, &mut value)?;
+                chunk.put(self, row, chunk.ids + usize::from(source.at), &value);
             }
         }
         Ok(())
@@ -527,12 +520,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Gives the rows of a chunk away; false when no more are wanted.
     fn give(&mut self, chunk: &Chunk, rows: &mut impl Rows<F, S>) -> Result<bool> {
+        let mut values = Scratch::new(chunk.width - chunk.ids);
         for row in 0..chunk.count {
-            let mut bytes = [0u8; PAYLOAD_BYTES];
-            let values = bytes.get_mut(..chunk.width - chunk.ids).unwrap_or(&mut []);
             values.copy_from_slice(chunk.values(self, row));
             let id = chunk.id(self, row, 0);
-            if !rows.take(self, id, values)? {
+            if !rows.take(self, id, &values)? {
                 return Ok(false);
             }
         }

@@ -1,9 +1,11 @@
 //! What a query shows, bound to the catalogue: columns to read, what is made of them, in which order.
 
 use crate::bytes::part;
-use crate::limits::{KEYS_MAX, OUTPUTS_MAX};
+use crate::limits::{KEYS_MAX, OUTPUTS_MAX, STREAMS_MAX};
 use crate::list::List;
 use crate::query::condition::{Condition, Reach};
+use crate::query::stream::STREAM_BYTES;
+use crate::series::Series;
 use crate::value::{NUMBER_BYTES, Value, ValueType, decode, decode_integer};
 
 /// What is made of a column.
@@ -52,10 +54,10 @@ pub(crate) struct Select<'a> {
     /// The table that references all others of the query.
     pub(crate) table: usize,
     pub(crate) condition: Condition<'a>,
-    pub(crate) sources: List<Source, OUTPUTS_MAX>,
+    pub(crate) sources: Series<Source, OUTPUTS_MAX>,
     /// Bytes of the values of a row.
     pub(crate) row_bytes: usize,
-    pub(crate) outputs: List<Output, OUTPUTS_MAX>,
+    pub(crate) outputs: Series<Output, OUTPUTS_MAX>,
     /// Outputs that are shown; the others are for ordering.
     pub(crate) shown: usize,
     /// Bytes of a row of the result.
@@ -113,6 +115,18 @@ impl Select<'_> {
             .push(output, "the number of columns of a query")?;
         self.output_bytes += width;
         Ok(u8::try_from(self.outputs.len() - 1).unwrap_or(u8::MAX))
+    }
+
+    /// Bytes of memory that the query takes, with the lists of ids that its condition may need.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let condition = &self.condition;
+        let streams = 2 * condition.values.len().min(STREAMS_MAX);
+        condition.nodes.memory_bytes()
+            + condition.tests.memory_bytes()
+            + condition.values.memory_bytes()
+            + self.sources.memory_bytes()
+            + self.outputs.memory_bytes()
+            + streams.min(STREAMS_MAX) * STREAM_BYTES
     }
 
     /// The value of a source among the values of a row.

@@ -9,10 +9,10 @@ use crate::flash::Nand;
 use crate::index::{Cursor, number_of, trimmed};
 use crate::keys::Listing;
 use crate::limits::{KEY_BYTES_MAX, STREAMS_MAX};
-use crate::list::List;
 use crate::query::condition::{Comparison, Condition, Node, Test};
 use crate::root::SecureStore;
 use crate::seal::KeyHash;
+use crate::series::Series;
 use crate::sort::{Repeats, Run, RunWriter, Sorter, ascending, descending};
 use crate::store::Store;
 use crate::value::{Value, encode};
@@ -21,6 +21,8 @@ use crate::value::{Value, encode};
 const AMONG_MAX: usize = 8;
 /// A range that leads to more than this part of the rows is checked row by row.
 const RANGE_SHARE: u32 = 4;
+/// Bytes of memory of one list of ids.
+pub(crate) const STREAM_BYTES: usize = size_of::<Stream>();
 /// Frames for sorting the rows that updates add.
 const SORT_FRAMES: usize = 2;
 
@@ -70,8 +72,8 @@ enum Branch {
 /// The candidates of a condition.
 #[derive(Debug, Default)]
 pub(crate) struct Candidates {
-    streams: List<Stream, STREAMS_MAX>,
-    branches: List<Branch, { 2 * STREAMS_MAX }>,
+    streams: Series<Stream, STREAMS_MAX>,
+    branches: Series<Branch, { 2 * STREAMS_MAX }>,
     root: u8,
     /// The highest id not returned yet.
     bound: u32,

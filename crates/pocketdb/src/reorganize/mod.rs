@@ -291,6 +291,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     fn try_task(&mut self, task: Task) -> Result<()> {
         self.arena.reset();
+        self.grown = [0; 2];
         let state = self.committed.part;
         let mut site = self.site()?;
         match task {
@@ -348,9 +349,21 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(log)
     }
 
+    /// Notes that a log has so many blocks, if it is one of the part being built.
+    pub(crate) fn note_growth(&mut self, owner: u8, blocks: u32) {
+        let side = self.building_side();
+        if self.committed.part.building {
+            let logs = [side.body, side.lists].into_iter().zip(&mut self.grown);
+            for (_, grown) in logs.filter(|(log, _)| *log == owner) {
+                *grown = blocks.max(*grown);
+            }
+        }
+    }
+
     /// Forgets what a task has written; its blocks are free, as after an opening.
     fn leave_task(&mut self) -> Result<()> {
         self.arena.reset();
+        self.grown = [0; 2];
         self.drop_temporary()?;
         self.remark_blocks()
     }
@@ -359,6 +372,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn use_part(&mut self) -> Result<()> {
         // Rows that wait come with the next generation; the pages before go with its keys.
         self.rewrite_window()?;
+        // No block is taken any more once entries of what is in use are gone.
+        let catalogue = self.move_catalogue()?;
         let state = self.committed.part;
         for level in state.merged() {
             self.disown_side(Side::new(level.side));
@@ -368,7 +383,6 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let chunk = part.rows(table) / UNIT_ROWS / CHUNK_ENTRIES;
             self.disown_before(owner_of(table), chunk);
         }
-        let catalogue = self.move_catalogue()?;
         self.pending = Pending::Structure;
         let after = state.advanced();
         let record = RootRecord {
@@ -381,6 +395,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 self.destroy_generation(side)?;
             }
         }
+        self.grown = [0; 2];
         self.read_parts()?;
         self.remark_blocks()?;
         self.summary.clear();

@@ -2,12 +2,13 @@
 
 use crate::bytes::put;
 use crate::directory::Entry;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::flash::Nand;
 use crate::part::{GROUPS, ID_BYTES, JOINS, LIVE, LIVE_PER_PAGE, section_number};
 use crate::reorganize::Site;
 use crate::root::SecureStore;
-use crate::seal::{PAYLOAD_BYTES, ROLE_PART};
+use crate::scratch::Scratch;
+use crate::seal::ROLE_PART;
 use crate::store::{Store, rows_per_page};
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
@@ -66,21 +67,19 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let per_page = rows_per_page(width);
         let page = self.arena.lease(1)?;
         self.arena.area_mut(page).fill(0);
+        let mut record = Scratch::new(width);
         for row in 0..rows {
             let id = first + row + 1;
             if self.lives_at(site, table, id)? {
-                let mut bytes = [0u8; PAYLOAD_BYTES];
-                let too_wide = Error::Limit("the width of a row");
-                let record = bytes.get_mut(..width).ok_or(too_wide)?;
                 if section == JOINS {
                     for (slot, place) in record.chunks_mut(ID_BYTES).enumerate() {
                         put(place, 0, &self.join_id(table, id, slot)?.to_le_bytes());
                     }
                 } else {
-                    self.copy_group(site, table, section - GROUPS, id, record)?;
+                    self.copy_group(site, table, section - GROUPS, id, &mut record)?;
                 }
                 let at = (row % per_page) as usize * width;
-                put(self.arena.area_mut(page), at, record);
+                put(self.arena.area_mut(page), at, &record);
             }
             if (row + 1).is_multiple_of(per_page) || row + 1 == rows {
                 self.part_append(&mut site.body, ROLE_PART, page)?;

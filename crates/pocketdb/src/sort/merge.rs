@@ -5,7 +5,7 @@ use crate::bytes::{narrow, part, put};
 use crate::error::Result;
 use crate::flash::Nand;
 use crate::root::SecureStore;
-use crate::seal::PAYLOAD_BYTES;
+use crate::scratch::Scratch;
 use crate::store::Store;
 
 /// Bytes of a record that are compared without its page.
@@ -69,13 +69,12 @@ fn is_less<F: Nand, S: SecureStore>(
     other: &Run,
     width: usize,
 ) -> Result<bool> {
-    let mut first = [0u8; PAYLOAD_BYTES];
-    let first = first.get_mut(..width).unwrap_or(&mut []);
-    run.peek(store, first)?;
+    let mut first = Scratch::new(width);
+    run.peek(store, &mut first)?;
     let Some((frame, at)) = other.place(store, width)? else {
         return Ok(true);
     };
-    Ok(&*first < part(store.arena.page(frame), at, width))
+    Ok(*first < *part(store.arena.page(frame), at, width))
 }
 
 /// Takes the smallest record of `runs`, combined with all that have its key.
@@ -118,15 +117,14 @@ fn combine_next<F: Nand, S: SecureStore, C: Combine>(
     combine: &C,
     out: &mut [u8],
 ) -> Result<bool> {
-    let mut other = [0u8; PAYLOAD_BYTES];
-    let other = other.get_mut(..out.len()).unwrap_or(&mut []);
+    let mut other = Scratch::new(out.len());
     let run = runs.get(next).copied().unwrap_or_default();
-    run.peek(store, other)?;
-    if part(other, 0, key) != part(out, 0, key) {
+    run.peek(store, &mut other)?;
+    if part(&other, 0, key) != part(out, 0, key) {
         return Ok(false);
     }
-    take_record(store, runs, next, other)?;
-    combine.combine(out, other)?;
+    take_record(store, runs, next, &mut other)?;
+    combine.combine(out, &other)?;
     Ok(true)
 }
 

@@ -11,13 +11,16 @@ use crate::bytes::{narrow, part, put, take};
 use crate::directory::TEMPORARY;
 use crate::error::{Error, Result};
 use crate::flash::Nand;
-use crate::list::List;
 use crate::root::SecureStore;
+use crate::scratch::Scratch;
 use crate::seal::{PAYLOAD_BYTES, ROLE_TEMPORARY};
+use crate::series::Series;
 use crate::store::Store;
 
 /// Runs that one sort keeps before it merges some.
 const RUNS_MAX: usize = 32;
+/// Runs that one sort keeps for each frame that there is.
+const RUNS_PER_FRAME: usize = 2;
 /// Frames that stay free when runs are merged: for the result and for whoever reads.
 const MERGE_SPARE: usize = 3;
 
@@ -70,7 +73,7 @@ pub(crate) struct Sorter<C> {
     width: usize,
     area: Area,
     count: usize,
-    runs: List<Run, RUNS_MAX>,
+    runs: Series<Run, RUNS_MAX>,
     combine: C,
     /// How many records were pushed.
     pub(crate) pushed: u64,
@@ -93,7 +96,7 @@ impl<C: Combine> Sorter<C> {
             width,
             area,
             count: 0,
-            runs: List::new(),
+            runs: Series::new(),
             combine,
             pushed: 0,
         })
@@ -171,41 +174,62 @@ impl<C: Combine> Sorter<C> {
         store.effort.runs += 1;
         let run = writer.finish(store)?;
         self.runs.push(run, "the number of sorted runs")?;
-        if !self.runs.is_full() {
+        // With little memory few runs are merged at a time, and no long list of them pays.
+        let kept = RUNS_MAX.min(RUNS_PER_FRAME * store.arena.frames());
+        if self.runs.len() < kept {
             return Ok(());
         }
         // Nothing is in the area now; its frames make the merge wider.
         if store.arena.is_last(self.area) {
             store.arena.release(self.area);
-            self.merge_some(store, 1)?;
+            self.merge_alike(store)?;
             self.area = store.arena.lease(self.area.frames())?;
             return Ok(());
         }
-        self.merge_some(store, 1)
+        self.merge_alike(store)
     }
 
-    /// Merges as many of the first runs as there are frames for into one, but leaves `target`.
-    fn merge_some<F: Nand, S: SecureStore>(
+    /// Makes room among the runs: merges as many as there are frames for, those that are most alike
+    /// in length, so that no long one is written again for the sake of short ones.
+    fn merge_alike<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<()> {
+        self.runs.sort_unstable_by_key(|run| run.records);
+        let taken = fan_in(store, MERGE_SPARE).min(self.runs.len());
+        let first = most_alike(&self.runs, taken);
+        self.merge(store, first, taken)
+    }
+
+    /// Merges the shortest runs, as many as there are frames for, until `target` are left.
+    fn merge_shortest<F: Nand, S: SecureStore>(
         &mut self,
         store: &mut Store<F, S>,
         target: usize,
     ) -> Result<()> {
-        store.effort.merges += 1;
-        let needed = self.runs.len().saturating_sub(target) + 1;
-        let taken = fan_in(store, MERGE_SPARE).min(needed);
-        let mut inputs: List<Run, RUNS_MAX> = List::new();
-        for run in self.runs.iter().take(taken) {
-            inputs.push(*run, "the number of sorted runs")?;
+        while self.runs.len() > target {
+            self.runs.sort_unstable_by_key(|run| run.records);
+            let needed = self.runs.len() - target + 1;
+            self.merge(store, 0, fan_in(store, MERGE_SPARE).min(needed))?;
         }
+        Ok(())
+    }
+
+    /// Merges `taken` runs from `first` on into one.
+    fn merge<F: Nand, S: SecureStore>(
+        &mut self,
+        store: &mut Store<F, S>,
+        first: usize,
+        taken: usize,
+    ) -> Result<()> {
+        store.effort.merges += 1;
         let mut writer = RunWriter::begin(store, self.width)?;
-        let mut record = [0u8; PAYLOAD_BYTES];
-        let record = record.get_mut(..self.width).unwrap_or(&mut []);
-        prepare(store, &mut inputs, self.width)?;
-        while next_merged(store, &mut inputs, self.width, &self.combine, record)? {
-            writer.put(store, record)?;
+        let mut record = Scratch::new(self.width);
+        let inputs = self.runs.get_mut(first..first + taken);
+        let inputs = inputs.unwrap_or(&mut []);
+        prepare(store, inputs, self.width)?;
+        while next_merged(store, inputs, self.width, &self.combine, &mut record)? {
+            writer.put(store, &record)?;
         }
         let run = writer.finish(store)?;
-        self.runs.remove_first(taken);
+        self.runs.remove(first, taken);
         self.runs.push(run, "the number of sorted runs")
     }
 
@@ -244,9 +268,7 @@ impl<C: Combine> Sorter<C> {
         reserve: usize,
     ) -> Result<Sorted<C>> {
         let target = fan_in(store, reserve);
-        while self.runs.len() > target {
-            self.merge_some(store, target)?;
-        }
+        self.merge_shortest(store, target)?;
         prepare(store, &mut self.runs, self.width)?;
         Ok(Sorted {
             sorter: self,
@@ -256,6 +278,11 @@ impl<C: Combine> Sorter<C> {
 }
 
 impl<C: Combine> Sorted<C> {
+    /// What happens to records whose keys are equal.
+    pub(crate) fn combine(&self) -> &C {
+        &self.sorter.combine
+    }
+
     /// Whether everything fitted into memory.
     pub(crate) fn is_in_memory(&self) -> bool {
         self.sorter.runs.is_empty()
@@ -412,6 +439,19 @@ impl Run {
     }
 }
 
+/// Where among `runs`, the shortest first, `count` runs begin that are most alike in length: the
+/// longest of them is the smallest share of all of them.
+fn most_alike(runs: &[Run], count: usize) -> usize {
+    let share = |group: &[Run]| {
+        let all: u64 = group.iter().map(|run| u64::from(run.records)).sum();
+        let longest = group.last().map_or(0, |run| u64::from(run.records));
+        (longest, all.max(1))
+    };
+    let groups = runs.windows(count.max(1)).map(share).enumerate();
+    let best = groups.min_by(|(_, a), (_, b)| (a.0 * b.1).cmp(&(b.0 * a.1)));
+    best.map_or(0, |(first, _)| first)
+}
+
 /// Sorts records of `width` bytes by their bytes.
 fn sort_records(bytes: &mut [u8], width: usize) {
     macro_rules! sort_widths {
@@ -478,4 +518,61 @@ pub(crate) fn descending(id: u32) -> [u8; 4] {
 /// The id behind [`descending`].
 pub(crate) fn ascending(bytes: &[u8]) -> u32 {
     !u32::from_be_bytes(take(bytes, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    fn run(records: u32) -> Run {
+        Run {
+            records,
+            ..Run::default()
+        }
+    }
+
+    /// Writes `count` runs of one record beside at most [`RUNS_MAX`], `fan_in` merged at a time;
+    /// returns how often a record is written again in the mean.
+    fn rewritten(count: u32, fan_in: usize) -> f64 {
+        let mut runs: Vec<Run> = Vec::new();
+        let mut written = 0;
+        for _ in 0..count {
+            runs.push(run(1));
+            if runs.len() == RUNS_MAX {
+                runs.sort_unstable_by_key(|run| run.records);
+                let first = most_alike(&runs, fan_in);
+                let merged: u32 = runs
+                    .drain(first..first + fan_in)
+                    .map(|run| run.records)
+                    .sum();
+                written += merged;
+                runs.push(run(merged));
+            }
+        }
+        assert_eq!(runs.iter().map(|run| run.records).sum::<u32>(), count);
+        f64::from(written) / f64::from(count)
+    }
+
+    #[test]
+    fn runs_are_merged_about_as_often_as_the_logarithm_says() {
+        for (count, fan_in, most) in [
+            (900, 19, 2.0),
+            (900, 10, 2.2),
+            (3_000, 10, 3.0),
+            (600, 2, 9.0),
+        ] {
+            let found = rewritten(count, fan_in);
+            assert!(found < most, "{count} runs, {fan_in} at a time: {found}");
+        }
+    }
+
+    #[test]
+    fn runs_of_like_length_are_found_wherever_they_are() {
+        let runs = [1, 2, 2, 9, 9, 9, 40].map(run);
+        assert_eq!(most_alike(&runs, 3), 3);
+        assert_eq!(most_alike(&runs, 7), 0);
+        assert_eq!(most_alike(&runs, 8), 0);
+    }
 }

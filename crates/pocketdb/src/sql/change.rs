@@ -1,16 +1,16 @@
 //! `INSERT`, `UPDATE` and `DELETE`.
 
 use crate::arena::Area;
-use crate::buffer::ROW_FIT_BYTES;
 use crate::bytes::{put, take};
 use crate::catalogue::{Column, ID, Kind, OWN};
 use crate::error::{Error, Result};
 use crate::flash::Nand;
 use crate::limits::{COLUMNS_MAX, KEY_BYTES_MAX, TABLES_MAX, VALUES_MAX};
-use crate::list::List;
 use crate::query::rows::Rows;
 use crate::query::select::Select;
 use crate::root::SecureStore;
+use crate::scratch::Scratch;
+use crate::series::Series;
 use crate::sort::{Run, RunWriter};
 use crate::sql::parser::Parser;
 use crate::store::Store;
@@ -22,7 +22,7 @@ pub(crate) struct Change<'a> {
     /// Which rows: the table and the condition.
     pub(crate) select: Select<'a>,
     /// The columns that get new values; none for a delete.
-    pub(crate) columns: List<(u8, Value<'a>), COLUMNS_MAX>,
+    pub(crate) columns: Series<(u8, Value<'a>), COLUMNS_MAX>,
 }
 
 /// Rows to insert.
@@ -30,9 +30,9 @@ pub(crate) struct Change<'a> {
 pub(crate) struct Insertion<'a> {
     pub(crate) table: usize,
     /// The columns whose values are given, in their order.
-    pub(crate) columns: List<u8, COLUMNS_MAX>,
+    pub(crate) columns: Series<u8, COLUMNS_MAX>,
     /// The values, row by row.
-    pub(crate) values: List<Value<'a>, VALUES_MAX>,
+    pub(crate) values: Series<Value<'a>, VALUES_MAX>,
 }
 
 impl<'a> Parser<'a, '_> {
@@ -43,8 +43,8 @@ impl<'a> Parser<'a, '_> {
         let table = self.table()?;
         let mut insertion = Insertion {
             table,
-            columns: List::new(),
-            values: List::new(),
+            columns: Series::new(),
+            values: Series::new(),
         };
         self.inserted_columns(&mut insertion)?;
         self.refuse(&["SELECT", "DEFAULT"])?;
@@ -117,7 +117,7 @@ impl<'a> Parser<'a, '_> {
         self.refuse(&["OR"])?;
         let mut change = Change {
             select: Select::default(),
-            columns: List::new(),
+            columns: Series::new(),
         };
         let table = self.bind_one(&mut change.select)?;
         self.expect("SET")?;
@@ -153,7 +153,7 @@ impl<'a> Parser<'a, '_> {
         self.expect("FROM")?;
         let mut change = Change {
             select: Select::default(),
-            columns: List::new(),
+            columns: Series::new(),
         };
         self.bind_one(&mut change.select)?;
         self.where_clause(&mut change.select)?;
@@ -194,10 +194,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         values: &[Value<'_>],
     ) -> Result<u32> {
         let own = self.catalogue.widths(table).0;
-        let mut bytes = [0u8; ROW_FIT_BYTES];
-        let row = bytes
-            .get_mut(..own)
-            .ok_or(Error::Limit("the width of a row"))?;
+        let mut row = Scratch::new(own);
         let mut references = [0u32; TABLES_MAX];
         let mut known = 0;
         for number in 0..self.catalogue.columns_of(table).count() {
@@ -230,7 +227,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             }
         }
         let references = references.get(..known).unwrap_or(&[]);
-        self.insert_row(table, row, references)
+        self.insert_row(table, &row, references)
     }
 
     /// The error with the column's name before it.
@@ -345,26 +342,20 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         value: &Value<'_>,
     ) -> Result<()> {
         let column = self.catalogue.column_at(table, number)?;
-        let mut bytes = [0u8; ROW_FIT_BYTES];
-        let mut present = [0u8; ROW_FIT_BYTES];
         let width = usize::from(column.width);
-        let bytes = bytes.get_mut(..width).unwrap_or(&mut []);
-        let present = present.get_mut(..width).unwrap_or(&mut []);
-        encode(value, bytes).map_err(|error| self.named(table, number, error))?;
-        self.latest(table, id, number, &column, present)?;
-        if present == bytes {
+        let (mut bytes, mut present) = (Scratch::new(width), Scratch::new(width));
+        encode(value, &mut bytes).map_err(|error| self.named(table, number, error))?;
+        self.latest(table, id, number, &column, &mut present)?;
+        if *present == *bytes {
             return Ok(());
         }
-        self.note_update(table, id, number, bytes)
+        self.note_update(table, id, number, &bytes)
     }
 
     fn insert_row(&mut self, table: usize, row: &[u8], references: &[u32]) -> Result<u32> {
         let all = self.catalogue.widths(table).1;
-        let mut bytes = [0u8; ROW_FIT_BYTES];
-        let element = bytes
-            .get_mut(..all)
-            .ok_or(Error::Limit("the width of a row"))?;
-        put(element, 0, row);
-        self.insert_element(table, element, references)
+        let mut element = Scratch::new(all);
+        put(&mut element, 0, row);
+        self.insert_element(table, &mut element, references)
     }
 }

@@ -3,11 +3,11 @@
 use crate::catalogue::{ColumnDefinition, Kind, Layout, TableDefinition};
 use crate::error::{Error, Result};
 use crate::limits::COLUMNS_MAX;
-use crate::list::List;
+use crate::series::Series;
 use crate::sql::parser::Parser;
 use crate::sql::token::Token;
 
-/// A column of no use, to fill lists.
+/// A column that nothing is said about yet.
 const BLANK: ColumnDefinition<'static> = ColumnDefinition {
     name: "",
     kind: Kind::Integer,
@@ -16,17 +16,8 @@ const BLANK: ColumnDefinition<'static> = ColumnDefinition {
     reference: None,
 };
 
-/// A definition while it is read.
-#[derive(Debug, Clone, Copy)]
-struct Draft<'a>(ColumnDefinition<'a>);
-
-impl Default for Draft<'_> {
-    fn default() -> Self {
-        Self(BLANK)
-    }
-}
-
-type Drafts<'a> = List<Draft<'a>, COLUMNS_MAX>;
+/// Columns while they are read.
+type Drafts<'a> = Series<ColumnDefinition<'a>, COLUMNS_MAX>;
 
 impl<'a> Parser<'a, '_> {
     /// Reads the rest of `CREATE TABLE` and hands the definition to `create`.
@@ -41,7 +32,7 @@ impl<'a> Parser<'a, '_> {
         loop {
             if !self.table_constraint(&mut drafts)? {
                 let draft = self.column_definition()?;
-                drafts.push(Draft(draft), "the number of columns")?;
+                drafts.push(draft, "the number of columns")?;
             }
             if !self.pass(",")? {
                 break;
@@ -50,13 +41,9 @@ impl<'a> Parser<'a, '_> {
         self.expect(")")?;
         let layout = self.layout()?;
         self.end()?;
-        let mut columns = [BLANK; COLUMNS_MAX];
-        for (column, draft) in columns.iter_mut().zip(drafts.iter()) {
-            *column = draft.0;
-        }
         create(&TableDefinition {
             name,
-            columns: columns.get(..drafts.len()).unwrap_or(&[]),
+            columns: &drafts,
             layout,
         })
     }
@@ -170,7 +157,7 @@ impl<'a> Parser<'a, '_> {
             self.expect(")")?;
             self.expect("REFERENCES")?;
             if let Some(draft) = drafts.get_mut(number) {
-                self.target(&mut draft.0)?;
+                self.target(draft)?;
             }
             return Ok(true);
         }
@@ -185,7 +172,7 @@ impl<'a> Parser<'a, '_> {
         self.expect("(")?;
         loop {
             let number = self.draft(drafts)?;
-            if let Some(Draft(column)) = drafts.get_mut(number) {
+            if let Some(column) = drafts.get_mut(number) {
                 column.indexed |= !primary;
                 column.unique |= unique;
                 if primary {
@@ -211,7 +198,7 @@ impl<'a> Parser<'a, '_> {
         let error = self.tokens.error("this is not a column defined before");
         let name = self.name()?;
         let mut known = drafts.iter();
-        let found = known.position(|draft| draft.0.name.eq_ignore_ascii_case(name));
+        let found = known.position(|draft| draft.name.eq_ignore_ascii_case(name));
         found.ok_or(error)
     }
 }

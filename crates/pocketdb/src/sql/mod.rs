@@ -10,12 +10,13 @@ mod token;
 
 use alloc::string::String;
 
+use crate::catalogue::Catalogue;
 use crate::error::{Error, Result};
 use crate::flash::Nand;
 use crate::limits::{OUTPUTS_MAX, STATEMENT_BYTES_MAX};
-use crate::list::List;
 use crate::query::select::{Heading, Sink};
 use crate::root::SecureStore;
+use crate::series::Series;
 use crate::sql::change::Change;
 use crate::sql::parser::Parser;
 use crate::sql::select::{Query, Title};
@@ -79,16 +80,19 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if parser.pass("SELECT")? {
             let query = parser.select()?;
             parser.end()?;
+            self.check_memory(query.memory_bytes())?;
             return self.run_query(&query, sink).map(Outcome::Shown);
         }
         if parser.pass("EXPLAIN")? {
             parser.expect("SELECT")?;
             let query = parser.select()?;
             parser.end()?;
+            self.check_memory(query.memory_bytes())?;
             return self.run_explain(&query, sink).map(Outcome::Shown);
         }
         if parser.pass("INSERT")? {
             let insertion = parser.insertion()?;
+            self.check_memory(insertion.values.memory_bytes())?;
             let rows = self.run_insertion(&insertion)?;
             return self.changed(rows);
         }
@@ -103,8 +107,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if parser.pass("CREATE")? {
             parser.refuse(&["INDEX", "UNIQUE", "VIEW", "TRIGGER", "TEMP", "TEMPORARY"])?;
             parser.expect("TABLE")?;
-            let copy = self.catalogue.clone();
-            let mut parser = parser.with_catalogue(&copy);
+            // A definition needs nothing of the tables that there are, until they are changed.
+            let none = Catalogue::new()?;
+            let mut parser = parser.with_catalogue(&none);
             parser.create_table(|definition| self.create_table(definition).map(drop))?;
             return Ok(Outcome::Created);
         }
@@ -143,8 +148,21 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn run_and_commit(&mut self, change: &Change<'_>) -> Result<Outcome> {
+        self.check_memory(change.select.memory_bytes() + change.columns.memory_bytes())?;
         let rows = self.run_change(change)?;
         self.changed(rows)
+    }
+
+    /// Refuses a statement that takes more memory than there is for it.
+    fn check_memory(&self, bytes: usize) -> Result<()> {
+        let plan = &self.plan;
+        if bytes > plan.statement {
+            return Err(Error::Memory {
+                needed: plan.used - plan.statement + bytes,
+                given: plan.memory,
+            });
+        }
+        Ok(())
     }
 
     fn changed(&mut self, rows: u64) -> Result<Outcome> {
@@ -155,7 +173,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn run_query(&mut self, query: &Query<'_>, sink: &mut impl Sink) -> Result<u64> {
-        let mut headings: List<Heading<'_>, OUTPUTS_MAX> = List::new();
+        let mut headings: Series<Heading<'_>, OUTPUTS_MAX> = Series::new();
         let shown = query.titles.iter().zip(query.select.outputs.iter());
         for (title, output) in shown.take(query.select.shown) {
             let name = match title {
@@ -167,6 +185,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             headings.push(Heading { name, kind }, "the number of columns of a query")?;
         }
         sink.begin(&headings)?;
+        drop(headings);
         let select = &query.select;
         let mut candidates = self.candidates(select.table, &select.condition)?;
         self.run_select(select, &mut candidates, sink)

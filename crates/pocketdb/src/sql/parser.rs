@@ -3,8 +3,8 @@
 use crate::catalogue::{Catalogue, ID, Kind, OWN};
 use crate::error::{Error, Result};
 use crate::limits::{DEPTH_MAX, TABLES_MAX};
-use crate::list::List;
 use crate::query::condition::{Comparison, Condition, Node, Reach, Test};
+use crate::series::Series;
 use crate::sql::token::{Token, Tokens};
 use crate::value::{NUMBER_BYTES, Value, ValueType};
 
@@ -60,7 +60,7 @@ pub(crate) struct Parser<'a, 'c> {
     pub(crate) catalogue: &'c Catalogue,
     parameters: &'a [Value<'a>],
     used: usize,
-    pub(crate) tables: List<Bound<'a>, TABLES_MAX>,
+    pub(crate) tables: Series<Bound<'a>, TABLES_MAX>,
     depth: u32,
 }
 
@@ -76,7 +76,7 @@ impl<'a, 'c> Parser<'a, 'c> {
             catalogue,
             parameters,
             used: 0,
-            tables: List::new(),
+            tables: Series::new(),
             depth: 0,
         })
     }

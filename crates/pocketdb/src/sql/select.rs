@@ -3,8 +3,8 @@
 use crate::catalogue::{Kind, OWN};
 use crate::error::{Error, Result};
 use crate::limits::OUTPUTS_MAX;
-use crate::list::List;
 use crate::query::select::{Function, Key, Select};
+use crate::series::Series;
 use crate::sql::parser::{Bound, Parser};
 use crate::sql::token::{Token, Tokens};
 use crate::value::{Value, ValueType};
@@ -33,7 +33,14 @@ pub(crate) enum Title<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Query<'a> {
     pub(crate) select: Select<'a>,
-    pub(crate) titles: List<Title<'a>, OUTPUTS_MAX>,
+    pub(crate) titles: Series<Title<'a>, OUTPUTS_MAX>,
+}
+
+impl Query<'_> {
+    /// Bytes of memory that the query takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.select.memory_bytes() + self.titles.memory_bytes()
+    }
 }
 
 /// A column or a function of one.
@@ -211,7 +218,7 @@ impl<'a> Parser<'a, '_> {
     fn items(&mut self, query: &mut Query<'a>) -> Result<()> {
         loop {
             if self.pass("*")? {
-                let tables = self.tables;
+                let tables = self.tables.clone();
                 for bound in tables.iter() {
                     self.all_columns(bound, query)?;
                 }

@@ -173,10 +173,10 @@ fn too_little_memory_is_refused_with_both_numbers() {
         create_tables(&mut store)
     };
     assert!(matches!(
-        create(20_000),
-        Err(Error::Memory { given: 20_000, .. })
+        create(30_000),
+        Err(Error::Memory { given: 30_000, .. })
     ));
-    create(32_768).unwrap();
+    create(36_864).unwrap();
     let mut store = new_store();
     for number in 0..16 {
         let name = format!("t{number}");

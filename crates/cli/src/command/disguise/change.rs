@@ -7,7 +7,6 @@ use probity_format::Timestamp;
 use probity_log::clock::{Clock as _, SystemClock};
 use serde::Serialize;
 
-use super::chunk;
 use super::credential::Brought;
 use super::look::{ready, user_of};
 use super::receipt::Outgoing;
@@ -113,8 +112,8 @@ pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, F
     let outcome = match args.chunk_rows {
         None => ready.engine.apply(&request),
         Some(rows) => {
-            let id = ready.engine.begin(&request);
-            id.and_then(|id| chunk::finish(&mut ready.engine, id, rows))
+            let (id, clock) = (ready.engine.begin(&request), SystemClock::new());
+            id.and_then(|id| ready.engine.finish(id, rows, || clock.now()))
         }
     };
     let (applied, entry) = recorded(ready.engine, recorder, outcome.map_err(&unfit))?;

@@ -1,12 +1,11 @@
 //! Disguises in chunks: `apply --chunk-rows` and `resume`.
 
-use probity_disguise::{Applied, DisguiseId, Error, Progress};
 use probity_log::clock::{Clock as _, SystemClock};
 use serde::Serialize;
 
 use super::change::{AppliedForm, print_applied, print_entry, recorded};
 use super::recorder::{Recorded, Recorder};
-use super::{AnyEngine, refused, stored};
+use super::{refused, stored};
 use crate::args::Resume;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -19,16 +18,6 @@ struct ResumedForm<'a> {
     entry: Option<Recorded>,
 }
 
-/// Does all chunks that are left of a disguise.
-pub(super) fn finish(engine: &mut AnyEngine, id: DisguiseId, rows: u32) -> Result<Applied, Error> {
-    let clock = SystemClock::new();
-    loop {
-        if let Progress::Done(applied) = engine.proceed(id, rows, clock.now())? {
-            return Ok(applied);
-        }
-    }
-}
-
 pub(super) fn resume(args: &Resume, environment: &Environment) -> Result<Status, Failure> {
     let mut engine = stored(&args.database, environment)?;
     let ids = match args.id {
@@ -36,10 +25,11 @@ pub(super) fn resume(args: &Resume, environment: &Environment) -> Result<Status,
         None => engine.unfinished().map_err(refused)?,
     };
     let recorder = Recorder::open(&args.log, environment, &mut engine)?;
+    let clock = SystemClock::new();
     let mut done = Vec::new();
     let mut outcome = Ok(());
     for id in ids {
-        match finish(&mut engine, id, args.chunk_rows) {
+        match engine.finish(id, args.chunk_rows, || clock.now()) {
             Ok(applied) => done.push(applied),
             Err(error) => {
                 outcome = Err(refused(error));

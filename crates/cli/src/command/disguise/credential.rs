@@ -5,18 +5,11 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use probity_disguise::{Credential, RecoveryToken, Registration, SecretKey, Suite, TokenShare};
+use probity_disguise::{Credential, CredentialLine, Error, RecoveryToken, SecretKey, TokenShare};
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
 
-const KEY_LABEL: &str = "probity-disguise-key-v1 ";
-/// A key with its suite before it; the label before is of X25519 alone.
-const SUITE_KEY_LABEL: &str = "probity-disguise-key-v2 ";
-const TOKEN_LABEL: &str = "probity-disguise-token-v1 ";
-const SHARE_LABEL: &str = "probity-disguise-share-v1 ";
 const FILE_BYTES_MAX: u64 = 4_096;
 /// Enough for the longest file, so that no copy of a secret is left behind by growing.
 const FILE_BYTES_CAPACITY: usize = 8_192;
@@ -46,33 +39,18 @@ impl Brought {
 
     /// Reads the first line of the file at `path`, or of standard input.
     fn read_whole(path: &Path) -> Result<Self, Failure> {
-        let line = first_line(path)?;
-        let damaged = || damaged(path);
-        if let Some(key) = line.strip_prefix(KEY_LABEL) {
-            let key = key_of(Suite::X25519, key).ok_or_else(damaged)?;
-            return Ok(Self::Key(key));
+        match parsed(path)? {
+            CredentialLine::Key(key) => Ok(Self::Key(key)),
+            CredentialLine::Token(token) => Ok(Self::Token(token)),
+            CredentialLine::Password(password) => Ok(Self::Password(password)),
+            _ => {
+                let shown = path.display();
+                Err(
+                    Failure::usage(format!("{shown} holds one share, and two are needed"))
+                        .remedy("give the option once for each of two files with shares"),
+                )
+            }
         }
-        if let Some(rest) = line.strip_prefix(SUITE_KEY_LABEL) {
-            let (suite, key) = rest.split_once(' ').ok_or_else(damaged)?;
-            let suite = suite.parse().map_err(|error| {
-                Failure::new(format!("the key in {} cannot be used", path.display()))
-                    .because(error)
-                    .remedy("take a program that knows its suite")
-            })?;
-            return Ok(Self::Key(key_of(suite, key).ok_or_else(damaged)?));
-        }
-        if let Some(token) = line.strip_prefix(TOKEN_LABEL) {
-            let token = RecoveryToken::parse(token).map_err(|_form| damaged())?;
-            return Ok(Self::Token(token));
-        }
-        if line.starts_with(SHARE_LABEL) {
-            let shown = path.display();
-            return Err(
-                Failure::usage(format!("{shown} holds one share, and two are needed"))
-                    .remedy("give the option once for each of two files with shares"),
-            );
-        }
-        Ok(Self::Password(line))
     }
 
     pub(super) fn credential(&self) -> Credential<'_> {
@@ -84,26 +62,27 @@ impl Brought {
     }
 }
 
-fn key_of(suite: Suite, text: &str) -> Option<SecretKey> {
-    let mut bytes = Zeroizing::new([0; 32]);
-    let length = URL_SAFE_NO_PAD.decode_slice(text, bytes.as_mut_slice());
-    (length == Ok(32)).then(|| SecretKey::of(suite, *bytes))
-}
-
-/// What to say of a damaged file: the reason could quote the secret.
-fn damaged(path: &Path) -> Failure {
-    Failure::new(format!("{} holds a damaged credential", path.display()))
-        .remedy("take an undamaged copy")
+/// What the first line of a file holds.
+fn parsed(path: &Path) -> Result<CredentialLine, Failure> {
+    CredentialLine::parse(&first_line(path)?).map_err(|error| match error {
+        Error::Suite { .. } => {
+            Failure::new(format!("the key in {} cannot be used", path.display()))
+                .because(error)
+                .remedy("take a program that knows its suite")
+        }
+        // The reason could quote the secret.
+        _ => Failure::new(format!("{} holds a damaged credential", path.display()))
+            .remedy("take an undamaged copy"),
+    })
 }
 
 fn read_share(path: &Path) -> Result<TokenShare, Failure> {
-    let line = first_line(path)?;
-    let Some(share) = line.strip_prefix(SHARE_LABEL) else {
-        let shown = path.display();
-        return Err(Failure::usage(format!("{shown} holds no share of a token"))
-            .remedy("give one file with a whole credential, or two with a share each"));
-    };
-    TokenShare::parse(share).map_err(|_form| damaged(path))
+    if let CredentialLine::Share(share) = parsed(path)? {
+        return Ok(share);
+    }
+    let shown = path.display();
+    Err(Failure::usage(format!("{shown} holds no share of a token"))
+        .remedy("give one file with a whole credential, or two with a share each"))
 }
 
 /// The password on the first line of a file.
@@ -116,34 +95,6 @@ pub(super) fn read_password(path: &Path) -> Result<Zeroizing<String>, Failure> {
         );
     }
     Ok(line)
-}
-
-/// The line that its owner keeps: the recovery token beside a password, else the private key.
-pub(super) fn line_of(made: &Registration) -> Zeroizing<String> {
-    let mut line = Zeroizing::new(String::with_capacity(FILE_BYTES_CAPACITY));
-    if let Some(token) = &made.token {
-        line.push_str(TOKEN_LABEL);
-        line.push_str(&Zeroizing::new(token.expose()));
-    } else {
-        match made.key.suite() {
-            Suite::X25519 => line.push_str(KEY_LABEL),
-            suite => {
-                line.push_str(SUITE_KEY_LABEL);
-                line.push_str(suite.as_str());
-                line.push(' ');
-            }
-        }
-        URL_SAFE_NO_PAD.encode_string(made.key.expose(), &mut line);
-    }
-    line
-}
-
-/// The line that the holder of a share keeps.
-pub(super) fn line_of_share(share: &TokenShare) -> Zeroizing<String> {
-    let mut line = Zeroizing::new(String::with_capacity(FILE_BYTES_CAPACITY));
-    line.push_str(SHARE_LABEL);
-    line.push_str(&Zeroizing::new(share.expose()));
-    line
 }
 
 /// A file for a credential, made before the credential is, so that none is lost for want of a place.

@@ -18,8 +18,9 @@ use std::fs;
 use std::path::Path;
 
 use probity_disguise::database::connect;
-use probity_disguise::{Database, Engine, Error, Pseudo, Schema, SpecFile, stored_description};
+use probity_disguise::{Database, Engine, Error, Pseudo, Schema, SpecFile};
 
+pub(super) use self::receipt::read_signer;
 use crate::args::{DatabaseChoice, Description, DisguiseCommand};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -97,26 +98,13 @@ fn of_all_tenants(choice: &DatabaseChoice) -> Result<(), Failure> {
 
 /// An engine for a specification and what is said beside it; what is said nowhere comes from the database.
 fn described(
-    mut database: Box<dyn Database>,
+    database: Box<dyn Database>,
     file: Option<&SpecFile>,
     said: &Description,
 ) -> Result<Option<AnyEngine>, Failure> {
     let schema = read(said.schema.as_deref(), Schema::from_edna_json)?;
     let pseudo = read(said.pseudo.as_deref(), Pseudo::from_edna_json)?;
-    let pseudo = pseudo.or_else(|| file.and_then(|file| file.pseudo.clone()));
-    let own = file.filter(|file| file.pseudo.is_some() || !file.schema.is_empty());
-    let schema = schema.or_else(|| own.map(|file| file.schema.clone()));
-    let known = match stored_description(&mut database) {
-        Ok(known) => Some(known),
-        Err(Error::NotInstalled) => None,
-        Err(error) => return Err(refused(error)),
-    };
-    let (known_schema, known_pseudo) = known.unzip();
-    let Some(pseudo) = pseudo.or(known_pseudo) else {
-        return Ok(None);
-    };
-    let schema = schema.or(known_schema).unwrap_or_default();
-    Ok(Some(Engine::new(database, schema, pseudo)))
+    Engine::described_by(database, file, (schema, pseudo)).map_err(refused)
 }
 
 fn read<T, E: std::error::Error + Send + Sync + 'static>(

@@ -8,7 +8,7 @@ use serde::Serialize;
 use zeroize::Zeroizing;
 
 use super::change::recorded;
-use super::credential::{Brought, CredentialFile, line_of, line_of_share, read_password};
+use super::credential::{Brought, CredentialFile, read_password};
 use super::recorder::{Recorded, Recorder};
 use super::{AnyEngine, described, of_tenant, open, read, refused, stored};
 use crate::args::{List, Register, Rekey, SpeaksFor};
@@ -157,12 +157,12 @@ impl<'a> Outlet<'a> {
                 .ok_or_else(|| Failure::new("there is no token to split into shares"))?;
             let shares = token.split().map_err(refused)?;
             for (file, share) in outlet.shares.into_iter().zip(&shares) {
-                file.finish(&line_of_share(share))?;
+                file.finish(&share.line())?;
             }
         } else if let Some(file) = outlet.whole {
-            file.finish(&line_of(&made))?;
+            file.finish(&made.line())?;
         } else {
-            line = Some(line_of(&made));
+            line = Some(made.line());
         }
         let credential = line.as_ref().map(|line| line.as_str());
         let mut output = Output::new();

@@ -58,7 +58,8 @@ pub(super) fn key(args: &ReceiptKey) -> Result<Status, Failure> {
     Ok(Status::Done)
 }
 
-fn read_signer(path: &Path) -> Result<SigningKey, Failure> {
+/// The key in a file that `receipt-key` made.
+pub(in crate::command) fn read_signer(path: &Path) -> Result<SigningKey, Failure> {
     signer_of(path, &first_line(path)?)
 }
 

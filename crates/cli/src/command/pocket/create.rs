@@ -48,7 +48,7 @@ pub(super) fn run(args: &PocketCreate, environment: &Environment) -> Result<Stat
             root: &place.root,
             tables,
             rows,
-            memory_bytes: args.ram,
+            memory_bytes: args.extent.ram,
         })?;
     } else {
         let (tables, rows) = (
@@ -72,13 +72,13 @@ pub(super) fn run(args: &PocketCreate, environment: &Environment) -> Result<Stat
 fn make(place: &Place, args: &PocketCreate) -> Result<Vault, Failure> {
     let secret = random_secret()
         .map_err(|error| Failure::new("the system has no random bytes").because(error))?;
-    let flash = FileFlash::create(&place.file, args.size * MIB_BLOCKS, true)
+    let flash = FileFlash::create(&place.file, args.extent.size * MIB_BLOCKS, true)
         .map_err(|error| Failure::file("create the pocket database", &place.file, error))?;
     let secure = FileStore::create(&place.root, STORE_BYTES).map_err(|error| {
         drop(fs::remove_file(&place.file));
         Failure::file("create the root file", &place.root, error)
     })?;
-    Store::create(flash, secure, &secret, args.ram).map_err(|error| {
+    Store::create(flash, secure, &secret, args.extent.ram).map_err(|error| {
         drop(fs::remove_file(&place.file));
         drop(fs::remove_file(&place.root));
         place.refused(error)

@@ -17,7 +17,7 @@ use probity_pocketdb::flash::{FileFlash, FlashError};
 use probity_pocketdb::secure::FileStore;
 use probity_pocketdb::{Error, Store, Usage};
 
-use crate::args::{PocketChoice, PocketCommand};
+use crate::args::{PocketChoice, PocketCommand, PocketCreate};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 
@@ -29,7 +29,7 @@ type Vault = Store<FileFlash, FileStore>;
 
 pub(crate) fn run(command: &PocketCommand, environment: &Environment) -> Result<Status, Failure> {
     match command {
-        PocketCommand::Create(args) => create::run(args, environment),
+        PocketCommand::Create(args) => create(args, environment),
         PocketCommand::Exec(args) => change::run(args, environment),
         PocketCommand::Import(args) => import::run(args, environment),
         PocketCommand::Query(args) => query::run(args, environment),
@@ -44,6 +44,11 @@ pub(crate) fn run(command: &PocketCommand, environment: &Environment) -> Result<
         PocketCommand::Stats(args) => look::stats(args, environment),
         PocketCommand::Simulate(args) => look::simulate(args, environment),
     }
+}
+
+/// Creates a database, also where another command asks for one.
+pub(crate) fn create(args: &PocketCreate, environment: &Environment) -> Result<Status, Failure> {
+    create::run(args, environment)
 }
 
 /// The two files of a database.

@@ -1,0 +1,95 @@
+//! The arguments of `subject`.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Subcommand};
+
+use super::pocket::{PocketChoice, PocketCreate, PocketExtent};
+
+/// Hands a person what is held about them.
+#[derive(ClapArgs)]
+pub struct Subject {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: SubjectCommand,
+}
+
+/// What to do for a person.
+#[derive(Subcommand)]
+#[expect(
+    missing_docs,
+    reason = "each command's description stands at its arguments"
+)]
+pub enum SubjectCommand {
+    Export(SubjectExport),
+}
+
+/// Writes what a log holds about a person, and more where it is named, to a pocket database of their own.
+///
+/// The same as `probity pocket create FILE --subject ID --log DIR`. The person asks it offline with `probity pocket
+/// query`, and hands out signed parts with `probity pocket extract`.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity subject export audit alice --pocket alice.pocket
+  probity subject export audit alice --pocket alice.pocket --store data --policy policy.toml --credential 19.key")]
+pub struct SubjectExport {
+    /// Folder of the log
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Whose entries, keys and rows
+    #[arg(value_name = "ID")]
+    pub subject: String,
+    /// File of the new database
+    #[arg(long, value_name = "FILE")]
+    pub pocket: PathBuf,
+    /// File for its key and the state of its last commit [default: PROBITY_POCKET_ROOT, else FILE.root]
+    #[arg(long, value_name = "ROOT")]
+    pub root: Option<PathBuf>,
+    /// Root key file of the log [default: PROBITY_KEY_FILE, else DIR.key]
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// Folder of an embedded store whose keys about the person are taken over with their values
+    #[arg(long, value_name = "DIR")]
+    pub store: Option<PathBuf>,
+    /// Policy that says whose a key is, as for the proxy [default: the built-in one]
+    #[arg(long, value_name = "FILE", requires = "store")]
+    pub policy: Option<PathBuf>,
+    /// JSON of rows that a disguise hid of the person; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub disguises: Vec<PathBuf>,
+    /// File of a credential for disguises, which is put into the database; may be repeated
+    #[arg(long = "credential", value_name = "FILE")]
+    pub credentials: Vec<PathBuf>,
+    /// Memory and size of the database.
+    #[command(flatten)]
+    pub extent: PocketExtent,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl SubjectExport {
+    /// The creation of a pocket database that does it.
+    pub fn creation(self) -> PocketCreate {
+        PocketCreate {
+            pocket: PocketChoice {
+                file: self.pocket,
+                root: self.root,
+            },
+            schema: None,
+            from: None,
+            tables: Vec::new(),
+            indexes: Vec::new(),
+            null_as_empty: false,
+            log: Some(self.dir),
+            store: self.store,
+            policy: self.policy,
+            disguises: self.disguises,
+            credentials: self.credentials,
+            subject: Some(self.subject),
+            log_key: self.key,
+            extent: self.extent,
+            json: self.json,
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! `probity serve`: answers HTTP requests, for applications in any language.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::Path;
+
+use probity_http::{Config, Server, StartError};
+use probity_log::Durability;
+use zeroize::Zeroizing;
+
+use super::disguise::read_signer;
+use super::open_log;
+use super::signals::until_stopped;
+use crate::args::Serve;
+use crate::config::Environment;
+use crate::failure::{Failure, Status};
+use crate::output::{Output, note};
+
+/// The longest configuration, in bytes.
+const CONFIG_BYTES_MAX: u64 = 1 << 20;
+
+pub(crate) fn run(args: &Serve, environment: &Environment) -> Result<Status, Failure> {
+    let config = configuration(&args.config)?;
+    let signer = config.receipt_key.as_deref().map(read_signer).transpose()?;
+    let place = &config.log;
+    let key = place.key_file.as_deref();
+    let log = open_log(&place.folder, key, environment, Durability::default())?;
+    let folder = place.folder.display().to_string();
+    let server = Server::start(config, log.clone(), signer, note).map_err(not_started)?;
+    let address = server.address();
+    let told = until_stopped(|| {
+        let mut output = Output::new();
+        output.line(&format!(
+            "listening on http://{address}; recording to {folder}"
+        ))?;
+        output.flush()
+    });
+    server.stop();
+    // Closing makes everything durable and publishes it.
+    log.close()?;
+    told?;
+    note("stopped; everything that was begun is done and recorded");
+    Ok(Status::Done)
+}
+
+fn configuration(path: &Path) -> Result<Config, Failure> {
+    let failed = |error| Failure::file("read", path, error);
+    let length = fs::metadata(path).map_err(failed)?.len();
+    if length > CONFIG_BYTES_MAX {
+        return Err(Failure::new(format!(
+            "{} is longer than {CONFIG_BYTES_MAX} bytes",
+            path.display()
+        )));
+    }
+    // It may hold the address of a database with a password in it.
+    let room = usize::try_from(length).unwrap_or_default();
+    let mut text = Zeroizing::new(String::with_capacity(room));
+    let file = File::open(path).map_err(failed)?;
+    file.take(CONFIG_BYTES_MAX)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
+    let folder = path.parent().unwrap_or_else(|| Path::new(""));
+    Config::parse(&text, folder).map_err(|error| {
+        Failure::new(format!("{} is refused", path.display()))
+            .because(error)
+            .remedy("see docs/http.md for what a configuration may say")
+    })
+}
+
+fn not_started(error: StartError) -> Failure {
+    let remedy = match &error {
+        StartError::Listen { .. } => "stop what listens there, or change listen",
+        StartError::Log(_) => "see the streams with: probity stream list DIR",
+        _ => "change the configuration",
+    };
+    Failure::new("the server did not start")
+        .because(error)
+        .remedy(remedy)
+}

@@ -1,0 +1,22 @@
+//! The real server over real sockets: a person leaves and comes back from any language, and nothing else gets through.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test may fail loudly, and prepares files"
+)]
+
+mod client;
+mod ending;
+mod person;
+mod place;
+mod refusal;
+
+#[path = "../../../disguise/tests/server/mariadb.rs"]
+mod mariadb;
+#[path = "../../../disguise/tests/server/postgres.rs"]
+mod postgres;
+#[path = "../../../disguise/tests/server/mod.rs"]
+mod server;

@@ -1,0 +1,346 @@
+//! What must not get through: strangers, tokens beyond their rights, and requests that are none.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::client::{answer, asked, connected, posted};
+use crate::place::{DESK, OTHER, Place, SHOP, sqlite_file};
+
+#[test]
+fn nobody_does_anything_without_a_token_that_has_the_right() {
+    let place = Place::sqlite();
+    let before = place.rows();
+    let body = json!({"user": "19", "spec": "leave"});
+    let path = "/v1/disguise/app/apply";
+    let refused = |token: &str, path: &str| {
+        let answer = asked(place.address(), &posted(path, token, &body.to_string())).unwrap();
+        (answer.status, answer.problem())
+    };
+    let wrong = format!("{SHOP}0");
+    let unknown = ["", "x", &wrong, SHOP.trim_end_matches('9'), "shop"];
+    for token in unknown {
+        assert_eq!(
+            refused(token, path),
+            (401, "unauthorized".into()),
+            "{token}"
+        );
+    }
+    let no_header = "POST /v1/disguise/app/apply HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+                     Content-Length: 2\r\n\r\n{}";
+    let basic = no_header.replace("Host: x", &format!("Authorization: Basic {SHOP}"));
+    for request in [no_header, &basic] {
+        let answer = asked(place.address(), request).unwrap();
+        assert_eq!(answer.problem(), "unauthorized");
+        assert!(answer.header("www-authenticate").is_some());
+    }
+    assert_eq!(refused(DESK, path), (403, "forbidden".into()));
+    assert_eq!(refused(OTHER, path), (403, "forbidden".into()));
+    // A database that is there and one that is not look the same to those who may use neither.
+    let other = refused(SHOP, "/v1/disguise/other/apply");
+    assert_eq!(other, (403, "forbidden".into()));
+    assert_eq!(refused(SHOP, "/v1/disguise/none/apply"), other);
+    let traversal = [
+        "/v1/disguise/app/..%2fapply",
+        "/v1/disguise/app/",
+        "/v1/disguise/app%ff/apply",
+    ];
+    for path in ["/v1/disguise/app/drop", "/v1/", "/"]
+        .iter()
+        .chain(&traversal)
+    {
+        assert_eq!(refused(SHOP, path), (404, "missing-path".into()), "{path}");
+    }
+    assert_eq!(place.rows(), before);
+    let (_, said) = place.stop();
+    assert!(!said.contains("token-0123"), "{said}");
+    assert!(place.entries().is_empty());
+}
+
+#[test]
+fn a_request_that_is_none_is_refused_and_the_fault_is_named() {
+    let place = Place::sqlite();
+    place.registered("19");
+    let before = place.rows();
+    let refused = |body: &str| {
+        let request = posted("/v1/disguise/app/apply", SHOP, body);
+        let answer = asked(place.address(), &request).unwrap();
+        assert_eq!(
+            (answer.status, answer.problem().as_str()),
+            (400, "bad-request")
+        );
+        answer.json()["detail"].as_str().unwrap().to_owned()
+    };
+    for nonsense in [
+        "",
+        "{",
+        "nonsense",
+        "[]",
+        "null",
+        "{}{}",
+        "\u{1}\u{0}",
+        "{\"user\":19}",
+        "[\"leave\",\"19\"]",
+    ] {
+        refused(nonsense);
+    }
+    let deep = "[".repeat(100_000);
+    refused(&deep);
+    let told = refused(r#"{"user": "19", "spec": "leave", "usr": "20"}"#);
+    assert!(told.contains("unknown field `usr`"), "{told}");
+    let told = refused(r#"{"user": "19"}"#);
+    assert!(told.contains("missing field `spec`"), "{told}");
+    let told = refused(r#"{"user": "19", "user": "20", "spec": "leave"}"#);
+    assert!(told.contains("duplicate field `user`"), "{told}");
+    // What was meant for another field is not told to whoever keeps answers.
+    let told =
+        refused("{\"user\": \"19\", \"spec\": \"leave\",\n \"chunk_rows\": \"secret-4711\"}");
+    assert!(
+        told.contains("line 2") && !told.contains("secret"),
+        "{told}"
+    );
+    let body = json!({"user": "19", "spec": "leave", "over": {"key": "secret-4711"}});
+    let told = refused(&body.to_string());
+    assert!(!told.contains("secret"), "{told}");
+    let body = json!({"user": "19", "spec": "leave", "over": {"password": "a", "key": "b"}});
+    refused(&body.to_string());
+    let body = json!({"user": "19", "spec": "leave", "parameters": {"topic": [1]}});
+    assert!(refused(&body.to_string()).contains("topic"));
+    for (field, value) in [("expires", "tomorrow"), ("expires", "2026-13-01T00:00:00Z")] {
+        refused(&json!({"user": "19", "spec": "leave", field: value}).to_string());
+    }
+    assert_eq!(place.rows(), before);
+}
+
+#[test]
+fn what_the_database_does_not_allow_is_said_and_changes_nothing() {
+    let place = Place::sqlite();
+    let before = place.rows();
+    let list = json!({"user": "19", "credential": {"password": "x"}});
+    assert_eq!(place.refused("list", &list, 409), "not-installed");
+    place.registered("19");
+    let body = |user: &str, spec: &str| json!({"user": user, "spec": spec});
+    assert_eq!(
+        place.refused("register", &body("19", "leave"), 409),
+        "already-registered"
+    );
+    assert_eq!(
+        place.refused("apply", &body("20", "leave"), 409),
+        "unregistered"
+    );
+    assert_eq!(place.refused("apply", &body("19", "none"), 422), "unfit");
+    assert_eq!(
+        place.refused("apply", &body("19' OR 1=1", "leave"), 422),
+        "unfit"
+    );
+    let ended = json!({"user": "19", "spec": "leave", "expires": "2001-01-01T00:00:00Z"});
+    assert_eq!(place.refused("apply", &ended, 422), "unfit");
+    assert_eq!(place.rows(), before);
+    let applied = place.done("apply", &body("19", "leave"));
+    let empty = json!({"user": "19", "spec": "leave", "password": ""});
+    assert_eq!(place.refused("register", &empty, 400), "bad-request");
+    let hidden = place.rows();
+    let reveal = json!({"id": "0x", "credential": {"password": "x"}, "user": "19"});
+    assert_eq!(place.refused("reveal", &reveal, 400), "bad-request");
+    let nobody = json!({"id": applied["id"], "credential": {"password": "x"}});
+    assert_eq!(place.refused("reveal", &nobody, 400), "bad-request");
+    assert_eq!(place.rows(), hidden);
+}
+
+#[test]
+fn a_wrong_password_and_an_unknown_user_get_the_same_answer() {
+    let place = Place::sqlite();
+    let password = json!({"password": "correct horse"});
+    place.done(
+        "register",
+        &json!({"user": "19", "spec": "leave", "password": "correct horse"}),
+    );
+    let other = place.registered("20");
+    let applied = place.done("apply", &json!({"user": "19", "spec": "leave"}));
+    let hidden = place.rows();
+    let told = |operation: &str, user: &str, credential: &Value| {
+        let body = json!({"user": user, "credential": credential, "id": applied["id"]});
+        let mut body = body.as_object().unwrap().clone();
+        if operation == "list" {
+            body.remove("id");
+        }
+        let answer = place.post(SHOP, operation, &Value::Object(body));
+        (answer.status, answer.text)
+    };
+    for operation in ["list", "reveal", "forget"] {
+        let wrong = told(operation, "19", &json!({"password": "wrong horse"}));
+        assert_eq!(wrong.0, 403, "{wrong:?}");
+        assert_eq!(told(operation, "4711", &password), wrong);
+        assert_eq!(told(operation, "20", &password), wrong);
+    }
+    // Somebody else's own credential opens nothing of theirs.
+    for operation in ["reveal", "forget"] {
+        let (status, text) = told(operation, "19", &other);
+        assert!([403, 404].contains(&status), "{operation} {text}");
+    }
+    assert_eq!(place.rows(), hidden);
+    let (_, said) = place.stop();
+    assert!(!said.contains("horse"), "{said}");
+    let entries = place.entries();
+    let denied = entries
+        .iter()
+        .filter(|it| it["outcome"] == "denied")
+        .count();
+    assert_eq!(denied, 8, "{entries:?}");
+    assert!(!format!("{entries:?}").contains("horse"));
+}
+
+#[test]
+fn a_body_beyond_the_limit_is_not_read() {
+    let place = Place::new(sqlite_file, "body_bytes = 1000");
+    let fits = format!("{{\"user\": \"{}\"}}", "9".repeat(900));
+    assert_eq!(
+        place
+            .post(SHOP, "apply", &json!({"x": "9".repeat(900)}))
+            .status,
+        400
+    );
+    assert!(fits.len() < 1000);
+    let answer = place.post(SHOP, "apply", &json!({"user": "9".repeat(2000)}));
+    assert_eq!(
+        (answer.status, answer.problem().as_str()),
+        (413, "too-large")
+    );
+    // One that says nothing of its length is cut off where the limit is.
+    let chunk = format!("3e8\r\n{}\r\n", "x".repeat(1000));
+    let head = posted("/v1/disguise/app/apply", SHOP, "");
+    let head = head.replace("Content-Length: 0", "Transfer-Encoding: chunked");
+    let answer = asked(place.address(), &format!("{head}{chunk}{chunk}")).unwrap();
+    assert_eq!(
+        (answer.status, answer.problem().as_str()),
+        (413, "too-large")
+    );
+    let text =
+        posted("/v1/disguise/app/apply", SHOP, "{}").replace("application/json", "text/plain");
+    let answer = asked(place.address(), &text).unwrap();
+    assert_eq!(
+        (answer.status, answer.problem().as_str()),
+        (415, "wrong-media-type")
+    );
+    let get = "GET /v1/disguise/app/apply HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let answer = asked(place.address(), get).unwrap();
+    assert_eq!(
+        (answer.status, answer.problem().as_str()),
+        (405, "wrong-method")
+    );
+}
+
+#[test]
+fn slow_clients_are_let_go_and_hold_nobody_up() {
+    let place = Place::new(
+        sqlite_file,
+        "read_seconds = 3\nparallel = 1\nconnections = 8",
+    );
+    place.registered("19");
+    let request = posted(
+        "/v1/disguise/app/apply",
+        SHOP,
+        &json!({"user": "19", "spec": "leave"}).to_string(),
+    );
+    let (head, body) = request.split_at(request.find("\r\n\r\n").unwrap() + 4);
+    // More of them than there are places at the database: they have none while they are slow.
+    let mut slow: Vec<_> = (0..4).map(|_| connected(place.address())).collect();
+    for (number, socket) in slow.iter_mut().enumerate() {
+        let part = if number % 2 == 0 {
+            "POST /v1/disguise"
+        } else {
+            head
+        };
+        socket.write_all(part.as_bytes()).unwrap();
+    }
+    place.registered("20");
+    for (number, socket) in slow.iter_mut().enumerate() {
+        let answer = answer(socket);
+        if number % 2 == 1 {
+            let answer = answer.unwrap();
+            assert_eq!((answer.status, answer.problem().as_str()), (408, "slow"));
+        }
+    }
+    assert!(!body.is_empty());
+}
+
+/// Expects that a server does not start with this configuration, and says why in these words.
+fn is_refused(place: &Place, text: &str, words: &[&str]) {
+    fs::write(place.path("bad.toml"), text).unwrap();
+    let mut child = place
+        .command(&["serve", "--config", "bad.toml"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdout.read_line(&mut line).unwrap();
+    if !line.is_empty() {
+        drop(child.kill());
+    }
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{words:?} {line} {said}");
+    for word in words {
+        assert!(said.contains(word), "{word} is not in {said}");
+    }
+}
+
+#[test]
+fn a_configuration_is_refused_with_its_line() {
+    let place = Place::sqlite();
+    place.stop();
+    let good = fs::read_to_string(place.path("probity.toml")).unwrap();
+    let refused = |text: &str, words: &[&str]| is_refused(&place, text, words);
+    let changed = |from: &str, to: &str| {
+        assert!(good.contains(from), "{from}");
+        good.replace(from, to)
+    };
+    refused(
+        &changed("receipt_key", "receipts_key"),
+        &["line 2", "receipts_key"],
+    );
+    refused(
+        &changed("127.0.0.1:0", "0.0.0.0:0"),
+        &["line 1", "allow_plaintext"],
+    );
+    refused(
+        &changed("[\"app\"]", "[\"ap\"]"),
+        &["there is no database \"ap\"", "line"],
+    );
+    refused(
+        &changed("\"register\"]", "\"everything\"]"),
+        &["\"everything\"", "line"],
+    );
+    refused(&changed("\"shop\"", "\"desk\""), &["twice", "line"]);
+    refused(
+        &changed("[limits]", "[limits]\nparallel = 0"),
+        &["parallel"],
+    );
+    refused(
+        &changed("sha256 = \"", "sha256 = \"0"),
+        &["64 hexadecimal digits", "line"],
+    );
+    refused(
+        &changed("url_file = \"app.url\"", ""),
+        &["url or url_file", "line"],
+    );
+    refused(&changed("leave.toml", "none.toml"), &["none.toml"]);
+    refused(&changed("app.url", "leave.toml"), &["leave.toml"]);
+    refused(
+        &changed("folder = \"audit\"", "folder = \"none\""),
+        &["none"],
+    );
+    refused(
+        &changed(
+            "folder = \"audit\"",
+            "folder = \"audit\"\nstream = \"none\"",
+        ),
+        &["none"],
+    );
+    refused("listen = ", &["line 1"]);
+    refused("", &["log"]);
+}

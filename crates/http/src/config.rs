@@ -1,0 +1,378 @@
+//! What the server is told once: one TOML file, whose every field is known by name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use probity_format::limits::NAME_BYTES_MAX;
+use probity_log::StreamName;
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::operation;
+use crate::secret::Secret;
+use crate::token::{Grant, TokenDigest};
+
+/// Where clients connect when nothing else is said: this machine alone.
+pub const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8480);
+/// The most bytes of a request's body.
+pub const BODY_BYTES: usize = 1 << 20;
+/// How many seconds head and body of a request may take to arrive.
+pub const READ_SECONDS: u64 = 10;
+/// How many seconds a request waits for its turn at a database.
+pub const WAIT_SECONDS: u64 = 10;
+/// How many clients may be connected.
+pub const CONNECTIONS: usize = 256;
+/// How many requests work on databases at the same time.
+pub const PARALLEL: usize = 8;
+/// The largest number that a limit may have.
+const LIMIT_MAX: u64 = 1 << 30;
+
+/// What is wrong with a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The line, counting from 1, where one is to blame.
+    pub line: Option<usize>,
+    /// What is wrong, one clause.
+    pub what: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "line {line}: {}", self.what),
+            None => f.write_str(&self.what),
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// The configuration of a server; it has no `Debug`, for addresses of databases may hold passwords.
+pub struct Config {
+    /// Where clients connect.
+    pub listen: SocketAddr,
+    /// The log that takes an entry of each operation.
+    pub log: LogPlace,
+    /// The key file that signs receipts of forgetting, if there is one.
+    pub receipt_key: Option<PathBuf>,
+    pub(crate) limits: Limits,
+    pub(crate) databases: BTreeMap<String, DatabasePlace>,
+    pub(crate) grants: Vec<Grant>,
+}
+
+/// Where the log is.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogPlace {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Its root key file, if it is not beside it.
+    #[serde(default)]
+    pub key_file: Option<PathBuf>,
+    #[serde(default)]
+    stream: Option<Spanned<String>>,
+}
+
+/// How much a server takes upon itself.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Limits {
+    pub(crate) body_bytes: usize,
+    read_seconds: u64,
+    wait_seconds: u64,
+    pub(crate) connections: usize,
+    pub(crate) parallel: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body_bytes: BODY_BYTES,
+            read_seconds: READ_SECONDS,
+            wait_seconds: WAIT_SECONDS,
+            connections: CONNECTIONS,
+            parallel: PARALLEL,
+        }
+    }
+}
+
+impl Limits {
+    pub(crate) const fn read_time(&self) -> Duration {
+        Duration::from_secs(self.read_seconds)
+    }
+
+    pub(crate) const fn wait_time(&self) -> Duration {
+        Duration::from_secs(self.wait_seconds)
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        let count = |it: usize| u64::try_from(it).unwrap_or(u64::MAX);
+        for (name, value) in [
+            ("body_bytes", count(self.body_bytes)),
+            ("read_seconds", self.read_seconds),
+            ("wait_seconds", self.wait_seconds),
+            ("connections", count(self.connections)),
+            ("parallel", count(self.parallel)),
+        ] {
+            if value == 0 || value > LIMIT_MAX {
+                return Err(refused(format!(
+                    "the limit {name} is {value}, and may be 1 to {LIMIT_MAX}"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A database and what may be done in it.
+pub(crate) struct DatabasePlace {
+    pub(crate) url: UrlPlace,
+    pub(crate) stream: StreamName,
+    pub(crate) specs: BTreeMap<String, SpecPlace>,
+}
+
+/// Where the address of a database is written.
+pub(crate) enum UrlPlace {
+    Here(Secret),
+    File(PathBuf),
+}
+
+/// The files of a specification.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SpecPlace {
+    pub(crate) file: PathBuf,
+    #[serde(default)]
+    pub(crate) schema: Option<PathBuf>,
+    #[serde(default)]
+    pub(crate) pseudo: Option<PathBuf>,
+}
+
+/// The file as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConfigFile {
+    #[serde(default)]
+    listen: Option<Spanned<SocketAddr>>,
+    #[serde(default)]
+    allow_plaintext: bool,
+    log: LogPlace,
+    #[serde(default)]
+    receipt_key: Option<PathBuf>,
+    #[serde(default)]
+    limits: Limits,
+    database: BTreeMap<String, Spanned<DatabaseTable>>,
+    token: Vec<Spanned<TokenTable>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DatabaseTable {
+    #[serde(default)]
+    url: Option<Secret>,
+    #[serde(default)]
+    url_file: Option<PathBuf>,
+    #[serde(default)]
+    stream: Option<Spanned<String>>,
+    #[serde(default)]
+    spec: BTreeMap<String, SpecPlace>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TokenTable {
+    name: String,
+    sha256: TokenDigest,
+    databases: Vec<Spanned<String>>,
+    operations: Vec<Spanned<String>>,
+}
+
+impl Config {
+    /// Reads a configuration; its relative paths begin in `folder`.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its line.
+    pub fn parse(text: &str, folder: &Path) -> Result<Self, ConfigError> {
+        let file: ConfigFile = toml::from_str(text).map_err(|error| ConfigError {
+            line: error.span().map(|span| line_of(text, span.start)),
+            what: error.message().to_owned(),
+        })?;
+        let listen = listen(text, &file)?;
+        file.limits.check()?;
+        let stream = stream(text, file.log.stream.as_ref())?.unwrap_or_default();
+        let mut databases = BTreeMap::new();
+        for (name, table) in file.database {
+            let place = table.span().start;
+            let database = database(text, folder, &stream, table.into_inner());
+            let database = database.map_err(|error| error.at(text, place))?;
+            check_name("database", &name).map_err(|error| error.at(text, place))?;
+            databases.insert(name, database);
+        }
+        if databases.is_empty() {
+            return Err(refused("there is no database"));
+        }
+        let grants = grants(text, file.token, &databases)?;
+        Ok(Self {
+            listen,
+            log: LogPlace {
+                folder: folder.join(file.log.folder),
+                key_file: file.log.key_file.map(|path| folder.join(path)),
+                stream: None,
+            },
+            receipt_key: file.receipt_key.map(|path| folder.join(path)),
+            limits: file.limits,
+            databases,
+            grants,
+        })
+    }
+
+    /// The streams of the log that take entries.
+    pub fn streams(&self) -> BTreeSet<&StreamName> {
+        self.databases.values().map(|it| &it.stream).collect()
+    }
+}
+
+impl ConfigError {
+    fn at(self, text: &str, offset: usize) -> Self {
+        Self {
+            line: self.line.or_else(|| Some(line_of(text, offset))),
+            ..self
+        }
+    }
+}
+
+fn refused(what: impl Into<String>) -> ConfigError {
+    ConfigError {
+        line: None,
+        what: what.into(),
+    }
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    let before = text.as_bytes().iter().take(offset);
+    before
+        .filter(|byte| **byte == b'\n')
+        .count()
+        .saturating_add(1)
+}
+
+/// Where to listen; what is not this machine alone must be meant.
+fn listen(text: &str, file: &ConfigFile) -> Result<SocketAddr, ConfigError> {
+    let Some(said) = &file.listen else {
+        return Ok(LISTEN);
+    };
+    let address = *said.get_ref();
+    if !address.ip().is_loopback() && !file.allow_plaintext {
+        let what = format!(
+            "{address} can be reached by others, and tokens would go to it unencrypted; listen on a loopback address behind a proxy that ends TLS, or say allow_plaintext = true"
+        );
+        return Err(refused(what).at(text, said.span().start));
+    }
+    Ok(address)
+}
+
+fn stream(text: &str, said: Option<&Spanned<String>>) -> Result<Option<StreamName>, ConfigError> {
+    let Some(said) = said else {
+        return Ok(None);
+    };
+    let name = StreamName::new(said.get_ref());
+    let name = name.map_err(|error| refused(error.to_string()).at(text, said.span().start))?;
+    Ok(Some(name))
+}
+
+fn database(
+    text: &str,
+    folder: &Path,
+    common: &StreamName,
+    table: DatabaseTable,
+) -> Result<DatabasePlace, ConfigError> {
+    let url = match (table.url, table.url_file) {
+        (Some(url), None) => UrlPlace::Here(absolute(url, folder)),
+        (None, Some(path)) => UrlPlace::File(folder.join(path)),
+        _ => return Err(refused("a database has either url or url_file")),
+    };
+    let stream = stream(text, table.stream.as_ref())?.unwrap_or_else(|| common.clone());
+    let mut specs = BTreeMap::new();
+    for (name, spec) in table.spec {
+        check_name("specification", &name)?;
+        let spec = SpecPlace {
+            file: folder.join(spec.file),
+            schema: spec.schema.map(|path| folder.join(path)),
+            pseudo: spec.pseudo.map(|path| folder.join(path)),
+        };
+        specs.insert(name, spec);
+    }
+    Ok(DatabasePlace { url, stream, specs })
+}
+
+/// The address with the file of `SQLite` named from `folder`, as all other files are.
+pub(crate) fn absolute(url: Secret, folder: &Path) -> Secret {
+    let Some(file) = url.strip_prefix("sqlite:") else {
+        return url;
+    };
+    let file = folder.join(file.strip_prefix("//").unwrap_or(file));
+    Secret::from(format!("sqlite:{}", file.display()))
+}
+
+/// Names appear in paths of requests and in entries.
+fn check_name(what: &str, name: &str) -> Result<(), ConfigError> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(fits) {
+        return Err(refused(format!(
+            "the name of a {what} has 1 to {NAME_BYTES_MAX} letters, digits, and - _ ."
+        )));
+    }
+    Ok(())
+}
+
+fn grants(
+    text: &str,
+    tables: Vec<Spanned<TokenTable>>,
+    databases: &BTreeMap<String, DatabasePlace>,
+) -> Result<Vec<Grant>, ConfigError> {
+    let (mut names, mut digests) = (BTreeSet::new(), BTreeSet::new());
+    let mut grants = Vec::with_capacity(tables.len());
+    for table in tables {
+        let place = table.span().start;
+        let table = table.into_inner();
+        check_name("token", &table.name).map_err(|error| error.at(text, place))?;
+        if !names.insert(table.name.clone()) || !digests.insert(table.sha256) {
+            let what = format!(
+                "the name or the digest of token {} is there twice",
+                table.name
+            );
+            return Err(refused(what).at(text, place));
+        }
+        let known = |name: &str| databases.contains_key(name);
+        let on = all_known(text, "database", table.databases, known)?;
+        let known = |name: &str| operation::find(name).is_some();
+        let operations = all_known(text, "operation", table.operations, known)?;
+        grants.push(Grant {
+            name: table.name,
+            digest: table.sha256,
+            databases: on,
+            operations,
+        });
+    }
+    Ok(grants)
+}
+
+fn all_known(
+    text: &str,
+    what: &str,
+    names: Vec<Spanned<String>>,
+    is_known: impl Fn(&str) -> bool,
+) -> Result<BTreeSet<String>, ConfigError> {
+    let mut all = BTreeSet::new();
+    for name in names {
+        if !is_known(name.get_ref()) {
+            let what = format!("there is no {what} {:?}", name.get_ref());
+            return Err(refused(what).at(text, name.span().start));
+        }
+        all.insert(name.into_inner());
+    }
+    Ok(all)
+}

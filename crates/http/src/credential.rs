@@ -1,0 +1,126 @@
+//! Credentials in requests and answers: the lines that people keep.
+
+use probity_disguise::{
+    Credential, CredentialLine, Protection, RecoveryToken, Registration, SecretKey, TokenShare,
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::problem::{Kind, Problem};
+use crate::secret::Secret;
+
+/// What a person proves their right with: a line that they were given, two shares, or their password.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub(crate) enum CredentialForm {
+    /// The private key.
+    Key(Secret),
+    /// The recovery token.
+    Token(Secret),
+    /// Two of three shares of the recovery token.
+    Shares(Vec<Secret>),
+    /// The password.
+    Password(Secret),
+}
+
+/// The same, read; it has no `Debug`.
+pub(crate) enum Brought<'a> {
+    Key(SecretKey),
+    Token(RecoveryToken),
+    Password(&'a str),
+}
+
+impl CredentialForm {
+    pub(crate) fn brought(&self) -> Result<Brought<'_>, Problem> {
+        match self {
+            Self::Key(line) => match CredentialLine::parse(line) {
+                Ok(CredentialLine::Key(key)) => Ok(Brought::Key(key)),
+                _ => Err(damaged("key")),
+            },
+            Self::Token(line) => match CredentialLine::parse(line) {
+                Ok(CredentialLine::Token(token)) => Ok(Brought::Token(token)),
+                _ => Err(damaged("token")),
+            },
+            Self::Shares(lines) => match lines.as_slice() {
+                [first, second] => {
+                    let token = RecoveryToken::join(&share(first)?, &share(second)?);
+                    Ok(Brought::Token(token))
+                }
+                _ => Err(Problem::new(Kind::BadRequest, "two shares are needed")),
+            },
+            Self::Password(password) => Ok(Brought::Password(password)),
+        }
+    }
+}
+
+impl Brought<'_> {
+    pub(crate) const fn credential(&self) -> Credential<'_> {
+        match self {
+            Self::Key(key) => Credential::Key(key),
+            Self::Token(token) => Credential::Token(token),
+            Self::Password(password) => Credential::Password(password),
+        }
+    }
+}
+
+fn share(line: &str) -> Result<TokenShare, Problem> {
+    match CredentialLine::parse(line) {
+        Ok(CredentialLine::Share(share)) => Ok(share),
+        _ => Err(damaged("share")),
+    }
+}
+
+/// What to say of a damaged line: the reason could quote the secret.
+fn damaged(what: &str) -> Problem {
+    let detail = format!("the credential is not the line of a {what} as it was given out");
+    Problem::new(Kind::BadRequest, detail)
+}
+
+/// How a new credential is protected.
+pub(crate) fn protection(
+    password: Option<&Secret>,
+    in_shares: bool,
+) -> Result<Protection<'_>, Problem> {
+    match password {
+        Some(password) if password.is_empty() => {
+            Err(Problem::new(Kind::BadRequest, "the password is empty"))
+        }
+        Some(password) => Ok(Protection::Password(password)),
+        None if in_shares => Ok(Protection::Token),
+        None => Ok(Protection::KeyAlone),
+    }
+}
+
+/// A new credential for its owner to keep, which the server does not: exactly one of the three.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct GivenForm {
+    /// The line with the private key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<Secret>,
+    /// The line with the recovery token, beside the password.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<Secret>,
+    /// Three lines with a share of the recovery token each; any two of them open what it opens.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    shares: Vec<Secret>,
+}
+
+impl GivenForm {
+    pub(crate) fn new(made: &Registration, in_shares: bool) -> Result<Self, Problem> {
+        let mut form = Self {
+            key: None,
+            token: None,
+            shares: Vec::new(),
+        };
+        match &made.token {
+            None => form.key = Some(made.line().into()),
+            Some(_) if !in_shares => form.token = Some(made.line().into()),
+            Some(token) => {
+                let shares = token.split()?;
+                form.shares = shares.iter().map(|it| it.line().into()).collect();
+            }
+        }
+        Ok(form)
+    }
+}

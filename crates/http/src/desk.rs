@@ -1,0 +1,96 @@
+//! Where one request is worked on: its database, the log that takes its entry, its actor and its time.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use probity_disguise::{Database, Engine, Value};
+use probity_format::note::SigningKey;
+use probity_format::{Entry, Timestamp};
+use probity_log::Log;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::place::{Place, SpecRoom};
+use crate::problem::{Kind, Problem};
+
+/// The engine over any database.
+type AnyEngine = Engine<Box<dyn Database>>;
+
+/// What a request is worked on with.
+pub(crate) struct Desk<'a> {
+    pub(crate) place: &'a Place,
+    pub(crate) log: &'a Log,
+    pub(crate) signer: Option<&'a SigningKey>,
+    /// The name of the token: the actor of every entry.
+    pub(crate) actor: &'a str,
+    pub(crate) time: Timestamp,
+}
+
+/// An engine over a connection of its own, whose operations the log is told of.
+pub(crate) struct Session {
+    pub(crate) engine: AnyEngine,
+    stream: String,
+    last: Rc<Cell<Option<u64>>>,
+}
+
+/// Where the entry of an operation stands in the log.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct EntryForm {
+    /// The stream.
+    stream: String,
+    /// The index of the entry in it.
+    index: u64,
+}
+
+impl Desk<'_> {
+    /// A session with the description that the database holds.
+    pub(crate) fn stored(&self) -> Result<Session, Problem> {
+        self.session(Engine::stored(self.place.connect()?)?)
+    }
+
+    /// A session for a specification.
+    pub(crate) fn described(&self, spec: &SpecRoom) -> Result<Session, Problem> {
+        let beside = (spec.schema.clone(), spec.pseudo.clone());
+        let engine = Engine::described_by(self.place.connect()?, Some(&spec.file), beside)?;
+        let engine = engine
+            .ok_or_else(|| Problem::new(Kind::NotInstalled, "nothing says who the users are"))?;
+        self.session(engine)
+    }
+
+    fn session(&self, mut engine: AnyEngine) -> Result<Session, Problem> {
+        let mut appender = self.log.appender(&self.place.stream).map_err(|error| {
+            Problem::new(Kind::NotRecorded, "the log takes no entries").because(&error)
+        })?;
+        let last = Rc::new(Cell::new(None));
+        let (seen, actor) = (Rc::clone(&last), self.actor.to_owned());
+        engine.set_sink(Box::new(move |entry: &Entry<'_>| {
+            let mut entry = *entry;
+            if entry.actor.is_empty() {
+                entry.actor = &actor;
+            }
+            let receipt = appender.append_durable(&entry)?;
+            seen.set(Some(receipt.index));
+            Ok(())
+        }));
+        Ok(Session {
+            engine,
+            stream: self.place.stream.to_string(),
+            last,
+        })
+    }
+}
+
+impl Session {
+    /// The user of a request, as the users table has it.
+    pub(crate) fn user(&mut self, text: &str) -> Result<Value, Problem> {
+        Ok(self.engine.user(text)?)
+    }
+
+    /// Where the last entry stands, once there is one.
+    pub(crate) fn entry(&self) -> Option<EntryForm> {
+        self.last.get().map(|index| EntryForm {
+            stream: self.stream.clone(),
+            index,
+        })
+    }
+}

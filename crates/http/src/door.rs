@@ -1,0 +1,152 @@
+//! From a request to its answer: who asks, may they, what do they ask, and then on a thread of its own what is answered.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, Response};
+use axum::routing::{get, post};
+use probity_format::note::SigningKey;
+use probity_log::Log;
+use probity_log::clock::{Clock as _, SystemClock};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::body::{self, Bytes};
+use crate::config::Limits;
+use crate::desk::Desk;
+use crate::document::openapi;
+use crate::operation::{self, Route};
+use crate::place::Place;
+use crate::problem::{Kind, Problem};
+use crate::token::{Grant, granted};
+
+/// What every request is answered with.
+pub(crate) struct Door {
+    pub(crate) log: Log,
+    pub(crate) signer: Option<SigningKey>,
+    pub(crate) places: BTreeMap<String, Place>,
+    pub(crate) grants: Vec<Grant>,
+    pub(crate) limits: Limits,
+    /// A permit for each request that works on a database; it is held until the work has ended, whether or not anybody
+    /// waits for the answer.
+    pub(crate) desks: Arc<Semaphore>,
+    /// Tells the operator what went wrong, without personal data.
+    pub(crate) complain: fn(&str),
+}
+
+/// All paths.
+pub(crate) fn router(door: Arc<Door>) -> Router {
+    let description: Arc<str> = openapi().into();
+    let describe = move || {
+        let description = Arc::clone(&description);
+        async move { json(Body::from(description.to_string())) }
+    };
+    Router::new()
+        .route(
+            "/healthz",
+            get(async || json(Body::from("{\"status\":\"ok\"}"))),
+        )
+        .route("/v1/openapi.json", get(describe))
+        .route("/v1/disguise/{database}/{operation}", post(operate))
+        .fallback(async || missing())
+        .method_not_allowed_fallback(async || {
+            Problem::new(Kind::WrongMethod, "the path is asked with another method")
+        })
+        .with_state(door)
+}
+
+async fn operate(
+    State(door): State<Arc<Door>>,
+    path: Result<Path<(String, String)>, PathRejection>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response<Body>, Problem> {
+    let token = bearer(&headers)?;
+    let grant = granted(&door.grants, token).ok_or_else(unauthorized)?;
+    let Path((database, name)) = path.map_err(|_form| missing())?;
+    let route = operation::find(&name).ok_or_else(missing)?;
+    let place = door.places.get(&database);
+    // Whether a database exists is for those to know who may use it.
+    let Some(_place) = place.filter(|_place| grant.allows(&database, route.name)) else {
+        let detail = format!("the token {grant:?} has no right to {name} in this database");
+        return Err(Problem::new(Kind::Forbidden, detail));
+    };
+    let limits = door.limits;
+    let body = body::read(&headers, body, limits.body_bytes, limits.read_time()).await?;
+    let actor = grant.name.clone();
+    let answer = work(Arc::clone(&door), database, actor, route, body).await;
+    if let Err(problem) = &answer
+        && let Some(line) = problem.line()
+    {
+        (door.complain)(&line);
+    }
+    Ok(json(Body::from(axum::body::Bytes::from_owner(answer?))))
+}
+
+/// Does the operation on a thread that may wait, when it is its turn.
+async fn work(
+    door: Arc<Door>,
+    database: String,
+    actor: String,
+    route: &'static Route,
+    body: Bytes,
+) -> Result<Bytes, Problem> {
+    let turn = Arc::clone(&door.desks).acquire_owned();
+    let turn = timeout(door.limits.wait_time(), turn).await;
+    let Ok(Ok(turn)) = turn else {
+        let detail = "as many requests as are allowed work on databases";
+        return Err(Problem::new(Kind::Busy, detail));
+    };
+    let worked = tokio::task::spawn_blocking(move || {
+        let place = door.places.get(&database).ok_or_else(missing)?;
+        let desk = Desk {
+            place,
+            log: &door.log,
+            signer: door.signer.as_ref(),
+            actor: &actor,
+            time: SystemClock::new().now(),
+        };
+        let answer = (route.perform)(&body, &desk);
+        drop(turn);
+        answer
+    });
+    worked.await.unwrap_or_else(|panic| {
+        Err(Problem::new(Kind::Defect, "an internal fault").because(&panic))
+    })
+}
+
+fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
+    let said = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok());
+    let (scheme, token) = said
+        .and_then(|it| it.split_once(' '))
+        .ok_or_else(unauthorized)?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(unauthorized());
+    }
+    Ok(token.trim())
+}
+
+/// The same for every token that is not known.
+fn unauthorized() -> Problem {
+    Problem::new(
+        Kind::Unauthorized,
+        "there is no token, or it is not known here",
+    )
+}
+
+fn missing() -> Problem {
+    Problem::new(Kind::MissingPath, "nothing is found under this path")
+}
+
+fn json(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

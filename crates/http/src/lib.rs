@@ -1,0 +1,23 @@
+//! How is it done from any language? Translates HTTP requests into calls of the library, and results into JSON.
+
+#![forbid(unsafe_code)]
+
+mod body;
+pub mod config;
+mod credential;
+mod desk;
+mod document;
+mod door;
+mod operation;
+mod place;
+mod problem;
+mod secret;
+mod server;
+pub mod time;
+mod token;
+
+pub use config::{Config, ConfigError};
+pub use document::openapi;
+pub use operation::operations;
+pub use place::PlaceError;
+pub use server::{Server, StartError};

@@ -1,0 +1,90 @@
+//! Forgetting for good, with a receipt that the person takes away.
+
+use probity_format::note::Signer as _;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Operation;
+use super::reveal::disguise;
+use crate::credential::CredentialForm;
+use crate::desk::{Desk, EntryForm};
+use crate::problem::{Kind, Problem};
+
+/// What is destroyed for good: nobody can ever reveal it.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Forget {
+    /// Id of the user, as in the users table.
+    user: String,
+    /// What they prove it with.
+    credential: CredentialForm,
+    /// One disguise, as apply named it; either this or everything.
+    #[serde(default)]
+    id: Option<String>,
+    /// All records of the user, every credential and the registration.
+    #[serde(default)]
+    #[schema(required = false)]
+    everything: bool,
+}
+
+/// What was destroyed.
+#[derive(Serialize, ToSchema)]
+pub(super) struct ForgottenForm {
+    /// The disguise, or everything.
+    forgotten: String,
+    /// How many sealed bags of records were destroyed.
+    bags: u64,
+    /// A signed note that says so, which anybody can check who has the server's public key; where the server has a key
+    /// to sign with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receipt: Option<String>,
+    /// The public key that checks the receipt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receipt_key: Option<String>,
+    /// Its entry in the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<EntryForm>,
+}
+
+impl Operation for Forget {
+    const NAME: &'static str = "forget";
+    const SUMMARY: &'static str =
+        "Destroys what a disguise hides, or everything of a user, for good";
+    type Answer = ForgottenForm;
+
+    fn run(&self, desk: &Desk<'_>) -> Result<ForgottenForm, Problem> {
+        let brought = self.credential.brought()?;
+        let mut session = desk.stored()?;
+        let user = session.user(&self.user)?;
+        let credential = brought.credential();
+        let (forgotten, receipt) = match (self.id.as_deref(), self.everything) {
+            (Some(id), false) => {
+                let id = disguise(id)?;
+                let receipt = session.engine.forget(&user, &credential, id, desk.time)?;
+                (id.to_string(), receipt)
+            }
+            (None, true) => {
+                let receipt = session
+                    .engine
+                    .forget_everything(&user, &credential, desk.time)?;
+                ("everything".to_owned(), receipt)
+            }
+            _ => {
+                let detail = "name either the id of a disguise or everything";
+                return Err(Problem::new(Kind::BadRequest, detail));
+            }
+        };
+        let signed = desk.signer.map(|key| receipt.signed(key)).transpose();
+        let signed = signed.map_err(|error| {
+            let detail = "it was forgotten for good, and the receipt was not signed";
+            Problem::new(Kind::Defect, detail).because(&error)
+        })?;
+        Ok(ForgottenForm {
+            forgotten,
+            bags: receipt.bags,
+            receipt: signed,
+            receipt_key: desk.signer.map(|key| key.verifier_key().encode()),
+            entry: session.entry(),
+        })
+    }
+}

@@ -1,0 +1,126 @@
+//! The operations: each is the type of its request, and one line in the list makes it a path, a right and a page of the
+//! documentation.
+
+mod apply;
+mod forget;
+mod people;
+mod reveal;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use utoipa::ToSchema;
+use utoipa::openapi::{Components, RefOr, Schema};
+
+use crate::body::Bytes;
+use crate::desk::Desk;
+use crate::problem::{Kind, Problem};
+
+/// How often an operation is tried while the database says that another is in the way.
+const TRIES_MAX: u32 = 4;
+/// Room for an answer that may hold a secret, so that none is left behind by growing.
+const ANSWER_BYTES: usize = 4_096;
+
+/// An operation on a database, read from the body of its request.
+pub(crate) trait Operation: DeserializeOwned + ToSchema {
+    /// The end of its path, and the right to it.
+    const NAME: &'static str;
+    /// What it does, one sentence without a full stop.
+    const SUMMARY: &'static str;
+    /// What is answered.
+    type Answer: Serialize + ToSchema;
+
+    /// Does it.
+    fn run(&self, desk: &Desk<'_>) -> Result<Self::Answer, Problem>;
+}
+
+/// An operation by name.
+pub(crate) struct Route {
+    pub(crate) name: &'static str,
+    pub(crate) summary: &'static str,
+    /// Reads a body, does it and gives the body of the answer.
+    pub(crate) perform: fn(&[u8], &Desk<'_>) -> Result<Bytes, Problem>,
+    /// Adds the schemas of request and answer, and gives their names.
+    pub(crate) describe: fn(&mut Components) -> [String; 2],
+}
+
+/// All operations.
+pub(crate) const ROUTES: [Route; 6] = [
+    route::<people::Register>(),
+    route::<apply::Apply>(),
+    route::<apply::ApplyEverybody>(),
+    route::<reveal::Reveal>(),
+    route::<people::List>(),
+    route::<forget::Forget>(),
+];
+
+/// The operation of this name.
+pub(crate) fn find(name: &str) -> Option<&'static Route> {
+    static ALL: [Route; ROUTES.len()] = ROUTES;
+    ALL.iter().find(|route| route.name == name)
+}
+
+/// The names of all operations, which are the rights that a token may have.
+pub fn operations() -> impl Iterator<Item = &'static str> {
+    ROUTES.iter().map(|route| route.name)
+}
+
+const fn route<O: Operation>() -> Route {
+    Route {
+        name: O::NAME,
+        summary: O::SUMMARY,
+        perform: perform::<O>,
+        describe: describe::<O>,
+    }
+}
+
+fn perform<O: Operation>(body: &[u8], desk: &Desk<'_>) -> Result<Bytes, Problem> {
+    // A list of values would pass for an object with its fields in order.
+    if !body.trim_ascii_start().starts_with(b"{") {
+        let detail = "the body is no JSON object";
+        return Err(Problem::new(Kind::BadRequest, detail));
+    }
+    let operation: O = serde_json::from_slice(body).map_err(|error| unread(&error))?;
+    let mut tries = 1;
+    let answer = loop {
+        match operation.run(desk) {
+            Err(problem) if problem.is_passing() && tries < TRIES_MAX => tries += 1,
+            done => break done?,
+        }
+    };
+    let mut text = Bytes::new(Vec::with_capacity(ANSWER_BYTES));
+    serde_json::to_writer(&mut *text, &answer).map_err(|error| {
+        Problem::new(Kind::Defect, "the answer was not written").because(&error)
+    })?;
+    Ok(text)
+}
+
+/// What is wrong with a body. Fields are named; values are not quoted, for they may be secrets.
+fn unread(error: &serde_json::Error) -> Problem {
+    let (line, column) = (error.line(), error.column());
+    let text = error.to_string();
+    let named = ["unknown field", "missing field", "duplicate field"];
+    let what = if named.iter().any(|it| text.starts_with(it)) {
+        let end = text.find(" at line ").unwrap_or(text.len());
+        text.get(..end).unwrap_or_default()
+    } else if error.is_data() {
+        "a value is not of the form that the schema says"
+    } else {
+        "it is not JSON"
+    };
+    let detail = format!("line {line}, column {column} of the body: {what}");
+    Problem::new(Kind::BadRequest, detail)
+}
+
+fn describe<O: Operation>(components: &mut Components) -> [String; 2] {
+    [add::<O>(components), add::<O::Answer>(components)]
+}
+
+/// Adds the schema of a type and of the types within it.
+pub(crate) fn add<T: ToSchema>(components: &mut Components) -> String {
+    let name = T::name().into_owned();
+    let mut all: Vec<(String, RefOr<Schema>)> = Vec::new();
+    T::schemas(&mut all);
+    all.push((name.clone(), T::schema()));
+    components.schemas.extend(all);
+    name
+}

@@ -1,0 +1,124 @@
+//! What concerns one person: registration, and what the credential opens.
+
+use probity_disguise::Listed;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Operation;
+use crate::credential::{CredentialForm, GivenForm, protection};
+use crate::desk::{Desk, EntryForm};
+use crate::problem::Problem;
+use crate::secret::Secret;
+use crate::time::format_time;
+
+/// Who gets a credential, without which nothing that is hidden from them can come back.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Register {
+    /// Id of the user, as in the users table.
+    user: String,
+    /// The specification that says who the users are, by its name in the server's configuration; what the database holds
+    /// when absent.
+    #[serde(default)]
+    spec: Option<String>,
+    /// A password of the user's own; then the answer holds a recovery token, and else a private key.
+    #[serde(default)]
+    password: Option<Secret>,
+    /// The answer holds three shares of a recovery token, for three people or places, instead of the whole.
+    #[serde(default)]
+    #[schema(required = false)]
+    shares: bool,
+}
+
+/// A registered user, whose new credential the server does not keep.
+#[derive(Serialize, ToSchema)]
+pub(super) struct RegisteredForm {
+    /// Id of the user.
+    user: String,
+    /// What the user keeps.
+    credential: GivenForm,
+    /// Its entry in the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<EntryForm>,
+}
+
+impl Operation for Register {
+    const NAME: &'static str = "register";
+    const SUMMARY: &'static str = "Gives a user a credential";
+    type Answer = RegisteredForm;
+
+    fn run(&self, desk: &Desk<'_>) -> Result<RegisteredForm, Problem> {
+        let protection = protection(self.password.as_ref(), self.shares)?;
+        let mut session = match &self.spec {
+            Some(name) => desk.described(desk.place.spec(name)?)?,
+            None => desk.stored()?,
+        };
+        let user = session.user(&self.user)?;
+        session.engine.install()?;
+        let made = session.engine.register(&user, protection, desk.time)?;
+        Ok(RegisteredForm {
+            user: self.user.clone(),
+            credential: GivenForm::new(&made, self.shares)?,
+            entry: session.entry(),
+        })
+    }
+}
+
+/// Who asks, and with what.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct List {
+    /// Id of the user, as in the users table.
+    user: String,
+    /// What they prove it with.
+    credential: CredentialForm,
+}
+
+/// The disguises that hide something of a user, the oldest first.
+#[derive(Serialize, ToSchema)]
+pub(super) struct ListedForms {
+    /// The disguises.
+    disguises: Vec<ListedForm>,
+}
+
+/// A disguise that hides something of a user.
+#[derive(Serialize, ToSchema)]
+struct ListedForm {
+    /// The disguise, as apply named it.
+    id: String,
+    /// When it was applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time: Option<String>,
+    /// A reveal was asked for and left something disguised.
+    pending: bool,
+    /// When it can no longer be revealed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires: Option<String>,
+}
+
+impl From<&Listed> for ListedForm {
+    fn from(it: &Listed) -> Self {
+        Self {
+            id: it.id.to_string(),
+            time: it.time.map(format_time),
+            pending: it.pending,
+            expires: it.expires.map(format_time),
+        }
+    }
+}
+
+impl Operation for List {
+    const NAME: &'static str = "list";
+    const SUMMARY: &'static str = "Lists the disguises that hide something of a user";
+    type Answer = ListedForms;
+
+    fn run(&self, desk: &Desk<'_>) -> Result<ListedForms, Problem> {
+        let brought = self.credential.brought()?;
+        let mut session = desk.stored()?;
+        let user = session.user(&self.user)?;
+        let listed = session.engine.list(&user, &brought.credential())?;
+        Ok(ListedForms {
+            disguises: listed.iter().map(ListedForm::from).collect(),
+        })
+    }
+}

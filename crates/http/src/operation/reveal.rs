@@ -1,0 +1,145 @@
+//! Revealing a disguise, with a report of every row that stays.
+
+use std::collections::BTreeMap;
+use std::str::FromStr as _;
+
+use probity_disguise::{DisguiseId, Kept, References, RevealRequest, Revealed, Rows, Value};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Operation;
+use crate::credential::{Brought, CredentialForm};
+use crate::desk::{Desk, EntryForm};
+use crate::problem::{Kind, Problem};
+
+/// What is revealed, and to whom.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Reveal {
+    /// The disguise, as apply named it.
+    id: String,
+    /// Id of the user, as in the users table; a private key needs none.
+    #[serde(default)]
+    user: Option<String>,
+    /// What they prove it with.
+    credential: CredentialForm,
+    /// What happens to rows made while a placeholder owned things.
+    #[serde(default)]
+    #[schema(required = false)]
+    references: ReferencesForm,
+    /// Leave a row disguised whole when one of its columns was changed.
+    #[serde(default)]
+    #[schema(required = false)]
+    whole_rows: bool,
+}
+
+/// What happens to rows made while a placeholder owned things.
+#[derive(Clone, Copy, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum ReferencesForm {
+    /// They go to the returning owner.
+    #[default]
+    Recorrelate,
+    /// They are deleted.
+    Delete,
+    /// They and the placeholder stay.
+    Retain,
+}
+
+impl From<ReferencesForm> for References {
+    fn from(form: ReferencesForm) -> Self {
+        match form {
+            ReferencesForm::Recorrelate => Self::Recorrelate,
+            ReferencesForm::Delete => Self::Delete,
+            ReferencesForm::Retain => Self::Retain,
+        }
+    }
+}
+
+/// What came back, and every row that did not.
+#[derive(Serialize, ToSchema)]
+pub(super) struct RevealedForm {
+    /// Whether everything came back; the same request tries the rest again later.
+    complete: bool,
+    /// Rows and values put back in each table.
+    restored: BTreeMap<String, u64>,
+    /// What stayed disguised.
+    kept: Vec<KeptForm>,
+    /// Its entry in the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<EntryForm>,
+}
+
+/// A row or value that stayed disguised.
+#[derive(Serialize, ToSchema)]
+struct KeptForm {
+    /// Its table.
+    table: String,
+    /// Its identifying values.
+    identity: String,
+    /// The column, when it is about one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column: Option<String>,
+    /// Why.
+    reason: &'static str,
+}
+
+impl From<Kept> for KeptForm {
+    fn from(it: Kept) -> Self {
+        Self {
+            table: it.table,
+            identity: it.identity,
+            column: it.column,
+            reason: it.reason.as_str(),
+        }
+    }
+}
+
+impl RevealedForm {
+    fn new(revealed: Revealed, entry: Option<EntryForm>) -> Self {
+        Self {
+            complete: revealed.is_complete(),
+            restored: revealed.restored,
+            kept: revealed.kept.into_iter().map(KeptForm::from).collect(),
+            entry,
+        }
+    }
+}
+
+impl Operation for Reveal {
+    const NAME: &'static str = "reveal";
+    const SUMMARY: &'static str =
+        "Reveals a disguise as far as that is safe, and names every row that stays";
+    type Answer = RevealedForm;
+
+    fn run(&self, desk: &Desk<'_>) -> Result<RevealedForm, Problem> {
+        let brought = self.credential.brought()?;
+        let mut session = desk.stored()?;
+        let user = match (&self.user, &brought) {
+            (Some(user), _) => session.user(user)?,
+            (None, Brought::Key(_)) => Value::Null,
+            (None, _) => {
+                let detail = "a password or a token needs its user";
+                return Err(Problem::new(Kind::BadRequest, detail));
+            }
+        };
+        let revealed = session.engine.reveal(&RevealRequest {
+            user,
+            credential: brought.credential(),
+            id: disguise(&self.id)?,
+            references: self.references.into(),
+            rows: if self.whole_rows {
+                Rows::Whole
+            } else {
+                Rows::PerColumn
+            },
+            time: desk.time,
+        })?;
+        Ok(RevealedForm::new(revealed, session.entry()))
+    }
+}
+
+/// The disguise of a request.
+pub(super) fn disguise(id: &str) -> Result<DisguiseId, Problem> {
+    DisguiseId::from_str(id).map_err(|error| Problem::new(Kind::BadRequest, error.to_string()))
+}

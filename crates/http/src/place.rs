@@ -1,0 +1,153 @@
+//! A database that the server works in: its address, and the specifications that it knows by name.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use probity_disguise::database::connect;
+use probity_disguise::{Database, Pseudo, Schema, SpecError, SpecFile};
+use probity_log::StreamName;
+use zeroize::Zeroizing;
+
+use crate::config::{DatabasePlace, SpecPlace, UrlPlace, absolute};
+use crate::problem::{Kind, Problem};
+use crate::secret::Secret;
+
+/// The longest file with an address, in bytes.
+const URL_BYTES_MAX: u64 = 4_096;
+/// The longest file of a specification, in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// What a database of the configuration names and cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlaceError {
+    /// A file cannot be read.
+    #[error("cannot read {path}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A file of a specification is not what it should be.
+    #[error("{path} is refused")]
+    Spec {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong, and where in it.
+        #[source]
+        source: SpecError,
+    },
+    /// A file holds no address of a database.
+    #[error("{path} does not hold the address of a database on its first line")]
+    Url {
+        /// Which.
+        path: PathBuf,
+    },
+}
+
+/// A specification and what is said beside it.
+pub(crate) struct SpecRoom {
+    pub(crate) file: SpecFile,
+    pub(crate) schema: Option<Schema>,
+    pub(crate) pseudo: Option<Pseudo>,
+}
+
+/// A database by name.
+pub(crate) struct Place {
+    url: Secret,
+    pub(crate) stream: StreamName,
+    specs: BTreeMap<String, SpecRoom>,
+}
+
+impl Place {
+    /// Reads the files that a database's configuration names.
+    pub(crate) fn open(place: &DatabasePlace) -> Result<Self, PlaceError> {
+        let mut specs = BTreeMap::new();
+        for (name, spec) in &place.specs {
+            specs.insert(name.clone(), room(spec)?);
+        }
+        Ok(Self {
+            url: match &place.url {
+                UrlPlace::Here(url) => Secret::from(Zeroizing::new(String::from(&**url))),
+                UrlPlace::File(path) => url_in(path)?,
+            },
+            stream: place.stream.clone(),
+            specs,
+        })
+    }
+
+    /// A connection of its own.
+    pub(crate) fn connect(&self) -> Result<Box<dyn Database>, Problem> {
+        connect(&self.url).map_err(|error| {
+            Problem::new(Kind::DatabaseFailed, "the database cannot be reached").because(&error)
+        })
+    }
+
+    /// The specification called `name`.
+    pub(crate) fn spec(&self, name: &str) -> Result<&SpecRoom, Problem> {
+        self.specs.get(name).ok_or_else(|| {
+            let detail = format!("the server knows no specification {name:?} for this database");
+            Problem::new(Kind::Unfit, detail)
+        })
+    }
+}
+
+fn room(place: &SpecPlace) -> Result<SpecRoom, PlaceError> {
+    let aside = |path: &Option<PathBuf>| path.clone();
+    Ok(SpecRoom {
+        file: parsed(&place.file, SpecFile::parse)?,
+        schema: aside(&place.schema)
+            .map(|path| parsed(&path, Schema::from_edna_json))
+            .transpose()?,
+        pseudo: aside(&place.pseudo)
+            .map(|path| parsed(&path, Pseudo::from_edna_json))
+            .transpose()?,
+    })
+}
+
+fn parsed<T>(
+    path: &Path,
+    parse: impl FnOnce(&str) -> Result<T, SpecError>,
+) -> Result<T, PlaceError> {
+    let text = bounded(path, FILE_BYTES_MAX)?;
+    parse(&text).map_err(|source| PlaceError::Spec {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn url_in(path: &Path) -> Result<Secret, PlaceError> {
+    let text = bounded(path, URL_BYTES_MAX)?;
+    let line = text.lines().next().unwrap_or_default().trim();
+    let scheme = line.split_once(':').map(|(scheme, _)| scheme);
+    if !scheme.is_some_and(|it| it.chars().all(|c| c.is_ascii_lowercase())) {
+        return Err(PlaceError::Url {
+            path: path.to_owned(),
+        });
+    }
+    let folder = path.parent().unwrap_or_else(|| Path::new("."));
+    Ok(absolute(Secret::from(line.to_owned()), folder))
+}
+
+fn bounded(path: &Path, bytes_max: u64) -> Result<Zeroizing<String>, PlaceError> {
+    let failed = |source| PlaceError::File {
+        path: path.to_owned(),
+        source,
+    };
+    let length = fs::metadata(path).map_err(failed)?.len();
+    if length > bytes_max {
+        let what = format!("it is longer than {bytes_max} bytes");
+        return Err(failed(io::Error::new(io::ErrorKind::InvalidData, what)));
+    }
+    let room = usize::try_from(length).unwrap_or_default();
+    let mut text = Zeroizing::new(String::with_capacity(room));
+    let file = File::open(path).map_err(failed)?;
+    file.take(bytes_max)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
+    Ok(text)
+}

@@ -1,0 +1,364 @@
+//! Why a request was refused, as RFC 9457 has it: what, the details, and what to do.
+
+use std::error::Error as _;
+
+use axum::body::Body;
+use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, Response, StatusCode};
+use axum::response::IntoResponse;
+use probity_disguise::{DatabaseErrorKind, DisguiseId, Error};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// What a problem's type begins with.
+const TYPES: &str = "urn:probity:problem:";
+/// Seconds after which a client may ask again.
+const RETRY_SECONDS: &str = "1";
+
+/// What kind of problem it is: who must act, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    AlreadyRegistered,
+    BadRequest,
+    Busy,
+    DatabaseFailed,
+    Defect,
+    Ended,
+    Forbidden,
+    Held,
+    MissingPath,
+    NoSuchDisguise,
+    NoSuchHold,
+    NotInstalled,
+    NotRecorded,
+    Slow,
+    TooLarge,
+    Unauthorized,
+    Unfit,
+    Unregistered,
+    WrongCredential,
+    WrongMediaType,
+    WrongMethod,
+}
+
+/// What is said of a kind.
+pub(crate) struct Said {
+    kind: Kind,
+    /// The end of its type.
+    pub(crate) slug: &'static str,
+    title: &'static str,
+    status: StatusCode,
+    remedy: &'static str,
+}
+
+/// Every kind.
+pub(crate) const KINDS: [Said; 21] = [
+    said(
+        Kind::AlreadyRegistered,
+        "already-registered",
+        "The user is registered already",
+        StatusCode::CONFLICT,
+        "change the credential with rekey",
+    ),
+    said(
+        Kind::BadRequest,
+        "bad-request",
+        "The request is not what the path takes",
+        StatusCode::BAD_REQUEST,
+        "send what /v1/openapi.json says",
+    ),
+    said(
+        Kind::Busy,
+        "busy",
+        "There is no room now",
+        StatusCode::SERVICE_UNAVAILABLE,
+        "ask again later; nothing was changed",
+    ),
+    said(
+        Kind::DatabaseFailed,
+        "database-failed",
+        "The database failed",
+        StatusCode::SERVICE_UNAVAILABLE,
+        "look at the server's messages and at the database, then ask again",
+    ),
+    said(
+        Kind::Defect,
+        "defect",
+        "It could not be done here",
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "look at the server's messages",
+    ),
+    said(
+        Kind::Ended,
+        "ended",
+        "The disguise has ended",
+        StatusCode::GONE,
+        "nothing can bring it back",
+    ),
+    said(
+        Kind::Forbidden,
+        "forbidden",
+        "The token may not do this",
+        StatusCode::FORBIDDEN,
+        "use a token with this right, or grant it in the server's configuration",
+    ),
+    said(
+        Kind::Held,
+        "held",
+        "A legal hold stands in the way",
+        StatusCode::CONFLICT,
+        "see the holds in force with holds",
+    ),
+    said(
+        Kind::MissingPath,
+        "missing-path",
+        "There is no such path",
+        StatusCode::NOT_FOUND,
+        "see the paths in /v1/openapi.json",
+    ),
+    said(
+        Kind::NoSuchDisguise,
+        "no-such-disguise",
+        "There is no such disguise",
+        StatusCode::NOT_FOUND,
+        "see what the credential opens with list",
+    ),
+    said(
+        Kind::NoSuchHold,
+        "no-such-hold",
+        "There is no such hold",
+        StatusCode::NOT_FOUND,
+        "see the holds in force with holds",
+    ),
+    said(
+        Kind::NotInstalled,
+        "not-installed",
+        "The database is not prepared",
+        StatusCode::CONFLICT,
+        "name a specification that says who the users are",
+    ),
+    said(
+        Kind::NotRecorded,
+        "not-recorded",
+        "The log did not take the entry",
+        StatusCode::SERVICE_UNAVAILABLE,
+        "nothing was changed; look at the log with: probity verify DIR",
+    ),
+    said(
+        Kind::Slow,
+        "slow",
+        "The request did not arrive in time",
+        StatusCode::REQUEST_TIMEOUT,
+        "send head and body without pauses",
+    ),
+    said(
+        Kind::TooLarge,
+        "too-large",
+        "The request is too large",
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "send less, or raise body_bytes in the server's configuration",
+    ),
+    said(
+        Kind::Unauthorized,
+        "unauthorized",
+        "The request bears no token that is known",
+        StatusCode::UNAUTHORIZED,
+        "send the header Authorization: Bearer TOKEN",
+    ),
+    said(
+        Kind::Unfit,
+        "unfit",
+        "The database or its specification does not allow it",
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "change the specification, or the request",
+    ),
+    said(
+        Kind::Unregistered,
+        "unregistered",
+        "Somebody has no credential yet",
+        StatusCode::CONFLICT,
+        "register them first",
+    ),
+    said(
+        Kind::WrongCredential,
+        "wrong-credential",
+        "The credential does not fit",
+        StatusCode::FORBIDDEN,
+        "send the credential that this user keeps",
+    ),
+    said(
+        Kind::WrongMediaType,
+        "wrong-media-type",
+        "The body is not JSON",
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "send the header Content-Type: application/json",
+    ),
+    said(
+        Kind::WrongMethod,
+        "wrong-method",
+        "The path knows another method",
+        StatusCode::METHOD_NOT_ALLOWED,
+        "use the method that the header Allow names",
+    ),
+];
+
+const fn said(
+    kind: Kind,
+    slug: &'static str,
+    title: &'static str,
+    status: StatusCode,
+    remedy: &'static str,
+) -> Said {
+    Said {
+        kind,
+        slug,
+        title,
+        status,
+        remedy,
+    }
+}
+
+impl Kind {
+    fn said(self) -> &'static Said {
+        static ALL: [Said; KINDS.len()] = KINDS;
+        let [first, ..] = &ALL;
+        ALL.iter().find(|it| it.kind == self).unwrap_or(first)
+    }
+}
+
+/// A refused request.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    pub(crate) kind: Kind,
+    detail: String,
+    remedy: &'static str,
+    /// What the operator must know and the client need not; without personal data.
+    cause: Option<String>,
+    /// The same request may well succeed at once.
+    is_passing: bool,
+}
+
+/// The form in which a problem is told.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ProblemDocument {
+    /// A URN that says what kind of problem it is.
+    #[serde(rename = "type")]
+    of: String,
+    /// The kind in words, always the same for a type.
+    title: &'static str,
+    /// The status of the answer.
+    status: u16,
+    /// What was wrong with this request.
+    detail: String,
+    /// What to do about it.
+    remedy: &'static str,
+}
+
+impl Problem {
+    pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
+        Self {
+            kind,
+            detail: detail.into(),
+            remedy: kind.said().remedy,
+            cause: None,
+            is_passing: false,
+        }
+    }
+
+    /// The same with what only the operator is told.
+    pub(crate) fn because(self, cause: &impl ToString) -> Self {
+        Self {
+            cause: Some(cause.to_string()),
+            ..self
+        }
+    }
+
+    /// The same for a disguise in chunks that was begun: what is done of it stays until resume or reveal.
+    pub(crate) fn begun(self, id: DisguiseId) -> Self {
+        let detail = format!("disguise {id} was begun: {}", self.detail);
+        Self {
+            detail,
+            remedy: "go on with resume, or take it back with reveal",
+            is_passing: false,
+            ..self
+        }
+    }
+
+    /// Whether the database said that the same may be tried again.
+    pub(crate) const fn is_passing(&self) -> bool {
+        self.is_passing
+    }
+
+    /// One line for the operator, when there is something to act upon.
+    pub(crate) fn line(&self) -> Option<String> {
+        let (said, cause) = (self.kind.said(), self.cause.as_deref()?);
+        said.status
+            .is_server_error()
+            .then(|| format!("{}: {}: {cause}", said.slug, self.detail))
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let kind = match &error {
+            Error::AlreadyRegistered => Kind::AlreadyRegistered,
+            Error::Audit(_) => Kind::NotRecorded,
+            Error::Database { .. } => Kind::DatabaseFailed,
+            Error::Ended => Kind::Ended,
+            Error::Held { .. } => Kind::Held,
+            Error::NoSuchDisguise => Kind::NoSuchDisguise,
+            Error::NoSuchHold => Kind::NoSuchHold,
+            Error::NotInstalled => Kind::NotInstalled,
+            Error::Unregistered { .. } => Kind::Unregistered,
+            Error::WrongCredential => Kind::WrongCredential,
+            Error::Spec(_)
+            | Error::WouldCascade { .. }
+            | Error::NoFreeId { .. }
+            | Error::Update { .. }
+            | Error::Value { .. } => Kind::Unfit,
+            _ => Kind::Defect,
+        };
+        let mut detail = error.to_string();
+        let cause = error.source().map(ToString::to_string);
+        // A specification's fault is the client's to know, the database's own words are not.
+        if let (Kind::Unfit, Some(cause)) = (kind, &cause) {
+            detail = format!("{detail}: {cause}");
+        }
+        let is_passing = matches!(
+            &error,
+            Error::Database { source, .. } if source.kind == DatabaseErrorKind::Busy
+        );
+        Self {
+            cause,
+            is_passing,
+            ..Self::new(if is_passing { Kind::Busy } else { kind }, detail)
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response<Body> {
+        let said = self.kind.said();
+        let document = ProblemDocument {
+            of: format!("{TYPES}{}", said.slug),
+            title: said.title,
+            status: said.status.as_u16(),
+            detail: self.detail,
+            remedy: self.remedy,
+        };
+        let text = serde_json::to_string(&document).unwrap_or_default();
+        let mut response = Response::new(Body::from(text));
+        *response.status_mut() = said.status;
+        let headers = response.headers_mut();
+        let mut put = |name, value| headers.insert(name, HeaderValue::from_static(value));
+        put(CONTENT_TYPE, "application/problem+json");
+        put(CACHE_CONTROL, "no-store");
+        match self.kind {
+            Kind::Unauthorized => put(WWW_AUTHENTICATE, "Bearer realm=\"probity\""),
+            Kind::WrongMethod => put(ALLOW, "GET, POST"),
+            Kind::Busy => put(RETRY_AFTER, RETRY_SECONDS),
+            _ => None,
+        };
+        response
+    }
+}

@@ -1,0 +1,216 @@
+//! The sockets: connections up to a limit, each with limits of its own, and an end that finishes what runs.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use probity_format::note::SigningKey;
+use probity_log::{Log, LogError};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{sleep, timeout};
+
+use crate::config::Config;
+use crate::door::{Door, router};
+use crate::place::{Place, PlaceError};
+
+/// Threads that read and write sockets; databases have threads of their own.
+const SOCKET_THREADS: usize = 2;
+/// The most bytes of a request's head.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// After this a connection takes no further request.
+const CONNECTION_AGE: Duration = Duration::from_hours(1);
+/// How long a client may take to fetch its last answer.
+const FAREWELL: Duration = Duration::from_secs(30);
+/// How long no connection is taken after the system refused one.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A database of the configuration cannot be used.
+    #[error("the database {name} cannot be used")]
+    Place {
+        /// Its name.
+        name: String,
+        /// Why.
+        #[source]
+        source: PlaceError,
+    },
+    /// The log has no such stream.
+    #[error("the log takes no entries")]
+    Log(#[source] LogError),
+    /// The address is taken or not this machine's.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The system gives no threads.
+    #[error("cannot start threads")]
+    Threads(#[source] io::Error),
+}
+
+/// A server that answers.
+pub struct Server {
+    runtime: Runtime,
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    accepting: JoinHandle<()>,
+    door: Arc<Door>,
+}
+
+impl Server {
+    /// Answers requests as `config` says; every operation is told to `log`, and receipts are signed with `signer`.
+    /// Faults that an operator must know of are told to `complain`, without personal data.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn start(
+        config: Config,
+        log: Log,
+        signer: Option<SigningKey>,
+        complain: fn(&str),
+    ) -> Result<Self, StartError> {
+        for stream in config.streams() {
+            log.appender(stream).map_err(StartError::Log)?;
+        }
+        let open = |(name, place): (&String, _)| match Place::open(place) {
+            Ok(place) => Ok((name.clone(), place)),
+            Err(source) => Err(StartError::Place {
+                name: name.clone(),
+                source,
+            }),
+        };
+        let places = config
+            .databases
+            .iter()
+            .map(open)
+            .collect::<Result<_, _>>()?;
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(SOCKET_THREADS)
+            .max_blocking_threads(config.limits.parallel)
+            .enable_all()
+            .build()
+            .map_err(StartError::Threads)?;
+        let refused = |source| StartError::Listen {
+            address: config.listen,
+            source,
+        };
+        let listener = runtime.block_on(TcpListener::bind(config.listen));
+        let listener = listener.map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        let door = Arc::new(Door {
+            log,
+            signer,
+            places,
+            grants: config.grants,
+            limits: config.limits,
+            desks: Arc::new(Semaphore::new(config.limits.parallel)),
+            complain,
+        });
+        let (stop, stopped) = watch::channel(false);
+        let accepting = runtime.spawn(accept(listener, Arc::clone(&door), stopped));
+        Ok(Self {
+            runtime,
+            address,
+            stop,
+            accepting,
+            door,
+        })
+    }
+
+    /// Where it listens.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes no more requests, finishes those that run, and ends.
+    pub fn stop(self) {
+        self.stop.send_replace(true);
+        self.runtime.block_on(async {
+            // It ends by itself, and a defect in it is nothing that anybody could act upon here.
+            drop(self.accepting.await);
+            // Work whose client has gone is finished too.
+            let all = u32::try_from(self.door.limits.parallel).unwrap_or(u32::MAX);
+            drop(self.door.desks.acquire_many(all).await);
+        });
+    }
+}
+
+/// Takes connections until it is told to stop, and waits for those that are open.
+async fn accept(listener: TcpListener, door: Arc<Door>, mut stopped: watch::Receiver<bool>) {
+    let places = Arc::new(Semaphore::new(door.limits.connections));
+    let patience = door.limits.read_time();
+    let router = router(door);
+    let mut open = JoinSet::new();
+    loop {
+        let taken = tokio::select! {
+            taken = take(&listener, &places) => taken,
+            _ = stopped.changed() => break,
+        };
+        while open.try_join_next().is_some() {}
+        match taken {
+            Ok((socket, place)) => {
+                open.spawn(connection(
+                    socket,
+                    place,
+                    router.clone(),
+                    patience,
+                    stopped.clone(),
+                ));
+            }
+            Err(_refused) => sleep(ACCEPT_PAUSE).await,
+        }
+    }
+    drop(listener);
+    while open.join_next().await.is_some() {}
+}
+
+/// The next connection, once there is a place for it.
+async fn take(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+    let place = Arc::clone(places).acquire_owned();
+    let place = place.await.map_err(io::Error::other)?;
+    let (socket, _) = listener.accept().await?;
+    Ok((socket, place))
+}
+
+/// Answers the requests of one client, until it goes, is too slow or old, or the server stops.
+async fn connection(
+    socket: TcpStream,
+    place: OwnedSemaphorePermit,
+    router: Router,
+    patience: Duration,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(patience)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(socket), TowerToHyperService::new(router));
+    let mut served = pin!(served);
+    tokio::select! {
+        // A client that breaks off is nobody's fault here.
+        _gone = served.as_mut() => return,
+        _ = stopped.changed() => {}
+        () = sleep(CONNECTION_AGE) => {}
+    }
+    served.as_mut().graceful_shutdown();
+    drop(timeout(FAREWELL, served).await);
+    drop(place);
+}
