@@ -199,10 +199,12 @@ pub(crate) fn holds_schedules_ends_decay_and_replays_are_of_one_tenant() {
     assert_eq!(second.everything(), there);
 }
 
-/// Everything that the engine told of.
-fn listen(forum: &mut Forum) -> (Rc<RefCell<Vec<Told>>>, Rc<RefCell<Vec<String>>>) {
-    let told: Rc<RefCell<Vec<Told>>> = Rc::default();
-    let texts: Rc<RefCell<Vec<String>>> = Rc::default();
+/// What grows while somebody listens.
+type Heard<T> = Rc<RefCell<Vec<T>>>;
+
+/// Everything that the engine tells of from now on.
+fn listen(forum: &mut Forum) -> (Heard<Told>, Heard<String>) {
+    let (told, texts): (Heard<Told>, Heard<String>) = (Rc::default(), Rc::default());
     let (seen, written) = (Rc::clone(&told), Rc::clone(&texts));
     forum.engine.set_sink(Box::new(move |entry: &Entry<'_>| {
         seen.borrow_mut().extend(Told::of(entry));
@@ -410,8 +412,8 @@ pub(crate) fn rows_that_moved_to_another_tenant_stay_there() {
     shop.sql("UPDATE notes SET shop = 'south' WHERE id = 11");
     let revealed = shop.reveal(id);
     assert_eq!(reasons(&revealed), [KeptReason::OtherTenant]);
-    hidden[0] = "secret".to_owned();
-    hidden[2] = "secret".to_owned();
+    "secret".clone_into(&mut hidden[0]);
+    "secret".clone_into(&mut hidden[2]);
     assert_eq!(shop.texts(BODIES), hidden);
     let back = "UPDATE notes SET shop = 'north'' OR ''1''=''1' WHERE id = 11";
     shop.sql(back);
