@@ -45,6 +45,25 @@ fn key_of(forum: &Forum, user: i64) -> SecretKey {
     SecretKey::of(forum.keys[&user].suite(), *forum.keys[&user].expose())
 }
 
+/// The public key that a person is registered with.
+fn public_of(forum: &mut Forum, user: i64) -> Vec<u8> {
+    let find = "SELECT public_key FROM probity_principals WHERE id = ?";
+    let name = Value::Bytes(user.to_string().into_bytes());
+    let rows = forum.engine.database().query(find, &[name]).unwrap();
+    match rows.into_iter().flatten().next() {
+        Some(Value::Bytes(public)) => public,
+        _ => Vec::new(),
+    }
+}
+
+/// Puts another public key in the place of that of person 1, as whoever can write to the database may.
+fn put(forum: &mut Forum, public: &[u8]) {
+    let sql = "UPDATE probity_principals SET public_key = ? WHERE id = ?";
+    let values = [Value::Bytes(public.to_vec()), Value::Bytes(b"1".to_vec())];
+    let changed = forum.engine.database().execute(sql, &values);
+    assert_eq!(changed.unwrap(), 1);
+}
+
 impl Forum {
     /// Gives a person a new key of this suite.
     pub(crate) fn rekey(&mut self, user: i64, suite: Suite) {
@@ -158,18 +177,7 @@ pub(crate) fn a_changed_suite_or_public_key_is_refused() {
             .change_key(&user, &Credential::Key(&weak), Protection::KeyAlone, time());
     assert!(matches!(outcome, Err(Error::WrongCredential)));
 
-    let find = "SELECT public_key FROM probity_principals WHERE id = ?";
-    let name = Value::Bytes(b"1".to_vec());
-    let database = forum.engine.database();
-    let rows = database.query(find, std::slice::from_ref(&name)).unwrap();
-    let Value::Bytes(stored) = rows[0][0].clone() else {
-        return assert_eq!(rows, [[name]]);
-    };
-    let put = |forum: &mut Forum, public: &[u8]| {
-        let sql = "UPDATE probity_principals SET public_key = ? WHERE id = ?";
-        let values = [Value::Bytes(public.to_vec()), name.clone()];
-        forum.engine.database().execute(sql, &values).unwrap();
-    };
+    let stored = public_of(&mut forum, 1);
     let before = forum.everything();
     // Another suite for the same key, no suite, a suite that nobody has, and a key that was cut.
     let (mut other, mut unknown) = (stored.clone(), stored.clone());
@@ -191,15 +199,18 @@ pub(crate) fn a_changed_suite_or_public_key_is_refused() {
         assert!(refused, "{outcome:?}");
         assert_eq!(forum.everything(), before);
     }
-    // A key of somebody else, of the weaker suite: whoever comes with the credential is told.
-    let stranger = SecretKey::generate().unwrap();
-    let public = forum
-        .engine
-        .database()
-        .query(find, &[Value::Bytes(b"2".to_vec())]);
-    let Value::Bytes(public) = public.unwrap()[0][0].clone() else {
-        return assert!(stranger.suite() == Suite::X25519);
-    };
+    put(&mut forum, &stored);
+    assert!(forum.reveal(1, hidden.id).is_complete());
+    forum.assert_as_before();
+}
+
+pub(crate) fn a_public_key_in_the_place_of_anothers_is_refused_when_its_person_comes() {
+    let mut forum = forum();
+    forum.rekey(1, Suite::XWing);
+    let (user, key) = (Value::Int(1), key_of(&forum, 1));
+    let hidden = forum.apply(BLANK, Some(1), false).unwrap();
+    // The key of somebody else, of the weaker suite.
+    let (stored, public) = (public_of(&mut forum, 1), public_of(&mut forum, 2));
     put(&mut forum, &public);
     let protection = Protection::Password("secret words");
     let outcome = forum

@@ -560,7 +560,7 @@ fn random_schedule(seed: u64, writes: bool) {
     let _told = Told(seed);
     let mut dice = Dice::of(seed);
     let mut pair = Pair::new(forum());
-    if seed % HYBRID_SEEDS == 0 {
+    if seed.is_multiple_of(HYBRID_SEEDS) {
         pair.forum.rekey(2, Suite::XWing);
     }
     for _ in 0..STEPS {
