@@ -8,6 +8,7 @@ mod credential;
 mod desk;
 mod document;
 mod door;
+pub mod hidden;
 mod operation;
 mod place;
 mod problem;

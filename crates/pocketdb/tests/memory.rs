@@ -12,7 +12,9 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use probity_pocketdb::flash::{FlashCounters, FlashError, Nand, PageState, Simulator};
+    use probity_pocketdb::flash::{
+        FileFlash, FlashCounters, FlashError, Nand, PageState, Simulator,
+    };
     use probity_pocketdb::secure::MemoryStore;
     use probity_pocketdb::{Extent, Heading, Result, Row, SecureStore, Sink, Store};
 
@@ -72,7 +74,7 @@ mod tests {
         meter: Meter,
     }
 
-    impl Nand for Noting<Simulator> {
+    impl<T: Nand> Nand for Noting<T> {
         fn blocks(&self) -> u32 {
             self.inner.blocks()
         }
@@ -101,7 +103,7 @@ mod tests {
         }
     }
 
-    impl SecureStore for Noting<MemoryStore> {
+    impl<T: SecureStore> SecureStore for Noting<T> {
         fn capacity(&self) -> usize {
             self.inner.capacity()
         }
@@ -289,5 +291,69 @@ mod tests {
         for memory in [40_960, 65_536] {
             assert_eq!(planned(900, memory), planned(2_400, memory));
         }
+    }
+
+    /// Inserts rows of one table until there are `rows` of them, 64 in a transaction.
+    fn insert(vault: &mut Store<Noting<FileFlash>, Noting<MemoryStore>>, rows: u32) {
+        let table = vault.table("t").unwrap();
+        for row in vault.count(table)..rows {
+            let mut bytes = [b'v'; 16];
+            bytes[..4].copy_from_slice(&row.to_be_bytes());
+            bytes[8..12].copy_from_slice(&(row % 99_991).to_be_bytes());
+            vault.insert(table, &bytes, &[]).unwrap();
+            if row % 64 == 63 || row + 1 == rows {
+                vault.commit().unwrap();
+            }
+        }
+    }
+
+    #[test]
+    #[ignore = "takes minutes and a gigabyte of disk; run with --release --ignored"]
+    fn ten_million_rows_take_no_more_memory_than_ten_thousand() {
+        let folder = tempfile::tempdir().unwrap();
+        let flash = FileFlash::create(&folder.path().join("flash"), 24_576, false).unwrap();
+        let meter = Meter::new();
+        let (flash, secure) = (flash, MemoryStore::new(2 * STORE_BYTES));
+        let meter = Meter {
+            heap: ALLOCATOR.allocated(),
+            ..meter
+        };
+        let flash = Noting {
+            inner: flash,
+            meter: meter.clone(),
+        };
+        let secure = Noting {
+            inner: secure,
+            meter: meter.clone(),
+        };
+        let mut vault = Store::create(flash, secure, &[7; 32], 65_536).unwrap();
+        let mut shown = Counted(0);
+        let table = "CREATE TABLE t (id INTEGER PRIMARY KEY, a CHAR(8) INDEXED, b CHAR(8) INDEXED)";
+        vault.execute(table, &[], &mut shown).unwrap();
+        let mut peaks = Vec::new();
+        for rows in [10_000, 1_000_000, 10_000_000] {
+            insert(&mut vault, rows);
+            for extent in [Extent::Levels, Extent::Whole] {
+                if rows < 10_000_000 || extent == Extent::Levels {
+                    vault.reorganize(extent, u32::MAX, u64::MAX).unwrap();
+                }
+            }
+            let index = vault.index(2, 2, Some(2)).unwrap();
+            let mut key = [b'v'; 8];
+            key[..4].copy_from_slice(&77u32.to_be_bytes());
+            let mut search = vault.search(index, &key).unwrap();
+            let mut found = 0;
+            while vault.next(&mut search).unwrap().is_some() {
+                found += 1;
+            }
+            assert_eq!(found, (0..rows).filter(|row| row % 99_991 == 77).count());
+            let count = "SELECT COUNT(*), MAX(id) FROM t WHERE id > 100";
+            vault.execute(count, &[], &mut shown).unwrap();
+            let [all, heap, stack] = meter.peaks();
+            println!("{rows} rows: {all} used, {heap} allocated, {stack} stack");
+            peaks.push(all);
+        }
+        let planned = vault.counters().memory_bytes;
+        assert!(peaks.iter().all(|&all| all <= planned) && planned <= 65_536);
     }
 }

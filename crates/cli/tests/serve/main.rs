@@ -10,9 +10,11 @@
 
 mod client;
 mod ending;
+mod operations;
 mod person;
 mod place;
 mod refusal;
+mod schema;
 
 #[path = "../../../disguise/tests/server/mariadb.rs"]
 mod mariadb;

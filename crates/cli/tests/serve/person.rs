@@ -232,12 +232,8 @@ fn what_is_forgotten_has_a_receipt_that_anybody_can_check() {
 #[test]
 fn the_server_says_that_it_is_there_and_what_it_takes() {
     let place = Place::sqlite();
-    let get = |path: &str| {
-        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-        asked(place.address(), &request).unwrap()
-    };
-    assert_eq!(get("/healthz").json(), json!({"status": "ok"}));
-    let described = get("/v1/openapi.json").json();
+    assert_eq!(place.get("/healthz").json(), json!({"status": "ok"}));
+    let described = place.get("/v1/openapi.json").json();
     assert_eq!(described["openapi"], "3.1.0");
     for operation in probity_http::operations() {
         let path = format!("/v1/disguise/{{database}}/{operation}");

@@ -71,6 +71,9 @@ impl Place {
         drop(database);
         place.run(&["init", "audit"]);
         place.run(&["disguise", "draft", "-o", "leave.toml"]);
+        let leave = fs::read_to_string(place.path("leave.toml")).unwrap();
+        let idle = format!("inactive = \"people.name = 'Idle'\"\n{leave}");
+        fs::write(place.path("idle.toml"), idle).unwrap();
         let key = ["receipts.key", "--name", "example.com/receipts"];
         let made = place.run(&[&["disguise", "receipt-key"][..], &key].concat());
         fs::write(place.path("receipts.pub"), made.stdout).unwrap();
@@ -100,7 +103,7 @@ impl Place {
         [
             "listen = \"127.0.0.1:0\"\nreceipt_key = \"receipts.key\"\n".to_owned(),
             format!("[log]\nfolder = \"audit\"\n[limits]\n{limits}\n"),
-            "[database.app]\nurl_file = \"app.url\"\nspec.leave.file = \"leave.toml\"\n".to_owned(),
+            "[database.app]\nurl_file = \"app.url\"\nspec.leave.file = \"leave.toml\"\nspec.idle.file = \"idle.toml\"\n".to_owned(),
             "[database.other]\nurl = \"sqlite:other.db\"\n".to_owned(),
             token("shop", SHOP, "app", &all),
             token("desk", DESK, "app", &["register"]),
@@ -213,6 +216,12 @@ impl Place {
         let text = String::from_utf8(output.stdout).unwrap();
         let lines = text.lines().map(serde_json::from_str);
         lines.map(Result::unwrap).collect()
+    }
+
+    /// Asks for what needs no token.
+    pub(crate) fn get(&self, path: &str) -> Answer {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        asked(self.address(), &request).unwrap()
     }
 
     /// Asks for an operation in the database `app`.

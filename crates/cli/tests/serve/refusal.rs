@@ -224,8 +224,7 @@ fn a_body_beyond_the_limit_is_not_read() {
         (answer.status, answer.problem().as_str()),
         (415, "wrong-media-type")
     );
-    let get = "GET /v1/disguise/app/apply HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-    let answer = asked(place.address(), get).unwrap();
+    let answer = place.get("/v1/disguise/app/apply");
     assert_eq!(
         (answer.status, answer.problem().as_str()),
         (405, "wrong-method")

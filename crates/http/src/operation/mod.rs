@@ -2,9 +2,17 @@
 //! documentation.
 
 mod apply;
+mod decay;
+mod export;
 mod forget;
+mod hold;
+mod look;
 mod people;
+mod receipt;
+mod rekey;
 mod reveal;
+mod schedule;
+mod update;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -44,13 +52,30 @@ pub(crate) struct Route {
 }
 
 /// All operations.
-pub(crate) const ROUTES: [Route; 6] = [
+pub(crate) const ROUTES: [Route; 23] = [
+    route::<look::Draft>(),
+    route::<look::Check>(),
+    route::<look::Plan>(),
     route::<people::Register>(),
     route::<apply::Apply>(),
     route::<apply::ApplyEverybody>(),
+    route::<schedule::Resume>(),
     route::<reveal::Reveal>(),
+    route::<people::SpeaksFor>(),
     route::<people::List>(),
+    route::<export::Export>(),
     route::<forget::Forget>(),
+    route::<receipt::CheckReceipt>(),
+    route::<rekey::Rekey>(),
+    route::<hold::Hold>(),
+    route::<hold::Lift>(),
+    route::<hold::Holds>(),
+    route::<schedule::Schedule>(),
+    route::<schedule::Scheduled>(),
+    route::<schedule::Cancel>(),
+    route::<schedule::Sweep>(),
+    route::<decay::Decay>(),
+    route::<update::Update>(),
 ];
 
 /// The operation of this name.

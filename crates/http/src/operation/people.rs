@@ -34,12 +34,12 @@ pub(super) struct Register {
 #[derive(Serialize, ToSchema)]
 pub(super) struct RegisteredForm {
     /// Id of the user.
-    user: String,
+    pub(super) user: String,
     /// What the user keeps.
-    credential: GivenForm,
+    pub(super) credential: GivenForm,
     /// Its entry in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
-    entry: Option<EntryForm>,
+    pub(super) entry: Option<EntryForm>,
 }
 
 impl Operation for Register {
@@ -119,6 +119,35 @@ impl Operation for List {
         let listed = session.engine.list(&user, &brought.credential())?;
         Ok(ListedForms {
             disguises: listed.iter().map(ListedForm::from).collect(),
+        })
+    }
+}
+
+/// Who asks, and with what.
+#[derive(Deserialize, ToSchema)]
+#[serde(transparent)]
+pub(super) struct SpeaksFor(List);
+
+/// The placeholders that a user may act as.
+#[derive(Serialize, ToSchema)]
+pub(super) struct PlaceholderForms {
+    /// Their ids, as in the users table.
+    placeholders: Vec<String>,
+}
+
+impl Operation for SpeaksFor {
+    const NAME: &'static str = "speaks-for";
+    const SUMMARY: &'static str = "Lists the placeholders that a user may act as";
+    type Answer = PlaceholderForms;
+
+    fn run(&self, desk: &Desk<'_>) -> Result<PlaceholderForms, Problem> {
+        let Self(asks) = self;
+        let brought = asks.credential.brought()?;
+        let mut session = desk.stored()?;
+        let user = session.user(&asks.user)?;
+        let ids = session.engine.speaks_for(&user, &brought.credential())?;
+        Ok(PlaceholderForms {
+            placeholders: ids.iter().map(ToString::to_string).collect(),
         })
     }
 }

@@ -1,11 +1,9 @@
 //! `export`: what disguises hide of a person, for that person.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use probity_disguise::{Cells, DisguiseId, Hidden, HiddenChange, Value};
+use probity_disguise::{DisguiseId, Hidden, HiddenChange};
+use probity_http::hidden::{cells_json, row_json, value_json, what};
 use probity_log::clock::{Clock as _, SystemClock};
 use serde::Serialize;
-use serde_json::{Map, Number, json};
 
 use super::change::{print_entry, recorded};
 use super::credential::Brought;
@@ -43,73 +41,6 @@ pub(super) fn export(args: &ExportHidden, environment: &Environment) -> Result<S
     }
     output.flush()?;
     Ok(Status::Done)
-}
-
-fn row_json(it: &Hidden) -> serde_json::Value {
-    let mut row = json!({
-        "disguise": it.disguise.to_string(),
-        "time": it.time.map(format_time),
-        "table": it.table,
-        "row": cells_json(&it.identity),
-        "change": what(&it.change),
-    });
-    let mut put = |name: &str, value: serde_json::Value| {
-        if let Some(members) = row.as_object_mut() {
-            members.insert(name.to_owned(), value);
-        }
-    };
-    match &it.change {
-        HiddenChange::Removed(cells) | HiddenChange::Left(cells) => {
-            put("values", cells_json(cells));
-        }
-        HiddenChange::Modified {
-            column,
-            before,
-            after,
-        }
-        | HiddenChange::Decorrelated {
-            column,
-            before,
-            after,
-        } => {
-            put("values", json!({ column: value_json(before) }));
-            put("since", json!({ column: value_json(after) }));
-        }
-        _ => put("values", json!({})),
-    }
-    row
-}
-
-const fn what(change: &HiddenChange) -> &'static str {
-    match change {
-        HiddenChange::Removed(_) => "removed",
-        HiddenChange::Left(_) => "left",
-        HiddenChange::Modified { .. } => "modified",
-        HiddenChange::Decorrelated { .. } => "decorrelated",
-        _ => "changed",
-    }
-}
-
-fn cells_json(cells: &Cells) -> serde_json::Value {
-    let cells = cells.iter();
-    let map: Map<String, serde_json::Value> = cells
-        .map(|(name, value)| (name.clone(), value_json(value)))
-        .collect();
-    serde_json::Value::Object(map)
-}
-
-fn value_json(value: &Value) -> serde_json::Value {
-    match value {
-        Value::Null => serde_json::Value::Null,
-        Value::Int(number) => json!(number),
-        Value::UInt(number) => json!(number),
-        Value::Real(number) => match Number::from_f64(*number) {
-            Some(number) => serde_json::Value::Number(number),
-            None => json!({"real": number.to_string()}),
-        },
-        Value::Bytes(bytes) => json!({"base64": STANDARD.encode(bytes)}),
-        other => json!(other.to_string()),
-    }
 }
 
 fn print(hidden: &[Hidden], output: &mut Output) -> Result<(), Failure> {

@@ -1,0 +1,55 @@
+//! What disguises hide of a person, for that person.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Operation;
+use super::reveal::disguise;
+use crate::credential::CredentialForm;
+use crate::desk::{Desk, EntryForm};
+use crate::hidden::row_json;
+use crate::problem::Problem;
+
+/// Who asks for what is hidden of them, decrypted with their credential; nothing is changed.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Export {
+    /// Id of the user, as in the users table.
+    user: String,
+    /// What they prove it with.
+    credential: CredentialForm,
+    /// One disguise, as apply named it; all of them when absent.
+    #[serde(default)]
+    id: Option<String>,
+}
+
+/// Everything that disguises hide of a person, the oldest first.
+#[derive(Serialize, ToSchema)]
+pub(super) struct ExportedForm {
+    /// The rows, each an object with the members disguise, time, table, row (its identifying values), change (removed,
+    /// left, modified, decorrelated), values (what is hidden) and, for what was changed, since (what stands there now).
+    #[schema(value_type = Vec<Object>)]
+    rows: Vec<serde_json::Value>,
+    /// Its entry in the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<EntryForm>,
+}
+
+impl Operation for Export {
+    const NAME: &'static str = "export";
+    const SUMMARY: &'static str = "Hands a user everything that disguises hide of them";
+    type Answer = ExportedForm;
+
+    fn run(&self, desk: &Desk<'_>) -> Result<ExportedForm, Problem> {
+        let brought = self.credential.brought()?;
+        let id = self.id.as_deref().map(disguise).transpose()?;
+        let mut session = desk.stored()?;
+        let user = session.user(&self.user)?;
+        let credential = brought.credential();
+        let hidden = session.engine.export(&user, &credential, id, desk.time)?;
+        Ok(ExportedForm {
+            rows: hidden.iter().map(row_json).collect(),
+            entry: session.entry(),
+        })
+    }
+}

@@ -1,0 +1,147 @@
+//! Looking before anything is changed: `draft`, `check`, `plan`.
+
+use probity_disguise::PlannedStep;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Operation;
+use super::apply::{Parameters, values};
+use crate::desk::Desk;
+use crate::problem::Problem;
+
+/// From what a first specification is proposed.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Draft {
+    /// The users table, when it cannot be guessed.
+    #[serde(default)]
+    users: Option<String>,
+}
+
+/// A first specification; read every line before it is used.
+#[derive(Serialize, ToSchema)]
+pub(super) struct DraftedForm {
+    /// The specification, TOML with comments.
+    specification: String,
+}
+
+impl Operation for Draft {
+    const NAME: &'static str = "draft";
+    const SUMMARY: &'static str = "Proposes a first specification from the live schema";
+    type Answer = DraftedForm;
+
+    fn run(&self, desk: &Desk<'_>) -> Result<DraftedForm, Problem> {
+        let mut database = desk.place.connect()?;
+        let made = probity_disguise::draft(&mut database, self.users.as_deref())?;
+        Ok(DraftedForm {
+            specification: made.text,
+        })
+    }
+}
+
+/// Which specification, for whom, with which values.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Check {
+    /// The specification, by its name in the server's configuration.
+    spec: String,
+    /// Id of the user whose rows are meant; everybody when absent.
+    #[serde(default)]
+    user: Option<String>,
+    /// Values of the specification's parameters: texts, numbers and null.
+    #[serde(default)]
+    #[schema(value_type = Object, required = false)]
+    parameters: Parameters,
+}
+
+impl Check {
+    fn steps(&self, desk: &Desk<'_>) -> Result<Vec<PlannedStep>, Problem> {
+        let spec = desk.place.spec(&self.spec)?;
+        let mut session = desk.described(spec)?;
+        let user = self.user.as_deref().map(|user| session.user(user));
+        let (user, parameters) = (user.transpose()?, values(&self.parameters)?);
+        let planned = session
+            .engine
+            .plan(&spec.file.spec, user.as_ref(), &parameters);
+        Ok(planned?)
+    }
+}
+
+/// What fits.
+#[derive(Serialize, ToSchema)]
+pub(super) struct CheckedForm {
+    /// The tables that the specification names.
+    tables: Vec<String>,
+}
+
+impl Operation for Check {
+    const NAME: &'static str = "check";
+    const SUMMARY: &'static str =
+        "Checks a specification against the live schema, changing nothing";
+    type Answer = CheckedForm;
+
+    fn run(&self, desk: &Desk<'_>) -> Result<CheckedForm, Problem> {
+        // A plan checks everything and asks the database for what a check alone would believe.
+        self.steps(desk)?;
+        let tables = desk.place.spec(&self.spec)?.file.spec.tables();
+        Ok(CheckedForm {
+            tables: tables.into_iter().map(str::to_owned).collect(),
+        })
+    }
+}
+
+/// Which specification, for whom, with which values.
+#[derive(Deserialize, ToSchema)]
+#[serde(transparent)]
+pub(super) struct Plan(Check);
+
+/// What a disguise would do.
+#[derive(Serialize, ToSchema)]
+pub(super) struct PlannedForm {
+    /// Its steps, in order.
+    steps: Vec<StepForm>,
+}
+
+/// One step.
+#[derive(Serialize, ToSchema)]
+struct StepForm {
+    /// The table.
+    table: String,
+    /// What is done: remove, modify, redact or decorrelate.
+    action: &'static str,
+    /// How many rows the statement chooses now.
+    rows: u64,
+    /// How many placeholder users would be made.
+    placeholders: u64,
+    /// The query that chooses the rows, with ? for each bound value.
+    statement: String,
+    /// How the database means to find the rows, in its own words.
+    access: Vec<String>,
+}
+
+impl From<PlannedStep> for StepForm {
+    fn from(step: PlannedStep) -> Self {
+        Self {
+            table: step.table,
+            action: step.action,
+            rows: step.rows,
+            placeholders: step.placeholders,
+            statement: step.statement,
+            access: step.access,
+        }
+    }
+}
+
+impl Operation for Plan {
+    const NAME: &'static str = "plan";
+    const SUMMARY: &'static str =
+        "Shows what a disguise would do: statements, rows and how they are found";
+    type Answer = PlannedForm;
+
+    fn run(&self, desk: &Desk<'_>) -> Result<PlannedForm, Problem> {
+        let steps = self.0.steps(desk)?;
+        Ok(PlannedForm {
+            steps: steps.into_iter().map(StepForm::from).collect(),
+        })
+    }
+}

@@ -1,0 +1,60 @@
+//! New passwords, tokens, shares and keys.
+
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::Operation;
+use super::people::RegisteredForm;
+use crate::credential::{CredentialForm, GivenForm, protection};
+use crate::desk::Desk;
+use crate::problem::{Kind, Problem};
+use crate::secret::Secret;
+
+/// What takes the place of a user's password, recovery token and shares; nothing that is disguised is touched.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Rekey {
+    /// Id of the user, as in the users table.
+    user: String,
+    /// What they prove it with until now.
+    credential: CredentialForm,
+    /// Make a new private key too: everything that the old one opens is encrypted anew.
+    #[serde(default)]
+    #[schema(required = false)]
+    new_key: bool,
+    /// A new password; then the answer holds a new recovery token.
+    #[serde(default)]
+    password: Option<Secret>,
+    /// The answer holds three shares of the new recovery token instead of the whole.
+    #[serde(default)]
+    #[schema(required = false)]
+    shares: bool,
+}
+
+impl Operation for Rekey {
+    const NAME: &'static str = "rekey";
+    const SUMMARY: &'static str = "Replaces a user's password, recovery token and shares, and the private key where that is asked for";
+    type Answer = RegisteredForm;
+
+    fn run(&self, desk: &Desk<'_>) -> Result<RegisteredForm, Problem> {
+        if !self.new_key && self.password.is_none() && !self.shares {
+            let detail = "name a new password, shares, or new_key";
+            return Err(Problem::new(Kind::BadRequest, detail));
+        }
+        let protection = protection(self.password.as_ref(), self.shares)?;
+        let brought = self.credential.brought()?;
+        let mut session = desk.stored()?;
+        let user = session.user(&self.user)?;
+        let (credential, engine) = (brought.credential(), &mut session.engine);
+        let made = if self.new_key {
+            engine.change_key(&user, &credential, protection, desk.time)?
+        } else {
+            engine.change_password(&user, &credential, protection, desk.time)?
+        };
+        Ok(RegisteredForm {
+            user: self.user.clone(),
+            credential: GivenForm::new(&made, self.shares)?,
+            entry: session.entry(),
+        })
+    }
+}

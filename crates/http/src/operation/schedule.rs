@@ -1,0 +1,261 @@
+//! Grace periods and ends: `schedule`, `scheduled`, `cancel`, `sweep`, and `resume` of what was cut short.
+
+use probity_disguise::{ApplyRequest, CHUNK_ROWS, DisguiseId, Error, Swept};
+use probity_log::clock::{Clock as _, SystemClock};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Operation;
+use super::apply::{AppliedForm, Parameters, values};
+use super::reveal::disguise;
+use crate::desk::{Desk, EntryForm};
+use crate::problem::{Kind, Problem};
+use crate::time::{Time, format_time};
+
+/// What is applied to a user later, unless it is cancelled before.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Schedule {
+    /// The specification, by its name in the server's configuration.
+    spec: String,
+    /// Id of the user, as in the users table.
+    user: String,
+    /// Values of the specification's parameters: texts, numbers and null.
+    #[serde(default)]
+    #[schema(value_type = Object, required = false)]
+    parameters: Parameters,
+    /// When it can no longer be revealed, as of RFC 3339, to the next midnight UTC; for good when absent.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    expires: Option<Time>,
+    /// When the grace period is over, as of RFC 3339; the next sweep after it applies the disguise.
+    #[schema(value_type = String, format = DateTime)]
+    due: Time,
+}
+
+/// A disguise that is scheduled.
+#[derive(Serialize, ToSchema)]
+pub(super) struct ScheduledForm {
+    /// The disguise, the same before and after it is applied.
+    id: String,
+    /// When it is due.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due: Option<String>,
+    /// Its entry in the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<EntryForm>,
+}
+
+impl Operation for Schedule {
+    const NAME: &'static str = "schedule";
+    const SUMMARY: &'static str =
+        "Hides a user after a grace period, unless it is cancelled before";
+    type Answer = ScheduledForm;
+
+    fn run(&self, desk: &Desk<'_>) -> Result<ScheduledForm, Problem> {
+        let spec = desk.place.spec(&self.spec)?;
+        let mut session = desk.described(spec)?;
+        let Time(due) = self.due;
+        let request = ApplyRequest {
+            spec: &spec.file.spec,
+            user: Some(session.user(&self.user)?),
+            over: None,
+            parameters: values(&self.parameters)?,
+            expires: self.expires.map(|Time(time)| time),
+            time: desk.time,
+        };
+        session.engine.install()?;
+        let id = session.engine.schedule(&request, due)?;
+        Ok(ScheduledForm {
+            id: id.to_string(),
+            due: Some(format_time(due)),
+            entry: session.entry(),
+        })
+    }
+}
+
+/// Whose scheduled disguises are listed; all of them when nobody is named.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Scheduled {
+    /// Id of the user, as in the users table.
+    #[serde(default)]
+    user: Option<String>,
+}
+
+/// The scheduled disguises, the next first.
+#[derive(Serialize, ToSchema)]
+pub(super) struct ScheduledForms {
+    /// The disguises.
+    disguises: Vec<ScheduledForm>,
+}
+
+impl Operation for Scheduled {
+    const NAME: &'static str = "scheduled";
+    const SUMMARY: &'static str = "Lists the disguises that wait for the end of a grace period";
+    type Answer = ScheduledForms;
+
+    fn run(&self, desk: &Desk<'_>) -> Result<ScheduledForms, Problem> {
+        let mut session = desk.stored()?;
+        let user = self.user.as_deref().map(|user| session.user(user));
+        let found = session.engine.scheduled(user.transpose()?.as_ref())?;
+        let form = |it: &probity_disguise::Scheduled| ScheduledForm {
+            id: it.id.to_string(),
+            due: it.due.map(format_time),
+            entry: None,
+        };
+        Ok(ScheduledForms {
+            disguises: found.iter().map(form).collect(),
+        })
+    }
+}
+
+/// Which scheduled disguise is not to be applied.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Cancel {
+    /// The disguise, as schedule named it.
+    id: String,
+}
+
+/// A disguise that is cancelled.
+#[derive(Serialize, ToSchema)]
+pub(super) struct CancelledForm {
+    /// The disguise.
+    cancelled: String,
+    /// Its entry in the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<EntryForm>,
+}
+
+impl Operation for Cancel {
+    const NAME: &'static str = "cancel";
+    const SUMMARY: &'static str = "Stops a scheduled disguise";
+    type Answer = CancelledForm;
+
+    fn run(&self, desk: &Desk<'_>) -> Result<CancelledForm, Problem> {
+        let id = disguise(&self.id)?;
+        let mut session = desk.stored()?;
+        session.engine.cancel(id, desk.time)?;
+        Ok(CancelledForm {
+            cancelled: id.to_string(),
+            entry: session.entry(),
+        })
+    }
+}
+
+/// Whether what is due is done, or only told.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Sweep {
+    /// Change nothing, and say what is due.
+    #[serde(default)]
+    #[schema(required = false)]
+    dry_run: bool,
+}
+
+/// What a sweep did, or would do.
+#[derive(Serialize, ToSchema)]
+pub(super) struct SweptForm {
+    /// Disguises that were due.
+    applied: Vec<String>,
+    /// Those that were refused, and stay scheduled.
+    refused: Vec<RefusedForm>,
+    /// Records destroyed, because their disguise had ended.
+    records: u64,
+    /// Records that have ended and are held.
+    held: u64,
+    /// The last entry in the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<EntryForm>,
+}
+
+/// A disguise that a sweep was refused.
+#[derive(Serialize, ToSchema)]
+struct RefusedForm {
+    /// The disguise.
+    id: String,
+    /// Why.
+    reason: String,
+}
+
+impl SweptForm {
+    fn new(swept: &Swept, entry: Option<EntryForm>) -> Self {
+        let applied = swept.applied.iter().map(|it| it.id.to_string());
+        let due = swept.due.iter().map(DisguiseId::to_string);
+        let refused = |(id, error): &(DisguiseId, Error)| RefusedForm {
+            id: id.to_string(),
+            reason: error.to_string(),
+        };
+        Self {
+            applied: applied.chain(due).collect(),
+            refused: swept.refused.iter().map(refused).collect(),
+            records: swept.records,
+            held: swept.held,
+            entry,
+        }
+    }
+}
+
+impl Operation for Sweep {
+    const NAME: &'static str = "sweep";
+    const SUMMARY: &'static str =
+        "Applies scheduled disguises that are due, and destroys records of those that have ended";
+    type Answer = SweptForm;
+
+    fn run(&self, desk: &Desk<'_>) -> Result<SweptForm, Problem> {
+        let mut session = desk.stored()?;
+        let swept = if self.dry_run {
+            session.engine.due(desk.time)?
+        } else {
+            session.engine.sweep(desk.time)?
+        };
+        Ok(SweptForm::new(&swept, session.entry()))
+    }
+}
+
+/// Which disguises in chunks are gone on with.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Resume {
+    /// One of them; all when absent.
+    #[serde(default)]
+    id: Option<String>,
+    /// Rows of a chunk.
+    #[serde(default)]
+    #[schema(minimum = 1)]
+    chunk_rows: Option<u32>,
+}
+
+/// Disguises that were cut short and are done now.
+#[derive(Serialize, ToSchema)]
+pub(super) struct ResumedForm {
+    /// The disguises.
+    disguises: Vec<AppliedForm>,
+}
+
+impl Operation for Resume {
+    const NAME: &'static str = "resume";
+    const SUMMARY: &'static str = "Goes on with disguises in chunks that were cut short";
+    type Answer = ResumedForm;
+
+    fn run(&self, desk: &Desk<'_>) -> Result<ResumedForm, Problem> {
+        let rows = self.chunk_rows.unwrap_or(CHUNK_ROWS);
+        if rows == 0 {
+            return Err(Problem::new(Kind::BadRequest, "chunk_rows is 0"));
+        }
+        let mut session = desk.stored()?;
+        let ids = match self.id.as_deref() {
+            Some(id) => vec![disguise(id)?],
+            None => session.engine.unfinished()?,
+        };
+        let clock = SystemClock::new();
+        let mut disguises = Vec::with_capacity(ids.len());
+        for id in ids {
+            let applied = session.engine.finish(id, rows, || clock.now());
+            let applied = applied.map_err(|error| Problem::from(error).begun(id))?;
+            disguises.push(AppliedForm::new(applied, session.entry()));
+        }
+        Ok(ResumedForm { disguises })
+    }
+}

@@ -1,0 +1,71 @@
+//! How rows change while they are disguised.
+
+use probity_disguise::Mapping;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Operation;
+use crate::desk::{Desk, EntryForm};
+use crate::problem::{Kind, Problem};
+
+/// What rows become by a migration, for those that are disguised: to be asked for after the migration, before anybody
+/// disguises anything again.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Update {
+    /// Files of mappings, TOML or JSON, in order; none to learn only which updates there are.
+    #[serde(default)]
+    #[schema(required = false)]
+    mappings: Vec<String>,
+    /// Put the mappings in the place of recorded ones of the same names, which do not fit.
+    #[serde(default)]
+    #[schema(required = false)]
+    replace: bool,
+    /// The specification that says who users and owners are since the migration, by its name in the server's
+    /// configuration; what the database holds when absent.
+    #[serde(default)]
+    spec: Option<String>,
+}
+
+/// The names of all updates, the oldest first.
+#[derive(Serialize, ToSchema)]
+pub(super) struct UpdatesForm {
+    /// The names.
+    updates: Vec<String>,
+    /// Its entry in the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<EntryForm>,
+}
+
+impl Operation for Update {
+    const NAME: &'static str = "update";
+    const SUMMARY: &'static str = "Records how rows change by a migration while they are disguised";
+    type Answer = UpdatesForm;
+
+    fn run(&self, desk: &Desk<'_>) -> Result<UpdatesForm, Problem> {
+        let mut mappings = Vec::new();
+        for text in &self.mappings {
+            let some = Mapping::parse(text)
+                .map_err(|error| Problem::new(Kind::Unfit, error.to_string()))?;
+            mappings.extend(some);
+        }
+        let mut session = match &self.spec {
+            Some(name) => desk.described(desk.place.spec(name)?)?,
+            None => desk.stored()?,
+        };
+        let engine = &mut session.engine;
+        // The tables may have other names now, so that the description is stored anew.
+        engine.install()?;
+        if self.replace {
+            for mapping in &mappings {
+                engine.replace_update(mapping, desk.time)?;
+            }
+        } else if !mappings.is_empty() {
+            engine.record_updates(&mappings, desk.time)?;
+        }
+        Ok(UpdatesForm {
+            updates: engine.updates()?,
+            entry: session.entry(),
+        })
+    }
+}
