@@ -255,17 +255,19 @@ mod tests {
     const SUITE_ID: &[u8] = b"HPKE\x64\x7a\x00\x01\x00\x02";
 
     fn bytes(digits: &str) -> Vec<u8> {
-        let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
-        (0..digits.len()).step_by(2).map(byte).collect()
+        let halves = digits.chars().map(|digit| digit.to_digit(16).unwrap());
+        let halves: Vec<u32> = halves.collect();
+        let bytes = halves.chunks(2).map(|it| u8::try_from(it[0] << 4 | it[1]));
+        bytes.collect::<Result<_, _>>().unwrap()
     }
 
-    /// LabeledExtract of RFC 9180.
+    /// `LabeledExtract` of RFC 9180.
     fn extracted(salt: &[u8], label: &[u8], secret: &[u8]) -> Prk {
         let input = [b"HPKE-v1", SUITE_ID, label, secret].concat();
         aws_lc_rs::hkdf::Salt::new(HKDF_SHA256, salt).extract(&input)
     }
 
-    /// LabeledExpand of RFC 9180.
+    /// `LabeledExpand` of RFC 9180.
     fn expanded<const N: usize>(from: &Prk, label: &[u8], context: &[u8]) -> [u8; N] {
         let length = u16::try_from(N).unwrap().to_be_bytes();
         let info = [&length, b"HPKE-v1".as_slice(), SUITE_ID, label, context];
