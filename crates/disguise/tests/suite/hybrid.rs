@@ -204,7 +204,7 @@ pub(crate) fn a_changed_suite_or_public_key_is_refused() {
     forum.assert_as_before();
 }
 
-pub(crate) fn a_public_key_in_the_place_of_anothers_is_refused_when_its_person_comes() {
+pub(crate) fn a_public_key_in_the_place_of_another_is_refused_when_its_person_comes() {
     let mut forum = forum();
     forum.rekey(1, Suite::XWing);
     let (user, key) = (Value::Int(1), key_of(&forum, 1));

@@ -98,7 +98,7 @@ macro_rules! for_every_claim {
             nothing_of_a_hybrid_person_is_sealed_with_less
             a_key_changes_from_each_suite_to_the_other_with_everything_that_it_opens
             a_changed_suite_or_public_key_is_refused
-            a_public_key_in_the_place_of_anothers_is_refused_when_its_person_comes
+            a_public_key_in_the_place_of_another_is_refused_when_its_person_comes
             tenants_with_the_same_ids_never_touch_each_other
             a_credential_of_one_tenant_opens_nothing_of_another
             holds_schedules_ends_decay_and_replays_are_of_one_tenant
