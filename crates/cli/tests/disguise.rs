@@ -964,3 +964,59 @@ fn a_person_of_one_tenant_leaves_and_the_same_id_of_another_stays() {
     let named = ["acme", "bolt"].iter().any(|name| entries.contains(name));
     assert!(!named && entries.contains("tenant"), "{entries}");
 }
+
+#[test]
+fn a_person_with_a_hybrid_key_leaves_returns_and_changes_the_suite() {
+    let place = Place::sqlite();
+    place.run(&["disguise", "draft", "-o", "leave.toml"], 0);
+    let register = [
+        "disguise",
+        "register",
+        "--spec",
+        "leave.toml",
+        "--user",
+        "19",
+    ];
+    let (_, stderr) = place.run(&[&register[..], &["--suite", "kyber"]].concat(), 2);
+    assert!(stderr.contains("suite kyber is not known"), "{stderr}");
+    let hybrid = ["--suite", "x-wing", "--credential-out", "19.key"];
+    place.run(&[&register[..], &hybrid].concat(), 0);
+    let key = fs::read_to_string(place.path("19.key")).unwrap();
+    assert!(key.starts_with("probity-disguise-key-v2 x-wing "));
+    let before = place.rows();
+    let apply = ["disguise", "apply", "--spec", "leave.toml", "--user", "19"];
+    let id = place.json(&apply, 0)["id"].as_str().unwrap().to_owned();
+    let reveal = |key: &str, status: i32| {
+        let reveal = ["disguise", "reveal", "--id", &id, "--user", "19"];
+        place.run(&[&reveal[..], &["--credential", key]].concat(), status)
+    };
+    // The same bytes under the name of another suite, and of one that nobody knows.
+    let plain = key.replace("v2 x-wing", "v1");
+    fs::write(place.path("plain.key"), plain).unwrap();
+    fs::write(place.path("odd.key"), key.replace("x-wing", "kyber")).unwrap();
+    let (_, stderr) = reveal("plain.key", 1);
+    assert!(stderr.contains("no such disguise"), "{stderr}");
+    let (_, stderr) = reveal("odd.key", 1);
+    assert!(stderr.contains("suite kyber is not known"), "{stderr}");
+    let rekey = [
+        "disguise",
+        "rekey",
+        "--user",
+        "19",
+        "--credential",
+        "19.key",
+    ];
+    let weaker = [
+        "--new-key",
+        "--suite",
+        "x25519",
+        "--credential-out",
+        "new.key",
+    ];
+    place.run(&[&rekey[..], &weaker].concat(), 0);
+    let key = fs::read_to_string(place.path("new.key")).unwrap();
+    assert!(key.starts_with("probity-disguise-key-v1 "));
+    reveal("19.key", 1);
+    reveal("new.key", 0);
+    assert_eq!(place.rows(), before);
+}

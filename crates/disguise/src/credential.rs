@@ -13,10 +13,15 @@ use zeroize::{Zeroize as _, Zeroizing};
 use crate::crypto::{KEY_BYTES, SecretKey, derive, open_part, random, seal_part};
 use crate::error::Error;
 use crate::store::{CREDENTIALS, bytes};
+use crate::suite::Suite;
 use crate::table::{delete_keys, insert_all, select_keys};
 use crate::tenant::Session;
 use crate::value::Value;
 
+/// Bytes of a private key with its suite before it.
+const SUITE_KEY_BYTES: usize = 1 + KEY_BYTES;
+/// Bytes that sealing adds.
+const TAG_BYTES: usize = 16;
 /// Bytes of a recovery token.
 pub(crate) const TOKEN_BYTES: usize = 20;
 
@@ -146,7 +151,11 @@ pub(crate) fn put(
     cost: KeyCost,
 ) -> Result<(), Error> {
     let (name, wrapping) = stretched(salt, user, credential, cost)?;
-    let mut wrapped = key.expose().to_vec();
+    let mut wrapped = Vec::with_capacity(SUITE_KEY_BYTES.saturating_add(TAG_BYTES));
+    if key.suite() != Suite::X25519 {
+        wrapped.push(key.suite().code());
+    }
+    wrapped.extend_from_slice(key.expose());
     seal_part(&wrapping, 0, &mut wrapped)?;
     insert_all(
         database,
@@ -189,7 +198,7 @@ pub(crate) fn recover(
     cost: KeyCost,
 ) -> Result<SecretKey, Error> {
     if let Credential::Key(key) = credential {
-        return Ok(SecretKey::from_bytes(*key.expose()));
+        return Ok(key.again());
     }
     let (name, wrapping) = stretched(salt, user, credential, cost)?;
     let (columns, by) = (["wrapped".to_owned()], ["id".to_owned()]);
@@ -199,7 +208,12 @@ pub(crate) fn recover(
     };
     let mut wrapped = Zeroizing::new(wrapped);
     open_part(&wrapping, 0, &mut wrapped).map_err(|_forged| Error::WrongCredential)?;
-    <[u8; KEY_BYTES]>::try_from(wrapped.as_slice())
-        .map(SecretKey::from_bytes)
+    // The suite is sealed with the key, so that nobody changes it in the database.
+    let (suite, key) = match wrapped.split_first() {
+        Some((code, key)) if wrapped.len() == SUITE_KEY_BYTES => (Suite::from_code(*code)?, key),
+        _ => (Suite::X25519, wrapped.as_slice()),
+    };
+    <[u8; KEY_BYTES]>::try_from(key)
+        .map(|bytes| SecretKey::of(suite, bytes))
         .map_err(|_length| Error::WrongCredential)
 }

@@ -1,96 +1,157 @@
 //! Keys, envelopes to a key, and bodies under a key; every primitive comes from a library.
 
+use std::sync::Arc;
+
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{PrivateKey, X25519};
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
 use aws_lc_rs::rand;
 use hpke::aead::AesGcm256;
 use hpke::kdf::HkdfSha256;
-use hpke::kem::X25519HkdfSha256;
+use hpke::kem::{X25519HkdfSha256, XWing};
 use hpke::{Deserializable as _, Kem, OpModeR, OpModeS, Serializable as _};
 use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::error::Error;
+use crate::suite::{PublicKey, Suite, XWING_PUBLIC_BYTES};
 
 /// Bytes of a key of any kind.
 pub(crate) const KEY_BYTES: usize = 32;
 
 const ENVELOPE_CONTEXT: &[u8] = b"probity disguise envelope 1";
 
-/// The private X25519 key of a principal: whoever holds it can bring back everything hidden from it.
+/// Bytes of what X-Wing encapsulates.
+const XWING_ENCAPSULATED_BYTES: usize = 1_120;
+
+/// The private key of a principal: whoever holds it can bring back everything hidden from it.
 ///
 /// It must never be stored or logged; the engine forgets it when the call that was given it returns.
-pub struct SecretKey([u8; KEY_BYTES]);
+pub struct SecretKey {
+    suite: Suite,
+    bytes: [u8; KEY_BYTES],
+}
 
 impl Drop for SecretKey {
     fn drop(&mut self) {
-        self.0.zeroize();
+        self.bytes.zeroize();
     }
 }
 
 impl SecretKey {
-    /// A new random key.
+    /// A new random key of X25519.
     ///
     /// # Errors
     /// [`Error::Crypto`] when the system gives no randomness.
     pub fn generate() -> Result<Self, Error> {
-        Ok(Self(random()?))
+        Self::generate_of(Suite::X25519)
     }
 
-    /// The key with these bytes.
+    /// A new random key of `suite`.
+    ///
+    /// # Errors
+    /// [`Error::Crypto`] when the system gives no randomness.
+    pub fn generate_of(suite: Suite) -> Result<Self, Error> {
+        Ok(Self::of(suite, random()?))
+    }
+
+    /// The key of X25519 with these bytes.
     pub const fn from_bytes(bytes: [u8; KEY_BYTES]) -> Self {
-        Self(bytes)
+        Self::of(Suite::X25519, bytes)
+    }
+
+    /// The key of `suite` with these bytes.
+    pub const fn of(suite: Suite, bytes: [u8; KEY_BYTES]) -> Self {
+        Self { suite, bytes }
+    }
+
+    /// Its suite, which its owner must keep with its bytes.
+    pub const fn suite(&self) -> Suite {
+        self.suite
     }
 
     /// Its bytes, to hand to its owner and nobody else.
     pub const fn expose(&self) -> &[u8; KEY_BYTES] {
-        &self.0
+        &self.bytes
     }
 
-    pub(crate) fn public(&self) -> Result<[u8; KEY_BYTES], Error> {
+    /// The same key once more.
+    pub(crate) const fn again(&self) -> Self {
+        Self::of(self.suite, self.bytes)
+    }
+
+    pub(crate) fn public(&self) -> Result<PublicKey, Error> {
         let failed = || Error::Crypto {
             doing: "deriving a public key",
         };
-        let key = PrivateKey::from_private_key(&X25519, &self.0).map_err(|_library| failed())?;
-        let public = key.compute_public_key().map_err(|_library| failed())?;
-        <[u8; KEY_BYTES]>::try_from(public.as_ref()).map_err(|_length| failed())
+        match self.suite {
+            Suite::X25519 => {
+                let key = PrivateKey::from_private_key(&X25519, &self.bytes);
+                let key = key.map_err(|_library| failed())?;
+                let public = key.compute_public_key().map_err(|_library| failed())?;
+                let public = <[u8; KEY_BYTES]>::try_from(public.as_ref());
+                public.map(PublicKey::X25519).map_err(|_length| failed())
+            }
+            Suite::XWing => {
+                let secret = <XWing as Kem>::PrivateKey::from_bytes(&self.bytes);
+                let secret = secret.map_err(|_library| failed())?;
+                let public = XWing::sk_to_pk(&secret).to_bytes();
+                let public = <[u8; XWING_PUBLIC_BYTES]>::try_from(public.as_slice());
+                let public = public.map_err(|_length| failed())?;
+                Ok(PublicKey::XWing(Arc::new(public)))
+            }
+        }
     }
 
-    /// Opens what [`seal_to`] sealed, or gives nothing when it was for someone else.
+    /// Opens what [`seal_to`] sealed, or gives nothing when it was for someone else or of another suite.
     pub(crate) fn open(&self, sealed: &[u8], bound: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
-        let (encapsulated, content) = sealed.split_at_checked(KEY_BYTES)?;
-        let secret = <X25519HkdfSha256 as Kem>::PrivateKey::from_bytes(&self.0).ok()?;
-        let encapsulated = <X25519HkdfSha256 as Kem>::EncappedKey::from_bytes(encapsulated).ok()?;
-        hpke::single_shot_open::<AesGcm256, HkdfSha256, X25519HkdfSha256>(
-            &OpModeR::Base,
-            &secret,
-            &encapsulated,
-            ENVELOPE_CONTEXT,
-            content,
-            bound,
-        )
-        .ok()
-        .map(Zeroizing::new)
+        match self.suite {
+            Suite::X25519 => opened::<X25519HkdfSha256>(&self.bytes, KEY_BYTES, sealed, bound),
+            Suite::XWing => opened::<XWing>(&self.bytes, XWING_ENCAPSULATED_BYTES, sealed, bound),
+        }
     }
 }
 
-/// Seals `content` to the holder of `public`, bound to `bound`; nothing in it tells whose key it was.
-pub(crate) fn seal_to(
-    public: &[u8; KEY_BYTES],
-    content: &[u8],
+fn opened<K: Kem>(
+    secret: &[u8],
+    encapsulated_bytes: usize,
+    sealed: &[u8],
     bound: &[u8],
-) -> Result<Vec<u8>, Error> {
+) -> Option<Zeroizing<Vec<u8>>> {
+    let (encapsulated, content) = sealed.split_at_checked(encapsulated_bytes)?;
+    let secret = K::PrivateKey::from_bytes(secret).ok()?;
+    let encapsulated = K::EncappedKey::from_bytes(encapsulated).ok()?;
+    hpke::single_shot_open::<AesGcm256, HkdfSha256, K>(
+        &OpModeR::Base,
+        &secret,
+        &encapsulated,
+        ENVELOPE_CONTEXT,
+        content,
+        bound,
+    )
+    .ok()
+    .map(Zeroizing::new)
+}
+
+/// Seals `content` to the holder of `public`, bound to `bound`; nothing in it but its length, which is that of the suite,
+/// tells whose key it was.
+pub(crate) fn seal_to(public: &PublicKey, content: &[u8], bound: &[u8]) -> Result<Vec<u8>, Error> {
+    match public.suite() {
+        Suite::X25519 => sealed::<X25519HkdfSha256>(public.as_bytes(), content, bound),
+        Suite::XWing => sealed::<XWing>(public.as_bytes(), content, bound),
+    }
+}
+
+fn sealed<K: Kem>(public: &[u8], content: &[u8], bound: &[u8]) -> Result<Vec<u8>, Error> {
     let failed = || Error::Crypto {
         doing: "sealing an envelope",
     };
-    let public =
-        <X25519HkdfSha256 as Kem>::PublicKey::from_bytes(public).map_err(|_library| failed())?;
-    let (encapsulated, mut sealed) = hpke::single_shot_seal::<
-        AesGcm256,
-        HkdfSha256,
-        X25519HkdfSha256,
-    >(
-        &OpModeS::Base, &public, ENVELOPE_CONTEXT, content, bound
+    let public = K::PublicKey::from_bytes(public).map_err(|_library| failed())?;
+    let (encapsulated, mut sealed) = hpke::single_shot_seal::<AesGcm256, HkdfSha256, K>(
+        &OpModeS::Base,
+        &public,
+        ENVELOPE_CONTEXT,
+        content,
+        bound,
     )
     .map_err(|_library| failed())?;
     let mut out = encapsulated.to_bytes().to_vec();
@@ -188,9 +249,115 @@ mod tests {
         }
     }
 
+    /// The vectors that the draft of X-Wing publishes.
+    const VECTORS: &str = include_str!("../tests/testdata/x-wing.txt");
+    /// X-Wing, HKDF-SHA256 and AES-256-GCM by their numbers.
+    const SUITE_ID: &[u8] = b"HPKE\x64\x7a\x00\x01\x00\x02";
+
+    fn bytes(digits: &str) -> Vec<u8> {
+        let halves = digits.chars().map(|digit| digit.to_digit(16).unwrap());
+        let halves: Vec<u32> = halves.collect();
+        let bytes = halves.chunks(2).map(|it| u8::try_from(it[0] << 4 | it[1]));
+        bytes.collect::<Result<_, _>>().unwrap()
+    }
+
+    /// `LabeledExtract` of RFC 9180.
+    fn extracted(salt: &[u8], label: &[u8], secret: &[u8]) -> Prk {
+        let input = [b"HPKE-v1", SUITE_ID, label, secret].concat();
+        aws_lc_rs::hkdf::Salt::new(HKDF_SHA256, salt).extract(&input)
+    }
+
+    /// `LabeledExpand` of RFC 9180.
+    fn expanded<const N: usize>(from: &Prk, label: &[u8], context: &[u8]) -> [u8; N] {
+        let length = u16::try_from(N).unwrap().to_be_bytes();
+        let info = [&length, b"HPKE-v1".as_slice(), SUITE_ID, label, context];
+        let mut out = [0; N];
+        let okm = from.expand(&info, Length(N)).unwrap();
+        okm.fill(&mut out).unwrap();
+        out
+    }
+
+    /// What the sender of a ciphertext of the draft would have sealed, by the key schedule of RFC 9180 written anew: the
+    /// library has no say in it.
+    fn sealed_by_hand(secret: &[u8], ciphertext: &[u8], content: &[u8], bound: &[u8]) -> Vec<u8> {
+        // HKDF-Extract gives its key away only by expanding it, so the two hashes are made with HMAC.
+        let hashed = |label: &[u8], what: &[u8]| {
+            let key = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, &[0; 32]);
+            let input = [b"HPKE-v1", SUITE_ID, label, what].concat();
+            aws_lc_rs::hmac::sign(&key, &input)
+        };
+        let (psk, info) = (
+            hashed(b"psk_id_hash", b""),
+            hashed(b"info_hash", ENVELOPE_CONTEXT),
+        );
+        let context = [&[0], psk.as_ref(), info.as_ref()].concat();
+        let secret = extracted(secret, b"secret", b"");
+        let key: [u8; 32] = expanded(&secret, b"key", &context);
+        let nonce: [u8; 12] = expanded(&secret, b"base_nonce", &context);
+        let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &key).unwrap());
+        let mut body = content.to_vec();
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        key.seal_in_place_append_tag(nonce, Aad::from(bound), &mut body)
+            .unwrap();
+        [ciphertext, &body].concat()
+    }
+
+    #[test]
+    fn the_vectors_of_x_wing_give_their_keys_and_open() {
+        use sha2::{Digest as _, Sha256};
+
+        let lines = VECTORS.lines().filter(|line| !line.starts_with('#'));
+        let mut tried = 0;
+        for line in lines {
+            let [seed, public, shared, ciphertext] = line
+                .split(' ')
+                .map(bytes)
+                .collect::<Vec<_>>()
+                .try_into()
+                .unwrap();
+            let key = SecretKey::of(Suite::XWing, seed.try_into().unwrap());
+            let own = key.public().unwrap();
+            assert_eq!(Sha256::digest(own.as_bytes()).as_slice(), public);
+            let sealed = sealed_by_hand(&shared, &ciphertext, b"content", b"bound");
+            let opened = key.open(&sealed, b"bound").unwrap();
+            assert_eq!(opened.as_slice(), b"content");
+            assert!(key.open(&sealed, b"other").is_none());
+            tried += 1;
+        }
+        assert_eq!(tried, 3);
+    }
+
+    #[test]
+    fn an_envelope_of_one_suite_is_opened_by_no_key_of_the_other() {
+        let seed = random().unwrap();
+        for (suite, other) in [(Suite::XWing, Suite::X25519), (Suite::X25519, Suite::XWing)] {
+            let key = SecretKey::of(suite, seed);
+            let public = key.public().unwrap();
+            assert_eq!(PublicKey::decode(&public.encode()).unwrap(), public);
+            let sealed = seal_to(&public, b"content", b"bound").unwrap();
+            assert_eq!(key.open(&sealed, b"bound").unwrap().as_slice(), b"content");
+            assert!(SecretKey::of(other, seed).open(&sealed, b"bound").is_none());
+            for at in [0, 500, sealed.len() - 1] {
+                let mut flipped = sealed.clone();
+                let at = at.min(sealed.len() - 1);
+                flipped[at] ^= 1;
+                assert!(key.open(&flipped, b"bound").is_none());
+            }
+            let mut stored = public.encode();
+            stored.push(0);
+            assert!(PublicKey::decode(&stored).is_err());
+            stored[0] = 7;
+            let refused = PublicKey::decode(&stored);
+            let unknown = matches!(&refused, Err(Error::Suite { name }) if name == "7");
+            assert!(unknown);
+        }
+        let refused: Result<Suite, Error> = "kyber".parse();
+        assert!(refused.unwrap_err().to_string().contains("kyber"));
+    }
+
     #[test]
     fn an_all_zero_public_key_is_refused() {
-        assert!(seal_to(&[0; KEY_BYTES], b"content", b"").is_err());
+        assert!(seal_to(&PublicKey::X25519([0; KEY_BYTES]), b"content", b"").is_err());
     }
 
     #[test]

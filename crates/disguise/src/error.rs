@@ -21,6 +21,12 @@ pub enum Error {
         #[source]
         source: DatabaseError,
     },
+    /// The cryptographic suite of a key is not among those that this program has.
+    #[error("suite {name} is not known here, x25519 and x-wing are")]
+    Suite {
+        /// Its name, or its number in what is stored.
+        name: String,
+    },
     /// A tenant is said where there are none, or none where there are some, or the database has it in another form.
     #[error("{what}")]
     Tenant {

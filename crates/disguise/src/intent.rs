@@ -5,16 +5,18 @@ use std::collections::BTreeMap;
 use probity_format::wire::{Reader, put_varint};
 use probity_format::{DecodeError, Timestamp};
 
-use crate::crypto::KEY_BYTES;
 use crate::error::Error;
 use crate::scheduled::Order;
 use crate::store::{DisguiseId, INTENTS, uninstalled};
+use crate::suite::{PublicKey, Suite};
 use crate::table::{delete_keys, insert_all, select_keys};
 use crate::tenant::Session;
 use crate::value::{Value, put_bytes, take_bytes, take_text};
 
-/// The version of an intent's form.
+/// The version of an intent's form for a user with a key of X25519.
 const INTENT_VERSION: u8 = 1;
+/// The version in which the public key has its length before it.
+const INTENT_VERSION_OF_SUITES: u8 = 2;
 /// The most columns of a key, and the most tables, that an intent may speak of.
 const PARTS_MAX: usize = 65_536;
 /// Bytes of the hash of the plan.
@@ -26,7 +28,7 @@ pub(crate) struct Intent {
     /// The hash of the steps, so that a schema that changed meanwhile is noticed.
     pub(crate) plan: [u8; PLAN_BYTES],
     /// The key of the user, whose registration goes with the account.
-    pub(crate) public_key: [u8; KEY_BYTES],
+    pub(crate) public_key: PublicKey,
     /// When it was begun.
     pub(crate) time: i64,
     /// The step at hand.
@@ -45,10 +47,19 @@ impl Intent {
 
     fn encode(&self) -> Vec<u8> {
         let count = |of: usize| u64::try_from(of).unwrap_or(u64::MAX);
-        let mut out = vec![INTENT_VERSION];
+        let plain = self.public_key.suite() == Suite::X25519;
+        let mut out = vec![if plain {
+            INTENT_VERSION
+        } else {
+            INTENT_VERSION_OF_SUITES
+        }];
         put_bytes(&mut out, &self.order.encode());
         out.extend_from_slice(&self.plan);
-        out.extend_from_slice(&self.public_key);
+        if plain {
+            out.extend_from_slice(self.public_key.as_bytes());
+        } else {
+            put_bytes(&mut out, &self.public_key.encode());
+        }
         out.extend_from_slice(&self.time.to_le_bytes());
         put_varint(&mut out, u64::from(self.step));
         put_varint(&mut out, count(self.seen.len()));
@@ -64,12 +75,19 @@ impl Intent {
 
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes, "disguise in chunks");
-        if reader.u8()? != INTENT_VERSION {
-            return Err(reader.error("has an unknown version"));
-        }
+        let plain = match reader.u8()? {
+            INTENT_VERSION => true,
+            INTENT_VERSION_OF_SUITES => false,
+            _ => return Err(reader.error("has an unknown version")),
+        };
         let order = Order::decode(take_bytes(&mut reader)?)?;
         let plan = reader.array()?;
-        let public_key = reader.array()?;
+        let public_key = if plain {
+            PublicKey::X25519(reader.array()?)
+        } else {
+            PublicKey::decode(take_bytes(&mut reader)?)
+                .map_err(|_suite| reader.error("has a public key of an unknown suite"))?
+        };
         let time = i64::from_le_bytes(reader.array()?);
         let step = u32::try_from(reader.varint()?);
         let step = step.map_err(|_range| reader.error("has a step out of range"))?;
@@ -155,7 +173,7 @@ mod tests {
         let intent = Intent {
             order: Order::sample(),
             plan: [7; PLAN_BYTES],
-            public_key: [8; KEY_BYTES],
+            public_key: PublicKey::X25519([8; 32]),
             time: 12,
             step: 3,
             seen: vec![Value::from("a"), Value::Null],

@@ -13,6 +13,7 @@ use crate::crypto::{KEY_BYTES, random};
 use crate::error::Error;
 use crate::receipt::{digits, undigits};
 use crate::store::{OPERATIONS, own_salt};
+use crate::suite::{PublicKey, XWING_STORED_BYTES};
 use crate::table::{delete_keys, insert_all, select_keys};
 use crate::tenant::{Session, Tenancy};
 use crate::value::{Value, put_bytes};
@@ -87,8 +88,11 @@ impl Told {
     }
 
     /// The public key that it names.
-    pub(crate) fn public_key(&self) -> Option<[u8; KEY_BYTES]> {
-        undigits(self.facts.public_key.as_deref()?)
+    pub(crate) fn public_key(&self) -> Option<PublicKey> {
+        let digits = self.facts.public_key.as_deref()?;
+        let plain = undigits::<KEY_BYTES>(digits).map(|key| key.to_vec());
+        let hybrid = || undigits::<XWING_STORED_BYTES>(digits).map(|key| key.to_vec());
+        PublicKey::decode(&plain.or_else(hybrid)?).ok()
     }
 }
 
@@ -166,7 +170,7 @@ pub(crate) fn described(
     payload: &str,
     salt: &[u8],
     request: &ApplyRequest<'_>,
-    public_key: Option<[u8; KEY_BYTES]>,
+    public_key: Option<&PublicKey>,
 ) -> String {
     let mut facts: Map<String, Json> = serde_json::from_str(payload).unwrap_or_default();
     let mut put = |name: &str, value: Json| {
@@ -177,7 +181,7 @@ pub(crate) fn described(
         put("parameters", parameters(salt, request).into());
     }
     if let Some(key) = public_key {
-        put("public_key", digits(&key).into());
+        put("public_key", digits(&key.encode()).into());
     }
     if request.over.is_some() {
         put("over", true.into());

@@ -7,6 +7,7 @@ use crate::crypto::{KEY_BYTES, SecretKey, derive, random};
 use crate::error::Error;
 use crate::record::{Bag, Section, SpeaksFor, Standing};
 use crate::store::{self, Found, Stage, Stored};
+use crate::suite::{PublicKey, Suite};
 use crate::tenant::Session;
 use crate::value::Value;
 
@@ -23,14 +24,14 @@ pub(crate) fn register(
     database: &mut dyn Session,
     user: &Value,
     protection: Protection<'_>,
-    cost: KeyCost,
+    (cost, suite): (KeyCost, Suite),
 ) -> Result<Registration, Error> {
     let salt = store::salt(database)?;
     let id = user.principal();
     if !store::principals(database, std::slice::from_ref(&id))?.is_empty() {
         return Err(Error::AlreadyRegistered);
     }
-    let key = SecretKey::generate()?;
+    let key = SecretKey::generate_of(suite)?;
     store::register(database, &[(id, key.public()?)], Standing::Person)?;
     let token = protect(database, &salt, (user, &key), protection, cost)?;
     Ok(Registration { key, token })
@@ -57,13 +58,19 @@ pub(crate) fn protect(
     Ok(Some(token))
 }
 
-/// The key of the pseudoprincipal with this index in a bag with this seed.
-pub(crate) fn pseudo_key(seed: &[u8; KEY_BYTES], index: u32) -> Result<SecretKey, Error> {
-    Ok(SecretKey::from_bytes(derive(
-        seed,
-        b"pseudoprincipal",
-        &index.to_le_bytes(),
-    )?))
+/// The key of the pseudoprincipal with this index in a bag with this seed. Its suite is that of the bag's owner, so that
+/// what lies behind a placeholder is sealed no weaker than what leads there.
+pub(crate) fn pseudo_key(
+    suite: Suite,
+    seed: &[u8; KEY_BYTES],
+    index: u32,
+) -> Result<SecretKey, Error> {
+    let label: &[u8] = match suite {
+        Suite::X25519 => b"pseudoprincipal",
+        Suite::XWing => b"pseudoprincipal x-wing",
+    };
+    let bytes = derive(seed, label, &index.to_le_bytes())?;
+    Ok(SecretKey::of(suite, bytes))
 }
 
 /// A bag that a credential reaches.
@@ -72,7 +79,7 @@ pub(crate) struct Reached {
     /// Read already, because it holds speaks-for records.
     pub(crate) bag: Option<Bag>,
     /// Whose bag it is: a public key, and the placeholder unless it is the person.
-    pub(crate) public: [u8; KEY_BYTES],
+    pub(crate) public: PublicKey,
     pub(crate) placeholder: Option<Value>,
 }
 
@@ -92,7 +99,7 @@ pub(crate) struct Reach {
     /// Pseudoprincipal to its record.
     pub(crate) links: BTreeMap<Vec<u8>, SpeaksFor>,
     /// Pseudoprincipal to its public key.
-    pub(crate) publics: BTreeMap<Vec<u8>, [u8; KEY_BYTES]>,
+    pub(crate) publics: BTreeMap<Vec<u8>, PublicKey>,
 }
 
 impl Reach {
@@ -110,7 +117,7 @@ impl Reach {
         &self,
         database: &mut dyn Session,
         user: &Value,
-        public: &[u8; KEY_BYTES],
+        public: &PublicKey,
     ) -> Result<bool, Error> {
         for it in self.bags.iter().filter(|it| it.placeholder.is_none()) {
             let bag = it.read(database)?;
@@ -158,15 +165,15 @@ pub(crate) fn reach(
         links: BTreeMap::new(),
         publics: BTreeMap::new(),
     };
-    let mut level = vec![(SecretKey::from_bytes(*key.expose()), key.public()?, None)];
+    let mut level = vec![(key.again(), key.public()?, None)];
     while !level.is_empty() {
-        let keys: Vec<(&SecretKey, [u8; KEY_BYTES], bool)> = level
+        let keys: Vec<(&SecretKey, PublicKey, bool)> = level
             .iter()
-            .map(|(secret, public, placeholder)| (secret, *public, placeholder.is_none()))
+            .map(|(secret, public, placeholder)| (secret, public.clone(), placeholder.is_none()))
             .collect();
         let mut next = Vec::new();
         for (index, found) in store::locators(database, salt, &keys)? {
-            let Some((_, public, placeholder)) = level.get(index) else {
+            let Some((opener, public, placeholder)) = level.get(index) else {
                 continue;
             };
             let bag = if found.locator.speaks_for {
@@ -174,9 +181,9 @@ pub(crate) fn reach(
                 for link in &bag.speaks_for {
                     let name = link.new.principal();
                     if reach.links.insert(name.clone(), link.clone()).is_none() {
-                        let secret = pseudo_key(&bag.seed, link.index)?;
+                        let secret = pseudo_key(opener.suite(), &bag.seed, link.index)?;
                         let public = secret.public()?;
-                        reach.publics.insert(name, public);
+                        reach.publics.insert(name, public.clone());
                         next.push((secret, public, Some(link.new.clone())));
                     }
                 }
@@ -187,7 +194,7 @@ pub(crate) fn reach(
             reach.bags.push(Reached {
                 found,
                 bag,
-                public: *public,
+                public: public.clone(),
                 placeholder: placeholder.clone(),
             });
         }
@@ -218,10 +225,10 @@ pub(crate) fn needed_by_others<'a>(
 }
 
 /// The bag as it is stored for the sake of others.
-pub(crate) const fn stored_for_others<'a>(bag: &'a Bag, it: &Reached) -> Stored<'a> {
+pub(crate) fn stored_for_others<'a>(bag: &'a Bag, it: &Reached) -> Stored<'a> {
     Stored {
         bag,
-        public: it.public,
+        public: it.public.clone(),
         person: it.placeholder.is_none(),
         origin: it.found.locator.origin,
         stage: Stage::Pending,
@@ -232,23 +239,24 @@ pub(crate) const fn stored_for_others<'a>(bag: &'a Bag, it: &Reached) -> Stored<
 pub(crate) fn rekey(
     database: &mut dyn Session,
     salt: &[u8],
-    (person, public): (&Value, [u8; KEY_BYTES]),
+    (person, public): (&Value, PublicKey),
     reach: &Reach,
 ) -> Result<(), Error> {
+    let suite = public.suite();
     let mut keys = BTreeMap::from([(person.principal(), public)]);
     let mut bags = Vec::with_capacity(reach.bags.len());
     for it in &reach.bags {
         let mut bag = it.read(database)?;
         bag.seed = random()?;
         for link in &bag.speaks_for {
-            let public = pseudo_key(&bag.seed, link.index)?.public()?;
+            let public = pseudo_key(suite, &bag.seed, link.index)?.public()?;
             keys.insert(link.new.principal(), public);
         }
         bags.push(bag);
     }
     for (id, known, _) in bags.iter_mut().flat_map(|bag| &mut bag.principals) {
         if let Some(public) = keys.get(&id.principal()) {
-            *known = *public;
+            known.clone_from(public);
         }
     }
     let mut stored = Vec::with_capacity(bags.len());
@@ -257,7 +265,7 @@ pub(crate) fn rekey(
         let owner = it.placeholder.as_ref().unwrap_or(person);
         stored.push(Stored {
             bag,
-            public: keys.get(&owner.principal()).copied().ok_or(Error::Forged)?,
+            public: keys.get(&owner.principal()).cloned().ok_or(Error::Forged)?,
             person: it.placeholder.is_none(),
             origin: locator.origin,
             stage: match (locator.pending, bag.has_changes()) {

@@ -11,6 +11,7 @@ use crate::database::{Database, DatabaseError, DatabaseErrorKind, placeholders};
 use crate::deadline::{self, Day, Record};
 use crate::error::{Doing as _, Error};
 use crate::record::{Bag, LOCATOR_BYTES, Locator, Origin, Section, Standing};
+use crate::suite::PublicKey;
 use crate::table::{delete_keys, insert_all, lists, runs, select_keys};
 use crate::tenant::{Session, Tenancy};
 use crate::value::Value;
@@ -208,10 +209,10 @@ pub(crate) fn bytes(bytes: &[u8]) -> Value {
 }
 
 /// A principal and its public key.
-pub(crate) type Keyed = (Vec<u8>, [u8; KEY_BYTES]);
+pub(crate) type Keyed = (Vec<u8>, PublicKey);
 
 /// Principal to public key and standing.
-pub(crate) type Registered = BTreeMap<Vec<u8>, ([u8; KEY_BYTES], Standing)>;
+pub(crate) type Registered = BTreeMap<Vec<u8>, (PublicKey, Standing)>;
 
 /// The longest id of a user that is stored as it is.
 const ID_BYTES_MAX: usize = 15;
@@ -250,8 +251,7 @@ pub(crate) fn principals(database: &mut dyn Session, ids: &[Vec<u8>]) -> Result<
     let mut out = BTreeMap::new();
     for row in select_keys(database, PRINCIPALS, &columns, &["id".to_owned()], &keys)? {
         if let [Value::Bytes(name), Value::Bytes(public), Value::Int(code)] = row.as_slice() {
-            let public =
-                <[u8; KEY_BYTES]>::try_from(public.as_slice()).map_err(|_length| Error::Forged)?;
+            let public = PublicKey::decode(public)?;
             let standing = Standing::from_code(*code).ok_or(Error::Forged)?;
             if let Some(id) = meant.get(name) {
                 out.insert(id.to_vec(), (public, standing));
@@ -271,7 +271,11 @@ pub(crate) fn register(
         .iter()
         .map(|(id, public)| {
             let code = Value::Int(i64::from(standing.code()));
-            vec![named(database.tenancy(), id), bytes(public), code]
+            vec![
+                named(database.tenancy(), id),
+                Value::Bytes(public.encode()),
+                code,
+            ]
         })
         .collect();
     insert_all(
@@ -285,7 +289,7 @@ pub(crate) fn register(
 /// Gives registered principals new public keys; whoever is not registered stays so.
 pub(crate) fn change_keys(
     database: &mut dyn Session,
-    keys: &BTreeMap<Vec<u8>, [u8; KEY_BYTES]>,
+    keys: &BTreeMap<Vec<u8>, PublicKey>,
 ) -> Result<(), Error> {
     let names: Vec<Vec<u8>> = keys.keys().cloned().collect();
     let registered = principals(database, &names)?;
@@ -293,7 +297,7 @@ pub(crate) fn change_keys(
     for (name, (_, standing)) in &registered {
         if let Some(public) = keys.get(name) {
             let of = by_standing.entry(*standing).or_default();
-            of.push((name.clone(), *public));
+            of.push((name.clone(), public.clone()));
         }
     }
     let there: Vec<Vec<u8>> = registered.into_keys().collect();
@@ -320,8 +324,8 @@ pub(crate) fn return_departed(database: &mut dyn Session, ids: &[Vec<u8>]) -> Re
 /// Registers a principal under `public` where `known`, the key registered so far, is another or none.
 pub(crate) fn register_anew(
     database: &mut dyn Session,
-    known: Option<&[u8; KEY_BYTES]>,
-    (name, public): (Vec<u8>, [u8; KEY_BYTES]),
+    known: Option<&PublicKey>,
+    (name, public): (Vec<u8>, PublicKey),
     standing: Standing,
 ) -> Result<(), Error> {
     match known {
@@ -341,11 +345,11 @@ pub(crate) fn unregister(database: &mut dyn Session, ids: &[Vec<u8>]) -> Result<
 }
 
 /// Where locators for a key lie. Persons share one mailbox among many, pseudoprincipals have their own.
-pub(crate) fn mailbox(salt: &[u8], public: &[u8; KEY_BYTES], person: bool) -> Vec<u8> {
+pub(crate) fn mailbox(salt: &[u8], public: &PublicKey, person: bool) -> Vec<u8> {
     let mut hash = Sha256::new();
     hash.update(b"probity disguise mailbox\0");
     hash.update(salt);
-    hash.update(public);
+    hash.update(public.as_bytes());
     let digest = hash.finalize();
     digest
         .iter()
@@ -362,7 +366,7 @@ fn bound(tenancy: &Tenancy, mailbox: &[u8]) -> Vec<u8> {
 /// A bag about to be stored for a principal.
 pub(crate) struct Stored<'a> {
     pub(crate) bag: &'a Bag,
-    pub(crate) public: [u8; KEY_BYTES],
+    pub(crate) public: PublicKey,
     /// Whether the principal is a person, not a placeholder.
     pub(crate) person: bool,
     pub(crate) origin: Origin,
@@ -459,7 +463,7 @@ pub(crate) struct Found {
 pub(crate) fn locators(
     database: &mut dyn Session,
     salt: &[u8],
-    keys: &[(&SecretKey, [u8; KEY_BYTES], bool)],
+    keys: &[(&SecretKey, PublicKey, bool)],
 ) -> Result<Vec<(usize, Found)>, Error> {
     let mut owners: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
     for (index, (_, public, person)) in keys.iter().enumerate() {

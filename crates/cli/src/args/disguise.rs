@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
-use probity_disguise::{CHUNK_ROWS, DisguiseId, References};
+use probity_disguise::{CHUNK_ROWS, DisguiseId, References, Suite};
 use probity_log::StreamName;
 
 use super::custody::{
@@ -188,7 +188,8 @@ pub struct Plan {
 #[command(after_help = "Examples:
   probity disguise register --db sqlite:app.db --spec leave.toml --user 19 --credential-out 19.key
   probity disguise register --db sqlite:app.db --user 20 --password-file 20.pw --credential-out 20.token
-  probity disguise register --db sqlite:app.db --user 21 --share-out home --share-out bank --share-out friend")]
+  probity disguise register --db sqlite:app.db --user 21 --share-out home --share-out bank --share-out friend
+  probity disguise register --db sqlite:app.db --user 22 --suite x-wing --credential-out 22.key")]
 pub struct Register {
     /// Which database.
     #[command(flatten)]
@@ -202,6 +203,10 @@ pub struct Register {
     /// Id of the user, as in the users table
     #[arg(long, value_name = "U")]
     pub user: String,
+    /// How envelopes to the user are sealed: x25519, or x-wing, which a quantum computer does not open either, with records
+    /// that are some ten times as long [default: x25519]
+    #[arg(long, value_name = "SUITE")]
+    pub suite: Option<Suite>,
     /// File with a password on its first line; - is standard input
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
@@ -443,6 +448,9 @@ pub struct Rekey {
     /// Make a new private key
     #[arg(long, required_unless_present_any = ["password_file", "share_out"])]
     pub new_key: bool,
+    /// Suite of the new key: x25519 or x-wing [default: that of the old key]
+    #[arg(long, value_name = "SUITE", requires = "new_key")]
+    pub suite: Option<Suite>,
     /// File with the new password on its first line
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,

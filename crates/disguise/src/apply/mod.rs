@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use probity_format::Timestamp;
 
 use crate::audit::subject_of;
-use crate::crypto::{KEY_BYTES, random};
+use crate::crypto::random;
 use crate::database::Catalog;
 use crate::deadline::{self, Day};
 use crate::error::Error;
@@ -22,6 +22,7 @@ use crate::redact::Redactors;
 use crate::schema::{Known, Live};
 use crate::spec::Kind;
 use crate::store::{self, DisguiseId, Stage, Stored};
+use crate::suite::PublicKey;
 use crate::table::{delete, delete_keys, refuse_cascade, select, take};
 use crate::tenant::Session;
 use crate::value::Value;
@@ -98,7 +99,7 @@ pub(crate) struct Work<'a> {
     pub(crate) own: BTreeSet<Vec<u8>>,
     pub(crate) bags: BTreeMap<Vec<u8>, Bag>,
     /// Registered principals met so far.
-    pub(crate) known: BTreeMap<Vec<u8>, ([u8; KEY_BYTES], Standing)>,
+    pub(crate) known: BTreeMap<Vec<u8>, (PublicKey, Standing)>,
     /// Placeholders made by this disguise, which it must not touch again.
     pub(crate) made: BTreeSet<Vec<u8>>,
     pub(crate) applied: Applied,
@@ -150,7 +151,7 @@ impl Work<'_> {
         for (owner, bag) in &self.bags {
             let end = fleeting.get(owner).copied().unwrap_or(Day::NEVER).min(end);
             made.extend(bag.speaks_for.iter().map(|it| (it.new.principal(), end)));
-            let Some((public, standing)) = self.known.get(owner).copied() else {
+            let Some((public, standing)) = self.known.get(owner).cloned() else {
                 return Err(Error::Unregistered {
                     table: self.live.pseudo.table.clone(),
                     rows: 1,
@@ -296,7 +297,7 @@ impl Work<'_> {
         for (row, keeper) in rows.into_iter().zip(keepers) {
             if users && let Some(id) = at(columns, &row, &self.live.pseudo.id) {
                 let name = id.principal();
-                if let Some((public, standing)) = self.known.get(&name).copied() {
+                if let Some((public, standing)) = self.known.get(&name).cloned() {
                     let bag = self.bag_of(keeper.clone())?;
                     bag.principals.push((id.clone(), public, standing));
                     accounts.push(name);

@@ -80,6 +80,9 @@ impl Work<'_> {
                 });
             }
             row.extend(tenant.iter().map(|(_, tenant)| tenant.clone()));
+            let keeper = self.user.unwrap_or(owner).principal();
+            let keeper = self.known.get(&keeper).map(|(public, _)| public.suite());
+            let suite = keeper.unwrap_or_default();
             let bag = self.bag(owner)?;
             let index = u32::try_from(bag.speaks_for.len()).unwrap_or(u32::MAX);
             bag.speaks_for.push(SpeaksFor {
@@ -90,7 +93,7 @@ impl Work<'_> {
                 left,
                 retained: false,
             });
-            let public = pseudo_key(&bag.seed, index)?.public()?;
+            let public = pseudo_key(suite, &bag.seed, index)?.public()?;
             let departed = left || self.is_departed(owner);
             let standing = if departed {
                 Standing::Departed

@@ -9,7 +9,7 @@ use super::Engine;
 use super::disguise::Disguise;
 use crate::apply::{Applied, ApplyRequest, Forgotten};
 use crate::audit::{Asked, counts};
-use crate::crypto::{KEY_BYTES, random};
+use crate::crypto::random;
 use crate::database::{Database, Dialect, PARAMETERS_MAX};
 use crate::error::{Doing as _, Error};
 use crate::hold::Held;
@@ -21,6 +21,7 @@ use crate::scheduled::Order;
 use crate::schema::Known;
 use crate::spec::Kind;
 use crate::store::{self, DisguiseId};
+use crate::suite::PublicKey;
 use crate::table::{among, list};
 use crate::value::Value;
 
@@ -64,7 +65,7 @@ impl<D: Database> Engine<D> {
                 pseudoprincipals: 0,
             };
             intent::put(&mut engine.database, id, &intent)?;
-            let payload = operation::described("{}", &salt, request, Some(public_key));
+            let payload = operation::described("{}", &salt, request, Some(&intent.public_key));
             engine.done(&asked, &payload)
         })?;
         Ok(id)
@@ -134,7 +135,7 @@ impl<D: Database> Engine<D> {
             intent::remove(&mut engine.database, id)?;
             let made = [("pseudoprincipals", so_far.pseudoprincipals)];
             let payload = counts(&so_far.rows, &made);
-            let key = Some(intent.public_key);
+            let key = Some(&intent.public_key);
             let payload = operation::described(&payload, &salt, &request, key);
             engine.done(&asked, &payload)?;
             Ok(Progress::Done(so_far))
@@ -171,13 +172,13 @@ impl<D: Database> Engine<D> {
         &mut self,
         salt: &[u8],
         request: &ApplyRequest<'_>,
-    ) -> Result<[u8; KEY_BYTES], Error> {
+    ) -> Result<PublicKey, Error> {
         let user = request.user.as_ref().ok_or(Error::Forged)?;
         Held::all(&mut self.database)?.refuse_person(salt, user)?;
         let registered = store::principals(&mut self.database, &[user.principal()])?;
         let known = registered.values().next();
         known
-            .map(|(public, _)| *public)
+            .map(|(public, _)| public.clone())
             .ok_or_else(|| Error::Unregistered {
                 table: self.pseudo.table.clone(),
                 rows: 1,

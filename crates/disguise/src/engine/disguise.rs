@@ -6,7 +6,7 @@ use super::Engine;
 use crate::apply::{self, Applied, ApplyRequest, Forgotten};
 use crate::audit::{Asked, counts, written};
 use crate::credential;
-use crate::crypto::{KEY_BYTES, random};
+use crate::crypto::random;
 use crate::database::Database;
 use crate::error::{Doing as _, Error};
 use crate::hold::Held;
@@ -14,6 +14,7 @@ use crate::operation;
 use crate::plan::{Aim, SCOPE, Step};
 use crate::principal::reach;
 use crate::store::{self, DisguiseId};
+use crate::suite::PublicKey;
 use crate::table::insert_all;
 use crate::update;
 use crate::value::Value;
@@ -66,7 +67,7 @@ impl<D: Database> Engine<D> {
             &applied.rows,
             &[("pseudoprincipals", applied.pseudoprincipals)],
         );
-        let payload = operation::described(&payload, &salt, request, public_key);
+        let payload = operation::described(&payload, &salt, request, public_key.as_ref());
         self.done(asked, &payload)?;
         Ok(applied)
     }
@@ -76,7 +77,7 @@ impl<D: Database> Engine<D> {
         &mut self,
         salt: &[u8],
         disguise: &Disguise<'_>,
-    ) -> Result<(Applied, Option<[u8; KEY_BYTES]>), Error> {
+    ) -> Result<(Applied, Option<PublicKey>), Error> {
         let request = disguise.request;
         let end = request.end()?;
         let held = Held::all(&mut self.database)?;
@@ -113,7 +114,7 @@ impl<D: Database> Engine<D> {
         if let Some(user) = &request.user {
             let name = user.principal();
             work.known = store::principals(work.database, std::slice::from_ref(&name))?;
-            public_key = work.known.get(&name).map(|(public, _)| *public);
+            public_key = work.known.get(&name).map(|(public, _)| public.clone());
             if public_key.is_none() {
                 return Err(Error::Unregistered {
                     table: live.pseudo.table.clone(),

@@ -28,8 +28,9 @@ impl<D: Database> Engine<D> {
     ) -> Result<Registration, Error> {
         let asked = Asked::new("disguise.register", String::new(), Some(user), time);
         self.operation(&asked, |engine| {
-            let made = principal::register(&mut engine.database, user, protection, engine.cost)?;
-            let public = digits(&made.key.public()?);
+            let how = (engine.cost, engine.suite.unwrap_or_default());
+            let made = principal::register(&mut engine.database, user, protection, how)?;
+            let public = digits(&made.key.public()?.encode());
             engine.done(&asked, &format!("{{\"public_key\":\"{public}\"}}"))?;
             Ok(made)
         })
@@ -74,11 +75,11 @@ impl<D: Database> Engine<D> {
     ) -> Result<Registration, Error> {
         let asked = Asked::new("disguise.key", String::new(), Some(user), time);
         self.operation(&asked, |engine| {
-            let cost = engine.cost;
+            let (cost, suite) = (engine.cost, engine.suite);
             let (salt, old, reach) = engine.reached(user, current)?;
             let database = &mut engine.database;
             check_holder(database, user, &old, &reach)?;
-            let key = SecretKey::generate()?;
+            let key = SecretKey::generate_of(suite.unwrap_or_else(|| old.suite()))?;
             rekey(database, &salt, (user, key.public()?), &reach)?;
             credential::remove_all(database, &old)?;
             let token = principal::protect(database, &salt, (user, &key), protection, cost)?;

@@ -32,6 +32,7 @@ use crate::redact::{Redactor, Redactors};
 use crate::schema::{Live, Pseudo, Schema};
 use crate::spec::{SpecFile, described, description};
 use crate::store;
+use crate::suite::Suite;
 use crate::tenant::{Confined, Tenancy, Tenant};
 use crate::update::Update;
 use crate::value::Value;
@@ -52,6 +53,7 @@ pub struct Engine<D: Database> {
     schema: Schema,
     pseudo: Pseudo,
     cost: KeyCost,
+    suite: Option<Suite>,
     sink: Option<Box<dyn Sink>>,
     live: Option<(i64, Catalog, Live)>,
     /// Updates by code, by name.
@@ -70,6 +72,7 @@ impl<D: Database> Engine<D> {
             schema,
             pseudo,
             cost: KeyCost::DEFAULT,
+            suite: None,
             sink: None,
             live: None,
             updates: BTreeMap::new(),
@@ -110,6 +113,12 @@ impl<D: Database> Engine<D> {
     pub fn crossings(&mut self) -> Result<Vec<String>, Error> {
         self.refresh()?;
         Ok(self.described()?.1.crossings())
+    }
+
+    /// Sets the suite of keys that are made from now on. Unless it is set, a registration makes one of X25519, and a change
+    /// of the key one of the same suite.
+    pub const fn set_suite(&mut self, suite: Suite) {
+        self.suite = Some(suite);
     }
 
     /// Tells `sink` of every operation, before it is committed.

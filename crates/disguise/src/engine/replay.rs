@@ -7,7 +7,6 @@ use probity_format::Timestamp;
 use super::Engine;
 use crate::apply::{ApplyRequest, Forgotten};
 use crate::audit::{Asked, subject};
-use crate::crypto::KEY_BYTES;
 use crate::database::Database;
 use crate::error::{Doing as _, Error};
 use crate::hold::{self, Authority, HoldId, Holding};
@@ -17,6 +16,7 @@ use crate::record::Standing;
 use crate::scheduled::{self, Order};
 use crate::spec::Spec;
 use crate::store::{self, DisguiseId};
+use crate::suite::PublicKey;
 use crate::value::Value;
 
 /// What is asked of [`Engine::replay`].
@@ -62,7 +62,7 @@ enum Deed<'a> {
     Apply {
         id: DisguiseId,
         request: ApplyRequest<'a>,
-        key: Option<[u8; KEY_BYTES]>,
+        key: Option<PublicKey>,
         forgotten: Forgotten,
     },
     Schedule {
@@ -71,7 +71,7 @@ enum Deed<'a> {
         due: Timestamp,
     },
     Cancel(DisguiseId),
-    Register(Value, [u8; KEY_BYTES]),
+    Register(Value, PublicKey),
     HoldPerson(HoldId, Value),
     HoldDisguise(HoldId, DisguiseId),
     Lift(HoldId),
@@ -204,7 +204,7 @@ impl<D: Database> Engine<D> {
     }
 
     /// Registers the key that a person had when they were disguised.
-    fn give_key(&mut self, user: &Value, key: [u8; KEY_BYTES]) -> Result<(), Error> {
+    fn give_key(&mut self, user: &Value, key: PublicKey) -> Result<(), Error> {
         let name = user.principal();
         let known = store::principals(&mut self.database, std::slice::from_ref(&name))?;
         let known = known.get(&name).map(|(public, _)| public);

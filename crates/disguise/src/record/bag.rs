@@ -7,10 +7,13 @@ use super::repeat::{Values, Writer};
 use super::{Change, Copied, Modified, Origin, Section, SpeaksFor, Standing};
 use crate::crypto::KEY_BYTES;
 use crate::deadline::Day;
-use crate::value::{Value, put_bytes, take_text};
+use crate::suite::{PublicKey, Suite};
+use crate::value::{Value, put_bytes, take_bytes, take_text};
 
-/// The version of the bag's form.
+/// The version of the bag's form, in which every public key is one of X25519.
 const BAG_VERSION: u8 = 2;
+/// The version in which public keys have their length before them.
+const BAG_VERSION_OF_SUITES: u8 = 3;
 /// The version of the locator's form.
 const LOCATOR_VERSION: u8 = 2;
 /// Every locator has this length before it is sealed.
@@ -26,7 +29,7 @@ pub(crate) struct Bag {
     /// Keys of the pseudoprincipals are derived from it.
     pub(crate) seed: [u8; KEY_BYTES],
     /// Principals whose registration was removed with their row.
-    pub(crate) principals: Vec<(Value, [u8; KEY_BYTES], Standing)>,
+    pub(crate) principals: Vec<(Value, PublicKey, Standing)>,
     pub(crate) speaks_for: Vec<SpeaksFor>,
     pub(crate) sections: Vec<Section>,
 }
@@ -49,13 +52,24 @@ impl Bag {
 
     /// Its bytes, padded to a size class so that their length tells little.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = vec![BAG_VERSION];
+        let suites = self.principals.iter().map(|(_, public, _)| public.suite());
+        let plain = suites.into_iter().all(|suite| suite == Suite::X25519);
+        let version = if plain {
+            BAG_VERSION
+        } else {
+            BAG_VERSION_OF_SUITES
+        };
+        let mut out = vec![version];
         out.extend_from_slice(&self.seed);
         let mut values = Writer::default();
         put_count(&mut out, self.principals.len());
         for (id, public, standing) in &self.principals {
             values.put(id, &mut out);
-            out.extend_from_slice(public);
+            if plain {
+                out.extend_from_slice(public.as_bytes());
+            } else {
+                put_bytes(&mut out, &public.encode());
+            }
             out.push(standing.code());
         }
         put_count(&mut out, self.speaks_for.len());
@@ -77,15 +91,23 @@ impl Bag {
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes, "bag");
-        if reader.u8()? != BAG_VERSION {
-            return Err(reader.error("has an unknown version"));
-        }
+        let plain = match reader.u8()? {
+            BAG_VERSION => true,
+            BAG_VERSION_OF_SUITES => false,
+            _ => return Err(reader.error("has an unknown version")),
+        };
         let seed = reader.array()?;
         let mut values = Values::default();
         let count = reader.length(LIST_MAX)?;
         let mut principals = Vec::new();
         for _ in 0..count {
-            let (id, public) = (values.take(&mut reader)?, reader.array()?);
+            let id = values.take(&mut reader)?;
+            let public = if plain {
+                PublicKey::X25519(reader.array()?)
+            } else {
+                PublicKey::decode(take_bytes(&mut reader)?)
+                    .map_err(|_suite| reader.error("has a public key of an unknown suite"))?
+            };
             let standing = Standing::from_code(reader.u8()?.into())
                 .ok_or_else(|| reader.error("has an unknown kind of principal"))?;
             principals.push((id, public, standing));
@@ -371,6 +393,7 @@ fn has_rest(reader: &Reader<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::crypto::SecretKey;
 
     fn bag() -> Bag {
         let row = Modified {
@@ -387,7 +410,11 @@ mod tests {
         let identity = vec!["id".to_owned()];
         Bag {
             seed: [7; 32],
-            principals: vec![(Value::Int(19), [1; 32], Standing::Departed)],
+            principals: vec![(
+                Value::Int(19),
+                PublicKey::X25519([1; 32]),
+                Standing::Departed,
+            )],
             speaks_for: vec![SpeaksFor {
                 old: Value::Int(19),
                 new: Value::Int(1 << 40),
@@ -443,6 +470,20 @@ mod tests {
             let mut flipped = bytes.clone();
             flipped[at] ^= 0x55;
             drop(Bag::decode(&flipped));
+            drop(Bag::decode(&bytes[..at]));
+        }
+    }
+
+    #[test]
+    fn a_bag_with_keys_of_several_suites_comes_back() {
+        let mut bag = bag();
+        let hybrid = SecretKey::generate_of(Suite::XWing).unwrap();
+        let hybrid = hybrid.public().unwrap();
+        bag.principals
+            .push((Value::Int(20), hybrid, Standing::Person));
+        let bytes = bag.encode();
+        assert_eq!(Bag::decode(&bytes).unwrap(), bag);
+        for at in 0..bytes.len() {
             drop(Bag::decode(&bytes[..at]));
         }
     }

@@ -12,12 +12,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::apply::encoded;
-use crate::crypto::KEY_BYTES;
 use crate::error::Error;
 use crate::principal::{Reach, Reached};
 use crate::record::{Bag, Change, Section};
 use crate::schema::{Known, Live};
 use crate::store::{self, DisguiseId};
+use crate::suite::PublicKey;
 use crate::table::existing;
 use crate::tenant::Session;
 use crate::update::Updates;
@@ -146,7 +146,7 @@ pub(crate) struct Work<'a> {
     pub(crate) salt: &'a [u8],
     pub(crate) reach: &'a Reach,
     /// Who asks, and their public key.
-    pub(crate) person: (Vec<u8>, [u8; KEY_BYTES]),
+    pub(crate) person: (Vec<u8>, PublicKey),
     pub(crate) updates: Updates<'a>,
     pub(crate) references: References,
     pub(crate) rows: Rows,
@@ -463,7 +463,7 @@ impl<'a> Work<'a> {
         }
         let registered = store::principals(self.database, &in_doubt)?;
         for name in in_doubt {
-            let public = registered.get(&name).map(|(public, _)| *public);
+            let public = registered.get(&name).map(|(public, _)| public.clone());
             if public.is_some() && public == self.key_of(&name) {
                 self.rightful.insert(name);
             } else {
@@ -475,12 +475,12 @@ impl<'a> Work<'a> {
     }
 
     /// The public key that the person or one of their placeholders must have.
-    fn key_of(&self, name: &[u8]) -> Option<[u8; KEY_BYTES]> {
+    fn key_of(&self, name: &[u8]) -> Option<PublicKey> {
         let (person, public) = &self.person;
         if name == person {
-            return Some(*public);
+            return Some(public.clone());
         }
-        self.reach.publics.get(name).copied()
+        self.reach.publics.get(name).cloned()
     }
 
     /// Why a row cannot go back to `owner`.

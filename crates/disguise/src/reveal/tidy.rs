@@ -166,7 +166,7 @@ impl Work<'_> {
             if holds(bag) || (hanging && !bag.speaks_for.is_empty()) {
                 stored.push(Stored {
                     bag,
-                    public: reached.public,
+                    public: reached.public.clone(),
                     person: reached.placeholder.is_none(),
                     origin: Origin {
                         updates: crate::update::count(self.updates.recorded),

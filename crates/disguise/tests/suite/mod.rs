@@ -95,6 +95,10 @@ macro_rules! for_every_claim {
             a_half_applied_disguise_is_taken_back_and_not_gone_on_with
             a_cut_in_a_chunk_loses_nothing_and_the_next_call_goes_on
             what_cannot_be_done_in_chunks_is_refused_and_a_hold_stops_it
+            nothing_of_a_hybrid_person_is_sealed_with_less
+            a_key_changes_from_each_suite_to_the_other_with_everything_that_it_opens
+            a_changed_suite_or_public_key_is_refused
+            a_public_key_in_the_place_of_another_is_refused_when_its_person_comes
             tenants_with_the_same_ids_never_touch_each_other
             a_credential_of_one_tenant_opens_nothing_of_another
             holds_schedules_ends_decay_and_replays_are_of_one_tenant
@@ -119,6 +123,7 @@ mod endings;
 mod export;
 mod forum;
 mod holds;
+mod hybrid;
 mod model;
 mod ownership;
 mod records;
@@ -145,6 +150,7 @@ pub(crate) use endings::*;
 pub(crate) use export::*;
 use forum::*;
 pub(crate) use holds::*;
+pub(crate) use hybrid::*;
 pub(crate) use ownership::*;
 pub(crate) use records::*;
 pub(crate) use redaction::*;

@@ -8,13 +8,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use probity_disguise::{Credential, DisguiseId, Error, References, SecretKey, Value};
+use probity_disguise::{Credential, DisguiseId, Error, References, SecretKey, Suite, Value};
 
 use super::forum::*;
 use super::model::{Cell, Model, Row, Step, Table};
 
 /// Steps of one schedule, before everything is revealed.
 const STEPS: usize = 14;
+/// One seed in so many has a person whose keys are of the hybrid suite.
+const HYBRID_SEEDS: u64 = 6;
 /// Rounds in which everybody may reveal everything before the rest counts as lost.
 const ROUNDS: usize = 6;
 /// The first placeholder's id that the generator of the forum draws.
@@ -247,7 +249,8 @@ impl Pair {
     }
 
     fn key(&self, user: i64) -> SecretKey {
-        SecretKey::from_bytes(*self.forum.keys[&user].expose())
+        let key = &self.forum.keys[&user];
+        SecretKey::of(key.suite(), *key.expose())
     }
 
     fn symbols(&self, ids: &[Value]) -> BTreeSet<usize> {
@@ -557,6 +560,9 @@ fn random_schedule(seed: u64, writes: bool) {
     let _told = Told(seed);
     let mut dice = Dice::of(seed);
     let mut pair = Pair::new(forum());
+    if seed.is_multiple_of(HYBRID_SEEDS) {
+        pair.forum.rekey(2, Suite::XWing);
+    }
     for _ in 0..STEPS {
         pair.random_step(&mut dice, writes);
     }

@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use probity_disguise::{Credential, CredentialLine, RecoveryToken, SecretKey, TokenShare};
+use probity_disguise::{Credential, CredentialLine, Error, RecoveryToken, SecretKey, TokenShare};
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
@@ -64,10 +64,15 @@ impl Brought {
 
 /// What the first line of a file holds.
 fn parsed(path: &Path) -> Result<CredentialLine, Failure> {
-    // The reason could quote the secret.
-    CredentialLine::parse(&first_line(path)?).map_err(|_form| {
-        Failure::new(format!("{} holds a damaged credential", path.display()))
-            .remedy("take an undamaged copy")
+    CredentialLine::parse(&first_line(path)?).map_err(|error| match error {
+        Error::Suite { .. } => {
+            Failure::new(format!("the key in {} cannot be used", path.display()))
+                .because(error)
+                .remedy("take a program that knows its suite")
+        }
+        // The reason could quote the secret.
+        _ => Failure::new(format!("{} holds a damaged credential", path.display()))
+            .remedy("take an undamaged copy"),
     })
 }
 

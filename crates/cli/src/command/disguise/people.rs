@@ -42,6 +42,9 @@ struct ListedForm {
 
 pub(super) fn register(args: &Register, environment: &Environment) -> Result<Status, Failure> {
     let mut engine = engine_of(args, environment)?;
+    args.suite
+        .into_iter()
+        .for_each(|suite| engine.set_suite(suite));
     let user = engine.user(&args.user).map_err(refused)?;
     engine.install().map_err(refused)?;
     let password = Password::read(args.password_file.as_deref())?;
@@ -231,6 +234,9 @@ pub(super) fn list(args: &List, environment: &Environment) -> Result<Status, Fai
 
 pub(super) fn rekey(args: &Rekey, environment: &Environment) -> Result<Status, Failure> {
     let mut engine = stored(&args.database, environment)?;
+    args.suite
+        .into_iter()
+        .for_each(|suite| engine.set_suite(suite));
     let brought = Brought::read(&args.holder.credential)?;
     let user = engine.user(&args.holder.user).map_err(refused)?;
     let password = Password::read(args.password_file.as_deref())?;
