@@ -130,6 +130,8 @@ impl Limits {
 /// A database and what may be done in it.
 pub(crate) struct DatabasePlace {
     pub(crate) url: UrlPlace,
+    /// The tenant whose rows are meant, as in the tenant columns.
+    pub(crate) tenant: Option<String>,
     pub(crate) stream: StreamName,
     pub(crate) specs: BTreeMap<String, SpecPlace>,
 }
@@ -175,6 +177,8 @@ struct DatabaseTable {
     url: Option<Secret>,
     #[serde(default)]
     url_file: Option<PathBuf>,
+    #[serde(default)]
+    tenant: Option<String>,
     #[serde(default)]
     stream: Option<Spanned<String>>,
     #[serde(default)]
@@ -305,7 +309,12 @@ fn database(
         };
         specs.insert(name, spec);
     }
-    Ok(DatabasePlace { url, stream, specs })
+    Ok(DatabasePlace {
+        url,
+        tenant: table.tenant,
+        stream,
+        specs,
+    })
 }
 
 /// The address with the file of `SQLite` named from `folder`, as all other files are.

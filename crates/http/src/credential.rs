@@ -1,7 +1,8 @@
 //! Credentials in requests and answers: the lines that people keep.
 
 use probity_disguise::{
-    Credential, CredentialLine, Protection, RecoveryToken, Registration, SecretKey, TokenShare,
+    Credential, CredentialLine, Protection, RecoveryToken, Registration, SecretKey, Suite,
+    TokenShare,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -89,6 +90,13 @@ pub(crate) fn protection(
         None if in_shares => Ok(Protection::Token),
         None => Ok(Protection::KeyAlone),
     }
+}
+
+/// The kind of a new private key.
+pub(crate) fn suite(name: &str) -> Result<Suite, Problem> {
+    name.parse().map_err(|_unknown| {
+        Problem::new(Kind::BadRequest, "the suite is neither x25519 nor x-wing")
+    })
 }
 
 /// A new credential for its owner to keep, which the server does not: exactly one of the three.

@@ -48,6 +48,15 @@ impl Desk<'_> {
         self.session(Engine::stored(self.place.connect()?)?)
     }
 
+    /// Refuses what is done for a whole database, whatever tenants it has, where only one of them is meant.
+    pub(crate) fn of_all_tenants(&self) -> Result<(), Problem> {
+        if self.place.tenant.is_none() {
+            return Ok(());
+        }
+        let detail = "this is about the whole database, and the configuration has one of its tenants under this name";
+        Err(Problem::new(Kind::Unfit, detail))
+    }
+
     /// A session for a specification.
     pub(crate) fn described(&self, spec: &SpecRoom) -> Result<Session, Problem> {
         let beside = (spec.schema.clone(), spec.pseudo.clone());
@@ -58,6 +67,10 @@ impl Desk<'_> {
     }
 
     fn session(&self, mut engine: AnyEngine) -> Result<Session, Problem> {
+        if let Some(tenant) = &self.place.tenant {
+            let tenant = engine.tenant(tenant)?;
+            engine.set_tenant(Some(tenant));
+        }
         let mut appender = self.log.appender(&self.place.stream).map_err(|error| {
             Problem::new(Kind::NotRecorded, "the log takes no entries").because(&error)
         })?;

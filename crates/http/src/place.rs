@@ -62,6 +62,8 @@ pub(crate) struct SpecRoom {
 /// A database by name.
 pub(crate) struct Place {
     url: Secret,
+    /// The tenant whose rows are meant, as in the tenant columns.
+    pub(crate) tenant: Option<String>,
     pub(crate) stream: StreamName,
     specs: BTreeMap<String, SpecRoom>,
     /// The specification whose description this server stored last. Whoever stores another holds the lock meanwhile:
@@ -81,6 +83,7 @@ impl Place {
                 UrlPlace::Here(url) => Secret::from(Zeroizing::new(String::from(&**url))),
                 UrlPlace::File(path) => url_in(path)?,
             },
+            tenant: place.tenant.clone(),
             stream: place.stream.clone(),
             specs,
             installed: Mutex::new(None),

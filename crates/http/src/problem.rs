@@ -314,6 +314,7 @@ impl From<Error> for Problem {
             Error::Spec(_)
             | Error::WouldCascade { .. }
             | Error::NoFreeId { .. }
+            | Error::Tenant { .. }
             | Error::Update { .. }
             | Error::Value { .. } => Kind::Unfit,
             _ => Kind::Defect,

@@ -15,6 +15,7 @@ mod person;
 mod place;
 mod refusal;
 mod schema;
+mod tenants;
 
 #[path = "../../../disguise/tests/server/mariadb.rs"]
 mod mariadb;

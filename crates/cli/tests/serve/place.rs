@@ -35,6 +35,16 @@ pub(crate) const OTHER: &str = "other-token-0123456789abcdef012345678";
 /// How often a client asks again while the answer is busy.
 const TRIES_MAX: u32 = 1_000;
 
+/// What the configuration says of a token.
+pub(crate) fn token(name: &str, token: &str, database: &str, operations: &[&str]) -> String {
+    let bytes = Sha256::digest(token);
+    let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
+    let digest = digits.collect::<String>();
+    format!(
+        "[[token]]\nname = \"{name}\"\nsha256 = \"{digest}\"\ndatabases = [\"{database}\"]\noperations = {operations:?}\n"
+    )
+}
+
 /// Where a server works.
 pub(crate) struct Place {
     pub(crate) folder: TempDir,
@@ -91,18 +101,7 @@ impl Place {
     }
 
     fn config(limits: &str) -> String {
-        let digest = |token: &str| {
-            let bytes = Sha256::digest(token);
-            let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
-            digits.collect::<String>()
-        };
         let all = probity_http::operations().collect::<Vec<_>>();
-        let token = |name: &str, token: &str, database: &str, operations: &[&str]| {
-            format!(
-                "[[token]]\nname = \"{name}\"\nsha256 = \"{}\"\ndatabases = [\"{database}\"]\noperations = {operations:?}\n",
-                digest(token)
-            )
-        };
         [
             "listen = \"127.0.0.1:0\"\nreceipt_key = \"receipts.key\"\n".to_owned(),
             format!("[log]\nfolder = \"audit\"\n[limits]\n{limits}\n"),
@@ -113,6 +112,13 @@ impl Place {
             token("elsewhere", OTHER, "other", &all),
         ]
         .concat()
+    }
+
+    /// Starts the server anew with another configuration.
+    pub(crate) fn configure(&self, config: &str) {
+        self.stop();
+        fs::write(self.path("probity.toml"), config).unwrap();
+        self.start();
     }
 
     /// Starts the server and waits until it listens.
@@ -229,7 +235,18 @@ impl Place {
 
     /// Asks for an operation in the database `app`.
     pub(crate) fn post(&self, token: &str, operation: &str, body: &Value) -> Answer {
-        let path = format!("/v1/disguise/app/{operation}");
+        self.post_to("app", token, operation, body)
+    }
+
+    /// Asks for an operation in a database.
+    pub(crate) fn post_to(
+        &self,
+        database: &str,
+        token: &str,
+        operation: &str,
+        body: &Value,
+    ) -> Answer {
+        let path = format!("/v1/disguise/{database}/{operation}");
         let request = posted(&path, token, &body.to_string());
         asked(self.address(), &request).unwrap()
     }

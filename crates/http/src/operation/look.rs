@@ -31,6 +31,7 @@ impl Operation for Draft {
     type Answer = DraftedForm;
 
     fn run(&self, desk: &Desk<'_>) -> Result<DraftedForm, Problem> {
+        desk.of_all_tenants()?;
         let mut database = desk.place.connect()?;
         let made = probity_disguise::draft(&mut database, self.users.as_deref())?;
         Ok(DraftedForm {

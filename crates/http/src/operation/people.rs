@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Operation;
-use crate::credential::{CredentialForm, GivenForm, protection};
+use crate::credential::{CredentialForm, GivenForm, protection, suite};
 use crate::desk::{Desk, EntryForm};
 use crate::problem::Problem;
 use crate::secret::Secret;
@@ -24,6 +24,9 @@ pub(super) struct Register {
     /// A password of the user's own; then the answer holds a recovery token, and else a private key.
     #[serde(default)]
     password: Option<Secret>,
+    /// The kind of the private key, such as x-wing, which no quantum computer of the future opens; x25519 when absent.
+    #[serde(default)]
+    suite: Option<String>,
     /// The answer holds three shares of a recovery token, for three people or places, instead of the whole.
     #[serde(default)]
     #[schema(required = false)]
@@ -49,11 +52,15 @@ impl Operation for Register {
 
     fn run(&self, desk: &Desk<'_>) -> Result<RegisteredForm, Problem> {
         let protection = protection(self.password.as_ref(), self.shares)?;
+        let suite = self.suite.as_deref().map(suite).transpose()?;
         let spec = self.spec.as_ref().map(|name| desk.place.spec(name));
         let spec = spec.transpose()?;
         let mut session = spec.map_or_else(|| desk.stored(), |spec| desk.described(spec))?;
         let user = session.user(&self.user)?;
         desk.place.install(&mut session.engine, spec)?;
+        if let Some(suite) = suite {
+            session.engine.set_suite(suite);
+        }
         let made = session.engine.register(&user, protection, desk.time)?;
         Ok(RegisteredForm {
             user: self.user.clone(),

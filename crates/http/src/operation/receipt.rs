@@ -59,13 +59,18 @@ impl Operation for CheckReceipt {
     const SUMMARY: &'static str = "Checks a receipt of forgetting";
     type Answer = ProvenForm;
 
-    fn run(&self, _desk: &Desk<'_>) -> Result<ProvenForm, Problem> {
+    fn run(&self, desk: &Desk<'_>) -> Result<ProvenForm, Problem> {
         let key = VerifierKey::parse(self.key.trim()).map_err(|_form| {
             Problem::new(Kind::BadRequest, "the key is no public key of a signer")
         })?;
         let receipt = Receipt::verified(self.receipt.as_bytes(), &[key]).ok();
         let user = self.user.as_deref().map(Value::from);
-        let is_meant = |it: &Receipt| user.as_ref().is_none_or(|user| it.is_about(user));
+        let tenant = desk.place.tenant.as_deref().map(Value::from);
+        let is_about = |it: &Receipt, user: &Value| match &tenant {
+            Some(tenant) => it.is_about_of(tenant, user),
+            None => it.is_about(user),
+        };
+        let is_meant = |it: &Receipt| user.as_ref().is_none_or(|user| is_about(it, user));
         Ok(ProvenForm::new(receipt.filter(is_meant).as_ref()))
     }
 }

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::Operation;
 use super::people::RegisteredForm;
-use crate::credential::{CredentialForm, GivenForm, protection};
+use crate::credential::{CredentialForm, GivenForm, protection, suite};
 use crate::desk::Desk;
 use crate::problem::{Kind, Problem};
 use crate::secret::Secret;
@@ -22,6 +22,9 @@ pub(super) struct Rekey {
     #[serde(default)]
     #[schema(required = false)]
     new_key: bool,
+    /// The kind of the private key, such as x-wing, which no quantum computer of the future opens; that of the old key when absent; only with `new_key`.
+    #[serde(default)]
+    suite: Option<String>,
     /// A new password; then the answer holds a new recovery token.
     #[serde(default)]
     password: Option<Secret>,
@@ -41,11 +44,19 @@ impl Operation for Rekey {
             let detail = "name a new password, shares, or new_key";
             return Err(Problem::new(Kind::BadRequest, detail));
         }
+        if self.suite.is_some() && !self.new_key {
+            let detail = "a suite is one of a private key; name new_key with it";
+            return Err(Problem::new(Kind::BadRequest, detail));
+        }
+        let suite = self.suite.as_deref().map(suite).transpose()?;
         let protection = protection(self.password.as_ref(), self.shares)?;
         let brought = self.credential.brought()?;
         let mut session = desk.stored()?;
         let user = session.user(&self.user)?;
         let (credential, engine) = (brought.credential(), &mut session.engine);
+        if let Some(suite) = suite {
+            engine.set_suite(suite);
+        }
         let made = if self.new_key {
             engine.change_key(&user, &credential, protection, desk.time)?
         } else {

@@ -43,6 +43,7 @@ impl Operation for Update {
     type Answer = UpdatesForm;
 
     fn run(&self, desk: &Desk<'_>) -> Result<UpdatesForm, Problem> {
+        desk.of_all_tenants()?;
         let mut mappings = Vec::new();
         for text in &self.mappings {
             let some = Mapping::parse(text)
