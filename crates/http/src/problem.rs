@@ -3,7 +3,7 @@
 use std::error::Error as _;
 
 use axum::body::Body;
-use axum::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, Response, StatusCode};
 use axum::response::IntoResponse;
 use probity_disguise::{DatabaseErrorKind, DisguiseId, Error};
@@ -356,7 +356,6 @@ impl IntoResponse for Problem {
         put(CACHE_CONTROL, "no-store");
         match self.kind {
             Kind::Unauthorized => put(WWW_AUTHENTICATE, "Bearer realm=\"probity\""),
-            Kind::WrongMethod => put(ALLOW, "GET, POST"),
             Kind::Busy => put(RETRY_AFTER, RETRY_SECONDS),
             _ => None,
         };

@@ -224,11 +224,17 @@ fn a_body_beyond_the_limit_is_not_read() {
         (answer.status, answer.problem().as_str()),
         (415, "wrong-media-type")
     );
-    let answer = place.get("/v1/disguise/app/apply");
-    assert_eq!(
-        (answer.status, answer.problem().as_str()),
-        (405, "wrong-method")
-    );
+    let described = posted("/v1/openapi.json", SHOP, "{}");
+    for (answer, methods) in [
+        (place.get("/v1/disguise/app/apply"), "POST"),
+        (asked(place.address(), &described).unwrap(), "GET,HEAD"),
+    ] {
+        assert_eq!(
+            (answer.status, answer.problem().as_str()),
+            (405, "wrong-method")
+        );
+        assert_eq!(answer.header("allow"), Some(methods));
+    }
 }
 
 #[test]
