@@ -45,6 +45,7 @@ pub mod segment;
 mod short;
 pub mod stream;
 pub mod tile;
+pub mod time;
 pub mod tree;
 pub mod wire;
 

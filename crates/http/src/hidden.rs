@@ -3,9 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use probity_disguise::{Cells, Hidden, HiddenChange, Value};
+use probity_format::time::format_time;
 use serde_json::{Map, Number, json};
-
-use crate::time::format_time;
 
 /// A hidden row or value. Numbers are numbers, and what JSON has no form for is an object: `{"base64": ...}` for binary,
 /// `{"real": ...}` for infinities.

@@ -14,7 +14,7 @@ mod place;
 mod problem;
 mod secret;
 mod server;
-pub mod time;
+mod time;
 mod token;
 
 pub use config::{Config, ConfigError};

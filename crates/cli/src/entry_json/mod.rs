@@ -19,7 +19,7 @@ use probity_format::{Entry, Outcome, Subjects, Timestamp};
 pub use error::LineError;
 pub use lines::{Line, Lines};
 pub use parse::parse_line;
-pub use probity_http::time::{format_time, parse_time};
+pub use probity_format::time::{format_time, parse_time};
 pub use write::{EntryForm, needs_base64, write_line};
 
 /// Longest line taken, in bytes without its line end.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use probity_format::Entry;
-use probity_http::time::format_time;
+use probity_format::time::format_time;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
 /// Writes `entry` as one line, its line end included. Empty fields are left out.

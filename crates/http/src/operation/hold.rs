@@ -3,6 +3,7 @@
 use std::str::FromStr as _;
 
 use probity_disguise::{Authority, HoldId, Holding, Value};
+use probity_format::time::format_time;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -10,7 +11,6 @@ use super::Operation;
 use super::reveal::disguise;
 use crate::desk::{Desk, EntryForm, Session};
 use crate::problem::{Kind, Problem};
-use crate::time::format_time;
 
 /// What is held until it is lifted: everything of a user, or the records of a disguise. Who holds it is the token's name.
 #[derive(Deserialize, ToSchema)]

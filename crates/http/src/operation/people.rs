@@ -1,6 +1,7 @@
 //! What concerns one person: registration, and what the credential opens.
 
 use probity_disguise::Listed;
+use probity_format::time::format_time;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -9,7 +10,6 @@ use crate::credential::{CredentialForm, GivenForm, protection, suite};
 use crate::desk::{Desk, EntryForm};
 use crate::problem::Problem;
 use crate::secret::Secret;
-use crate::time::format_time;
 
 /// Who gets a credential, without which nothing that is hidden from them can come back.
 #[derive(Deserialize, ToSchema)]

@@ -2,13 +2,13 @@
 
 use probity_disguise::{Receipt, Value};
 use probity_format::note::VerifierKey;
+use probity_format::time::format_time;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Operation;
 use crate::desk::Desk;
 use crate::problem::{Kind, Problem};
-use crate::time::format_time;
 
 /// A receipt, and what it must prove.
 #[derive(Deserialize, ToSchema)]

@@ -1,6 +1,7 @@
 //! Grace periods and ends: `schedule`, `scheduled`, `cancel`, `sweep`, and `resume` of what was cut short.
 
 use probity_disguise::{ApplyRequest, CHUNK_ROWS, DisguiseId, Error, Swept};
+use probity_format::time::format_time;
 use probity_log::clock::{Clock as _, SystemClock};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -10,7 +11,7 @@ use super::apply::{AppliedForm, Parameters, values};
 use super::reveal::disguise;
 use crate::desk::{Desk, EntryForm};
 use crate::problem::{Kind, Problem};
-use crate::time::{Time, format_time};
+use crate::time::Time;
 
 /// What is applied to a user later, unless it is cancelled before.
 #[derive(Deserialize, ToSchema)]
