@@ -66,14 +66,9 @@ impl Receipt {
         })
     }
 
-    /// Whether it is about the person with this id, in a database without tenants.
-    pub fn is_about(&self, user: &Value) -> bool {
-        hashed(&self.nonce, None, user) == self.person
-    }
-
-    /// Whether it is about the person whom `tenant` has under this id.
-    pub fn is_about_of(&self, tenant: &Value, user: &Value) -> bool {
-        hashed(&self.nonce, Some(tenant), user) == self.person
+    /// Whether it is about the person with this id, whom `tenant` has under it where the database has tenants.
+    pub fn is_about(&self, tenant: Option<&Value>, user: &Value) -> bool {
+        hashed(&self.nonce, tenant, user) == self.person
     }
 
     /// The text that is signed.
@@ -226,8 +221,8 @@ mod tests {
             let keys = [key(1).verifier_key().clone()];
             let read = Receipt::verified(note.as_bytes(), &keys).unwrap();
             assert_eq!(read, made);
-            assert!(read.is_about(&Value::from("19")));
-            assert!(!read.is_about(&Value::Int(20)));
+            assert!(read.is_about(None, &Value::from("19")));
+            assert!(!read.is_about(None, &Value::Int(20)));
             assert!(!note.contains("19\n"), "{note}");
         }
     }

@@ -115,10 +115,10 @@ impl<D: Database> Engine<D> {
         Ok(self.described()?.1.crossings())
     }
 
-    /// Sets the suite of keys that are made from now on. Unless it is set, a registration makes one of X25519, and a change
+    /// Sets the suite of keys that are made from now on. With none, a registration makes one of X25519, and a change
     /// of the key one of the same suite.
-    pub const fn set_suite(&mut self, suite: Suite) {
-        self.suite = Some(suite);
+    pub const fn set_suite(&mut self, suite: Option<Suite>) {
+        self.suite = suite;
     }
 
     /// Tells `sink` of every operation, before it is committed.

@@ -68,7 +68,7 @@ impl Forum {
     /// Gives a person a new key of this suite.
     pub(crate) fn rekey(&mut self, user: i64, suite: Suite) {
         let old = key_of(self, user);
-        self.engine.set_suite(suite);
+        self.engine.set_suite(Some(suite));
         let made = self.engine.change_key(
             &Value::Int(user),
             &Credential::Key(&old),

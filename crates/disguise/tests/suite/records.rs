@@ -181,7 +181,7 @@ pub(crate) fn a_receipt_tells_what_was_forgotten_and_the_log_vouches_for_it() {
     let all = all.unwrap();
     assert_eq!((all.disguise, all.bags), (None, 0));
     for (receipt, about, not_about, at) in [(&one, &user, &other, 0), (&all, &other, &user, 1)] {
-        assert!(receipt.is_about(about) && !receipt.is_about(not_about));
+        assert!(receipt.is_about(None, about) && !receipt.is_about(None, not_about));
         assert!(told.borrow()[at].2.contains(&receipt.digest()));
     }
 }

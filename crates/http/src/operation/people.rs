@@ -58,9 +58,7 @@ impl Operation for Register {
         let mut session = spec.map_or_else(|| desk.stored(), |spec| desk.described(spec))?;
         let user = session.user(&self.user)?;
         desk.place.install(&mut session.engine, spec)?;
-        if let Some(suite) = suite {
-            session.engine.set_suite(suite);
-        }
+        session.engine.set_suite(suite);
         let made = session.engine.register(&user, protection, desk.time)?;
         Ok(RegisteredForm {
             user: self.user.clone(),

@@ -54,9 +54,7 @@ impl Operation for Rekey {
         let mut session = desk.stored()?;
         let user = session.user(&self.user)?;
         let (credential, engine) = (brought.credential(), &mut session.engine);
-        if let Some(suite) = suite {
-            engine.set_suite(suite);
-        }
+        engine.set_suite(suite);
         let made = if self.new_key {
             engine.change_key(&user, &credential, protection, desk.time)?
         } else {

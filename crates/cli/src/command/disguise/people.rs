@@ -42,9 +42,7 @@ struct ListedForm {
 
 pub(super) fn register(args: &Register, environment: &Environment) -> Result<Status, Failure> {
     let mut engine = engine_of(args, environment)?;
-    args.suite
-        .into_iter()
-        .for_each(|suite| engine.set_suite(suite));
+    engine.set_suite(args.suite);
     let user = engine.user(&args.user).map_err(refused)?;
     engine.install().map_err(refused)?;
     let password = Password::read(args.password_file.as_deref())?;
@@ -234,9 +232,7 @@ pub(super) fn list(args: &List, environment: &Environment) -> Result<Status, Fai
 
 pub(super) fn rekey(args: &Rekey, environment: &Environment) -> Result<Status, Failure> {
     let mut engine = stored(&args.database, environment)?;
-    args.suite
-        .into_iter()
-        .for_each(|suite| engine.set_suite(suite));
+    engine.set_suite(args.suite);
     let brought = Brought::read(&args.holder.credential)?;
     let user = engine.user(&args.holder.user).map_err(refused)?;
     let password = Password::read(args.password_file.as_deref())?;

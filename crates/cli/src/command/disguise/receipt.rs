@@ -131,12 +131,8 @@ pub(super) fn check(args: &CheckReceipt) -> Result<Status, Failure> {
         other => proves_nothing().because(other),
     })?;
     let tenant = args.tenant.as_deref().map(Value::from);
-    let is_about = |user: Value| match &tenant {
-        Some(tenant) => receipt.is_about_of(tenant, &user),
-        None => receipt.is_about(&user),
-    };
     let about = args.user.as_deref().map(Value::from);
-    if about.is_some_and(|user| !is_about(user)) {
+    if about.is_some_and(|user| !receipt.is_about(tenant.as_ref(), &user)) {
         return Err(proves_nothing().because("it is about somebody else"));
     }
     let form = CheckedForm {
