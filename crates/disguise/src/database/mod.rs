@@ -20,6 +20,10 @@ use crate::value::Value;
 /// How the names of databases begin.
 const SCHEMES: [&str; 5] = ["sqlite", "postgres", "postgresql", "mysql", "mariadb"];
 
+/// How long a server may take to accept a connection, unless its address says something else.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+const CONNECT_WAIT: std::time::Duration = std::time::Duration::from_secs(10);
+
 /// The most parameters that one statement may carry, below every engine's own limit.
 pub(crate) const PARAMETERS_MAX: usize = 8_000;
 
@@ -94,6 +98,16 @@ impl Dialect {
             Self::Sqlite | Self::Postgres => PARAMETERS_MAX,
             // Each row is compared with all values.
             Self::Mysql => 64,
+        }
+    }
+
+    /// What lets the transaction at hand wait for a lock no longer than a person would wait for an answer; it may stay set
+    /// for the connection.
+    pub(crate) const fn short_patience(self) -> Option<&'static str> {
+        match self {
+            Self::Sqlite => None,
+            Self::Postgres => Some("SET LOCAL lock_timeout = '10s'"),
+            Self::Mysql => Some("SET SESSION innodb_lock_wait_timeout = 10"),
         }
     }
 
@@ -312,6 +326,17 @@ pub trait Database {
     /// # Errors
     /// When the database refuses.
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError>;
+    /// Another connection to the same place, to ask there what became of a transaction when this one was lost at its
+    /// commit.
+    ///
+    /// # Errors
+    /// When the place cannot be reached, or is known by this connection alone.
+    fn another(&self) -> Result<Box<dyn Database>, DatabaseError> {
+        Err(DatabaseError {
+            kind: DatabaseErrorKind::Other,
+            message: "there is no other connection to this database".to_owned(),
+        })
+    }
 }
 
 impl Database for Box<dyn Database> {
@@ -353,6 +378,9 @@ impl Database for Box<dyn Database> {
     }
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
         (**self).defer_foreign_keys()
+    }
+    fn another(&self) -> Result<Box<dyn Database>, DatabaseError> {
+        (**self).another()
     }
 }
 

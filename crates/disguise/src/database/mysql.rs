@@ -7,8 +7,8 @@ use mysql::prelude::Queryable as _;
 use mysql::{Conn, DriverError, Opts, OptsBuilder, Params};
 
 use super::{
-    Catalog, CatalogTable, Column, Database, DatabaseError, DatabaseErrorKind, Dialect, ForeignKey,
-    OnDelete, note_primary_keys,
+    CONNECT_WAIT, Catalog, CatalogTable, Column, Database, DatabaseError, DatabaseErrorKind,
+    Dialect, ForeignKey, OnDelete, note_primary_keys,
 };
 use crate::value::Value;
 
@@ -36,6 +36,7 @@ const MARIADB_SETTINGS: &str = "SET SESSION in_predicate_conversion_threshold = 
 /// A connection to a `MariaDB` or `MySQL` server.
 pub struct Mysql {
     connection: Conn,
+    options: Opts,
     mariadb: bool,
     version: i64,
 }
@@ -59,8 +60,15 @@ impl Mysql {
                     .to_owned(),
             });
         }
-        let options = OptsBuilder::from_opts(options).stmt_cache_size(STATEMENTS_MAX);
-        let mut connection = Conn::new(options).map_err(refused)?;
+        let wait = options.get_tcp_connect_timeout().unwrap_or(CONNECT_WAIT);
+        let options = OptsBuilder::from_opts(options)
+            .stmt_cache_size(STATEMENTS_MAX)
+            .tcp_connect_timeout(Some(wait));
+        Self::open(options.into())
+    }
+
+    fn open(options: Opts) -> Result<Self, DatabaseError> {
+        let mut connection = Conn::new(options.clone()).map_err(refused)?;
         connection.query_drop(SETTINGS).map_err(refused)?;
         connection.query_drop(SERIALIZABLE).map_err(refused)?;
         let server: Option<String> = connection
@@ -72,6 +80,7 @@ impl Mysql {
         }
         Ok(Self {
             connection,
+            options,
             mariadb,
             version: 0,
         })
@@ -293,6 +302,10 @@ impl Database for Mysql {
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
         // The server checks each row as it comes; a row refused for its order is tried again.
         Ok(())
+    }
+
+    fn another(&self) -> Result<Box<dyn Database>, DatabaseError> {
+        Ok(Box::new(Self::open(self.options.clone())?))
     }
 }
 

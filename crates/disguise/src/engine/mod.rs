@@ -8,6 +8,7 @@ mod forget;
 mod hold;
 mod keys;
 mod plan;
+mod promise;
 mod replay;
 mod reveal;
 mod sweep;
@@ -15,19 +16,17 @@ mod update;
 
 use std::collections::BTreeMap;
 
-use probity_format::Outcome;
-
 pub use self::chunk::{CHUNK_ROWS, Progress};
 pub use self::decay::{DecayRequest, Decayed};
 pub use self::export::{Cells, Hidden, HiddenChange};
+use self::promise::Promise;
 pub use self::replay::{Missed, Outlook, ReplayRequest};
 pub use self::reveal::Listed;
 pub use self::sweep::{SWEEP_RECORDS, Swept};
-use crate::audit::{Asked, Sink, tell};
+use crate::audit::{Asked, Sink};
 use crate::credential::KeyCost;
 use crate::database::{Catalog, Column, Database};
 use crate::error::{Doing as _, Error};
-use crate::operation;
 use crate::redact::{Redactor, Redactors};
 use crate::schema::{Live, Pseudo, Schema};
 use crate::spec::{SpecFile, described, description};
@@ -59,6 +58,8 @@ pub struct Engine<D: Database> {
     /// Updates by code, by name.
     updates: BTreeMap<String, Box<dyn Update>>,
     redactors: Redactors,
+    /// What the log was told of as done in the transaction at hand.
+    promises: Vec<Promise>,
 }
 
 impl<D: Database> Engine<D> {
@@ -77,6 +78,7 @@ impl<D: Database> Engine<D> {
             live: None,
             updates: BTreeMap::new(),
             redactors: Redactors::new(),
+            promises: Vec::new(),
         }
     }
 
@@ -349,33 +351,6 @@ impl<D: Database> Engine<D> {
         outcome
     }
 
-    fn told<T>(&mut self, asked: &Asked<'_>, outcome: Result<T, Error>) -> Result<T, Error> {
-        let (Some(sink), Err(error)) = (&mut self.sink, &outcome) else {
-            return outcome;
-        };
-        let Ok(salt) = store::salt(&mut self.database) else {
-            return outcome;
-        };
-        let refused = if error.is_denial() {
-            Outcome::Denied
-        } else {
-            Outcome::Failed
-        };
-        let payload = operation::refused(&self.database.tenancy);
-        tell(sink.as_mut(), &salt, asked, refused, &payload)?;
-        outcome
-    }
-
-    /// Tells of an operation that is about to be committed.
-    pub(super) fn done(&mut self, asked: &Asked<'_>, payload: &str) -> Result<(), Error> {
-        let Some(sink) = &mut self.sink else {
-            return Ok(());
-        };
-        let salt = store::salt(&mut self.database)?;
-        let payload = operation::begin(&mut self.database, &salt, payload)?;
-        tell(sink.as_mut(), &salt, asked, Outcome::Ok, &payload)
-    }
-
     pub(super) fn transaction<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, Error>,
@@ -390,17 +365,18 @@ impl<D: Database> Engine<D> {
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
+        self.promises.clear();
         self.database.begin().doing("beginning")?;
-        let outcome = work(self).and_then(|done| {
-            self.database.commit().doing("committing")?;
-            Ok(done)
-        });
-        if outcome.is_err() {
-            // The first error is the one to report; a connection that cannot roll back is lost anyway. A commit that
-            // was refused may have left the transaction open.
-            self.database.rollback().unwrap_or_default();
-        }
-        outcome
+        let done = match work(self) {
+            Ok(done) => done,
+            Err(error) => {
+                // The first error is the one to report; a connection that cannot roll back is lost anyway.
+                self.database.rollback().unwrap_or_default();
+                return Err(error);
+            }
+        };
+        self.commit()?;
+        Ok(done)
     }
 }
 

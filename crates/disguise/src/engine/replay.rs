@@ -11,7 +11,7 @@ use crate::database::Database;
 use crate::error::{Doing as _, Error};
 use crate::hold::{self, Authority, HoldId, Holding};
 use crate::intent;
-use crate::operation::{self, Told};
+use crate::operation::{self, Fate, Told};
 use crate::record::Standing;
 use crate::scheduled::{self, Order};
 use crate::spec::Spec;
@@ -119,9 +119,7 @@ impl<D: Database> Engine<D> {
                 Err(why) => Outlook::Not(why),
                 Ok(deed) => match self.again(told, deed, request.time) {
                     Ok(()) => Outlook::Done,
-                    Err(
-                        error @ (Error::Database { .. } | Error::NotInstalled | Error::Audit(_)),
-                    ) => return Err(error),
+                    Err(error) if error.ends_a_run() => return Err(error),
                     Err(error) => Outlook::Not(error.to_string()),
                 },
             };
@@ -281,6 +279,11 @@ impl<'a> Replay<'a> {
     /// What it takes to do an operation again, or why it cannot be done.
     fn deed(&self, told: &Told) -> Result<Deed<'a>, String> {
         let no = |why: &str| Err(why.to_owned());
+        if told.fate == Fate::Unknown {
+            return no(
+                "the database was lost at its commit and does not have it now: whether it ever had is not known, so do it again where it is wanted",
+            );
+        }
         match told.action.as_str() {
             "disguise.apply" | "disguise.decay" => self.apply_again(told),
             // What was begun is either done, told of as an apply, or ended, or was still going on.
