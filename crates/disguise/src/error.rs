@@ -2,7 +2,7 @@
 
 use probity_format::DecodeError;
 
-use crate::database::DatabaseError;
+use crate::database::{DatabaseError, DatabaseErrorKind};
 use crate::spec::SpecError;
 
 /// Why an operation did not happen; its transaction was rolled back, so nothing changed, but for [`Error::Unsettled`].
@@ -124,6 +124,23 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether another transaction was in the way, so that the same operation may be tried again.
+    pub const fn is_passing(&self) -> bool {
+        matches!(
+            self,
+            Self::Database { source, .. }
+                if matches!(source.kind, DatabaseErrorKind::Busy | DatabaseErrorKind::Conflict)
+        )
+    }
+
+    /// Whether it may be tried again at once.
+    pub(crate) const fn is_conflict(&self) -> bool {
+        matches!(
+            self,
+            Self::Database { source, .. } if matches!(source.kind, DatabaseErrorKind::Conflict)
+        )
+    }
+
     /// Whether what is done for many people ends with it, because it would be the same for the next.
     pub(crate) const fn ends_a_run(&self) -> bool {
         matches!(

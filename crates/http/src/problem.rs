@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, Response, StatusCode};
 use axum::response::IntoResponse;
-use probity_disguise::{DatabaseErrorKind, DisguiseId, Error};
+use probity_disguise::{DisguiseId, Error};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -334,10 +334,7 @@ impl From<Error> for Problem {
         if let (Kind::Unfit, Some(cause)) = (kind, &cause) {
             detail = format!("{detail}: {cause}");
         }
-        let is_passing = matches!(
-            &error,
-            Error::Database { source, .. } if source.kind == DatabaseErrorKind::Busy
-        );
+        let is_passing = error.is_passing();
         Self {
             cause,
             is_passing,

@@ -111,6 +111,23 @@ impl Dialect {
         }
     }
 
+    /// How one connection at a time prepares the database; with `SQLite` whoever writes is alone anyway.
+    pub(crate) const fn installation_lock(self) -> Option<Lock> {
+        match self {
+            Self::Sqlite => None,
+            Self::Postgres => Some(Lock {
+                patience: Some("SET LOCAL lock_timeout = '60s'"),
+                take: "SELECT pg_advisory_lock(hashtextextended('probity ' || current_schema(), 0))",
+                give: "SELECT pg_advisory_unlock(hashtextextended('probity ' || current_schema(), 0))",
+            }),
+            Self::Mysql => Some(Lock {
+                patience: None,
+                take: "SELECT GET_LOCK(CONCAT('probity_', MD5(DATABASE())), 60)",
+                give: "SELECT RELEASE_LOCK(CONCAT('probity_', MD5(DATABASE())))",
+            }),
+        }
+    }
+
     /// What a function that conditions may use is called.
     pub(crate) fn function(self, name: &str) -> &str {
         match (self, name) {
@@ -121,6 +138,15 @@ impl Dialect {
     }
 }
 
+/// Statements for a lock that a connection has beyond its transactions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lock {
+    /// What bounds the time that `take` waits, where it does not say so itself.
+    pub(crate) patience: Option<&'static str>,
+    pub(crate) take: &'static str,
+    pub(crate) give: &'static str,
+}
+
 /// What went wrong, as far as the engine must know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -129,8 +155,10 @@ pub enum DatabaseErrorKind {
     Unique,
     /// Any other constraint.
     Constraint,
-    /// Another transaction is in the way; the whole operation may be tried again.
+    /// Another transaction was waited for in vain; the whole operation may be tried again later.
     Busy,
+    /// Another transaction was in the way and went on; the whole operation may be tried again at once.
+    Conflict,
     /// The statement names a table that is not there.
     Absent,
     /// Anything else.

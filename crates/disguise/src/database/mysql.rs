@@ -386,7 +386,7 @@ fn is_binary(column: &mysql::Column) -> bool {
 
 #[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
 fn refused(error: mysql::Error) -> DatabaseError {
-    use DatabaseErrorKind::{Absent, Busy, Constraint, Other, Unique};
+    use DatabaseErrorKind::{Absent, Busy, Conflict, Constraint, Other, Unique};
     let (kind, message) = match &error {
         mysql::Error::MySqlError(error) => {
             let kind = match error.code {
@@ -394,7 +394,8 @@ fn refused(error: mysql::Error) -> DatabaseError {
                 // NOT NULL, foreign keys, CHECK, and values that do not fit.
                 1048 | 1216 | 1217 | 1364 | 1451 | 1452 | 3819 | 4025 => Constraint,
                 1264 | 1265 | 1292 | 1366 | 1406 => Constraint,
-                1020 | 1205 | 1213 => Busy,
+                1205 => Busy,
+                1020 | 1213 => Conflict,
                 1146 => Absent,
                 _ => Other,
             };
@@ -402,7 +403,7 @@ fn refused(error: mysql::Error) -> DatabaseError {
             let message = match kind {
                 Unique => "a unique key holds this value already".to_owned(),
                 Constraint => format!("a constraint refuses the row (error {})", error.code),
-                Absent | Busy | Other => error.message.clone(),
+                Absent | Busy | Conflict | Other => error.message.clone(),
             };
             (kind, message)
         }

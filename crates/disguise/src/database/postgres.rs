@@ -427,7 +427,8 @@ fn refused(error: postgres::Error) -> DatabaseError {
         .unwrap_or_default();
     let kind = match code.as_str() {
         "23505" => DatabaseErrorKind::Unique,
-        "40001" | "40P01" | "55P03" => DatabaseErrorKind::Busy,
+        "55P03" => DatabaseErrorKind::Busy,
+        "40001" | "40P01" => DatabaseErrorKind::Conflict,
         "42P01" => DatabaseErrorKind::Absent,
         code if code.starts_with("23") => DatabaseErrorKind::Constraint,
         _ => DatabaseErrorKind::Other,

@@ -27,6 +27,7 @@ use crate::audit::{Asked, Sink};
 use crate::credential::KeyCost;
 use crate::database::{Catalog, Column, Database};
 use crate::error::{Doing as _, Error};
+use crate::installation::{self, Installation};
 use crate::redact::{Redactor, Redactors};
 use crate::schema::{Live, Pseudo, Schema};
 use crate::spec::{SpecFile, described, description};
@@ -43,6 +44,9 @@ use crate::value::Value;
 pub fn stored_description(database: &mut dyn Database) -> Result<(Schema, Pseudo), Error> {
     Ok(described(&store::description(database)?)?)
 }
+
+/// How often an operation is tried while transactions of others are in its way and go on.
+const TRIES_MAX: u32 = 16;
 
 /// Applies and reveals disguises over one connection.
 ///
@@ -139,16 +143,35 @@ impl<D: Database> Engine<D> {
     /// # Errors
     /// [`Error::Spec`] when the description does not fit the database, [`Error::Database`].
     pub fn install(&mut self) -> Result<(), Error> {
-        self.transaction_of_all(|engine| {
-            engine.refresh()?;
-            store::install(&mut engine.database)?;
+        self.refresh()?;
+        let text = description(&self.schema, &self.pseudo).map_err(|error| Error::Value {
+            what: error.to_string(),
+        })?;
+        let installation = Installation::new(self.database.dialect(), &text);
+        if installation.is_done(&mut self.database)? {
+            return Ok(());
+        }
+        installation::lock(&mut self.database)?;
+        let outcome = self.prepare(&installation);
+        installation::unlock(&mut self.database);
+        outcome
+    }
+
+    /// Does what no other process does meanwhile. The tables come first, for `MariaDB` ends the transaction with each of them;
+    /// without a salt they count for nothing.
+    fn prepare(&mut self, installation: &Installation<'_>) -> Result<(), Error> {
+        if !installation.has_tables(&mut self.database)? {
+            self.transaction_of_all(|engine| installation::create(&mut engine.database))?;
+        }
+        let work = |engine: &mut Self| {
+            installation.note_tables(&mut engine.database)?;
             engine.refuse_other_tenancy()?;
-            let text =
-                description(&engine.schema, &engine.pseudo).map_err(|error| Error::Value {
-                    what: error.to_string(),
-                })?;
-            store::put_description(&mut engine.database, &text)
-        })
+            if installation.is_described(&mut engine.database)? {
+                return Ok(());
+            }
+            store::put_description(&mut engine.database, installation.description)
+        };
+        self.tried(|engine, work| engine.transaction_of_all(work), work)
     }
 
     /// An engine with the description that [`Engine::install`] stored.
@@ -328,13 +351,14 @@ impl<D: Database> Engine<D> {
             .ok_or(Error::NotInstalled)
     }
 
-    /// Runs an operation in one transaction; when it is refused, that is an entry too, told after the rollback.
+    /// Runs an operation in one transaction, again where another one was in the way; when it is refused, that is an entry
+    /// too, told after the rollback.
     pub(super) fn operation<T>(
         &mut self,
         asked: &Asked<'_>,
-        work: impl FnOnce(&mut Self) -> Result<T, Error>,
+        work: impl FnMut(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let outcome = self.transaction(work);
+        let outcome = self.tried(|engine, work| engine.transaction(work), work);
         self.told(asked, outcome)
     }
 
@@ -342,13 +366,31 @@ impl<D: Database> Engine<D> {
     pub(super) fn operation_of_all<T>(
         &mut self,
         asked: &Asked<'_>,
-        work: impl FnOnce(&mut Self) -> Result<T, Error>,
+        work: impl FnMut(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let tenant = self.database.tenancy.tenant.take();
-        let outcome = self.transaction_of_all(work);
+        let outcome = self.tried(|engine, work| engine.transaction_of_all(work), work);
         let outcome = self.told(asked, outcome);
         self.database.tenancy.tenant = tenant;
         outcome
+    }
+
+    /// Runs `work` in transactions until none is in the way of others.
+    fn tried<T, W: FnMut(&mut Self) -> Result<T, Error>>(
+        &mut self,
+        transaction: impl Fn(&mut Self, &mut W) -> Result<T, Error>,
+        mut work: W,
+    ) -> Result<T, Error> {
+        let mut tries = 1;
+        loop {
+            match transaction(self, &mut work) {
+                Err(error) if error.is_conflict() && tries < TRIES_MAX => {
+                    self.tell_undone(&error)?;
+                    tries = tries.saturating_add(1);
+                }
+                outcome => return outcome,
+            }
+        }
     }
 
     pub(super) fn transaction<T>(
@@ -365,7 +407,6 @@ impl<D: Database> Engine<D> {
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        self.promises.clear();
         self.database.begin().doing("beginning")?;
         let done = match work(self) {
             Ok(done) => done,

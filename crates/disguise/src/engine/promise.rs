@@ -104,14 +104,13 @@ impl<D: Database> Engine<D> {
         asked: &Asked<'_>,
         outcome: Result<T, Error>,
     ) -> Result<T, Error> {
-        let promises = mem::take(&mut self.promises);
         let Err(error) = &outcome else {
             return outcome;
         };
-        let told = if promises.is_empty() {
+        let told = if self.promises.is_empty() {
             self.tell_refused(asked, error)
         } else {
-            self.tell_broken(&promises, error)
+            self.tell_undone(error)
         };
         match (told, error) {
             // That the log has failed, too, matters less than what may have been done.
@@ -141,12 +140,13 @@ impl<D: Database> Engine<D> {
         }
     }
 
-    fn tell_broken(&mut self, promises: &[Promise], error: &Error) -> Result<(), Error> {
+    /// Tells that what was told of as done in the transaction that ended with `error` was not.
+    pub(super) fn tell_undone(&mut self, error: &Error) -> Result<(), Error> {
         let fate = match error {
             Error::Unsettled(_) => Fate::Unknown,
             _ => Fate::Undone,
         };
-        for it in promises {
+        for it in mem::take(&mut self.promises) {
             let Some(sink) = &mut self.sink else {
                 break;
             };

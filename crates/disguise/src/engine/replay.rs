@@ -139,34 +139,34 @@ impl<D: Database> Engine<D> {
         let asked = Asked::new("disguise.replay", key, user.as_ref(), time);
         self.operation(&asked, |engine| {
             operation::remember(&mut engine.database, told.id)?;
-            match deed {
+            match &deed {
                 Deed::Apply {
                     id,
                     request,
                     key,
                     forgotten,
                 } => {
-                    engine.unschedule(id)?;
-                    intent::remove(&mut engine.database, id)?;
+                    engine.unschedule(*id)?;
+                    intent::remove(&mut engine.database, *id)?;
                     if let (Some(user), Some(key)) = (&request.user, key) {
-                        engine.give_key(user, key)?;
+                        engine.give_key(user, key.clone())?;
                     }
-                    engine.applied(id, &request, &asked, &forgotten)?;
+                    engine.applied(*id, request, &asked, forgotten)?;
                     return Ok(());
                 }
                 Deed::Schedule { id, request, due } => {
-                    engine.unschedule(id)?;
-                    scheduled::put(&mut engine.database, id, due, &Order::of(&request))?;
+                    engine.unschedule(*id)?;
+                    scheduled::put(&mut engine.database, *id, *due, &Order::of(request))?;
                 }
-                Deed::Cancel(id) => engine.unschedule(id)?,
-                Deed::Register(user, key) => engine.give_key(&user, key)?,
+                Deed::Cancel(id) => engine.unschedule(*id)?,
+                Deed::Register(user, key) => engine.give_key(user, key.clone())?,
                 Deed::HoldPerson(id, user) => {
-                    engine.hold_again(told, id, Holding::Person(&user))?;
+                    engine.hold_again(told, *id, Holding::Person(user))?;
                 }
                 Deed::HoldDisguise(id, disguise) => {
-                    engine.hold_again(told, id, Holding::Disguise(disguise))?;
+                    engine.hold_again(told, *id, Holding::Disguise(*disguise))?;
                 }
-                Deed::Lift(id) => match hold::lift(&mut engine.database, id) {
+                Deed::Lift(id) => match hold::lift(&mut engine.database, *id) {
                     Ok(()) | Err(Error::NoSuchHold) => {}
                     Err(error) => return Err(error),
                 },
@@ -174,7 +174,7 @@ impl<D: Database> Engine<D> {
                     let salt = store::salt(&mut engine.database)?;
                     let meant = |id: &[u8]| records.contains(&operation::record(&salt, id));
                     store::remove_records(&mut engine.database, meant)?;
-                    if let Some(person) = person.filter(|_person| told.key.is_empty()) {
+                    if let Some(person) = person.as_ref().filter(|_person| told.key.is_empty()) {
                         store::unregister(&mut engine.database, &[person.principal()])?;
                     }
                 }
