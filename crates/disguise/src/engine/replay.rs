@@ -117,7 +117,7 @@ impl<D: Database> Engine<D> {
         for told in &replay.missing {
             let outlook = match replay.deed(told) {
                 Err(why) => Outlook::Not(why),
-                Ok(deed) => match self.again(told, deed, request.time) {
+                Ok(deed) => match self.again(told, &deed, request.time) {
                     Ok(()) => Outlook::Done,
                     Err(error) if error.ends_a_run() => return Err(error),
                     Err(error) => Outlook::Not(error.to_string()),
@@ -128,9 +128,9 @@ impl<D: Database> Engine<D> {
         Ok(all)
     }
 
-    fn again(&mut self, told: &Told, deed: Deed<'_>, time: Timestamp) -> Result<(), Error> {
+    fn again(&mut self, told: &Told, deed: &Deed<'_>, time: Timestamp) -> Result<(), Error> {
         let key = told.key.clone();
-        let user = match &deed {
+        let user = match deed {
             Deed::Apply { request, .. } | Deed::Schedule { request, .. } => request.user.clone(),
             Deed::Register(user, _) | Deed::HoldPerson(_, user) => Some(user.clone()),
             Deed::Forget { person, .. } => person.clone(),
@@ -139,7 +139,7 @@ impl<D: Database> Engine<D> {
         let asked = Asked::new("disguise.replay", key, user.as_ref(), time);
         self.operation(&asked, |engine| {
             operation::remember(&mut engine.database, told.id)?;
-            match &deed {
+            match deed {
                 Deed::Apply {
                     id,
                     request,
