@@ -133,6 +133,8 @@ pub(crate) struct DatabasePlace {
     /// The tenant whose rows are meant, as in the tenant columns.
     pub(crate) tenant: Option<String>,
     pub(crate) stream: StreamName,
+    /// The most connections to it at the same time.
+    pub(crate) connections: usize,
     pub(crate) specs: BTreeMap<String, SpecPlace>,
 }
 
@@ -182,6 +184,8 @@ struct DatabaseTable {
     #[serde(default)]
     stream: Option<Spanned<String>>,
     #[serde(default)]
+    connections: Option<usize>,
+    #[serde(default)]
     spec: BTreeMap<String, SpecPlace>,
 }
 
@@ -210,7 +214,8 @@ impl Config {
         let mut databases = BTreeMap::new();
         for (name, table) in file.database {
             let place = table.span().start;
-            let database = database(text, folder, &stream, table.into_inner());
+            let common = (&stream, file.limits.parallel);
+            let database = database(text, folder, common, table.into_inner());
             let database = database.map_err(|error| error.at(text, place))?;
             check_name("database", &name).map_err(|error| error.at(text, place))?;
             databases.insert(name, database);
@@ -290,7 +295,7 @@ fn stream(text: &str, said: Option<&Spanned<String>>) -> Result<Option<StreamNam
 fn database(
     text: &str,
     folder: &Path,
-    common: &StreamName,
+    (common, parallel): (&StreamName, usize),
     table: DatabaseTable,
 ) -> Result<DatabasePlace, ConfigError> {
     let url = match (table.url, table.url_file) {
@@ -299,6 +304,10 @@ fn database(
         _ => return Err(refused("a database has either url or url_file")),
     };
     let stream = stream(text, table.stream.as_ref())?.unwrap_or_else(|| common.clone());
+    let connections = table.connections.unwrap_or(parallel);
+    if connections == 0 {
+        return Err(refused("a database with 0 connections cannot be used"));
+    }
     let mut specs = BTreeMap::new();
     for (name, spec) in table.spec {
         check_name("specification", &name)?;
@@ -313,6 +322,7 @@ fn database(
         url,
         tenant: table.tenant,
         stream,
+        connections: connections.min(parallel),
         specs,
     })
 }

@@ -3,23 +3,27 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use probity_disguise::{Database, Engine, Value};
+use probity_disguise::{Engine, Value};
 use probity_format::note::SigningKey;
 use probity_format::{Entry, Timestamp};
 use probity_log::Log;
+use probity_log::reader::Reader;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::place::{Place, SpecRoom};
+use crate::pool::Lent;
 use crate::problem::{Kind, Problem};
 
 /// The engine over any database.
-pub(crate) type AnyEngine = Engine<Box<dyn Database>>;
+pub(crate) type AnyEngine = Engine<Lent>;
 
 /// What a request is worked on with.
 pub(crate) struct Desk<'a> {
     pub(crate) place: &'a Place,
     pub(crate) log: &'a Log,
+    /// The same log, to read what it was told.
+    pub(crate) reader: &'a Reader,
     pub(crate) signer: Option<&'a SigningKey>,
     /// The name of the token: the actor of every entry.
     pub(crate) actor: &'a str,
@@ -43,9 +47,14 @@ pub(crate) struct EntryForm {
 }
 
 impl Desk<'_> {
+    /// A connection to the database.
+    pub(crate) fn connection(&self) -> Result<Lent, Problem> {
+        self.place.connect(self.time)
+    }
+
     /// A session with the description that the database holds.
     pub(crate) fn stored(&self) -> Result<Session, Problem> {
-        self.session(Engine::stored(self.place.connect()?)?)
+        self.session(Engine::stored(self.connection()?)?)
     }
 
     /// Refuses what is done for a whole database, whatever tenants it has, where only one of them is meant.
@@ -60,7 +69,7 @@ impl Desk<'_> {
     /// A session for a specification.
     pub(crate) fn described(&self, spec: &SpecRoom) -> Result<Session, Problem> {
         let beside = (spec.schema.clone(), spec.pseudo.clone());
-        let engine = Engine::described_by(self.place.connect()?, Some(&spec.file), beside)?;
+        let engine = Engine::described_by(self.connection()?, Some(&spec.file), beside)?;
         let engine = engine
             .ok_or_else(|| Problem::new(Kind::NotInstalled, "nothing says who the users are"))?;
         self.session(engine)

@@ -13,7 +13,8 @@ use axum::routing::{get, post};
 use probity_format::note::SigningKey;
 use probity_log::Log;
 use probity_log::clock::{Clock as _, SystemClock};
-use tokio::sync::Semaphore;
+use probity_log::reader::Reader;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::body::{self, Bytes};
@@ -22,12 +23,14 @@ use crate::desk::Desk;
 use crate::document::openapi;
 use crate::operation::{self, Route};
 use crate::place::Place;
+use crate::pool::Seat;
 use crate::problem::{Kind, Problem};
 use crate::token::{Grant, granted};
 
 /// What every request is answered with.
 pub(crate) struct Door {
     pub(crate) log: Log,
+    pub(crate) reader: Reader,
     pub(crate) signer: Option<SigningKey>,
     pub(crate) places: BTreeMap<String, Place>,
     pub(crate) grants: Vec<Grant>,
@@ -96,9 +99,8 @@ async fn work(
     route: &'static Route,
     body: Bytes,
 ) -> Result<Bytes, Problem> {
-    let turn = Arc::clone(&door.desks).acquire_owned();
-    let turn = timeout(door.limits.wait_time(), turn).await;
-    let Ok(Ok(turn)) = turn else {
+    let turn = timeout(door.limits.wait_time(), turn(&door, &database)).await;
+    let Ok(Some(turn)) = turn else {
         let detail = "as many requests as are allowed work on databases";
         return Err(Problem::new(Kind::Busy, detail));
     };
@@ -107,6 +109,7 @@ async fn work(
         let desk = Desk {
             place,
             log: &door.log,
+            reader: &door.reader,
             signer: door.signer.as_ref(),
             actor: &actor,
             time: SystemClock::new().now(),
@@ -118,6 +121,13 @@ async fn work(
     worked.await.unwrap_or_else(|panic| {
         Err(Problem::new(Kind::Defect, "an internal fault").because(&panic))
     })
+}
+
+/// A seat at the database, and then a desk: whoever waits for a database that is slow keeps no desk from others.
+async fn turn(door: &Door, database: &str) -> Option<(Seat, OwnedSemaphorePermit)> {
+    let seat = door.places.get(database)?.pool.seat().await?;
+    let desk = Arc::clone(&door.desks).acquire_owned().await.ok()?;
+    Some((seat, desk))
 }
 
 fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {

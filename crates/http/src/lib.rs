@@ -11,6 +11,7 @@ mod door;
 pub mod hidden;
 mod operation;
 mod place;
+mod pool;
 mod problem;
 mod secret;
 mod server;

@@ -13,7 +13,9 @@ mod ending;
 mod operations;
 mod person;
 mod place;
+mod pool;
 mod refusal;
+mod replay;
 mod schema;
 mod tenants;
 

@@ -10,6 +10,7 @@ mod look;
 mod people;
 mod receipt;
 mod rekey;
+mod replay;
 mod reveal;
 mod schedule;
 mod update;
@@ -52,7 +53,7 @@ pub(crate) struct Route {
 }
 
 /// All operations.
-pub(crate) const ROUTES: [Route; 23] = [
+pub(crate) const ROUTES: [Route; 24] = [
     route::<look::Draft>(),
     route::<look::Check>(),
     route::<look::Plan>(),
@@ -76,6 +77,7 @@ pub(crate) const ROUTES: [Route; 23] = [
     route::<schedule::Sweep>(),
     route::<decay::Decay>(),
     route::<update::Update>(),
+    route::<replay::Replay>(),
 ];
 
 /// The operation of this name.

@@ -63,11 +63,12 @@ fn open(choice: &DatabaseChoice, environment: &Environment) -> Result<Box<dyn Da
             "write --db sqlite:FILE, --db mysql://USER@HOST/NAME or --db postgres://USER@HOST/NAME, or set PROBITY_DATABASE",
         )
     })?;
-    connect(url).map_err(|error| {
+    let database = connect(url).map_err(|error| {
         Failure::new("cannot open the database")
             .because(error)
             .remedy("check that it exists and runs, and who may connect")
-    })
+    })?;
+    Ok(database)
 }
 
 /// An engine with the description that the database holds.
