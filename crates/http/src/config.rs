@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use probity_format::Timestamp;
 use probity_format::limits::NAME_BYTES_MAX;
 use probity_log::StreamName;
 use serde::Deserialize;
@@ -27,6 +28,8 @@ pub const WAIT_SECONDS: u64 = 10;
 pub const CONNECTIONS: usize = 256;
 /// How many requests work on databases at the same time.
 pub const PARALLEL: usize = 8;
+/// How many hours an answer is kept for a request that is asked again.
+pub const ANSWER_HOURS: u64 = 24;
 /// The largest number that a limit may have.
 const LIMIT_MAX: u64 = 1 << 30;
 
@@ -85,6 +88,7 @@ pub(crate) struct Limits {
     wait_seconds: u64,
     pub(crate) connections: usize,
     pub(crate) parallel: usize,
+    answer_hours: u64,
 }
 
 impl Default for Limits {
@@ -95,6 +99,7 @@ impl Default for Limits {
             wait_seconds: WAIT_SECONDS,
             connections: CONNECTIONS,
             parallel: PARALLEL,
+            answer_hours: ANSWER_HOURS,
         }
     }
 }
@@ -108,6 +113,14 @@ impl Limits {
         Duration::from_secs(self.wait_seconds)
     }
 
+    /// Until when an answer of `now` is kept.
+    pub(crate) fn kept_until(&self, now: Timestamp) -> Timestamp {
+        let kept = Duration::from_secs(self.answer_hours.saturating_mul(3_600));
+        let kept = i64::try_from(kept.as_nanos()).unwrap_or(i64::MAX);
+        let until = Timestamp::from_nanoseconds(now.nanoseconds().saturating_add(kept));
+        until.unwrap_or(now)
+    }
+
     fn check(&self) -> Result<(), ConfigError> {
         let count = |it: usize| u64::try_from(it).unwrap_or(u64::MAX);
         for (name, value) in [
@@ -116,6 +129,7 @@ impl Limits {
             ("wait_seconds", self.wait_seconds),
             ("connections", count(self.connections)),
             ("parallel", count(self.parallel)),
+            ("answer_hours", self.answer_hours),
         ] {
             if value == 0 || value > LIMIT_MAX {
                 return Err(refused(format!(

@@ -3,17 +3,19 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use probity_disguise::{Engine, Value};
+use probity_disguise::{Answered, Engine, Once, Value};
 use probity_format::note::SigningKey;
 use probity_format::{Entry, Timestamp};
 use probity_log::Log;
 use probity_log::reader::Reader;
-use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::place::{Place, SpecRoom};
 use crate::pool::Lent;
 use crate::problem::{Kind, Problem};
+use crate::repeat::Repeat;
 
 /// The engine over any database.
 pub(crate) type AnyEngine = Engine<Lent>;
@@ -27,18 +29,27 @@ pub(crate) struct Desk<'a> {
     pub(crate) signer: Option<&'a SigningKey>,
     /// The name of the token: the actor of every entry.
     pub(crate) actor: &'a str,
+    /// The request, where it may be asked again.
+    pub(crate) repeat: Option<&'a Repeat>,
     pub(crate) time: Timestamp,
+    /// Until when the answer is kept.
+    pub(crate) kept_until: Timestamp,
 }
 
 /// An engine over a connection of its own, whose operations the log is told of.
 pub(crate) struct Session {
     pub(crate) engine: AnyEngine,
+    entries: Entries,
+}
+
+/// What the log was told of the operations of a session.
+pub(crate) struct Entries {
     stream: String,
     last: Rc<Cell<Option<u64>>>,
 }
 
 /// Where the entry of an operation stands in the log.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 pub(crate) struct EntryForm {
     /// The stream.
     stream: String,
@@ -94,10 +105,67 @@ impl Desk<'_> {
             seen.set(Some(receipt.index));
             Ok(())
         }));
-        Ok(Session {
-            engine,
+        let entries = Entries {
             stream: self.place.stream.to_string(),
             last,
+        };
+        Ok(Session { engine, entries })
+    }
+
+    /// Does what a request asks for, unless it was done before under the same key: then its answer is that of before.
+    pub(crate) fn once<A: Serialize + DeserializeOwned>(
+        &self,
+        session: &mut Session,
+        work: impl FnMut(&mut AnyEngine, &Entries) -> Result<A, Problem>,
+    ) -> Result<A, Problem> {
+        let kept = |answer: &A| serde_json::to_vec(answer).map(Some);
+        match self.attempt(session, work, kept)? {
+            Answered::Now(answer) => Ok(answer),
+            Answered::Before(answer) => serde_json::from_slice(&answer).map_err(|error| {
+                let detail = "the answer that was kept is of another form";
+                Problem::new(Kind::Defect, detail).because(&error)
+            }),
+            Answered::Withheld => Err(withheld()),
+        }
+    }
+
+    /// The same where the answer holds a credential, which is kept nowhere.
+    pub(crate) fn once_in_secret<A>(
+        &self,
+        session: &mut Session,
+        work: impl FnMut(&mut AnyEngine, &Entries) -> Result<A, Problem>,
+    ) -> Result<A, Problem> {
+        match self.attempt(session, work, |_secret| Ok(None))? {
+            Answered::Now(answer) => Ok(answer),
+            Answered::Before(_) | Answered::Withheld => Err(withheld()),
+        }
+    }
+
+    fn attempt<A>(
+        &self,
+        session: &mut Session,
+        mut work: impl FnMut(&mut AnyEngine, &Entries) -> Result<A, Problem>,
+        kept: impl Fn(&A) -> serde_json::Result<Option<Vec<u8>>>,
+    ) -> Result<Answered<A>, Problem> {
+        let Session { engine, entries } = session;
+        let Some(repeat) = self.repeat else {
+            return work(engine, entries).map(Answered::Now);
+        };
+        // The table may be missing where an older program has prepared the database.
+        self.place.install(engine, None)?;
+        let once = Once {
+            caller: &repeat.caller,
+            key: &repeat.key,
+            request: &repeat.request,
+            time: self.time,
+            until: self.kept_until,
+        };
+        engine.once(&once, |engine| {
+            let answer = work(engine, entries)?;
+            let kept = kept(&answer).map_err(|error| {
+                Problem::new(Kind::Defect, "the answer was not written").because(&error)
+            })?;
+            Ok((answer, kept))
         })
     }
 }
@@ -108,6 +176,18 @@ impl Session {
         Ok(self.engine.user(text)?)
     }
 
+    /// Where the last entry stands, once there is one.
+    pub(crate) fn entry(&self) -> Option<EntryForm> {
+        self.entries.entry()
+    }
+}
+
+fn withheld() -> Problem {
+    let detail = "it was done when it was asked for with this Idempotency-Key for the first time";
+    Problem::new(Kind::AnswerWithheld, detail)
+}
+
+impl Entries {
     /// Where the last entry stands, once there is one.
     pub(crate) fn entry(&self) -> Option<EntryForm> {
         self.last.get().map(|index| EntryForm {

@@ -13,6 +13,7 @@ mod operation;
 mod place;
 mod pool;
 mod problem;
+mod repeat;
 mod secret;
 mod server;
 mod time;

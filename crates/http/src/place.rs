@@ -15,6 +15,7 @@ use crate::config::{DatabasePlace, SpecPlace, UrlPlace, absolute};
 use crate::desk::AnyEngine;
 use crate::pool::{Lent, Pool};
 use crate::problem::{Kind, Problem};
+use crate::repeat::Running;
 use crate::secret::Secret;
 
 /// The longest file with an address, in bytes.
@@ -63,6 +64,7 @@ pub(crate) struct SpecRoom {
 /// A database by name.
 pub(crate) struct Place {
     pub(crate) pool: Pool,
+    pub(crate) running: Running,
     /// The tenant whose rows are meant, as in the tenant columns.
     pub(crate) tenant: Option<String>,
     pub(crate) stream: StreamName,
@@ -85,6 +87,7 @@ impl Place {
         };
         Ok(Self {
             pool: Pool::new(url, place.connections),
+            running: Running::default(),
             tenant: place.tenant.clone(),
             stream: place.stream.clone(),
             specs,

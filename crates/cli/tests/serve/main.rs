@@ -15,6 +15,7 @@ mod person;
 mod place;
 mod pool;
 mod refusal;
+mod repeat;
 mod replay;
 mod schema;
 mod tenants;

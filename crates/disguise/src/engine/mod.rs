@@ -7,6 +7,7 @@ mod export;
 mod forget;
 mod hold;
 mod keys;
+mod once;
 mod plan;
 mod promise;
 mod replay;
@@ -19,6 +20,7 @@ use std::collections::BTreeMap;
 pub use self::chunk::{CHUNK_ROWS, Progress};
 pub use self::decay::{DecayRequest, Decayed};
 pub use self::export::{Cells, Hidden, HiddenChange};
+use self::once::Request;
 use self::promise::Promise;
 pub use self::replay::{Missed, Outlook, ReplayRequest};
 pub use self::reveal::Listed;
@@ -64,6 +66,8 @@ pub struct Engine<D: Database> {
     redactors: Redactors,
     /// What the log was told of as done in the transaction at hand.
     promises: Vec<Promise>,
+    /// The transaction at hand is that of a request, which ends it.
+    request: Option<Request>,
 }
 
 impl<D: Database> Engine<D> {
@@ -83,6 +87,7 @@ impl<D: Database> Engine<D> {
             updates: BTreeMap::new(),
             redactors: Redactors::new(),
             promises: Vec::new(),
+            request: None,
         }
     }
 
@@ -238,7 +243,7 @@ impl<D: Database> Engine<D> {
     }
 
     /// Binds what follows to the tenant that was set, or refuses when one is missing or there are none.
-    fn enter(&mut self) -> Result<(), Error> {
+    pub(super) fn enter(&mut self) -> Result<(), Error> {
         self.need_tenant()?;
         let Some(tenant) = &self.database.tenancy.tenant else {
             return Ok(());
@@ -381,6 +386,13 @@ impl<D: Database> Engine<D> {
         transaction: impl Fn(&mut Self, &mut W) -> Result<T, Error>,
         mut work: W,
     ) -> Result<T, Error> {
+        if self.request.is_some() {
+            let outcome = transaction(self, &mut work);
+            if let (Err(error), Some(request)) = (&outcome, &mut self.request) {
+                request.is_in_conflict = error.is_conflict();
+            }
+            return outcome;
+        }
         let mut tries = 1;
         loop {
             match transaction(self, &mut work) {
@@ -403,11 +415,18 @@ impl<D: Database> Engine<D> {
         })
     }
 
+    pub(super) fn begin_transaction(&mut self) -> Result<(), Error> {
+        self.database.begin().doing("beginning")
+    }
+
     fn transaction_of_all<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        self.database.begin().doing("beginning")?;
+        if self.request.is_some() {
+            return work(self);
+        }
+        self.begin_transaction()?;
         let done = match work(self) {
             Ok(done) => done,
             Err(error) => {

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use probity_disguise::{Applied, ApplyRequest, Value};
+use probity_disguise::{Applied, ApplyRequest, Error, Value};
 use probity_log::clock::{Clock as _, SystemClock};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Operation;
+use super::reveal::disguise;
 use crate::credential::CredentialForm;
 use crate::desk::{Desk, EntryForm, Session};
 use crate::problem::{Kind, Problem};
@@ -59,7 +60,7 @@ pub(super) struct ApplyEverybody {
 }
 
 /// What a disguise did.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 pub(super) struct AppliedForm {
     /// The disguise, needed to reveal it.
     id: String,
@@ -86,6 +87,7 @@ impl AppliedForm {
 impl Operation for Apply {
     const NAME: &'static str = "apply";
     const SUMMARY: &'static str = "Hides a user as a specification says: all of it, or nothing";
+    const IS_KEPT: bool = true;
     type Answer = AppliedForm;
 
     fn run(&self, desk: &Desk<'_>) -> Result<AppliedForm, Problem> {
@@ -106,9 +108,9 @@ impl Operation for Apply {
         };
         desk.place.install(&mut session.engine, Some(spec))?;
         match self.chunk_rows {
-            None => applied(session, &request),
+            None => applied(desk, session, &request),
             Some(0) => Err(Problem::new(Kind::BadRequest, "chunk_rows is 0")),
-            Some(rows) => in_chunks(session, &request, rows),
+            Some(rows) => in_chunks(desk, session, &request, rows),
         }
     }
 }
@@ -117,6 +119,7 @@ impl Operation for ApplyEverybody {
     const NAME: &'static str = "apply-everybody";
     const SUMMARY: &'static str =
         "Hides everybody whom a specification means: all of it, or nothing";
+    const IS_KEPT: bool = true;
     type Answer = AppliedForm;
 
     fn run(&self, desk: &Desk<'_>) -> Result<AppliedForm, Problem> {
@@ -131,25 +134,49 @@ impl Operation for ApplyEverybody {
             expires: self.expires.map(|Time(time)| time),
             time: desk.time,
         };
-        applied(session, &request)
+        applied(desk, session, &request)
     }
 }
 
-fn applied(mut session: Session, request: &ApplyRequest<'_>) -> Result<AppliedForm, Problem> {
-    let applied = session.engine.apply(request)?;
-    Ok(AppliedForm::new(applied, session.entry()))
+fn applied(
+    desk: &Desk<'_>,
+    mut session: Session,
+    request: &ApplyRequest<'_>,
+) -> Result<AppliedForm, Problem> {
+    desk.once(&mut session, |engine, entries| {
+        let applied = engine.apply(request)?;
+        Ok(AppliedForm::new(applied, entries.entry()))
+    })
+}
+
+/// That a disguise in chunks was begun.
+#[derive(Serialize, Deserialize)]
+struct Begun {
+    id: String,
 }
 
 fn in_chunks(
+    desk: &Desk<'_>,
     mut session: Session,
     request: &ApplyRequest<'_>,
     rows: u32,
 ) -> Result<AppliedForm, Problem> {
     let clock = SystemClock::new();
-    let id = session.engine.begin(request)?;
+    // The same request asked again goes on with the disguise that was begun.
+    let Begun { id } = desk.once(&mut session, |engine, _| {
+        let id = engine.begin(request)?.to_string();
+        Ok(Begun { id })
+    })?;
+    let id = disguise(&id)?;
     let applied = session.engine.finish(id, rows, || clock.now());
-    // The disguise was begun: to begin another would not be to try the same again.
-    let applied = applied.map_err(|error| Problem::from(error).begun(id))?;
+    let applied = applied.map_err(|error| match error {
+        Error::NoSuchDisguise => {
+            let detail = format!("disguise {id} was done when it was asked for before");
+            Problem::new(Kind::AnswerWithheld, detail)
+        }
+        // The disguise was begun: to begin another would not be to try the same again.
+        error => Problem::from(error).begun(id),
+    })?;
     Ok(AppliedForm::new(applied, session.entry()))
 }
 

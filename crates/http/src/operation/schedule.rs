@@ -35,7 +35,7 @@ pub(super) struct Schedule {
 }
 
 /// A disguise that is scheduled.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 pub(super) struct ScheduledForm {
     /// The disguise, the same before and after it is applied.
     id: String,
@@ -51,6 +51,7 @@ impl Operation for Schedule {
     const NAME: &'static str = "schedule";
     const SUMMARY: &'static str =
         "Hides a user after a grace period, unless it is cancelled before";
+    const IS_KEPT: bool = true;
     type Answer = ScheduledForm;
 
     fn run(&self, desk: &Desk<'_>) -> Result<ScheduledForm, Problem> {
@@ -66,11 +67,13 @@ impl Operation for Schedule {
             time: desk.time,
         };
         desk.place.install(&mut session.engine, Some(spec))?;
-        let id = session.engine.schedule(&request, due)?;
-        Ok(ScheduledForm {
-            id: id.to_string(),
-            due: Some(format_time(due)),
-            entry: session.entry(),
+        desk.once(&mut session, |engine, entries| {
+            let id = engine.schedule(&request, due)?;
+            Ok(ScheduledForm {
+                id: id.to_string(),
+                due: Some(format_time(due)),
+                entry: entries.entry(),
+            })
         })
     }
 }
@@ -120,7 +123,7 @@ pub(super) struct Cancel {
 }
 
 /// A disguise that is cancelled.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 pub(super) struct CancelledForm {
     /// The disguise.
     cancelled: String,
@@ -132,15 +135,18 @@ pub(super) struct CancelledForm {
 impl Operation for Cancel {
     const NAME: &'static str = "cancel";
     const SUMMARY: &'static str = "Stops a scheduled disguise";
+    const IS_KEPT: bool = true;
     type Answer = CancelledForm;
 
     fn run(&self, desk: &Desk<'_>) -> Result<CancelledForm, Problem> {
         let id = disguise(&self.id)?;
         let mut session = desk.stored()?;
-        session.engine.cancel(id, desk.time)?;
-        Ok(CancelledForm {
-            cancelled: id.to_string(),
-            entry: session.entry(),
+        desk.once(&mut session, |engine, entries| {
+            engine.cancel(id, desk.time)?;
+            Ok(CancelledForm {
+                cancelled: id.to_string(),
+                entry: entries.entry(),
+            })
         })
     }
 }
