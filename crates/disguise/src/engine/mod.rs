@@ -14,6 +14,7 @@ mod sweep;
 mod update;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use probity_format::Outcome;
 
@@ -23,6 +24,7 @@ pub use self::export::{Cells, Hidden, HiddenChange};
 pub use self::replay::{Missed, Outlook, ReplayRequest};
 pub use self::reveal::Listed;
 pub use self::sweep::{SWEEP_RECORDS, Swept};
+use crate::admission::Admission;
 use crate::audit::{Asked, Sink, tell};
 use crate::credential::KeyCost;
 use crate::database::{Catalog, Column, Database};
@@ -55,6 +57,7 @@ pub struct Engine<D: Database> {
     cost: KeyCost,
     suite: Option<Suite>,
     sink: Option<Box<dyn Sink>>,
+    admission: Option<Arc<Admission>>,
     live: Option<(i64, Catalog, Live)>,
     /// Updates by code, by name.
     updates: BTreeMap<String, Box<dyn Update>>,
@@ -74,6 +77,7 @@ impl<D: Database> Engine<D> {
             cost: KeyCost::DEFAULT,
             suite: None,
             sink: None,
+            admission: None,
             live: None,
             updates: BTreeMap::new(),
             redactors: Redactors::new(),
@@ -124,6 +128,11 @@ impl<D: Database> Engine<D> {
     /// Tells `sink` of every operation, before it is committed.
     pub fn set_sink(&mut self, sink: Box<dyn Sink>) {
         self.sink = Some(sink);
+    }
+
+    /// Lets every transaction of this engine wait for a place in `admission`, which other engines may share.
+    pub fn set_admission(&mut self, admission: Arc<Admission>) {
+        self.admission = Some(admission);
     }
 
     /// The connection, for the application's own statements.
@@ -390,6 +399,8 @@ impl<D: Database> Engine<D> {
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
+        let admission = self.admission.clone();
+        let _place = admission.as_deref().map(Admission::enter);
         self.database.begin().doing("beginning")?;
         let outcome = work(self).and_then(|done| {
             self.database.commit().doing("committing")?;
