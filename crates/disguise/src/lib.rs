@@ -14,6 +14,7 @@ mod engine;
 mod error;
 mod generate;
 mod hold;
+mod installation;
 mod intent;
 mod line;
 mod operation;

@@ -343,7 +343,10 @@ fn is_busy(error: &BenchError) -> bool {
     match error {
         BenchError::Database(source)
         | BenchError::Disguise(probity_disguise::Error::Database { source, .. }) => {
-            source.kind == DatabaseErrorKind::Busy
+            matches!(
+                source.kind,
+                DatabaseErrorKind::Busy | DatabaseErrorKind::Conflict
+            )
         }
         _ => false,
     }
