@@ -16,6 +16,7 @@ mod sweep;
 mod update;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 pub use self::chunk::{CHUNK_ROWS, Progress};
 pub use self::decay::{DecayRequest, Decayed};
@@ -25,6 +26,7 @@ use self::promise::Promise;
 pub use self::replay::{Missed, Outlook, ReplayRequest};
 pub use self::reveal::Listed;
 pub use self::sweep::{SWEEP_RECORDS, Swept};
+use crate::admission::Admission;
 use crate::audit::{Asked, Sink};
 use crate::credential::KeyCost;
 use crate::database::{Catalog, Column, Database};
@@ -60,6 +62,7 @@ pub struct Engine<D: Database> {
     cost: KeyCost,
     suite: Option<Suite>,
     sink: Option<Box<dyn Sink>>,
+    admission: Option<Arc<Admission>>,
     live: Option<(i64, Catalog, Live)>,
     /// Updates by code, by name.
     updates: BTreeMap<String, Box<dyn Update>>,
@@ -83,6 +86,7 @@ impl<D: Database> Engine<D> {
             cost: KeyCost::DEFAULT,
             suite: None,
             sink: None,
+            admission: None,
             live: None,
             updates: BTreeMap::new(),
             redactors: Redactors::new(),
@@ -135,6 +139,11 @@ impl<D: Database> Engine<D> {
     /// Tells `sink` of every operation, before it is committed.
     pub fn set_sink(&mut self, sink: Box<dyn Sink>) {
         self.sink = Some(sink);
+    }
+
+    /// Lets every transaction of this engine wait for a place in `admission`, which other engines may share.
+    pub fn set_admission(&mut self, admission: Arc<Admission>) {
+        self.admission = Some(admission);
     }
 
     /// The connection, for the application's own statements.
@@ -426,6 +435,8 @@ impl<D: Database> Engine<D> {
         if self.request.is_some() {
             return work(self);
         }
+        let admission = self.admission.clone();
+        let _place = admission.as_deref().map(Admission::enter);
         self.begin_transaction()?;
         let done = match work(self) {
             Ok(done) => done,

@@ -3,6 +3,7 @@
 use probity_format::Outcome;
 
 use super::{Engine, TRIES_MAX};
+use crate::admission::Admission;
 use crate::database::Database;
 use crate::error::Error;
 use crate::once::{Answered, Known, Names, Once};
@@ -56,6 +57,8 @@ impl<D: Database> Engine<D> {
         once: &Once<'_>,
         work: &mut impl FnMut(&mut Self) -> Result<(T, Option<Vec<u8>>), E>,
     ) -> Result<Answered<T>, Tried<E>> {
+        let admission = self.admission.clone();
+        let _place = admission.as_deref().map(Admission::enter);
         let begun = self.begin_once(once);
         let (names, known) = begun.map_err(|error| self.broken(error))?;
         if !matches!(known, Known::New) {

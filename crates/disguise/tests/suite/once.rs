@@ -126,6 +126,7 @@ pub(crate) fn a_request_that_is_refused_or_cut_keeps_no_key_and_is_told() {
     for pair in told.windows(2) {
         assert!(pair[0].1 == Outcome::Failed || pair[1].1 == Outcome::Failed);
     }
+    drop(told);
     assert_eq!(
         before(ask(&mut forum, 1, &once("a", b"two", 0))),
         done.to_string()
