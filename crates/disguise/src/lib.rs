@@ -48,8 +48,8 @@ pub use crypto::SecretKey;
 pub use database::{Column, Database, DatabaseError, DatabaseErrorKind, Dialect};
 pub use draft::{Draft, draft};
 pub use engine::{
-    CHUNK_ROWS, Cells, DecayRequest, Decayed, Engine, Hidden, HiddenChange, Listed, Missed,
-    Outlook, Progress, ReplayRequest, SWEEP_RECORDS, Swept, stored_description,
+    CHUNK_ROWS, Cells, DecayRequest, Decayed, Difference, Engine, Hidden, HiddenChange, Listed,
+    Missed, Outlook, Progress, ReplayRequest, SWEEP_RECORDS, Swept, stored_description,
 };
 pub use error::Error;
 pub use generate::Generator;

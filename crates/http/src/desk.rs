@@ -88,8 +88,7 @@ impl Desk<'_> {
 
     fn session(&self, mut engine: AnyEngine) -> Result<Session, Problem> {
         if let Some(tenant) = &self.place.tenant {
-            let tenant = engine.tenant(tenant)?;
-            engine.set_tenant(Some(tenant));
+            engine.set_written_tenant(tenant)?;
         }
         let mut appender = self.log.appender(&self.place.stream).map_err(|error| {
             Problem::new(Kind::NotRecorded, "the log takes no entries").because(&error)

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 pub use self::chunk::{CHUNK_ROWS, Progress};
 pub use self::decay::{DecayRequest, Decayed};
-pub use self::export::{Cells, Hidden, HiddenChange};
+pub use self::export::{Cells, Difference, Hidden, HiddenChange};
 use self::once::Request;
 use self::promise::Promise;
 pub use self::replay::{Missed, Outlook, ReplayRequest};
@@ -109,6 +109,16 @@ impl<D: Database> Engine<D> {
     /// whatever else is that tenant's and nobody else's. It is needed where the description names tenant columns.
     pub fn set_tenant(&mut self, tenant: Option<Value>) {
         self.database.tenancy.tenant = tenant.map(Tenant::new);
+    }
+
+    /// The same, from how a person writes the tenant.
+    ///
+    /// # Errors
+    /// Those of [`Engine::tenant`].
+    pub fn set_written_tenant(&mut self, text: &str) -> Result<(), Error> {
+        let tenant = self.tenant(text)?;
+        self.set_tenant(Some(tenant));
+        Ok(())
     }
 
     pub(super) fn tenant_set(&self) -> Option<&Value> {

@@ -17,46 +17,50 @@ use crate::time::Time;
 /// Values of a specification's parameters: texts, numbers and null.
 pub(super) type Parameters = BTreeMap<String, serde_json::Value>;
 
-/// What is applied to a user.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Apply {
-    /// The specification, by its name in the server's configuration.
-    spec: String,
-    /// Id of the user, as in the users table.
-    user: String,
-    /// Values of the specification's parameters: texts, numbers and null.
-    #[serde(default)]
-    #[schema(value_type = Object, required = false)]
-    parameters: Parameters,
-    /// Credential of the user: rows under placeholders that the user speaks for are meant too.
-    #[serde(default)]
-    over: Option<CredentialForm>,
-    /// When it can no longer be revealed, as of RFC 3339, to the next midnight UTC; for good when absent.
-    #[serde(default)]
-    #[schema(value_type = Option<String>, format = DateTime)]
-    expires: Option<Time>,
-    /// Rows of a chunk: many rows are hidden in several transactions of at most so many; resume goes on with one that was
-    /// cut short, and reveal takes it back. All in one transaction when absent.
-    #[serde(default)]
-    #[schema(minimum = 1)]
-    chunk_rows: Option<u32>,
+/// The form of a request that applies a specification: its own fields behind those that all of them have. To flatten a
+/// common form into others would keep them from refusing unknown fields.
+macro_rules! applying {
+    ($(#[$of:meta])* $name:ident { $($(#[$about:meta])* $field:ident: $type:ty,)* }) => {
+        $(#[$of])*
+        #[derive(Deserialize, ToSchema)]
+        #[serde(deny_unknown_fields)]
+        pub(super) struct $name {
+            /// The specification, by its name in the server's configuration.
+            spec: String,
+            /// Values of the specification's parameters: texts, numbers and null.
+            #[serde(default)]
+            #[schema(value_type = Object, required = false)]
+            parameters: Parameters,
+            /// When what is hidden can no longer be revealed, as of RFC 3339, to the next midnight UTC; for good when
+            /// absent.
+            #[serde(default)]
+            #[schema(value_type = Option<String>, format = DateTime)]
+            expires: Option<Time>,
+            $($(#[$about])* $field: $type,)*
+        }
+    };
+}
+pub(super) use applying;
+
+applying! {
+    /// What is applied to a user.
+    Apply {
+        /// Id of the user, as in the users table.
+        user: String,
+        /// Credential of the user: rows under placeholders that the user speaks for are meant too.
+        #[serde(default)]
+        over: Option<CredentialForm>,
+        /// Rows of a chunk: many rows are hidden in several transactions of at most so many; resume goes on with one that was
+        /// cut short, and reveal takes it back. All in one transaction when absent.
+        #[serde(default)]
+        #[schema(minimum = 1)]
+        chunk_rows: Option<u32>,
+    }
 }
 
-/// What is applied to everybody whom the specification means.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ApplyEverybody {
-    /// The specification, by its name in the server's configuration.
-    spec: String,
-    /// Values of the specification's parameters: texts, numbers and null.
-    #[serde(default)]
-    #[schema(value_type = Object, required = false)]
-    parameters: Parameters,
-    /// When it can no longer be revealed, as of RFC 3339, to the next midnight UTC; for good when absent.
-    #[serde(default)]
-    #[schema(value_type = Option<String>, format = DateTime)]
-    expires: Option<Time>,
+applying! {
+    /// What is applied to everybody whom the specification means.
+    ApplyEverybody {}
 }
 
 /// What a disguise did.

@@ -7,31 +7,21 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Operation;
-use super::apply::{AppliedForm, Parameters, values};
+use super::apply::{AppliedForm, Parameters, applying, values};
 use super::reveal::disguise;
 use crate::desk::{Desk, EntryForm};
 use crate::problem::{Kind, Problem};
 use crate::time::Time;
 
-/// What is applied to a user later, unless it is cancelled before.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Schedule {
-    /// The specification, by its name in the server's configuration.
-    spec: String,
-    /// Id of the user, as in the users table.
-    user: String,
-    /// Values of the specification's parameters: texts, numbers and null.
-    #[serde(default)]
-    #[schema(value_type = Object, required = false)]
-    parameters: Parameters,
-    /// When it can no longer be revealed, as of RFC 3339, to the next midnight UTC; for good when absent.
-    #[serde(default)]
-    #[schema(value_type = Option<String>, format = DateTime)]
-    expires: Option<Time>,
-    /// When the grace period is over, as of RFC 3339; the next sweep after it applies the disguise.
-    #[schema(value_type = String, format = DateTime)]
-    due: Time,
+applying! {
+    /// What is applied to a user later, unless it is cancelled before.
+    Schedule {
+        /// Id of the user, as in the users table.
+        user: String,
+        /// When the grace period is over, as of RFC 3339; the next sweep after it applies the disguise.
+        #[schema(value_type = String, format = DateTime)]
+        due: Time,
+    }
 }
 
 /// A disguise that is scheduled.

@@ -80,8 +80,7 @@ fn stored(choice: &DatabaseChoice, environment: &Environment) -> Result<AnyEngin
 /// The engine for the tenant of the command line, if one is named.
 fn of_tenant(mut engine: AnyEngine, choice: &DatabaseChoice) -> Result<AnyEngine, Failure> {
     if let Some(tenant) = &choice.tenant {
-        let tenant = engine.tenant(tenant).map_err(refused)?;
-        engine.set_tenant(Some(tenant));
+        engine.set_written_tenant(tenant).map_err(refused)?;
     }
     Ok(engine)
 }
