@@ -2,14 +2,11 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     clippy::indexing_slicing,
     reason = "tests stop at the first surprise"
 )]
 
 use std::collections::BTreeMap;
-
-use probity_disguise::Rows;
 
 use super::forum::*;
 
