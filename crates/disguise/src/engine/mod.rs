@@ -17,6 +17,8 @@ mod update;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 pub use self::chunk::{CHUNK_ROWS, Progress};
 pub use self::decay::{DecayRequest, Decayed};
@@ -29,6 +31,7 @@ pub use self::sweep::{SWEEP_RECORDS, Swept};
 use crate::admission::Admission;
 use crate::audit::{Asked, Sink};
 use crate::credential::KeyCost;
+use crate::crypto::random;
 use crate::database::{Catalog, Column, Database};
 use crate::error::{Doing as _, Error};
 use crate::installation::{self, Installation};
@@ -50,7 +53,9 @@ pub fn stored_description(database: &mut dyn Database) -> Result<(Schema, Pseudo
 }
 
 /// How often an operation is tried while transactions of others are in its way and go on.
-const TRIES_MAX: u32 = 16;
+const TRIES_MAX: u32 = 32;
+/// The longest pause between two tries, in milliseconds.
+const PAUSE_MILLISECONDS_MAX: u64 = 256;
 
 /// Applies and reveals disguises over one connection.
 ///
@@ -417,6 +422,7 @@ impl<D: Database> Engine<D> {
             match transaction(self, &mut work) {
                 Err(error) if error.is_conflict() && tries < TRIES_MAX => {
                     self.tell_undone(&error)?;
+                    pause(tries)?;
                     tries = tries.saturating_add(1);
                 }
                 outcome => return outcome,
@@ -459,6 +465,17 @@ impl<D: Database> Engine<D> {
         self.commit()?;
         Ok(done)
     }
+}
+
+/// Lets others end before the next try. The pause is random and grows, so that those who met do not meet again at once:
+/// without it a server that sees a deadlock between many may let the same one down each time.
+fn pause(tries: u32) -> Result<(), Error> {
+    let longest = 1_u64.checked_shl(tries).unwrap_or(u64::MAX);
+    let longest = longest.min(PAUSE_MILLISECONDS_MAX);
+    let drawn = u64::from(u16::from_le_bytes(random()?));
+    let pause = drawn.checked_rem(longest).unwrap_or(0);
+    thread::park_timeout(Duration::from_millis(pause));
+    Ok(())
 }
 
 /// The value of a column of the users table from how a person writes it.

@@ -2,7 +2,7 @@
 
 use probity_format::Outcome;
 
-use super::{Engine, TRIES_MAX};
+use super::{Engine, TRIES_MAX, pause};
 use crate::admission::Admission;
 use crate::database::Database;
 use crate::error::Error;
@@ -42,6 +42,7 @@ impl<D: Database> Engine<D> {
                 Ok(_) => false,
             };
             if again && tries < TRIES_MAX {
+                pause(tries)?;
                 tries = tries.saturating_add(1);
                 continue;
             }
