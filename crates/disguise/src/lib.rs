@@ -15,6 +15,7 @@ mod generate;
 mod hold;
 mod intent;
 mod line;
+mod mark;
 mod operation;
 mod path;
 mod plan;

@@ -94,7 +94,12 @@ macro_rules! for_every_claim {
             a_disguise_in_chunks_does_what_one_in_one_go_does_and_comes_back
             a_half_applied_disguise_is_taken_back_and_not_gone_on_with
             a_cut_in_a_chunk_loses_nothing_and_the_next_call_goes_on
-            what_cannot_be_done_in_chunks_is_refused_and_a_hold_stops_it
+            a_disguise_in_chunks_is_the_same_whenever_it_is_interrupted
+            a_half_applied_disguise_of_everybody_goes_on_without_whoever_came_back
+            a_half_applied_disguise_of_everybody_comes_back_when_all_reveal_it
+            what_is_forgotten_in_the_middle_is_hidden_for_good_and_others_come_back
+            a_disguise_over_placeholders_asks_for_the_credential_at_each_chunk
+            a_hold_stops_a_disguise_in_chunks_until_it_is_lifted
             nothing_of_a_hybrid_person_is_sealed_with_less
             a_key_changes_from_each_suite_to_the_other_with_everything_that_it_opens
             a_changed_suite_or_public_key_is_refused

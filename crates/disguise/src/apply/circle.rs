@@ -1,0 +1,183 @@
+//! Removals in chunks from a table that refers to itself: rows to which no other refers go first.
+
+use super::Work;
+use super::chunk::Order;
+use crate::database::ForeignKey;
+use crate::error::Error;
+use crate::generate::Generator;
+use crate::intent::Place;
+use crate::plan::Step;
+use crate::predicate::Fragment;
+use crate::schema::Known;
+use crate::spec::{Kind, Replacement};
+use crate::table::among;
+
+/// The parts of such a step.
+///
+/// Rounds take the rows to which none refers, until a round takes nothing. What is left are circles and what their rows
+/// refer to: references that may be NULL become NULL, recorded like any overwritten value, and rounds follow. What is
+/// left then goes in one chunk, or is refused by the database.
+mod part {
+    /// A round that took nothing yet.
+    pub(super) const ROUND: u32 = 0;
+    /// A round that took something, so that another follows.
+    pub(super) const FRUITFUL_ROUND: u32 = 1;
+    /// References become NULL; none did yet.
+    pub(super) const EMPTYING: u32 = 2;
+    /// Some did, so that a round follows.
+    pub(super) const EMPTIED: u32 = 3;
+    /// All that is left.
+    pub(super) const REST: u32 = 4;
+}
+
+impl Work<'_> {
+    /// Takes the next rows of a removal from a table that refers to itself; gives how many.
+    pub(super) fn advance_circle(
+        &mut self,
+        table: &Known,
+        step: &Step,
+        place: &mut Place,
+        rows: usize,
+    ) -> Result<usize, Error> {
+        match place.part {
+            part::ROUND | part::FRUITFUL_ROUND => self.advance_leaves(table, step, place, rows),
+            part::EMPTYING | part::EMPTIED => self.empty_references(table, step, place, rows),
+            _ => {
+                let all = self.next_rows(table, &table.identity, &step.chosen, (place, Order::Rising), 1)?;
+                if !all.is_empty() {
+                    self.run(place.step, step)?;
+                }
+                place.next();
+                Ok(rows)
+            }
+        }
+    }
+
+    /// Removes rows to which no other row refers. Younger rows mostly refer to older ones, so the greatest keys come first.
+    fn advance_leaves(
+        &mut self,
+        table: &Known,
+        step: &Step,
+        place: &mut Place,
+        rows: usize,
+    ) -> Result<usize, Error> {
+        let leaves = self.leaves(table, &step.chosen);
+        let keys = self.next_rows(table, &table.identity, &leaves, (place, Order::Falling), rows)?;
+        let Some(last) = keys.last() else {
+            let next = match place.part {
+                part::FRUITFUL_ROUND => part::ROUND,
+                _ => part::EMPTYING,
+            };
+            place.enter(next);
+            return Ok(0);
+        };
+        place.seen.clone_from(last);
+        let before = self.removed(table);
+        self.run_keys(table, step, place.step, &keys)?;
+        if self.removed(table) > before {
+            place.part = part::FRUITFUL_ROUND;
+        }
+        Ok(keys.len())
+    }
+
+    fn removed(&self, table: &Known) -> u64 {
+        self.applied.rows.get(&table.name).copied().unwrap_or(0)
+    }
+
+    /// What `chosen` selects, but for rows to which another row of the table refers.
+    fn leaves(&self, table: &Known, chosen: &Fragment) -> Fragment {
+        let dialect = self.database.dialect();
+        let (name, child) = (dialect.quote(&table.name), "probity_child");
+        let same = |from: &str, to: &str| {
+            format!("{child}.{} = {name}.{}", dialect.quote(from), dialect.quote(to))
+        };
+        let itself = table.identity.iter().map(|key| same(key, key));
+        let itself = itself.collect::<Vec<_>>().join(" AND ");
+        let mut sql = format!("({})", chosen.sql);
+        for key in own_keys(table) {
+            let refers = key.columns.iter().zip(&key.to_columns);
+            let refers = refers.map(|(from, to)| same(from, to));
+            let refers = refers.collect::<Vec<_>>().join(" AND ");
+            sql = format!(
+                "{sql} AND NOT EXISTS (SELECT 1 FROM {name} AS {child} WHERE {refers} AND NOT ({itself}))"
+            );
+        }
+        Fragment {
+            sql,
+            parameters: chosen.parameters.clone(),
+        }
+    }
+
+    /// Sets references of rows that are left to NULL, where that is allowed.
+    fn empty_references(
+        &mut self,
+        table: &Known,
+        step: &Step,
+        place: &mut Place,
+        rows: usize,
+    ) -> Result<usize, Error> {
+        let dialect = self.database.dialect();
+        let columns: Vec<&String> = own_keys(table)
+            .filter_map(|key| key.columns.iter().find(|it| may_be_empty(table, it)))
+            .collect();
+        let any = columns.iter().map(|it| format!("{} IS NOT NULL", dialect.quote(it)));
+        let any = any.collect::<Vec<_>>().join(" OR ");
+        let mut keys = Vec::new();
+        if !columns.is_empty() {
+            let chosen = Fragment {
+                sql: format!("({}) AND ({any})", step.chosen.sql),
+                parameters: step.chosen.parameters.clone(),
+            };
+            keys = self.next_rows(table, &table.identity, &chosen, (place, Order::Rising), rows)?;
+        }
+        let Some(last) = keys.last() else {
+            let next = match place.part {
+                part::EMPTIED => part::ROUND,
+                _ => part::REST,
+            };
+            place.enter(next);
+            return Ok(0);
+        };
+        place.seen.clone_from(last);
+        let counted = self.applied.rows.clone();
+        for column in columns {
+            let chosen = Fragment {
+                sql: format!(
+                    "{} AND {} IS NOT NULL",
+                    among(dialect, &table.identity, keys.len()),
+                    dialect.quote(column)
+                ),
+                parameters: keys.concat(),
+            };
+            let kind = Kind::Modify {
+                column: column.clone(),
+                replacement: Replacement::Drawn(Generator::Null),
+            };
+            let step = Step {
+                chosen,
+                kind,
+                ..step.clone()
+            };
+            self.run(place.step, &step)?;
+        }
+        if self.applied.rows != counted {
+            place.part = part::EMPTIED;
+        }
+        // The same rows are counted when they are removed.
+        self.applied.rows = counted;
+        Ok(keys.len())
+    }
+}
+
+/// The foreign keys of a table to itself.
+fn own_keys(table: &Known) -> impl Iterator<Item = &ForeignKey> {
+    let keys = table.catalog.foreign_keys.iter();
+    keys.filter(|key| key.to_table == table.name)
+}
+
+/// Whether a reference may be set to NULL and nothing else depends on it.
+fn may_be_empty(table: &Known, column: &String) -> bool {
+    let kept = table.identity.contains(column) || table.people().any(|it| it == column);
+    let nullable = table.catalog.column(column).is_some_and(|it| it.nullable);
+    nullable && !kept && table.tenant.as_ref() != Some(column)
+}
