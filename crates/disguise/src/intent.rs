@@ -7,6 +7,7 @@ use probity_format::{DecodeError, Timestamp};
 
 use crate::error::Error;
 use crate::mark::Marks;
+use crate::plan::Step;
 use crate::scheduled::Order;
 use crate::store::{DisguiseId, INTENTS, uninstalled};
 use crate::suite::PublicKey;
@@ -42,6 +43,11 @@ impl Place {
         part: 0,
         seen: Vec::new(),
     };
+
+    /// The step at hand among all of a disguise.
+    pub(crate) fn of<'s>(&self, steps: &'s [Step]) -> Option<&'s Step> {
+        steps.get(usize::try_from(self.step).ok()?)
+    }
 
     /// Goes on to a part of the step at hand.
     pub(crate) fn enter(&mut self, part: u32) {
@@ -90,7 +96,10 @@ impl Intent {
         put_varint(&mut out, u64::from(self.place.step));
         put_varint(&mut out, u64::from(self.place.part));
         put_varint(&mut out, count(self.place.seen.len()));
-        self.place.seen.iter().for_each(|value| value.encode(&mut out));
+        self.place
+            .seen
+            .iter()
+            .for_each(|value| value.encode(&mut out));
         put_varint(&mut out, count(self.rows.len()));
         for (table, rows) in &self.rows {
             put_bytes(&mut out, table.as_bytes());

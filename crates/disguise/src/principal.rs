@@ -122,7 +122,12 @@ impl Reach {
     pub(crate) fn present_before(&self, id: DisguiseId) -> Vec<Value> {
         let mut made = BTreeSet::new();
         let own = |it: &&Reached| it.found.locator.origin.disguise == id.0;
-        for bag in self.bags.iter().filter(own).filter_map(|it| it.bag.as_ref()) {
+        for bag in self
+            .bags
+            .iter()
+            .filter(own)
+            .filter_map(|it| it.bag.as_ref())
+        {
             made.extend(bag.speaks_for.iter().map(|link| link.new.principal()));
         }
         let mut present = self.present();

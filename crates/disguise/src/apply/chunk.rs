@@ -1,5 +1,6 @@
 //! The next rows of a disguise in chunks, step by step and in the order of their keys.
 
+use super::along::Met;
 use super::{Work, encoded};
 use crate::database::{Dialect, PARAMETERS_MAX};
 use crate::error::{Doing as _, Error};
@@ -32,8 +33,7 @@ impl Work<'_> {
         let mut left = all;
         while left > 0 {
             let at = place.step;
-            let number = usize::try_from(at).unwrap_or(usize::MAX);
-            let Some(step) = steps.get(number) else {
+            let Some(step) = place.of(steps) else {
                 break;
             };
             let Some(table) = self.live.table(&step.table) else {
@@ -41,11 +41,13 @@ impl Work<'_> {
                 continue;
             };
             let taken = match &step.kind {
-                Kind::Remove if table.refers_to_itself() => self.advance_circle(table, step, place, left)?,
+                Kind::Remove if table.refers_to_itself() => {
+                    self.advance_circle(steps, table, place, left)?
+                }
                 Kind::Decorrelate { group_by, owners } if !group_by.is_empty() => {
                     self.advance_groups(table, step, place, (owners, left, left == all))?
                 }
-                _ => self.advance_rows(table, step, place, left)?,
+                _ => self.advance_rows(steps, table, place, left)?,
             };
             self.leave_marks(at)?;
             left = left.saturating_sub(taken);
@@ -56,12 +58,21 @@ impl Work<'_> {
     /// Takes the next rows of a step in which each row stands for itself; gives how many.
     fn advance_rows(
         &mut self,
+        steps: &[Step],
         table: &Known,
-        step: &Step,
         place: &mut Place,
         rows: usize,
     ) -> Result<usize, Error> {
-        let mut keys = self.next_rows(table, &table.identity, &step.chosen, (place, Order::Rising), rows)?;
+        let Some(step) = place.of(steps) else {
+            return Ok(0);
+        };
+        let mut keys = self.next_rows(
+            table,
+            &table.identity,
+            &step.chosen,
+            (place, Order::Rising),
+            rows,
+        )?;
         let Some(last) = keys.last() else {
             place.next();
             return Ok(0);
@@ -74,8 +85,42 @@ impl Work<'_> {
             let mut index = 0..count;
             keys.retain(|_| index.next().is_none_or(|index| !moved.contains(&index)));
         }
-        self.run_keys(table, step, place.step, &keys)?;
+        if step.kind == Kind::Remove {
+            self.remove_keys(steps, table, place.step, &keys)?;
+        } else {
+            self.run_keys(table, step, place.step, &keys)?;
+        }
         Ok(count)
+    }
+
+    /// Removes the rows with these keys, and before them what is in the way.
+    pub(super) fn remove_keys(
+        &mut self,
+        steps: &[Step],
+        table: &Known,
+        number: u32,
+        keys: &[Vec<Value>],
+    ) -> Result<(), Error> {
+        let at = usize::try_from(number).unwrap_or(usize::MAX);
+        let Some(step) = steps.get(at) else {
+            return Ok(());
+        };
+        let refers = |it: &Step| {
+            let child = self
+                .live
+                .table(&it.table)
+                .filter(|_| it.kind == Kind::Remove);
+            let mut references = child.iter().flat_map(|child| &child.references);
+            references.any(|it| it.to_table == table.name)
+        };
+        let done = steps.get(..at).unwrap_or_default();
+        if let Some(before) = at.checked_sub(1)
+            && done.iter().any(refers)
+        {
+            let doomed = self.doomed(table, keys)?;
+            self.take_along(steps, before, (table, &doomed), &mut Met::new())?;
+        }
+        self.run_keys(table, step, number, keys)
     }
 
     /// Takes a step for the rows with these identities.

@@ -1,7 +1,10 @@
 //! Removals in chunks from a table that refers to itself: rows to which no other refers go first.
 
-use super::Work;
+use std::collections::BTreeSet;
+
+use super::along::Met;
 use super::chunk::Order;
+use super::{Work, encoded};
 use crate::database::ForeignKey;
 use crate::error::Error;
 use crate::generate::Generator;
@@ -11,39 +14,54 @@ use crate::predicate::Fragment;
 use crate::schema::Known;
 use crate::spec::{Kind, Replacement};
 use crate::table::among;
+use crate::value::Value;
 
 /// The parts of such a step.
 ///
-/// Rounds take the rows to which none refers, until a round takes nothing. What is left are circles and what their rows
-/// refer to: references that may be NULL become NULL, recorded like any overwritten value, and rounds follow. What is
+/// Rounds take the rows to which none refers, until a round takes nothing. What is left are rows of people who came back and
+/// circles, and what these refer to. The former go along with rows of others to which they refer. Then references that may be NULL become NULL, recorded like any overwritten value, and rounds follow. What is
 /// left then goes in one chunk, or is refused by the database.
 mod part {
     /// A round that took nothing yet.
     pub(super) const ROUND: u32 = 0;
     /// A round that took something, so that another follows.
     pub(super) const FRUITFUL_ROUND: u32 = 1;
-    /// References become NULL; none did yet.
-    pub(super) const EMPTYING: u32 = 2;
+    /// Rows of people who came back go along with what they refer to; none did yet.
+    pub(super) const ALONG: u32 = 2;
     /// Some did, so that a round follows.
-    pub(super) const EMPTIED: u32 = 3;
+    pub(super) const GONE_ALONG: u32 = 3;
+    /// References become NULL; none did yet.
+    pub(super) const EMPTYING: u32 = 4;
+    /// Some did, so that a round follows.
+    pub(super) const EMPTIED: u32 = 5;
     /// All that is left.
-    pub(super) const REST: u32 = 4;
+    pub(super) const REST: u32 = 6;
 }
 
 impl Work<'_> {
     /// Takes the next rows of a removal from a table that refers to itself; gives how many.
     pub(super) fn advance_circle(
         &mut self,
+        steps: &[Step],
         table: &Known,
-        step: &Step,
         place: &mut Place,
         rows: usize,
     ) -> Result<usize, Error> {
+        let Some(step) = place.of(steps) else {
+            return Ok(0);
+        };
         match place.part {
-            part::ROUND | part::FRUITFUL_ROUND => self.advance_leaves(table, step, place, rows),
+            part::ROUND | part::FRUITFUL_ROUND => self.advance_leaves(steps, table, place, rows),
+            part::ALONG | part::GONE_ALONG => self.advance_along(steps, table, place, rows),
             part::EMPTYING | part::EMPTIED => self.empty_references(table, step, place, rows),
             _ => {
-                let all = self.next_rows(table, &table.identity, &step.chosen, (place, Order::Rising), 1)?;
+                let all = self.next_rows(
+                    table,
+                    &table.identity,
+                    &step.chosen,
+                    (place, Order::Rising),
+                    1,
+                )?;
                 if !all.is_empty() {
                     self.run(place.step, step)?;
                 }
@@ -56,16 +74,55 @@ impl Work<'_> {
     /// Removes rows to which no other row refers. Younger rows mostly refer to older ones, so the greatest keys come first.
     fn advance_leaves(
         &mut self,
+        steps: &[Step],
         table: &Known,
-        step: &Step,
         place: &mut Place,
         rows: usize,
     ) -> Result<usize, Error> {
+        let Some(step) = place.of(steps) else {
+            return Ok(0);
+        };
         let leaves = self.leaves(table, &step.chosen);
-        let keys = self.next_rows(table, &table.identity, &leaves, (place, Order::Falling), rows)?;
+        let keys = self.next_rows(
+            table,
+            &table.identity,
+            &leaves,
+            (place, Order::Falling),
+            rows,
+        )?;
         let Some(last) = keys.last() else {
             let next = match place.part {
                 part::FRUITFUL_ROUND => part::ROUND,
+                _ => part::ALONG,
+            };
+            place.enter(next);
+            return Ok(0);
+        };
+        place.seen.clone_from(last);
+        let before = self.removed(table);
+        self.remove_keys(steps, table, place.step, &keys)?;
+        if self.removed(table) > before {
+            place.part = part::FRUITFUL_ROUND;
+        }
+        Ok(keys.len())
+    }
+
+    /// Removes rows of people who came back that refer to rows of others, which go.
+    fn advance_along(
+        &mut self,
+        steps: &[Step],
+        table: &Known,
+        place: &mut Place,
+        rows: usize,
+    ) -> Result<usize, Error> {
+        let mut keys = Vec::new();
+        if let (Some(step), None) = (place.of(steps), self.user) {
+            let behind = (&*place, Order::Rising);
+            keys = self.next_rows(table, &table.identity, &step.chosen, behind, rows)?;
+        }
+        let Some(last) = keys.last() else {
+            let next = match place.part {
+                part::GONE_ALONG => part::ROUND,
                 _ => part::EMPTYING,
             };
             place.enter(next);
@@ -73,11 +130,41 @@ impl Work<'_> {
         };
         place.seen.clone_from(last);
         let before = self.removed(table);
-        self.run_keys(table, step, place.step, &keys)?;
+        self.drag(steps, table, place.step, &keys)?;
         if self.removed(table) > before {
-            place.part = part::FRUITFUL_ROUND;
+            place.part = part::GONE_ALONG;
         }
         Ok(keys.len())
+    }
+
+    /// Removes rows of people who came back that refer to those of `keys` that go, and all rows that refer to them in turn.
+    fn drag(
+        &mut self,
+        steps: &[Step],
+        table: &Known,
+        number: u32,
+        keys: &[Vec<Value>],
+    ) -> Result<(), Error> {
+        let at = usize::try_from(number).unwrap_or(usize::MAX);
+        let Some(step) = steps.get(at) else {
+            return Ok(());
+        };
+        let doomed = self.doomed(table, keys)?;
+        let mut met = Met::new();
+        let own = table.references.iter();
+        for reference in own.filter(|it| it.to_table == table.name) {
+            let referring = self.referring(table, step, reference, (table, &doomed))?;
+            let others = self.doomed(table, &referring)?;
+            let others: BTreeSet<Vec<u8>> = others.iter().map(|key| encoded(key)).collect();
+            let mut kept = referring;
+            kept.retain(|key| {
+                let name = encoded(key);
+                !others.contains(&name) && met.insert((table.name.clone(), name))
+            });
+            self.take_along(steps, at, (table, &kept), &mut met)?;
+            self.whoever_came_back(|work| work.run_keys(table, step, number, &kept))?;
+        }
+        Ok(())
     }
 
     fn removed(&self, table: &Known) -> u64 {
@@ -89,7 +176,11 @@ impl Work<'_> {
         let dialect = self.database.dialect();
         let (name, child) = (dialect.quote(&table.name), "probity_child");
         let same = |from: &str, to: &str| {
-            format!("{child}.{} = {name}.{}", dialect.quote(from), dialect.quote(to))
+            format!(
+                "{child}.{} = {name}.{}",
+                dialect.quote(from),
+                dialect.quote(to)
+            )
         };
         let itself = table.identity.iter().map(|key| same(key, key));
         let itself = itself.collect::<Vec<_>>().join(" AND ");
@@ -120,7 +211,9 @@ impl Work<'_> {
         let columns: Vec<&String> = own_keys(table)
             .filter_map(|key| key.columns.iter().find(|it| may_be_empty(table, it)))
             .collect();
-        let any = columns.iter().map(|it| format!("{} IS NOT NULL", dialect.quote(it)));
+        let any = columns
+            .iter()
+            .map(|it| format!("{} IS NOT NULL", dialect.quote(it)));
         let any = any.collect::<Vec<_>>().join(" OR ");
         let mut keys = Vec::new();
         if !columns.is_empty() {
@@ -128,7 +221,13 @@ impl Work<'_> {
                 sql: format!("({}) AND ({any})", step.chosen.sql),
                 parameters: step.chosen.parameters.clone(),
             };
-            keys = self.next_rows(table, &table.identity, &chosen, (place, Order::Rising), rows)?;
+            keys = self.next_rows(
+                table,
+                &table.identity,
+                &chosen,
+                (place, Order::Rising),
+                rows,
+            )?;
         }
         let Some(last) = keys.last() else {
             let next = match place.part {

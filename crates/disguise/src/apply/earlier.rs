@@ -22,10 +22,11 @@ pub(crate) struct Earlier {
     moved: Vec<Vec<u8>>,
     /// Placeholders made before, which are marked already.
     marked: BTreeSet<Vec<u8>>,
+    /// Rows are taken whoever came back, because what they refer to goes.
+    whoever: bool,
 }
 
 impl Work<'_> {
-
     /// Looks up what is marked of `ids`, where everybody is meant. A user's rows are told by their owners alone.
     pub(super) fn recall(&mut self, ids: &[&Value]) -> Result<(), Error> {
         let (Some(earlier), None) = (&mut self.earlier, self.user) else {
@@ -60,7 +61,23 @@ impl Work<'_> {
     /// Whether the person behind a principal revealed this disguise while it was going on.
     pub(super) fn has_returned(&self, name: &[u8]) -> bool {
         let earlier = self.earlier.as_ref();
-        earlier.is_some_and(|it| it.returned.contains(name))
+        earlier.is_some_and(|it| !it.whoever && it.returned.contains(name))
+    }
+
+    /// Works on rows of people who came back as on any others.
+    pub(super) fn whoever_came_back(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let whoever = |work: &mut Self, whoever| {
+            if let Some(earlier) = &mut work.earlier {
+                earlier.whoever = whoever;
+            }
+        };
+        whoever(self, true);
+        let done = work(self);
+        whoever(self, false);
+        done
     }
 
     /// Whether the person behind a principal had the records of this disguise destroyed while it was going on.

@@ -51,7 +51,8 @@ impl Work<'_> {
         (owners, rows, fresh): (&[String], usize, bool),
     ) -> Result<usize, Error> {
         let part = usize::try_from(place.part).unwrap_or(usize::MAX);
-        let (Some(column), Kind::Decorrelate { group_by, .. }) = (owners.get(part), &step.kind) else {
+        let (Some(column), Kind::Decorrelate { group_by, .. }) = (owners.get(part), &step.kind)
+        else {
             place.next();
             return Ok(0);
         };
@@ -66,8 +67,13 @@ impl Work<'_> {
         }
         let behind = self.behind(table, &step.chosen, (place, Order::Rising));
         let (groups, idle) = self.groups(table, &columns, &by, &next)?;
-        let budget = if fresh { Budget::Fresh(rows) } else { Budget::Left(rows) };
-        let (chosen, seen) = self.fitting_groups(table, (&by, &behind), &groups, (next.len(), budget))?;
+        let budget = if fresh {
+            Budget::Fresh(rows)
+        } else {
+            Budget::Left(rows)
+        };
+        let (chosen, seen) =
+            self.fitting_groups(table, (&by, &behind), &groups, (next.len(), budget))?;
         if seen == 0 {
             // A large group is left to the next chunk.
             return Ok(rows);
@@ -114,7 +120,10 @@ impl Work<'_> {
         rows: &[Vec<Value>],
     ) -> Result<(Vec<Met>, BTreeSet<usize>), Error> {
         let column = by.first().map_or("", String::as_str);
-        let owners: Vec<&Value> = rows.iter().filter_map(|row| at(columns, row, column)).collect();
+        let owners: Vec<&Value> = rows
+            .iter()
+            .filter_map(|row| at(columns, row, column))
+            .collect();
         if self.user.is_none() || self.own.len() > 1 {
             self.meet(&owners)?;
         }
@@ -207,7 +216,10 @@ impl Work<'_> {
         groups: &[&Met],
     ) -> Fragment {
         let dialect = self.database.dialect();
-        let own = self.database.tenancy().and(dialect, &table.name, "probity_first");
+        let own = self
+            .database
+            .tenancy()
+            .and(dialect, &table.name, "probity_first");
         let name = dialect.quote(&table.name);
         let mut by_nulls: BTreeMap<Vec<bool>, Vec<&Met>> = BTreeMap::new();
         for group in groups {

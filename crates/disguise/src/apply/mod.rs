@@ -1,5 +1,6 @@
 //! Runs a plan in the caller's transaction and writes the records that a reveal needs.
 
+mod along;
 mod chunk;
 mod circle;
 mod earlier;
