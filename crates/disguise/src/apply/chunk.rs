@@ -1,7 +1,7 @@
 //! The next rows of a disguise in chunks, step by step and in the order of their keys.
 
 use super::along::Met;
-use super::{Work, encoded};
+use super::{Work, at, encoded, picked};
 use crate::database::{Dialect, PARAMETERS_MAX};
 use crate::error::{Doing as _, Error};
 use crate::intent::Place;
@@ -121,6 +121,74 @@ impl Work<'_> {
             self.take_along(steps, before, (table, &doomed), &mut Met::new())?;
         }
         self.run_keys(table, step, number, keys)
+    }
+
+    /// Looks at the next rows of `steps`, and refuses when records of some could be kept for nobody; says whether there are
+    /// more. Nothing is changed.
+    pub(crate) fn survey(
+        &mut self,
+        steps: &[Step],
+        place: &mut Place,
+        rows: usize,
+    ) -> Result<bool, Error> {
+        let Some(step) = place.of(steps) else {
+            return Ok(false);
+        };
+        let Some(table) = self.live.table(&step.table) else {
+            place.next();
+            return Ok(true);
+        };
+        let mut columns = table.identity.clone();
+        let first = table.path.as_ref().and_then(|path| path.steps.first());
+        let through = first.into_iter().flat_map(|step| &step.columns);
+        for column in table.people().chain(through) {
+            if !columns.contains(column) {
+                columns.push(column.clone());
+            }
+        }
+        let behind = (&*place, Order::Rising);
+        let found = self.next_rows(table, &columns, &step.chosen, behind, rows)?;
+        let Some(last) = found.last() else {
+            place.next();
+            return Ok(true);
+        };
+        place.seen = picked(&columns, last, &table.identity);
+        match &step.kind {
+            Kind::Modify { .. } => drop(self.keepers(table, &columns, &found)?),
+            Kind::Remove => {
+                let (shared, plain) = self.split(table, &columns, found);
+                self.keepers(table, &columns, &plain)?;
+                self.refuse_keyless(table, (&columns, &shared), &table.owners)?;
+            }
+            Kind::Decorrelate { owners, .. } => {
+                self.refuse_keyless(table, (&columns, &found), owners)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Refuses when one of `owners` names somebody who has an account and no key.
+    fn refuse_keyless(
+        &mut self,
+        table: &Known,
+        (columns, rows): (&[String], &[Vec<Value>]),
+        owners: &[String],
+    ) -> Result<(), Error> {
+        let named = rows
+            .iter()
+            .flat_map(|row| owners.iter().filter_map(|it| at(columns, row, it)));
+        let named: Vec<&Value> = named.filter(|owner| !owner.is_nobody()).collect();
+        self.meet(&named)?;
+        let keyless = named
+            .into_iter()
+            .filter(|it| !self.known.contains_key(&it.principal()));
+        let keyless: Vec<Value> = keyless.cloned().collect();
+        self.refuse_unregistered(table, &keyless)
+    }
+
+    /// How many rows of a table were touched so far.
+    pub(super) fn touched(&self, table: &Known) -> u64 {
+        self.applied.rows.get(&table.name).copied().unwrap_or(0)
     }
 
     /// Takes a step for the rows with these identities.

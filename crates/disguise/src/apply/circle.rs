@@ -99,9 +99,9 @@ impl Work<'_> {
             return Ok(0);
         };
         place.seen.clone_from(last);
-        let before = self.removed(table);
+        let before = self.touched(table);
         self.remove_keys(steps, table, place.step, &keys)?;
-        if self.removed(table) > before {
+        if self.touched(table) > before {
             place.part = part::FRUITFUL_ROUND;
         }
         Ok(keys.len())
@@ -129,9 +129,9 @@ impl Work<'_> {
             return Ok(0);
         };
         place.seen.clone_from(last);
-        let before = self.removed(table);
+        let before = self.touched(table);
         self.drag(steps, table, place.step, &keys)?;
-        if self.removed(table) > before {
+        if self.touched(table) > before {
             place.part = part::GONE_ALONG;
         }
         Ok(keys.len())
@@ -165,10 +165,6 @@ impl Work<'_> {
             self.whoever_came_back(|work| work.run_keys(table, step, number, &kept))?;
         }
         Ok(())
-    }
-
-    fn removed(&self, table: &Known) -> u64 {
-        self.applied.rows.get(&table.name).copied().unwrap_or(0)
     }
 
     /// What `chosen` selects, but for rows to which another row of the table refers.
@@ -238,7 +234,7 @@ impl Work<'_> {
             return Ok(0);
         };
         place.seen.clone_from(last);
-        let counted = self.applied.rows.clone();
+        let (counted, before) = (self.applied.rows.clone(), self.touched(table));
         for column in columns {
             let chosen = Fragment {
                 sql: format!(
@@ -259,7 +255,7 @@ impl Work<'_> {
             };
             self.run(place.step, &step)?;
         }
-        if self.applied.rows != counted {
+        if self.touched(table) > before {
             place.part = part::EMPTIED;
         }
         // The same rows are counted when they are removed.

@@ -82,7 +82,7 @@ impl Work<'_> {
             place.seen = picked(&columns, row, &table.identity);
         }
         let counted = self.applied.rows.clone();
-        let before = self.taken(table);
+        let before = self.touched(table);
         if let Some(chosen) = chosen {
             let kind = Kind::Decorrelate {
                 group_by: group_by.clone(),
@@ -96,7 +96,8 @@ impl Work<'_> {
             self.run(place.step, &step)?;
         }
         let idle = idle.range(..seen).count();
-        let taken = usize::try_from(self.taken(table).saturating_sub(before)).unwrap_or(usize::MAX);
+        let taken =
+            usize::try_from(self.touched(table).saturating_sub(before)).unwrap_or(usize::MAX);
         if part > 0 {
             // The rows were counted with the first column.
             self.applied.rows = counted;
@@ -104,10 +105,6 @@ impl Work<'_> {
             self.count(table, idle);
         }
         Ok(taken.max(seen))
-    }
-
-    fn taken(&self, table: &Known) -> u64 {
-        self.applied.rows.get(&table.name).copied().unwrap_or(0)
     }
 
     /// The groups of `rows` that are meant, and the places of rows of which the column is left as it is and was not changed

@@ -57,12 +57,18 @@ impl<D: Database> Engine<D> {
     /// with the user in clear, stays in the database until it is done. A credential is not kept: whoever goes on with a
     /// disguise over placeholders gives it again.
     ///
+    /// Where everybody is meant, all rows are looked at, page by page, so that nothing begins that must stop in the middle.
+    ///
     /// # Errors
-    /// What [`Engine::apply`] would refuse of the specification, the user and the credential.
+    /// What [`Engine::apply`] would refuse, but for what constraints of the database refuse.
     pub fn begin(&mut self, request: &ApplyRequest<'_>) -> Result<DisguiseId, Error> {
         let id = DisguiseId(u64::from_le_bytes(random()?));
         let user = request.user.as_ref();
         let asked = Asked::new("disguise.begin", id.to_string(), user, request.time);
+        if user.is_none() && request.over.is_none() {
+            let surveyed = self.survey(id, request);
+            self.told(&asked, surveyed)?;
+        }
         self.operation(&asked, |engine| {
             request.end()?;
             let salt = store::salt(&mut engine.database)?;
@@ -180,6 +186,34 @@ impl<D: Database> Engine<D> {
     /// [`Error::Database`], [`Error::NotInstalled`].
     pub fn unfinished(&mut self) -> Result<Vec<DisguiseId>, Error> {
         self.transaction(|engine| intent::list(&mut engine.database))
+    }
+
+    /// Looks whether records can be kept for everybody who is meant, and nobody is held, before anything is changed: a page
+    /// of rows in each transaction.
+    fn survey(&mut self, id: DisguiseId, request: &ApplyRequest<'_>) -> Result<(), Error> {
+        let rows = usize::try_from(CHUNK_ROWS).unwrap_or(usize::MAX);
+        let (mut place, mut more) = (Place::START, true);
+        while more {
+            more = self.transaction(|engine| {
+                let salt = store::salt(&mut engine.database)?;
+                let steps = engine.steps(request, None)?;
+                let disguise = Disguise {
+                    id,
+                    request,
+                    owners: None,
+                    forgotten: &Forgotten::default(),
+                    earlier: None,
+                    away: None,
+                };
+                let mut more = false;
+                engine.disguise(&salt, disguise, |work| {
+                    more = work.survey(&steps, &mut place, rows)?;
+                    Ok(())
+                })?;
+                Ok(more)
+            })?;
+        }
+        Ok(())
     }
 
     /// Does the next rows and moves the intent behind them; gives how many steps there are.

@@ -43,7 +43,7 @@ impl<D: Database> Engine<D> {
         let user = request.user.as_ref();
         let asked = Asked::new("disguise.apply", id.to_string(), user, request.time);
         self.operation(&asked, |engine| {
-            engine.applied(id, request, &asked, &Forgotten::default())
+            engine.applied(id, request, &asked, (&Forgotten::default(), None))
         })
     }
 
@@ -52,7 +52,7 @@ impl<D: Database> Engine<D> {
         id: DisguiseId,
         request: &ApplyRequest<'_>,
         asked: &Asked<'_>,
-        forgotten: &Forgotten,
+        (forgotten, earlier): (&Forgotten, Option<Earlier>),
     ) -> Result<Applied, Error> {
         let salt = store::salt(&mut self.database)?;
         let owners = self.owners(&salt, request)?;
@@ -62,7 +62,7 @@ impl<D: Database> Engine<D> {
             request,
             owners: owners.as_deref(),
             forgotten,
-            earlier: None,
+            earlier,
             away: None,
         };
         let (applied, public_key) = self.disguise(&salt, disguise, |work| {

@@ -349,7 +349,11 @@ impl<D: Database> Engine<D> {
         outcome
     }
 
-    fn told<T>(&mut self, asked: &Asked<'_>, outcome: Result<T, Error>) -> Result<T, Error> {
+    pub(super) fn told<T>(
+        &mut self,
+        asked: &Asked<'_>,
+        outcome: Result<T, Error>,
+    ) -> Result<T, Error> {
         let (Some(sink), Err(error)) = (&mut self.sink, &outcome) else {
             return outcome;
         };

@@ -94,9 +94,9 @@ fn finish(forum: &mut Forum, id: DisguiseId, rows: u32) -> usize {
     panic!("there is no end to it");
 }
 
-/// Everybody who has something of a disguise reveals it.
+/// Everybody who has something of a disguise reveals it, as often as threads go from one to another.
 fn reveal(forum: &mut Forum, id: DisguiseId) {
-    for _ in 0..2 {
+    for _ in 0..4 {
         for person in 1..=USERS {
             match forum.reveal_as(person, id, References::Recorrelate) {
                 Ok(_) | Err(Error::NoSuchDisguise) => {}
