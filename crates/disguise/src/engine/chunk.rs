@@ -38,9 +38,8 @@ pub enum Progress {
 }
 
 /// Whose rows a disguise in chunks means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whose {
-    User,
+    User(Value),
     Everybody,
 }
 
@@ -338,8 +337,8 @@ impl<D: Database> Engine<D> {
     /// Whether a disguise is one in chunks that is not done, and whose.
     pub(super) fn going_on(&mut self, id: DisguiseId) -> Result<Option<Whose>, Error> {
         let intent = intent::find(&mut self.database, id)?;
-        Ok(intent.map(|intent| match intent.public_key {
-            Some(_) => Whose::User,
+        Ok(intent.map(|intent| match intent.order.user() {
+            Some(user) => Whose::User(user.clone()),
             None => Whose::Everybody,
         }))
     }
@@ -349,13 +348,13 @@ impl<D: Database> Engine<D> {
     pub(super) fn leave_out(
         &mut self,
         id: DisguiseId,
-        whose: Option<Whose>,
+        whose: Option<&Whose>,
         names: &[Vec<u8>],
         mark: Mark,
     ) -> Result<(), Error> {
         match whose {
             None => Ok(()),
-            Some(Whose::User) => intent::remove(&mut self.database, id),
+            Some(Whose::User(_)) => intent::remove(&mut self.database, id),
             Some(Whose::Everybody) => {
                 let salt = store::salt(&mut self.database)?;
                 Marks { id, salt: &salt }.put(&mut self.database, mark, names)

@@ -72,7 +72,7 @@ impl<D: Database> Engine<D> {
                 .map(|(bag, it)| stored_for_others(bag, it))
                 .collect();
             store::put_bags(database, &salt, &stored)?;
-            engine.leave_out(id, whose, &names, Mark::Forgotten)?;
+            engine.leave_out(id, whose.as_ref(), &names, Mark::Forgotten)?;
             let receipt = Receipt::new(time, Some(id), gone.len(), (engine.tenant_set(), user))?;
             engine.done(&asked, &told(&receipt, &salt, &ids, !kept.is_empty()))?;
             Ok(receipt)
@@ -118,7 +118,7 @@ impl<D: Database> Engine<D> {
             let meant = reach.bags.iter().map(|it| it.found.locator.origin.disguise);
             for id in meant.collect::<BTreeSet<u64>>() {
                 let whose = engine.going_on(DisguiseId(id))?;
-                engine.leave_out(DisguiseId(id), whose, &names, Mark::Forgotten)?;
+                engine.leave_out(DisguiseId(id), whose.as_ref(), &names, Mark::Forgotten)?;
             }
             let receipt = Receipt::new(time, None, gone.len(), (engine.tenant_set(), user))?;
             engine.done(&asked, &told(&receipt, &salt, &ids, false))?;

@@ -101,18 +101,25 @@ impl<D: Database> Engine<D> {
         })
     }
 
-    /// Reveals a disguise of everybody that has not come to this person: it leaves them out.
+    /// Reveals a disguise in chunks that has not come to this person's rows: it ends, or leaves them out.
     fn declined(
         &mut self,
         request: &RevealRequest<'_>,
         asked: &Asked<'_>,
-        (key, reach): (&SecretKey, &Reach),
+        (whose, key, reach): (&Whose, &SecretKey, &Reach),
     ) -> Result<Revealed, Error> {
         let names = self.names_of(&request.user, key, reach)?;
-        if names.is_empty() {
+        let meant = match whose {
+            Whose::User(user) => {
+                let user = store::named(&self.database.tenancy, &user.principal());
+                names.contains(&user.principal())
+            }
+            Whose::Everybody => !names.is_empty(),
+        };
+        if !meant {
             return Err(Error::NoSuchDisguise);
         }
-        self.leave_out(request.id, Some(Whose::Everybody), &names, Mark::Returned)?;
+        self.leave_out(request.id, Some(whose), &names, Mark::Returned)?;
         let revealed = Revealed::default();
         self.done(asked, &counts(&revealed.restored, &[("kept", 0)]))?;
         Ok(revealed)
@@ -126,12 +133,14 @@ impl<D: Database> Engine<D> {
         self.refresh()?;
         let (salt, key, reach) = self.reached(&request.user, &request.credential)?;
         let whose = self.going_on(request.id)?;
-        if whose == Some(Whose::Everybody) && !reach.hides_by(request.id) {
-            return self.declined(request, asked, (&key, &reach));
+        if let Some(whose) = &whose
+            && !reach.hides_by(request.id)
+        {
+            return self.declined(request, asked, (whose, &key, &reach));
         }
         let names = match whose {
             Some(Whose::Everybody) => self.names_of(&request.user, &key, &reach)?,
-            _ => Vec::new(),
+            Some(Whose::User(_)) | None => Vec::new(),
         };
         let origins = reach.bags.iter().map(|it| it.found.locator.origin);
         let mut meant = origins.filter(|it| it.disguise == request.id.0);
@@ -170,7 +179,7 @@ impl<D: Database> Engine<D> {
         work.run(request.id)?;
         let revealed = work.revealed;
         // What is taken back is not gone on with.
-        self.leave_out(request.id, whose, &names, Mark::Returned)?;
+        self.leave_out(request.id, whose.as_ref(), &names, Mark::Returned)?;
         let kept = u64::try_from(revealed.kept.len()).unwrap_or(u64::MAX);
         let payload = counts(&revealed.restored, &[("kept", kept)]);
         self.done(asked, &payload)?;

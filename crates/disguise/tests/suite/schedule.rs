@@ -18,7 +18,7 @@ const STEPS: usize = 14;
 /// One seed in so many has a person whose keys are of the hybrid suite.
 const HYBRID_SEEDS: u64 = 6;
 /// Disguises are applied in turn as a whole, by the zeros, and in chunks of so many rows.
-const CHUNKS: [u32; 5] = [0, 1, 0, 2, 5];
+const CHUNKS: [u32; 7] = [0, 0, 1, 0, 0, 3, 0];
 /// Rounds in which everybody may reveal everything before the rest counts as lost.
 const ROUNDS: usize = 6;
 /// The first placeholder's id that the generator of the forum draws.

@@ -111,8 +111,8 @@ const NO_COMMENTS: &str = "[[remove]]\ntable = \"comments\"\n";
 
 pub(crate) fn rows_that_refer_to_each_other_leave_in_chunks_and_come_back() {
     for user in [None, Some(1), Some(2), Some(4)] {
+        let mut forum = with_comments(user.is_some());
         for most in ROWS {
-            let mut forum = with_comments(user.is_some());
             let before = rows(&mut forum, "comments");
             let id = begin(&mut forum, NO_COMMENTS, user);
             finish(&mut forum, id, most);
@@ -125,8 +125,8 @@ pub(crate) fn rows_that_refer_to_each_other_leave_in_chunks_and_come_back() {
             assert_eq!(rows(&mut forum, "comments"), before, "{user:?} {most}");
         }
     }
+    let mut forum = with_comments(false);
     for chunks in 1..CHUNKS_MAX {
-        let mut forum = with_comments(false);
         let before = rows(&mut forum, "comments");
         let id = begin(&mut forum, NO_COMMENTS, None);
         let done = (0..chunks).any(|_| {
@@ -146,8 +146,8 @@ pub(crate) fn rows_that_refer_to_each_other_leave_in_chunks_and_come_back() {
 pub(crate) fn whoever_came_back_does_not_hold_up_the_rows_of_others() {
     // What of the comments of person 2 does not reply to anybody who is away.
     let own: BTreeSet<i64> = BTreeSet::from([6, 7, 8]);
+    let mut forum = with_comments(false);
     for chunks in 0..CHUNKS_MAX {
-        let mut forum = with_comments(false);
         let before = rows(&mut forum, "comments");
         let id = begin(&mut forum, NO_COMMENTS, None);
         let done = (0..chunks).any(|_| {
@@ -233,11 +233,14 @@ const UNOWNED_BY_WEIGHT: &str =
     "[[decorrelate]]\ntable = \"votes\"\nowners = [\"user_id\"]\ngroup_by = [\"weight\"]\n";
 
 pub(crate) fn keys_that_change_are_gone_through_once() {
+    let (mut forum, mut twin) = (forum(), forum());
+    for sql in KEYED {
+        forum.sql(sql);
+        twin.sql(sql);
+    }
     for user in [None, Some(1)] {
         for most in ROWS {
             for spec in [RENAMED, UNOWNED, UNOWNED_BY_WEIGHT] {
-                let mut forum = forum();
-                KEYED.iter().for_each(|sql| forum.sql(sql));
                 let before = [rows(&mut forum, "badges"), rows(&mut forum, "votes")];
                 let file = SpecFile::parse(spec).unwrap();
                 let id = begin(&mut forum, spec, user);
@@ -251,8 +254,6 @@ pub(crate) fn keys_that_change_are_gone_through_once() {
                         other => panic!("{other:?}"),
                     }
                 };
-                let mut twin = self::forum();
-                KEYED.iter().for_each(|sql| twin.sql(sql));
                 let whole = twin.engine.apply(&asked(&file, user)).unwrap();
                 assert_eq!(
                     applied.pseudoprincipals, whole.pseudoprincipals,
@@ -273,6 +274,7 @@ pub(crate) fn keys_that_change_are_gone_through_once() {
                     "{spec} {user:?} {most}"
                 );
                 reveal(&mut forum, id);
+                reveal(&mut twin, whole.id);
                 assert_eq!(
                     [rows(&mut forum, "badges"), rows(&mut forum, "votes")],
                     before
@@ -284,16 +286,16 @@ pub(crate) fn keys_that_change_are_gone_through_once() {
 
 pub(crate) fn groups_of_any_size_have_one_placeholder_each_in_chunks() {
     let spec = "[[decorrelate]]\ntable = \"stories\"\nowners = [\"user_id\"]\ngroup_by = [\"url\", \"is_moderated\"]\n";
+    let mut forum = forum();
+    for id in 100..108 {
+        forum.sql(&format!(
+            "INSERT INTO stories VALUES ({id}, 1, 'long', NULL)"
+        ));
+    }
+    forum.sql("UPDATE stories SET url = NULL WHERE id IN (10, 12, 20)");
+    forum.before = forum.everything();
     for user in [None, Some(1)] {
         for most in ROWS {
-            let mut forum = forum();
-            for id in 100..108 {
-                forum.sql(&format!(
-                    "INSERT INTO stories VALUES ({id}, 1, 'long', NULL)"
-                ));
-            }
-            forum.sql("UPDATE stories SET url = NULL WHERE id IN (10, 12, 20)");
-            forum.before = forum.everything();
             let groups = |forum: &mut Forum| -> BTreeSet<Vec<i64>> {
                 let mut of: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
                 for row in forum.engine.rows("stories").unwrap() {
