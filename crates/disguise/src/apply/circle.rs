@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::along::Met;
 use super::chunk::Order;
 use super::{Work, encoded};
-use crate::database::ForeignKey;
+use crate::database::{Dialect, ForeignKey};
 use crate::error::Error;
 use crate::generate::Generator;
 use crate::intent::Place;
@@ -178,8 +178,14 @@ impl Work<'_> {
                 dialect.quote(to)
             )
         };
-        let itself = table.identity.iter().map(|key| same(key, key));
-        let itself = itself.collect::<Vec<_>>().join(" AND ");
+        let itself = match dialect {
+            // InnoDB refuses a row to which the row itself refers.
+            Dialect::Mysql => "1=0".to_owned(),
+            _ => {
+                let keys = table.identity.iter().map(|key| same(key, key));
+                keys.collect::<Vec<_>>().join(" AND ")
+            }
+        };
         let mut sql = format!("({})", chosen.sql);
         for key in own_keys(table) {
             let refers = key.columns.iter().zip(&key.to_columns);
