@@ -13,8 +13,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use probity_disguise::Database;
 use probity_disguise::database::{Sqlite, connect};
+use probity_disguise::{ApplyRequest, Credential, Database, Engine, SpecFile};
+use probity_format::Timestamp;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -893,10 +894,24 @@ fn everybody_is_hidden_in_chunks_and_whoever_comes_back_stays() {
     let place = prepared();
     let before = place.rows();
     place.run(
-        &["disguise", "register", "--user", "20", "--credential-out", "20.key"],
+        &[
+            "disguise",
+            "register",
+            "--user",
+            "20",
+            "--credential-out",
+            "20.key",
+        ],
         0,
     );
-    let begin = ["disguise", "apply", "--spec", "leave.toml", "--log", "audit"];
+    let begin = [
+        "disguise",
+        "apply",
+        "--spec",
+        "leave.toml",
+        "--log",
+        "audit",
+    ];
     let applied = place.json(&[&begin[..], &["--chunk-rows", "1"]].concat(), 0);
     assert_eq!(applied["rows"]["people"], 2, "{applied}");
     // Told of when it was begun and when it was done.
@@ -935,7 +950,10 @@ fn what_was_begun_over_placeholders_is_resumed_with_the_credential_or_cancelled(
     let (_, stderr) = place.run(&["disguise", "resume", "--log", "audit"], 1);
     assert!(stderr.contains("give it again"), "{stderr}");
     place.run(&["disguise", "resume", "--over", "19.pw"], 2);
-    place.run(&["disguise", "cancel", "--id", &stopped, "--log", "audit"], 0);
+    place.run(
+        &["disguise", "cancel", "--id", &stopped, "--log", "audit"],
+        0,
+    );
     let resume = ["disguise", "resume", "--id", &id, "--log", "audit"];
     let resumed = place.json(&[&resume[..], &["--over", "19.token"]].concat(), 0);
     assert_eq!(resumed["disguises"][0]["id"], id.as_str());

@@ -178,14 +178,12 @@ impl Work<'_> {
                 dialect.quote(to)
             )
         };
-        let itself = match dialect {
+        let itself = table.identity.iter().map(|key| same(key, key));
+        let mut itself = itself.collect::<Vec<_>>().join(" AND ");
+        if dialect == Dialect::Mysql {
             // InnoDB refuses a row to which the row itself refers.
-            Dialect::Mysql => "1=0".to_owned(),
-            _ => {
-                let keys = table.identity.iter().map(|key| same(key, key));
-                keys.collect::<Vec<_>>().join(" AND ")
-            }
-        };
+            "1=0".clone_into(&mut itself);
+        }
         let mut sql = format!("({})", chosen.sql);
         for key in own_keys(table) {
             let refers = key.columns.iter().zip(&key.to_columns);

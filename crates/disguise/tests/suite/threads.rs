@@ -68,7 +68,7 @@ fn rows(forum: &mut Forum, table: &str) -> BTreeSet<String> {
     rows.iter().map(|row| format!("{row:?}")).collect()
 }
 
-fn asked<'a>(file: &'a SpecFile, user: Option<i64>) -> ApplyRequest<'a> {
+fn asked(file: &SpecFile, user: Option<i64>) -> ApplyRequest<'_> {
     ApplyRequest {
         spec: &file.spec,
         user: user.map(Value::Int),
@@ -200,16 +200,13 @@ pub(crate) fn a_ring_of_rows_leaves_in_one_chunk_where_the_database_lets_it() {
         assert_eq!(rows(&mut forum, "links").len(), left);
     }
     let ring = forum.engine.proceed(id, 1, time());
-    match dialect {
+    if dialect == Dialect::Mysql {
         // It checks row by row, and refuses the first.
-        Dialect::Mysql => {
-            assert!(matches!(ring, Err(Error::Database { .. })), "{ring:?}");
-            assert_eq!(rows(&mut forum, "links").len(), 3);
-        }
-        _ => {
-            assert!(rows(&mut forum, "links").is_empty());
-            assert!(forum.engine.unfinished().unwrap().is_empty());
-        }
+        assert!(matches!(ring, Err(Error::Database { .. })), "{ring:?}");
+        assert_eq!(rows(&mut forum, "links").len(), 3);
+    } else {
+        assert!(rows(&mut forum, "links").is_empty());
+        assert!(forum.engine.unfinished().unwrap().is_empty());
     }
     reveal(&mut forum, id);
     assert_eq!(rows(&mut forum, "links"), before);
