@@ -2,10 +2,10 @@
 
 use probity_format::DecodeError;
 
-use crate::database::DatabaseError;
+use crate::database::{DatabaseError, DatabaseErrorKind};
 use crate::spec::SpecError;
 
-/// Why an operation did not happen; its transaction was rolled back, so nothing changed.
+/// Why an operation did not happen; its transaction was rolled back, so nothing changed, but for [`Error::Unsettled`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -21,6 +21,10 @@ pub enum Error {
         #[source]
         source: DatabaseError,
     },
+    /// The connection was lost at the commit and the database could not be asked what became of it: everything was done,
+    /// or nothing.
+    #[error("the database was lost at the commit, so that it is not known whether it was done")]
+    Unsettled(#[source] DatabaseError),
     /// The cryptographic suite of a key is not among those that this program has.
     #[error("suite {name} is not known here, x25519 and x-wing are")]
     Suite {
@@ -120,6 +124,31 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether another transaction was in the way, so that the same operation may be tried again.
+    pub const fn is_passing(&self) -> bool {
+        matches!(
+            self,
+            Self::Database { source, .. }
+                if matches!(source.kind, DatabaseErrorKind::Busy | DatabaseErrorKind::Conflict)
+        )
+    }
+
+    /// Whether it may be tried again at once.
+    pub(crate) const fn is_conflict(&self) -> bool {
+        matches!(
+            self,
+            Self::Database { source, .. } if matches!(source.kind, DatabaseErrorKind::Conflict)
+        )
+    }
+
+    /// Whether what is done for many people ends with it, because it would be the same for the next.
+    pub(crate) const fn ends_a_run(&self) -> bool {
+        matches!(
+            self,
+            Self::Database { .. } | Self::Unsettled(_) | Self::NotInstalled | Self::Audit(_)
+        )
+    }
+
     /// Whether somebody was denied what they asked for, in the sense of an entry's outcome.
     pub(crate) const fn is_denial(&self) -> bool {
         matches!(

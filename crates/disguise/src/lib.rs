@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod admission;
 mod apply;
 mod audit;
 mod credential;
@@ -13,6 +14,7 @@ mod engine;
 mod error;
 mod generate;
 mod hold;
+mod installation;
 mod intent;
 mod line;
 mod mark;
@@ -38,6 +40,7 @@ mod tenant;
 mod update;
 mod value;
 
+pub use admission::Admission;
 pub use apply::{Applied, ApplyRequest};
 pub use audit::Sink;
 pub use credential::{Credential, KeyCost, Protection, RecoveryToken};

@@ -1,7 +1,7 @@
 //! Operations as a log tells of them and as the database remembers them, so that a restored backup can be told what it
 //! has missed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use probity_format::{Entry, Outcome, Timestamp};
 use serde::Deserialize;
@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::apply::ApplyRequest;
 use crate::crypto::{KEY_BYTES, random};
+use crate::database::{Database, DatabaseErrorKind};
 use crate::error::Error;
 use crate::receipt::{digits, undigits};
 use crate::store::{OPERATIONS, own_salt};
@@ -23,10 +24,26 @@ const ID_BYTES: usize = 8;
 /// Bytes of the hashes by which entries speak of databases, records and parameters.
 const NAME_BYTES: usize = 8;
 
-/// An operation as an entry of a log tells of it.
+/// What an entry says of a commit about which nobody could be asked.
+const UNKNOWN: &str = "unknown";
+
+/// The random id of an operation.
+pub(crate) type OperationId = [u8; ID_BYTES];
+
+/// What became of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Done,
+    Undone,
+    /// The connection was lost at the commit, and nobody could be asked.
+    Unknown,
+}
+
+/// What an entry of a log says of an operation.
 #[derive(Debug, Clone)]
 pub struct Told {
-    pub(crate) id: [u8; ID_BYTES],
+    pub(crate) id: OperationId,
+    pub(crate) fate: Fate,
     pub(crate) action: String,
     pub(crate) key: String,
     pub(crate) subject: Option<String>,
@@ -50,6 +67,8 @@ pub(crate) struct Facts {
     pub(crate) expires: Option<i64>,
     pub(crate) due: Option<i64>,
     pub(crate) disguise: Option<String>,
+    /// What became of its commit, where that is all the entry says.
+    commit: Option<String>,
     /// Links were kept of what was forgotten, for other disguises.
     pub(crate) links_kept: bool,
     /// Names of records that were destroyed; absent when they were too many to be told.
@@ -57,14 +76,21 @@ pub(crate) struct Facts {
 }
 
 impl Told {
-    /// The operation that `entry` tells of, when it was done and the database remembers such ones.
+    /// What `entry` says of an operation that the database remembers if it was done: that it is about to be committed, or
+    /// that this came to nothing. The last entry of an operation is the truth, so that all of them are needed.
     pub fn of(entry: &Entry<'_>) -> Option<Self> {
-        if entry.outcome != Outcome::Ok || !entry.action.starts_with("disguise.") {
+        if !entry.action.starts_with("disguise.") {
             return None;
         }
         let facts: Facts = serde_json::from_slice(entry.payload).ok()?;
+        let fate = match entry.outcome {
+            Outcome::Ok => Fate::Done,
+            _ if facts.commit.as_deref() == Some(UNKNOWN) => Fate::Unknown,
+            _ => Fate::Undone,
+        };
         Some(Self {
             id: undigits(&facts.operation)?,
+            fate,
             action: entry.action.to_owned(),
             key: String::from_utf8(entry.key.to_vec()).ok()?,
             subject: entry.subjects.iter().next().map(str::to_owned),
@@ -101,22 +127,79 @@ pub(crate) fn begin(
     database: &mut dyn Session,
     salt: &[u8],
     payload: &str,
-) -> Result<String, Error> {
+) -> Result<(OperationId, String), Error> {
     let id = random::<ID_BYTES>()?;
     let key = database.tenancy().key(&id);
     insert_all(database, OPERATIONS, &["id"], &[vec![key]])?;
-    let mut facts: Map<String, Json> = serde_json::from_str(payload).unwrap_or_default();
-    facts.insert("operation".to_owned(), digits(&id).into());
-    if !database.tenancy().tag().is_empty() {
-        facts.insert("tenant".to_owned(), digits(database.tenancy().tag()).into());
+    let facts = serde_json::from_str(payload).unwrap_or_default();
+    Ok((id, named(facts, database.tenancy(), salt, id)))
+}
+
+/// What the entry says of an operation that was told of as done, and was not, or of which that is not known.
+pub(crate) fn taken_back(tenancy: &Tenancy, salt: &[u8], id: OperationId, fate: Fate) -> String {
+    let mut facts = Map::new();
+    if fate == Fate::Unknown {
+        facts.insert("commit".to_owned(), UNKNOWN.into());
     }
-    let of = name(b"database", &[salt]);
-    facts.insert("database".to_owned(), of.into());
-    Ok(Json::Object(facts).to_string())
+    named(facts, tenancy, salt, id)
+}
+
+fn named(mut facts: Map<String, Json>, tenancy: &Tenancy, salt: &[u8], id: OperationId) -> String {
+    facts.insert("operation".to_owned(), digits(&id).into());
+    if !tenancy.tag().is_empty() {
+        facts.insert("tenant".to_owned(), digits(tenancy.tag()).into());
+    }
+    facts.insert("database".to_owned(), name(b"database", &[salt]).into());
+    Json::Object(facts).to_string()
+}
+
+/// Whether the operation that was to be remembered under `key` was committed, as far as a connection in no transaction can
+/// tell. Over `another` connection than its own it may still be under way, and an insertion of the same key waits for
+/// its end.
+pub(crate) fn fate(
+    database: &mut dyn Database,
+    salt: &[u8],
+    key: &Value,
+    another: bool,
+) -> Option<Fate> {
+    // Under the same address there may be another place by now, which knows nothing of the operation.
+    if own_salt(database).ok()? != salt {
+        return None;
+    }
+    if is_remembered(database, key)? {
+        return Some(Fate::Done);
+    }
+    if !another {
+        return Some(Fate::Undone);
+    }
+    match inserted(database, key) {
+        Ok(()) => Some(Fate::Undone),
+        Err(DatabaseErrorKind::Unique) => Some(Fate::Done),
+        Err(_) => is_remembered(database, key)?.then_some(Fate::Done),
+    }
+}
+
+fn is_remembered(database: &mut dyn Database, key: &Value) -> Option<bool> {
+    let sql = format!("SELECT id FROM {OPERATIONS} WHERE id = ?");
+    let rows = database.query(&sql, std::slice::from_ref(key));
+    Some(!rows.ok()?.is_empty())
+}
+
+/// Tries an insertion and takes it back.
+fn inserted(database: &mut dyn Database, key: &Value) -> Result<(), DatabaseErrorKind> {
+    let sql = format!("INSERT INTO {OPERATIONS} (id) VALUES (?)");
+    database.begin().map_err(|error| error.kind)?;
+    let patience = database.dialect().short_patience();
+    let outcome = patience
+        .map_or(Ok(0), |sql| database.execute(sql, &[]))
+        .and_then(|_| database.attempt(&sql, std::slice::from_ref(key)));
+    // The connection is not used for anything else.
+    database.rollback().unwrap_or_default();
+    outcome.map(drop).map_err(|error| error.kind)
 }
 
 /// Remembers an operation that a replay may have remembered before.
-pub(crate) fn remember(database: &mut dyn Session, id: [u8; ID_BYTES]) -> Result<(), Error> {
+pub(crate) fn remember(database: &mut dyn Session, id: OperationId) -> Result<(), Error> {
     let row = vec![vec![database.tenancy().key(&id)]];
     delete_keys(database, OPERATIONS, &["id".to_owned()], &row)?;
     insert_all(database, OPERATIONS, &["id"], &row)
@@ -130,8 +213,8 @@ pub(crate) fn refused(tenancy: &Tenancy) -> String {
     }
 }
 
-/// Those of `told` that were done in this database, for the tenant at hand or for all, and that it does not remember, in the
-/// same order. What its person did again since is not missing any more.
+/// Those of `told` that were done in this database, or may have been, for the tenant at hand or for all, and that it does
+/// not remember, in the same order. What its person did again since is not missing any more.
 pub(crate) fn missing(
     database: &mut dyn Session,
     salt: &[u8],
@@ -143,7 +226,12 @@ pub(crate) fn missing(
         let own = || database.tenancy().key(&it.id).principal();
         of_all.or_else(|| it.is_of(salt).then(own))
     };
-    let own: Vec<(&Told, Vec<u8>)> = told.iter().filter_map(|it| Some((it, key(it)?))).collect();
+    // What is told of later counts more.
+    let fates: BTreeMap<OperationId, Fate> = told.iter().map(|it| (it.id, it.fate)).collect();
+    let fate = |it: &Told| fates.get(&it.id).copied().unwrap_or(it.fate);
+    let promised = told.iter().filter(|it| it.fate == Fate::Done);
+    let own = promised.filter(|it| fate(it) != Fate::Undone);
+    let own: Vec<(&Told, Vec<u8>)> = own.filter_map(|it| Some((it, key(it)?))).collect();
     let keys: Vec<Vec<Value>> = own
         .iter()
         .map(|(_, key)| vec![Value::Bytes(key.clone())])
@@ -158,7 +246,10 @@ pub(crate) fn missing(
         if known.contains(&key) {
             later.insert(name);
         } else if !it.may_be_repeated() || !later.contains(&name) {
-            missing.push(it.clone());
+            missing.push(Told {
+                fate: fate(it),
+                ..it.clone()
+            });
         }
     }
     missing.reverse();

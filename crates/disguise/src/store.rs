@@ -65,69 +65,6 @@ impl FromStr for DisguiseId {
     }
 }
 
-/// Creates the tables that are not there yet.
-pub(crate) fn install(database: &mut dyn Session) -> Result<(), Error> {
-    let dialect = database.dialect();
-    let (binary, key, end) = (dialect.binary(), dialect.binary_key(), dialect.table_end());
-    let statements = [
-        format!(
-            "CREATE TABLE IF NOT EXISTS {PRINCIPALS} (id {key} NOT NULL PRIMARY KEY, public_key {binary} NOT NULL, standing INTEGER NOT NULL) {end}"
-        ),
-        format!(
-            "CREATE TABLE IF NOT EXISTS {LOCATORS} (id {key} NOT NULL PRIMARY KEY, mailbox {key} NOT NULL, sealed {binary} NOT NULL) {end}"
-        ),
-        format!("CREATE INDEX IF NOT EXISTS {LOCATORS}_mailbox ON {LOCATORS} (mailbox)"),
-        format!(
-            "CREATE TABLE IF NOT EXISTS {BAGS} (id {key} NOT NULL PRIMARY KEY, body {binary} NOT NULL) {end}"
-        ),
-        format!(
-            "CREATE TABLE IF NOT EXISTS {CREDENTIALS} (id {key} NOT NULL PRIMARY KEY, holder {key} NOT NULL, wrapped {binary} NOT NULL) {end}"
-        ),
-        format!("CREATE INDEX IF NOT EXISTS {CREDENTIALS}_holder ON {CREDENTIALS} (holder)"),
-        format!(
-            "CREATE TABLE IF NOT EXISTS {SHARED} (slot {key} NOT NULL PRIMARY KEY, version {binary} NOT NULL) {end}"
-        ),
-        format!(
-            "CREATE TABLE IF NOT EXISTS {SETTINGS} (name {key} NOT NULL PRIMARY KEY, value {binary} NOT NULL) {end}"
-        ),
-        format!(
-            "CREATE TABLE IF NOT EXISTS {HOLDS} (id {key} NOT NULL PRIMARY KEY, held {key} NOT NULL, since BIGINT NOT NULL, actor {binary} NOT NULL, basis {binary} NOT NULL) {end}"
-        ),
-        format!(
-            "CREATE TABLE IF NOT EXISTS {DEADLINES} (id {key} NOT NULL PRIMARY KEY, due BIGINT NOT NULL, disguise {key} NOT NULL, cohort {key} NOT NULL) {end}"
-        ),
-        format!("CREATE INDEX IF NOT EXISTS {DEADLINES}_due ON {DEADLINES} (due)"),
-        format!(
-            "CREATE TABLE IF NOT EXISTS {FLEETING} (id {key} NOT NULL PRIMARY KEY, due BIGINT NOT NULL) {end}"
-        ),
-        format!(
-            "CREATE TABLE IF NOT EXISTS {SCHEDULED} (id {key} NOT NULL PRIMARY KEY, due BIGINT NOT NULL, what {binary} NOT NULL) {end}"
-        ),
-        format!("CREATE TABLE IF NOT EXISTS {DECAYED} (mark {key} NOT NULL PRIMARY KEY) {end}"),
-        format!("CREATE TABLE IF NOT EXISTS {OPERATIONS} (id {key} NOT NULL PRIMARY KEY) {end}"),
-        format!(
-            "CREATE TABLE IF NOT EXISTS {INTENTS} (id {key} NOT NULL PRIMARY KEY, what {binary} NOT NULL) {end}"
-        ),
-    ];
-    for statement in statements {
-        database
-            .execute(&statement, &[])
-            .doing("creating the disguise tables")?;
-    }
-    let sql = format!("SELECT COUNT(*) FROM {SETTINGS}");
-    let count = database.query(&sql, &[]).doing("reading the settings")?;
-    if count.first().and_then(|row| row.first()) == Some(&Value::Int(0)) {
-        let salt = random::<16>()?;
-        insert_all(
-            database,
-            SETTINGS,
-            &["name", "value"],
-            &[vec![bytes(b"salt"), bytes(&salt)]],
-        )?;
-    }
-    Ok(())
-}
-
 /// Stores the description of the application.
 pub(crate) fn put_description(database: &mut dyn Session, text: &str) -> Result<(), Error> {
     put_setting(database, b"description", text.as_bytes())
@@ -151,7 +88,11 @@ pub(crate) fn put_updates(database: &mut dyn Session, text: &[u8]) -> Result<(),
     put_setting(database, b"updates", text)
 }
 
-fn put_setting(database: &mut dyn Session, name: &[u8], value: &[u8]) -> Result<(), Error> {
+pub(crate) fn put_setting(
+    database: &mut dyn Session,
+    name: &[u8],
+    value: &[u8],
+) -> Result<(), Error> {
     let by = ["name".to_owned()];
     delete_keys(database, SETTINGS, &by, &[vec![bytes(name)]])?;
     insert_all(
@@ -162,7 +103,7 @@ fn put_setting(database: &mut dyn Session, name: &[u8], value: &[u8]) -> Result<
     )
 }
 
-fn setting(database: &mut dyn Database, name: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+pub(crate) fn setting(database: &mut dyn Database, name: &[u8]) -> Result<Option<Vec<u8>>, Error> {
     let sql = format!("SELECT value FROM {SETTINGS} WHERE name = ?");
     let rows = database.query(&sql, &[bytes(name)]).map_err(uninstalled)?;
     Ok(match rows.into_iter().flatten().next() {

@@ -205,4 +205,7 @@ impl<D: Database> Database for Confined<D> {
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
         self.database.defer_foreign_keys()
     }
+    fn another(&self) -> Result<Box<dyn Database>, DatabaseError> {
+        self.database.another()
+    }
 }

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, Response, StatusCode};
 use axum::response::IntoResponse;
-use probity_disguise::{DatabaseErrorKind, DisguiseId, Error};
+use probity_disguise::{DisguiseId, Error};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -36,6 +36,7 @@ pub(crate) enum Kind {
     Unauthorized,
     Unfit,
     Unregistered,
+    Unsettled,
     WrongCredential,
     WrongMediaType,
     WrongMethod,
@@ -52,7 +53,7 @@ pub(crate) struct Said {
 }
 
 /// Every kind.
-pub(crate) const KINDS: [Said; 21] = [
+pub(crate) const KINDS: [Said; 22] = [
     said(
         Kind::AlreadyRegistered,
         "already-registered",
@@ -178,6 +179,13 @@ pub(crate) const KINDS: [Said; 21] = [
         "Somebody has no credential yet",
         StatusCode::CONFLICT,
         "register them first",
+    ),
+    said(
+        Kind::Unsettled,
+        "unsettled",
+        "Whether it was done is not known",
+        StatusCode::SERVICE_UNAVAILABLE,
+        "find out with list once the database answers, before it is asked for again",
     ),
     said(
         Kind::WrongCredential,
@@ -310,6 +318,7 @@ impl From<Error> for Problem {
             Error::NoSuchHold => Kind::NoSuchHold,
             Error::NotInstalled => Kind::NotInstalled,
             Error::Unregistered { .. } => Kind::Unregistered,
+            Error::Unsettled(_) => Kind::Unsettled,
             Error::WrongCredential => Kind::WrongCredential,
             Error::Spec(_)
             | Error::WouldCascade { .. }
@@ -325,10 +334,7 @@ impl From<Error> for Problem {
         if let (Kind::Unfit, Some(cause)) = (kind, &cause) {
             detail = format!("{detail}: {cause}");
         }
-        let is_passing = matches!(
-            &error,
-            Error::Database { source, .. } if source.kind == DatabaseErrorKind::Busy
-        );
+        let is_passing = error.is_passing();
         Self {
             cause,
             is_passing,

@@ -1,11 +1,15 @@
 //! Requests of an application, and what disguises beside them do to their number and their times.
 
+use std::num::NonZero;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use probity_disguise::{Database as _, DatabaseErrorKind, SecretKey, Spec, SpecFile, Value};
+use probity_disguise::{
+    Admission, Database as _, DatabaseErrorKind, SecretKey, Spec, SpecFile, Value,
+};
 
 use super::application::{Application, Size};
 use super::figure::{Figure, Way, write};
@@ -46,6 +50,9 @@ pub struct ConcurrencyArguments {
     /// Students who leave and return all the time
     #[arg(long, default_value_t = 30)]
     disguisers: usize,
+    /// Leave or return at once, at most; the others wait outside the database [default: one for each processor]
+    #[arg(long, value_name = "N")]
+    at_once: Option<NonZero<u32>>,
     /// Seconds of each part of a round
     #[arg(long, default_value_t = 10.0)]
     seconds: f64,
@@ -85,6 +92,7 @@ struct Run<'a> {
     threads: usize,
     length: Duration,
     seed: u64,
+    admission: Arc<Admission>,
     over: AtomicBool,
 }
 
@@ -127,6 +135,7 @@ impl ConcurrencyArguments {
             threads: self.threads.unwrap_or_else(|| mix.threads(self.small)),
             length: Duration::from_secs_f64(self.seconds),
             seed: self.seed,
+            admission: Arc::new(Admission::new(self.at_once.unwrap_or_else(processors))),
             over: AtomicBool::new(false),
         };
         for _ in 0..self.repeats {
@@ -306,6 +315,7 @@ impl Run<'_> {
     ) -> ScopedJoinHandle<'scope, Result<Times, BenchError>> {
         scope.spawn(move || {
             let mut ready = Ready::beside(self.place, user, key)?;
+            ready.engine.set_admission(Arc::clone(&self.admission));
             let (mut applies, mut reveals) = (Vec::new(), Vec::new());
             while !self.over.load(Ordering::Relaxed) {
                 let (applied, ms) = timed(|| persist(|| ready.apply(spec, Some(user), None)))?;
@@ -333,10 +343,20 @@ fn is_busy(error: &BenchError) -> bool {
     match error {
         BenchError::Database(source)
         | BenchError::Disguise(probity_disguise::Error::Database { source, .. }) => {
-            source.kind == DatabaseErrorKind::Busy
+            matches!(
+                source.kind,
+                DatabaseErrorKind::Busy | DatabaseErrorKind::Conflict
+            )
         }
         _ => false,
     }
+}
+
+/// One where the system does not tell.
+fn processors() -> NonZero<u32> {
+    let known = std::thread::available_parallelism().ok();
+    let count = known.and_then(|count| NonZero::try_from(count).ok());
+    count.unwrap_or(NonZero::<u32>::MIN)
 }
 
 fn broken() -> BenchError {

@@ -20,6 +20,10 @@ use crate::value::Value;
 /// How the names of databases begin.
 const SCHEMES: [&str; 5] = ["sqlite", "postgres", "postgresql", "mysql", "mariadb"];
 
+/// How long a server may take to accept a connection, unless its address says something else.
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+const CONNECT_WAIT: std::time::Duration = std::time::Duration::from_secs(10);
+
 /// The most parameters that one statement may carry, below every engine's own limit.
 pub(crate) const PARAMETERS_MAX: usize = 8_000;
 
@@ -97,6 +101,33 @@ impl Dialect {
         }
     }
 
+    /// What lets the transaction at hand wait for a lock no longer than a person would wait for an answer; it may stay set
+    /// for the connection.
+    pub(crate) const fn short_patience(self) -> Option<&'static str> {
+        match self {
+            Self::Sqlite => None,
+            Self::Postgres => Some("SET LOCAL lock_timeout = '10s'"),
+            Self::Mysql => Some("SET SESSION innodb_lock_wait_timeout = 10"),
+        }
+    }
+
+    /// How one connection at a time prepares the database; with `SQLite` whoever writes is alone anyway.
+    pub(crate) const fn installation_lock(self) -> Option<Lock> {
+        match self {
+            Self::Sqlite => None,
+            Self::Postgres => Some(Lock {
+                patience: Some("SET LOCAL lock_timeout = '60s'"),
+                take: "SELECT pg_advisory_lock(hashtextextended('probity ' || current_schema(), 0))",
+                give: "SELECT pg_advisory_unlock(hashtextextended('probity ' || current_schema(), 0))",
+            }),
+            Self::Mysql => Some(Lock {
+                patience: None,
+                take: "SELECT GET_LOCK(CONCAT('probity_', MD5(DATABASE())), 60)",
+                give: "SELECT RELEASE_LOCK(CONCAT('probity_', MD5(DATABASE())))",
+            }),
+        }
+    }
+
     /// What a function that conditions may use is called.
     pub(crate) fn function(self, name: &str) -> &str {
         match (self, name) {
@@ -107,6 +138,15 @@ impl Dialect {
     }
 }
 
+/// Statements for a lock that a connection has beyond its transactions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lock {
+    /// What bounds the time that `take` waits, where it does not say so itself.
+    pub(crate) patience: Option<&'static str>,
+    pub(crate) take: &'static str,
+    pub(crate) give: &'static str,
+}
+
 /// What went wrong, as far as the engine must know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -115,8 +155,10 @@ pub enum DatabaseErrorKind {
     Unique,
     /// Any other constraint.
     Constraint,
-    /// Another transaction is in the way; the whole operation may be tried again.
+    /// Another transaction was waited for in vain; the whole operation may be tried again later.
     Busy,
+    /// Another transaction was in the way and went on; the whole operation may be tried again at once.
+    Conflict,
     /// The statement names a table that is not there.
     Absent,
     /// Anything else.
@@ -312,6 +354,17 @@ pub trait Database {
     /// # Errors
     /// When the database refuses.
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError>;
+    /// Another connection to the same place, to ask there what became of a transaction when this one was lost at its
+    /// commit.
+    ///
+    /// # Errors
+    /// When the place cannot be reached, or is known by this connection alone.
+    fn another(&self) -> Result<Box<dyn Database>, DatabaseError> {
+        Err(DatabaseError {
+            kind: DatabaseErrorKind::Other,
+            message: "there is no other connection to this database".to_owned(),
+        })
+    }
 }
 
 impl Database for Box<dyn Database> {
@@ -353,6 +406,9 @@ impl Database for Box<dyn Database> {
     }
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
         (**self).defer_foreign_keys()
+    }
+    fn another(&self) -> Result<Box<dyn Database>, DatabaseError> {
+        (**self).another()
     }
 }
 

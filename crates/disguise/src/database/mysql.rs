@@ -7,8 +7,8 @@ use mysql::prelude::Queryable as _;
 use mysql::{Conn, DriverError, Opts, OptsBuilder, Params};
 
 use super::{
-    Catalog, CatalogTable, Column, Database, DatabaseError, DatabaseErrorKind, Dialect, ForeignKey,
-    OnDelete, note_primary_keys,
+    CONNECT_WAIT, Catalog, CatalogTable, Column, Database, DatabaseError, DatabaseErrorKind,
+    Dialect, ForeignKey, OnDelete, note_primary_keys,
 };
 use crate::value::Value;
 
@@ -36,6 +36,7 @@ const MARIADB_SETTINGS: &str = "SET SESSION in_predicate_conversion_threshold = 
 /// A connection to a `MariaDB` or `MySQL` server.
 pub struct Mysql {
     connection: Conn,
+    options: Opts,
     mariadb: bool,
     version: i64,
 }
@@ -59,8 +60,15 @@ impl Mysql {
                     .to_owned(),
             });
         }
-        let options = OptsBuilder::from_opts(options).stmt_cache_size(STATEMENTS_MAX);
-        let mut connection = Conn::new(options).map_err(refused)?;
+        let wait = options.get_tcp_connect_timeout().unwrap_or(CONNECT_WAIT);
+        let options = OptsBuilder::from_opts(options)
+            .stmt_cache_size(STATEMENTS_MAX)
+            .tcp_connect_timeout(Some(wait));
+        Self::open(options.into())
+    }
+
+    fn open(options: Opts) -> Result<Self, DatabaseError> {
+        let mut connection = Conn::new(options.clone()).map_err(refused)?;
         connection.query_drop(SETTINGS).map_err(refused)?;
         connection.query_drop(SERIALIZABLE).map_err(refused)?;
         let server: Option<String> = connection
@@ -72,6 +80,7 @@ impl Mysql {
         }
         Ok(Self {
             connection,
+            options,
             mariadb,
             version: 0,
         })
@@ -294,6 +303,10 @@ impl Database for Mysql {
         // The server checks each row as it comes; a row refused for its order is tried again.
         Ok(())
     }
+
+    fn another(&self) -> Result<Box<dyn Database>, DatabaseError> {
+        Ok(Box::new(Self::open(self.options.clone())?))
+    }
 }
 
 fn bound(parameters: &[Value]) -> Params {
@@ -373,7 +386,7 @@ fn is_binary(column: &mysql::Column) -> bool {
 
 #[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
 fn refused(error: mysql::Error) -> DatabaseError {
-    use DatabaseErrorKind::{Absent, Busy, Constraint, Other, Unique};
+    use DatabaseErrorKind::{Absent, Busy, Conflict, Constraint, Other, Unique};
     let (kind, message) = match &error {
         mysql::Error::MySqlError(error) => {
             let kind = match error.code {
@@ -381,7 +394,8 @@ fn refused(error: mysql::Error) -> DatabaseError {
                 // NOT NULL, foreign keys, CHECK, and values that do not fit.
                 1048 | 1216 | 1217 | 1364 | 1451 | 1452 | 3819 | 4025 => Constraint,
                 1264 | 1265 | 1292 | 1366 | 1406 => Constraint,
-                1020 | 1205 | 1213 => Busy,
+                1205 => Busy,
+                1020 | 1213 => Conflict,
                 1146 => Absent,
                 _ => Other,
             };
@@ -389,7 +403,7 @@ fn refused(error: mysql::Error) -> DatabaseError {
             let message = match kind {
                 Unique => "a unique key holds this value already".to_owned(),
                 Constraint => format!("a constraint refuses the row (error {})", error.code),
-                Absent | Busy | Other => error.message.clone(),
+                Absent | Busy | Conflict | Other => error.message.clone(),
             };
             (kind, message)
         }

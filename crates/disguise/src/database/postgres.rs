@@ -5,11 +5,11 @@ use std::error::Error as StdError;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use postgres::types::{Format, IsNull, ToSql, Type, private::BytesMut};
-use postgres::{Client, NoTls, Row, SimpleQueryMessage, Statement};
+use postgres::{Client, Config, NoTls, Row, SimpleQueryMessage, Statement};
 
 use super::{
-    Catalog, Column, Database, DatabaseError, DatabaseErrorKind, Dialect, ForeignKey, OnDelete,
-    note_primary_keys,
+    CONNECT_WAIT, Catalog, Column, Database, DatabaseError, DatabaseErrorKind, Dialect, ForeignKey,
+    OnDelete, note_primary_keys,
 };
 use crate::value::Value;
 
@@ -19,6 +19,7 @@ const STATEMENTS_MAX: usize = 512;
 /// A connection to a `PostgreSQL` server.
 pub struct Postgres {
     client: Client,
+    config: Config,
     statements: HashMap<String, Statement>,
 }
 
@@ -28,13 +29,22 @@ impl Postgres {
     /// # Errors
     /// When the server refuses or cannot be reached.
     pub fn connect(url: &str) -> Result<Self, DatabaseError> {
-        let mut client = Client::connect(url, NoTls).map_err(refused)?;
+        let mut config: Config = url.parse().map_err(refused)?;
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT_WAIT);
+        }
+        Self::open(config)
+    }
+
+    fn open(config: Config) -> Result<Self, DatabaseError> {
+        let mut client = config.connect(NoTls).map_err(refused)?;
         // Values travel as text, so its form must not depend on the server's settings.
         let settings = "SET datestyle = 'ISO, YMD'; SET intervalstyle = 'postgres'; SET timezone = 'UTC';
              SET extra_float_digits = 3; SET bytea_output = 'hex'; SET client_min_messages = 'warning'";
         client.batch_execute(settings).map_err(refused)?;
         Ok(Self {
             client,
+            config,
             statements: HashMap::new(),
         })
     }
@@ -246,6 +256,10 @@ impl Database for Postgres {
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
         self.control("SET CONSTRAINTS ALL DEFERRED")
     }
+
+    fn another(&self) -> Result<Box<dyn Database>, DatabaseError> {
+        Ok(Box::new(Self::open(self.config.clone())?))
+    }
 }
 
 impl Postgres {
@@ -413,7 +427,8 @@ fn refused(error: postgres::Error) -> DatabaseError {
         .unwrap_or_default();
     let kind = match code.as_str() {
         "23505" => DatabaseErrorKind::Unique,
-        "40001" | "40P01" | "55P03" => DatabaseErrorKind::Busy,
+        "55P03" => DatabaseErrorKind::Busy,
+        "40001" | "40P01" => DatabaseErrorKind::Conflict,
         "42P01" => DatabaseErrorKind::Absent,
         code if code.starts_with("23") => DatabaseErrorKind::Constraint,
         _ => DatabaseErrorKind::Other,

@@ -193,7 +193,10 @@ impl<D: Database> Engine<D> {
         let rows = usize::try_from(CHUNK_ROWS).unwrap_or(usize::MAX);
         let (mut place, mut more) = (Place::START, true);
         while more {
-            more = self.transaction(|engine| {
+            let from = place.clone();
+            let look = |engine: &mut Self| {
+                // It may be tried again.
+                place.clone_from(&from);
                 let salt = store::salt(&mut engine.database)?;
                 let steps = engine.steps(request, None)?;
                 let disguise = Disguise {
@@ -210,7 +213,8 @@ impl<D: Database> Engine<D> {
                     Ok(())
                 })?;
                 Ok(more)
-            })?;
+            };
+            more = self.tried(|engine, look| engine.transaction(look), look)?;
         }
         Ok(())
     }

@@ -69,9 +69,7 @@ impl<D: Database> Engine<D> {
         for id in candidates {
             match self.decay_one(request, id) {
                 Ok(applied) => decayed.applied.push(applied),
-                Err(error @ (Error::Database { .. } | Error::NotInstalled | Error::Audit(_))) => {
-                    return Err(error);
-                }
+                Err(error) if error.ends_a_run() => return Err(error),
                 Err(error) => decayed.refused.push(error),
             }
         }

@@ -8,26 +8,28 @@ mod forget;
 mod hold;
 mod keys;
 mod plan;
+mod promise;
 mod replay;
 mod reveal;
 mod sweep;
 mod update;
 
 use std::collections::BTreeMap;
-
-use probity_format::Outcome;
+use std::sync::Arc;
 
 pub use self::chunk::{CHUNK_ROWS, Progress};
 pub use self::decay::{DecayRequest, Decayed};
 pub use self::export::{Cells, Hidden, HiddenChange};
+use self::promise::Promise;
 pub use self::replay::{Missed, Outlook, ReplayRequest};
 pub use self::reveal::Listed;
 pub use self::sweep::{SWEEP_RECORDS, Swept};
-use crate::audit::{Asked, Sink, tell};
+use crate::admission::Admission;
+use crate::audit::{Asked, Sink};
 use crate::credential::KeyCost;
 use crate::database::{Catalog, Column, Database};
 use crate::error::{Doing as _, Error};
-use crate::operation;
+use crate::installation::{self, Installation};
 use crate::redact::{Redactor, Redactors};
 use crate::schema::{Live, Pseudo, Schema};
 use crate::spec::{SpecFile, described, description};
@@ -45,6 +47,9 @@ pub fn stored_description(database: &mut dyn Database) -> Result<(Schema, Pseudo
     Ok(described(&store::description(database)?)?)
 }
 
+/// How often an operation is tried while transactions of others are in its way and go on.
+const TRIES_MAX: u32 = 16;
+
 /// Applies and reveals disguises over one connection.
 ///
 /// Every operation is one serialisable transaction; on any error it is rolled back and nothing has changed.
@@ -55,10 +60,13 @@ pub struct Engine<D: Database> {
     cost: KeyCost,
     suite: Option<Suite>,
     sink: Option<Box<dyn Sink>>,
+    admission: Option<Arc<Admission>>,
     live: Option<(i64, Catalog, Live)>,
     /// Updates by code, by name.
     updates: BTreeMap<String, Box<dyn Update>>,
     redactors: Redactors,
+    /// What the log was told of as done in the transaction at hand.
+    promises: Vec<Promise>,
 }
 
 impl<D: Database> Engine<D> {
@@ -74,9 +82,11 @@ impl<D: Database> Engine<D> {
             cost: KeyCost::DEFAULT,
             suite: None,
             sink: None,
+            admission: None,
             live: None,
             updates: BTreeMap::new(),
             redactors: Redactors::new(),
+            promises: Vec::new(),
         }
     }
 
@@ -126,6 +136,11 @@ impl<D: Database> Engine<D> {
         self.sink = Some(sink);
     }
 
+    /// Lets every transaction of this engine wait for a place in `admission`, which other engines may share.
+    pub fn set_admission(&mut self, admission: Arc<Admission>) {
+        self.admission = Some(admission);
+    }
+
     /// The connection, for the application's own statements.
     pub const fn database(&mut self) -> &mut D {
         &mut self.database.database
@@ -137,16 +152,35 @@ impl<D: Database> Engine<D> {
     /// # Errors
     /// [`Error::Spec`] when the description does not fit the database, [`Error::Database`].
     pub fn install(&mut self) -> Result<(), Error> {
-        self.transaction_of_all(|engine| {
-            engine.refresh()?;
-            store::install(&mut engine.database)?;
+        self.refresh()?;
+        let text = description(&self.schema, &self.pseudo).map_err(|error| Error::Value {
+            what: error.to_string(),
+        })?;
+        let installation = Installation::new(self.database.dialect(), &text);
+        if installation.is_done(&mut self.database)? {
+            return Ok(());
+        }
+        installation::lock(&mut self.database)?;
+        let outcome = self.prepare(&installation);
+        installation::unlock(&mut self.database);
+        outcome
+    }
+
+    /// Does what no other process does meanwhile. The tables come first, for `MariaDB` ends the transaction with each of them;
+    /// without a salt they count for nothing.
+    fn prepare(&mut self, installation: &Installation<'_>) -> Result<(), Error> {
+        if !installation.has_tables(&mut self.database)? {
+            self.transaction_of_all(|engine| installation::create(&mut engine.database))?;
+        }
+        let work = |engine: &mut Self| {
+            installation.note_tables(&mut engine.database)?;
             engine.refuse_other_tenancy()?;
-            let text =
-                description(&engine.schema, &engine.pseudo).map_err(|error| Error::Value {
-                    what: error.to_string(),
-                })?;
-            store::put_description(&mut engine.database, &text)
-        })
+            if installation.is_described(&mut engine.database)? {
+                return Ok(());
+            }
+            store::put_description(&mut engine.database, installation.description)
+        };
+        self.tried(|engine, work| engine.transaction_of_all(work), work)
     }
 
     /// An engine with the description that [`Engine::install`] stored.
@@ -326,13 +360,14 @@ impl<D: Database> Engine<D> {
             .ok_or(Error::NotInstalled)
     }
 
-    /// Runs an operation in one transaction; when it is refused, that is an entry too, told after the rollback.
+    /// Runs an operation in one transaction, again where another one was in the way; when it is refused, that is an entry
+    /// too, told after the rollback.
     pub(super) fn operation<T>(
         &mut self,
         asked: &Asked<'_>,
-        work: impl FnOnce(&mut Self) -> Result<T, Error>,
+        work: impl FnMut(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let outcome = self.transaction(work);
+        let outcome = self.tried(|engine, work| engine.transaction(work), work);
         self.told(asked, outcome)
     }
 
@@ -340,44 +375,31 @@ impl<D: Database> Engine<D> {
     pub(super) fn operation_of_all<T>(
         &mut self,
         asked: &Asked<'_>,
-        work: impl FnOnce(&mut Self) -> Result<T, Error>,
+        work: impl FnMut(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let tenant = self.database.tenancy.tenant.take();
-        let outcome = self.transaction_of_all(work);
+        let outcome = self.tried(|engine, work| engine.transaction_of_all(work), work);
         let outcome = self.told(asked, outcome);
         self.database.tenancy.tenant = tenant;
         outcome
     }
 
-    pub(super) fn told<T>(
+    /// Runs `work` in transactions until none is in the way of others.
+    fn tried<T, W: FnMut(&mut Self) -> Result<T, Error>>(
         &mut self,
-        asked: &Asked<'_>,
-        outcome: Result<T, Error>,
+        transaction: impl Fn(&mut Self, &mut W) -> Result<T, Error>,
+        mut work: W,
     ) -> Result<T, Error> {
-        let (Some(sink), Err(error)) = (&mut self.sink, &outcome) else {
-            return outcome;
-        };
-        let Ok(salt) = store::salt(&mut self.database) else {
-            return outcome;
-        };
-        let refused = if error.is_denial() {
-            Outcome::Denied
-        } else {
-            Outcome::Failed
-        };
-        let payload = operation::refused(&self.database.tenancy);
-        tell(sink.as_mut(), &salt, asked, refused, &payload)?;
-        outcome
-    }
-
-    /// Tells of an operation that is about to be committed.
-    pub(super) fn done(&mut self, asked: &Asked<'_>, payload: &str) -> Result<(), Error> {
-        let Some(sink) = &mut self.sink else {
-            return Ok(());
-        };
-        let salt = store::salt(&mut self.database)?;
-        let payload = operation::begin(&mut self.database, &salt, payload)?;
-        tell(sink.as_mut(), &salt, asked, Outcome::Ok, &payload)
+        let mut tries = 1;
+        loop {
+            match transaction(self, &mut work) {
+                Err(error) if error.is_conflict() && tries < TRIES_MAX => {
+                    self.tell_undone(&error)?;
+                    tries = tries.saturating_add(1);
+                }
+                outcome => return outcome,
+            }
+        }
     }
 
     pub(super) fn transaction<T>(
@@ -394,17 +416,19 @@ impl<D: Database> Engine<D> {
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
+        let admission = self.admission.clone();
+        let _place = admission.as_deref().map(Admission::enter);
         self.database.begin().doing("beginning")?;
-        let outcome = work(self).and_then(|done| {
-            self.database.commit().doing("committing")?;
-            Ok(done)
-        });
-        if outcome.is_err() {
-            // The first error is the one to report; a connection that cannot roll back is lost anyway. A commit that
-            // was refused may have left the transaction open.
-            self.database.rollback().unwrap_or_default();
-        }
-        outcome
+        let done = match work(self) {
+            Ok(done) => done,
+            Err(error) => {
+                // The first error is the one to report; a connection that cannot roll back is lost anyway.
+                self.database.rollback().unwrap_or_default();
+                return Err(error);
+            }
+        };
+        self.commit()?;
+        Ok(done)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::database::Database;
 use crate::error::{Doing as _, Error};
 use crate::hold::{self, Authority, HoldId, Holding};
 use crate::intent;
-use crate::operation::{self, Told};
+use crate::operation::{self, Fate, Told};
 use crate::record::Standing;
 use crate::scheduled::{self, Order};
 use crate::spec::Spec;
@@ -117,11 +117,9 @@ impl<D: Database> Engine<D> {
         for told in &replay.missing {
             let outlook = match replay.deed(told) {
                 Err(why) => Outlook::Not(why),
-                Ok(deed) => match self.again(told, deed, request.time) {
+                Ok(deed) => match self.again(told, &deed, request.time) {
                     Ok(()) => Outlook::Done,
-                    Err(
-                        error @ (Error::Database { .. } | Error::NotInstalled | Error::Audit(_)),
-                    ) => return Err(error),
+                    Err(error) if error.ends_a_run() => return Err(error),
                     Err(error) => Outlook::Not(error.to_string()),
                 },
             };
@@ -130,9 +128,9 @@ impl<D: Database> Engine<D> {
         Ok(all)
     }
 
-    fn again(&mut self, told: &Told, deed: Deed<'_>, time: Timestamp) -> Result<(), Error> {
+    fn again(&mut self, told: &Told, deed: &Deed<'_>, time: Timestamp) -> Result<(), Error> {
         let key = told.key.clone();
-        let user = match &deed {
+        let user = match deed {
             Deed::Apply { request, .. } | Deed::Schedule { request, .. } => request.user.clone(),
             Deed::Register(user, _) | Deed::HoldPerson(_, user) => Some(user.clone()),
             Deed::Forget { person, .. } => person.clone(),
@@ -148,27 +146,27 @@ impl<D: Database> Engine<D> {
                     key,
                     forgotten,
                 } => {
-                    engine.unschedule(id)?;
+                    engine.unschedule(*id)?;
                     if let (Some(user), Some(key)) = (&request.user, key) {
-                        engine.give_key(user, key)?;
+                        engine.give_key(user, key.clone())?;
                     }
-                    let earlier = engine.going_on(id)?.map(|_whose| Earlier::default());
-                    engine.applied(id, &request, &asked, (&forgotten, earlier))?;
-                    return intent::remove(&mut engine.database, id);
+                    let earlier = engine.going_on(*id)?.map(|_whose| Earlier::default());
+                    engine.applied(*id, request, &asked, (forgotten, earlier))?;
+                    return intent::remove(&mut engine.database, *id);
                 }
                 Deed::Schedule { id, request, due } => {
-                    engine.unschedule(id)?;
-                    scheduled::put(&mut engine.database, id, due, &Order::of(&request))?;
+                    engine.unschedule(*id)?;
+                    scheduled::put(&mut engine.database, *id, *due, &Order::of(request))?;
                 }
-                Deed::Cancel(id) => engine.unschedule(id)?,
-                Deed::Register(user, key) => engine.give_key(&user, key)?,
+                Deed::Cancel(id) => engine.unschedule(*id)?,
+                Deed::Register(user, key) => engine.give_key(user, key.clone())?,
                 Deed::HoldPerson(id, user) => {
-                    engine.hold_again(told, id, Holding::Person(&user))?;
+                    engine.hold_again(told, *id, Holding::Person(user))?;
                 }
                 Deed::HoldDisguise(id, disguise) => {
-                    engine.hold_again(told, id, Holding::Disguise(disguise))?;
+                    engine.hold_again(told, *id, Holding::Disguise(*disguise))?;
                 }
-                Deed::Lift(id) => match hold::lift(&mut engine.database, id) {
+                Deed::Lift(id) => match hold::lift(&mut engine.database, *id) {
                     Ok(()) | Err(Error::NoSuchHold) => {}
                     Err(error) => return Err(error),
                 },
@@ -176,7 +174,7 @@ impl<D: Database> Engine<D> {
                     let salt = store::salt(&mut engine.database)?;
                     let meant = |id: &[u8]| records.contains(&operation::record(&salt, id));
                     store::remove_records(&mut engine.database, meant)?;
-                    if let Some(person) = person.filter(|_person| told.key.is_empty()) {
+                    if let Some(person) = person.as_ref().filter(|_person| told.key.is_empty()) {
                         store::unregister(&mut engine.database, &[person.principal()])?;
                     }
                 }
@@ -281,6 +279,11 @@ impl<'a> Replay<'a> {
     /// What it takes to do an operation again, or why it cannot be done.
     fn deed(&self, told: &Told) -> Result<Deed<'a>, String> {
         let no = |why: &str| Err(why.to_owned());
+        if told.fate == Fate::Unknown {
+            return no(
+                "the database was lost at its commit and does not have it now: whether it ever had is not known, so do it again where it is wanted",
+            );
+        }
         match told.action.as_str() {
             "disguise.apply" | "disguise.decay" => self.apply_again(told),
             // What was begun is either done, told of as an apply, or ended, or was still going on.

@@ -112,9 +112,7 @@ impl<D: Database> Engine<D> {
                     Ok(applied) => swept.applied.push(applied),
                     // Somebody cancelled it, or another sweep was first.
                     Err(Error::NoSuchDisguise) => {}
-                    Err(
-                        error @ (Error::Database { .. } | Error::NotInstalled | Error::Audit(_)),
-                    ) => return Err(error),
+                    Err(error) if error.ends_a_run() => return Err(error),
                     Err(error) => swept.refused.push((due.id, error)),
                 }
             }

@@ -39,7 +39,7 @@ impl<D: Database> Engine<D> {
             for mapping in updates {
                 mapping.check(catalog)?;
             }
-            engine.record(records, &asked)
+            engine.record(&records, &asked)
         })
     }
 
@@ -57,7 +57,9 @@ impl<D: Database> Engine<D> {
             mapping: None,
         };
         let asked = Asked::new("disguise.update", name.to_owned(), None, time);
-        self.operation_of_all(&asked, |engine| engine.record(vec![record], &asked))
+        self.operation_of_all(&asked, |engine| {
+            engine.record(std::slice::from_ref(&record), &asked)
+        })
     }
 
     /// Puts another mapping in the place of one that was recorded under the same name, for instance because it does
@@ -92,7 +94,7 @@ impl<D: Database> Engine<D> {
         Ok(all.into_iter().map(|it| it.name).collect())
     }
 
-    fn record(&mut self, records: Vec<Recorded>, asked: &Asked<'_>) -> Result<(), Error> {
+    fn record(&mut self, records: &[Recorded], asked: &Asked<'_>) -> Result<(), Error> {
         let mut all = update::recorded(&mut self.database)?;
         for record in records {
             if record.name.len() > NAME_BYTES_MAX {
@@ -103,7 +105,10 @@ impl<D: Database> Engine<D> {
                 let what = format!("update {} is recorded already", record.name);
                 return Err(Error::Value { what });
             }
-            all.push(record);
+            all.push(Recorded {
+                name: record.name.clone(),
+                mapping: record.mapping.clone(),
+            });
         }
         update::put(&mut self.database, all)?;
         self.done(asked, "{}")

@@ -151,6 +151,9 @@ fn refused(error: Error) -> Failure {
         ),
         Error::NoFreeId { .. } => Some("let the generator of the id draw from a wider range"),
         Error::Held { .. } => Some("see what holds there are with: probity disguise holds"),
+        Error::Unsettled(_) => Some(
+            "see whether it was done with: probity disguise list, or with replay --dry-run and the log",
+        ),
         Error::Audit(_) => Some("nothing was changed; look at the log with: probity verify DIR"),
         _ => None,
     };

@@ -1,0 +1,148 @@
+//! What people keep: passwords, tokens, shares, and keys of either suite.
+
+use std::fs;
+
+use crate::place::{Place, prepared};
+
+#[test]
+fn a_password_and_its_token_open_the_same_and_a_new_key_replaces_both() {
+    let place = prepared();
+    let applied = place.json(
+        &["disguise", "apply", "--spec", "leave.toml", "--user", "19"],
+        0,
+    );
+    let id = applied["id"].as_str().unwrap();
+    for file in ["19.pw", "19.token"] {
+        let listed = place.json(
+            &["disguise", "list", "--user", "19", "--credential", file],
+            0,
+        );
+        assert_eq!(listed[0]["id"], id);
+    }
+    let rekey = [
+        "disguise",
+        "rekey",
+        "--user",
+        "19",
+        "--credential",
+        "19.token",
+        "--new-key",
+    ];
+    place.run(&[&rekey[..], &["--credential-out", "new.key"]].concat(), 0);
+    for file in ["19.pw", "19.token"] {
+        let reveal = [
+            "disguise",
+            "reveal",
+            "--id",
+            id,
+            "--user",
+            "19",
+            "--credential",
+            file,
+        ];
+        let (_, stderr) = place.run(&reveal, 1);
+        assert!(stderr.contains("the credential does not fit"), "{stderr}");
+    }
+    place.json(
+        &["disguise", "reveal", "--id", id, "--credential", "new.key"],
+        0,
+    );
+    assert!(place.rows().concat().contains("Bea"));
+}
+
+#[test]
+fn two_of_three_shares_open_and_fewer_or_other_ones_do_not() {
+    let place = Place::sqlite();
+    place.run(&["disguise", "draft", "-o", "leave.toml"], 0);
+    let outs = |name: &str| -> Vec<String> {
+        let files = ["a", "b", "c"].map(|it| format!("{name}.{it}"));
+        files
+            .iter()
+            .flat_map(|file| ["--share-out".to_owned(), file.clone()])
+            .collect()
+    };
+    for user in ["19", "20"] {
+        let outs = outs(user);
+        let mut register = vec!["disguise", "register", "--user", user, "--log", "audit"];
+        register.extend(outs.iter().map(String::as_str));
+        let (stdout, _) = place.run(&register, 0);
+        assert_eq!(stdout, "");
+        // One file too few: no file is left behind, and nobody is registered.
+        let few = [&register[..4], &["--share-out", "x"]].concat();
+        place.run(&few, 2);
+        assert!(!place.path("x").exists());
+    }
+    let apply = ["disguise", "apply", "--spec", "leave.toml", "--user", "19"];
+    let id = place.json(&apply, 0)["id"].as_str().unwrap().to_owned();
+    let reveal = |files: &[&str], status| {
+        let mut args = vec!["disguise", "reveal", "--id", &id, "--user", "19"];
+        for file in files {
+            args.extend(["--credential", file]);
+        }
+        place.run(&args, status).1
+    };
+    assert!(reveal(&["19.a"], 2).contains("two are needed"));
+    reveal(&["19.a", "19.b", "19.c"], 2);
+    for (first, second) in [("19.a", "20.b"), ("19.b", "19.b"), ("20.a", "20.b")] {
+        let stderr = reveal(&[first, second], 1);
+        assert!(stderr.contains("the credential does not fit"), "{stderr}");
+    }
+    reveal(&["19.c", "19.a"], 0);
+    assert!(place.rows().concat().contains("Bea"));
+}
+
+#[test]
+fn a_person_with_a_hybrid_key_leaves_returns_and_changes_the_suite() {
+    let place = Place::sqlite();
+    place.run(&["disguise", "draft", "-o", "leave.toml"], 0);
+    let register = [
+        "disguise",
+        "register",
+        "--spec",
+        "leave.toml",
+        "--user",
+        "19",
+    ];
+    let (_, stderr) = place.run(&[&register[..], &["--suite", "kyber"]].concat(), 2);
+    assert!(stderr.contains("suite kyber is not known"), "{stderr}");
+    let hybrid = ["--suite", "x-wing", "--credential-out", "19.key"];
+    place.run(&[&register[..], &hybrid].concat(), 0);
+    let key = fs::read_to_string(place.path("19.key")).unwrap();
+    assert!(key.starts_with("probity-disguise-key-v2 x-wing "));
+    let before = place.rows();
+    let apply = ["disguise", "apply", "--spec", "leave.toml", "--user", "19"];
+    let id = place.json(&apply, 0)["id"].as_str().unwrap().to_owned();
+    let reveal = |key: &str, status: i32| {
+        let reveal = ["disguise", "reveal", "--id", &id, "--user", "19"];
+        place.run(&[&reveal[..], &["--credential", key]].concat(), status)
+    };
+    // The same bytes under the name of another suite, and of one that nobody knows.
+    let plain = key.replace("v2 x-wing", "v1");
+    fs::write(place.path("plain.key"), plain).unwrap();
+    fs::write(place.path("odd.key"), key.replace("x-wing", "kyber")).unwrap();
+    let (_, stderr) = reveal("plain.key", 1);
+    assert!(stderr.contains("no such disguise"), "{stderr}");
+    let (_, stderr) = reveal("odd.key", 1);
+    assert!(stderr.contains("suite kyber is not known"), "{stderr}");
+    let rekey = [
+        "disguise",
+        "rekey",
+        "--user",
+        "19",
+        "--credential",
+        "19.key",
+    ];
+    let weaker = [
+        "--new-key",
+        "--suite",
+        "x25519",
+        "--credential-out",
+        "new.key",
+    ];
+    place.run(&[&rekey[..], &weaker].concat(), 0);
+    let key = fs::read_to_string(place.path("new.key")).unwrap();
+    assert!(key.starts_with("probity-disguise-key-v1 "));
+    reveal("19.key", 1);
+    reveal("new.key", 0);
+    assert_eq!(place.rows(), before);
+}

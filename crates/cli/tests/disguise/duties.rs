@@ -1,0 +1,136 @@
+//! Holds and receipts.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::Value;
+
+use crate::place::prepared;
+
+#[test]
+fn a_hold_stands_in_the_way_until_it_is_lifted_and_the_log_tells_of_both() {
+    let place = prepared();
+    let authority = [
+        "--actor",
+        "legal office",
+        "--basis",
+        "file 12/2026",
+        "--log",
+        "audit",
+    ];
+    let hold = [&["disguise", "hold", "--user", "19"], &authority[..]].concat();
+    let hold = place.json(&hold, 0)["hold"].as_str().unwrap().to_owned();
+    let before = place.rows();
+    let apply = [
+        "disguise",
+        "apply",
+        "--spec",
+        "leave.toml",
+        "--user",
+        "19",
+        "--log",
+        "audit",
+    ];
+    let (_, stderr) = place.run(&apply, 1);
+    assert!(stderr.contains("a legal hold on the person"), "{stderr}");
+    assert_eq!(place.rows(), before);
+    let listed = place.json(&["disguise", "holds", "--user", "19"], 0);
+    assert_eq!(listed[0]["basis"], "file 12/2026");
+    let lift = [&["disguise", "lift", "--hold", &hold], &authority[..]].concat();
+    place.run(&lift, 0);
+    let (_, stderr) = place.run(&lift, 1);
+    assert!(stderr.contains("no such hold"), "{stderr}");
+    place.run(&apply, 0);
+    let (exported, _) = place.run(&["export", "audit", "--format", "jsonl"], 0);
+    let told: Vec<Value> = exported
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let actions: Vec<&str> = told
+        .iter()
+        .map(|it| it["action"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        actions,
+        [
+            "disguise.hold",
+            "disguise.apply",
+            "disguise.lift",
+            "disguise.lift",
+            "disguise.apply"
+        ]
+    );
+    assert_eq!(told[0]["actor"], "legal office");
+    assert_eq!(told[0]["basis"], "file 12/2026");
+    place.run(&["disguise", "hold", "--actor", "x", "--basis", "y"], 2);
+}
+
+#[test]
+fn a_receipt_proves_what_was_forgotten_to_whoever_has_the_public_key() {
+    let place = prepared();
+    let key = |file: &'static str| {
+        let args = [
+            "disguise",
+            "receipt-key",
+            file,
+            "--name",
+            "example.com/receipts",
+        ];
+        place.run(&args, 0).0
+    };
+    fs::write(place.path("receipts.pub"), key("receipts.key")).unwrap();
+    assert_eq!(
+        fs::read_to_string(place.path("receipts.pub")).unwrap(),
+        key("receipts.key")
+    );
+    fs::write(place.path("other.pub"), key("other.key")).unwrap();
+    let mode = fs::metadata(place.path("receipts.key"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let apply = ["disguise", "apply", "--spec", "leave.toml", "--user", "19"];
+    let id = place.json(&apply, 0)["id"].as_str().unwrap().to_owned();
+    let forget = |credential, key, status| {
+        let args = [
+            "disguise",
+            "forget",
+            "--user",
+            "19",
+            "--credential",
+            credential,
+            "--id",
+            &id,
+            "--receipt",
+            "19.receipt",
+            "--receipt-key",
+            key,
+        ];
+        place.run(&args, status)
+    };
+    // Without a key that signs, nothing is forgotten; without the right credential, there is no receipt.
+    forget("19.pw", "absent.key", 1);
+    forget("receipts.pub", "receipts.key", 1);
+    assert!(!place.path("19.receipt").exists());
+    forget("19.pw", "receipts.key", 0);
+    let check = |key, user, status| {
+        let args = [
+            "disguise",
+            "check-receipt",
+            "19.receipt",
+            "--key",
+            key,
+            "--user",
+            user,
+        ];
+        place.run(&args, status)
+    };
+    let (stdout, _) = check("receipts.pub", "19", 0);
+    assert!(stdout.contains(&id), "{stdout}");
+    check("receipts.pub", "20", 3);
+    check("other.pub", "19", 3);
+    let text = fs::read_to_string(place.path("19.receipt")).unwrap();
+    assert!(text.contains(&id) && !text.contains("Bea"));
+    fs::write(place.path("19.receipt"), text.replace("bags ", "bags 9")).unwrap();
+    check("receipts.pub", "19", 3);
+}

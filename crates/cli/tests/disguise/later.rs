@@ -1,0 +1,270 @@
+//! What is done later, or again: grace periods, decay, restored backups, chunks.
+
+use std::fs;
+
+use probity_disguise::{ApplyRequest, Credential, Engine, SpecFile};
+use probity_format::Timestamp;
+
+use crate::place::prepared;
+
+#[test]
+fn a_disguise_in_its_grace_period_is_cancelled_or_swept_and_one_that_ended_is_gone() {
+    let place = prepared();
+    let before = place.rows();
+    let apply = |more: &[&str]| {
+        let apply = [
+            "disguise",
+            "apply",
+            "--spec",
+            "leave.toml",
+            "--user",
+            "19",
+            "--log",
+            "audit",
+        ];
+        let applied = place.json(&[&apply[..], more].concat(), 0);
+        applied["id"].as_str().unwrap().to_owned()
+    };
+    let id = apply(&["--grace", "30d"]);
+    assert_eq!(place.rows(), before);
+    let scheduled = ["disguise", "scheduled", "--user", "19"];
+    assert_eq!(place.json(&scheduled, 0)[0]["id"], id.as_str());
+    let sweep = ["disguise", "sweep", "--log", "audit"];
+    let swept = place.json(&sweep, 0);
+    assert_eq!(swept["applied"].as_array().unwrap().len(), 0);
+    let cancel = ["disguise", "cancel", "--id", &id, "--log", "audit"];
+    place.run(&cancel, 0);
+    let (_, stderr) = place.run(&cancel, 1);
+    assert!(stderr.contains("no such disguise is scheduled"), "{stderr}");
+    let id = apply(&["--grace", "0s", "--expires", "1y"]);
+    let dry = place.json(&["disguise", "expire", "--dry-run"], 0);
+    assert_eq!(dry["applied"][0], id.as_str());
+    assert_eq!(place.rows(), before);
+    let swept = place.json(&sweep, 0);
+    assert_eq!(swept["applied"][0], id.as_str());
+    assert!(!place.rows().concat().contains("Bea"));
+    let list = ["disguise", "list", "--user", "19", "--credential", "19.pw"];
+    assert!(place.json(&list, 0)[0]["expires"].is_string());
+    // As if the year had gone by.
+    let mut database = place.database();
+    let sql = "UPDATE probity_deadlines SET due = 1";
+    assert!(database.execute(sql, &[]).unwrap() > 0);
+    assert!(place.json(&sweep, 0)["records"].as_u64().unwrap() > 0);
+    assert_eq!(place.json(&list, 0).as_array().unwrap().len(), 0);
+    let wrong = [
+        "disguise",
+        "apply",
+        "--spec",
+        "leave.toml",
+        "--user",
+        "20",
+        "--grace",
+        "soon",
+    ];
+    place.run(&wrong, 2);
+}
+
+#[test]
+fn inactive_people_are_disguised_and_come_back() {
+    let place = prepared();
+    let before = place.rows();
+    let mut spec = fs::read_to_string(place.path("leave.toml")).unwrap();
+    spec.insert_str(0, "inactive = \"people.name < :name\"\n");
+    fs::write(place.path("decay.toml"), spec).unwrap();
+    let decay = [
+        "disguise",
+        "decay",
+        "--spec",
+        "decay.toml",
+        "--set",
+        "name=Z",
+        "--log",
+        "audit",
+    ];
+    let dry = place.json(&[&decay[..], &["--dry-run"]].concat(), 0);
+    assert_eq!(
+        (&dry["people"], &dry["unregistered"]),
+        (&1.into(), &1.into())
+    );
+    assert_eq!(place.rows(), before);
+    let fast = ["--page", "1", "--per-minute", "100000"];
+    let done = place.json(&[&decay[..], &fast].concat(), 0);
+    assert_eq!(done["disguises"].as_array().unwrap().len(), 1, "{done}");
+    assert!(!place.rows().concat().contains("Bea"));
+    assert_eq!(place.json(&decay, 0)["people"], 0);
+    let id = done["disguises"][0].as_str().unwrap();
+    let reveal = [
+        "disguise",
+        "reveal",
+        "--id",
+        id,
+        "--user",
+        "19",
+        "--credential",
+        "19.pw",
+    ];
+    place.run(&reveal, 0);
+    assert_eq!(place.rows(), before);
+    place.run(&["disguise", "decay", "--spec", "leave.toml"], 2);
+}
+
+#[test]
+fn a_restored_backup_is_told_what_it_missed() {
+    let place = prepared();
+    fs::copy(place.path("app.db"), place.path("backup.db")).unwrap();
+    let before = place.rows();
+    let apply = [
+        "disguise",
+        "apply",
+        "--spec",
+        "leave.toml",
+        "--user",
+        "19",
+        "--log",
+        "audit",
+    ];
+    let id = place.json(&apply, 0)["id"].as_str().unwrap().to_owned();
+    fs::copy(place.path("backup.db"), place.path("app.db")).unwrap();
+    assert_eq!(place.rows(), before);
+    let replay = ["disguise", "replay", "--log", "audit"];
+    // Without the specification it can only be named.
+    let missed = place.json(&replay, 4);
+    assert_eq!(missed["missed"][0]["key"], id.as_str());
+    let reason = missed["missed"][0]["reason"].as_str().unwrap();
+    assert!(
+        reason.starts_with("its specification is not given"),
+        "{reason}"
+    );
+    let replay = [&replay[..], &["--spec", "leave.toml"]].concat();
+    let looked = place.json(&[&replay[..], &["--dry-run"]].concat(), 0);
+    assert_eq!(looked["missed"][0]["outlook"], "possible");
+    assert_eq!(place.rows(), before);
+    let done = place.json(&replay, 0);
+    assert_eq!(done["missed"][0]["outlook"], "done");
+    assert_eq!(done["entry"]["stream"], "default");
+    assert!(!place.rows().join("").contains("Bea"));
+    let (shown, _) = place.run(&replay, 0);
+    assert_eq!(
+        shown,
+        "the database has missed nothing that the log tells of\n"
+    );
+    place.run(&["disguise", "replay"], 2);
+    let holder = ["--user", "19", "--credential", "19.pw", "--log", "audit"];
+    place.run(
+        &[&["disguise", "reveal", "--id", &id], &holder[..]].concat(),
+        0,
+    );
+    assert_eq!(place.rows(), before);
+    place.run(&["verify", "audit"], 0);
+}
+
+#[test]
+fn a_disguise_in_chunks_is_one_disguise_and_what_was_cut_is_resumed() {
+    let place = prepared();
+    let before = place.rows();
+    let apply = [
+        "disguise",
+        "apply",
+        "--spec",
+        "leave.toml",
+        "--user",
+        "19",
+        "--log",
+        "audit",
+    ];
+    let chunks = [&apply[..], &["--chunk-rows", "1"]].concat();
+    let applied = place.json(&chunks, 0);
+    assert_eq!(applied["rows"]["posts"], 1);
+    // Told of when it was begun and when it was done.
+    assert_eq!(applied["entry"]["index"], 1);
+    let id = applied["id"].as_str().unwrap();
+    let resumed = place.json(&["disguise", "resume", "--log", "audit"], 0);
+    assert_eq!(resumed["disguises"].as_array().unwrap().len(), 0);
+    place.run(&["disguise", "resume", "--id", id], 1);
+    let holder = ["--user", "19", "--credential", "19.pw"];
+    place.run(
+        &[&["disguise", "reveal", "--id", id], &holder[..]].concat(),
+        0,
+    );
+    assert_eq!(place.rows(), before);
+    let grace = [&chunks[..], &["--grace", "3d"]].concat();
+    place.run(&grace, 2);
+}
+
+#[test]
+fn everybody_is_hidden_in_chunks_and_whoever_comes_back_stays() {
+    let place = prepared();
+    let before = place.rows();
+    place.run(
+        &[
+            "disguise",
+            "register",
+            "--user",
+            "20",
+            "--credential-out",
+            "20.key",
+        ],
+        0,
+    );
+    let begin = [
+        "disguise",
+        "apply",
+        "--spec",
+        "leave.toml",
+        "--log",
+        "audit",
+    ];
+    let applied = place.json(&[&begin[..], &["--chunk-rows", "1"]].concat(), 0);
+    assert_eq!(applied["rows"]["people"], 2, "{applied}");
+    // Told of when it was begun and when it was done.
+    assert_eq!(applied["entry"]["index"], 1);
+    let hidden = place.rows().join("");
+    assert!(!hidden.contains("Bea"), "{hidden}");
+    let id = applied["id"].as_str().unwrap();
+    for (user, credential) in [("19", "19.pw"), ("20", "20.key"), ("19", "19.pw")] {
+        let holder = ["--user", user, "--credential", credential];
+        let reveal = [&["disguise", "reveal", "--id", id], &holder[..]].concat();
+        place.command(&reveal).output().unwrap();
+    }
+    assert_eq!(place.rows(), before);
+    place.run(&["verify", "audit"], 0);
+}
+
+#[test]
+fn what_was_begun_over_placeholders_is_resumed_with_the_credential_or_cancelled() {
+    let place = prepared();
+    let before = place.rows();
+    let text = fs::read_to_string(place.path("leave.toml")).unwrap();
+    let file = SpecFile::parse(&text).unwrap();
+    let begin = || {
+        let mut engine = Engine::stored(place.database()).unwrap();
+        let request = ApplyRequest {
+            spec: &file.spec,
+            user: Some(engine.user("19").unwrap()),
+            over: Some(Credential::Password("a long password")),
+            parameters: [].into(),
+            expires: None,
+            time: Timestamp::from_nanoseconds(1_800_000_000_000_000_000).unwrap(),
+        };
+        engine.begin(&request).unwrap().to_string()
+    };
+    let (id, stopped) = (begin(), begin());
+    let (_, stderr) = place.run(&["disguise", "resume", "--log", "audit"], 1);
+    assert!(stderr.contains("give it again"), "{stderr}");
+    place.run(&["disguise", "resume", "--over", "19.pw"], 2);
+    place.run(
+        &["disguise", "cancel", "--id", &stopped, "--log", "audit"],
+        0,
+    );
+    let resume = ["disguise", "resume", "--id", &id, "--log", "audit"];
+    let resumed = place.json(&[&resume[..], &["--over", "19.token"]].concat(), 0);
+    assert_eq!(resumed["disguises"][0]["id"], id.as_str());
+    let left = place.json(&["disguise", "resume", "--log", "audit"], 0);
+    assert_eq!(left["disguises"].as_array().unwrap().len(), 0);
+    let holder = ["--user", "19", "--credential", "19.pw"];
+    place.run(
+        &[&["disguise", "reveal", "--id", &id], &holder[..]].concat(),
+        0,
+    );
+    assert_eq!(place.rows(), before);
+}

@@ -1,0 +1,25 @@
+//! The real program against real databases: a person leaves, comes back, and the log tells of it.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test may fail loudly, and prepares files"
+)]
+
+mod credentials;
+mod crowd;
+mod duties;
+mod later;
+mod person;
+mod place;
+mod rows;
+mod tenants;
+
+#[path = "../../../disguise/tests/server/mariadb.rs"]
+mod mariadb;
+#[path = "../../../disguise/tests/server/postgres.rs"]
+mod postgres;
+#[path = "../../../disguise/tests/server/mod.rs"]
+mod server;

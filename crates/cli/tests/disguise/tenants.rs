@@ -1,0 +1,75 @@
+//! Two tenants in one database.
+
+use serde_json::Value;
+
+use crate::place::Place;
+
+/// Two tenants in one database, each with a person 7.
+const OF_TENANTS: [&str; 6] = [
+    "CREATE TABLE orgs (id TEXT PRIMARY KEY)",
+    "CREATE TABLE users (org_id TEXT NOT NULL REFERENCES orgs(id), id INTEGER NOT NULL, name TEXT NOT NULL, PRIMARY KEY (org_id, id))",
+    "CREATE TABLE notes (org_id TEXT NOT NULL REFERENCES orgs(id), id INTEGER NOT NULL, user_id INTEGER, PRIMARY KEY (org_id, id), FOREIGN KEY (org_id, user_id) REFERENCES users (org_id, id))",
+    "INSERT INTO orgs VALUES ('acme'), ('bolt')",
+    "INSERT INTO users VALUES ('acme', 7, 'Ann'), ('bolt', 7, 'Bob')",
+    "INSERT INTO notes VALUES ('acme', 1, 7), ('bolt', 1, 7)",
+];
+
+#[test]
+fn a_person_of_one_tenant_leaves_and_the_same_id_of_another_stays() {
+    let place = Place::sqlite();
+    let mut database = place.database();
+    for sql in OF_TENANTS {
+        database.execute(sql, &[]).unwrap();
+    }
+    for table in ["likes", "posts", "people"] {
+        database
+            .execute(&format!("DROP TABLE {table}"), &[])
+            .unwrap();
+    }
+    let mut names = || {
+        let rows = database.query("SELECT name FROM users ORDER BY name", &[]);
+        let rows = rows.unwrap().into_iter().flatten();
+        rows.map(|it| it.to_string()).collect::<Vec<_>>()
+    };
+    place.run(&["disguise", "draft", "-o", "leave.toml"], 0);
+    let of = |tenant: &str, args: &[&str], status: i32| {
+        let tenant = ["--tenant", tenant];
+        place.run(&[&["disguise"], args, &tenant[..]].concat(), status)
+    };
+    let (checked, _) = of("acme", &["check", "--spec", "leave.toml"], 0);
+    assert!(checked.starts_with("the specification fits"), "{checked}");
+    let spec = ["--spec", "leave.toml", "--user", "7"];
+    for tenant in ["acme", "bolt"] {
+        let out = format!("{tenant}.key");
+        let register = ["register", "--credential-out", &out];
+        of(tenant, &[&register[..], &spec].concat(), 0);
+    }
+    let apply = [&["apply", "--log", "audit", "--json"][..], &spec].concat();
+    let (_, stderr) = place.run(&[&["disguise"], &apply[..]].concat(), 1);
+    assert!(stderr.contains("one must be named") && stderr.contains("--tenant"));
+    let (applied, _) = of("acme", &apply, 0);
+    let applied: Value = serde_json::from_str(&applied).unwrap();
+    let id = applied["id"].as_str().unwrap();
+    assert_eq!(names(), ["Bob"]);
+    let reveal = ["reveal", "--id", id, "--user", "7", "--log", "audit"];
+    for (tenant, key) in [
+        ("bolt", "acme.key"),
+        ("bolt", "bolt.key"),
+        ("acme", "bolt.key"),
+    ] {
+        let (_, stderr) = of(tenant, &[&reveal[..], &["--credential", key]].concat(), 1);
+        assert!(stderr.contains("no such disguise"), "{stderr}");
+    }
+    of(
+        "acme",
+        &[&reveal[..], &["--credential", "acme.key"]].concat(),
+        0,
+    );
+    assert_eq!(names(), ["Ann", "Bob"]);
+    let (_, stderr) = of("acme", &["update"], 2);
+    assert!(stderr.contains("whole database"), "{stderr}");
+    let (entries, _) = place.run(&["export", "audit", "--format", "jsonl"], 0);
+    // Hexadecimal digits spell neither name.
+    let named = ["acme", "bolt"].iter().any(|name| entries.contains(name));
+    assert!(!named && entries.contains("tenant"), "{entries}");
+}

@@ -1,0 +1,168 @@
+//! What the log is told of an operation: that it is about to be committed, and whatever keeps that from coming true.
+
+use std::mem;
+
+use probity_format::{Outcome, Timestamp};
+
+use super::Engine;
+use crate::audit::{Asked, tell};
+use crate::database::Database;
+use crate::error::{Doing as _, Error};
+use crate::operation::{self, Fate, OperationId};
+use crate::store;
+use crate::value::Value;
+
+/// An operation that the log was told of as done, before it was.
+pub(super) struct Promise {
+    id: OperationId,
+    /// What the database remembers it by.
+    key: Value,
+    /// The salt of the database.
+    whole: Vec<u8>,
+    /// The salt of its tenant.
+    salt: Vec<u8>,
+    action: &'static str,
+    about: String,
+    user: Option<Value>,
+    time: Timestamp,
+    actor: String,
+    basis: String,
+}
+
+impl Promise {
+    fn asked(&self) -> Asked<'_> {
+        Asked {
+            actor: &self.actor,
+            basis: &self.basis,
+            ..Asked::new(
+                self.action,
+                self.about.clone(),
+                self.user.as_ref(),
+                self.time,
+            )
+        }
+    }
+}
+
+impl<D: Database> Engine<D> {
+    /// Tells of an operation that is about to be committed.
+    pub(super) fn done(&mut self, asked: &Asked<'_>, payload: &str) -> Result<(), Error> {
+        let Some(sink) = &mut self.sink else {
+            return Ok(());
+        };
+        let whole = store::own_salt(&mut self.database)?;
+        let salt = self.database.tenancy.salt(whole.clone());
+        let (id, payload) = operation::begin(&mut self.database, &salt, payload)?;
+        let promise = Promise {
+            id,
+            key: self.database.tenancy.key(&id),
+            whole,
+            salt,
+            action: asked.action,
+            about: asked.key.clone(),
+            user: asked.user.cloned(),
+            time: asked.time,
+            actor: asked.actor.to_owned(),
+            basis: asked.basis.to_owned(),
+        };
+        // Whatever the log says, the entry may be in it.
+        self.promises.push(promise);
+        let salt = self.promises.last().map_or(&[][..], |it| &it.salt);
+        tell(sink.as_mut(), salt, asked, Outcome::Ok, &payload)
+    }
+
+    /// Commits, and where the database refuses or is lost asks it what became of the transaction.
+    pub(super) fn commit(&mut self) -> Result<(), Error> {
+        let Err(refused) = self.database.commit() else {
+            self.promises.clear();
+            return Ok(());
+        };
+        // A commit that was refused may have left the transaction open.
+        let is_over = self.database.rollback().is_ok();
+        let Some(promise) = self.promises.first() else {
+            return Err(refused).doing("committing");
+        };
+        let (salt, key) = (&promise.whole, &promise.key);
+        let own = is_over.then(|| operation::fate(&mut self.database.database, salt, key, false));
+        let fate = own.flatten().or_else(|| {
+            let mut another = self.database.another().ok()?;
+            operation::fate(&mut *another, salt, key, true)
+        });
+        match fate {
+            Some(Fate::Done) => {
+                self.promises.clear();
+                Ok(())
+            }
+            Some(Fate::Undone) => Err(refused).doing("committing"),
+            Some(Fate::Unknown) | None => Err(Error::Unsettled(refused)),
+        }
+    }
+
+    /// Tells of what was refused: that an operation which was told of as done was not, or else that `asked` was not done.
+    pub(super) fn told<T>(
+        &mut self,
+        asked: &Asked<'_>,
+        outcome: Result<T, Error>,
+    ) -> Result<T, Error> {
+        let Err(error) = &outcome else {
+            return outcome;
+        };
+        let told = if self.promises.is_empty() {
+            self.tell_refused(asked, error)
+        } else {
+            self.tell_undone(error)
+        };
+        match (told, error) {
+            // That the log has failed, too, matters less than what may have been done.
+            (Ok(()), _) | (_, Error::Unsettled(_)) => outcome,
+            (Err(unrecorded), _) => Err(unrecorded),
+        }
+    }
+
+    fn tell_refused(&mut self, asked: &Asked<'_>, error: &Error) -> Result<(), Error> {
+        let Some(sink) = &mut self.sink else {
+            return Ok(());
+        };
+        let outcome = outcome_of(error);
+        let payload = operation::refused(&self.database.tenancy);
+        match store::salt(&mut self.database) {
+            Ok(salt) => tell(sink.as_mut(), &salt, asked, outcome, &payload),
+            Err(Error::NotInstalled) => Ok(()),
+            // The database that knows the salt is lost; without it nobody may be named.
+            Err(_) => {
+                let nobody = Asked {
+                    user: None,
+                    key: asked.key.clone(),
+                    ..*asked
+                };
+                tell(sink.as_mut(), &[], &nobody, outcome, &payload)
+            }
+        }
+    }
+
+    /// Tells that what was told of as done in the transaction that ended with `error` was not.
+    pub(super) fn tell_undone(&mut self, error: &Error) -> Result<(), Error> {
+        let fate = match error {
+            Error::Unsettled(_) => Fate::Unknown,
+            _ => Fate::Undone,
+        };
+        for it in mem::take(&mut self.promises) {
+            let Some(sink) = &mut self.sink else {
+                break;
+            };
+            let tenancy = &self.database.tenancy;
+            let payload = operation::taken_back(tenancy, &it.salt, it.id, fate);
+            let asked = it.asked();
+            tell(sink.as_mut(), &it.salt, &asked, outcome_of(error), &payload)?;
+        }
+        Ok(())
+    }
+}
+
+const fn outcome_of(error: &Error) -> Outcome {
+    if error.is_denial() {
+        Outcome::Denied
+    } else {
+        Outcome::Failed
+    }
+}
