@@ -158,7 +158,10 @@ impl<D: Database> Engine<D> {
                     engine.unschedule(*id)?;
                     scheduled::put(&mut engine.database, *id, *due, &Order::of(request))?;
                 }
-                Deed::Cancel(id) => engine.unschedule(*id)?,
+                Deed::Cancel(id) => {
+                    engine.unschedule(*id)?;
+                    intent::remove(&mut engine.database, *id)?;
+                }
                 Deed::Register(user, key) => engine.give_key(user, key.clone())?,
                 Deed::HoldPerson(id, user) => {
                     engine.hold_again(told, *id, Holding::Person(user))?;
