@@ -1,10 +1,9 @@
 //! The plan of the memory: what every part takes, and how many page frames remain.
 
 use crate::catalogue::Catalogue;
-use crate::directory::{CHUNK_STATE_BYTES, chunks_max};
 use crate::error::{Error, Result};
 use crate::flash::PAGE_BYTES;
-use crate::limits::{BAD_BLOCKS_MAX, MEMORY_BYTES_MIN};
+use crate::limits::MEMORY_BYTES_MIN;
 use crate::store::waiting_pages_of;
 use crate::window::window_bytes;
 
@@ -15,8 +14,12 @@ const STATE_BYTES: usize = 5 * 1024;
 const _: () = assert!(size_of::<crate::seal::Seal>() + 2_304 <= STATE_BYTES);
 /// What one statement allocates, with little and with much memory.
 const STATEMENT_BYTES: core::ops::RangeInclusive<usize> = 3 * 1024..=4 * 1024;
-/// Runs of the commit buffer at least, and at most when there is room for more than necessary.
-const RUNS: core::ops::RangeInclusive<usize> = 64..=512;
+/// Runs of the commit buffer beyond those that all waiting rows may fill, for transactions.
+const RUNS_SPARE: usize = 64;
+/// Those of them that rows written loosely may take before all that wait are written densely.
+const RUNS_LOOSE: usize = 24;
+/// Runs of the commit buffer at most when there is room for more than necessary.
+const RUNS_MUCH: usize = 512;
 /// Runs that tables may need.
 const RUNS_MAX: usize = 1_024;
 /// Bytes of the summary of deletes and updates, with little and with much memory.
@@ -33,6 +36,8 @@ pub(crate) struct Plan {
     pub(crate) memory: usize,
     /// Runs of waiting rows.
     pub(crate) runs: usize,
+    /// Runs at which the waiting rows are written again, densely.
+    pub(crate) crowded: usize,
     /// Bytes of the summary of deletes and updates.
     pub(crate) summary: usize,
     /// Bytes that a statement may allocate.
@@ -45,22 +50,20 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Divides `memory`.
-    pub(crate) fn new(catalogue: &Catalogue, store_bytes: usize, memory: usize) -> Result<Self> {
-        // Half of the runs must do for all waiting rows, so that they can be written again.
-        let mut runs = (2 * waiting_pages_of(catalogue)).max(*RUNS.start());
+    pub(crate) fn new(catalogue: &Catalogue, memory: usize) -> Result<Self> {
+        let waiting = waiting_pages_of(catalogue);
+        let mut runs = waiting + RUNS_SPARE;
         if runs > RUNS_MAX {
             return Err(Error::Limit("the width of all rows together"));
         }
         let fixed = STACK_BYTES
             + STATE_BYTES
-            + BAD_BLOCKS_MAX * size_of::<u32>()
-            + chunks_max(store_bytes) * CHUNK_STATE_BYTES
             + catalogue.memory_bytes();
         // A larger window makes large transactions possible; frames make everything faster.
         let mut summary = *SUMMARY_BYTES.start();
         let mut statement = *STATEMENT_BYTES.start();
         if memory >= 2 * MEMORY_BYTES_MIN {
-            runs = (2 * runs).min(*RUNS.end()).max(runs);
+            runs = (4 * waiting).min(RUNS_MUCH).max(runs);
             summary = *SUMMARY_BYTES.end();
             statement = *STATEMENT_BYTES.end();
         }
@@ -75,10 +78,22 @@ impl Plan {
         Ok(Self {
             memory,
             runs,
+            crowded: (runs / 2).max(waiting + RUNS_LOOSE),
             summary,
             statement,
             frames,
             used: fixed + frames * FRAME_BYTES,
         })
+    }
+}
+
+#[cfg(test)]
+mod sizes {
+    #[test]
+    fn sizes() {
+        extern crate std;
+        std::eprintln!("Seal {} Record {} Window {} Blocks {} Places {} Arena {} PartState {} Part {} Head {} Plan {}", size_of::<crate::seal::Seal>(), size_of::<crate::root::RootRecord>(), size_of::<crate::window::Window>(), size_of::<crate::blocks::Blocks>(), size_of::<crate::directory::Places>(), size_of::<crate::arena::Arena>(), size_of::<crate::root::PartState>(), size_of::<crate::part::Part>(), size_of::<crate::arena::Head>(), size_of::<super::Plan>());
+        std::eprintln!("Store<FileFlash,FileStore> {} Select {} Candidates {} Search {} PageKeys", size_of::<crate::store::Store<crate::flash::Simulator, crate::secure::FileStore>>(), size_of::<crate::query::select::Select<'static>>(), size_of::<crate::query::stream::Candidates>(), size_of::<crate::index::Search>());
+        std::eprintln!("Simulator {} FileStore {}", size_of::<crate::flash::Simulator>(), size_of::<crate::secure::FileStore>());
     }
 }

@@ -147,6 +147,16 @@ impl Generations {
     }
 }
 
+/// The code of bytes of the secure store while they come.
+pub(crate) struct RootCode(Cmac<Aes128Enc>);
+
+impl RootCode {
+    /// The code of all of them.
+    pub(crate) fn finish(self) -> [u8; MAC_BYTES] {
+        self.0.finalize().into_bytes().into()
+    }
+}
+
 /// The keys of one database image; they leave memory with it.
 pub(crate) struct Seal {
     /// For pages that outlive every generation: the catalogue.
@@ -327,11 +337,22 @@ impl Seal {
 
     /// The code of arbitrary bytes of the secure store.
     pub(crate) fn root_code(&mut self, bytes: &[u8]) -> [u8; MAC_BYTES] {
+        let mut code = self.begin_root_code();
+        self.add_root_code(&mut code, bytes);
+        code.finish()
+    }
+
+    /// Begins the code of bytes that come piece by piece.
+    pub(crate) fn begin_root_code(&self) -> RootCode {
         let mut mac = self.root_mac.clone();
         mac.update(b"root");
-        mac.update(bytes);
+        RootCode(mac)
+    }
+
+    /// Adds the next piece.
+    pub(crate) fn add_root_code(&mut self, code: &mut RootCode, bytes: &[u8]) {
+        code.0.update(bytes);
         self.counters.mac_blocks += bytes.len().div_ceil(16) as u64;
-        mac.finalize().into_bytes().into()
     }
 
     fn code(&mut self, identity: &PageIdentity, page: &[u8]) -> [u8; MAC_BYTES] {

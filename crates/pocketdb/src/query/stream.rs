@@ -168,6 +168,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         table: usize,
         condition: &Condition<'_>,
     ) -> Result<Candidates> {
+        self.clear_frames()?;
         let mut candidates = Candidates {
             bound: self.count(table),
             exact: true,
