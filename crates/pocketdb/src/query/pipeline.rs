@@ -5,7 +5,7 @@ use crate::bytes::{part, put};
 use crate::error::Result;
 use crate::flash::Nand;
 use crate::query::aggregate::Grouping;
-use crate::query::rows::Rows;
+use crate::query::rows::{Chunk, Rows};
 use crate::query::select::{Function, Row, Select, Sink};
 use crate::query::stream::Candidates;
 use crate::root::SecureStore;
@@ -27,8 +27,9 @@ struct Pipeline<'q, 'a, K: Sink> {
     skip: u64,
     left: u64,
     shown: u64,
-    /// A row of the first stage, and one of the sorted result.
-    row: Scratch,
+    /// The record of a group.
+    group: Scratch,
+    /// A row of the result behind what it is ordered by.
     keyed: Scratch,
     sink: &'q mut K,
 }
@@ -50,11 +51,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if select.grouped {
             groups = Some(group_sorter(select, self.arena.lease(share)?)?);
         }
-        let row_bytes = groups
+        let group_bytes = groups
             .as_ref()
-            .map_or(select.output_bytes, |groups: &Sorter<Grouping>| {
-                groups.combine().record_bytes()
-            });
+            .map_or(0, |groups| groups.combine().record_bytes());
         let mut order = None;
         if ordered {
             order = Some(order_sorter(select, self.arena.lease(share)?)?);
@@ -66,7 +65,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             skip: select.offset,
             left: select.limit.unwrap_or(u64::MAX),
             shown: 0,
-            row: Scratch::record(row_bytes)?,
+            group: Scratch::record(group_bytes)?,
             keyed: Scratch::record(order_bytes(select) + select.output_bytes)?,
             sink,
         };
@@ -107,64 +106,62 @@ fn order_bytes(select: &Select<'_>) -> usize {
 }
 
 impl<F: Nand, S: SecureStore, K: Sink> Rows<F, S> for Pipeline<'_, '_, K> {
-    fn take(&mut self, store: &mut Store<F, S>, _id: u32, values: &[u8]) -> Result<bool> {
-        let mut row = core::mem::take(&mut self.row);
-        let more = self.take_into(store, values, &mut row);
-        self.row = row;
-        more
-    }
-}
-
-impl<K: Sink> Pipeline<'_, '_, K> {
-    /// Makes the record of the first stage in `record` and gives it on.
-    fn take_into<F: Nand, S: SecureStore>(
-        &mut self,
-        store: &mut Store<F, S>,
-        values: &[u8],
-        record: &mut [u8],
-    ) -> Result<bool> {
+    fn take(&mut self, store: &mut Store<F, S>, chunk: &Chunk, row: usize) -> Result<bool> {
         if let Some(groups) = &mut self.groups {
-            groups.combine().begin(self.select, values, record);
-            groups.push(store, record)?;
+            let values = chunk.values(store, row);
+            groups
+                .combine()
+                .begin(self.select, values, &mut self.group);
+            groups.push(store, &self.group)?;
             return Ok(true);
         }
+        let values = chunk.values(store, row);
+        let shown = order_bytes(self.select);
         for output in self.select.outputs.iter() {
             let value = output
                 .source
                 .map_or(&[][..], |number| self.select.source_bytes(number, values));
-            put(record, usize::from(output.at), value);
+            put(&mut self.keyed, shown + usize::from(output.at), value);
         }
-        self.after_groups(store, record)
+        self.after_groups(store)
     }
+}
 
-    fn after_groups<F: Nand, S: SecureStore>(
-        &mut self,
-        store: &mut Store<F, S>,
-        record: &[u8],
-    ) -> Result<bool> {
-        let Some(order) = &mut self.order else {
-            return self.show(record, false);
-        };
-        let keyed = &mut self.keyed;
+impl<K: Sink> Pipeline<'_, '_, K> {
+    /// Gives the row of the result that is there on.
+    fn after_groups<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<bool> {
+        if self.order.is_none() {
+            return self.show_keyed(false);
+        }
+        let (keys, row) = self.keyed.split_at_mut(order_bytes(self.select));
         let mut at = 0;
         for key in self.select.order.iter() {
             let Some(output) = self.select.outputs.get(usize::from(key.output)) else {
                 continue;
             };
             let width = usize::from(output.width);
-            let value = part(record, usize::from(output.at), width);
-            put(keyed, at, value);
+            put(keys, at, part(row, usize::from(output.at), width));
             if key.descending {
-                let copied = keyed.get_mut(at..at + width).unwrap_or(&mut []);
+                let copied = keys.get_mut(at..at + width).unwrap_or(&mut []);
                 for byte in copied {
                     *byte = !*byte;
                 }
             }
             at += width;
         }
-        put(keyed, at, record);
-        order.push(store, keyed)?;
+        if let Some(order) = &mut self.order {
+            order.push(store, &self.keyed)?;
+        }
         Ok(true)
+    }
+
+    /// Shows the row of the result that is there.
+    fn show_keyed(&mut self, empty: bool) -> Result<bool> {
+        let keyed = core::mem::take(&mut self.keyed);
+        let row = keyed.get(order_bytes(self.select)..).unwrap_or(&[]);
+        let more = self.show(row, empty);
+        self.keyed = keyed;
+        more
     }
 
     /// Shows a row unless it is passed over; false when no more are wanted.
@@ -192,24 +189,22 @@ impl<K: Sink> Pipeline<'_, '_, K> {
         if let Some(groups) = self.groups.take() {
             let nothing = groups.pushed == 0;
             let mut sorted = groups.finish(store)?;
-            let mut record = core::mem::take(&mut self.row);
-            let mut output = Scratch::record(self.select.output_bytes)?;
             if nothing && self.select.groups.is_empty() {
-                return self.show_nothing(&mut output);
+                return self.show_nothing();
             }
-            while sorted.next(store, &mut record)? {
-                sorted.combine().finish(self.select, &record, &mut output)?;
-                if !self.after_groups(store, &output)? {
+            while sorted.next(store, &mut self.group)? {
+                let row = self.keyed.get_mut(order_bytes(self.select)..);
+                let row = row.unwrap_or(&mut []);
+                sorted.combine().finish(self.select, &self.group, row)?;
+                if !self.after_groups(store)? {
                     return Ok(());
                 }
             }
         }
         if let Some(order) = self.order.take() {
             let mut sorted = order.finish(store)?;
-            let keys = order_bytes(self.select);
-            let mut record = core::mem::take(&mut self.keyed);
-            while sorted.next(store, &mut record)? {
-                if !self.show(record.get(keys..).unwrap_or(&[]), false)? {
+            while sorted.next(store, &mut self.keyed)? {
+                if !self.show_keyed(false)? {
                     return Ok(());
                 }
             }
@@ -218,13 +213,16 @@ impl<K: Sink> Pipeline<'_, '_, K> {
     }
 
     /// The one row of aggregates over no rows.
-    fn show_nothing(&mut self, output: &mut [u8]) -> Result<()> {
+    fn show_nothing(&mut self) -> Result<()> {
+        let row = self.keyed.get_mut(order_bytes(self.select)..);
+        let row = row.unwrap_or(&mut []);
+        row.fill(0);
         for column in self.select.outputs.iter() {
             if column.function == Function::Count {
-                put(output, usize::from(column.at), &encode_integer(0));
+                put(row, usize::from(column.at), &encode_integer(0));
             }
         }
-        self.show(output, true)?;
+        self.show_keyed(true)?;
         Ok(())
     }
 }

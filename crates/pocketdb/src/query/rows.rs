@@ -89,7 +89,13 @@ impl Chunk {
         self.room * self.width
     }
 
-    fn id<F: Nand, S: SecureStore>(&self, store: &Store<F, S>, row: usize, at: usize) -> u32 {
+    /// One of the ids of a row; the root's own is at 0.
+    pub(crate) fn id<F: Nand, S: SecureStore>(
+        &self,
+        store: &Store<F, S>,
+        row: usize,
+        at: usize,
+    ) -> u32 {
         u32_at(store.arena.area(self.area), self.at(row) + at)
     }
 
@@ -104,19 +110,23 @@ impl Chunk {
     }
 
     /// The values of a row.
-    fn values<'s, F: Nand, S: SecureStore>(&self, store: &'s Store<F, S>, row: usize) -> &'s [u8] {
+    pub(crate) fn values<'s, F: Nand, S: SecureStore>(
+        &self,
+        store: &'s Store<F, S>,
+        row: usize,
+    ) -> &'s [u8] {
         let at = self.at(row) + self.ids;
         part(store.arena.area(self.area), at, self.width - self.ids)
     }
 }
 
-/// Receives the values of each row, in descending order of ids; false ends the query.
+/// Receives each row, in descending order of ids; false ends the query.
 pub(crate) trait Rows<F: Nand, S: SecureStore> {
-    /// Takes one row.
+    /// Takes one row, number `row` of a chunk.
     ///
     /// # Errors
     /// Whatever ends the statement.
-    fn take(&mut self, store: &mut Store<F, S>, id: u32, values: &[u8]) -> Result<bool>;
+    fn take(&mut self, store: &mut Store<F, S>, chunk: &Chunk, row: usize) -> Result<bool>;
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
@@ -520,11 +530,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Gives the rows of a chunk away; false when no more are wanted.
     fn give(&mut self, chunk: &Chunk, rows: &mut impl Rows<F, S>) -> Result<bool> {
-        let mut values = Scratch::new(chunk.width - chunk.ids);
         for row in 0..chunk.count {
-            values.copy_from_slice(chunk.values(self, row));
-            let id = chunk.id(self, row, 0);
-            if !rows.take(self, id, &values)? {
+            if !rows.take(self, chunk, row)? {
                 return Ok(false);
             }
         }
