@@ -21,12 +21,15 @@ pub(crate) const CHUNK_BYTES: usize = CHUNK_ENTRIES as usize * DIRECTORY_ENTRY_B
 /// Bytes of the structure for each chunk: its owner, and which of the owner's chunks it is.
 const CHUNK_STATE_BYTES: usize = 2;
 /// Bytes of the structure that are looked at together.
-const PIECE_BYTES: usize = 256;
+const PIECE_BYTES: usize = 128;
 /// Bits of them for the rank among the owner's chunks.
 const RANK_BITS: u32 = 11;
 /// Chunks of one owner.
 const RANKS: u32 = 1 << RANK_BITS;
 
+/// What is written over the entries of an earlier owner.
+static BLANK: [u8; 256] = [0; 256];
+const _: () = assert!(CHUNK_BYTES.is_multiple_of(BLANK.len()));
 /// The owner of nothing: a chunk to be used again.
 const NOBODY: u8 = 31;
 /// The owner of the temporary log.
@@ -136,8 +139,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.set_chunk(number, chunk_state(owner, rank))?;
         // What an earlier owner wrote there must not be taken for this one's.
         let at = DIRECTORY_AT + number * CHUNK_BYTES;
-        for piece in (0..CHUNK_BYTES).step_by(PIECE_BYTES) {
-            self.secure.write(at + piece, &[0; PIECE_BYTES])?;
+        for piece in (0..CHUNK_BYTES).step_by(BLANK.len()) {
+            self.secure.write(at + piece, &BLANK)?;
         }
         if owner != TEMPORARY {
             self.pending = Pending::Structure;

@@ -15,7 +15,7 @@ use crate::sort::{Repeats, Run, RunWriter, Sorted, Sorter, descending};
 use crate::store::Store;
 
 /// Bytes of the longest entry.
-pub(super) const ENTRY_BYTES_MAX: usize = KEY_BYTES_MAX + ID_BYTES;
+const ENTRY_BYTES_MAX: usize = KEY_BYTES_MAX + ID_BYTES;
 /// Frames for a run being written and for the pages read while entries are collected.
 const READ_FRAMES: usize = 3;
 
@@ -57,6 +57,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Sorts what an index gains; whoever reads it needs `reserve` frames of its own.
+    #[inline(never)] // Its variables take no room on the stack of what follows.
     pub(super) fn sorted_gained(
         &mut self,
         site: &Site,
@@ -72,6 +73,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Sorts what an index loses and writes it as a run.
+    #[inline(never)] // Its variables take no room on the stack of what follows.
     pub(super) fn sorted_lost(&mut self, site: &Site, job: &Job) -> Result<Run> {
         if !self.takes_in(site, usize::from(job.index.table)) {
             return Ok(Run::default());

@@ -218,6 +218,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Notes the moment: every row that is committed now, and that the `kept` oldest parts do not
     /// hold, belongs to the new part.
+    #[inline(never)] // Its variables take no room on the stack of the other tasks.
     fn begin_part(&mut self, kept: usize) -> Result<()> {
         let state = self.committed.part;
         // One that was given up has left pages of the next generation: they stay in it.
@@ -312,6 +313,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.finish(&record)
     }
 
+    #[inline(never)] // Its variables take no room on the stack of the other tasks.
     fn site(&mut self) -> Result<Site> {
         let state = self.committed.part;
         let side = self.building_side();
@@ -369,6 +371,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Puts the new part in the place of those that it took in, and frees what it replaces.
+    #[inline(never)] // Its variables take no room on the stack of the other tasks.
     fn use_part(&mut self) -> Result<()> {
         // Rows that wait come with the next generation; the pages before go with its keys.
         self.densify()?;
