@@ -15,9 +15,9 @@ const _: () = assert!(size_of::<crate::seal::Seal>() + 2_304 <= STATE_BYTES);
 /// What one statement allocates, with little and with much memory.
 const STATEMENT_BYTES: core::ops::RangeInclusive<usize> = 3 * 1024..=4 * 1024;
 /// Runs of the commit buffer beyond those that all waiting rows may fill, for transactions.
-const RUNS_SPARE: usize = 64;
+const RUNS_SPARE: usize = 48;
 /// Those of them that rows written loosely may take before all that wait are written densely.
-const RUNS_LOOSE: usize = 24;
+const RUNS_LOOSE: usize = 16;
 /// Runs of the commit buffer at most when there is room for more than necessary.
 const RUNS_MUCH: usize = 512;
 /// Runs that tables may need.

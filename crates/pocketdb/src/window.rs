@@ -47,7 +47,8 @@ impl Run {
 #[derive(Debug, Clone, Copy)]
 struct Used {
     block: u32,
-    last: u64,
+    /// Counted from the window's base.
+    last: u32,
 }
 
 /// The state of the commit buffer in memory.
@@ -121,8 +122,14 @@ impl Window {
         self.next += count;
     }
 
+    /// A sequence number counted from the window's base.
+    fn offset(&self, sequence: u64) -> u32 {
+        u32::try_from(sequence.saturating_sub(self.base)).unwrap_or(u32::MAX)
+    }
+
     fn note_block(&mut self, page: u32, sequence: u64) {
         let block = page / BLOCK_PAGES;
+        let sequence = self.offset(sequence);
         match self.blocks.iter_mut().find(|used| used.block == block) {
             Some(used) => used.last = used.last.max(sequence),
             None => self.blocks.push(Used {
@@ -158,10 +165,10 @@ impl Window {
 
     /// Lets the rows of the page being filled be found where its last version is.
     fn close_runs(&mut self) {
-        let sequence = self.tail.sequence.saturating_sub(self.base);
+        let sequence = self.offset(self.tail.sequence);
         for run in self.runs.iter_mut().filter(|run| run.page == OPEN) {
             run.page = self.tail.page;
-            run.sequence = u32::try_from(sequence).unwrap_or(u32::MAX);
+            run.sequence = sequence;
         }
     }
 
@@ -443,8 +450,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let frame = self.load_link(link)?;
         let page = self.arena.page(frame);
         let width = |table| self.catalogue.widths(table).1;
-        let offset = link.sequence.saturating_sub(self.window.base);
-        let sequence = u32::try_from(offset).unwrap_or(u32::MAX);
+        let sequence = self.window.offset(link.sequence);
         for row in buffer::rows(page, width) {
             if row.id <= placed_in(&self.committed, usize::from(row.table)) {
                 continue;
@@ -491,8 +497,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             .checked_sub(1)
             .map(|page| page / BLOCK_PAGES);
         let blocks = &mut self.blocks;
+        let start = self.window.offset(committed.buffer_start);
         self.window.blocks.retain(|used| {
-            let kept = used.last >= committed.buffer_start || Some(used.block) == current;
+            let kept = used.last >= start || Some(used.block) == current;
             if !kept {
                 blocks.free(used.block);
             }
