@@ -7,13 +7,15 @@ use crate::limits::MEMORY_BYTES_MIN;
 use crate::store::waiting_pages_of;
 use crate::window::window_bytes;
 
-/// Stack; a test measures that no more is used.
-const STACK_BYTES: usize = 7 * 1024;
+/// Stack of a statement; a test measures that no more is used. A reorganisation needs more of it, but
+/// nothing of what statements allocate.
+const STACK_BYTES: usize = 6 * 1024;
 /// Keys, and the store itself.
-const STATE_BYTES: usize = 5 * 1024;
-const _: () = assert!(size_of::<crate::seal::Seal>() + 2_304 <= STATE_BYTES);
-/// What one statement allocates, with little and with much memory.
+const STATE_BYTES: usize = 3_712;
+const _: () = assert!(size_of::<crate::seal::Seal>() + 1_600 <= STATE_BYTES);
+/// What one statement allocates: a share of the memory, with a least and a most.
 const STATEMENT_BYTES: core::ops::RangeInclusive<usize> = 3 * 1024..=4 * 1024;
+const STATEMENT_SHARE: (usize, usize) = (3, 32);
 /// Runs of the commit buffer beyond those that all waiting rows may fill, for transactions.
 const RUNS_SPARE: usize = 48;
 /// Those of them that rows written loosely may take before all that wait are written densely.
@@ -61,11 +63,13 @@ impl Plan {
             + catalogue.memory_bytes();
         // A larger window makes large transactions possible; frames make everything faster.
         let mut summary = *SUMMARY_BYTES.start();
-        let mut statement = *STATEMENT_BYTES.start();
+        let (share, whole) = STATEMENT_SHARE;
+        let statement = (memory / whole * share)
+            .max(*STATEMENT_BYTES.start())
+            .min(*STATEMENT_BYTES.end());
         if memory >= 2 * MEMORY_BYTES_MIN {
             runs = (4 * waiting).min(RUNS_MUCH).max(runs);
             summary = *SUMMARY_BYTES.end();
-            statement = *STATEMENT_BYTES.end();
         }
         let fixed = fixed + summary + statement + window_bytes(runs);
         let frames = (memory.saturating_sub(fixed) / FRAME_BYTES).min(*FRAMES.end());
@@ -84,16 +88,5 @@ impl Plan {
             frames,
             used: fixed + frames * FRAME_BYTES,
         })
-    }
-}
-
-#[cfg(test)]
-mod sizes {
-    #[test]
-    fn sizes() {
-        extern crate std;
-        std::eprintln!("Seal {} Record {} Window {} Blocks {} Places {} Arena {} PartState {} Part {} Head {} Plan {}", size_of::<crate::seal::Seal>(), size_of::<crate::root::RootRecord>(), size_of::<crate::window::Window>(), size_of::<crate::blocks::Blocks>(), size_of::<crate::directory::Places>(), size_of::<crate::arena::Arena>(), size_of::<crate::root::PartState>(), size_of::<crate::part::Part>(), size_of::<crate::arena::Head>(), size_of::<super::Plan>());
-        std::eprintln!("Store<FileFlash,FileStore> {} Select {} Candidates {} Search {} PageKeys", size_of::<crate::store::Store<crate::flash::Simulator, crate::secure::FileStore>>(), size_of::<crate::query::select::Select<'static>>(), size_of::<crate::query::stream::Candidates>(), size_of::<crate::index::Search>());
-        std::eprintln!("Simulator {} FileStore {}", size_of::<crate::flash::Simulator>(), size_of::<crate::secure::FileStore>());
     }
 }

@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn memory_and_stack_stay_within_what_was_planned_at_any_number_of_rows() {
-        for memory in [36_864, 40_960, 65_536] {
+        for memory in [32_768, 40_960, 65_536] {
             assert_eq!(planned(900, memory), planned(2_400, memory));
         }
     }

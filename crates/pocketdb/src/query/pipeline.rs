@@ -66,7 +66,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             left: select.limit.unwrap_or(u64::MAX),
             shown: 0,
             group: Scratch::record(group_bytes)?,
-            keyed: Scratch::record(order_bytes(select) + select.output_bytes)?,
+            keyed: Scratch::record(select.order_bytes() + select.output_bytes)?,
             sink,
         };
         let area = self.arena.lease(share)?;
@@ -90,19 +90,13 @@ fn group_sorter(select: &Select<'_>, area: Area) -> Result<Sorter<Grouping>> {
 }
 
 fn order_sorter(select: &Select<'_>, area: Area) -> Result<Sorter<Repeats>> {
-    let width = order_bytes(select) + select.output_bytes;
+    let width = select.order_bytes() + select.output_bytes;
     let repeats = if select.distinct {
         Repeats::Drop(width)
     } else {
         Repeats::Keep
     };
     Sorter::new(width, area, repeats)
-}
-
-fn order_bytes(select: &Select<'_>) -> usize {
-    let keys = select.order.iter();
-    let widths = keys.filter_map(|key| select.outputs.get(usize::from(key.output)));
-    widths.map(|output| usize::from(output.width)).sum()
 }
 
 impl<F: Nand, S: SecureStore, K: Sink> Rows<F, S> for Pipeline<'_, '_, K> {
@@ -116,7 +110,7 @@ impl<F: Nand, S: SecureStore, K: Sink> Rows<F, S> for Pipeline<'_, '_, K> {
             return Ok(true);
         }
         let values = chunk.values(store, row);
-        let shown = order_bytes(self.select);
+        let shown = self.select.order_bytes();
         for output in self.select.outputs.iter() {
             let value = output
                 .source
@@ -133,7 +127,7 @@ impl<K: Sink> Pipeline<'_, '_, K> {
         if self.order.is_none() {
             return self.show_keyed(false);
         }
-        let (keys, row) = self.keyed.split_at_mut(order_bytes(self.select));
+        let (keys, row) = self.keyed.split_at_mut(self.select.order_bytes());
         let mut at = 0;
         for key in self.select.order.iter() {
             let Some(output) = self.select.outputs.get(usize::from(key.output)) else {
@@ -158,7 +152,7 @@ impl<K: Sink> Pipeline<'_, '_, K> {
     /// Shows the row of the result that is there.
     fn show_keyed(&mut self, empty: bool) -> Result<bool> {
         let keyed = core::mem::take(&mut self.keyed);
-        let row = keyed.get(order_bytes(self.select)..).unwrap_or(&[]);
+        let row = keyed.get(self.select.order_bytes()..).unwrap_or(&[]);
         let more = self.show(row, empty);
         self.keyed = keyed;
         more
@@ -185,25 +179,26 @@ impl<K: Sink> Pipeline<'_, '_, K> {
     }
 
     /// Lets every stage give what it holds to the next one.
+    #[inline(never)] // Its variables take no room on the stack of the other stages.
     fn finish<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<()> {
-        if let Some(groups) = self.groups.take() {
+        if let Some(mut groups) = self.groups.take() {
             let nothing = groups.pushed == 0;
-            let mut sorted = groups.finish(store)?;
+            groups.finish(store)?;
             if nothing && self.select.groups.is_empty() {
                 return self.show_nothing();
             }
-            while sorted.next(store, &mut self.group)? {
-                let row = self.keyed.get_mut(order_bytes(self.select)..);
+            while groups.next(store, &mut self.group)? {
+                let row = self.keyed.get_mut(self.select.order_bytes()..);
                 let row = row.unwrap_or(&mut []);
-                sorted.combine().finish(self.select, &self.group, row)?;
+                groups.combine().finish(self.select, &self.group, row)?;
                 if !self.after_groups(store)? {
                     return Ok(());
                 }
             }
         }
-        if let Some(order) = self.order.take() {
-            let mut sorted = order.finish(store)?;
-            while sorted.next(store, &mut self.keyed)? {
+        if let Some(mut order) = self.order.take() {
+            order.finish(store)?;
+            while order.next(store, &mut self.keyed)? {
                 if !self.show_keyed(false)? {
                     return Ok(());
                 }
@@ -214,7 +209,7 @@ impl<K: Sink> Pipeline<'_, '_, K> {
 
     /// The one row of aggregates over no rows.
     fn show_nothing(&mut self) -> Result<()> {
-        let row = self.keyed.get_mut(order_bytes(self.select)..);
+        let row = self.keyed.get_mut(self.select.order_bytes()..);
         let row = row.unwrap_or(&mut []);
         row.fill(0);
         for column in self.select.outputs.iter() {

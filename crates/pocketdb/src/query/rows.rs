@@ -336,6 +336,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Gives the rows of `ids`, whose values of other tables are in `columns`.
+    #[inline(never)] // Its variables take no room on the stack of the other stages.
     fn rows_of_list(
         &mut self,
         select: &Select<'_>,
@@ -393,7 +394,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             by_id.push(self, &pair)?;
             rank += 1;
         }
-        let mut by_id = by_id.finish(self)?;
+        by_id.finish(self)?;
         let inner = self.arena.lease(frames.min(self.arena.spare()))?;
         let mut by_rank = Sorter::new(4 + width, inner, Repeats::Keep)?;
         let mut pair = [0u8; PAIR_BYTES];
@@ -404,7 +405,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.fetch_stored(select, slot, id, entry.get_mut(4..).unwrap_or(&mut []))?;
             by_rank.push(self, &entry)?;
         }
-        let mut by_rank = by_rank.finish(self)?;
+        by_rank.finish(self)?;
         let mut writer = RunWriter::begin(self, width)?;
         while by_rank.next(self, &mut entry)? {
             writer.put(self, entry.get(4..).unwrap_or(&[]))?;

@@ -13,7 +13,7 @@ use crate::part::{ID_BYTES, Side as PartSide};
 use crate::reorganize::Site;
 use crate::root::SecureStore;
 use crate::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
-use crate::sort::{Repeats, Run, Sorted, ascending, descending};
+use crate::sort::{Repeats, Run, Sorter, ascending, descending};
 use crate::store::Store;
 
 /// Frames that fusion uses itself: two pages being written, one of entries that are lost.
@@ -260,7 +260,7 @@ impl Entries for Run {
     }
 }
 
-impl Entries for Sorted<Repeats> {
+impl Entries for Sorter<Repeats> {
     fn entry<F: Nand, S: SecureStore>(
         &mut self,
         store: &mut Store<F, S>,
