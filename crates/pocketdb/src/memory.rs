@@ -58,9 +58,7 @@ impl Plan {
         if runs > RUNS_MAX {
             return Err(Error::Limit("the width of all rows together"));
         }
-        let fixed = STACK_BYTES
-            + STATE_BYTES
-            + catalogue.memory_bytes();
+        let fixed = STACK_BYTES + STATE_BYTES + catalogue.memory_bytes();
         // A larger window makes large transactions possible; frames make everything faster.
         let mut summary = *SUMMARY_BYTES.start();
         let (share, whole) = STATEMENT_SHARE;

@@ -127,7 +127,6 @@ enum Holder {
     Side(u8),
 }
 
-
 /// Which pages belong to which generation; each has the keys of its side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Generations {

@@ -42,36 +42,21 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         candidates: &mut Candidates,
         sink: &mut impl Sink,
     ) -> Result<u64> {
-        let ordered = select.distinct || !select.order.is_empty();
-        let stages = usize::from(select.grouped) + usize::from(ordered);
-        // Some frames keep pages and serve the sorting of large results.
-        let spare = self.arena.spare();
-        let share = (spare.saturating_sub(LEFT_FRAMES) * 2 / 3 / (stages + 1)).max(1);
-        let mut groups = None;
-        if select.grouped {
-            groups = Some(group_sorter(select, self.arena.lease(share)?)?);
-        }
-        let group_bytes = groups
-            .as_ref()
-            .map_or(0, |groups| groups.combine().record_bytes());
-        let mut order = None;
-        if ordered {
-            order = Some(order_sorter(select, self.arena.lease(share)?)?);
-        }
         let mut pipeline = Pipeline {
-            groups,
-            order,
             select,
+            groups: None,
+            order: None,
             skip: select.offset,
             left: select.limit.unwrap_or(u64::MAX),
             shown: 0,
-            group: Scratch::record(group_bytes)?,
-            keyed: Scratch::record(select.order_bytes() + select.output_bytes)?,
+            group: Scratch::default(),
+            keyed: Scratch::default(),
             sink,
         };
+        let share = pipeline.begin(self)?;
         let area = self.arena.lease(share)?;
         let mut wanted = usize::MAX;
-        if stages == 0 {
+        if pipeline.groups.is_none() && pipeline.order.is_none() {
             let rows = pipeline.left.saturating_add(pipeline.skip);
             wanted = usize::try_from(rows).unwrap_or(usize::MAX);
         }
@@ -103,9 +88,7 @@ impl<F: Nand, S: SecureStore, K: Sink> Rows<F, S> for Pipeline<'_, '_, K> {
     fn take(&mut self, store: &mut Store<F, S>, chunk: &Chunk, row: usize) -> Result<bool> {
         if let Some(groups) = &mut self.groups {
             let values = chunk.values(store, row);
-            groups
-                .combine()
-                .begin(self.select, values, &mut self.group);
+            groups.combine().begin(self.select, values, &mut self.group);
             groups.push(store, &self.group)?;
             return Ok(true);
         }
@@ -122,6 +105,27 @@ impl<F: Nand, S: SecureStore, K: Sink> Rows<F, S> for Pipeline<'_, '_, K> {
 }
 
 impl<K: Sink> Pipeline<'_, '_, K> {
+    /// Makes the stages; returns how many frames each has.
+    #[inline(never)] // What it moves takes no room on the stack of the query.
+    fn begin<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<usize> {
+        let select = self.select;
+        let ordered = select.distinct || !select.order.is_empty();
+        let stages = usize::from(select.grouped) + usize::from(ordered);
+        // Some frames keep pages and serve the sorting of large results.
+        let spare = store.arena.spare();
+        let share = (spare.saturating_sub(LEFT_FRAMES) * 2 / 3 / (stages + 1)).max(1);
+        if select.grouped {
+            let groups = group_sorter(select, store.arena.lease(share)?)?;
+            self.group = Scratch::record(groups.combine().record_bytes())?;
+            self.groups = Some(groups);
+        }
+        if ordered {
+            self.order = Some(order_sorter(select, store.arena.lease(share)?)?);
+        }
+        self.keyed = Scratch::record(select.order_bytes() + select.output_bytes)?;
+        Ok(share)
+    }
+
     /// Gives the row of the result that is there on.
     fn after_groups<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<bool> {
         if self.order.is_none() {
