@@ -56,6 +56,11 @@ pub(super) struct ApplyEverybody {
     #[serde(default)]
     #[schema(value_type = Option<String>, format = DateTime)]
     expires: Option<Time>,
+    /// Rows of a chunk: all rows are hidden in several transactions of at most so many; resume goes on with one that was
+    /// cut short, without whoever reveals it meanwhile. All in one transaction when absent.
+    #[serde(default)]
+    #[schema(minimum = 1)]
+    chunk_rows: Option<u32>,
 }
 
 /// What a disguise did.
@@ -105,11 +110,7 @@ impl Operation for Apply {
             time: desk.time,
         };
         desk.place.install(&mut session.engine, Some(spec))?;
-        match self.chunk_rows {
-            None => applied(session, &request),
-            Some(0) => Err(Problem::new(Kind::BadRequest, "chunk_rows is 0")),
-            Some(rows) => in_chunks(session, &request, rows),
-        }
+        applied(session, &request, self.chunk_rows)
     }
 }
 
@@ -131,13 +132,23 @@ impl Operation for ApplyEverybody {
             expires: self.expires.map(|Time(time)| time),
             time: desk.time,
         };
-        applied(session, &request)
+        applied(session, &request, self.chunk_rows)
     }
 }
 
-fn applied(mut session: Session, request: &ApplyRequest<'_>) -> Result<AppliedForm, Problem> {
-    let applied = session.engine.apply(request)?;
-    Ok(AppliedForm::new(applied, session.entry()))
+fn applied(
+    mut session: Session,
+    request: &ApplyRequest<'_>,
+    chunk_rows: Option<u32>,
+) -> Result<AppliedForm, Problem> {
+    match chunk_rows {
+        None => {
+            let applied = session.engine.apply(request)?;
+            Ok(AppliedForm::new(applied, session.entry()))
+        }
+        Some(0) => Err(Problem::new(Kind::BadRequest, "chunk_rows is 0")),
+        Some(rows) => in_chunks(session, request, rows),
+    }
 }
 
 fn in_chunks(
@@ -147,7 +158,8 @@ fn in_chunks(
 ) -> Result<AppliedForm, Problem> {
     let clock = SystemClock::new();
     let id = session.engine.begin(request)?;
-    let applied = session.engine.finish(id, rows, || clock.now());
+    let over = request.over.as_ref();
+    let applied = session.engine.finish_over(id, over, rows, || clock.now());
     // The disguise was begun: to begin another would not be to try the same again.
     let applied = applied.map_err(|error| Problem::from(error).begun(id))?;
     Ok(AppliedForm::new(applied, session.entry()))
