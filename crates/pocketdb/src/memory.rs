@@ -9,19 +9,20 @@ use crate::window::window_bytes;
 
 /// Stack of a statement; a test measures that no more is used. A reorganisation needs more of it, but
 /// nothing of what statements allocate.
-const STACK_BYTES: usize = 6 * 1024;
+const STACK_BYTES: usize = 5_888;
 /// Keys, and the store itself.
 const STATE_BYTES: usize = 3_712;
 const _: () = assert!(size_of::<crate::seal::Seal>() + 1_600 <= STATE_BYTES);
 /// What one statement allocates: a share of the memory, with a least and a most.
 const STATEMENT_BYTES: core::ops::RangeInclusive<usize> = 3 * 1024..=4 * 1024;
 const STATEMENT_SHARE: (usize, usize) = (3, 32);
-/// Runs of the commit buffer beyond those that all waiting rows may fill, for transactions.
-const RUNS_SPARE: usize = 48;
+/// Runs of the commit buffer beyond those that all waiting rows may fill, for transactions: at least,
+/// and where there is room.
+const RUNS_SPARE: (usize, usize) = (48, 64);
 /// Those of them that rows written loosely may take before all that wait are written densely.
-const RUNS_LOOSE: usize = 16;
-/// Runs of the commit buffer at most when there is room for more than necessary.
-const RUNS_MUCH: usize = 512;
+const RUNS_LOOSE: usize = 4;
+/// Runs of the commit buffer at least, and at most, when there is room for more than necessary.
+const RUNS_MUCH: core::ops::RangeInclusive<usize> = 128..=512;
 /// Runs that tables may need.
 const RUNS_MAX: usize = 1_024;
 /// Bytes of the summary of deletes and updates, with little and with much memory.
@@ -54,29 +55,37 @@ impl Plan {
     /// Divides `memory`.
     pub(crate) fn new(catalogue: &Catalogue, memory: usize) -> Result<Self> {
         let waiting = waiting_pages_of(catalogue);
-        let mut runs = waiting + RUNS_SPARE;
-        if runs > RUNS_MAX {
+        let (least, usual) = RUNS_SPARE;
+        if waiting + least > RUNS_MAX {
             return Err(Error::Limit("the width of all rows together"));
         }
-        let fixed = STACK_BYTES + STATE_BYTES + catalogue.memory_bytes();
         // A larger window makes large transactions possible; frames make everything faster.
+        let mut runs = (2 * waiting).max(waiting + usual);
         let mut summary = *SUMMARY_BYTES.start();
         let (share, whole) = STATEMENT_SHARE;
         let statement = (memory / whole * share)
             .max(*STATEMENT_BYTES.start())
             .min(*STATEMENT_BYTES.end());
         if memory >= 2 * MEMORY_BYTES_MIN {
-            runs = (4 * waiting).min(RUNS_MUCH).max(runs);
+            runs = (4 * waiting)
+                .max(*RUNS_MUCH.start())
+                .min(*RUNS_MUCH.end())
+                .max(waiting + usual);
             summary = *SUMMARY_BYTES.end();
         }
-        let fixed = fixed + summary + statement + window_bytes(runs);
-        let frames = (memory.saturating_sub(fixed) / FRAME_BYTES).min(*FRAMES.end());
-        if frames < *FRAMES.start() {
+        let others = STACK_BYTES + STATE_BYTES + catalogue.memory_bytes() + summary + statement;
+        let needed = |runs| others + window_bytes(runs) + FRAMES.start() * FRAME_BYTES;
+        if needed(runs) > memory {
+            runs = waiting + least;
+        }
+        if needed(runs) > memory {
             return Err(Error::Memory {
-                needed: fixed + FRAMES.start() * FRAME_BYTES,
+                needed: needed(runs),
                 given: memory,
             });
         }
+        let fixed = others + window_bytes(runs);
+        let frames = ((memory - fixed) / FRAME_BYTES).min(*FRAMES.end());
         Ok(Self {
             memory,
             runs,
