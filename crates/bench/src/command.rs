@@ -244,6 +244,9 @@ pub struct PocketArguments {
     /// Seed of the generator
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Compare with `SQLCipher` too, whose shell is this program
+    #[arg(long)]
+    pub(crate) sqlcipher: Option<PathBuf>,
     /// Write figure7.svg to figure10.svg, in the form of the paper's figures, to this folder
     #[arg(long)]
     pub(crate) plots: Option<PathBuf>,

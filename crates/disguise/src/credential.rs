@@ -104,6 +104,17 @@ pub enum Credential<'a> {
     Token(&'a RecoveryToken),
 }
 
+impl Credential<'_> {
+    /// The same, for another request.
+    pub(crate) const fn again(&self) -> Credential<'_> {
+        match self {
+            Self::Key(key) => Credential::Key(key),
+            Self::Password(password) => Credential::Password(password),
+            Self::Token(token) => Credential::Token(token),
+        }
+    }
+}
+
 /// The name and the wrapping key of a credential of `user`; the same work whether it is right or not.
 fn stretched(
     salt: &[u8],

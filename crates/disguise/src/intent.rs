@@ -6,35 +6,74 @@ use probity_format::wire::{Reader, put_varint};
 use probity_format::{DecodeError, Timestamp};
 
 use crate::error::Error;
+use crate::mark::Marks;
+use crate::plan::Step;
 use crate::scheduled::Order;
 use crate::store::{DisguiseId, INTENTS, uninstalled};
-use crate::suite::{PublicKey, Suite};
+use crate::suite::PublicKey;
 use crate::table::{delete_keys, insert_all, select_keys};
 use crate::tenant::Session;
 use crate::value::{Value, put_bytes, take_bytes, take_text};
 
-/// The version of an intent's form for a user with a key of X25519.
-const INTENT_VERSION: u8 = 1;
-/// The version in which the public key has its length before it.
-const INTENT_VERSION_OF_SUITES: u8 = 2;
+/// The version of an intent's form.
+const INTENT_VERSION: u8 = 3;
 /// The most columns of a key, and the most tables, that an intent may speak of.
 const PARTS_MAX: usize = 65_536;
 /// Bytes of the hash of the plan.
 pub(crate) const PLAN_BYTES: usize = 16;
+
+/// Bytes of the key of an intent, beside what stands for a tenant; those of marks are longer.
+const ID_BYTES: usize = 8;
+
+/// How far a disguise in chunks is.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Place {
+    /// The step at hand.
+    pub(crate) step: u32,
+    /// The part of it at hand, where a step is taken in several: see `apply/chunk.rs`.
+    pub(crate) part: u32,
+    /// The identity of the last row that the part has seen; empty before the first.
+    pub(crate) seen: Vec<Value>,
+}
+
+impl Place {
+    /// Before anything is done.
+    pub(crate) const START: Self = Self {
+        step: 0,
+        part: 0,
+        seen: Vec::new(),
+    };
+
+    /// The step at hand among all of a disguise.
+    pub(crate) fn of<'s>(&self, steps: &'s [Step]) -> Option<&'s Step> {
+        steps.get(usize::try_from(self.step).ok()?)
+    }
+
+    /// Goes on to a part of the step at hand.
+    pub(crate) fn enter(&mut self, part: u32) {
+        self.part = part;
+        self.seen.clear();
+    }
+
+    /// Goes on to the next step.
+    pub(crate) fn next(&mut self) {
+        self.step = self.step.saturating_add(1);
+        self.enter(0);
+    }
+}
 
 /// What was asked for, and how far it is.
 pub(crate) struct Intent {
     pub(crate) order: Order,
     /// The hash of the steps, so that a schema that changed meanwhile is noticed.
     pub(crate) plan: [u8; PLAN_BYTES],
-    /// The key of the user, whose registration goes with the account.
-    pub(crate) public_key: PublicKey,
+    /// The key of the user, if one is meant.
+    pub(crate) public_key: Option<PublicKey>,
+    /// A credential is needed to go on.
+    pub(crate) over: bool,
     /// When it was begun.
     pub(crate) time: i64,
-    /// The step at hand.
-    pub(crate) step: u32,
-    /// The identity of the last row that the step has seen; empty before the first.
-    pub(crate) seen: Vec<Value>,
+    pub(crate) place: Place,
     /// Rows touched in each table.
     pub(crate) rows: BTreeMap<String, u64>,
     pub(crate) pseudoprincipals: u64,
@@ -47,23 +86,20 @@ impl Intent {
 
     fn encode(&self) -> Vec<u8> {
         let count = |of: usize| u64::try_from(of).unwrap_or(u64::MAX);
-        let plain = self.public_key.suite() == Suite::X25519;
-        let mut out = vec![if plain {
-            INTENT_VERSION
-        } else {
-            INTENT_VERSION_OF_SUITES
-        }];
+        let mut out = vec![INTENT_VERSION];
         put_bytes(&mut out, &self.order.encode());
         out.extend_from_slice(&self.plan);
-        if plain {
-            out.extend_from_slice(self.public_key.as_bytes());
-        } else {
-            put_bytes(&mut out, &self.public_key.encode());
-        }
+        let key = self.public_key.as_ref().map(PublicKey::encode);
+        put_bytes(&mut out, &key.unwrap_or_default());
+        out.push(u8::from(self.over));
         out.extend_from_slice(&self.time.to_le_bytes());
-        put_varint(&mut out, u64::from(self.step));
-        put_varint(&mut out, count(self.seen.len()));
-        self.seen.iter().for_each(|value| value.encode(&mut out));
+        put_varint(&mut out, u64::from(self.place.step));
+        put_varint(&mut out, u64::from(self.place.part));
+        put_varint(&mut out, count(self.place.seen.len()));
+        self.place
+            .seen
+            .iter()
+            .for_each(|value| value.encode(&mut out));
         put_varint(&mut out, count(self.rows.len()));
         for (table, rows) in &self.rows {
             put_bytes(&mut out, table.as_bytes());
@@ -75,22 +111,28 @@ impl Intent {
 
     fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes, "disguise in chunks");
-        let plain = match reader.u8()? {
-            INTENT_VERSION => true,
-            INTENT_VERSION_OF_SUITES => false,
-            _ => return Err(reader.error("has an unknown version")),
-        };
+        if reader.u8()? != INTENT_VERSION {
+            return Err(reader.error("has an unknown version"));
+        }
         let order = Order::decode(take_bytes(&mut reader)?)?;
         let plan = reader.array()?;
-        let public_key = if plain {
-            PublicKey::X25519(reader.array()?)
-        } else {
-            PublicKey::decode(take_bytes(&mut reader)?)
-                .map_err(|_suite| reader.error("has a public key of an unknown suite"))?
+        let public_key = match take_bytes(&mut reader)? {
+            [] => None,
+            key => Some(
+                PublicKey::decode(key)
+                    .map_err(|_suite| reader.error("has a public key of an unknown suite"))?,
+            ),
+        };
+        let over = match reader.u8()? {
+            0 => false,
+            1 => true,
+            _ => return Err(reader.error("has unknown flags")),
         };
         let time = i64::from_le_bytes(reader.array()?);
         let step = u32::try_from(reader.varint()?);
         let step = step.map_err(|_range| reader.error("has a step out of range"))?;
+        let part = u32::try_from(reader.varint()?);
+        let part = part.map_err(|_range| reader.error("has a part out of range"))?;
         let mut seen = Vec::new();
         for _ in 0..reader.length(PARTS_MAX)? {
             seen.push(Value::decode(&mut reader)?);
@@ -106,9 +148,9 @@ impl Intent {
             order,
             plan,
             public_key,
+            over,
             time,
-            step,
-            seen,
+            place: Place { step, part, seen },
             rows,
             pseudoprincipals,
         })
@@ -125,35 +167,46 @@ pub(crate) fn put(
     id: DisguiseId,
     intent: &Intent,
 ) -> Result<(), Error> {
-    remove(database, id)?;
+    let by = [vec![key(database, id)]];
+    delete_keys(database, INTENTS, &["id".to_owned()], &by)?;
     let row = vec![key(database, id), Value::Bytes(intent.encode())];
     insert_all(database, INTENTS, &["id", "what"], &[row])
 }
 
-/// Ends an intent, if there is one.
+/// Ends an intent, if there is one, with all that its chunks left for each other.
 pub(crate) fn remove(database: &mut dyn Session, id: DisguiseId) -> Result<(), Error> {
+    Marks::remove(database, id)?;
     let key = [vec![key(database, id)]];
     delete_keys(database, INTENTS, &["id".to_owned()], &key)?;
     Ok(())
 }
 
 pub(crate) fn read(database: &mut dyn Session, id: DisguiseId) -> Result<Intent, Error> {
+    find(database, id)?.ok_or(Error::NoSuchDisguise)
+}
+
+/// The intent, as long as the disguise is neither done nor ended.
+pub(crate) fn find(database: &mut dyn Session, id: DisguiseId) -> Result<Option<Intent>, Error> {
     let (columns, by) = (["what".to_owned()], ["id".to_owned()]);
     let key = [vec![key(database, id)]];
     let rows = select_keys(database, INTENTS, &columns, &by, &key)?;
     match rows.into_iter().flatten().next() {
-        Some(Value::Bytes(what)) => Ok(Intent::decode(&what)?),
-        _ => Err(Error::NoSuchDisguise),
+        Some(Value::Bytes(what)) => Ok(Some(Intent::decode(&what)?)),
+        _ => Ok(None),
     }
 }
 
 /// The disguises that are not done yet.
 pub(crate) fn list(database: &mut dyn Session) -> Result<Vec<DisguiseId>, Error> {
-    let own = database.tenancy().among_keys("WHERE");
-    let sql = format!("SELECT id FROM {INTENTS}{} ORDER BY id", own.sql);
+    let own = database.tenancy().among_keys("AND");
+    let length = database.tenancy().tag().len().saturating_add(ID_BYTES);
+    let sql = format!(
+        "SELECT id FROM {INTENTS} WHERE LENGTH(id) = {length}{} ORDER BY id",
+        own.sql
+    );
     let rows = database.query(&sql, &own.parameters).map_err(uninstalled)?;
     let id = |value: &Value| match value {
-        Value::Bytes(id) => <[u8; 8]>::try_from(database.tenancy().own(id)).ok(),
+        Value::Bytes(id) => <[u8; ID_BYTES]>::try_from(database.tenancy().own(id)).ok(),
         _ => None,
     };
     let ids = rows.iter().flatten().map(id);
@@ -170,13 +223,22 @@ mod tests {
 
     #[test]
     fn an_intent_comes_back_and_no_cut_of_it_is_read() {
+        comes_back_whole(Some(PublicKey::X25519([8; 32])));
+        comes_back_whole(None);
+    }
+
+    fn comes_back_whole(public_key: Option<PublicKey>) {
         let intent = Intent {
             order: Order::sample(),
             plan: [7; PLAN_BYTES],
-            public_key: PublicKey::X25519([8; 32]),
+            public_key,
+            over: true,
             time: 12,
-            step: 3,
-            seen: vec![Value::from("a"), Value::Null],
+            place: Place {
+                step: 3,
+                part: 2,
+                seen: vec![Value::from("a"), Value::Null],
+            },
             rows: BTreeMap::from([("posts".to_owned(), 9)]),
             pseudoprincipals: 4,
         };

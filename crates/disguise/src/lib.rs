@@ -17,6 +17,7 @@ mod hold;
 mod installation;
 mod intent;
 mod line;
+mod mark;
 mod once;
 mod operation;
 mod path;

@@ -1,12 +1,12 @@
 //! Principals and pseudoprincipals: registration, and the walk along the speaks-for chain.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::credential::{self, Credential, KeyCost, Protection, RecoveryToken};
 use crate::crypto::{KEY_BYTES, SecretKey, derive, random};
 use crate::error::Error;
 use crate::record::{Bag, Section, SpeaksFor, Standing};
-use crate::store::{self, Found, Stage, Stored};
+use crate::store::{self, DisguiseId, Found, Stage, Stored};
 use crate::suite::{PublicKey, Suite};
 use crate::tenant::Session;
 use crate::value::Value;
@@ -110,6 +110,29 @@ impl Reach {
             .filter(|link| !link.gone)
             .map(|link| link.new.clone())
             .collect()
+    }
+
+    /// Whether a disguise hides something of the person.
+    pub(crate) fn hides_by(&self, id: DisguiseId) -> bool {
+        let mut locators = self.bags.iter().map(|it| &it.found.locator);
+        locators.any(|it| it.changes && it.origin.disguise == id.0)
+    }
+
+    /// Those of them that were there before a disguise, of which chunks may have made some.
+    pub(crate) fn present_before(&self, id: DisguiseId) -> Vec<Value> {
+        let mut made = BTreeSet::new();
+        let own = |it: &&Reached| it.found.locator.origin.disguise == id.0;
+        for bag in self
+            .bags
+            .iter()
+            .filter(own)
+            .filter_map(|it| it.bag.as_ref())
+        {
+            made.extend(bag.speaks_for.iter().map(|link| link.new.principal()));
+        }
+        let mut present = self.present();
+        present.retain(|it| !made.contains(&it.principal()));
+        present
     }
 
     /// Whether the registration of `user` with `public` lies here because the account is away.

@@ -62,6 +62,10 @@ impl Order {
         }
     }
 
+    pub(crate) const fn user(&self) -> Option<&Value> {
+        self.user.as_ref()
+    }
+
     pub(crate) fn parsed(&self) -> Result<SpecFile, Error> {
         Ok(SpecFile::parse(&self.text)?)
     }

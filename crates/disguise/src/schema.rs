@@ -114,6 +114,12 @@ impl Known {
         })
     }
 
+    /// Whether the database holds rows of it to refer to rows of it.
+    pub(crate) fn refers_to_itself(&self) -> bool {
+        let mut keys = self.catalog.foreign_keys.iter();
+        keys.any(|key| key.to_table == self.name)
+    }
+
     /// The columns that name people: owners, and those who only read.
     pub(crate) fn people(&self) -> impl Iterator<Item = &String> {
         self.owners.iter().chain(&self.readers)

@@ -19,6 +19,8 @@ mod suite;
 
 /// Random schedules tried; a server takes longer than memory does.
 const SCHEDULES: u64 = 12;
+/// One of so many places is tried where a disguise in chunks may be interrupted.
+const CUTS: usize = 4;
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// Where the claims of a thread are tested.

@@ -12,6 +12,8 @@ mod suite;
 
 /// Random schedules tried in the gate.
 const SCHEDULES: u64 = 150;
+/// One of so many places is tried where a disguise in chunks may be interrupted.
+const CUTS: usize = 1;
 
 /// A table of awkward values; the key has two columns, one of them text.
 const KINDS: &[&str] = &[

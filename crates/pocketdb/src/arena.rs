@@ -2,6 +2,7 @@
 //!
 //! All frames lie in one piece of memory taken at opening. The lower ones cache pages; an
 //! operation that needs working space leases frames from the upper end, last leased first returned.
+//! The lowest one is held while it has rows of a transaction that no page on flash has.
 
 use alloc::vec::Vec;
 
@@ -12,6 +13,8 @@ use crate::flash::PAGE_BYTES;
 const CACHE_FRAMES_MIN: usize = 2;
 /// Page number of a frame that holds nothing.
 const NOTHING: u32 = u32::MAX;
+/// The frame that can be held.
+pub(crate) const HELD: usize = 0;
 
 /// What a cached frame holds.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +49,8 @@ pub(crate) struct Arena {
     heads: Vec<Head>,
     /// Frames from here on are leased.
     cached: usize,
+    /// Whether the lowest frame caches nothing but is written to.
+    held: bool,
     clock: u64,
 }
 
@@ -61,6 +66,7 @@ impl Arena {
             bytes: alloc::vec![0; frames * PAGE_BYTES],
             heads: alloc::vec![head; frames],
             cached: frames,
+            held: false,
             clock: 0,
         }
     }
@@ -72,12 +78,38 @@ impl Arena {
 
     /// Frames that can be leased now.
     pub(crate) fn spare(&self) -> usize {
-        self.cached.saturating_sub(CACHE_FRAMES_MIN)
+        self.cached().saturating_sub(CACHE_FRAMES_MIN)
     }
 
     /// Frames that cache pages now.
     pub(crate) fn cached(&self) -> usize {
-        self.cached
+        self.cached - usize::from(self.held)
+    }
+
+    /// Whether a frame is held.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// Holds a frame with the bytes of a cached page, if one is given.
+    pub(crate) fn hold(&mut self, frame: Option<usize>) {
+        if let Some(frame) = frame.filter(|&frame| frame != HELD) {
+            let from = frame * PAGE_BYTES;
+            self.bytes
+                .copy_within(from..from + PAGE_BYTES, HELD * PAGE_BYTES);
+        }
+        if let Some(head) = self.heads.get_mut(HELD) {
+            head.page = NOTHING;
+        }
+        self.held = true;
+    }
+
+    /// Gives the frame held back to the cache, with the page that it has now.
+    pub(crate) fn let_go(&mut self, page: Option<(u32, u64)>) {
+        self.held = false;
+        if let Some((page, epoch)) = page {
+            self.note(HELD, page, epoch);
+        }
     }
 
     /// Whether `area` was leased last.
@@ -187,6 +219,7 @@ impl Arena {
     /// Empties the frame used least recently and returns it.
     pub(crate) fn victim(&mut self) -> usize {
         let heads = self.heads.iter_mut().take(self.cached).enumerate();
+        let heads = heads.skip(usize::from(self.held));
         let oldest = heads.min_by_key(|(_, head)| head.used);
         oldest.map_or(0, |(frame, head)| {
             head.page = NOTHING;
@@ -230,6 +263,27 @@ mod tests {
         assert_eq!(arena.find(0, 2), None);
         arena.release(area);
         assert_eq!(arena.spare(), 3);
+    }
+
+    #[test]
+    fn a_frame_held_is_no_victim_until_it_is_let_go() {
+        let mut arena = Arena::new(4);
+        for page in 0..4 {
+            let frame = arena.victim();
+            arena.page_mut(frame).fill(u8::try_from(page).unwrap());
+            arena.note(frame, page, 1);
+        }
+        let frame = arena.find(2, 1);
+        arena.hold(frame);
+        assert_eq!((arena.page(HELD)[9], arena.find(0, 1)), (2, None));
+        assert_eq!((arena.cached(), arena.spare()), (3, 1));
+        for page in 5..12 {
+            let frame = arena.victim();
+            assert_ne!(frame, HELD);
+            arena.note(frame, page, 1);
+        }
+        arena.let_go(Some((20, 7)));
+        assert_eq!((arena.find(20, 7), arena.spare()), (Some(HELD), 2));
     }
 
     #[test]

@@ -2,15 +2,13 @@
 //!
 //! Memory has a map of a few blocks only, those that are looked at next; which of them are free is
 //! found out anew, from what the secure store says, whenever the search leaves them. So a larger
-//! device takes no more memory.
-
-use alloc::vec::Vec;
+//! device takes no more memory. The list of failed blocks is in the secure store too.
 
 use crate::error::{Error, Result};
 use crate::flash::Nand;
 use crate::limits::BAD_BLOCKS_MAX;
-use crate::root::SecureStore;
-use crate::store::Store;
+use crate::root::{SecureStore, read_bad, write_bad};
+use crate::store::{Pending, Store};
 
 /// Blocks that the map covers: the bits of one word.
 const MAP_BLOCKS: u32 = u64::BITS;
@@ -19,13 +17,13 @@ const MAP_BLOCKS: u32 = u64::BITS;
 pub(crate) struct Blocks {
     /// The blocks in use among those that the map covers.
     used: u64,
+    /// Those of them that can no longer be programmed; they are never free.
+    bad: u64,
     /// The first block that the map covers.
     first: u32,
     count: u32,
     /// Where the search for a free block begins.
     next: u32,
-    /// Blocks that can no longer be programmed; they are never free.
-    bad: Vec<u32>,
 }
 
 impl Blocks {
@@ -38,16 +36,11 @@ impl Blocks {
         };
         Self {
             used: 0,
+            bad: 0,
             first,
             count,
             next,
-            bad: Vec::with_capacity(BAD_BLOCKS_MAX),
         }
-    }
-
-    /// Blocks of the device.
-    pub(crate) fn count(&self) -> u32 {
-        self.count
     }
 
     /// Where the next search begins.
@@ -76,44 +69,22 @@ impl Blocks {
         self.used |= self.bit(block).unwrap_or(0);
     }
 
-    /// Marks `block` as failed; returns whether that is news.
-    pub(crate) fn retire(&mut self, block: u32) -> Result<bool> {
+    /// Marks `block` as failed.
+    fn retire(&mut self, block: u32) {
+        self.bad |= self.bit(block).unwrap_or(0);
         self.mark(block);
-        if self.bad.contains(&block) {
-            return Ok(false);
-        }
-        if self.bad.len() >= BAD_BLOCKS_MAX {
-            return Err(Error::Limit("the number of failed blocks"));
-        }
-        self.bad.push(block);
-        Ok(true)
     }
 
-    /// Whether `block` failed.
-    pub(crate) fn is_bad(&self, block: u32) -> bool {
-        self.bad.contains(&block)
-    }
-
-    /// Marks every block as free that did not fail.
-    pub(crate) fn clear(&mut self) {
+    /// Marks every block as free; the map is to be filled anew.
+    fn clear(&mut self) {
         self.used = 0;
-        for number in 0..self.bad.len() {
-            if let Some(&block) = self.bad.get(number) {
-                self.mark(block);
-            }
-        }
+        self.bad = 0;
     }
 
-    /// Failed blocks.
-    pub(crate) fn bad_count(&self) -> usize {
-        self.bad.len()
-    }
-
-    /// Marks `block` as free.
+    /// Marks `block` as free unless it failed.
     pub(crate) fn free(&mut self, block: u32) {
-        if !self.bad.contains(&block) {
-            self.used &= !self.bit(block).unwrap_or(0);
-        }
+        self.used &= !self.bit(block).unwrap_or(0);
+        self.used |= self.bad;
     }
 
     /// Takes `wanted` free blocks in a row among those that the map covers, from where the search
@@ -152,6 +123,49 @@ impl Blocks {
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
+    /// Never uses a failed block again.
+    pub(crate) fn retire(&mut self, block: u32) -> Result<()> {
+        self.blocks.retire(block);
+        let (known, number) = self.find_bad(block)?;
+        if known {
+            return Ok(());
+        }
+        if number == BAD_BLOCKS_MAX {
+            return Err(Error::Limit("the number of failed blocks"));
+        }
+        self.pending = self.pending.max(Pending::Entries);
+        write_bad(&mut self.secure, number, block)
+    }
+
+    /// Whether `block` failed.
+    pub(crate) fn is_bad(&mut self, block: u32) -> Result<bool> {
+        Ok(self.find_bad(block)?.0)
+    }
+
+    /// Marks every block as free that did not fail.
+    pub(crate) fn clear_blocks(&mut self) -> Result<()> {
+        self.blocks.clear();
+        for number in 0..BAD_BLOCKS_MAX {
+            let Some(block) = read_bad(&mut self.secure, number)? else {
+                break;
+            };
+            self.blocks.retire(block);
+        }
+        Ok(())
+    }
+
+    /// Whether `block` is on the list of failed blocks, and at which place, or how many are.
+    fn find_bad(&mut self, block: u32) -> Result<(bool, usize)> {
+        for number in 0..BAD_BLOCKS_MAX {
+            match read_bad(&mut self.secure, number)? {
+                Some(bad) if bad == block => return Ok((true, number)),
+                Some(_) => {}
+                None => return Ok((false, number)),
+            }
+        }
+        Ok((false, BAD_BLOCKS_MAX))
+    }
+
     /// Takes `wanted` free blocks in a row and returns the first.
     pub(crate) fn take_blocks(&mut self, wanted: u32) -> Result<u32> {
         // A row may begin before the place where the search began, hence the margin.
@@ -171,6 +185,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     /// Takes blocks of a device on which nothing but `kept` is in use beside what was taken.
@@ -219,13 +235,13 @@ mod tests {
     #[test]
     fn a_failed_block_is_never_free_again() {
         let mut blocks = Blocks::new(3, 0);
-        assert_eq!(blocks.retire(1), Ok(true));
-        assert_eq!(blocks.retire(1), Ok(false));
+        blocks.retire(1);
         blocks.free(1);
+        blocks.free(0);
         assert_eq!(
             (blocks.take_covered(1), blocks.take_covered(1)),
             (Some(0), Some(2))
         );
-        assert_eq!(blocks.bad_count(), 1);
+        assert_eq!(blocks.take_covered(1), None);
     }
 }

@@ -1,14 +1,15 @@
 //! The directory in the secure store: where each unit of each table was written.
 //!
 //! It grows in chunks, each with an owner and a rank. Who owns which chunk is part of the structure,
-//! so that an entry written for an attempt that never became final means nothing.
+//! so that an entry written for an attempt that never became final means nothing. The structure stays
+//! in the secure store: changes go to the copy that does not hold until the next record says so.
 
-use crate::bytes::{put, take, u16_at, u32_at, u64_at};
+use crate::bytes::{narrow, put, take, u16_at, u32_at, u64_at};
 use crate::error::{Error, Result};
 use crate::flash::Nand;
 use crate::root::{
     DIRECTORY_AT, DIRECTORY_ENTRY_BYTES, STRUCTURE_BYTES, SecureStore, StructureState,
-    write_structure,
+    structure_at, structure_code,
 };
 use crate::store::{Pending, Store};
 
@@ -18,12 +19,17 @@ pub(crate) const CHUNK_ENTRIES: u32 = 64;
 pub(crate) const CHUNK_BYTES: usize = CHUNK_ENTRIES as usize * DIRECTORY_ENTRY_BYTES;
 
 /// Bytes of the structure for each chunk: its owner, and which of the owner's chunks it is.
-pub(crate) const CHUNK_STATE_BYTES: usize = 2;
+const CHUNK_STATE_BYTES: usize = 2;
+/// Bytes of the structure that are looked at together.
+const PIECE_BYTES: usize = 128;
 /// Bits of them for the rank among the owner's chunks.
 const RANK_BITS: u32 = 11;
 /// Chunks of one owner.
 const RANKS: u32 = 1 << RANK_BITS;
 
+/// What is written over the entries of an earlier owner.
+static BLANK: [u8; 256] = [0; 256];
+const _: () = assert!(CHUNK_BYTES.is_multiple_of(BLANK.len()));
 /// The owner of nothing: a chunk to be used again.
 const NOBODY: u8 = 31;
 /// The owner of the temporary log.
@@ -34,7 +40,15 @@ const REMEMBERED: usize = 16;
 
 /// Where the chunks asked for last are, so that the structure is not searched for each page.
 #[derive(Debug, Default)]
-pub(crate) struct Places([Option<([u8; CHUNK_STATE_BYTES], usize)>; REMEMBERED]);
+pub(crate) struct Places([Option<([u8; CHUNK_STATE_BYTES], u16)>; REMEMBERED]);
+
+/// The structure as it is worked on: in the copy that holds until something changes, then in the
+/// other one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Structure {
+    copy: u8,
+    chunks: usize,
+}
 
 impl Places {
     fn slot(state: [u8; CHUNK_STATE_BYTES]) -> usize {
@@ -44,12 +58,12 @@ impl Places {
 
     fn find(&self, state: [u8; CHUNK_STATE_BYTES]) -> Option<usize> {
         let (known, place) = self.0.get(Self::slot(state)).copied().flatten()?;
-        (known == state).then_some(place)
+        (known == state).then_some(usize::from(place))
     }
 
     fn note(&mut self, state: [u8; CHUNK_STATE_BYTES], place: usize) {
         if let Some(slot) = self.0.get_mut(Self::slot(state)) {
-            *slot = Some((state, place));
+            *slot = u16::try_from(place).ok().map(|place| (state, place));
         }
     }
 
@@ -85,7 +99,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// The entry `number` of `owner`, empty when only others near it were written.
     pub(crate) fn entry_if_any(&mut self, owner: u8, number: u32) -> Result<Option<Entry>> {
-        let Some(at) = self.entry_at(owner, number) else {
+        let Some(at) = self.entry_at(owner, number)? else {
             return Ok(None);
         };
         let mut bytes = [0u8; DIRECTORY_ENTRY_BYTES];
@@ -99,12 +113,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Writes the entry `number` of `owner`; it holds once a record counts it.
     pub(crate) fn set_entry(&mut self, owner: u8, number: u32, entry: &Entry) -> Result<()> {
-        if self.entry_at(owner, number).is_none() {
+        if self.entry_at(owner, number)?.is_none() {
             let rank = rank_of(number).ok_or(Error::DeviceFull)?;
             self.own_chunk(owner, rank)?;
         }
         let at = self
-            .entry_at(owner, number)
+            .entry_at(owner, number)?
             .ok_or(Error::Root("lacks a unit"))?;
         let mut bytes = [0u8; DIRECTORY_ENTRY_BYTES];
         put(&mut bytes, 0, &entry.page.to_le_bytes());
@@ -117,27 +131,17 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Gives a chunk to `owner` as the one with this rank among its chunks.
     fn own_chunk(&mut self, owner: u8, rank: u32) -> Result<()> {
         self.places.forget();
-        let state = chunk_state(owner, rank);
-        let mut chunks = self.owners.chunks_exact_mut(CHUNK_STATE_BYTES);
-        let number = if let Some((number, free)) = chunks
-            .by_ref()
-            .enumerate()
-            .find(|(_, chunk)| chunk_owner(chunk).0 == NOBODY)
-        {
-            free.copy_from_slice(&state);
-            number
-        } else {
-            let count = self.owners.len() / CHUNK_STATE_BYTES;
-            if count >= chunks_max(self.secure.capacity()) {
-                return Err(Error::DeviceFull);
-            }
-            self.owners.extend_from_slice(&state);
-            count
-        };
+        let free = self.find_chunk(0, |state| chunk_owner(state).0 == NOBODY)?;
+        let number = free.unwrap_or(self.structure.chunks);
+        if number >= chunks_max(self.secure.capacity()) {
+            return Err(Error::DeviceFull);
+        }
+        self.set_chunk(number, chunk_state(owner, rank))?;
         // What an earlier owner wrote there must not be taken for this one's.
-        let blank = [0u8; CHUNK_BYTES];
-        self.secure
-            .write(DIRECTORY_AT + number * CHUNK_BYTES, &blank)?;
+        let at = DIRECTORY_AT + number * CHUNK_BYTES;
+        for piece in (0..CHUNK_BYTES).step_by(BLANK.len()) {
+            self.secure.write(at + piece, &BLANK)?;
+        }
         if owner != TEMPORARY {
             self.pending = Pending::Structure;
         }
@@ -145,42 +149,114 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Takes all chunks from `owner`.
-    pub(crate) fn disown(&mut self, owner: u8) {
-        self.disown_before(owner, u32::MAX);
+    pub(crate) fn disown(&mut self, owner: u8) -> Result<()> {
+        self.disown_before(owner, u32::MAX)
     }
 
     /// Takes the chunks below rank `rank` from `owner`.
-    pub(crate) fn disown_before(&mut self, owner: u8, rank: u32) {
+    pub(crate) fn disown_before(&mut self, owner: u8, rank: u32) -> Result<()> {
         self.places.forget();
-        for chunk in self.owners.chunks_exact_mut(CHUNK_STATE_BYTES) {
-            let (found, its_rank) = chunk_owner(chunk);
-            if found == owner && its_rank < rank {
-                chunk.copy_from_slice(&chunk_state(NOBODY, 0));
-            }
+        let its = |state: &[u8]| {
+            let (found, its_rank) = chunk_owner(state);
+            found == owner && its_rank < rank
+        };
+        let mut next = 0;
+        while let Some(number) = self.find_chunk(next, its)? {
+            self.set_chunk(number, chunk_state(NOBODY, 0))?;
+            next = number + 1;
         }
+        Ok(())
     }
 
-    /// Writes the structure if it changed and returns which copy holds with the next record.
+    /// Takes the structure of the last record, which must be intact.
+    pub(crate) fn read_structure(&mut self) -> Result<()> {
+        let state = self.committed.structure;
+        let chunks = state.bytes as usize / CHUNK_STATE_BYTES;
+        if chunks > chunks_max(self.secure.capacity())
+            || structure_code(&mut self.secure, &mut self.seal, state.copy, state.bytes)?
+                != state.code
+        {
+            return Err(Error::Root("is damaged"));
+        }
+        self.structure = Structure {
+            copy: state.copy,
+            chunks,
+        };
+        // Nothing temporary survives an opening.
+        self.disown(TEMPORARY)
+    }
+
+    /// The structure that holds with the next record.
     pub(crate) fn keep_structure(&mut self) -> Result<StructureState> {
         let present = self.committed.structure;
-        if self.pending != Pending::Structure {
+        let Structure { copy, chunks } = self.structure;
+        if self.pending != Pending::Structure || copy == present.copy {
             return Ok(present);
         }
-        let state = write_structure(&mut self.secure, &mut self.seal, present, &self.owners)?;
-        self.pending = Pending::Entries;
-        Ok(state)
+        let bytes = narrow(chunks * CHUNK_STATE_BYTES);
+        Ok(StructureState {
+            copy,
+            bytes,
+            code: structure_code(&mut self.secure, &mut self.seal, copy, bytes)?,
+        })
     }
 
-    fn entry_at(&mut self, owner: u8, number: u32) -> Option<usize> {
-        let wanted = chunk_state(owner, rank_of(number)?);
-        let chunk = self.places.find(wanted).or_else(|| {
-            let mut chunks = self.owners.chunks_exact(CHUNK_STATE_BYTES);
-            let chunk = chunks.position(|chunk| chunk == wanted)?;
-            self.places.note(wanted, chunk);
-            Some(chunk)
-        })?;
+    /// The first chunk from number `first` on whose state `fits`.
+    fn find_chunk(&mut self, first: usize, fits: impl Fn(&[u8]) -> bool) -> Result<Option<usize>> {
+        let Structure { copy, chunks } = self.structure;
+        let mut piece = [0u8; PIECE_BYTES];
+        for from in (first..chunks).step_by(PIECE_BYTES / CHUNK_STATE_BYTES) {
+            let bytes = ((chunks - from) * CHUNK_STATE_BYTES).min(PIECE_BYTES);
+            let piece = piece.get_mut(..bytes).unwrap_or(&mut []);
+            let at = structure_at(copy) + from * CHUNK_STATE_BYTES;
+            self.secure.read(at, piece)?;
+            if let Some(found) = piece.chunks_exact(CHUNK_STATE_BYTES).position(&fits) {
+                return Ok(Some(from + found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Changes the state of a chunk, or adds the one behind the last, in the copy that does not hold.
+    fn set_chunk(&mut self, number: usize, state: [u8; CHUNK_STATE_BYTES]) -> Result<()> {
+        if self.structure.copy == self.committed.structure.copy {
+            self.copy_structure()?;
+        }
+        self.structure.chunks = self.structure.chunks.max(number + 1);
+        self.pending = self.pending.max(Pending::Entries);
+        let at = structure_at(self.structure.copy) + number * CHUNK_STATE_BYTES;
+        self.secure.write(at, &state)
+    }
+
+    /// Copies the structure that holds to the other copy, and works there from now on.
+    fn copy_structure(&mut self) -> Result<()> {
+        let Structure { copy, chunks } = self.structure;
+        let mut piece = [0u8; PIECE_BYTES];
+        let bytes = chunks * CHUNK_STATE_BYTES;
+        for at in (0..bytes).step_by(PIECE_BYTES) {
+            let piece = piece.get_mut(..(bytes - at).min(PIECE_BYTES));
+            let piece = piece.unwrap_or(&mut []);
+            self.secure.read(structure_at(copy) + at, piece)?;
+            self.secure.write(structure_at(copy ^ 1) + at, piece)?;
+        }
+        self.structure.copy = copy ^ 1;
+        Ok(())
+    }
+
+    fn entry_at(&mut self, owner: u8, number: u32) -> Result<Option<usize>> {
+        let Some(rank) = rank_of(number) else {
+            return Ok(None);
+        };
+        let wanted = chunk_state(owner, rank);
+        let mut chunk = self.places.find(wanted);
+        if chunk.is_none() {
+            chunk = self.find_chunk(0, |state| state == wanted)?;
+            if let Some(found) = chunk {
+                self.places.note(wanted, found);
+            }
+        }
         let slot = (number % CHUNK_ENTRIES) as usize;
-        Some(DIRECTORY_AT + chunk * CHUNK_BYTES + slot * DIRECTORY_ENTRY_BYTES)
+        Ok(chunk.map(|chunk| DIRECTORY_AT + chunk * CHUNK_BYTES + slot * DIRECTORY_ENTRY_BYTES))
     }
 }
 

@@ -78,8 +78,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.blocks.free(page / BLOCK_PAGES);
         }
         self.temporary.pages = 0;
-        self.disown(TEMPORARY);
-        Ok(())
+        self.disown(TEMPORARY)
     }
 
     /// Gives `log` a new block number `block`.

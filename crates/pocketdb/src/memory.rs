@@ -1,22 +1,28 @@
 //! The plan of the memory: what every part takes, and how many page frames remain.
 
 use crate::catalogue::Catalogue;
-use crate::directory::{CHUNK_STATE_BYTES, chunks_max};
 use crate::error::{Error, Result};
 use crate::flash::PAGE_BYTES;
-use crate::limits::{BAD_BLOCKS_MAX, MEMORY_BYTES_MIN};
+use crate::limits::MEMORY_BYTES_MIN;
 use crate::store::waiting_pages_of;
 use crate::window::window_bytes;
 
-/// Stack; a test measures that no more is used.
-const STACK_BYTES: usize = 7 * 1024;
+/// Stack of a statement; a test measures that no more is used. A reorganisation needs more of it, but
+/// nothing of what statements allocate.
+const STACK_BYTES: usize = 5_888;
 /// Keys, and the store itself.
-const STATE_BYTES: usize = 5 * 1024;
-const _: () = assert!(size_of::<crate::seal::Seal>() + 2_304 <= STATE_BYTES);
-/// What one statement allocates, with little and with much memory.
+const STATE_BYTES: usize = 3_712;
+const _: () = assert!(size_of::<crate::seal::Seal>() + 1_600 <= STATE_BYTES);
+/// What one statement allocates: a share of the memory, with a least and a most.
 const STATEMENT_BYTES: core::ops::RangeInclusive<usize> = 3 * 1024..=4 * 1024;
-/// Runs of the commit buffer at least, and at most when there is room for more than necessary.
-const RUNS: core::ops::RangeInclusive<usize> = 64..=512;
+const STATEMENT_SHARE: (usize, usize) = (3, 32);
+/// Runs of the commit buffer beyond those that all waiting rows may fill, for transactions: at least,
+/// and where there is room.
+const RUNS_SPARE: (usize, usize) = (48, 64);
+/// Those of them that rows written loosely may take before all that wait are written densely.
+const RUNS_LOOSE: usize = 4;
+/// Runs of the commit buffer at least, and at most, when there is room for more than necessary.
+const RUNS_MUCH: core::ops::RangeInclusive<usize> = 128..=512;
 /// Runs that tables may need.
 const RUNS_MAX: usize = 1_024;
 /// Bytes of the summary of deletes and updates, with little and with much memory.
@@ -33,6 +39,8 @@ pub(crate) struct Plan {
     pub(crate) memory: usize,
     /// Runs of waiting rows.
     pub(crate) runs: usize,
+    /// Runs at which the waiting rows are written again, densely.
+    pub(crate) crowded: usize,
     /// Bytes of the summary of deletes and updates.
     pub(crate) summary: usize,
     /// Bytes that a statement may allocate.
@@ -45,36 +53,43 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Divides `memory`.
-    pub(crate) fn new(catalogue: &Catalogue, store_bytes: usize, memory: usize) -> Result<Self> {
-        // Half of the runs must do for all waiting rows, so that they can be written again.
-        let mut runs = (2 * waiting_pages_of(catalogue)).max(*RUNS.start());
-        if runs > RUNS_MAX {
+    pub(crate) fn new(catalogue: &Catalogue, memory: usize) -> Result<Self> {
+        let waiting = waiting_pages_of(catalogue);
+        let (least, usual) = RUNS_SPARE;
+        if waiting + least > RUNS_MAX {
             return Err(Error::Limit("the width of all rows together"));
         }
-        let fixed = STACK_BYTES
-            + STATE_BYTES
-            + BAD_BLOCKS_MAX * size_of::<u32>()
-            + chunks_max(store_bytes) * CHUNK_STATE_BYTES
-            + catalogue.memory_bytes();
         // A larger window makes large transactions possible; frames make everything faster.
+        let mut runs = (2 * waiting).max(waiting + usual);
         let mut summary = *SUMMARY_BYTES.start();
-        let mut statement = *STATEMENT_BYTES.start();
+        let (share, whole) = STATEMENT_SHARE;
+        let statement = (memory / whole * share)
+            .max(*STATEMENT_BYTES.start())
+            .min(*STATEMENT_BYTES.end());
         if memory >= 2 * MEMORY_BYTES_MIN {
-            runs = (2 * runs).min(*RUNS.end()).max(runs);
+            runs = (4 * waiting)
+                .max(*RUNS_MUCH.start())
+                .min(*RUNS_MUCH.end())
+                .max(waiting + usual);
             summary = *SUMMARY_BYTES.end();
-            statement = *STATEMENT_BYTES.end();
         }
-        let fixed = fixed + summary + statement + window_bytes(runs);
-        let frames = (memory.saturating_sub(fixed) / FRAME_BYTES).min(*FRAMES.end());
-        if frames < *FRAMES.start() {
+        let others = STACK_BYTES + STATE_BYTES + catalogue.memory_bytes() + summary + statement;
+        let needed = |runs| others + window_bytes(runs) + FRAMES.start() * FRAME_BYTES;
+        if needed(runs) > memory {
+            runs = waiting + least;
+        }
+        if needed(runs) > memory {
             return Err(Error::Memory {
-                needed: fixed + FRAMES.start() * FRAME_BYTES,
+                needed: needed(runs),
                 given: memory,
             });
         }
+        let fixed = others + window_bytes(runs);
+        let frames = ((memory - fixed) / FRAME_BYTES).min(*FRAMES.end());
         Ok(Self {
             memory,
             runs,
+            crowded: (runs / 2).max(waiting + RUNS_LOOSE),
             summary,
             statement,
             frames,

@@ -8,12 +8,9 @@ use crate::catalogue::Catalogue;
 use crate::directory::{TEMPORARY, owner_of};
 use crate::error::{Error, Result};
 use crate::flash::{BLOCK_PAGES, FlashError, Nand, PageState, SECTOR_BYTES};
-use crate::limits::BAD_BLOCKS_MAX;
 use crate::memory::Plan;
 use crate::part::{Side, all_sides};
-use crate::root::{
-    CatalogueState, Level, SecureStore, read_bad, read_generation, read_structure, write_generation,
-};
+use crate::root::{CatalogueState, Level, SecureStore, read_generation, write_generation};
 use crate::seal::{PAYLOAD_BYTES, PageIdentity, ROLE_CATALOGUE};
 use crate::store::Store;
 use crate::window::Window;
@@ -25,15 +22,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Restores the committed state and continues behind everything an earlier opening left.
     pub(crate) fn recover(&mut self, memory: usize) -> Result<()> {
         self.read_generations()?;
-        self.read_owners()?;
-        for number in 0..BAD_BLOCKS_MAX {
-            match read_bad(&mut self.secure, number)? {
-                Some(block) if block < self.blocks.count() => {
-                    self.blocks.retire(block)?;
-                }
-                _ => break,
-            }
-        }
+        self.read_structure()?;
+        self.clear_blocks()?;
         self.adopt_catalogue(memory)?;
         self.read_parts()?;
         self.mark_blocks()?;
@@ -83,18 +73,6 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(self.flash.read(page, 0, &mut sector)? == PageState::Erased)
     }
 
-    fn read_owners(&mut self) -> Result<()> {
-        let state = self.committed.structure;
-        self.owners.resize(self.owners.capacity(), 0);
-        let owners = &mut self.owners;
-        let count = read_structure(&mut self.secure, &mut self.seal, state, owners)?;
-        self.owners.truncate(count);
-        self.places.forget();
-        // Nothing temporary survives an opening.
-        self.disown(TEMPORARY);
-        Ok(())
-    }
-
     /// Reads the catalogue and divides the memory anew.
     fn adopt_catalogue(&mut self, memory: usize) -> Result<()> {
         let state = self.committed.catalogue;
@@ -106,8 +84,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             bytes.extend_from_slice(page.get(..rest.min(PAYLOAD_BYTES)).unwrap_or(&[]));
         }
         let catalogue = Catalogue::decode(&bytes)?;
-        let store_bytes = self.secure.capacity();
-        let plan = Plan::new(&catalogue, store_bytes, memory)?;
+        let plan = Plan::new(&catalogue, memory)?;
         self.adopt_plan(catalogue, plan);
         Ok(())
     }
@@ -215,7 +192,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Finds out anew which blocks are in use.
     pub(crate) fn remark_blocks(&mut self) -> Result<()> {
-        self.blocks.clear();
+        self.clear_blocks()?;
         self.mark_blocks()?;
         for block in self.window.blocks() {
             self.blocks.mark(block);

@@ -28,6 +28,8 @@ const RECORDS_AT: usize = 512;
 const STRUCTURE_AT: usize = RECORDS_AT + RECORD_SLOTS * ROOT_RECORD_BYTES;
 /// Bytes of one copy of the structure.
 pub(crate) const STRUCTURE_BYTES: usize = 4 * 1024;
+/// Bytes of a copy that its code takes in together.
+const PIECE_BYTES: usize = 256;
 /// Where the list of failed blocks is.
 const BAD_AT: usize = STRUCTURE_AT + 2 * STRUCTURE_BYTES;
 /// Where the directory of units begins.
@@ -459,42 +461,27 @@ pub(crate) fn read_newest(store: &mut impl SecureStore, seal: &mut Seal) -> Resu
     }
 }
 
-/// Writes `bytes` as the copy of the structure that does not hold now.
-pub(crate) fn write_structure(
-    store: &mut impl SecureStore,
-    seal: &mut Seal,
-    present: StructureState,
-    bytes: &[u8],
-) -> Result<StructureState> {
-    if bytes.len() > STRUCTURE_BYTES {
-        return Err(Error::DeviceFull);
-    }
-    let copy = present.copy ^ 1;
-    store.write(STRUCTURE_AT + usize::from(copy) * STRUCTURE_BYTES, bytes)?;
-    Ok(StructureState {
-        copy,
-        bytes: crate::bytes::narrow(bytes.len()),
-        code: seal.root_code(bytes),
-    })
+/// Where a copy of the structure begins.
+pub(crate) fn structure_at(copy: u8) -> usize {
+    STRUCTURE_AT + usize::from(copy & 1) * STRUCTURE_BYTES
 }
 
-/// Reads the structure that holds to the beginning of `out` and returns its length.
-pub(crate) fn read_structure(
+/// The code of the first `bytes` bytes of a copy of the structure.
+pub(crate) fn structure_code(
     store: &mut impl SecureStore,
     seal: &mut Seal,
-    state: StructureState,
-    out: &mut [u8],
-) -> Result<usize> {
-    let bytes = state.bytes as usize;
-    let target = out.get_mut(..bytes).ok_or(Error::Root("is damaged"))?;
-    store.read(
-        STRUCTURE_AT + usize::from(state.copy) * STRUCTURE_BYTES,
-        target,
-    )?;
-    if seal.root_code(target) != state.code {
-        return Err(Error::Root("is damaged"));
+    copy: u8,
+    bytes: u32,
+) -> Result<[u8; MAC_BYTES]> {
+    let (mut code, mut piece) = (seal.begin_root_code(), [0u8; PIECE_BYTES]);
+    let bytes = (bytes as usize).min(STRUCTURE_BYTES);
+    for at in (0..bytes).step_by(PIECE_BYTES) {
+        let piece = piece.get_mut(..(bytes - at).min(PIECE_BYTES));
+        let piece = piece.unwrap_or(&mut []);
+        store.read(structure_at(copy) + at, piece)?;
+        seal.add_root_code(&mut code, piece);
     }
-    Ok(bytes)
+    Ok(code.finish())
 }
 
 /// Notes a failed block as number `number` of the list; each is kept as its number plus one.

@@ -86,27 +86,45 @@ impl PageIdentity {
 
 /// What pages are encrypted and hashed under; a generation has its own, and they end with it.
 struct PageKeys {
-    cipher: Aes128Enc,
-    /// Hashes a page under a key that nobody sees; blocks go side by side, unlike those of CMAC.
-    hash: Polyval,
+    cipher: Zeroizing<[u8; 16]>,
+    hash: Zeroizing<[u8; 16]>,
     /// Mixed into tags, so that they tell nothing once it is gone.
-    mask: [u8; 16],
+    mask: Zeroizing<[u8; 16]>,
 }
 
 impl PageKeys {
     fn new(secret: &[u8; 32]) -> Self {
         Self {
-            cipher: Aes128Enc::new(&derive(secret, LABEL_CIPHER).into()),
-            hash: Polyval::new(&derive(secret, LABEL_HASH).into()),
-            mask: derive(secret, LABEL_MASK),
+            cipher: Zeroizing::new(derive(secret, LABEL_CIPHER)),
+            hash: Zeroizing::new(derive(secret, LABEL_HASH)),
+            mask: Zeroizing::new(derive(secret, LABEL_MASK)),
         }
     }
 }
 
-impl Drop for PageKeys {
-    fn drop(&mut self) {
-        zeroize::Zeroize::zeroize(&mut self.mask);
+/// Keys as they are worked with, seven times as long.
+struct Expanded {
+    holder: Holder,
+    cipher: Aes128Enc,
+    /// Hashes a page under a key that nobody sees; blocks go side by side, unlike those of CMAC.
+    hash: Polyval,
+}
+
+impl Expanded {
+    fn new(holder: Holder, keys: &PageKeys) -> Self {
+        Self {
+            holder,
+            cipher: Aes128Enc::new(&(*keys.cipher).into()),
+            hash: Polyval::new(&(*keys.hash).into()),
+        }
     }
+}
+
+/// Whose keys: a side's, or those that outlive every generation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holder {
+    Lasting,
+    Side(u8),
 }
 
 /// Which pages belong to which generation; each has the keys of its side.
@@ -147,11 +165,24 @@ impl Generations {
     }
 }
 
+/// The code of bytes of the secure store while they come.
+pub(crate) struct RootCode(Cmac<Aes128Enc>);
+
+impl RootCode {
+    /// The code of all of them.
+    pub(crate) fn finish(self) -> [u8; MAC_BYTES] {
+        self.0.finalize().into_bytes().into()
+    }
+}
+
 /// The keys of one database image; they leave memory with it.
 pub(crate) struct Seal {
     /// For pages that outlive every generation: the catalogue.
     lasting: PageKeys,
     sides: [Option<PageKeys>; SIDES],
+    /// The keys used last and those before them, so that two generations can be read in turn.
+    recent: Expanded,
+    before: Expanded,
     generations: Generations,
     /// Makes a code of the hash of a page.
     page_cipher: Aes128Enc,
@@ -214,8 +245,11 @@ pub(crate) fn next_secrets(chain: &[u8; 32]) -> [Zeroizing<[u8; 32]>; 2] {
 impl Seal {
     /// Derives the lasting keys from the image's secret.
     pub(crate) fn new(secret: &[u8; 32]) -> Self {
+        let lasting = PageKeys::new(secret);
         Self {
-            lasting: PageKeys::new(secret),
+            recent: Expanded::new(Holder::Lasting, &lasting),
+            before: Expanded::new(Holder::Lasting, &lasting),
+            lasting,
             sides: [const { None }; SIDES],
             generations: Generations::default(),
             page_cipher: Aes128Enc::new(&derive(secret, LABEL_CODE).into()),
@@ -231,6 +265,11 @@ impl Seal {
         if let Some(place) = self.sides.get_mut(usize::from(side)) {
             *place = secret.map(PageKeys::new);
         }
+        for keys in [&mut self.recent, &mut self.before] {
+            if keys.holder == Holder::Side(side) {
+                *keys = Expanded::new(Holder::Lasting, &self.lasting);
+            }
+        }
     }
 
     /// Says which pages belong to which generation from now on.
@@ -244,23 +283,36 @@ impl Seal {
         found.unwrap_or(&self.lasting)
     }
 
-    /// The keys of units that were written under `epoch`.
-    fn of_epoch(&self, epoch: u64) -> &PageKeys {
-        self.side(self.generations.of_epoch(epoch))
+    /// Whose keys a page has.
+    fn holder(&self, identity: &PageIdentity) -> Holder {
+        Holder::Side(match identity.role {
+            ROLE_CATALOGUE => return Holder::Lasting,
+            ROLE_PART | ROLE_LIST => side_number(identity.owner),
+            ROLE_TEMPORARY => self.generations.present,
+            ROLE_BUFFER => self.generations.of_sequence(identity.epoch),
+            _ => self.generations.of_epoch(identity.epoch),
+        })
     }
 
-    fn keys(&self, identity: &PageIdentity) -> &PageKeys {
-        match identity.role {
-            ROLE_CATALOGUE => &self.lasting,
-            ROLE_PART | ROLE_LIST => self.side(side_number(identity.owner)),
-            ROLE_TEMPORARY => self.side(self.generations.present),
-            ROLE_BUFFER => self.side(self.generations.of_sequence(identity.epoch)),
-            _ => self.of_epoch(identity.epoch),
+    /// Lets the keys of a page be those used last.
+    fn take_keys(&mut self, identity: &PageIdentity) {
+        let holder = self.holder(identity);
+        if self.recent.holder == holder {
+            return;
+        }
+        core::mem::swap(&mut self.recent, &mut self.before);
+        if self.recent.holder != holder {
+            let keys = match holder {
+                Holder::Lasting => &self.lasting,
+                Holder::Side(number) => self.side(number),
+            };
+            self.recent = Expanded::new(holder, keys);
         }
     }
 
     /// Encrypts the payload in `page` in place and closes it with its code, which is returned.
     pub(crate) fn close(&mut self, identity: &PageIdentity, page: &mut [u8]) -> [u8; MAC_BYTES] {
+        self.take_keys(identity);
         self.apply_cipher(identity, page);
         let code = self.code(identity, page);
         put(page, PAYLOAD_BYTES, &code);
@@ -273,6 +325,7 @@ impl Seal {
         identity: &PageIdentity,
         page: &mut [u8],
     ) -> Result<[u8; MAC_BYTES]> {
+        self.take_keys(identity);
         let code = self.code(identity, page);
         let found = page.get(PAYLOAD_BYTES..).unwrap_or(&[]);
         let difference = code
@@ -315,8 +368,8 @@ impl Seal {
     }
 
     fn encrypt_tag(&mut self, mut block: [u8; 16], epoch: u64) -> [u8; TAG_BYTES] {
-        let mask = self.of_epoch(epoch).mask;
-        for (byte, other) in block.iter_mut().zip(mask) {
+        let mask = &self.side(self.generations.of_epoch(epoch)).mask;
+        for (byte, other) in block.iter_mut().zip(mask.iter()) {
             *byte ^= other;
         }
         let mut block = block.into();
@@ -327,11 +380,22 @@ impl Seal {
 
     /// The code of arbitrary bytes of the secure store.
     pub(crate) fn root_code(&mut self, bytes: &[u8]) -> [u8; MAC_BYTES] {
+        let mut code = self.begin_root_code();
+        self.add_root_code(&mut code, bytes);
+        code.finish()
+    }
+
+    /// Begins the code of bytes that come piece by piece.
+    pub(crate) fn begin_root_code(&self) -> RootCode {
         let mut mac = self.root_mac.clone();
         mac.update(b"root");
-        mac.update(bytes);
+        RootCode(mac)
+    }
+
+    /// Adds the next piece.
+    pub(crate) fn add_root_code(&mut self, code: &mut RootCode, bytes: &[u8]) {
+        code.0.update(bytes);
         self.counters.mac_blocks += bytes.len().div_ceil(16) as u64;
-        mac.finalize().into_bytes().into()
     }
 
     fn code(&mut self, identity: &PageIdentity, page: &[u8]) -> [u8; MAC_BYTES] {
@@ -340,7 +404,7 @@ impl Seal {
         put(&mut place, 4, &identity.epoch.to_le_bytes());
         put(&mut place, 12, &identity.number.to_le_bytes());
         put(&mut kind, 0, &[identity.role, identity.owner]);
-        let mut hash = self.keys(identity).hash.clone();
+        let mut hash = self.recent.hash.clone();
         hash.update(&[place, kind]);
         hash.update_padded(page.get(..PAYLOAD_BYTES).unwrap_or(&[]));
         // Every page has the same number of blocks, so their number need not be hashed.
@@ -359,7 +423,7 @@ impl Seal {
         put(&mut start, 0, &identity.page.to_be_bytes());
         put(&mut start, 4, &identity.epoch.to_be_bytes());
         put(&mut start, 4, &[identity.role]);
-        let core = ctr::CtrCore::inner_iv_init(self.keys(identity).cipher.clone(), &start.into());
+        let core = ctr::CtrCore::inner_iv_init(self.recent.cipher.clone(), &start.into());
         let mut cipher = ctr::Ctr32BE::<Aes128Enc>::from_core(core);
         if let Some(payload) = page.get_mut(..PAYLOAD_BYTES) {
             cipher.apply_keystream(payload);

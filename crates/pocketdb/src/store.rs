@@ -1,13 +1,12 @@
 //! The store: tables of fixed-width rows with references, commit, rollback and bounded memory.
 
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 
 use crate::arena::{Area, Arena};
 use crate::blocks::Blocks;
 use crate::catalogue::{Catalogue, FIRST_TABLE, TableDefinition};
 use crate::change::Summary;
-use crate::directory::{CHUNK_STATE_BYTES, Places, TEMPORARY, chunks_max};
+use crate::directory::{Places, Structure, TEMPORARY};
 use crate::error::{Error, Result};
 use crate::flash::{BLOCK_PAGES, FlashCounters, FlashError, Nand};
 use crate::limits::{PARTS_MAX, TABLES_MAX, UNIT_ROWS};
@@ -16,8 +15,8 @@ use crate::log::Log;
 use crate::memory::Plan;
 use crate::part::Part;
 use crate::root::{
-    RootRecord, SecureStore, check_capacity, format_store, read_head, read_newest, write_bad,
-    write_chain, write_generation, write_record,
+    RootRecord, SecureStore, check_capacity, format_store, read_head, read_newest, write_chain,
+    write_generation, write_record,
 };
 use crate::seal::{CipherCounters, PageIdentity, ROLE_DATA, Seal, first_secrets, signing_secret};
 use crate::sql::explain::Effort;
@@ -63,7 +62,7 @@ pub struct Store<F: Nand, S: SecureStore> {
     /// Rows of every table, those of the open transaction included (the paper's End).
     pub(crate) rows: [u32; TABLES_MAX],
     /// The owner and rank of each chunk of the directory.
-    pub(crate) owners: Vec<u8>,
+    pub(crate) structure: Structure,
     pub(crate) places: Places,
     pub(crate) pending: Pending,
     /// What the reorganised parts hold, the oldest first.
@@ -96,7 +95,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub fn create(flash: F, mut secure: S, secret: &[u8; 32], memory: usize) -> Result<Self> {
         check_capacity(&secure)?;
         let catalogue = Catalogue::new()?;
-        Plan::new(&catalogue, secure.capacity(), memory)?;
+        Plan::new(&catalogue, memory)?;
         prepare(&mut secure, flash.blocks(), secret, memory)?;
         Self::open(flash, secure, memory)
     }
@@ -114,14 +113,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let mut seal = Box::new(Seal::new(&secret));
         let committed = read_newest(&mut secure, &mut seal)?;
         let catalogue = Catalogue::new()?;
-        let plan = Plan::new(&catalogue, secure.capacity(), memory)?;
+        let plan = Plan::new(&catalogue, memory)?;
         let mut store = Self {
             rows: committed.tables.map(|table| table.rows),
             window: Window::new(&committed, plan.runs),
             arena: Arena::new(plan.frames),
             summary: Summary::new(plan.summary),
             blocks: Blocks::new(blocks, committed.block_next),
-            owners: Vec::with_capacity(chunks_max(secure.capacity()) * CHUNK_STATE_BYTES),
+            structure: Structure::default(),
             places: Places::default(),
             pending: Pending::Nothing,
             parts: List::new(),
@@ -164,7 +163,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         catalogue.add(definition)?;
         catalogue.shrink();
         let memory = self.plan.memory;
-        let plan = Plan::new(&catalogue, self.secure.capacity(), memory)?;
+        let plan = Plan::new(&catalogue, memory)?;
         let result = self.replace_catalogue(catalogue, plan);
         self.poisoned = result.is_err();
         result?;
@@ -381,16 +380,6 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             }
             None => Ok(()),
         }
-    }
-
-    /// Never uses a failed block again.
-    fn retire(&mut self, block: u32) -> Result<()> {
-        let number = self.blocks.bad_count();
-        if self.blocks.retire(block)? {
-            self.pending = self.pending.max(Pending::Entries);
-            write_bad(&mut self.secure, number, block)?;
-        }
-        Ok(())
     }
 
     /// A number that nothing else was written under.

@@ -1,22 +1,26 @@
 //! The commit buffer: rows that are committed or about to be, and wait for their unit.
 //!
-//! The page being filled stays in memory. A commit programs it as it is; the next commit programs
-//! it again at the next place with the rows that came meanwhile, and the chain goes past the
-//! version before. So waiting rows always lie densely, however small the transactions are.
+//! A commit programs the page being filled as it is; the next commit programs it again at the next
+//! place with the rows that came meanwhile, and the chain goes past the version before. So waiting
+//! rows always lie densely, however small the transactions are. A frame is held for the page as
+//! long as no version has all of its rows.
 
 use alloc::vec::Vec;
 
+use crate::arena::HELD;
 use crate::buffer;
 use crate::bytes::part;
 use crate::directory::owner_of;
 use crate::error::{Error, Result};
-use crate::flash::{BLOCK_PAGES, FlashError, Nand, PAGE_BYTES};
+use crate::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::limits::{BUFFER_BLOCKS_MAX, UNIT_ROWS};
 use crate::root::{Link, RootRecord, SecureStore};
 use crate::scratch::Scratch;
 use crate::seal::{PageIdentity, ROLE_BUFFER};
 use crate::store::Store;
 
+/// So many frames are all wanted by whoever needs working space.
+const FRAMES_FEW: usize = 7;
 /// Place of rows in the page being filled.
 const OPEN: u32 = u32::MAX;
 
@@ -43,12 +47,13 @@ impl Run {
 #[derive(Debug, Clone, Copy)]
 struct Used {
     block: u32,
-    last: u64,
+    /// Counted from the window's base.
+    last: u32,
 }
 
 /// The state of the commit buffer in memory.
 pub(crate) struct Window {
-    open: Vec<u8>,
+    /// Bytes in use of the page being filled.
     used: usize,
     /// What the page being filled links to.
     previous: Link,
@@ -66,15 +71,14 @@ pub(crate) struct Window {
 
 /// Bytes of memory a window with room for `runs` runs takes.
 pub(crate) fn window_bytes(runs: usize) -> usize {
-    PAGE_BYTES + runs * size_of::<Run>() + (BUFFER_BLOCKS_MAX + 8) * size_of::<Used>()
+    runs * size_of::<Run>() + (BUFFER_BLOCKS_MAX + 8) * size_of::<Used>()
 }
 
 impl Window {
     /// The window that `record` describes, still without its rows.
     pub(crate) fn new(record: &RootRecord, runs: usize) -> Self {
-        let mut window = Self {
-            open: alloc::vec![0; PAGE_BYTES],
-            used: 0,
+        Self {
+            used: buffer::HEAD_BYTES,
             previous: Link::default(),
             tail: record.tail,
             changed: false,
@@ -83,9 +87,7 @@ impl Window {
             blocks: Vec::with_capacity(BUFFER_BLOCKS_MAX + 8),
             runs: Vec::with_capacity(runs),
             base: record.buffer_start.saturating_sub(1),
-        };
-        window.used = buffer::begin(&mut window.open, &window.previous);
-        window
+        }
     }
 
     /// Puts what the record needs to know of the window into it.
@@ -120,8 +122,14 @@ impl Window {
         self.next += count;
     }
 
+    /// A sequence number counted from the window's base.
+    fn offset(&self, sequence: u64) -> u32 {
+        u32::try_from(sequence.saturating_sub(self.base)).unwrap_or(u32::MAX)
+    }
+
     fn note_block(&mut self, page: u32, sequence: u64) {
         let block = page / BLOCK_PAGES;
+        let sequence = self.offset(sequence);
         match self.blocks.iter_mut().find(|used| used.block == block) {
             Some(used) => used.last = used.last.max(sequence),
             None => self.blocks.push(Used {
@@ -157,10 +165,10 @@ impl Window {
 
     /// Lets the rows of the page being filled be found where its last version is.
     fn close_runs(&mut self) {
-        let sequence = self.tail.sequence.saturating_sub(self.base);
+        let sequence = self.offset(self.tail.sequence);
         for run in self.runs.iter_mut().filter(|run| run.page == OPEN) {
             run.page = self.tail.page;
-            run.sequence = u32::try_from(sequence).unwrap_or(u32::MAX);
+            run.sequence = sequence;
         }
     }
 
@@ -205,8 +213,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             if !self.window.has_room(tag, id) {
                 return Err(Error::Limit("the number of rows in one transaction"));
             }
+            self.hold_page()?;
             let window = &mut self.window;
-            if let Some(used) = buffer::append(&mut window.open, window.used, tag, id, row) {
+            let page = self.arena.page_mut(HELD);
+            if let Some(used) = buffer::append(page, window.used, tag, id, row) {
                 window.used = used;
                 window.changed = true;
                 return window.note_row(tag, id);
@@ -216,19 +226,50 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Err(Error::Limit("the width of a row"))
     }
 
+    /// Holds a frame with the page being filled, so that rows can be added to it.
+    fn hold_page(&mut self) -> Result<()> {
+        if self.arena.is_held() {
+            return Ok(());
+        }
+        let Window {
+            used,
+            tail,
+            previous,
+            ..
+        } = self.window;
+        if used > buffer::HEAD_BYTES {
+            let frame = self.load(&buffer_identity(tail.page, tail.sequence))?;
+            self.arena.hold(Some(frame));
+        } else {
+            self.arena.hold(None);
+            buffer::begin(self.arena.page_mut(HELD), &previous);
+        }
+        Ok(())
+    }
+
     /// Finishes the page being filled and begins the next one.
     fn turn_page(&mut self) -> Result<()> {
         self.program_open_page()?;
         let window = &mut self.window;
         window.close_runs();
         window.previous = window.tail;
-        window.used = buffer::begin(&mut window.open, &window.previous);
+        window.used = buffer::HEAD_BYTES;
+        Ok(())
+    }
+
+    /// Lets what follows have every frame where there are few: an open transaction's page is
+    /// programmed before it is full.
+    pub(crate) fn clear_frames(&mut self) -> Result<()> {
+        if self.arena.frames() <= FRAMES_FEW {
+            self.program_open_page()?;
+        }
         Ok(())
     }
 
     /// Programs the page being filled if its last version lacks something.
     pub(crate) fn program_open_page(&mut self) -> Result<()> {
         if !self.window.changed {
+            self.let_page_go();
             return Ok(());
         }
         let area = self.arena.lease(1)?;
@@ -239,7 +280,23 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             result = self.program_version(area);
         }
         self.arena.release(area);
+        self.let_page_go();
         result
+    }
+
+    /// Lets the page being filled be read like others, as its last version.
+    fn let_page_go(&mut self) {
+        let Window {
+            used,
+            tail,
+            changed,
+            ..
+        } = self.window;
+        if self.arena.is_held() && !changed {
+            let there = used > buffer::HEAD_BYTES;
+            let version = there.then_some((tail.page, tail.sequence));
+            self.arena.let_go(version);
+        }
     }
 
     fn program_version(&mut self, area: crate::arena::Area) -> Result<()> {
@@ -252,9 +309,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         let sequence = self.window.next;
         let identity = buffer_identity(self.window.page, sequence);
-        let page = self.arena.area_mut(area);
-        page.copy_from_slice(&self.window.open);
-        let code = self.seal.close(&identity, page);
+        self.arena.copy_page(HELD, area);
+        let code = self.seal.close(&identity, self.arena.area_mut(area));
         self.window.next += 1;
         self.window.note_block(identity.page, sequence);
         self.program(identity.page, area, 0)?;
@@ -286,16 +342,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn read_run(&mut self, run: Run, id: u32, at: usize, out: &mut [u8]) -> Result<()> {
-        let frame = if run.page == OPEN {
-            None
-        } else {
+        let frame = if run.page != OPEN {
             let sequence = self.window.base + u64::from(run.sequence);
-            Some(self.load(&buffer_identity(run.page, sequence))?)
+            self.load(&buffer_identity(run.page, sequence))?
+        } else if self.arena.is_held() {
+            HELD
+        } else {
+            let tail = self.window.tail;
+            self.load(&buffer_identity(tail.page, tail.sequence))?
         };
-        let page = match frame {
-            Some(frame) => self.arena.page(frame),
-            None => &self.window.open,
-        };
+        let page = self.arena.page(frame);
         // Most rows of a page are of one table.
         let table = usize::from(run.table);
         let own = self.catalogue.widths(table).1;
@@ -352,29 +408,19 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok(checked)
     }
 
-    /// Takes the last committed page back into memory, to be filled further.
+    /// Takes the last committed page as the one being filled.
     fn reload_tail(&mut self) -> Result<()> {
         let tail = self.window.tail;
-        let mut page = core::mem::take(&mut self.window.open);
-        let result = self.reload_into(&tail, &mut page);
-        self.window.open = page;
+        self.arena.let_go(None);
         self.window.changed = false;
-        result
-    }
-
-    fn reload_into(&mut self, tail: &Link, page: &mut [u8]) -> Result<()> {
+        self.window.previous = Link::default();
+        self.window.used = buffer::HEAD_BYTES;
         if tail.sequence == 0 {
-            self.window.previous = Link::default();
-            self.window.used = buffer::begin(page, &self.window.previous);
             return Ok(());
         }
-        let frame = self.load_link(tail)?;
-        page.copy_from_slice(self.arena.page(frame));
-        if let Some(code) = page.get_mut(crate::seal::PAYLOAD_BYTES..) {
-            code.fill(0);
-        }
+        let frame = self.load_link(&tail)?;
+        let page = self.arena.page(frame);
         self.window.previous = buffer::previous(page);
-        self.window.used = buffer::HEAD_BYTES;
         let width = |table| self.catalogue.widths(table).1;
         for row in buffer::rows(page, width) {
             let table = usize::from(row.table);
@@ -404,8 +450,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let frame = self.load_link(link)?;
         let page = self.arena.page(frame);
         let width = |table| self.catalogue.widths(table).1;
-        let offset = link.sequence.saturating_sub(self.window.base);
-        let sequence = u32::try_from(offset).unwrap_or(u32::MAX);
+        let sequence = self.window.offset(link.sequence);
         for row in buffer::rows(page, width) {
             if row.id <= placed_in(&self.committed, usize::from(row.table)) {
                 continue;
@@ -452,8 +497,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             .checked_sub(1)
             .map(|page| page / BLOCK_PAGES);
         let blocks = &mut self.blocks;
+        let start = self.window.offset(committed.buffer_start);
         self.window.blocks.retain(|used| {
-            let kept = used.last >= committed.buffer_start || Some(used.block) == current;
+            let kept = used.last >= start || Some(used.block) == current;
             if !kept {
                 blocks.free(used.block);
             }
@@ -464,21 +510,19 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Whether so much is in use that the waiting rows should be written again.
     pub(crate) fn is_window_long(&self) -> bool {
         let window = &self.window;
-        window.runs.len() > window.runs.capacity() / 2 || window.blocks.len() > BUFFER_BLOCKS_MAX
+        window.runs.len() > self.plan.crowded || window.blocks.len() > BUFFER_BLOCKS_MAX
     }
 
-    /// Writes the window anew, even if no row waits, so that none of its earlier pages matters.
-    pub(crate) fn rewrite_window(&mut self) -> Result<()> {
-        self.window.changed = true;
-        self.densify()
-    }
-
-    /// Writes every waiting row again and lets the window begin there.
+    /// Writes every waiting row again and lets the window begin there, even if no row waits, so that
+    /// none of its earlier pages matters.
     pub(crate) fn densify(&mut self) -> Result<()> {
         self.window.close_runs();
         self.window.previous = Link::default();
-        self.window.used = buffer::begin(&mut self.window.open, &Link::default());
+        self.window.used = buffer::HEAD_BYTES;
         let start = self.window.next;
+        self.let_page_go();
+        self.hold_page()?;
+        self.window.changed = true;
         for table in 0..self.catalogue.len() {
             // A run goes as soon as its rows are written again, so that both find room.
             while let Some(number) = self.window.old_run(table, start) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use probity_disguise::{
-    Admission, Database as _, DatabaseErrorKind, SecretKey, Spec, SpecFile, Value,
+    Admission, Database as _, DatabaseErrorKind, SecretKey, Spec, SpecFile, Suite, Value,
 };
 
 use super::application::{Application, Size};
@@ -125,7 +125,7 @@ impl ConcurrencyArguments {
     ) -> Result<(), BenchError> {
         let application = mix.application();
         let size = if self.small { Size::Small } else { self.size };
-        let mut ready = Ready::new(&application, place, size, self.seed)?;
+        let mut ready = Ready::new(&application, place, size, Suite::X25519, self.seed)?;
         let mut parts = self.parts(mix, &ready);
         let leaving: Vec<Value> = parts.iter().flat_map(|it| it.leaving.clone()).collect();
         let mut run = Run {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use probity_disguise::{Credential, Protection, SecretKey, SpecFile, Value};
+use probity_disguise::{Credential, Protection, SecretKey, SpecFile, Suite, Value};
 
 use super::application::{Application, Disguise, Size};
 use super::figure::{Figure, Way};
@@ -22,6 +22,7 @@ pub(crate) struct Measurement<'a> {
     pub(crate) place: &'a Place,
     pub(crate) size: Size,
     pub(crate) users: usize,
+    pub(crate) suite: Suite,
     pub(crate) seed: u64,
     pub(crate) figures: &'a mut Vec<Figure>,
 }
@@ -51,7 +52,13 @@ impl Measurement<'_> {
     }
 
     fn ready(&self) -> Result<Ready, BenchError> {
-        Ready::new(self.application, self.place, self.size, self.seed)
+        Ready::new(
+            self.application,
+            self.place,
+            self.size,
+            self.suite,
+            self.seed,
+        )
     }
 
     fn tell(&mut self, ready: &mut Ready, operation: &str, way: Way, samples: Vec<f64>) {

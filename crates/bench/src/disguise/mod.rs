@@ -16,6 +16,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use probity_disguise::Suite;
 
 use self::application::{Application, Size};
 pub use self::concurrency::ConcurrencyArguments;
@@ -69,6 +70,9 @@ pub struct DisguiseArguments {
     /// Let `SQLite` wait for the disk at every commit; servers are set at their own place
     #[arg(long)]
     sync: bool,
+    /// Suite of everybody's keys: x25519 or x-wing
+    #[arg(long, default_value_t = Suite::X25519)]
+    suite: Suite,
     /// Seed of the generators
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -98,6 +102,7 @@ impl DisguiseArguments {
                     users: self
                         .users
                         .unwrap_or(if self.small { USERS_SMALL } else { USERS }),
+                    suite: self.suite,
                     seed: self.seed,
                     figures: &mut figures,
                 };

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use probity_disguise::{
     Applied, ApplyRequest, Credential, Database, Dialect, DisguiseId, Engine, Protection,
-    References, RevealRequest, Rows, SecretKey, Spec, SpecFile, Value,
+    References, RevealRequest, Rows, SecretKey, Spec, SpecFile, Suite, Value,
 };
 use probity_format::Timestamp;
 
@@ -32,6 +32,7 @@ impl Ready {
         application: &Application,
         place: &Place,
         size: Size,
+        suite: Suite,
         seed: u64,
     ) -> Result<Self, BenchError> {
         let mut database = place.empty(application.tables)?;
@@ -49,6 +50,7 @@ impl Ready {
             .pseudo
             .ok_or_else(|| BenchError::Failed("an application without users".into()))?;
         let mut engine = Engine::new(database, file.schema, pseudo);
+        engine.set_suite(Some(suite));
         engine.install()?;
         let mut ready = Self {
             engine,
@@ -94,7 +96,7 @@ impl Ready {
     pub(crate) fn key(&self, user: &Value) -> Result<SecretKey, BenchError> {
         let key = self.keys.get(&user.to_string());
         let key = key.ok_or_else(|| BenchError::Failed("a user without a key".into()))?;
-        Ok(SecretKey::from_bytes(*key.expose()))
+        Ok(SecretKey::of(key.suite(), *key.expose()))
     }
 
     pub(crate) fn now(&mut self) -> Result<Timestamp, BenchError> {

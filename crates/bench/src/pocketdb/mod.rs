@@ -9,6 +9,7 @@ mod indexes;
 mod others;
 mod plots;
 mod queries;
+mod shell;
 mod tree;
 
 use std::io::Write;
@@ -80,6 +81,10 @@ pub(crate) fn run(arguments: &PocketArguments, out: &mut dyn Write) -> Result<()
     }
     bench.figures.append(&mut others::trees(&data));
     bench.figures.push(others::sqlite(&data, folder.path())?);
+    if let Some(program) = &arguments.sqlcipher {
+        let figure = others::sqlcipher(&data, folder.path(), program)?;
+        bench.figures.push(figure);
+    }
     bench.figures.append(&mut indexes::figures());
     write(&bench.figures, arguments, out)
 }

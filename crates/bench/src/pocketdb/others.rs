@@ -1,8 +1,9 @@
-//! What others cost for the same rows: B+-trees for the same indexes, and `SQLite`, both on a simulated
+//! What others cost for the same rows: B+-trees for the same indexes, `SQLite` and `SQLCipher`, all on a simulated
 //! flash translation layer with 64 KB of pages in memory.
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::process::Command;
 
 use probity_disguise::database::Sqlite;
 use probity_disguise::{Database as _, Value};
@@ -11,6 +12,7 @@ use probity_pocketdb::flash::PAGE_BYTES;
 
 use super::data::{Data, TABLES, Table};
 use super::ftl::Ftl;
+use super::shell::Shell;
 use super::tree::{Cache, Tree};
 use super::{Figure, ROWS_PER_COMMIT, SINGLE_ROWS};
 use crate::command::BenchError;
@@ -74,26 +76,80 @@ fn key_of(label: u32, row: u32) -> u64 {
     u64::from(label) << 32 | u64::from(row)
 }
 
+/// A database whose log is read.
+enum Engine {
+    Sqlite(Sqlite),
+    /// `SQLCipher` cannot be linked beside `SQLite`.
+    Cipher(Shell),
+}
+
+impl Engine {
+    /// Carries out a statement; the shell may do it later.
+    fn run(&mut self, statement: &str, values: &[Value]) -> Result<(), BenchError> {
+        match self {
+            Self::Sqlite(database) if values.is_empty() => {
+                database.query(statement, &[])?;
+            }
+            Self::Sqlite(database) => {
+                database.execute(statement, values)?;
+            }
+            Self::Cipher(shell) => shell.send(statement, values)?,
+        }
+        Ok(())
+    }
+
+    /// Returns once everything is done.
+    fn wait(&mut self) -> Result<(), BenchError> {
+        match self {
+            Self::Sqlite(_) => Ok(()),
+            Self::Cipher(shell) => Ok(shell.wait()?),
+        }
+    }
+}
+
 /// Rows of T0 in `SQLite`, one by one, with its own columns and references indexed; its pages are taken
 /// from its log and written to the simulated layer. What it reads is not seen.
 pub(super) fn sqlite(data: &Data, folder: &Path) -> Result<Figure, BenchError> {
     let path = folder.join("compared.db");
-    let mut database = Sqlite::open(&path)?;
+    let mut engine = Engine::Sqlite(Sqlite::open(&path)?);
+    engine.run(&format!("PRAGMA page_size = {PAGE_BYTES}"), &[])?;
+    compare("SQLite", &mut engine, data, &path)
+}
+
+/// The same in `SQLCipher`, whose shell is `program`: every page is encrypted and authenticated.
+pub(super) fn sqlcipher(data: &Data, folder: &Path, program: &Path) -> Result<Figure, BenchError> {
+    let path = folder.join("encrypted.db");
+    let mut engine = Engine::Cipher(Shell::start(Command::new(program), &path)?);
+    engine.run("PRAGMA key = 'of a benchmark'", &[])?;
+    engine.run(&format!("PRAGMA cipher_page_size = {PAGE_BYTES}"), &[])?;
+    let figure = compare("SQLCipher", &mut engine, data, &path)?;
+    let head = std::fs::read(&path)?;
+    if head.starts_with(b"SQLite format 3") {
+        let what = "the shell encrypts nothing: it is not SQLCipher";
+        return Err(BenchError::Failed(what.into()));
+    }
+    Ok(figure)
+}
+
+fn compare(
+    name: &str,
+    database: &mut Engine,
+    data: &Data,
+    path: &Path,
+) -> Result<Figure, BenchError> {
     for (name, value) in [
-        ("page_size", PAGE_BYTES.to_string()),
         ("journal_mode", "WAL".to_owned()),
         ("synchronous", "OFF".to_owned()),
         ("cache_size", CACHE_PAGES.to_string()),
     ] {
-        let pragma = format!("PRAGMA {name} = {value}");
-        database.query(&pragma, &[])?;
+        database.run(&format!("PRAGMA {name} = {value}"), &[])?;
     }
     for table in &TABLES {
         for statement in Data::plain_definition(table) {
-            database.execute(&statement, &[])?;
+            database.run(&statement, &[])?;
         }
         insert(
-            &mut database,
+            database,
             data,
             table,
             0..data.rows(table.number),
@@ -101,11 +157,12 @@ pub(super) fn sqlite(data: &Data, folder: &Path) -> Result<Figure, BenchError> {
             |_| Ok(()),
         )?;
     }
-    let log = folder.join("compared.db-wal");
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
     // From here on the log is copied when its pages were counted.
-    database.query("PRAGMA wal_autocheckpoint = 0", &[])?;
-    checkpoint(&mut database)?;
-    let length = std::fs::metadata(&path)?.len();
+    database.run("PRAGMA wal_autocheckpoint = 0", &[])?;
+    checkpoint(database)?;
+    let length = std::fs::metadata(path)?.len();
     let pages = u32::try_from(length / PAGE_BYTES as u64).unwrap_or(u32::MAX);
     let rows = data.rows(0);
     let more = SINGLE_ROWS.min(rows);
@@ -114,22 +171,17 @@ pub(super) fn sqlite(data: &Data, folder: &Path) -> Result<Figure, BenchError> {
     let room = pages + u32::try_from(growth).unwrap_or(pages) + GROWTH_PAGES;
     let mut layer = Layer {
         flash: Ftl::used(LOG_PAGES + room, 1),
-        log,
+        log: log.into(),
         frames: 0,
         room,
     };
     let Some(table) = TABLES.iter().find(|table| table.number == 0) else {
         return Err(BenchError::Failed("there is no T0".into()));
     };
-    insert(
-        &mut database,
-        data,
-        table,
-        rows..rows + more,
-        1,
-        |database| layer.committed(database),
-    )?;
-    let name = "T0, SQLite with 6 indexes over an FTL, without its reads".to_owned();
+    insert(database, data, table, rows..rows + more, 1, |database| {
+        layer.committed(database)
+    })?;
+    let name = format!("T0, {name} with 6 indexes over an FTL, without its reads");
     Ok(figure(name, more, &layer.flash))
 }
 
@@ -145,7 +197,7 @@ struct Layer {
 
 impl Layer {
     /// Writes what a commit appended to the log, and what a checkpoint copies.
-    fn committed(&mut self, database: &mut Sqlite) -> Result<(), BenchError> {
+    fn committed(&mut self, database: &mut Engine) -> Result<(), BenchError> {
         let length = usize::try_from(std::fs::metadata(&self.log)?.len()).unwrap_or(usize::MAX);
         let frames = length.saturating_sub(LOG_HEAD_BYTES) / (FRAME_HEAD_BYTES + PAGE_BYTES);
         for frame in self.frames..frames {
@@ -177,19 +229,18 @@ impl Layer {
 }
 
 /// Copies the log to the file and empties it.
-fn checkpoint(database: &mut Sqlite) -> Result<(), BenchError> {
-    let pragma = "PRAGMA wal_checkpoint(TRUNCATE)";
-    database.query(pragma, &[])?;
-    Ok(())
+fn checkpoint(database: &mut Engine) -> Result<(), BenchError> {
+    database.run("PRAGMA wal_checkpoint(TRUNCATE)", &[])?;
+    database.wait()
 }
 
 fn insert(
-    database: &mut Sqlite,
+    database: &mut Engine,
     data: &Data,
     table: &Table,
     rows: std::ops::Range<u32>,
     rows_per_commit: u32,
-    mut committed: impl FnMut(&mut Sqlite) -> Result<(), BenchError>,
+    mut committed: impl FnMut(&mut Engine) -> Result<(), BenchError>,
 ) -> Result<(), BenchError> {
     let statement = Data::insertion(table);
     let (mut bytes, mut references) = (Vec::new(), Vec::new());
@@ -202,12 +253,13 @@ fn insert(
         values.extend(references.iter().map(|&id| Value::Int(i64::from(id))));
         values.extend(Data::texts(&bytes).map(Value::Text));
         if !open {
-            database.begin()?;
+            database.run("BEGIN", &[])?;
             open = true;
         }
-        database.execute(&statement, &values)?;
+        database.run(&statement, &values)?;
         if (row + 1).is_multiple_of(rows_per_commit) || row + 1 == rows.end {
-            database.commit()?;
+            database.run("COMMIT", &[])?;
+            database.wait()?;
             open = false;
             committed(database)?;
         }

@@ -250,9 +250,9 @@ pub struct Apply {
     /// Grace period, like 30d: until then cancel stops it, after it a sweep applies it
     #[arg(long, value_name = "SPAN", value_parser = parse_span, conflicts_with = "over")]
     pub grace: Option<Span>,
-    /// Rows of a chunk: many rows of a user are hidden in several transactions of at most so many; resume goes on with
-    /// one that was killed, and reveal takes it back
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "user", conflicts_with_all = ["over", "grace"])]
+    /// Rows of a chunk: many rows, of a user or of everybody, are hidden in several transactions of at most so many;
+    /// resume goes on with one that was killed, and reveal takes it back
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "grace")]
     pub chunk_rows: Option<u32>,
     /// Which log.
     #[command(flatten)]
@@ -266,7 +266,8 @@ pub struct Apply {
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity disguise resume --db sqlite:app.db --log audit
-  probity disguise resume --db sqlite:app.db --id 5a0c91b2d3e4f506 --chunk-rows 200 --log audit")]
+  probity disguise resume --db sqlite:app.db --id 5a0c91b2d3e4f506 --chunk-rows 200 --log audit
+  probity disguise resume --db sqlite:app.db --id 5a0c91b2d3e4f506 --over 19.key --log audit")]
 pub struct Resume {
     /// Which database.
     #[command(flatten)]
@@ -274,6 +275,9 @@ pub struct Resume {
     /// One of them [default: all]
     #[arg(long, value_name = "DISGUISE")]
     pub id: Option<DisguiseId>,
+    /// The credential that it was begun with, which is not kept (the option twice for two shares)
+    #[arg(long, value_name = "CREDENTIAL", requires = "id")]
+    pub over: Vec<PathBuf>,
     /// Rows of a chunk
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), default_value_t = CHUNK_ROWS)]
     pub chunk_rows: u32,

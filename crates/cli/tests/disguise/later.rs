@@ -2,6 +2,9 @@
 
 use std::fs;
 
+use probity_disguise::{ApplyRequest, Credential, Engine, SpecFile};
+use probity_format::Timestamp;
+
 use crate::place::prepared;
 
 #[test]
@@ -184,13 +187,84 @@ fn a_disguise_in_chunks_is_one_disguise_and_what_was_cut_is_resumed() {
         0,
     );
     assert_eq!(place.rows(), before);
-    let everybody = [
+    let grace = [&chunks[..], &["--grace", "3d"]].concat();
+    place.run(&grace, 2);
+}
+
+#[test]
+fn everybody_is_hidden_in_chunks_and_whoever_comes_back_stays() {
+    let place = prepared();
+    let before = place.rows();
+    place.run(
+        &[
+            "disguise",
+            "register",
+            "--user",
+            "20",
+            "--credential-out",
+            "20.key",
+        ],
+        0,
+    );
+    let begin = [
         "disguise",
         "apply",
         "--spec",
         "leave.toml",
-        "--chunk-rows",
-        "1",
+        "--log",
+        "audit",
     ];
-    place.run(&everybody, 2);
+    let applied = place.json(&[&begin[..], &["--chunk-rows", "1"]].concat(), 0);
+    assert_eq!(applied["rows"]["people"], 2, "{applied}");
+    // Told of when it was begun and when it was done.
+    assert_eq!(applied["entry"]["index"], 1);
+    let hidden = place.rows().join("");
+    assert!(!hidden.contains("Bea"), "{hidden}");
+    let id = applied["id"].as_str().unwrap();
+    for (user, credential) in [("19", "19.pw"), ("20", "20.key"), ("19", "19.pw")] {
+        let holder = ["--user", user, "--credential", credential];
+        let reveal = [&["disguise", "reveal", "--id", id], &holder[..]].concat();
+        place.command(&reveal).output().unwrap();
+    }
+    assert_eq!(place.rows(), before);
+    place.run(&["verify", "audit"], 0);
+}
+
+#[test]
+fn what_was_begun_over_placeholders_is_resumed_with_the_credential_or_cancelled() {
+    let place = prepared();
+    let before = place.rows();
+    let text = fs::read_to_string(place.path("leave.toml")).unwrap();
+    let file = SpecFile::parse(&text).unwrap();
+    let begin = || {
+        let mut engine = Engine::stored(place.database()).unwrap();
+        let request = ApplyRequest {
+            spec: &file.spec,
+            user: Some(engine.user("19").unwrap()),
+            over: Some(Credential::Password("a long password")),
+            parameters: [].into(),
+            expires: None,
+            time: Timestamp::from_nanoseconds(1_800_000_000_000_000_000).unwrap(),
+        };
+        engine.begin(&request).unwrap().to_string()
+    };
+    let (id, stopped) = (begin(), begin());
+    let (_, stderr) = place.run(&["disguise", "resume", "--log", "audit"], 1);
+    assert!(stderr.contains("give it again"), "{stderr}");
+    place.run(&["disguise", "resume", "--over", "19.pw"], 2);
+    place.run(
+        &["disguise", "cancel", "--id", &stopped, "--log", "audit"],
+        0,
+    );
+    let resume = ["disguise", "resume", "--id", &id, "--log", "audit"];
+    let resumed = place.json(&[&resume[..], &["--over", "19.token"]].concat(), 0);
+    assert_eq!(resumed["disguises"][0]["id"], id.as_str());
+    let left = place.json(&["disguise", "resume", "--log", "audit"], 0);
+    assert_eq!(left["disguises"].as_array().unwrap().len(), 0);
+    let holder = ["--user", "19", "--credential", "19.pw"];
+    place.run(
+        &[&["disguise", "reveal", "--id", &id], &holder[..]].concat(),
+        0,
+    );
+    assert_eq!(place.rows(), before);
 }

@@ -26,8 +26,7 @@ impl Work<'_> {
         let mut keepers = Vec::with_capacity(rows.len());
         let mut lost: u64 = 0;
         for of in &people {
-            let mut of = of.iter().map(Value::principal);
-            match of.find(|name| self.known.contains_key(name)) {
+            match self.keeper(of) {
                 Some(keeper) => keepers.push(keeper),
                 None => lost = lost.saturating_add(1),
             }
@@ -39,6 +38,12 @@ impl Work<'_> {
             });
         }
         Ok(keepers)
+    }
+
+    /// The first among `people` for whom a record can be kept, or who does not want one any more.
+    pub(super) fn keeper(&self, people: &[Value]) -> Option<Vec<u8>> {
+        let mut names = people.iter().map(Value::principal);
+        names.find(|name| self.known.contains_key(name) || self.has_forgotten(name))
     }
 
     /// The owners of each row, and then who reads it.

@@ -104,7 +104,10 @@ impl Work<'_> {
             };
             let name = owner.principal();
             let known = self.known.contains_key(&name) || there.contains(&name);
-            let mine = self.user.is_none() || self.own.contains(&name);
+            let mine = match self.user {
+                Some(_) => self.own.contains(&name),
+                None => !self.has_returned(&name),
+            };
             let left = (column.clone(), owner.clone(), Value::Null);
             if self.is_departed(owner) && mine {
                 again.push(left);

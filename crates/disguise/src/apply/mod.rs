@@ -1,5 +1,10 @@
 //! Runs a plan in the caller's transaction and writes the records that a reveal needs.
 
+mod along;
+mod chunk;
+mod circle;
+mod earlier;
+mod group;
 mod keeper;
 mod leave;
 mod modify;
@@ -10,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use probity_format::Timestamp;
 
+pub(crate) use self::earlier::Earlier;
 use crate::audit::subject_of;
 use crate::crypto::random;
 use crate::database::Catalog;
@@ -103,6 +109,8 @@ pub(crate) struct Work<'a> {
     /// Placeholders made by this disguise, which it must not touch again.
     pub(crate) made: BTreeSet<Vec<u8>>,
     pub(crate) applied: Applied,
+    /// What the chunks before left, where the disguise comes in several.
+    pub(crate) earlier: Option<Earlier>,
 }
 
 impl Work<'_> {
@@ -125,6 +133,7 @@ impl Work<'_> {
 
     /// Drops the records that were destroyed since, but for what other disguises need.
     pub(crate) fn forget(&mut self, forgotten: &Forgotten) {
+        self.forget_marked();
         if forgotten.disguise.is_empty() && forgotten.everything.is_empty() {
             return;
         }
@@ -192,7 +201,7 @@ impl Work<'_> {
         let unmet: Vec<Vec<u8>> = unmet.into_iter().collect();
         self.known
             .append(&mut store::principals(self.database, &unmet)?);
-        Ok(())
+        self.recall(ids)
     }
 
     /// The bag for rows of `owner`: the user's own when there is one, else the owner's.
@@ -263,6 +272,7 @@ impl Work<'_> {
             rows.retain(|row| self.may_go(&columns, row));
         }
         let (shared, plain) = self.split(table, &columns, rows);
+        let plain = self.without_returned(table, &columns, plain)?;
         let whole = shared.is_empty() && plain.len() == selected;
         self.count(table, plain.len());
         let mut keys = Vec::new();

@@ -38,6 +38,7 @@ impl Work<'_> {
             }
         }
         let rows = select(self.database, &table.name, &columns, &step.chosen)?;
+        let rows = self.without_returned(table, &columns, rows)?;
         let mut changes = Vec::with_capacity(rows.len());
         let keepers = self.keepers(table, &columns, &rows)?;
         let own_names = match replacement {
@@ -103,6 +104,9 @@ impl Work<'_> {
             if let Some(value) = row.pop() {
                 stored.insert(encoded(&row), value);
             }
+        }
+        if table.identity.iter().any(|key| key == column) {
+            self.note_moved(stored.keys());
         }
         let mut kept: BTreeMap<Vec<u8>, Vec<Modified>> = BTreeMap::new();
         for mut it in changes {

@@ -133,6 +133,7 @@ impl Work<'_> {
             }
         }
         let rows = select(self.database, &table.name, &columns, &step.chosen)?;
+        let rows = self.without_made(table, &columns, rows)?;
         let all: Vec<&Value> = rows
             .iter()
             .flat_map(|row| owners.iter().filter_map(|it| at(&columns, row, it)))
@@ -185,6 +186,7 @@ impl Work<'_> {
         update_keys(self.database, table, column, &writes)?;
         let mut kept: BTreeMap<Vec<u8>, Vec<Modified>> = BTreeMap::new();
         let mut placed = Vec::with_capacity(chosen.len());
+        let mut moved_to = Vec::new();
         let user = self.user.map(Value::principal);
         for (index, group) in chosen {
             let (Some(identity), Some(id), Some(owner)) =
@@ -193,6 +195,9 @@ impl Work<'_> {
                 continue;
             };
             *identity = moved(table, identity, column, id);
+            if table.identity.contains(column) {
+                moved_to.push(encoded(identity));
+            }
             placed.push((index, id.clone()));
             let keeper = user.clone().unwrap_or_else(|| owner.principal());
             kept.entry(keeper).or_default().push(Modified {
@@ -201,6 +206,7 @@ impl Work<'_> {
                 after: id.clone(),
             });
         }
+        self.note_moved(&moved_to);
         for (keeper, rows) in kept {
             let change = Change::Decorrelated {
                 identity: table.identity.clone(),
@@ -210,6 +216,15 @@ impl Work<'_> {
             self.note_for(keeper, number, table, change)?;
         }
         Ok(placed)
+    }
+
+    /// Whether a column that names `owner` is re-pointed.
+    pub(super) fn is_meant(&self, owner: &Value) -> bool {
+        let id = owner.principal();
+        match self.user {
+            Some(_) => self.own.contains(&id),
+            None => !self.made.contains(&id) && !self.has_returned(&id),
+        }
     }
 
     /// The placeholders needed for a column, one a group, and for each row chosen the number of its group.
@@ -230,15 +245,11 @@ impl Work<'_> {
                 continue;
             };
             let id = owner.principal();
-            let meant = if self.user.is_some() {
-                self.own.contains(&id)
-            } else {
-                !self.made.contains(&id)
-            };
-            if !meant {
+            if !self.is_meant(owner) {
                 continue;
             }
-            if self.user.is_none() && !self.known.contains_key(&id) {
+            let lasting = self.known.contains_key(&id) || self.has_forgotten(&id);
+            if self.user.is_none() && !lasting {
                 unregistered.push(owner.clone());
                 continue;
             }

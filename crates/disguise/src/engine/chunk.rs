@@ -1,4 +1,4 @@
-//! Disguises in chunks: many rows of one person, in transactions of a size that does not hold up others.
+//! Disguises in chunks: many rows, in transactions of a size that does not hold up others.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +7,21 @@ use sha2::{Digest as _, Sha256};
 
 use super::Engine;
 use super::disguise::Disguise;
-use crate::apply::{Applied, ApplyRequest, Forgotten};
+use crate::apply::{Applied, ApplyRequest, Earlier, Forgotten};
 use crate::audit::{Asked, counts};
-use crate::crypto::random;
-use crate::database::{Database, Dialect, PARAMETERS_MAX};
-use crate::error::{Doing as _, Error};
+use crate::credential::{self, Credential};
+use crate::crypto::{SecretKey, random};
+use crate::database::Database;
+use crate::error::Error;
 use crate::hold::Held;
-use crate::intent::{self, Intent, PLAN_BYTES};
+use crate::intent::{self, Intent, PLAN_BYTES, Place};
+use crate::mark::{self, Mark, Marks};
 use crate::operation;
 use crate::plan::Step;
-use crate::predicate::Fragment;
+use crate::principal::{Reach, reach};
 use crate::scheduled::Order;
-use crate::schema::Known;
-use crate::spec::Kind;
 use crate::store::{self, DisguiseId};
 use crate::suite::PublicKey;
-use crate::table::{among, list};
 use crate::value::Value;
 
 /// The most rows that a chunk touches, unless something else is said.
@@ -38,104 +37,111 @@ pub enum Progress {
     Done(Applied),
 }
 
+/// Whose rows a disguise in chunks means.
+pub(super) enum Whose {
+    User(Value),
+    Everybody,
+}
+
+/// Whose rows a chunk means.
+struct Meant {
+    /// The user, and the placeholders that the credential reaches; everybody when absent.
+    owners: Option<Vec<Value>>,
+    /// The user's key, where a chunk before removed the account.
+    away: Option<PublicKey>,
+}
+
 impl<D: Database> Engine<D> {
-    /// Notes that a disguise of one person is to be applied in chunks, and gives its handle; no row is touched yet. What was
-    /// asked for, with the user in clear, stays in the database until it is done.
+    /// Notes that a disguise is to be applied in chunks, and gives its handle; no row is touched yet. What was asked for,
+    /// with the user in clear, stays in the database until it is done. A credential is not kept: whoever goes on with a
+    /// disguise over placeholders gives it again.
+    ///
+    /// Where everybody is meant, all rows are looked at, page by page, so that nothing begins that must stop in the middle.
     ///
     /// # Errors
-    /// What [`Engine::apply`] would refuse, and [`Error::Value`] for what cannot be done in chunks: everybody's rows, a
-    /// credential, placeholders for groups, keys that are overwritten, rows to remove that refer to their own table.
+    /// What [`Engine::apply`] would refuse, but for what constraints of the database refuse.
     pub fn begin(&mut self, request: &ApplyRequest<'_>) -> Result<DisguiseId, Error> {
         let id = DisguiseId(u64::from_le_bytes(random()?));
         let user = request.user.as_ref();
         let asked = Asked::new("disguise.begin", id.to_string(), user, request.time);
+        if user.is_none() && request.over.is_none() {
+            let surveyed = self.survey(id, request);
+            self.told(&asked, surveyed)?;
+        }
         self.operation(&asked, |engine| {
             request.end()?;
-            let steps = engine.chunked_steps(request)?;
             let salt = store::salt(&mut engine.database)?;
-            let public_key = engine.may_be_hidden(&salt, request)?;
+            let owners = engine.owners(&salt, request)?;
+            engine.steps(request, owners.as_deref())?;
+            let public_key = engine.may_be_hidden(&salt, user)?;
             let intent = Intent {
                 order: Order::of(request),
-                plan: plan(&steps),
+                plan: engine.plan_hash(request)?,
                 public_key,
+                over: request.over.is_some(),
                 time: request.time.nanoseconds(),
-                step: 0,
-                seen: Vec::new(),
+                place: Place::START,
                 rows: BTreeMap::new(),
                 pseudoprincipals: 0,
             };
             intent::put(&mut engine.database, id, &intent)?;
-            let payload = operation::described("{}", &salt, request, Some(&intent.public_key));
+            let payload = operation::described("{}", &salt, request, intent.public_key.as_ref());
             engine.done(&asked, &payload)
         })?;
         Ok(id)
     }
 
     /// Does the next chunk of a disguise, in one transaction; whatever is killed, the next call goes on where the last
-    /// committed chunk ended. A reveal takes back what is done so far, and ends it.
+    /// committed chunk ended. A reveal takes back what is done so far, and ends it; one of everybody goes on without
+    /// whoever revealed it.
     ///
     /// # Errors
     /// [`Error::NoSuchDisguise`] when it is done or was ended; those of [`Engine::apply`], and then nothing of this
-    /// chunk has changed; [`Error::Value`] when the schema changed since it was begun.
+    /// chunk has changed; [`Error::Value`] when the schema changed since it was begun, and when a credential is missing.
     pub fn proceed(
         &mut self,
         id: DisguiseId,
         rows: u32,
         time: Timestamp,
     ) -> Result<Progress, Error> {
+        self.proceed_over(id, None, rows, time)
+    }
+
+    /// The same for a disguise that was begun over placeholders, with the credential that it was begun with.
+    ///
+    /// # Errors
+    /// Those of [`Engine::proceed`], and [`Error::WrongCredential`].
+    pub fn proceed_over(
+        &mut self,
+        id: DisguiseId,
+        over: Option<&Credential<'_>>,
+        rows: u32,
+        time: Timestamp,
+    ) -> Result<Progress, Error> {
         let intent = self.transaction(|engine| intent::read(&mut engine.database, id))?;
         let file = intent.order.parsed()?;
-        let request = intent.order.request(&file, intent.time()?);
+        let mut request = intent.order.request(&file, intent.time()?);
+        request.over = over.filter(|_| intent.over).map(Credential::again);
         let user = request.user.as_ref();
         let asked = Asked::new("disguise.apply", id.to_string(), user, time);
         self.operation(&asked, |engine| {
             // Read again, now that nobody else can go on with it.
             let mut intent = intent::read(&mut engine.database, id)?;
-            let steps = engine.chunked_steps(&request)?;
-            if plan(&steps) != intent.plan {
-                let what =
-                    "the schema changed since the disguise was begun; reveal it, and begin another";
-                return Err(Error::Value {
-                    what: what.to_owned(),
-                });
-            }
-            let chunk = engine.chunk(&steps, &mut intent, rows)?;
-            let salt = store::salt(&mut engine.database)?;
-            let mut done = Applied {
-                id,
-                rows: BTreeMap::new(),
-                pseudoprincipals: 0,
-            };
-            if !chunk.is_empty() {
-                let disguise = Disguise {
-                    id,
-                    request: &request,
-                    owners: request.user.as_ref().map(std::slice::from_ref),
-                    steps: &chunk,
-                    forgotten: &Forgotten::default(),
-                };
-                (done, _) = engine.disguise(&salt, &disguise)?;
-            }
-            for (table, count) in done.rows {
-                let all = intent.rows.entry(table).or_default();
-                *all = all.saturating_add(count);
-            }
-            intent.pseudoprincipals = intent
-                .pseudoprincipals
-                .saturating_add(done.pseudoprincipals);
+            let steps = engine.chunk(id, &request, (&mut intent, rows))?;
             let so_far = Applied {
                 id,
                 rows: intent.rows.clone(),
                 pseudoprincipals: intent.pseudoprincipals,
             };
-            if usize::try_from(intent.step).is_ok_and(|step| step < steps.len()) {
+            if usize::try_from(intent.place.step).is_ok_and(|step| step < steps) {
                 intent::put(&mut engine.database, id, &intent)?;
                 return Ok(Progress::Going(so_far));
             }
             intent::remove(&mut engine.database, id)?;
+            let salt = store::salt(&mut engine.database)?;
             let made = [("pseudoprincipals", so_far.pseudoprincipals)];
             let payload = counts(&so_far.rows, &made);
-            let key = Some(&intent.public_key);
+            let key = intent.public_key.as_ref();
             let payload = operation::described(&payload, &salt, &request, key);
             engine.done(&asked, &payload)?;
             Ok(Progress::Done(so_far))
@@ -150,10 +156,24 @@ impl<D: Database> Engine<D> {
         &mut self,
         id: DisguiseId,
         rows: u32,
+        now: impl FnMut() -> Timestamp,
+    ) -> Result<Applied, Error> {
+        self.finish_over(id, None, rows, now)
+    }
+
+    /// The same for a disguise that was begun over placeholders, with the credential that it was begun with.
+    ///
+    /// # Errors
+    /// Those of [`Engine::proceed_over`].
+    pub fn finish_over(
+        &mut self,
+        id: DisguiseId,
+        over: Option<&Credential<'_>>,
+        rows: u32,
         mut now: impl FnMut() -> Timestamp,
     ) -> Result<Applied, Error> {
         loop {
-            if let Progress::Done(applied) = self.proceed(id, rows, now())? {
+            if let Progress::Done(applied) = self.proceed_over(id, over, rows, now())? {
                 return Ok(applied);
             }
         }
@@ -167,151 +187,201 @@ impl<D: Database> Engine<D> {
         self.transaction(|engine| intent::list(&mut engine.database))
     }
 
-    /// The key of the user, who is registered and not held.
+    /// Looks whether records can be kept for everybody who is meant, and nobody is held, before anything is changed: a page
+    /// of rows in each transaction.
+    fn survey(&mut self, id: DisguiseId, request: &ApplyRequest<'_>) -> Result<(), Error> {
+        let rows = usize::try_from(CHUNK_ROWS).unwrap_or(usize::MAX);
+        let (mut place, mut more) = (Place::START, true);
+        while more {
+            let from = place.clone();
+            let look = |engine: &mut Self| {
+                // It may be tried again.
+                place.clone_from(&from);
+                let salt = store::salt(&mut engine.database)?;
+                let steps = engine.steps(request, None)?;
+                let disguise = Disguise {
+                    id,
+                    request,
+                    owners: None,
+                    forgotten: &Forgotten::default(),
+                    earlier: None,
+                    away: None,
+                };
+                let mut more = false;
+                engine.disguise(&salt, disguise, |work| {
+                    more = work.survey(&steps, &mut place, rows)?;
+                    Ok(())
+                })?;
+                Ok(more)
+            };
+            more = self.tried(|engine, look| engine.transaction(look), look)?;
+        }
+        Ok(())
+    }
+
+    /// Does the next rows and moves the intent behind them; gives how many steps there are.
+    fn chunk(
+        &mut self,
+        id: DisguiseId,
+        request: &ApplyRequest<'_>,
+        (intent, rows): (&mut Intent, u32),
+    ) -> Result<usize, Error> {
+        if self.plan_hash(request)? != intent.plan {
+            let what =
+                "the schema changed since the disguise was begun; reveal it, and begin another";
+            return Err(Error::Value {
+                what: what.to_owned(),
+            });
+        }
+        let salt = store::salt(&mut self.database)?;
+        let meant = self.meant(id, &salt, request, intent)?;
+        let steps = self.steps(request, meant.owners.as_deref())?;
+        let disguise = Disguise {
+            id,
+            request,
+            owners: meant.owners.as_deref(),
+            forgotten: &Forgotten::default(),
+            earlier: Some(Earlier::default()),
+            away: meant.away,
+        };
+        let place = &mut intent.place;
+        let (done, public_key) =
+            self.disguise(&salt, disguise, |work| work.advance(&steps, place, rows))?;
+        intent.public_key = public_key;
+        for (table, count) in done.rows {
+            let all = intent.rows.entry(table).or_default();
+            *all = all.saturating_add(count);
+        }
+        let made = &mut intent.pseudoprincipals;
+        *made = made.saturating_add(done.pseudoprincipals);
+        Ok(steps.len())
+    }
+
+    /// The key of the user, if one is meant, who is registered and not held.
     fn may_be_hidden(
         &mut self,
         salt: &[u8],
-        request: &ApplyRequest<'_>,
-    ) -> Result<PublicKey, Error> {
-        let user = request.user.as_ref().ok_or(Error::Forged)?;
+        user: Option<&Value>,
+    ) -> Result<Option<PublicKey>, Error> {
+        let Some(user) = user else {
+            return Ok(None);
+        };
         Held::all(&mut self.database)?.refuse_person(salt, user)?;
         let registered = store::principals(&mut self.database, &[user.principal()])?;
         let known = registered.values().next();
         known
-            .map(|(public, _)| public.clone())
+            .map(|(public, _)| Some(public.clone()))
             .ok_or_else(|| Error::Unregistered {
                 table: self.pseudo.table.clone(),
                 rows: 1,
             })
     }
 
-    /// The steps of a disguise that can be applied in chunks.
-    fn chunked_steps(&mut self, request: &ApplyRequest<'_>) -> Result<Vec<Step>, Error> {
-        let refuse = |what: &str| {
-            Err(Error::Value {
-                what: format!("{what} cannot be done in chunks"),
-            })
-        };
+    /// Whose rows the next chunk means.
+    fn meant(
+        &mut self,
+        id: DisguiseId,
+        salt: &[u8],
+        request: &ApplyRequest<'_>,
+        intent: &Intent,
+    ) -> Result<Meant, Error> {
         let Some(user) = &request.user else {
-            return refuse("a disguise of everybody");
+            return Ok(Meant {
+                owners: None,
+                away: None,
+            });
         };
-        if request.over.is_some() {
-            return refuse("a disguise over placeholders, for which a credential would be kept,");
-        }
-        let steps = self.steps(request, Some(std::slice::from_ref(user)))?;
-        let (_, live) = self.described()?;
-        for step in &steps {
-            let Some(table) = live.table(&step.table) else {
-                continue;
+        let mut owners = vec![user.clone()];
+        let mut away = intent.public_key.clone();
+        if intent.over {
+            let Some(over) = &request.over else {
+                return Err(Error::Value {
+                    what: "the disguise reaches rows behind placeholders, and the credential for that is not kept: give it again"
+                        .to_owned(),
+                });
             };
-            let own = table.references.iter().any(|it| it.to_table == table.name);
-            match &step.kind {
-                Kind::Remove if own => {
-                    return refuse(&format!(
-                        "removing rows of {}, which refers to itself,",
-                        table.name
-                    ));
-                }
-                Kind::Modify { column, .. } if table.identity.contains(column) => {
-                    return refuse(&format!("overwriting the key of {}", table.name));
-                }
-                Kind::Decorrelate { group_by, .. } if !group_by.is_empty() => {
-                    return refuse("placeholders for groups");
-                }
-                _ => {}
+            let key = credential::recover(&mut self.database, salt, user, over, self.cost)?;
+            let reach = reach(&mut self.database, salt, &key)?;
+            let public = key.public()?;
+            let registered = store::principals(&mut self.database, &[user.principal()])?;
+            let fits = match registered.values().next() {
+                Some((known, _)) => *known == public,
+                None => reach.holds(&mut self.database, user, &public)?,
+            };
+            if !fits {
+                return Err(Error::WrongCredential);
             }
+            owners.append(&mut reach.present_before(id));
+            away = Some(public);
         }
-        Ok(steps)
+        Ok(Meant {
+            owners: Some(owners),
+            away,
+        })
     }
 
-    /// The next rows, step by step, each step with its number and a condition that chooses no others.
-    fn chunk(
-        &mut self,
-        steps: &[Step],
-        intent: &mut Intent,
-        rows: u32,
-    ) -> Result<Vec<(u32, Step)>, Error> {
-        let mut left = rows.max(1);
-        let mut chunk = Vec::new();
-        while left > 0 {
-            let number = usize::try_from(intent.step).unwrap_or(usize::MAX);
-            let Some(step) = steps.get(number) else {
-                break;
-            };
-            let keys = self.next_keys(step, &intent.seen, left)?;
-            let Some(last) = keys.last() else {
-                intent.step = intent.step.saturating_add(1);
-                intent.seen.clear();
-                continue;
-            };
-            intent.seen.clone_from(last);
-            left = left.saturating_sub(u32::try_from(keys.len()).unwrap_or(u32::MAX));
-            let (_, live) = self.described()?;
-            let table = live.table(&step.table).ok_or(Error::NotInstalled)?;
-            let dialect = self.database.dialect();
-            let chosen = Fragment {
-                sql: among(dialect, &table.identity, keys.len()),
-                parameters: keys.concat(),
-            };
-            chunk.push((
-                intent.step,
-                Step {
-                    chosen,
-                    ..step.clone()
-                },
+    /// A hash of what a disguise does to which tables, in which order.
+    fn plan_hash(&mut self, request: &ApplyRequest<'_>) -> Result<[u8; PLAN_BYTES], Error> {
+        let user = request.user.as_ref().map(std::slice::from_ref);
+        let steps: Vec<Step> = self.steps(request, user)?;
+        let mut hash = Sha256::new();
+        for step in steps {
+            hash.update(format!(
+                "{} {:?} {}\n",
+                step.table, step.kind, step.chosen.sql
             ));
         }
-        Ok(chunk)
-    }
-
-    /// The identities of the next rows of a step, in their order.
-    fn next_keys(
-        &mut self,
-        step: &Step,
-        seen: &[Value],
-        rows: u32,
-    ) -> Result<Vec<Vec<Value>>, Error> {
-        let dialect = self.database.dialect();
-        let (_, live) = self.described()?;
-        let table = live.table(&step.table).ok_or(Error::NotInstalled)?;
-        let (name, keys) = (dialect.quote(&table.name), list(dialect, &table.identity));
-        let tenancy = &self.database.tenancy;
-        let chosen = tenancy.bound(dialect, &table.name, &step.chosen);
-        let mut sql = format!("SELECT {keys} FROM {name} WHERE ({})", chosen.sql);
-        let mut parameters = chosen.parameters;
-        if !seen.is_empty() {
-            sql = format!("{sql} AND ({keys}) > ({})", typed(dialect, table));
-            parameters.extend_from_slice(seen);
+        let mut out = [0; PLAN_BYTES];
+        for (byte, hashed) in out.iter_mut().zip(hash.finalize()) {
+            *byte = hashed;
         }
-        let width = table.identity.len().max(1);
-        let most = PARAMETERS_MAX.checked_div(width).unwrap_or(1);
-        let most = u32::try_from(most).unwrap_or(u32::MAX).min(rows);
-        let sql = format!("{sql} ORDER BY {keys} LIMIT {most}");
-        self.database
-            .query(&sql, &parameters)
-            .doing("choosing the rows of a chunk")
+        Ok(out)
     }
-}
 
-/// A parameter for each column of the identity.
-fn typed(dialect: Dialect, table: &Known) -> String {
-    let typed = table.identity.iter();
-    let typed = typed.map(|key| dialect.typed(table.catalog.column(key)));
-    typed.collect::<Vec<_>>().join(",")
-}
+    /// Whether a disguise is one in chunks that is not done, and whose.
+    pub(super) fn going_on(&mut self, id: DisguiseId) -> Result<Option<Whose>, Error> {
+        let intent = intent::find(&mut self.database, id)?;
+        Ok(intent.map(|intent| match intent.order.user() {
+            Some(user) => Whose::User(user.clone()),
+            None => Whose::Everybody,
+        }))
+    }
 
-/// A hash of what the steps do to which tables, in which order.
-fn plan(steps: &[Step]) -> [u8; PLAN_BYTES] {
-    let mut hash = Sha256::new();
-    for step in steps {
-        hash.update(format!(
-            "{} {:?} {}\n",
-            step.table, step.kind, step.chosen.sql
-        ));
+    /// What it means for a disguise in chunks that a person took its records back or had them destroyed: that of a user ends,
+    /// that of everybody goes on and bears `mark` on the names of the person.
+    pub(super) fn leave_out(
+        &mut self,
+        id: DisguiseId,
+        whose: Option<&Whose>,
+        names: &[Vec<u8>],
+        mark: Mark,
+    ) -> Result<(), Error> {
+        match whose {
+            None => Ok(()),
+            Some(Whose::User(_)) => intent::remove(&mut self.database, id),
+            Some(Whose::Everybody) => {
+                let salt = store::salt(&mut self.database)?;
+                Marks { id, salt: &salt }.put(&mut self.database, mark, names)
+            }
+        }
     }
-    let mut out = [0; PLAN_BYTES];
-    for (byte, hashed) in out.iter_mut().zip(hash.finalize()) {
-        *byte = hashed;
+
+    /// The stored names of a person and of the placeholders that they speak for.
+    pub(super) fn names_of(
+        &mut self,
+        user: &Value,
+        key: &SecretKey,
+        reach: &Reach,
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        let public = key.public()?;
+        let database = &mut self.database;
+        let mut names = mark::registered(database, &public)?;
+        if reach.holds(database, user, &public)? {
+            names.push(store::named(&database.tenancy, &user.principal()).principal());
+        }
+        let links = reach.links.values();
+        let links = links.map(|link| store::named(&database.tenancy, &link.new.principal()));
+        names.extend(links.map(|name| name.principal()));
+        Ok(names)
     }
-    out
 }

@@ -98,7 +98,8 @@ impl<D: Database> Engine<D> {
         let user = apply.user.as_ref();
         let asked = Asked::new("disguise.decay", disguise.to_string(), user, request.time);
         self.operation(&asked, |engine| {
-            let applied = engine.applied(disguise, &apply, &asked, &Forgotten::default())?;
+            let applied =
+                engine.applied(disguise, &apply, &asked, (&Forgotten::default(), None))?;
             if let Some(user) = user {
                 engine.mark(request.spec, user)?;
             }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Engine;
-use crate::apply::{self, Applied, ApplyRequest, Forgotten};
+use crate::apply::{self, Applied, ApplyRequest, Earlier, Forgotten};
 use crate::audit::{Asked, counts, written};
 use crate::credential;
 use crate::crypto::random;
@@ -13,21 +13,24 @@ use crate::hold::Held;
 use crate::operation;
 use crate::plan::{Aim, SCOPE, Step};
 use crate::principal::reach;
+use crate::record::Standing;
 use crate::store::{self, DisguiseId};
 use crate::suite::PublicKey;
 use crate::table::insert_all;
 use crate::update;
 use crate::value::Value;
 
-/// A disguise, or a part of one.
+/// A disguise, or a chunk of one.
 pub(super) struct Disguise<'a> {
     pub(super) id: DisguiseId,
     pub(super) request: &'a ApplyRequest<'a>,
     /// The principals whose rows are meant, if any.
     pub(super) owners: Option<&'a [Value]>,
-    /// The steps to take, by their numbers in the whole.
-    pub(super) steps: &'a [(u32, Step)],
     pub(super) forgotten: &'a Forgotten,
+    /// What the chunks before left, where this is one of several.
+    pub(super) earlier: Option<Earlier>,
+    /// The key of the user whose account a chunk before removed.
+    pub(super) away: Option<PublicKey>,
 }
 
 impl<D: Database> Engine<D> {
@@ -40,7 +43,7 @@ impl<D: Database> Engine<D> {
         let user = request.user.as_ref();
         let asked = Asked::new("disguise.apply", id.to_string(), user, request.time);
         self.operation(&asked, |engine| {
-            engine.applied(id, request, &asked, &Forgotten::default())
+            engine.applied(id, request, &asked, (&Forgotten::default(), None))
         })
     }
 
@@ -49,20 +52,23 @@ impl<D: Database> Engine<D> {
         id: DisguiseId,
         request: &ApplyRequest<'_>,
         asked: &Asked<'_>,
-        forgotten: &Forgotten,
+        (forgotten, earlier): (&Forgotten, Option<Earlier>),
     ) -> Result<Applied, Error> {
         let salt = store::salt(&mut self.database)?;
         let owners = self.owners(&salt, request)?;
         let steps = self.steps(request, owners.as_deref())?;
-        let numbered: Vec<(u32, Step)> = (0..).zip(steps).collect();
         let disguise = Disguise {
             id,
             request,
             owners: owners.as_deref(),
-            steps: &numbered,
             forgotten,
+            earlier,
+            away: None,
         };
-        let (applied, public_key) = self.disguise(&salt, &disguise)?;
+        let (applied, public_key) = self.disguise(&salt, disguise, |work| {
+            let mut numbered = (0..).zip(&steps);
+            numbered.try_for_each(|(number, step)| work.run(number, step))
+        })?;
         let payload = counts(
             &applied.rows,
             &[("pseudoprincipals", applied.pseudoprincipals)],
@@ -72,11 +78,12 @@ impl<D: Database> Engine<D> {
         Ok(applied)
     }
 
-    /// Takes steps of a disguise and stores its records; gives the key of its user, too.
+    /// Takes steps of a disguise, as `take` says, and stores its records; gives the key of its user, too.
     pub(super) fn disguise(
         &mut self,
         salt: &[u8],
-        disguise: &Disguise<'_>,
+        disguise: Disguise<'_>,
+        take: impl FnOnce(&mut apply::Work<'_>) -> Result<(), Error>,
     ) -> Result<(Applied, Option<PublicKey>), Error> {
         let request = disguise.request;
         let end = request.end()?;
@@ -109,11 +116,16 @@ impl<D: Database> Engine<D> {
                 rows: BTreeMap::new(),
                 pseudoprincipals: 0,
             },
+            earlier: disguise.earlier,
         };
         let mut public_key = None;
         if let Some(user) = &request.user {
             let name = user.principal();
             work.known = store::principals(work.database, std::slice::from_ref(&name))?;
+            if let Some(away) = disguise.away {
+                let registered = work.known.entry(name.clone());
+                registered.or_insert((away, Standing::Person));
+            }
             public_key = work.known.get(&name).map(|(public, _)| public.clone());
             if public_key.is_none() {
                 return Err(Error::Unregistered {
@@ -122,9 +134,7 @@ impl<D: Database> Engine<D> {
                 });
             }
         }
-        for (number, step) in disguise.steps {
-            work.run(*number, step)?;
-        }
+        take(&mut work)?;
         if request.user.is_none() {
             held.refuse_any(salt, work.known.keys())?;
         }
@@ -133,7 +143,7 @@ impl<D: Database> Engine<D> {
     }
 
     /// The user and, with a credential, every pseudoprincipal behind which the user stands.
-    fn owners(
+    pub(super) fn owners(
         &mut self,
         salt: &[u8],
         request: &ApplyRequest<'_>,

@@ -1,5 +1,7 @@
 //! Destroying records for good.
 
+use std::collections::BTreeSet;
+
 use probity_format::Timestamp;
 
 use super::Engine;
@@ -10,7 +12,7 @@ use crate::crypto::SecretKey;
 use crate::database::Database;
 use crate::error::Error;
 use crate::hold::Held;
-use crate::intent;
+use crate::mark::Mark;
 use crate::operation;
 use crate::principal::{Reach, needed_by_others, stored_for_others};
 use crate::receipt::Receipt;
@@ -58,13 +60,19 @@ impl<D: Database> Engine<D> {
             };
             let gone: Vec<_> = meant.iter().map(|it| &it.found).collect();
             let ids = store::record_ids(&gone)?;
+            let whose = engine.going_on(id)?;
+            let names = match whose {
+                Some(_) => engine.names_of(user, &key, &reach)?,
+                None => Vec::new(),
+            };
+            let database = &mut engine.database;
             store::remove_bags(database, &gone)?;
             let stored: Vec<Stored<'_>> = kept
                 .iter()
                 .map(|(bag, it)| stored_for_others(bag, it))
                 .collect();
             store::put_bags(database, &salt, &stored)?;
-            intent::remove(database, id)?;
+            engine.leave_out(id, whose.as_ref(), &names, Mark::Forgotten)?;
             let receipt = Receipt::new(time, Some(id), gone.len(), (engine.tenant_set(), user))?;
             engine.done(&asked, &told(&receipt, &salt, &ids, !kept.is_empty()))?;
             Ok(receipt)
@@ -99,14 +107,18 @@ impl<D: Database> Engine<D> {
             }
             let gone: Vec<_> = reach.bags.iter().map(|it| &it.found).collect();
             let mut ids = store::record_ids(&gone)?;
+            let names = engine.names_of(user, &key, &reach)?;
+            let database = &mut engine.database;
             ids.append(&mut credential::ids(database, &key)?);
             store::remove_bags(database, &gone)?;
             credential::remove_all(database, &key)?;
             if own {
                 store::unregister(database, &[name])?;
             }
-            for it in &reach.bags {
-                intent::remove(database, DisguiseId(it.found.locator.origin.disguise))?;
+            let meant = reach.bags.iter().map(|it| it.found.locator.origin.disguise);
+            for id in meant.collect::<BTreeSet<u64>>() {
+                let whose = engine.going_on(DisguiseId(id))?;
+                engine.leave_out(DisguiseId(id), whose.as_ref(), &names, Mark::Forgotten)?;
             }
             let receipt = Receipt::new(time, None, gone.len(), (engine.tenant_set(), user))?;
             engine.done(&asked, &told(&receipt, &salt, &ids, false))?;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use probity_format::Timestamp;
 
 use super::Engine;
-use crate::apply::{ApplyRequest, Forgotten};
+use crate::apply::{ApplyRequest, Earlier, Forgotten};
 use crate::audit::{Asked, subject};
 use crate::database::Database;
 use crate::error::{Doing as _, Error};
@@ -166,18 +166,21 @@ impl<D: Database> Engine<D> {
                     forgotten,
                 } => {
                     engine.unschedule(*id)?;
-                    intent::remove(&mut engine.database, *id)?;
                     if let (Some(user), Some(key)) = (&request.user, key) {
                         engine.give_key(user, key.clone())?;
                     }
-                    engine.applied(*id, request, &asked, forgotten)?;
-                    return Ok(());
+                    let earlier = engine.going_on(*id)?.map(|_whose| Earlier::default());
+                    engine.applied(*id, request, &asked, (forgotten, earlier))?;
+                    return intent::remove(&mut engine.database, *id);
                 }
                 Deed::Schedule { id, request, due } => {
                     engine.unschedule(*id)?;
                     scheduled::put(&mut engine.database, *id, *due, &Order::of(request))?;
                 }
-                Deed::Cancel(id) => engine.unschedule(*id)?,
+                Deed::Cancel(id) => {
+                    engine.unschedule(*id)?;
+                    intent::remove(&mut engine.database, *id)?;
+                }
                 Deed::Register(user, key) => engine.give_key(user, key.clone())?,
                 Deed::HoldPerson(id, user) => {
                     engine.hold_again(told, *id, Holding::Person(user))?;
@@ -307,8 +310,12 @@ impl<'a> Replay<'a> {
             "disguise.apply" | "disguise.decay" => self.apply_again(told),
             // What was begun is either done, told of as an apply, or ended, or was still going on.
             "disguise.begin" => {
-                let applied = |it: &Told| it.key == told.key && it.action != told.action;
-                if self.missing.iter().any(applied) {
+                let ends = |it: &Told| match told.subject {
+                    Some(_) => it.action != told.action,
+                    // It goes on without whoever reveals or forgets it.
+                    None => matches!(&*it.action, "disguise.apply" | "disguise.cancel"),
+                };
+                if self.missing.iter().any(|it| it.key == told.key && ends(it)) {
                     return Ok(Deed::Nothing);
                 }
                 self.apply_again(told)
@@ -422,7 +429,9 @@ impl<'a> Replay<'a> {
     /// Who had the records of a disguise destroyed since it was applied.
     fn forgotten(&self, told: &Told) -> Forgotten {
         let mut forgotten = Forgotten::default();
-        let since = self.missing.iter().skip_while(|it| it.id != told.id);
+        // While chunks went on, people could have records destroyed that are told of as applied only when all were done.
+        let since = self.missing.iter();
+        let since = since.skip_while(|it| it.id != told.id && it.key != told.key);
         for it in since.filter(|it| it.action == "disguise.forget") {
             let all = if it.key.is_empty() {
                 &mut forgotten.everything

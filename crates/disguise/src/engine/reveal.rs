@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use probity_format::Timestamp;
 
 use super::Engine;
+use super::chunk::Whose;
 use crate::audit::{Asked, counts};
 use crate::credential::{self, Credential};
 use crate::crypto::SecretKey;
 use crate::database::Database;
 use crate::deadline::Day;
 use crate::error::Error;
-use crate::intent;
+use crate::mark::Mark;
 use crate::principal::{Reach, reach};
 use crate::reveal::{self, RevealRequest, Revealed};
 use crate::store::{self, DisguiseId};
@@ -100,6 +101,30 @@ impl<D: Database> Engine<D> {
         })
     }
 
+    /// Reveals a disguise in chunks that has not come to this person's rows: it ends, or leaves them out.
+    fn declined(
+        &mut self,
+        request: &RevealRequest<'_>,
+        asked: &Asked<'_>,
+        (whose, key, reach): (&Whose, &SecretKey, &Reach),
+    ) -> Result<Revealed, Error> {
+        let names = self.names_of(&request.user, key, reach)?;
+        let meant = match whose {
+            Whose::User(user) => {
+                let user = store::named(&self.database.tenancy, &user.principal());
+                names.contains(&user.principal())
+            }
+            Whose::Everybody => !names.is_empty(),
+        };
+        if !meant {
+            return Err(Error::NoSuchDisguise);
+        }
+        self.leave_out(request.id, Some(whose), &names, Mark::Returned)?;
+        let revealed = Revealed::default();
+        self.done(asked, &counts(&revealed.restored, &[("kept", 0)]))?;
+        Ok(revealed)
+    }
+
     fn revealed(
         &mut self,
         request: &RevealRequest<'_>,
@@ -107,6 +132,16 @@ impl<D: Database> Engine<D> {
     ) -> Result<Revealed, Error> {
         self.refresh()?;
         let (salt, key, reach) = self.reached(&request.user, &request.credential)?;
+        let whose = self.going_on(request.id)?;
+        if let Some(whose) = &whose
+            && !reach.hides_by(request.id)
+        {
+            return self.declined(request, asked, (whose, &key, &reach));
+        }
+        let names = match whose {
+            Some(Whose::Everybody) => self.names_of(&request.user, &key, &reach)?,
+            Some(Whose::User(_)) | None => Vec::new(),
+        };
         let origins = reach.bags.iter().map(|it| it.found.locator.origin);
         let mut meant = origins.filter(|it| it.disguise == request.id.0);
         if meant.any(|it| it.expires.is_over(request.time)) {
@@ -144,7 +179,7 @@ impl<D: Database> Engine<D> {
         work.run(request.id)?;
         let revealed = work.revealed;
         // What is taken back is not gone on with.
-        intent::remove(&mut self.database, request.id)?;
+        self.leave_out(request.id, whose.as_ref(), &names, Mark::Returned)?;
         let kept = u64::try_from(revealed.kept.len()).unwrap_or(u64::MAX);
         let payload = counts(&revealed.restored, &[("kept", kept)]);
         self.done(asked, &payload)?;

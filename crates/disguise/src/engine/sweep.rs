@@ -10,6 +10,7 @@ use crate::database::Database;
 use crate::deadline::{self, Over};
 use crate::error::Error;
 use crate::hold::Held;
+use crate::intent;
 use crate::once;
 use crate::operation;
 use crate::scheduled::{self, Order, Scheduled};
@@ -76,14 +77,17 @@ impl<D: Database> Engine<D> {
         Ok(id)
     }
 
-    /// Stops a scheduled disguise.
+    /// Stops a scheduled disguise, or one in chunks: what is done of that stays hidden, and can be revealed as if it were all.
     ///
     /// # Errors
     /// [`Error::NoSuchDisguise`] when it was applied or cancelled already, [`Error::Database`], [`Error::Audit`].
     pub fn cancel(&mut self, id: DisguiseId, time: Timestamp) -> Result<(), Error> {
         let asked = Asked::new("disguise.cancel", id.to_string(), None, time);
         self.operation(&asked, |engine| {
-            scheduled::take(&mut engine.database, id)?;
+            match engine.going_on(id)? {
+                Some(_) => intent::remove(&mut engine.database, id)?,
+                None => scheduled::take(&mut engine.database, id)?,
+            }
             engine.done(&asked, "{}")
         })
     }
@@ -157,7 +161,7 @@ impl<D: Database> Engine<D> {
         let asked = Asked::new("disguise.apply", id.to_string(), user, time);
         self.operation(&asked, |engine| {
             scheduled::take(&mut engine.database, id)?;
-            engine.applied(id, &request, &asked, &Forgotten::default())
+            engine.applied(id, &request, &asked, (&Forgotten::default(), None))
         })
     }
 

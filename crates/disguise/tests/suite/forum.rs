@@ -366,6 +366,29 @@ impl Forum {
         self.engine.apply(&request)
     }
 
+    /// The same in chunks of so many rows, each by a program that starts anew.
+    pub(crate) fn apply_in_chunks(
+        &mut self,
+        spec: &str,
+        (user, over): (Option<i64>, bool),
+        rows: u32,
+    ) -> Result<Applied, Error> {
+        let spec = Spec::from_edna_json(spec).unwrap();
+        let over = || {
+            let user = user.filter(|_| over)?;
+            Some(Credential::Key(&self.keys[&user]))
+        };
+        let id = self.engine.begin(&ApplyRequest {
+            spec: &spec,
+            user: user.map(Value::Int),
+            over: over(),
+            parameters: BTreeMap::new(),
+            expires: None,
+            time: time(),
+        })?;
+        self.engine.finish_over(id, over().as_ref(), rows, time)
+    }
+
     pub(crate) fn reveal_as(
         &mut self,
         user: i64,

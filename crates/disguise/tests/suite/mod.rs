@@ -96,7 +96,18 @@ macro_rules! for_every_claim {
             a_disguise_in_chunks_does_what_one_in_one_go_does_and_comes_back
             a_half_applied_disguise_is_taken_back_and_not_gone_on_with
             a_cut_in_a_chunk_loses_nothing_and_the_next_call_goes_on
-            what_cannot_be_done_in_chunks_is_refused_and_a_hold_stops_it
+            a_disguise_in_chunks_interrupted_after_each_of_them_is_the_same
+            a_half_applied_disguise_over_placeholders_is_taken_back
+            rows_that_refer_to_each_other_leave_in_chunks_and_come_back
+            a_ring_of_rows_leaves_in_one_chunk_where_the_database_lets_it
+            whoever_came_back_does_not_hold_up_the_rows_of_others
+            keys_that_change_are_gone_through_once
+            groups_of_any_size_have_one_placeholder_each_in_chunks
+            a_half_applied_disguise_of_everybody_goes_on_without_whoever_came_back
+            a_half_applied_disguise_of_everybody_comes_back_when_all_reveal_it
+            what_is_forgotten_in_the_middle_is_hidden_for_good_and_others_come_back
+            a_disguise_over_placeholders_asks_for_the_credential_at_each_chunk
+            a_hold_stops_a_disguise_in_chunks_until_it_is_lifted
             nothing_of_a_hybrid_person_is_sealed_with_less
             a_key_changes_from_each_suite_to_the_other_with_everything_that_it_opens
             a_changed_suite_or_public_key_is_refused
@@ -138,6 +149,7 @@ mod revealing;
 pub(crate) mod schedule;
 mod stolen;
 mod tenants;
+mod threads;
 mod updates;
 
 pub(crate) use applying::*;
@@ -164,4 +176,5 @@ pub(crate) use schedule::{
 };
 pub(crate) use stolen::*;
 pub(crate) use tenants::*;
+pub(crate) use threads::*;
 pub(crate) use updates::*;

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use probity_disguise::{
     Applied, ApplyRequest, Authority, Credential, DisguiseId, Error, Holding, Missed, Outlook,
-    Protection, References, ReplayRequest, Spec, SpecFile, Told, Value,
+    Protection, References, ReplayRequest, Spec, SpecFile, Suite, Told, Value,
 };
 use probity_format::Entry;
 
@@ -328,7 +328,14 @@ pub(crate) fn what_cannot_be_replayed_is_named_with_its_reason() {
 }
 
 pub(crate) fn schedules_holds_and_registrations_are_replayed() {
+    for suite in [Suite::X25519, Suite::XWing] {
+        everything_is_replayed_with(suite);
+    }
+}
+
+fn everything_is_replayed_with(suite: Suite) {
     let mut station = station();
+    station.forum.engine.set_suite(Some(suite));
     station
         .forum
         .sql("INSERT INTO users VALUES (5, 'user5', 7)");
@@ -339,6 +346,7 @@ pub(crate) fn schedules_holds_and_registrations_are_replayed() {
         .engine
         .register(&five, Protection::KeyAlone, time())
         .unwrap();
+    assert_eq!(made.key.suite(), suite);
     station.forum.keys.insert(5, made.key);
     let gone = station.apply(GDPR, Some(5));
     let authority = Authority {

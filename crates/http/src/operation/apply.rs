@@ -60,7 +60,13 @@ applying! {
 
 applying! {
     /// What is applied to everybody whom the specification means.
-    ApplyEverybody {}
+    ApplyEverybody {
+        /// Rows of a chunk: all rows are hidden in several transactions of at most so many; resume goes on with one that was
+        /// cut short, without whoever reveals it meanwhile. All in one transaction when absent.
+        #[serde(default)]
+        #[schema(minimum = 1)]
+        chunk_rows: Option<u32>,
+    }
 }
 
 /// What a disguise did.
@@ -111,11 +117,7 @@ impl Operation for Apply {
             time: desk.time,
         };
         desk.place.install(&mut session.engine, Some(spec))?;
-        match self.chunk_rows {
-            None => applied(desk, session, &request),
-            Some(0) => Err(Problem::new(Kind::BadRequest, "chunk_rows is 0")),
-            Some(rows) => in_chunks(desk, session, &request, rows),
-        }
+        applied(desk, session, &request, self.chunk_rows)
     }
 }
 
@@ -138,7 +140,7 @@ impl Operation for ApplyEverybody {
             expires: self.expires.map(|Time(time)| time),
             time: desk.time,
         };
-        applied(desk, session, &request)
+        applied(desk, session, &request, self.chunk_rows)
     }
 }
 
@@ -146,11 +148,16 @@ fn applied(
     desk: &Desk<'_>,
     mut session: Session,
     request: &ApplyRequest<'_>,
+    chunk_rows: Option<u32>,
 ) -> Result<AppliedForm, Problem> {
-    desk.once(&mut session, |engine, entries| {
-        let applied = engine.apply(request)?;
-        Ok(AppliedForm::new(applied, entries.entry()))
-    })
+    match chunk_rows {
+        None => desk.once(&mut session, |engine, entries| {
+            let applied = engine.apply(request)?;
+            Ok(AppliedForm::new(applied, entries.entry()))
+        }),
+        Some(0) => Err(Problem::new(Kind::BadRequest, "chunk_rows is 0")),
+        Some(rows) => in_chunks(desk, session, request, rows),
+    }
 }
 
 /// That a disguise in chunks was begun.
@@ -172,7 +179,8 @@ fn in_chunks(
         Ok(Begun { id })
     })?;
     let id = disguise(&id)?;
-    let applied = session.engine.finish(id, rows, || clock.now());
+    let over = request.over.as_ref();
+    let applied = session.engine.finish_over(id, over, rows, || clock.now());
     let applied = applied.map_err(|error| match error {
         Error::NoSuchDisguise => {
             let detail = format!("disguise {id} was done when it was asked for before");

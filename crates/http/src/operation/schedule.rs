@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 use super::Operation;
 use super::apply::{AppliedForm, Parameters, applying, values};
 use super::reveal::disguise;
+use crate::credential::CredentialForm;
 use crate::desk::{Desk, EntryForm};
 use crate::problem::{Kind, Problem};
 use crate::time::Time;
@@ -218,6 +219,9 @@ pub(super) struct Resume {
     /// One of them; all when absent.
     #[serde(default)]
     id: Option<String>,
+    /// Credential with which that one was begun, if any: it is not kept.
+    #[serde(default)]
+    over: Option<CredentialForm>,
     /// Rows of a chunk.
     #[serde(default)]
     #[schema(minimum = 1)]
@@ -241,6 +245,12 @@ impl Operation for Resume {
         if rows == 0 {
             return Err(Problem::new(Kind::BadRequest, "chunk_rows is 0"));
         }
+        if self.over.is_some() && self.id.is_none() {
+            return Err(Problem::new(Kind::BadRequest, "over needs an id"));
+        }
+        let over = self.over.as_ref();
+        let over = over.map(CredentialForm::brought).transpose()?;
+        let over = over.as_ref().map(|it| it.credential());
         let mut session = desk.stored()?;
         let ids = match self.id.as_deref() {
             Some(id) => vec![disguise(id)?],
@@ -249,7 +259,9 @@ impl Operation for Resume {
         let clock = SystemClock::new();
         let mut disguises = Vec::with_capacity(ids.len());
         for id in ids {
-            let applied = session.engine.finish(id, rows, || clock.now());
+            let applied = session
+                .engine
+                .finish_over(id, over.as_ref(), rows, || clock.now());
             let applied = applied.map_err(|error| Problem::from(error).begun(id))?;
             disguises.push(AppliedForm::new(applied, session.entry()));
         }

@@ -5,7 +5,7 @@ use crate::bytes::{part, put};
 use crate::error::Result;
 use crate::flash::Nand;
 use crate::query::aggregate::Grouping;
-use crate::query::rows::Rows;
+use crate::query::rows::{Chunk, Rows};
 use crate::query::select::{Function, Row, Select, Sink};
 use crate::query::stream::Candidates;
 use crate::root::SecureStore;
@@ -27,8 +27,9 @@ struct Pipeline<'q, 'a, K: Sink> {
     skip: u64,
     left: u64,
     shown: u64,
-    /// A row of the first stage, and one of the sorted result.
-    row: Scratch,
+    /// The record of a group.
+    group: Scratch,
+    /// A row of the result behind what it is ordered by.
     keyed: Scratch,
     sink: &'q mut K,
 }
@@ -41,38 +42,21 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         candidates: &mut Candidates,
         sink: &mut impl Sink,
     ) -> Result<u64> {
-        let ordered = select.distinct || !select.order.is_empty();
-        let stages = usize::from(select.grouped) + usize::from(ordered);
-        // Some frames keep pages and serve the sorting of large results.
-        let spare = self.arena.spare();
-        let share = (spare.saturating_sub(LEFT_FRAMES) * 2 / 3 / (stages + 1)).max(1);
-        let mut groups = None;
-        if select.grouped {
-            groups = Some(group_sorter(select, self.arena.lease(share)?)?);
-        }
-        let row_bytes = groups
-            .as_ref()
-            .map_or(select.output_bytes, |groups: &Sorter<Grouping>| {
-                groups.combine().record_bytes()
-            });
-        let mut order = None;
-        if ordered {
-            order = Some(order_sorter(select, self.arena.lease(share)?)?);
-        }
         let mut pipeline = Pipeline {
-            groups,
-            order,
             select,
+            groups: None,
+            order: None,
             skip: select.offset,
             left: select.limit.unwrap_or(u64::MAX),
             shown: 0,
-            row: Scratch::record(row_bytes)?,
-            keyed: Scratch::record(order_bytes(select) + select.output_bytes)?,
+            group: Scratch::default(),
+            keyed: Scratch::default(),
             sink,
         };
+        let share = pipeline.begin(self)?;
         let area = self.arena.lease(share)?;
         let mut wanted = usize::MAX;
-        if stages == 0 {
+        if pipeline.groups.is_none() && pipeline.order.is_none() {
             let rows = pipeline.left.saturating_add(pipeline.skip);
             wanted = usize::try_from(rows).unwrap_or(usize::MAX);
         }
@@ -91,7 +75,7 @@ fn group_sorter(select: &Select<'_>, area: Area) -> Result<Sorter<Grouping>> {
 }
 
 fn order_sorter(select: &Select<'_>, area: Area) -> Result<Sorter<Repeats>> {
-    let width = order_bytes(select) + select.output_bytes;
+    let width = select.order_bytes() + select.output_bytes;
     let repeats = if select.distinct {
         Repeats::Drop(width)
     } else {
@@ -100,71 +84,82 @@ fn order_sorter(select: &Select<'_>, area: Area) -> Result<Sorter<Repeats>> {
     Sorter::new(width, area, repeats)
 }
 
-fn order_bytes(select: &Select<'_>) -> usize {
-    let keys = select.order.iter();
-    let widths = keys.filter_map(|key| select.outputs.get(usize::from(key.output)));
-    widths.map(|output| usize::from(output.width)).sum()
-}
-
 impl<F: Nand, S: SecureStore, K: Sink> Rows<F, S> for Pipeline<'_, '_, K> {
-    fn take(&mut self, store: &mut Store<F, S>, _id: u32, values: &[u8]) -> Result<bool> {
-        let mut row = core::mem::take(&mut self.row);
-        let more = self.take_into(store, values, &mut row);
-        self.row = row;
-        more
-    }
-}
-
-impl<K: Sink> Pipeline<'_, '_, K> {
-    /// Makes the record of the first stage in `record` and gives it on.
-    fn take_into<F: Nand, S: SecureStore>(
-        &mut self,
-        store: &mut Store<F, S>,
-        values: &[u8],
-        record: &mut [u8],
-    ) -> Result<bool> {
+    fn take(&mut self, store: &mut Store<F, S>, chunk: &Chunk, row: usize) -> Result<bool> {
         if let Some(groups) = &mut self.groups {
-            groups.combine().begin(self.select, values, record);
-            groups.push(store, record)?;
+            let values = chunk.values(store, row);
+            groups.combine().begin(self.select, values, &mut self.group);
+            groups.push(store, &self.group)?;
             return Ok(true);
         }
+        let values = chunk.values(store, row);
+        let shown = self.select.order_bytes();
         for output in self.select.outputs.iter() {
             let value = output
                 .source
                 .map_or(&[][..], |number| self.select.source_bytes(number, values));
-            put(record, usize::from(output.at), value);
+            put(&mut self.keyed, shown + usize::from(output.at), value);
         }
-        self.after_groups(store, record)
+        self.after_groups(store)
+    }
+}
+
+impl<K: Sink> Pipeline<'_, '_, K> {
+    /// Makes the stages; returns how many frames each has.
+    #[inline(never)] // What it moves takes no room on the stack of the query.
+    fn begin<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<usize> {
+        let select = self.select;
+        let ordered = select.distinct || !select.order.is_empty();
+        let stages = usize::from(select.grouped) + usize::from(ordered);
+        // Some frames keep pages and serve the sorting of large results.
+        let spare = store.arena.spare();
+        let share = (spare.saturating_sub(LEFT_FRAMES) * 2 / 3 / (stages + 1)).max(1);
+        if select.grouped {
+            let groups = group_sorter(select, store.arena.lease(share)?)?;
+            self.group = Scratch::record(groups.combine().record_bytes())?;
+            self.groups = Some(groups);
+        }
+        if ordered {
+            self.order = Some(order_sorter(select, store.arena.lease(share)?)?);
+        }
+        self.keyed = Scratch::record(select.order_bytes() + select.output_bytes)?;
+        Ok(share)
     }
 
-    fn after_groups<F: Nand, S: SecureStore>(
-        &mut self,
-        store: &mut Store<F, S>,
-        record: &[u8],
-    ) -> Result<bool> {
-        let Some(order) = &mut self.order else {
-            return self.show(record, false);
-        };
-        let keyed = &mut self.keyed;
+    /// Gives the row of the result that is there on.
+    fn after_groups<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<bool> {
+        if self.order.is_none() {
+            return self.show_keyed(false);
+        }
+        let (keys, row) = self.keyed.split_at_mut(self.select.order_bytes());
         let mut at = 0;
         for key in self.select.order.iter() {
             let Some(output) = self.select.outputs.get(usize::from(key.output)) else {
                 continue;
             };
             let width = usize::from(output.width);
-            let value = part(record, usize::from(output.at), width);
-            put(keyed, at, value);
+            put(keys, at, part(row, usize::from(output.at), width));
             if key.descending {
-                let copied = keyed.get_mut(at..at + width).unwrap_or(&mut []);
+                let copied = keys.get_mut(at..at + width).unwrap_or(&mut []);
                 for byte in copied {
                     *byte = !*byte;
                 }
             }
             at += width;
         }
-        put(keyed, at, record);
-        order.push(store, keyed)?;
+        if let Some(order) = &mut self.order {
+            order.push(store, &self.keyed)?;
+        }
         Ok(true)
+    }
+
+    /// Shows the row of the result that is there.
+    fn show_keyed(&mut self, empty: bool) -> Result<bool> {
+        let keyed = core::mem::take(&mut self.keyed);
+        let row = keyed.get(self.select.order_bytes()..).unwrap_or(&[]);
+        let more = self.show(row, empty);
+        self.keyed = keyed;
+        more
     }
 
     /// Shows a row unless it is passed over; false when no more are wanted.
@@ -188,28 +183,27 @@ impl<K: Sink> Pipeline<'_, '_, K> {
     }
 
     /// Lets every stage give what it holds to the next one.
+    #[inline(never)] // Its variables take no room on the stack of the other stages.
     fn finish<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<()> {
-        if let Some(groups) = self.groups.take() {
+        if let Some(mut groups) = self.groups.take() {
             let nothing = groups.pushed == 0;
-            let mut sorted = groups.finish(store)?;
-            let mut record = core::mem::take(&mut self.row);
-            let mut output = Scratch::record(self.select.output_bytes)?;
+            groups.finish(store)?;
             if nothing && self.select.groups.is_empty() {
-                return self.show_nothing(&mut output);
+                return self.show_nothing();
             }
-            while sorted.next(store, &mut record)? {
-                sorted.combine().finish(self.select, &record, &mut output)?;
-                if !self.after_groups(store, &output)? {
+            while groups.next(store, &mut self.group)? {
+                let row = self.keyed.get_mut(self.select.order_bytes()..);
+                let row = row.unwrap_or(&mut []);
+                groups.combine().finish(self.select, &self.group, row)?;
+                if !self.after_groups(store)? {
                     return Ok(());
                 }
             }
         }
-        if let Some(order) = self.order.take() {
-            let mut sorted = order.finish(store)?;
-            let keys = order_bytes(self.select);
-            let mut record = core::mem::take(&mut self.keyed);
-            while sorted.next(store, &mut record)? {
-                if !self.show(record.get(keys..).unwrap_or(&[]), false)? {
+        if let Some(mut order) = self.order.take() {
+            order.finish(store)?;
+            while order.next(store, &mut self.keyed)? {
+                if !self.show_keyed(false)? {
                     return Ok(());
                 }
             }
@@ -218,13 +212,16 @@ impl<K: Sink> Pipeline<'_, '_, K> {
     }
 
     /// The one row of aggregates over no rows.
-    fn show_nothing(&mut self, output: &mut [u8]) -> Result<()> {
+    fn show_nothing(&mut self) -> Result<()> {
+        let row = self.keyed.get_mut(self.select.order_bytes()..);
+        let row = row.unwrap_or(&mut []);
+        row.fill(0);
         for column in self.select.outputs.iter() {
             if column.function == Function::Count {
-                put(output, usize::from(column.at), &encode_integer(0));
+                put(row, usize::from(column.at), &encode_integer(0));
             }
         }
-        self.show(output, true)?;
+        self.show_keyed(true)?;
         Ok(())
     }
 }

@@ -89,7 +89,13 @@ impl Chunk {
         self.room * self.width
     }
 
-    fn id<F: Nand, S: SecureStore>(&self, store: &Store<F, S>, row: usize, at: usize) -> u32 {
+    /// One of the ids of a row; the root's own is at 0.
+    pub(crate) fn id<F: Nand, S: SecureStore>(
+        &self,
+        store: &Store<F, S>,
+        row: usize,
+        at: usize,
+    ) -> u32 {
         u32_at(store.arena.area(self.area), self.at(row) + at)
     }
 
@@ -104,19 +110,23 @@ impl Chunk {
     }
 
     /// The values of a row.
-    fn values<'s, F: Nand, S: SecureStore>(&self, store: &'s Store<F, S>, row: usize) -> &'s [u8] {
+    pub(crate) fn values<'s, F: Nand, S: SecureStore>(
+        &self,
+        store: &'s Store<F, S>,
+        row: usize,
+    ) -> &'s [u8] {
         let at = self.at(row) + self.ids;
         part(store.arena.area(self.area), at, self.width - self.ids)
     }
 }
 
-/// Receives the values of each row, in descending order of ids; false ends the query.
+/// Receives each row, in descending order of ids; false ends the query.
 pub(crate) trait Rows<F: Nand, S: SecureStore> {
-    /// Takes one row.
+    /// Takes one row, number `row` of a chunk.
     ///
     /// # Errors
     /// Whatever ends the statement.
-    fn take(&mut self, store: &mut Store<F, S>, id: u32, values: &[u8]) -> Result<bool>;
+    fn take(&mut self, store: &mut Store<F, S>, chunk: &Chunk, row: usize) -> Result<bool>;
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
@@ -326,6 +336,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Gives the rows of `ids`, whose values of other tables are in `columns`.
+    #[inline(never)] // Its variables take no room on the stack of the other stages.
     fn rows_of_list(
         &mut self,
         select: &Select<'_>,
@@ -383,7 +394,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             by_id.push(self, &pair)?;
             rank += 1;
         }
-        let mut by_id = by_id.finish(self)?;
+        by_id.finish(self)?;
         let inner = self.arena.lease(frames.min(self.arena.spare()))?;
         let mut by_rank = Sorter::new(4 + width, inner, Repeats::Keep)?;
         let mut pair = [0u8; PAIR_BYTES];
@@ -394,7 +405,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.fetch_stored(select, slot, id, entry.get_mut(4..).unwrap_or(&mut []))?;
             by_rank.push(self, &entry)?;
         }
-        let mut by_rank = by_rank.finish(self)?;
+        by_rank.finish(self)?;
         let mut writer = RunWriter::begin(self, width)?;
         while by_rank.next(self, &mut entry)? {
             writer.put(self, entry.get(4..).unwrap_or(&[]))?;
@@ -520,11 +531,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Gives the rows of a chunk away; false when no more are wanted.
     fn give(&mut self, chunk: &Chunk, rows: &mut impl Rows<F, S>) -> Result<bool> {
-        let mut values = Scratch::new(chunk.width - chunk.ids);
         for row in 0..chunk.count {
-            values.copy_from_slice(chunk.values(self, row));
-            let id = chunk.id(self, row, 0);
-            if !rows.take(self, id, &values)? {
+            if !rows.take(self, chunk, row)? {
                 return Ok(false);
             }
         }

@@ -117,11 +117,21 @@ impl Select<'_> {
         Ok(u8::try_from(self.outputs.len() - 1).unwrap_or(u8::MAX))
     }
 
-    /// Bytes of memory that the query takes, with the lists of ids that its condition may need.
+    /// Bytes of the columns that the result is ordered by, as they stand before each row.
+    pub(crate) fn order_bytes(&self) -> usize {
+        let keys = self.order.iter();
+        let widths = keys.filter_map(|key| self.outputs.get(usize::from(key.output)));
+        widths.map(|output| usize::from(output.width)).sum()
+    }
+
+    /// Bytes of memory that the query takes, with the lists of ids that its condition may need, and a
+    /// record of the result while others are merged.
     pub(crate) fn memory_bytes(&self) -> usize {
         let condition = &self.condition;
         let streams = 2 * condition.values.len().min(STREAMS_MAX);
-        condition.nodes.memory_bytes()
+        let records = 2 * (self.order_bytes() + self.output_bytes);
+        records
+            + condition.nodes.memory_bytes()
             + condition.tests.memory_bytes()
             + condition.values.memory_bytes()
             + self.sources.memory_bytes()

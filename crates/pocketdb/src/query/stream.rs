@@ -168,6 +168,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         table: usize,
         condition: &Condition<'_>,
     ) -> Result<Candidates> {
+        self.clear_frames()?;
         let mut candidates = Candidates {
             bound: self.count(table),
             exact: true,
@@ -303,7 +304,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         while let Some(id) = self.next_listed(&mut listing)? {
             sorter.push(self, &descending(id))?;
         }
-        let listed = self.list_of(sorter)?;
+        let listed = self.list_of(&mut sorter)?;
         self.arena.release(area);
         // What came later is not looked up but checked.
         candidates.sure = rows;
@@ -391,7 +392,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 self.push_leading_to(table, test.reach.slot, id, &mut sorter)?;
             }
         }
-        let run = self.list_of(sorter)?;
+        let run = self.list_of(&mut sorter)?;
         self.arena.release(area);
         Ok(run)
     }
@@ -417,14 +418,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Writes what was sorted to a list; nothing when there was nothing.
-    fn list_of(&mut self, sorter: Sorter<Repeats>) -> Result<Option<Run>> {
+    fn list_of(&mut self, sorter: &mut Sorter<Repeats>) -> Result<Option<Run>> {
         if sorter.pushed == 0 {
             return Ok(None);
         }
-        let mut sorted = sorter.finish(self)?;
+        sorter.finish(self)?;
         let mut writer = RunWriter::begin(self, 4)?;
         let mut record = [0u8; 4];
-        while sorted.next(self, &mut record)? {
+        while sorter.next(self, &mut record)? {
             writer.put(self, &record)?;
         }
         writer.finish(self).map(Some)

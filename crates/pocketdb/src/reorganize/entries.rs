@@ -11,11 +11,11 @@ use crate::limits::KEY_BYTES_MAX;
 use crate::part::Spot;
 use crate::reorganize::Site;
 use crate::root::SecureStore;
-use crate::sort::{Repeats, Run, RunWriter, Sorted, Sorter, descending};
+use crate::sort::{Repeats, Run, RunWriter, Sorter, descending};
 use crate::store::Store;
 
 /// Bytes of the longest entry.
-pub(super) const ENTRY_BYTES_MAX: usize = KEY_BYTES_MAX + ID_BYTES;
+const ENTRY_BYTES_MAX: usize = KEY_BYTES_MAX + ID_BYTES;
 /// Frames for a run being written and for the pages read while entries are collected.
 const READ_FRAMES: usize = 3;
 
@@ -57,21 +57,24 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Sorts what an index gains; whoever reads it needs `reserve` frames of its own.
+    #[inline(never)] // Its variables take no room on the stack of what follows.
     pub(super) fn sorted_gained(
         &mut self,
         site: &Site,
         job: &Job,
         reserve: usize,
-    ) -> Result<Sorted<Repeats>> {
+    ) -> Result<Sorter<Repeats>> {
         let mut sorter = self.entry_sorter(job)?;
         self.push_new(site, job, &mut sorter)?;
         if self.takes_in(site, usize::from(job.index.table)) {
             self.push_updated(site, job, Side::Gained, &mut sorter)?;
         }
-        sorter.finish_and_release(self, reserve)
+        sorter.finish_and_release(self, reserve)?;
+        Ok(sorter)
     }
 
     /// Sorts what an index loses and writes it as a run.
+    #[inline(never)] // Its variables take no room on the stack of what follows.
     pub(super) fn sorted_lost(&mut self, site: &Site, job: &Job) -> Result<Run> {
         if !self.takes_in(site, usize::from(job.index.table)) {
             return Ok(Run::default());
@@ -80,11 +83,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let area = sorter.area();
         self.push_updated(site, job, Side::Lost, &mut sorter)?;
         self.push_deleted(site, job, &mut sorter)?;
-        let mut sorted = sorter.finish(self)?;
+        sorter.finish(self)?;
         let mut writer = RunWriter::begin(self, job.width)?;
         let mut record = [0u8; ENTRY_BYTES_MAX];
         let record = record.get_mut(..job.width).unwrap_or(&mut []);
-        while sorted.next(self, record)? {
+        while sorter.next(self, record)? {
             writer.put(self, record)?;
         }
         let run = writer.finish(self)?;

@@ -1,19 +1,19 @@
 //! The keys of an index: those of the parts taken in without those lost, with those gained, in one
 //! pass.
 
+use alloc::vec::Vec;
+
 use crate::arena::Area;
 use crate::bytes::{narrow, part, put};
 use crate::directory::Entry;
 use crate::error::Result;
 use crate::flash::Nand;
 use crate::keys::{IDS_PER_PAGE, Keys};
-use crate::limits::{KEY_BYTES_MAX, PARTS_MAX};
 use crate::part::{ID_BYTES, Side as PartSide};
 use crate::reorganize::Site;
-use crate::reorganize::entries::ENTRY_BYTES_MAX;
 use crate::root::SecureStore;
 use crate::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
-use crate::sort::{Repeats, Run, Sorted, ascending, descending};
+use crate::sort::{Repeats, Run, Sorter, ascending, descending};
 use crate::store::Store;
 
 /// Frames that fusion uses itself: two pages being written, one of entries that are lost.
@@ -22,7 +22,6 @@ const FUSION_FRAMES: usize = 3;
 const PRESENT_FRAMES: usize = 3;
 
 /// The entries of a part in order.
-#[derive(Clone, Copy)]
 struct Present {
     side: PartSide,
     keys: Keys,
@@ -30,18 +29,15 @@ struct Present {
     number: u32,
     next: u32,
     end: u32,
-    key: [u8; KEY_BYTES_MAX],
-}
-
-/// The entries of all parts taken in, and the next one of each.
-struct Presents {
-    parts: [Option<(Present, [u8; ENTRY_BYTES_MAX])>; PARTS_MAX],
+    key: Vec<u8>,
+    /// The next entry.
+    record: Vec<u8>,
 }
 
 /// Entries in order and the next one.
 struct Ahead<E> {
     entries: E,
-    record: [u8; ENTRY_BYTES_MAX],
+    record: Vec<u8>,
     there: bool,
 }
 
@@ -52,21 +48,23 @@ struct Writer {
     keys: Keys,
     /// Ids written so far, all keys together.
     total: u32,
-    key: [u8; KEY_BYTES_MAX],
+    key: Vec<u8>,
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Builds the keys of one index.
+    #[inline(never)] // Its variables take no room on the stack of the other tasks.
     pub(super) fn build_keys(&mut self, site: &mut Site, number: usize) -> Result<()> {
         let job = self.job(number)?;
         let lost = self.sorted_lost(site, &job)?;
         let mut presents = self.present_entries(number, job.width)?;
-        let parts = presents.parts.iter().flatten().count();
-        let frames = FUSION_FRAMES + PRESENT_FRAMES * parts;
+        let frames = FUSION_FRAMES + PRESENT_FRAMES * presents.len();
         let gained = self.sorted_gained(site, &job, frames)?;
-        let (mut gained, mut lost) = (Ahead::new(gained), Ahead::new(lost));
-        gained.advance(self, job.width)?;
-        lost.advance(self, job.width)?;
+        let mut gained = Ahead::new(gained, job.width);
+        let mut lost = Ahead::new(lost, job.width);
+        gained.advance(self)?;
+        lost.advance(self)?;
+        let width = job.width - ID_BYTES;
         let mut writer = Writer {
             records: self.arena.lease(1)?,
             ids: self.arena.lease(1)?,
@@ -74,107 +72,98 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 page: site.body.pages,
                 count: 0,
                 list: site.lists.pages,
-                width: job.width - ID_BYTES,
+                width,
             },
             total: 0,
-            key: [0; KEY_BYTES_MAX],
+            key: alloc::vec![0; width],
         };
         self.arena.area_mut(writer.records).fill(0);
         self.arena.area_mut(writer.ids).fill(0);
-        let mut record = [0u8; ENTRY_BYTES_MAX];
-        let record = record.get_mut(..job.width).unwrap_or(&mut []);
-        let mut old = self.next_entry(&mut presents, record)?;
+        let mut record = alloc::vec![0; job.width];
+        let mut old = self.next_entry(&mut presents, &mut record)?;
         while old || gained.there {
-            if old && lost.is_before(record, job.width) {
-                lost.advance(self, job.width)?;
-            } else if old && lost.is_equal(record, job.width) {
-                old = self.next_entry(&mut presents, record)?;
-            } else if old && !gained.is_before(record, job.width) {
-                self.write_entry(site, &mut writer, record)?;
-                old = self.next_entry(&mut presents, record)?;
+            if old && lost.is_before(&record) {
+                lost.advance(self)?;
+            } else if old && lost.is_equal(&record) {
+                old = self.next_entry(&mut presents, &mut record)?;
+            } else if old && !gained.is_before(&record) {
+                self.write_entry(site, &mut writer, &record)?;
+                old = self.next_entry(&mut presents, &mut record)?;
             } else {
-                let entry = gained.record;
-                self.write_entry(site, &mut writer, part(&entry, 0, job.width))?;
-                gained.advance(self, job.width)?;
+                self.write_entry(site, &mut writer, &gained.record)?;
+                gained.advance(self)?;
             }
         }
-        self.finish_keys(site, number, writer)
+        self.finish_keys(site, number, &mut writer)
     }
 
     /// The first entries of the parts taken in.
-    fn present_entries(&mut self, number: usize, width: usize) -> Result<Presents> {
-        let mut presents = Presents {
-            parts: [None; PARTS_MAX],
-        };
+    fn present_entries(&mut self, number: usize, width: usize) -> Result<Vec<Present>> {
+        let mut presents = Vec::new();
         let table = usize::from(self.catalogue.index(number)?.table);
         let kept = usize::from(self.committed.part.kept);
-        for (place, rank) in presents.parts.iter_mut().zip(kept..self.parts.len()) {
+        for rank in kept..self.parts.len() {
             let part = self.parts.get(rank).filter(|part| part.own(table) > 0);
             let Some(side) = part.map(|part| part.side) else {
                 continue;
             };
+            let keys = self.keys(side, number)?;
             let mut present = Present {
                 side,
-                keys: self.keys(side, number)?,
+                keys,
                 number: 0,
                 next: 0,
                 end: 0,
-                key: [0; KEY_BYTES_MAX],
+                key: alloc::vec![0; keys.width],
+                record: alloc::vec![0; width],
             };
-            let mut record = [0; ENTRY_BYTES_MAX];
-            let entry = record.get_mut(..width).unwrap_or(&mut []);
-            if self.next_present(&mut present, entry)? {
-                *place = Some((present, record));
+            if self.next_present(&mut present)? {
+                presents.reserve_exact(1);
+                presents.push(present);
             }
         }
         Ok(presents)
     }
 
     /// Copies the smallest next entry of the parts taken in; false behind the last one.
-    fn next_entry(&mut self, presents: &mut Presents, record: &mut [u8]) -> Result<bool> {
-        let parts = presents.parts.iter_mut().filter(|place| place.is_some());
-        let smallest = parts.min_by_key(|place| place.map(|(_, entry)| entry));
-        let Some(place) = smallest else {
+    fn next_entry(&mut self, presents: &mut Vec<Present>, record: &mut [u8]) -> Result<bool> {
+        let entries = presents.iter().enumerate();
+        let smallest = entries.min_by(|(_, one), (_, other)| one.record.cmp(&other.record));
+        let Some(number) = smallest.map(|(number, _)| number) else {
             return Ok(false);
         };
-        let Some((present, entry)) = place else {
-            return Ok(false);
-        };
-        let width = record.len();
-        record.copy_from_slice(part(entry, 0, width));
-        let next = entry.get_mut(..width).unwrap_or(&mut []);
-        if !self.next_present(present, next)? {
-            *place = None;
+        if let Some(present) = presents.get_mut(number) {
+            record.copy_from_slice(&present.record);
+            if !self.next_present(present)? {
+                presents.remove(number);
+            }
         }
         Ok(true)
     }
 
-    /// Copies the next entry of a part; false behind the last one.
-    fn next_present(&mut self, present: &mut Present, record: &mut [u8]) -> Result<bool> {
+    /// Goes to the next entry of a part; false behind the last one.
+    fn next_present(&mut self, present: &mut Present) -> Result<bool> {
         let (side, keys) = (present.side, present.keys);
-        let width = keys.width;
         while present.next == present.end {
             if present.number == keys.count {
                 return Ok(false);
             }
-            let mut after = [0u8; KEY_BYTES_MAX];
-            let after = after.get_mut(..width).unwrap_or(&mut []);
-            present.end = self.record(side, &keys, present.number + 1, after)?;
-            let key = present.key.get_mut(..width).unwrap_or(&mut []);
-            present.next = self.record(side, &keys, present.number, key)?;
+            let number = present.number;
+            present.end = self.record(side, &keys, number + 1, &mut present.key)?;
+            present.next = self.record(side, &keys, number, &mut present.key)?;
             present.number += 1;
         }
         let id = self.list_id(side.lists, keys.list, present.next)?;
         present.next += 1;
-        put(record, 0, part(&present.key, 0, width));
-        put(record, width, &descending(id));
+        put(&mut present.record, 0, &present.key);
+        put(&mut present.record, keys.width, &descending(id));
         Ok(true)
     }
 
     fn write_entry(&mut self, site: &mut Site, writer: &mut Writer, entry: &[u8]) -> Result<()> {
         let width = writer.keys.width;
         let key = part(entry, 0, width);
-        if writer.keys.count == 0 || key != part(&writer.key, 0, width) {
+        if writer.keys.count == 0 || key != &*writer.key {
             put(&mut writer.key, 0, key);
             self.write_record(site, writer)?;
             writer.keys.count += 1;
@@ -195,7 +184,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let per_page = keys.per_page();
         let at = (keys.count % per_page) as usize * (keys.width + ID_BYTES);
         let page = self.arena.area_mut(writer.records);
-        put(page, at, part(&writer.key, 0, keys.width));
+        put(page, at, &writer.key);
         put(page, at + keys.width, &writer.total.to_le_bytes());
         if (keys.count + 1).is_multiple_of(per_page) {
             self.part_append(&mut site.body, ROLE_PART, writer.records)?;
@@ -204,9 +193,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Ends the last list, writes the upper levels, and notes where everything is.
-    fn finish_keys(&mut self, site: &mut Site, number: usize, mut writer: Writer) -> Result<()> {
-        writer.key = [u8::MAX; KEY_BYTES_MAX];
-        self.write_record(site, &writer)?;
+    fn finish_keys(&mut self, site: &mut Site, number: usize, writer: &mut Writer) -> Result<()> {
+        writer.key.fill(u8::MAX);
+        self.write_record(site, writer)?;
         let keys = writer.keys;
         if !(keys.count + 1).is_multiple_of(keys.per_page()) {
             self.part_append(&mut site.body, ROLE_PART, writer.records)?;
@@ -271,7 +260,7 @@ impl Entries for Run {
     }
 }
 
-impl Entries for Sorted<Repeats> {
+impl Entries for Sorter<Repeats> {
     fn entry<F: Nand, S: SecureStore>(
         &mut self,
         store: &mut Store<F, S>,
@@ -282,29 +271,24 @@ impl Entries for Sorted<Repeats> {
 }
 
 impl<E: Entries> Ahead<E> {
-    fn new(entries: E) -> Self {
+    fn new(entries: E, width: usize) -> Self {
         Self {
             entries,
-            record: [0; ENTRY_BYTES_MAX],
+            record: alloc::vec![0; width],
             there: false,
         }
     }
 
-    fn advance<F: Nand, S: SecureStore>(
-        &mut self,
-        store: &mut Store<F, S>,
-        width: usize,
-    ) -> Result<()> {
-        let record = self.record.get_mut(..width).unwrap_or(&mut []);
-        self.there = self.entries.entry(store, record)?;
+    fn advance<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<()> {
+        self.there = self.entries.entry(store, &mut self.record)?;
         Ok(())
     }
 
-    fn is_before(&self, record: &[u8], width: usize) -> bool {
-        self.there && part(&self.record, 0, width) < record
+    fn is_before(&self, record: &[u8]) -> bool {
+        self.there && *self.record < *record
     }
 
-    fn is_equal(&self, record: &[u8], width: usize) -> bool {
-        self.there && part(&self.record, 0, width) == record
+    fn is_equal(&self, record: &[u8]) -> bool {
+        self.there && *self.record == *record
     }
 }

@@ -127,7 +127,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if !self.committed.part.building {
             return Ok(());
         }
-        self.disown_side(self.building_side());
+        self.disown_side(self.building_side())?;
         let record = self.record_with(PartState {
             building: false,
             ..self.committed.part
@@ -204,10 +204,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Side::new(self.committed.part.next.side)
     }
 
-    fn disown_side(&mut self, side: Side) {
-        for owner in side.owners() {
-            self.disown(owner);
-        }
+    fn disown_side(&mut self, side: Side) -> Result<()> {
+        side.owners()
+            .into_iter()
+            .try_for_each(|owner| self.disown(owner))
     }
 
     fn record_with(&mut self, part: PartState) -> Result<RootRecord> {
@@ -218,6 +218,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Notes the moment: every row that is committed now, and that the `kept` oldest parts do not
     /// hold, belongs to the new part.
+    #[inline(never)] // Its variables take no room on the stack of the other tasks.
     fn begin_part(&mut self, kept: usize) -> Result<()> {
         let state = self.committed.part;
         // One that was given up has left pages of the next generation: they stay in it.
@@ -227,7 +228,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             (self.begin_generation()?, self.window.next())
         };
         let side = Side::new(next.side);
-        self.disown_side(side);
+        self.disown_side(side)?;
         let older = kept
             .checked_sub(1)
             .and_then(|number| self.parts.get(number).copied());
@@ -312,6 +313,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.finish(&record)
     }
 
+    #[inline(never)] // Its variables take no room on the stack of the other tasks.
     fn site(&mut self) -> Result<Site> {
         let state = self.committed.part;
         let side = self.building_side();
@@ -342,7 +344,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if !pages.is_multiple_of(BLOCK_PAGES) {
             let block = self.entry(owner, pages / BLOCK_PAGES)?.page;
             let next = block + pages % BLOCK_PAGES;
-            if self.blocks.is_bad(block / BLOCK_PAGES) || !self.is_clean(next)? {
+            if self.is_bad(block / BLOCK_PAGES)? || !self.is_clean(next)? {
                 log.pages = pages.next_multiple_of(BLOCK_PAGES);
             }
         }
@@ -369,19 +371,20 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Puts the new part in the place of those that it took in, and frees what it replaces.
+    #[inline(never)] // Its variables take no room on the stack of the other tasks.
     fn use_part(&mut self) -> Result<()> {
         // Rows that wait come with the next generation; the pages before go with its keys.
-        self.rewrite_window()?;
+        self.densify()?;
         // No block is taken any more once entries of what is in use are gone.
         let catalogue = self.move_catalogue()?;
         let state = self.committed.part;
         for level in state.merged() {
-            self.disown_side(Side::new(level.side));
+            self.disown_side(Side::new(level.side))?;
         }
         let part = self.read_part_state(self.building_side())?;
         for table in 0..self.catalogue.len() {
             let chunk = part.rows(table) / UNIT_ROWS / CHUNK_ENTRIES;
-            self.disown_before(owner_of(table), chunk);
+            self.disown_before(owner_of(table), chunk)?;
         }
         self.pending = Pending::Structure;
         let after = state.advanced();

@@ -12,6 +12,7 @@ use crate::seal::ROLE_PART;
 use crate::store::{Store, rows_per_page};
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
+    #[inline(never)] // Its variables take no room on the stack of the other tasks.
     pub(super) fn build_section(
         &mut self,
         site: &mut Site,

@@ -69,12 +69,15 @@ fn is_less<F: Nand, S: SecureStore>(
     other: &Run,
     width: usize,
 ) -> Result<bool> {
-    let mut first = Scratch::new(width);
-    run.peek(store, &mut first)?;
-    let Some((frame, at)) = other.place(store, width)? else {
+    let Some((first, at)) = run.place(store, width)? else {
+        return Ok(false);
+    };
+    // The cache has two frames at least, so the page stays while the other one is loaded.
+    let Some((second, other_at)) = other.place(store, width)? else {
         return Ok(true);
     };
-    Ok(*first < *part(store.arena.page(frame), at, width))
+    let record = part(store.arena.page(first), at, width);
+    Ok(record < part(store.arena.page(second), other_at, width))
 }
 
 /// Takes the smallest record of `runs`, combined with all that have its key.

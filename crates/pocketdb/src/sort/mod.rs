@@ -19,8 +19,9 @@ use crate::store::Store;
 
 /// Runs that one sort keeps before it merges some.
 const RUNS_MAX: usize = 32;
-/// Runs that one sort keeps for each frame that there is.
+/// Runs that one sort keeps for each frame that there is, beyond the first few.
 const RUNS_PER_FRAME: usize = 2;
+const FRAMES_FEW: usize = 3;
 /// Frames that stay free when runs are merged: for the result and for whoever reads.
 const MERGE_SPARE: usize = 3;
 
@@ -67,7 +68,7 @@ pub(crate) struct Run {
     head: u128,
 }
 
-/// Records being collected.
+/// Records being collected, and read in order once that is finished.
 #[derive(Debug)]
 pub(crate) struct Sorter<C> {
     width: usize,
@@ -77,12 +78,7 @@ pub(crate) struct Sorter<C> {
     combine: C,
     /// How many records were pushed.
     pub(crate) pushed: u64,
-}
-
-/// Records being read in order.
-#[derive(Debug)]
-pub(crate) struct Sorted<C> {
-    sorter: Sorter<C>,
+    /// Records read of those in memory.
     read: usize,
 }
 
@@ -99,6 +95,7 @@ impl<C: Combine> Sorter<C> {
             runs: Series::new(),
             combine,
             pushed: 0,
+            read: 0,
         })
     }
 
@@ -175,7 +172,7 @@ impl<C: Combine> Sorter<C> {
         let run = writer.finish(store)?;
         self.runs.push(run, "the number of sorted runs")?;
         // With little memory few runs are merged at a time, and no long list of them pays.
-        let kept = RUNS_MAX.min(RUNS_PER_FRAME * store.arena.frames());
+        let kept = RUNS_MAX.min(RUNS_PER_FRAME * store.arena.frames().saturating_sub(FRAMES_FEW));
         if self.runs.len() < kept {
             return Ok(());
         }
@@ -235,9 +232,9 @@ impl<C: Combine> Sorter<C> {
 
     /// Ends the collection.
     pub(crate) fn finish<F: Nand, S: SecureStore>(
-        mut self,
+        &mut self,
         store: &mut Store<F, S>,
-    ) -> Result<Sorted<C>> {
+    ) -> Result<()> {
         self.sort_area(store)?;
         if !self.runs.is_empty() && self.count > 0 {
             self.spill(store)?;
@@ -248,10 +245,10 @@ impl<C: Combine> Sorter<C> {
     /// Ends the collection, and gives the area back if the records went to flash; then at most so
     /// many runs remain that reading them leaves `reserve` frames.
     pub(crate) fn finish_and_release<F: Nand, S: SecureStore>(
-        mut self,
+        &mut self,
         store: &mut Store<F, S>,
         reserve: usize,
-    ) -> Result<Sorted<C>> {
+    ) -> Result<()> {
         self.sort_area(store)?;
         if !self.runs.is_empty() {
             if self.count > 0 {
@@ -263,47 +260,34 @@ impl<C: Combine> Sorter<C> {
     }
 
     fn merge_to<F: Nand, S: SecureStore>(
-        mut self,
+        &mut self,
         store: &mut Store<F, S>,
         reserve: usize,
-    ) -> Result<Sorted<C>> {
+    ) -> Result<()> {
         let target = fan_in(store, reserve);
         self.merge_shortest(store, target)?;
-        prepare(store, &mut self.runs, self.width)?;
-        Ok(Sorted {
-            sorter: self,
-            read: 0,
-        })
-    }
-}
-
-impl<C: Combine> Sorted<C> {
-    /// What happens to records whose keys are equal.
-    pub(crate) fn combine(&self) -> &C {
-        &self.sorter.combine
+        prepare(store, &mut self.runs, self.width)
     }
 
     /// Whether everything fitted into memory.
     pub(crate) fn is_in_memory(&self) -> bool {
-        self.sorter.runs.is_empty()
+        self.runs.is_empty()
     }
 
-    /// Copies the next record to `out`; false at the end.
+    /// Copies the next record to `out` once the collection has ended; false at the end.
     pub(crate) fn next<F: Nand, S: SecureStore>(
         &mut self,
         store: &mut Store<F, S>,
         out: &mut [u8],
     ) -> Result<bool> {
         if !self.is_in_memory() {
-            let sorter = &mut self.sorter;
-            return next_merged(store, &mut sorter.runs, sorter.width, &sorter.combine, out);
+            return next_merged(store, &mut self.runs, self.width, &self.combine, out);
         }
-        if self.read == self.sorter.count {
+        if self.read == self.count {
             return Ok(false);
         }
-        let at = self.read * self.sorter.width;
-        let area = store.arena.area(self.sorter.area);
-        out.copy_from_slice(part(area, at, self.sorter.width));
+        let at = self.read * self.width;
+        out.copy_from_slice(part(store.arena.area(self.area), at, self.width));
         self.read += 1;
         Ok(true)
     }

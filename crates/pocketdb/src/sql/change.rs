@@ -6,7 +6,7 @@ use crate::catalogue::{Column, ID, Kind, OWN};
 use crate::error::{Error, Result};
 use crate::flash::Nand;
 use crate::limits::{COLUMNS_MAX, KEY_BYTES_MAX, TABLES_MAX, VALUES_MAX};
-use crate::query::rows::Rows;
+use crate::query::rows::{Chunk, Rows};
 use crate::query::select::Select;
 use crate::root::SecureStore;
 use crate::scratch::Scratch;
@@ -168,7 +168,8 @@ struct Ids {
 }
 
 impl<F: Nand, S: SecureStore> Rows<F, S> for Ids {
-    fn take(&mut self, store: &mut Store<F, S>, id: u32, _values: &[u8]) -> Result<bool> {
+    fn take(&mut self, store: &mut Store<F, S>, chunk: &Chunk, row: usize) -> Result<bool> {
+        let id = chunk.id(store, row, 0);
         self.writer.put(store, &id.to_le_bytes())?;
         Ok(true)
     }

@@ -173,6 +173,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn run_query(&mut self, query: &Query<'_>, sink: &mut impl Sink) -> Result<u64> {
+        self.show_headings(query, sink)?;
+        let select = &query.select;
+        let mut candidates = self.candidates(select.table, &select.condition)?;
+        self.run_select(select, &mut candidates, sink)
+    }
+
+    #[inline(never)] // Its variables take no room on the stack of the query.
+    fn show_headings(&self, query: &Query<'_>, sink: &mut impl Sink) -> Result<()> {
         let mut headings: Series<Heading<'_>, OUTPUTS_MAX> = Series::new();
         let shown = query.titles.iter().zip(query.select.outputs.iter());
         for (title, output) in shown.take(query.select.shown) {
@@ -184,10 +192,6 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let kind = output.kind;
             headings.push(Heading { name, kind }, "the number of columns of a query")?;
         }
-        sink.begin(&headings)?;
-        drop(headings);
-        let select = &query.select;
-        let mut candidates = self.candidates(select.table, &select.condition)?;
-        self.run_select(select, &mut candidates, sink)
+        sink.begin(&headings)
     }
 }

@@ -207,7 +207,7 @@ fn a_thousand_random_queries_equal_sqlite() {
     let mut total = (0, 0);
     for number in 0..10 {
         let round = Round {
-            memory: if number % 3 == 2 { 40_960 } else { 65_536 },
+            memory: if number % 3 == 2 { 32_768 } else { 65_536 },
             rows: 900,
             steps: 5,
             queries: 100,
@@ -226,7 +226,7 @@ fn ten_thousand_random_queries_equal_sqlite() {
     let mut total = (0, 0);
     for number in 0..50 {
         let round = Round {
-            memory: *Choice::new(number).of(&[40_960, 49_152, 65_536]),
+            memory: *Choice::new(number).of(&[32_768, 40_960, 65_536]),
             rows: 6_000,
             steps: 10,
             queries: 200,

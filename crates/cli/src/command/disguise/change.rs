@@ -113,7 +113,8 @@ pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, F
         None => ready.engine.apply(&request),
         Some(rows) => {
             let (id, clock) = (ready.engine.begin(&request), SystemClock::new());
-            id.and_then(|id| ready.engine.finish(id, rows, || clock.now()))
+            let over = request.over.as_ref();
+            id.and_then(|id| ready.engine.finish_over(id, over, rows, || clock.now()))
         }
     };
     let (applied, entry) = recorded(ready.engine, recorder, outcome.map_err(&unfit))?;

@@ -4,6 +4,7 @@ use probity_log::clock::{Clock as _, SystemClock};
 use serde::Serialize;
 
 use super::change::{AppliedForm, print_applied, print_entry, recorded};
+use super::credential::Brought;
 use super::recorder::{Recorded, Recorder};
 use super::{refused, stored};
 use crate::args::Resume;
@@ -24,17 +25,18 @@ pub(super) fn resume(args: &Resume, environment: &Environment) -> Result<Status,
         Some(id) => vec![id],
         None => engine.unfinished().map_err(refused)?,
     };
+    let over = (!args.over.is_empty()).then(|| Brought::read(&args.over));
+    let over = over.transpose()?;
+    let over = over.as_ref().map(Brought::credential);
     let recorder = Recorder::open(&args.log, environment, &mut engine)?;
     let clock = SystemClock::new();
     let mut done = Vec::new();
     let mut outcome = Ok(());
     for id in ids {
-        match engine.finish(id, args.chunk_rows, || clock.now()) {
+        match engine.finish_over(id, over.as_ref(), args.chunk_rows, || clock.now()) {
             Ok(applied) => done.push(applied),
-            Err(error) => {
-                outcome = Err(refused(error));
-                break;
-            }
+            // One that needs its credential does not hold up the others.
+            Err(error) => outcome = outcome.and(Err(refused(error))),
         }
     }
     let ((), entry) = recorded(engine, recorder, outcome)?;
