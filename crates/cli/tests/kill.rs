@@ -97,7 +97,7 @@ impl Scene {
     fn new(url: impl FnOnce(&Path) -> String) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let url = url(folder.path());
-        let mut database = connect(&url).unwrap();
+        let mut database: Box<dyn Database> = connect(&url).unwrap();
         fill(database.as_mut());
         let spec = SpecFile::parse(SPEC).unwrap();
         std::fs::write(folder.path().join("leave.toml"), SPEC).unwrap();

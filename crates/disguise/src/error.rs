@@ -91,6 +91,9 @@ pub enum Error {
         /// How often it was tried.
         tries: u32,
     },
+    /// The key of a request that may be asked again stands for another request.
+    #[error("the key was used for another request")]
+    OtherRequest,
     /// A stored record is not what was written.
     #[error("a stored record is damaged")]
     Damaged(#[source] DecodeError),

@@ -5,6 +5,7 @@ use sha2::{Digest as _, Sha256};
 use crate::crypto::random;
 use crate::database::{Database, DatabaseError, DatabaseErrorKind, Dialect};
 use crate::error::{Doing as _, Error};
+use crate::once::ANSWERS;
 use crate::store::{
     BAGS, CREDENTIALS, DEADLINES, DECAYED, FLEETING, HOLDS, INTENTS, LOCATORS, OPERATIONS,
     PRINCIPALS, SCHEDULED, SETTINGS, SHARED, description, put_setting, setting,
@@ -159,6 +160,10 @@ fn tables(dialect: Dialect) -> impl Iterator<Item = String> {
         format!(
             "CREATE TABLE IF NOT EXISTS {INTENTS} (id {key} NOT NULL PRIMARY KEY, what {binary} NOT NULL) {end}"
         ),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {ANSWERS} (id {key} NOT NULL PRIMARY KEY, request {key} NOT NULL, due BIGINT NOT NULL, sealed {binary} NOT NULL) {end}"
+        ),
+        format!("CREATE INDEX IF NOT EXISTS {ANSWERS}_due ON {ANSWERS} (due)"),
     ]
     .into_iter()
 }

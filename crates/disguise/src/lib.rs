@@ -18,6 +18,7 @@ mod installation;
 mod intent;
 mod line;
 mod mark;
+mod once;
 mod operation;
 mod path;
 mod plan;
@@ -48,13 +49,14 @@ pub use crypto::SecretKey;
 pub use database::{Column, Database, DatabaseError, DatabaseErrorKind, Dialect};
 pub use draft::{Draft, draft};
 pub use engine::{
-    CHUNK_ROWS, Cells, DecayRequest, Decayed, Engine, Hidden, HiddenChange, Listed, Missed,
-    Outlook, Progress, ReplayRequest, SWEEP_RECORDS, Swept, stored_description,
+    CHUNK_ROWS, Cells, DecayRequest, Decayed, Difference, Engine, Hidden, HiddenChange, Listed,
+    Missed, Outlook, Progress, ReplayRequest, SWEEP_RECORDS, Swept, stored_description,
 };
 pub use error::Error;
 pub use generate::Generator;
 pub use hold::{Authority, Hold, HoldId, Holding};
 pub use line::CredentialLine;
+pub use once::{Answered, Once};
 pub use operation::Told;
 pub use plan::PlannedStep;
 pub use principal::Registration;

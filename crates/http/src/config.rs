@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use probity_format::Timestamp;
 use probity_format::limits::NAME_BYTES_MAX;
 use probity_log::StreamName;
 use serde::Deserialize;
@@ -27,6 +28,8 @@ pub const WAIT_SECONDS: u64 = 10;
 pub const CONNECTIONS: usize = 256;
 /// How many requests work on databases at the same time.
 pub const PARALLEL: usize = 8;
+/// How many hours an answer is kept for a request that is asked again.
+pub const ANSWER_HOURS: u64 = 24;
 /// The largest number that a limit may have.
 const LIMIT_MAX: u64 = 1 << 30;
 
@@ -85,6 +88,7 @@ pub(crate) struct Limits {
     wait_seconds: u64,
     pub(crate) connections: usize,
     pub(crate) parallel: usize,
+    answer_hours: u64,
 }
 
 impl Default for Limits {
@@ -95,6 +99,7 @@ impl Default for Limits {
             wait_seconds: WAIT_SECONDS,
             connections: CONNECTIONS,
             parallel: PARALLEL,
+            answer_hours: ANSWER_HOURS,
         }
     }
 }
@@ -108,6 +113,14 @@ impl Limits {
         Duration::from_secs(self.wait_seconds)
     }
 
+    /// Until when an answer of `now` is kept.
+    pub(crate) fn kept_until(&self, now: Timestamp) -> Timestamp {
+        let kept = Duration::from_secs(self.answer_hours.saturating_mul(3_600));
+        let kept = i64::try_from(kept.as_nanos()).unwrap_or(i64::MAX);
+        let until = Timestamp::from_nanoseconds(now.nanoseconds().saturating_add(kept));
+        until.unwrap_or(now)
+    }
+
     fn check(&self) -> Result<(), ConfigError> {
         let count = |it: usize| u64::try_from(it).unwrap_or(u64::MAX);
         for (name, value) in [
@@ -116,6 +129,7 @@ impl Limits {
             ("wait_seconds", self.wait_seconds),
             ("connections", count(self.connections)),
             ("parallel", count(self.parallel)),
+            ("answer_hours", self.answer_hours),
         ] {
             if value == 0 || value > LIMIT_MAX {
                 return Err(refused(format!(
@@ -133,6 +147,8 @@ pub(crate) struct DatabasePlace {
     /// The tenant whose rows are meant, as in the tenant columns.
     pub(crate) tenant: Option<String>,
     pub(crate) stream: StreamName,
+    /// The most connections to it at the same time.
+    pub(crate) connections: usize,
     pub(crate) specs: BTreeMap<String, SpecPlace>,
 }
 
@@ -182,6 +198,8 @@ struct DatabaseTable {
     #[serde(default)]
     stream: Option<Spanned<String>>,
     #[serde(default)]
+    connections: Option<usize>,
+    #[serde(default)]
     spec: BTreeMap<String, SpecPlace>,
 }
 
@@ -210,7 +228,8 @@ impl Config {
         let mut databases = BTreeMap::new();
         for (name, table) in file.database {
             let place = table.span().start;
-            let database = database(text, folder, &stream, table.into_inner());
+            let common = (&stream, file.limits.parallel);
+            let database = database(text, folder, common, table.into_inner());
             let database = database.map_err(|error| error.at(text, place))?;
             check_name("database", &name).map_err(|error| error.at(text, place))?;
             databases.insert(name, database);
@@ -290,7 +309,7 @@ fn stream(text: &str, said: Option<&Spanned<String>>) -> Result<Option<StreamNam
 fn database(
     text: &str,
     folder: &Path,
-    common: &StreamName,
+    (common, parallel): (&StreamName, usize),
     table: DatabaseTable,
 ) -> Result<DatabasePlace, ConfigError> {
     let url = match (table.url, table.url_file) {
@@ -299,6 +318,10 @@ fn database(
         _ => return Err(refused("a database has either url or url_file")),
     };
     let stream = stream(text, table.stream.as_ref())?.unwrap_or_else(|| common.clone());
+    let connections = table.connections.unwrap_or(parallel);
+    if connections == 0 {
+        return Err(refused("a database with 0 connections cannot be used"));
+    }
     let mut specs = BTreeMap::new();
     for (name, spec) in table.spec {
         check_name("specification", &name)?;
@@ -313,6 +336,7 @@ fn database(
         url,
         tenant: table.tenant,
         stream,
+        connections: connections.min(parallel),
         specs,
     })
 }

@@ -3,38 +3,53 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use probity_disguise::{Database, Engine, Value};
+use probity_disguise::{Answered, Engine, Once, Value};
 use probity_format::note::SigningKey;
 use probity_format::{Entry, Timestamp};
 use probity_log::Log;
-use serde::Serialize;
+use probity_log::reader::Reader;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::place::{Place, SpecRoom};
+use crate::pool::Lent;
 use crate::problem::{Kind, Problem};
+use crate::repeat::Repeat;
 
 /// The engine over any database.
-pub(crate) type AnyEngine = Engine<Box<dyn Database>>;
+pub(crate) type AnyEngine = Engine<Lent>;
 
 /// What a request is worked on with.
 pub(crate) struct Desk<'a> {
     pub(crate) place: &'a Place,
     pub(crate) log: &'a Log,
+    /// The same log, to read what it was told.
+    pub(crate) reader: &'a Reader,
     pub(crate) signer: Option<&'a SigningKey>,
     /// The name of the token: the actor of every entry.
     pub(crate) actor: &'a str,
+    /// The request, where it may be asked again.
+    pub(crate) repeat: Option<&'a Repeat>,
     pub(crate) time: Timestamp,
+    /// Until when the answer is kept.
+    pub(crate) kept_until: Timestamp,
 }
 
 /// An engine over a connection of its own, whose operations the log is told of.
 pub(crate) struct Session {
     pub(crate) engine: AnyEngine,
+    entries: Entries,
+}
+
+/// What the log was told of the operations of a session.
+pub(crate) struct Entries {
     stream: String,
     last: Rc<Cell<Option<u64>>>,
 }
 
 /// Where the entry of an operation stands in the log.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 pub(crate) struct EntryForm {
     /// The stream.
     stream: String,
@@ -43,9 +58,14 @@ pub(crate) struct EntryForm {
 }
 
 impl Desk<'_> {
+    /// A connection to the database.
+    pub(crate) fn connection(&self) -> Result<Lent, Problem> {
+        self.place.connect(self.time)
+    }
+
     /// A session with the description that the database holds.
     pub(crate) fn stored(&self) -> Result<Session, Problem> {
-        self.session(Engine::stored(self.place.connect()?)?)
+        self.session(Engine::stored(self.connection()?)?)
     }
 
     /// Refuses what is done for a whole database, whatever tenants it has, where only one of them is meant.
@@ -60,7 +80,7 @@ impl Desk<'_> {
     /// A session for a specification.
     pub(crate) fn described(&self, spec: &SpecRoom) -> Result<Session, Problem> {
         let beside = (spec.schema.clone(), spec.pseudo.clone());
-        let engine = Engine::described_by(self.place.connect()?, Some(&spec.file), beside)?;
+        let engine = Engine::described_by(self.connection()?, Some(&spec.file), beside)?;
         let engine = engine
             .ok_or_else(|| Problem::new(Kind::NotInstalled, "nothing says who the users are"))?;
         self.session(engine)
@@ -68,8 +88,7 @@ impl Desk<'_> {
 
     fn session(&self, mut engine: AnyEngine) -> Result<Session, Problem> {
         if let Some(tenant) = &self.place.tenant {
-            let tenant = engine.tenant(tenant)?;
-            engine.set_tenant(Some(tenant));
+            engine.set_written_tenant(tenant)?;
         }
         let mut appender = self.log.appender(&self.place.stream).map_err(|error| {
             Problem::new(Kind::NotRecorded, "the log takes no entries").because(&error)
@@ -85,10 +104,67 @@ impl Desk<'_> {
             seen.set(Some(receipt.index));
             Ok(())
         }));
-        Ok(Session {
-            engine,
+        let entries = Entries {
             stream: self.place.stream.to_string(),
             last,
+        };
+        Ok(Session { engine, entries })
+    }
+
+    /// Does what a request asks for, unless it was done before under the same key: then its answer is that of before.
+    pub(crate) fn once<A: Serialize + DeserializeOwned>(
+        &self,
+        session: &mut Session,
+        work: impl FnMut(&mut AnyEngine, &Entries) -> Result<A, Problem>,
+    ) -> Result<A, Problem> {
+        let kept = |answer: &A| serde_json::to_vec(answer).map(Some);
+        match self.attempt(session, work, kept)? {
+            Answered::Now(answer) => Ok(answer),
+            Answered::Before(answer) => serde_json::from_slice(&answer).map_err(|error| {
+                let detail = "the answer that was kept is of another form";
+                Problem::new(Kind::Defect, detail).because(&error)
+            }),
+            Answered::Withheld => Err(withheld()),
+        }
+    }
+
+    /// The same where the answer holds a credential, which is kept nowhere.
+    pub(crate) fn once_in_secret<A>(
+        &self,
+        session: &mut Session,
+        work: impl FnMut(&mut AnyEngine, &Entries) -> Result<A, Problem>,
+    ) -> Result<A, Problem> {
+        match self.attempt(session, work, |_secret| Ok(None))? {
+            Answered::Now(answer) => Ok(answer),
+            Answered::Before(_) | Answered::Withheld => Err(withheld()),
+        }
+    }
+
+    fn attempt<A>(
+        &self,
+        session: &mut Session,
+        mut work: impl FnMut(&mut AnyEngine, &Entries) -> Result<A, Problem>,
+        kept: impl Fn(&A) -> serde_json::Result<Option<Vec<u8>>>,
+    ) -> Result<Answered<A>, Problem> {
+        let Session { engine, entries } = session;
+        let Some(repeat) = self.repeat else {
+            return work(engine, entries).map(Answered::Now);
+        };
+        // The table may be missing where an older program has prepared the database.
+        self.place.install(engine, None)?;
+        let once = Once {
+            caller: &repeat.caller,
+            key: &repeat.key,
+            request: &repeat.request,
+            time: self.time,
+            until: self.kept_until,
+        };
+        engine.once(&once, |engine| {
+            let answer = work(engine, entries)?;
+            let kept = kept(&answer).map_err(|error| {
+                Problem::new(Kind::Defect, "the answer was not written").because(&error)
+            })?;
+            Ok((answer, kept))
         })
     }
 }
@@ -99,6 +175,18 @@ impl Session {
         Ok(self.engine.user(text)?)
     }
 
+    /// Where the last entry stands, once there is one.
+    pub(crate) fn entry(&self) -> Option<EntryForm> {
+        self.entries.entry()
+    }
+}
+
+fn withheld() -> Problem {
+    let detail = "it was done when it was asked for with this Idempotency-Key for the first time";
+    Problem::new(Kind::AnswerWithheld, detail)
+}
+
+impl Entries {
     /// Where the last entry stands, once there is one.
     pub(crate) fn entry(&self) -> Option<EntryForm> {
         self.last.get().map(|index| EntryForm {

@@ -71,7 +71,11 @@ fn operation(
     let refused = ResponseBuilder::new()
         .description(format!("Refused; the type is one of {}.", slugs()))
         .content("application/problem+json", of(problem));
-    OperationBuilder::new()
+    let mut operation = OperationBuilder::new();
+    if route.is_kept {
+        operation = operation.parameter(key());
+    }
+    operation
         .operation_id(Some(route.name))
         .summary(Some(route.summary))
         .parameter(database)
@@ -80,6 +84,18 @@ fn operation(
         .response("default", refused.build())
         .security(SecurityRequirement::new(SCHEME, Vec::<String>::new()))
         .build()
+}
+
+/// The header by which the same request may be asked again.
+fn key() -> ParameterBuilder {
+    ParameterBuilder::new()
+        .name("Idempotency-Key")
+        .parameter_in(ParameterIn::Header)
+        .required(Required::False)
+        .description(Some(
+            "A string in quotation marks of the client's choice: the same request with the same key gets the same answer, and nothing is done twice.",
+        ))
+        .schema(Some(ObjectBuilder::new().schema_type(Type::String)))
 }
 
 fn of(schema: &str) -> Content {

@@ -13,7 +13,8 @@ use axum::routing::{get, post};
 use probity_format::note::SigningKey;
 use probity_log::Log;
 use probity_log::clock::{Clock as _, SystemClock};
-use tokio::sync::Semaphore;
+use probity_log::reader::Reader;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::body::{self, Bytes};
@@ -22,12 +23,15 @@ use crate::desk::Desk;
 use crate::document::openapi;
 use crate::operation::{self, Route};
 use crate::place::Place;
+use crate::pool::Seat;
 use crate::problem::{Kind, Problem};
+use crate::repeat::{self, Repeat};
 use crate::token::{Grant, granted};
 
 /// What every request is answered with.
 pub(crate) struct Door {
     pub(crate) log: Log,
+    pub(crate) reader: Reader,
     pub(crate) signer: Option<SigningKey>,
     pub(crate) places: BTreeMap<String, Place>,
     pub(crate) grants: Vec<Grant>,
@@ -77,9 +81,17 @@ async fn operate(
         return Err(Problem::new(Kind::Forbidden, detail));
     };
     let limits = door.limits;
+    let key = repeat::key(&headers)?;
     let body = body::read(&headers, body, limits.body_bytes, limits.read_time()).await?;
-    let actor = grant.name.clone();
-    let answer = work(Arc::clone(&door), database, actor, route, body).await;
+    let repeat = key.filter(|_key| route.is_kept);
+    let task = Task {
+        database,
+        actor: grant.name.clone(),
+        route,
+        repeat: repeat.map(|key| Repeat::new(grant, key, route.name, &body)),
+        body,
+    };
+    let answer = work(Arc::clone(&door), task).await;
     if let Err(problem) = &answer
         && let Some(line) = problem.line()
     {
@@ -88,36 +100,51 @@ async fn operate(
     Ok(json(Body::from(axum::body::Bytes::from_owner(answer?))))
 }
 
-/// Does the operation on a thread that may wait, when it is its turn.
-async fn work(
-    door: Arc<Door>,
+/// What is to be done.
+struct Task {
     database: String,
     actor: String,
     route: &'static Route,
+    repeat: Option<Repeat>,
     body: Bytes,
-) -> Result<Bytes, Problem> {
-    let turn = Arc::clone(&door.desks).acquire_owned();
-    let turn = timeout(door.limits.wait_time(), turn).await;
-    let Ok(Ok(turn)) = turn else {
+}
+
+/// Does the operation on a thread that may wait, when it is its turn.
+async fn work(door: Arc<Door>, task: Task) -> Result<Bytes, Problem> {
+    let place = door.places.get(&task.database).ok_or_else(missing)?;
+    let begun = task.repeat.as_ref().map(|it| place.running.begin(it));
+    let begun = begun.transpose()?;
+    let turn = timeout(door.limits.wait_time(), turn(&door, place)).await;
+    let Ok(Some(turn)) = turn else {
         let detail = "as many requests as are allowed work on databases";
         return Err(Problem::new(Kind::Busy, detail));
     };
     let worked = tokio::task::spawn_blocking(move || {
-        let place = door.places.get(&database).ok_or_else(missing)?;
+        let time = SystemClock::new().now();
         let desk = Desk {
-            place,
+            place: door.places.get(&task.database).ok_or_else(missing)?,
             log: &door.log,
+            reader: &door.reader,
             signer: door.signer.as_ref(),
-            actor: &actor,
-            time: SystemClock::new().now(),
+            actor: &task.actor,
+            repeat: task.repeat.as_ref(),
+            time,
+            kept_until: door.limits.kept_until(time),
         };
-        let answer = (route.perform)(&body, &desk);
-        drop(turn);
+        let answer = (task.route.perform)(&task.body, &desk);
+        drop((turn, begun));
         answer
     });
     worked.await.unwrap_or_else(|panic| {
         Err(Problem::new(Kind::Defect, "an internal fault").because(&panic))
     })
+}
+
+/// A seat at the database, and then a desk: whoever waits for a database that is slow keeps no desk from others.
+async fn turn(door: &Door, place: &Place) -> Option<(Seat, OwnedSemaphorePermit)> {
+    let seat = place.pool.seat().await?;
+    let desk = Arc::clone(&door.desks).acquire_owned().await.ok()?;
+    Some((seat, desk))
 }
 
 fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {

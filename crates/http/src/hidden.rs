@@ -1,70 +1,55 @@
-//! What disguises hide of a person, as JSON: the form that `pocket create --disguises` takes.
+//! What disguises hide of a person, as JSON, the form that `pocket create --disguises` takes, and as text.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use probity_disguise::{Cells, Hidden, HiddenChange, Value};
+use probity_disguise::{Hidden, Value};
 use probity_format::time::format_time;
 use serde_json::{Map, Number, json};
 
 /// A hidden row or value. Numbers are numbers, and what JSON has no form for is an object: `{"base64": ...}` for binary,
 /// `{"real": ...}` for infinities.
 pub fn row_json(it: &Hidden) -> serde_json::Value {
+    let (values, since) = it.change.difference();
     let mut row = json!({
         "disguise": it.disguise.to_string(),
         "time": it.time.map(format_time),
         "table": it.table,
-        "row": cells_json(&it.identity),
-        "change": what(&it.change),
+        "row": cells_json(it.identity.iter().map(|(name, value)| (name.as_str(), value))),
+        "change": it.change.as_str(),
+        "values": cells_json(values),
     });
-    let mut put = |name: &str, value: serde_json::Value| {
-        if let Some(members) = row.as_object_mut() {
-            members.insert(name.to_owned(), value);
-        }
-    };
-    match &it.change {
-        HiddenChange::Removed(cells) | HiddenChange::Left(cells) => {
-            put("values", cells_json(cells));
-        }
-        HiddenChange::Modified {
-            column,
-            before,
-            after,
-        }
-        | HiddenChange::Decorrelated {
-            column,
-            before,
-            after,
-        } => {
-            put("values", json!({ column: value_json(before) }));
-            put("since", json!({ column: value_json(after) }));
-        }
-        _ => put("values", json!({})),
+    if let (false, Some(members)) = (since.is_empty(), row.as_object_mut()) {
+        members.insert("since".to_owned(), cells_json(since));
     }
     row
 }
 
-/// What was done to a row, in one word.
-pub const fn what(change: &HiddenChange) -> &'static str {
-    match change {
-        HiddenChange::Removed(_) => "removed",
-        HiddenChange::Left(_) => "left",
-        HiddenChange::Modified { .. } => "modified",
-        HiddenChange::Decorrelated { .. } => "decorrelated",
-        _ => "changed",
-    }
+/// The same as a line of text without its disguise.
+pub fn row_text(it: &Hidden) -> String {
+    let identity = it.identity.iter();
+    let identity = identity.map(|(_, value)| value_json(value).to_string());
+    let identity = identity.collect::<Vec<_>>().join(", ");
+    let (values, since) = it.change.difference();
+    let change = match (values.as_slice(), since.as_slice()) {
+        ([(column, before)], [(_, after)]) => {
+            format!("{column} {} -> {}", value_json(before), value_json(after))
+        }
+        _ => cells_json(values).to_string(),
+    };
+    format!("{} {identity} {}: {change}", it.table, it.change.as_str())
 }
 
 /// Columns and values as an object.
-pub fn cells_json(cells: &Cells) -> serde_json::Value {
-    let cells = cells.iter();
+fn cells_json<'a>(cells: impl IntoIterator<Item = (&'a str, &'a Value)>) -> serde_json::Value {
+    let cells = cells.into_iter();
     let map: Map<String, serde_json::Value> = cells
-        .map(|(name, value)| (name.clone(), value_json(value)))
+        .map(|(name, value)| (name.to_owned(), value_json(value)))
         .collect();
     serde_json::Value::Object(map)
 }
 
 /// One value of a database.
-pub fn value_json(value: &Value) -> serde_json::Value {
+fn value_json(value: &Value) -> serde_json::Value {
     match value {
         Value::Null => serde_json::Value::Null,
         Value::Int(number) => json!(number),

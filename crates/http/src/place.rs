@@ -6,14 +6,16 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use probity_disguise::database::connect;
-use probity_disguise::{Database, Pseudo, Schema, SpecError, SpecFile};
+use probity_disguise::{Pseudo, Schema, Spec, SpecError, SpecFile};
+use probity_format::Timestamp;
 use probity_log::StreamName;
 use zeroize::Zeroizing;
 
 use crate::config::{DatabasePlace, SpecPlace, UrlPlace, absolute};
 use crate::desk::AnyEngine;
+use crate::pool::{Lent, Pool};
 use crate::problem::{Kind, Problem};
+use crate::repeat::Running;
 use crate::secret::Secret;
 
 /// The longest file with an address, in bytes.
@@ -61,7 +63,8 @@ pub(crate) struct SpecRoom {
 
 /// A database by name.
 pub(crate) struct Place {
-    url: Secret,
+    pub(crate) pool: Pool,
+    pub(crate) running: Running,
     /// The tenant whose rows are meant, as in the tenant columns.
     pub(crate) tenant: Option<String>,
     pub(crate) stream: StreamName,
@@ -78,11 +81,13 @@ impl Place {
         for (name, spec) in &place.specs {
             specs.insert(name.clone(), room(name, spec)?);
         }
+        let url = match &place.url {
+            UrlPlace::Here(url) => Secret::from(Zeroizing::new(String::from(&**url))),
+            UrlPlace::File(path) => url_in(path)?,
+        };
         Ok(Self {
-            url: match &place.url {
-                UrlPlace::Here(url) => Secret::from(Zeroizing::new(String::from(&**url))),
-                UrlPlace::File(path) => url_in(path)?,
-            },
+            pool: Pool::new(url, place.connections),
+            running: Running::default(),
             tenant: place.tenant.clone(),
             stream: place.stream.clone(),
             specs,
@@ -90,9 +95,9 @@ impl Place {
         })
     }
 
-    /// A connection of its own.
-    pub(crate) fn connect(&self) -> Result<Box<dyn Database>, Problem> {
-        connect(&self.url).map_err(|error| {
+    /// A connection, for whoever has a seat in the pool.
+    pub(crate) fn connect(&self, now: Timestamp) -> Result<Lent, Problem> {
+        self.pool.connection(now).map_err(|error| {
             Problem::new(Kind::DatabaseFailed, "the database cannot be reached").because(&error)
         })
     }
@@ -124,6 +129,11 @@ impl Place {
     fn installed(&self) -> MutexGuard<'_, Option<String>> {
         let installed = self.installed.lock();
         installed.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All specifications.
+    pub(crate) fn specs(&self) -> impl Iterator<Item = &Spec> {
+        self.specs.values().map(|room| &room.file.spec)
     }
 
     /// The specification called `name`.

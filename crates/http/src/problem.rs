@@ -19,6 +19,7 @@ const RETRY_SECONDS: &str = "1";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     AlreadyRegistered,
+    AnswerWithheld,
     BadRequest,
     Busy,
     DatabaseFailed,
@@ -26,12 +27,14 @@ pub(crate) enum Kind {
     Ended,
     Forbidden,
     Held,
+    KeyReused,
     MissingPath,
     NoSuchDisguise,
     NoSuchHold,
     NotInstalled,
     NotRecorded,
     Slow,
+    StillRunning,
     TooLarge,
     Unauthorized,
     Unfit,
@@ -53,13 +56,20 @@ pub(crate) struct Said {
 }
 
 /// Every kind.
-pub(crate) const KINDS: [Said; 22] = [
+pub(crate) const KINDS: [Said; 25] = [
     said(
         Kind::AlreadyRegistered,
         "already-registered",
         "The user is registered already",
         StatusCode::CONFLICT,
         "change the credential with rekey",
+    ),
+    said(
+        Kind::AnswerWithheld,
+        "answer-withheld",
+        "It was done before, and its answer was not kept",
+        StatusCode::CONFLICT,
+        "it is done; where the answer held a credential that nobody has now, make a new one with rekey",
     ),
     said(
         Kind::BadRequest,
@@ -111,6 +121,13 @@ pub(crate) const KINDS: [Said; 22] = [
         "see the holds in force with holds",
     ),
     said(
+        Kind::KeyReused,
+        "key-reused",
+        "The Idempotency-Key stands for another request",
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "send each request with a key of its own, and the same bytes with the same key",
+    ),
+    said(
         Kind::MissingPath,
         "missing-path",
         "There is no such path",
@@ -153,6 +170,13 @@ pub(crate) const KINDS: [Said; 22] = [
         "send head and body without pauses",
     ),
     said(
+        Kind::StillRunning,
+        "still-running",
+        "The same request is being worked on",
+        StatusCode::CONFLICT,
+        "ask again later for its answer",
+    ),
+    said(
         Kind::TooLarge,
         "too-large",
         "The request is too large",
@@ -185,7 +209,7 @@ pub(crate) const KINDS: [Said; 22] = [
         "unsettled",
         "Whether it was done is not known",
         StatusCode::SERVICE_UNAVAILABLE,
-        "find out with list once the database answers, before it is asked for again",
+        "ask again with the same Idempotency-Key, or find out with list first",
     ),
     said(
         Kind::WrongCredential,
@@ -317,6 +341,7 @@ impl From<Error> for Problem {
             Error::NoSuchDisguise => Kind::NoSuchDisguise,
             Error::NoSuchHold => Kind::NoSuchHold,
             Error::NotInstalled => Kind::NotInstalled,
+            Error::OtherRequest => Kind::KeyReused,
             Error::Unregistered { .. } => Kind::Unregistered,
             Error::Unsettled(_) => Kind::Unsettled,
             Error::WrongCredential => Kind::WrongCredential,
@@ -362,7 +387,7 @@ impl IntoResponse for Problem {
         put(CACHE_CONTROL, "no-store");
         match self.kind {
             Kind::Unauthorized => put(WWW_AUTHENTICATE, "Bearer realm=\"probity\""),
-            Kind::Busy => put(RETRY_AFTER, RETRY_SECONDS),
+            Kind::Busy | Kind::StillRunning => put(RETRY_AFTER, RETRY_SECONDS),
             _ => None,
         };
         response

@@ -11,6 +11,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use probity_format::note::SigningKey;
+use probity_log::reader::Reader;
 use probity_log::{Log, LogError};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
@@ -73,14 +74,15 @@ pub struct Server {
 }
 
 impl Server {
-    /// Answers requests as `config` says; every operation is told to `log`, and receipts are signed with `signer`.
+    /// Answers requests as `config` says; every operation is told to `log`, which `reader` reads, and receipts are signed with
+    /// `signer`.
     /// Faults that an operator must know of are told to `complain`, without personal data.
     ///
     /// # Errors
     /// [`StartError`].
     pub fn start(
         config: Config,
-        log: Log,
+        (log, reader): (Log, Reader),
         signer: Option<SigningKey>,
         complain: fn(&str),
     ) -> Result<Self, StartError> {
@@ -114,6 +116,7 @@ impl Server {
         let address = listener.local_addr().map_err(refused)?;
         let door = Arc::new(Door {
             log,
+            reader,
             signer,
             places,
             grants: config.grants,

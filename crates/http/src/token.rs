@@ -20,6 +20,10 @@ impl TokenDigest {
     pub(crate) fn of(token: &str) -> Self {
         Self(Sha256::digest(token).into())
     }
+
+    pub(crate) const fn bytes(self) -> [u8; DIGEST_BYTES] {
+        self.0
+    }
 }
 
 impl<'de> Deserialize<'de> for TokenDigest {

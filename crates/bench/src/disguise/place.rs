@@ -80,7 +80,10 @@ impl Place {
                 database.execute(&format!("PRAGMA synchronous = {sync}"), &[])?;
                 Ok(Box::new(database))
             }
-            Kind::Server(url) => Ok(connect(url)?),
+            Kind::Server(url) => {
+                let database = connect(url)?;
+                Ok(database)
+            }
         }
     }
 }

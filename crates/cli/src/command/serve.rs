@@ -9,8 +9,8 @@ use probity_log::Durability;
 use zeroize::Zeroizing;
 
 use super::disguise::read_signer;
-use super::open_log;
 use super::signals::until_stopped;
+use super::{open_log, open_reader};
 use crate::args::Serve;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -26,7 +26,9 @@ pub(crate) fn run(args: &Serve, environment: &Environment) -> Result<Status, Fai
     let key = place.key_file.as_deref();
     let log = open_log(&place.folder, key, environment, Durability::default())?;
     let folder = place.folder.display().to_string();
-    let server = Server::start(config, log.clone(), signer, note).map_err(not_started)?;
+    let reader = open_reader(&config.log.folder, key, environment)?;
+    let logs = (log.clone(), reader);
+    let server = Server::start(config, logs, signer, note).map_err(not_started)?;
     let address = server.address();
     let told = until_stopped(|| {
         let mut output = Output::new();

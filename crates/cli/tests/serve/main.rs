@@ -13,7 +13,10 @@ mod ending;
 mod operations;
 mod person;
 mod place;
+mod pool;
 mod refusal;
+mod repeat;
+mod replay;
 mod schema;
 mod tenants;
 

@@ -75,6 +75,8 @@ fn every_operation_is_asked_and_answered_as_it_is_described() {
     met.done("register", &json!({"user": "19", "spec": "leave"}));
     let everybody = met.done("apply-everybody", &json!({"spec": "leave"}));
     assert_eq!(everybody["rows"]["people"], 3, "{everybody}");
+    let replayed = met.done("replay", &json!({"dry_run": true}));
+    assert_eq!(replayed, json!({"complete": true, "missed": []}));
     let all: BTreeSet<String> = probity_http::operations().map(str::to_owned).collect();
     assert_eq!(met.operations, all);
     let (ended_well, said) = place.stop();

@@ -123,21 +123,13 @@ impl Place {
 
     /// Starts the server and waits until it listens.
     pub(crate) fn start(&self) {
-        let mut child = self
-            .command(&["serve", "--config", "probity.toml"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let (mut child, line) = self.spawned("probity.toml");
         let mut stderr = child.stderr.take().unwrap();
         let said = thread::spawn(move || {
             let mut text = String::new();
             stderr.read_to_string(&mut text).unwrap();
             text
         });
-        stdout.read_line(&mut line).unwrap();
         let Some(address) = line.strip_prefix("listening on http://") else {
             drop(child.kill());
             panic!("{line:?}: {}", said.join().unwrap());
@@ -150,6 +142,20 @@ impl Place {
             said,
         };
         *self.running.lock().unwrap() = Some(running);
+    }
+
+    /// A server with this configuration, and its first line, which is empty where it does not start.
+    pub(crate) fn spawned(&self, config: &str) -> (Child, String) {
+        let mut child = self
+            .command(&["serve", "--config", config])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let stdout = child.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        (child, line)
     }
 
     /// Asks the server to stop, and gives whether it ended well and what it said to the operator.

@@ -1,8 +1,7 @@
 //! What must not get through: strangers, tokens beyond their rights, and requests that are none.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::Stdio;
+use std::io::Write as _;
 
 use serde_json::{Value, json};
 
@@ -274,15 +273,7 @@ fn slow_clients_are_let_go_and_hold_nobody_up() {
 /// Expects that a server does not start with this configuration, and says why in these words.
 fn is_refused(place: &Place, text: &str, words: &[&str]) {
     fs::write(place.path("bad.toml"), text).unwrap();
-    let mut child = place
-        .command(&["serve", "--config", "bad.toml"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    let mut stdout = BufReader::new(child.stdout.take().unwrap());
-    stdout.read_line(&mut line).unwrap();
+    let (mut child, line) = place.spawned("bad.toml");
     if !line.is_empty() {
         drop(child.kill());
     }

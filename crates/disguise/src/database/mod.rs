@@ -8,6 +8,7 @@ mod sqlite;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::ops::DerefMut;
 
 #[cfg(feature = "mysql")]
 pub use mysql::Mysql;
@@ -367,7 +368,8 @@ pub trait Database {
     }
 }
 
-impl Database for Box<dyn Database> {
+/// What leads to a connection is one.
+impl<P: DerefMut<Target: Database>> Database for P {
     fn dialect(&self) -> Dialect {
         (**self).dialect()
     }
@@ -418,7 +420,7 @@ impl Database for Box<dyn Database> {
 /// # Errors
 /// When the form is not known, or what [`Sqlite::existing`] and the driver of a server say. The message never
 /// quotes a password.
-pub fn connect(url: &str) -> Result<Box<dyn Database>, DatabaseError> {
+pub fn connect(url: &str) -> Result<Box<dyn Database + Send>, DatabaseError> {
     let refused = |message: String| DatabaseError {
         kind: DatabaseErrorKind::Other,
         message,

@@ -16,6 +16,9 @@ use crate::value::Value;
 /// Prepared statements kept.
 const STATEMENTS_MAX: usize = 512;
 
+/// The code of what a statement gives that was prepared before a table changed, and of little else.
+const STALE: &str = "0A000";
+
 /// A connection to a `PostgreSQL` server.
 pub struct Postgres {
     client: Client,
@@ -128,6 +131,8 @@ impl Database for Postgres {
     }
 
     fn rollback(&mut self) -> Result<(), DatabaseError> {
+        // A table that changed may be why.
+        self.forget_statements();
         self.control("ROLLBACK")
     }
 
@@ -428,7 +433,8 @@ fn refused(error: postgres::Error) -> DatabaseError {
     let kind = match code.as_str() {
         "23505" => DatabaseErrorKind::Unique,
         "55P03" => DatabaseErrorKind::Busy,
-        "40001" | "40P01" => DatabaseErrorKind::Conflict,
+        // A statement that was prepared before a table changed is of no more use; the next try prepares it anew.
+        STALE | "40001" | "40P01" => DatabaseErrorKind::Conflict,
         "42P01" => DatabaseErrorKind::Absent,
         code if code.starts_with("23") => DatabaseErrorKind::Constraint,
         _ => DatabaseErrorKind::Other,

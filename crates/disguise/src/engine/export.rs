@@ -54,6 +54,44 @@ pub enum HiddenChange {
     },
 }
 
+/// What is hidden of a row, and what has stood there since.
+pub type Difference<'a> = (Vec<(&'a str, &'a Value)>, Vec<(&'a str, &'a Value)>);
+
+impl HiddenChange {
+    /// What was done to the row, in one word.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Removed(_) => "removed",
+            Self::Left(_) => "left",
+            Self::Modified { .. } => "modified",
+            Self::Decorrelated { .. } => "decorrelated",
+        }
+    }
+
+    /// The values that are hidden by the names of their columns, and for what was changed the values since.
+    pub fn difference(&self) -> Difference<'_> {
+        match self {
+            Self::Removed(cells) | Self::Left(cells) => {
+                let cells = cells.iter().map(|(name, value)| (name.as_str(), value));
+                (cells.collect(), Vec::new())
+            }
+            Self::Modified {
+                column,
+                before,
+                after,
+            }
+            | Self::Decorrelated {
+                column,
+                before,
+                after,
+            } => (
+                vec![(column.as_str(), before)],
+                vec![(column.as_str(), after)],
+            ),
+        }
+    }
+}
+
 /// One row, or one value of a row, that is hidden.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]

@@ -7,6 +7,7 @@ mod export;
 mod forget;
 mod hold;
 mod keys;
+mod once;
 mod plan;
 mod promise;
 mod replay;
@@ -16,10 +17,13 @@ mod update;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 pub use self::chunk::{CHUNK_ROWS, Progress};
 pub use self::decay::{DecayRequest, Decayed};
-pub use self::export::{Cells, Hidden, HiddenChange};
+pub use self::export::{Cells, Difference, Hidden, HiddenChange};
+use self::once::Request;
 use self::promise::Promise;
 pub use self::replay::{Missed, Outlook, ReplayRequest};
 pub use self::reveal::Listed;
@@ -27,6 +31,7 @@ pub use self::sweep::{SWEEP_RECORDS, Swept};
 use crate::admission::Admission;
 use crate::audit::{Asked, Sink};
 use crate::credential::KeyCost;
+use crate::crypto::random;
 use crate::database::{Catalog, Column, Database};
 use crate::error::{Doing as _, Error};
 use crate::installation::{self, Installation};
@@ -48,7 +53,9 @@ pub fn stored_description(database: &mut dyn Database) -> Result<(Schema, Pseudo
 }
 
 /// How often an operation is tried while transactions of others are in its way and go on.
-const TRIES_MAX: u32 = 16;
+const TRIES_MAX: u32 = 32;
+/// The longest pause between two tries, in milliseconds.
+const PAUSE_MILLISECONDS_MAX: u64 = 256;
 
 /// Applies and reveals disguises over one connection.
 ///
@@ -67,6 +74,8 @@ pub struct Engine<D: Database> {
     redactors: Redactors,
     /// What the log was told of as done in the transaction at hand.
     promises: Vec<Promise>,
+    /// The transaction at hand is that of a request, which ends it.
+    request: Option<Request>,
 }
 
 impl<D: Database> Engine<D> {
@@ -87,6 +96,7 @@ impl<D: Database> Engine<D> {
             updates: BTreeMap::new(),
             redactors: Redactors::new(),
             promises: Vec::new(),
+            request: None,
         }
     }
 
@@ -104,6 +114,16 @@ impl<D: Database> Engine<D> {
     /// whatever else is that tenant's and nobody else's. It is needed where the description names tenant columns.
     pub fn set_tenant(&mut self, tenant: Option<Value>) {
         self.database.tenancy.tenant = tenant.map(Tenant::new);
+    }
+
+    /// The same, from how a person writes the tenant.
+    ///
+    /// # Errors
+    /// Those of [`Engine::tenant`].
+    pub fn set_written_tenant(&mut self, text: &str) -> Result<(), Error> {
+        let tenant = self.tenant(text)?;
+        self.set_tenant(Some(tenant));
+        Ok(())
     }
 
     pub(super) fn tenant_set(&self) -> Option<&Value> {
@@ -247,7 +267,7 @@ impl<D: Database> Engine<D> {
     }
 
     /// Binds what follows to the tenant that was set, or refuses when one is missing or there are none.
-    fn enter(&mut self) -> Result<(), Error> {
+    pub(super) fn enter(&mut self) -> Result<(), Error> {
         self.need_tenant()?;
         let Some(tenant) = &self.database.tenancy.tenant else {
             return Ok(());
@@ -390,11 +410,19 @@ impl<D: Database> Engine<D> {
         transaction: impl Fn(&mut Self, &mut W) -> Result<T, Error>,
         mut work: W,
     ) -> Result<T, Error> {
+        if self.request.is_some() {
+            let outcome = transaction(self, &mut work);
+            if let (Err(error), Some(request)) = (&outcome, &mut self.request) {
+                request.is_in_conflict = error.is_conflict();
+            }
+            return outcome;
+        }
         let mut tries = 1;
         loop {
             match transaction(self, &mut work) {
                 Err(error) if error.is_conflict() && tries < TRIES_MAX => {
                     self.tell_undone(&error)?;
+                    pause(tries)?;
                     tries = tries.saturating_add(1);
                 }
                 outcome => return outcome,
@@ -412,13 +440,20 @@ impl<D: Database> Engine<D> {
         })
     }
 
+    pub(super) fn begin_transaction(&mut self) -> Result<(), Error> {
+        self.database.begin().doing("beginning")
+    }
+
     fn transaction_of_all<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
+        if self.request.is_some() {
+            return work(self);
+        }
         let admission = self.admission.clone();
         let _place = admission.as_deref().map(Admission::enter);
-        self.database.begin().doing("beginning")?;
+        self.begin_transaction()?;
         let done = match work(self) {
             Ok(done) => done,
             Err(error) => {
@@ -430,6 +465,17 @@ impl<D: Database> Engine<D> {
         self.commit()?;
         Ok(done)
     }
+}
+
+/// Lets others end before the next try. The pause is random and grows, so that those who met do not meet again at once:
+/// without it a server that sees a deadlock between many may let the same one down each time.
+fn pause(tries: u32) -> Result<(), Error> {
+    let longest = 1_u64.checked_shl(tries).unwrap_or(u64::MAX);
+    let longest = longest.min(PAUSE_MILLISECONDS_MAX);
+    let drawn = u64::from(u16::from_le_bytes(random()?));
+    let pause = drawn.checked_rem(longest).unwrap_or(0);
+    thread::park_timeout(Duration::from_millis(pause));
+    Ok(())
 }
 
 /// The value of a column of the users table from how a person writes it.

@@ -125,7 +125,9 @@ impl<D: Database> Engine<D> {
         };
         let outcome = outcome_of(error);
         let payload = operation::refused(&self.database.tenancy);
-        match store::salt(&mut self.database) {
+        // In a transaction that is broken nothing can be read.
+        let known = self.request.as_ref().map(|it| it.salt.clone());
+        match known.map_or_else(|| store::salt(&mut self.database), Ok) {
             Ok(salt) => tell(sink.as_mut(), &salt, asked, outcome, &payload),
             Err(Error::NotInstalled) => Ok(()),
             // The database that knows the salt is lost; without it nobody may be named.
@@ -146,6 +148,10 @@ impl<D: Database> Engine<D> {
             Error::Unsettled(_) => Fate::Unknown,
             _ => Fate::Undone,
         };
+        self.take_back(fate, outcome_of(error))
+    }
+
+    pub(super) fn take_back(&mut self, fate: Fate, outcome: Outcome) -> Result<(), Error> {
         for it in mem::take(&mut self.promises) {
             let Some(sink) = &mut self.sink else {
                 break;
@@ -153,7 +159,7 @@ impl<D: Database> Engine<D> {
             let tenancy = &self.database.tenancy;
             let payload = operation::taken_back(tenancy, &it.salt, it.id, fate);
             let asked = it.asked();
-            tell(sink.as_mut(), &it.salt, &asked, outcome_of(error), &payload)?;
+            tell(sink.as_mut(), &it.salt, &asked, outcome, &payload)?;
         }
         Ok(())
     }

@@ -57,6 +57,25 @@ pub enum Outlook {
     Not(String),
 }
 
+impl Outlook {
+    /// In a word or two.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Possible => "possible",
+            Self::Done => "done",
+            Self::Not(_) => "not done",
+        }
+    }
+
+    /// Why it cannot be done again, where that is so.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Not(why) => Some(why),
+            Self::Possible | Self::Done => None,
+        }
+    }
+}
+
 /// What one missing operation comes to.
 enum Deed<'a> {
     Apply {

@@ -11,6 +11,7 @@ use crate::deadline::{self, Over};
 use crate::error::Error;
 use crate::hold::Held;
 use crate::intent;
+use crate::once;
 use crate::operation;
 use crate::scheduled::{self, Order, Scheduled};
 use crate::store::{self, DisguiseId};
@@ -100,7 +101,8 @@ impl<D: Database> Engine<D> {
     }
 
     /// Applies what is due and destroys the records of disguises that have ended, in transactions of at most
-    /// [`SWEEP_RECORDS`] records: a sweep that is stopped anywhere is finished by the next.
+    /// [`SWEEP_RECORDS`] records: a sweep that is stopped anywhere is finished by the next. Answers that were kept for
+    /// requests asked again go, too, once their time is over.
     ///
     /// # Errors
     /// [`Error::Database`], [`Error::NotInstalled`], [`Error::Audit`]; what was committed before stays done.
@@ -124,6 +126,7 @@ impl<D: Database> Engine<D> {
                 break;
             }
         }
+        self.transaction(|engine| once::remove_over(&mut engine.database, time))?;
         swept.held = self.transaction(|engine| deadline::count_over(&mut engine.database, time))?;
         Ok(swept)
     }

@@ -11,20 +11,43 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A running server; it and its folder end with the value.
 pub(crate) struct Server {
-    child: Child,
+    pub(crate) command: Command,
+    pub(crate) child: Child,
     /// The signal at which it ends at once and in order.
     end: &'static str,
     _folder: tempfile::TempDir,
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
+impl Server {
+    pub(crate) fn stop(&mut self) {
         let id = self.child.id().to_string();
         let asked = Command::new("kill").args(["-s", self.end, &id]).status();
         if asked.is_err() {
             drop(self.child.kill());
         }
         drop(self.child.wait());
+    }
+
+    pub(crate) fn wait_until(&mut self, answers: impl Fn() -> bool) {
+        let pause = Duration::from_millis(50);
+        let mut waited = Duration::ZERO;
+        while !answers() {
+            let ended = self.child.try_wait().unwrap();
+            assert!(ended.is_none(), "{:?} ended with {ended:?}", self.command);
+            assert!(waited < PATIENCE, "the server does not answer");
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "a process of another program is waited for"
+            )]
+            sleep(pause);
+            waited += pause;
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 
@@ -72,22 +95,11 @@ pub(crate) fn start(
 ) -> Server {
     let child = command.current_dir(folder.path()).spawn().unwrap();
     let mut server = Server {
+        command,
         child,
         end,
         _folder: folder,
     };
-    let pause = Duration::from_millis(50);
-    let mut waited = Duration::ZERO;
-    while !answers() {
-        let ended = server.child.try_wait().unwrap();
-        assert!(ended.is_none(), "the server ended with {ended:?}");
-        assert!(waited < PATIENCE, "the server does not answer");
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "a process of another program is waited for"
-        )]
-        sleep(pause);
-        waited += pause;
-    }
+    server.wait_until(answers);
     server
 }

@@ -91,6 +91,8 @@ macro_rules! for_every_claim {
             what_cannot_be_replayed_is_named_with_its_reason
             schedules_holds_and_registrations_are_replayed
             a_replay_cut_at_any_statement_is_finished_by_the_next
+            a_request_asked_again_is_answered_as_before_and_done_once
+            a_request_that_is_refused_or_cut_keeps_no_key_and_is_told
             a_disguise_in_chunks_does_what_one_in_one_go_does_and_comes_back
             a_half_applied_disguise_is_taken_back_and_not_gone_on_with
             a_cut_in_a_chunk_loses_nothing_and_the_next_call_goes_on
@@ -124,9 +126,11 @@ macro_rules! for_every_claim {
     };
 }
 
+mod applying;
 mod bad_input;
 mod chunks;
 mod circle;
+mod composing;
 mod credentials;
 mod decay;
 mod draft;
@@ -136,37 +140,36 @@ mod forum;
 mod holds;
 mod hybrid;
 mod model;
+mod once;
 mod ownership;
 mod records;
 mod redaction;
 mod replay;
+mod revealing;
 pub(crate) mod schedule;
 mod stolen;
 mod tenants;
 mod threads;
 mod updates;
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use probity_disguise::{
-    Credential, Error, Kept, KeptReason, References, RevealRequest, Rows, SecretKey, Value,
-};
-
+pub(crate) use applying::*;
 pub(crate) use bad_input::*;
 pub(crate) use chunks::*;
 pub(crate) use circle::*;
+pub(crate) use composing::*;
 pub(crate) use credentials::*;
 pub(crate) use decay::*;
 pub(crate) use draft::*;
 pub(crate) use endings::*;
 pub(crate) use export::*;
-use forum::*;
 pub(crate) use holds::*;
 pub(crate) use hybrid::*;
+pub(crate) use once::*;
 pub(crate) use ownership::*;
 pub(crate) use records::*;
 pub(crate) use redaction::*;
 pub(crate) use replay::*;
+pub(crate) use revealing::*;
 pub(crate) use schedule::{
     random_schedules_do_what_the_model_says, random_schedules_end_where_they_began,
     random_schedules_of_two_tenants_do_what_two_models_say,
@@ -175,507 +178,3 @@ pub(crate) use stolen::*;
 pub(crate) use tenants::*;
 pub(crate) use threads::*;
 pub(crate) use updates::*;
-
-pub(crate) fn removal_takes_user_and_stories_and_keeps_moderations_under_placeholders() {
-    let mut forum = forum();
-    let applied = forum.apply(GDPR, Some(1), false).unwrap();
-    assert_eq!(applied.pseudoprincipals, 6);
-    assert_eq!(
-        forum.numbers("SELECT COUNT(*) FROM users WHERE id = 1"),
-        [0]
-    );
-    assert_eq!(
-        forum.numbers("SELECT COUNT(*) FROM stories WHERE user_id = 1"),
-        [0]
-    );
-    assert_eq!(forum.numbers("SELECT COUNT(*) FROM moderations"), [12]);
-    assert_eq!(
-        forum.numbers("SELECT COUNT(*) FROM users WHERE id >= 1000000 AND length(username) = 30"),
-        [6]
-    );
-    let revealed = forum.reveal(1, applied.id);
-    // The moderations of the removed stories could not be checked against the stories, which came back first.
-    assert!(revealed.is_complete(), "{revealed:?}");
-    forum.assert_as_before();
-    assert!(matches!(
-        forum.reveal_as(1, applied.id, References::Recorrelate),
-        Err(Error::NoSuchDisguise)
-    ));
-}
-
-pub(crate) fn anonymising_everybody_gives_each_row_and_column_its_own_placeholder() {
-    let mut forum = forum();
-    let applied = forum.apply(ANON, None, false).unwrap();
-    assert_eq!(applied.pseudoprincipals, 12 + 24);
-    assert_eq!(
-        forum.numbers("SELECT COUNT(DISTINCT user_id) FROM stories WHERE user_id >= 1000000"),
-        [12]
-    );
-    assert_eq!(
-        forum.numbers(
-            "SELECT COUNT(DISTINCT it) FROM (SELECT user_id AS it FROM moderations UNION ALL SELECT moderator_user_id FROM moderations) AS t"
-        ),
-        [24]
-    );
-    assert_eq!(
-        forum
-            .engine
-            .speaks_for(&Value::Int(2), &Credential::Key(&forum.keys[&2]))
-            .unwrap()
-            .len(),
-        9
-    );
-    for user in 1..=USERS {
-        let story = forum.numbers(&format!(
-            "SELECT user_id FROM stories WHERE id = {}",
-            user * 10
-        ));
-        forum.sql(&format!(
-            "INSERT INTO stories VALUES ({}, {}, 'new', 0)",
-            500 + user,
-            story[0]
-        ));
-        assert!(forum.reveal(user, applied.id).is_complete());
-        assert_eq!(
-            forum.numbers(&format!(
-                "SELECT user_id FROM stories WHERE id = {}",
-                500 + user
-            )),
-            [user]
-        );
-    }
-    assert_eq!(forum.numbers("SELECT COUNT(*) FROM users"), [USERS]);
-    forum.sql("DELETE FROM stories WHERE id > 500");
-    forum.assert_as_before();
-}
-
-pub(crate) fn rows_of_one_owner_and_group_share_a_placeholder() {
-    let mut forum = forum();
-    let applied = forum.apply(GROUPED, None, false).unwrap();
-    assert_eq!(applied.pseudoprincipals, 8);
-    assert_eq!(
-        forum.numbers("SELECT COUNT(*) FROM (SELECT DISTINCT user_id, url FROM stories) AS t"),
-        [8]
-    );
-    assert_eq!(
-        forum.numbers("SELECT COUNT(*) FROM stories WHERE user_id < 1000000"),
-        [0]
-    );
-}
-
-pub(crate) fn a_join_chooses_rows_and_nothing_else() {
-    let mut forum = forum();
-    let applied = forum.apply(HOBBY, Some(3), false).unwrap();
-    assert_eq!(applied.rows["stories"], 2);
-    assert_eq!(
-        forum.numbers("SELECT COUNT(*) FROM stories WHERE user_id = 3"),
-        [1]
-    );
-    assert!(forum.reveal(3, applied.id).is_complete());
-    forum.assert_as_before();
-}
-
-pub(crate) fn removal_over_an_anonymisation_comes_back_anonymous_and_then_in_full() {
-    let mut forum = forum();
-    let anon = forum.apply(ANON, None, false).unwrap();
-    let anonymous = forum.everything();
-    // Without the credential nothing of the placeholders is found.
-    let bare = forum.apply(GDPR, Some(1), false).unwrap();
-    assert_eq!(bare.rows.get("stories").copied().unwrap_or(0), 0);
-    forum.reveal(1, bare.id);
-    assert_eq!(forum.everything(), anonymous);
-    let gdpr = forum.apply(GDPR, Some(1), true).unwrap();
-    assert_eq!(gdpr.rows["stories"], 3);
-    assert!(forum.reveal(1, gdpr.id).is_complete());
-    assert_eq!(forum.everything(), anonymous);
-    for user in 1..=USERS {
-        assert!(forum.reveal(user, anon.id).is_complete());
-    }
-    forum.assert_as_before();
-}
-
-pub(crate) fn the_older_disguise_may_be_revealed_first() {
-    let mut forum = forum();
-    let anon = forum.apply(ANON, None, false).unwrap();
-    let gdpr = forum.apply(GDPR, Some(1), true).unwrap();
-    for user in 1..=USERS {
-        forum.reveal(user, anon.id);
-    }
-    assert_eq!(
-        forum.numbers("SELECT COUNT(*) FROM users WHERE id = 1"),
-        [0]
-    );
-    forum.reveal(1, gdpr.id);
-    assert_eq!(forum.everything(), forum.before.clone());
-    forum.assert_as_before();
-}
-
-pub(crate) fn chains_of_any_depth_unwind_in_any_order() {
-    for order in [
-        [0, 1, 2],
-        [0, 2, 1],
-        [1, 0, 2],
-        [1, 2, 0],
-        [2, 0, 1],
-        [2, 1, 0],
-    ] {
-        let mut forum = forum();
-        let ids = [ANON, GROUPED, ANON].map(|spec| forum.apply(spec, None, false).unwrap().id);
-        for at in order {
-            for user in 1..=USERS {
-                let revealed = forum.reveal(user, ids[at]);
-                assert!(revealed.is_complete(), "{order:?} {revealed:?}");
-            }
-        }
-        forum.assert_as_before();
-    }
-}
-
-pub(crate) fn values_overwritten_twice_come_back_in_any_order() {
-    for order in [[0, 1], [1, 0]] {
-        let mut forum = forum();
-        let ids = [1, 2].map(|_| forum.apply(BLANK, Some(2), false).unwrap().id);
-        forum.reveal(2, ids[order[0]]);
-        assert!(
-            forum
-                .reveal(2, ids[order[1]])
-                .restored
-                .contains_key("stories")
-        );
-        forum.assert_as_before();
-    }
-}
-
-pub(crate) fn owners_of_shared_rows_leave_and_return_in_any_order() {
-    for order in [[1, 2], [2, 1]] {
-        let mut forum = forum();
-        let mut ids = BTreeMap::new();
-        for user in [1, 2] {
-            ids.insert(
-                user,
-                forum.apply(GDPR_REMOVE, Some(user), false).unwrap().id,
-            );
-        }
-        // Rows about user 1 that user 2 moderates belonged to both, and both are gone.
-        assert_eq!(forum.numbers("SELECT COUNT(*) FROM moderations"), [9]);
-        assert_eq!(forum.numbers("SELECT COUNT(*) FROM moderations WHERE user_id IN (1, 2) OR moderator_user_id IN (1, 2)"), [0]);
-        for user in order {
-            let revealed = forum.reveal(user, ids[&user]);
-            let own = forum.numbers(&format!(
-                "SELECT COUNT(*) FROM moderations WHERE user_id = {user}"
-            ));
-            assert_eq!(own, [3], "{order:?} {user} {revealed:?}");
-        }
-        // What user 2 shared about stories of user 1 had to wait for the stories.
-        if order == [2, 1] {
-            assert!(forum.reveal(2, ids[&2]).is_complete());
-        }
-        forum.assert_as_before();
-    }
-}
-
-pub(crate) fn shared_rows_removed_for_everybody_come_back_owner_by_owner() {
-    let mut forum = forum();
-    let applied = forum.apply(REMOVE_ALL, None, false).unwrap();
-    assert_eq!(forum.numbers("SELECT COUNT(*) FROM moderations"), [0]);
-    forum.reveal(1, applied.id);
-    assert_eq!(forum.numbers("SELECT COUNT(*) FROM moderations"), [6]);
-    assert_eq!(
-        forum
-            .numbers("SELECT COUNT(*) FROM moderations WHERE user_id = 1 OR moderator_user_id = 1"),
-        [6]
-    );
-    for user in 2..=USERS {
-        forum.reveal(user, applied.id);
-    }
-    forum.assert_as_before();
-}
-
-pub(crate) fn the_application_wins_and_a_retry_finds_what_is_left() {
-    let mut forum = forum();
-    let applied = forum.apply(GDPR, Some(1), false).unwrap();
-    forum.sql("INSERT INTO users VALUES (55, 'user1', 1)");
-    let refused = forum.reveal(1, applied.id);
-    let reasons: BTreeSet<&str> = refused
-        .kept
-        .iter()
-        .map(|kept| kept.reason.as_str())
-        .collect();
-    assert!(
-        refused
-            .kept
-            .iter()
-            .any(|it: &Kept| it.reason == KeptReason::Refused)
-    );
-    assert!(
-        refused
-            .kept
-            .iter()
-            .any(|it| it.reason == KeptReason::OwnerMissing),
-        "{reasons:?}"
-    );
-    assert_eq!(
-        forum.numbers("SELECT karma FROM users WHERE username = 'user1'"),
-        [1]
-    );
-    forum.sql("DELETE FROM users WHERE id = 55");
-    let revealed = forum.reveal(1, applied.id);
-    assert!(revealed.is_complete(), "{revealed:?}");
-    forum.assert_as_before();
-}
-
-pub(crate) fn a_changed_value_stays_and_the_rest_of_the_row_follows_the_choice() {
-    let mut forum = forum();
-    let spec = r#"{"stories": [
-      {"Modify": {"pred": "True", "from": "", "col": "url", "gen_value": {"ConstStr": "x"}}},
-      {"Modify": {"pred": "True", "from": "", "col": "is_moderated", "gen_value": {"ConstNum": 1}}}]}"#;
-    let applied = forum.apply(spec, Some(1), false).unwrap();
-    forum.sql("UPDATE stories SET url = 'mine' WHERE id = 10");
-    let request = |forum: &Forum, rows| RevealRequest {
-        user: Value::Int(1),
-        credential: Credential::Key(Box::leak(Box::new(SecretKey::from_bytes(
-            *forum.keys[&1].expose(),
-        )))),
-        id: applied.id,
-        references: References::Recorrelate,
-        rows,
-        time: time(),
-    };
-    let whole = request(&forum, Rows::Whole);
-    let revealed = forum.engine.reveal(&whole).unwrap();
-    assert_eq!(revealed.kept.len(), 2);
-    assert_eq!(
-        forum.numbers("SELECT is_moderated FROM stories WHERE user_id = 1 ORDER BY id"),
-        [1, 0, 0]
-    );
-    let columns = request(&forum, Rows::PerColumn);
-    let revealed = forum.engine.reveal(&columns).unwrap();
-    assert_eq!(revealed.kept.len(), 1);
-    assert_eq!(revealed.kept[0].reason, KeptReason::Changed);
-    assert_eq!(
-        forum.numbers("SELECT is_moderated FROM stories WHERE user_id = 1 ORDER BY id"),
-        [0, 0, 0]
-    );
-}
-
-pub(crate) fn rows_made_meanwhile_follow_the_policy() {
-    for (references, stories, placeholders) in [
-        (References::Recorrelate, 4, 0),
-        (References::Delete, 3, 0),
-        (References::Retain, 3, 1),
-    ] {
-        let mut forum = forum();
-        let applied = forum.apply(ANON, None, false).unwrap();
-        let pseudo = forum.numbers("SELECT user_id FROM stories WHERE id = 10")[0];
-        forum.sql(&format!(
-            "INSERT INTO stories VALUES (99, {pseudo}, 'new', 0)"
-        ));
-        for user in 1..=USERS {
-            forum.reveal_as(user, applied.id, references).unwrap();
-        }
-        assert_eq!(
-            forum.numbers("SELECT COUNT(*) FROM stories WHERE user_id = 1"),
-            [stories]
-        );
-        assert_eq!(
-            forum.numbers("SELECT COUNT(*) FROM users WHERE id > 1000000"),
-            [placeholders]
-        );
-        let spoken = forum
-            .engine
-            .speaks_for(&Value::Int(1), &Credential::Key(&forum.keys[&1]))
-            .unwrap();
-        assert_eq!(spoken.len(), usize::try_from(placeholders).unwrap());
-    }
-}
-
-pub(crate) fn only_the_right_credential_opens_anything() {
-    let mut forum = forum();
-    let applied = forum.apply(GDPR, Some(1), false).unwrap();
-    let disguised = forum.everything();
-    let stranger = SecretKey::generate().unwrap();
-    for credential in [
-        Credential::Key(&stranger),
-        Credential::Password("secret word"),
-        Credential::Password(""),
-    ] {
-        let outcome = forum.engine.reveal(&RevealRequest {
-            user: Value::Int(1),
-            credential,
-            id: applied.id,
-            references: References::Recorrelate,
-            rows: Rows::PerColumn,
-            time: time(),
-        });
-        assert!(matches!(
-            outcome,
-            Err(Error::NoSuchDisguise | Error::WrongCredential)
-        ));
-    }
-    assert!(matches!(
-        forum.reveal_as(2, applied.id, References::Recorrelate),
-        Err(Error::NoSuchDisguise)
-    ));
-    assert_eq!(forum.everything(), disguised);
-    let outcome = forum.engine.reveal(&RevealRequest {
-        user: Value::Int(1),
-        credential: Credential::Password("secret words"),
-        id: applied.id,
-        references: References::Recorrelate,
-        rows: Rows::PerColumn,
-        time: time(),
-    });
-    assert!(outcome.unwrap().is_complete());
-    forum.assert_as_before();
-}
-
-pub(crate) fn what_is_forgotten_never_comes_back() {
-    let mut forum = forum();
-    let applied = forum.apply(GDPR, Some(1), false).unwrap();
-    let key = SecretKey::from_bytes(*forum.keys[&1].expose());
-    let listed = forum
-        .engine
-        .list(&Value::Int(1), &Credential::Key(&key))
-        .unwrap();
-    assert_eq!(listed.len(), 1);
-    assert_eq!(listed[0].id, applied.id);
-    assert!(!listed[0].pending);
-    forum
-        .engine
-        .forget(&Value::Int(1), &Credential::Key(&key), applied.id, time())
-        .unwrap();
-    assert_eq!(forum.numbers("SELECT COUNT(*) FROM probity_bags"), [0]);
-    assert!(matches!(
-        forum.reveal_as(1, applied.id, References::Recorrelate),
-        Err(Error::NoSuchDisguise)
-    ));
-}
-
-pub(crate) fn forgetting_one_disguise_leaves_the_way_to_another() {
-    let mut forum = forum();
-    let anon = forum.apply(ANON, None, false).unwrap();
-    let gdpr = forum.apply(GDPR, Some(1), true).unwrap();
-    let key = SecretKey::from_bytes(*forum.keys[&1].expose());
-    forum
-        .engine
-        .forget(&Value::Int(1), &Credential::Key(&key), anon.id, time())
-        .unwrap();
-    assert!(forum.reveal(1, gdpr.id).is_complete());
-    assert_eq!(
-        forum.numbers("SELECT COUNT(*) FROM stories WHERE user_id = 1"),
-        [0]
-    );
-    assert_eq!(forum.numbers("SELECT COUNT(*) FROM stories"), [12]);
-}
-
-pub(crate) fn wrong_specifications_change_nothing_and_name_their_place() {
-    let mut forum = forum();
-    let remove = |table: &str, pred: &str| {
-        format!(r#"{{"{table}": [{{"Remove": {{"pred": "{pred}", "from": ""}}}}]}}"#)
-    };
-    let cases = [
-        (
-            remove("nothing", "True"),
-            "line 1, table nothing, entry 1: table nothing is not in the database",
-        ),
-        (
-            remove("stories", "missing = 1"),
-            "line 1, table stories, entry 1: there is no column missing",
-        ),
-        (
-            remove("stories", "id = 1; DROP TABLE users"),
-            "line 1, table stories, entry 1: ; is left over",
-        ),
-        (
-            remove("tags", "True"),
-            "line 1, table tags, entry 1: table tags has no owner column, so a user's rows are unknown",
-        ),
-        (
-            remove("users", "True"),
-            "line 1, table users, entry 1: removing rows of users would orphan foreign key moderations(moderator_user_id), and moderations is not in the specification",
-        ),
-    ];
-    for (spec, message) in cases {
-        match forum.apply(&spec, Some(1), false) {
-            Err(Error::Spec(error)) => assert_eq!(error.to_string(), message),
-            other => panic!("{spec} gave {other:?}"),
-        }
-    }
-    // However the condition is written, it stays inside its brackets.
-    let applied = forum
-        .apply(&remove("stories", "id = 10 OR 1=1"), Some(1), false)
-        .unwrap();
-    assert_eq!(applied.rows["stories"], 3);
-    assert!(forum.reveal(1, applied.id).is_complete());
-    forum.assert_as_before();
-}
-
-pub(crate) fn users_without_a_key_are_refused_before_anything_changes() {
-    let mut forum = forum();
-    forum.sql("INSERT INTO users VALUES (70, 'late', 0)");
-    forum.sql("INSERT INTO stories VALUES (700, 70, 'u', 0)");
-    let before = forum.everything();
-    assert!(matches!(
-        forum.apply(ANON, None, false),
-        Err(Error::Unregistered { rows: 1, .. })
-    ));
-    assert!(matches!(
-        forum.apply(BLANK, None, false),
-        Err(Error::Unregistered { rows: 1, .. })
-    ));
-    assert!(matches!(
-        forum.apply(GDPR, Some(70), false),
-        Err(Error::Unregistered { .. })
-    ));
-    assert_eq!(forum.everything(), before);
-}
-
-pub(crate) fn a_cut_at_any_statement_changes_nothing() {
-    let mut forum = forum();
-    forum.apply(ANON, None, false).unwrap();
-    let anonymous = forum.everything();
-    let mut cuts: u64 = 0;
-    let applied = loop {
-        forum.left.set(cuts);
-        let outcome = forum.apply(GDPR_REMOVE, Some(1), true);
-        forum.left.set(u64::MAX);
-        match outcome {
-            Ok(applied) => break applied,
-            Err(error) => assert!(matches!(error, Error::Database { .. }), "{error:?}"),
-        }
-        assert_eq!(forum.everything(), anonymous, "cut {cuts}");
-        cuts += 1;
-    };
-    let disguised = forum.everything();
-    let mut more: u64 = 0;
-    loop {
-        forum.left.set(more);
-        let outcome = forum.reveal_as(1, applied.id, References::Recorrelate);
-        forum.left.set(u64::MAX);
-        match outcome {
-            Ok(revealed) => break assert!(revealed.is_complete()),
-            Err(error) => assert!(matches!(error, Error::Database { .. }), "{error:?}"),
-        }
-        assert_eq!(forum.everything(), disguised, "cut {more}");
-        more += 1;
-    }
-    assert_eq!(forum.everything(), anonymous);
-    assert!(cuts > 20 && more > 20, "{cuts} {more}");
-}
-
-pub(crate) fn every_kind_of_value_comes_back_bit_by_bit() {
-    let mut forum = forum();
-    for sql in super::kinds() {
-        forum.sql(sql);
-    }
-    let before = forum.engine.rows("kinds").unwrap();
-    assert!(before.len() > 2);
-    let spec = r#"{"kinds": [{"Remove": {"pred": "True", "from": ""}}]}"#;
-    let applied = forum.apply(spec, Some(1), false).unwrap();
-    assert!(forum.engine.rows("kinds").unwrap().is_empty());
-    assert!(forum.reveal(1, applied.id).is_complete());
-    let name = |rows: Vec<Vec<Value>>| -> BTreeSet<String> {
-        rows.iter().map(|row| format!("{row:?}")).collect()
-    };
-    assert_eq!(name(forum.engine.rows("kinds").unwrap()), name(before));
-}

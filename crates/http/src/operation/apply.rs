@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use probity_disguise::{Applied, ApplyRequest, Value};
+use probity_disguise::{Applied, ApplyRequest, Error, Value};
 use probity_log::clock::{Clock as _, SystemClock};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Operation;
+use super::reveal::disguise;
 use crate::credential::CredentialForm;
 use crate::desk::{Desk, EntryForm, Session};
 use crate::problem::{Kind, Problem};
@@ -16,55 +17,60 @@ use crate::time::Time;
 /// Values of a specification's parameters: texts, numbers and null.
 pub(super) type Parameters = BTreeMap<String, serde_json::Value>;
 
-/// What is applied to a user.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Apply {
-    /// The specification, by its name in the server's configuration.
-    spec: String,
-    /// Id of the user, as in the users table.
-    user: String,
-    /// Values of the specification's parameters: texts, numbers and null.
-    #[serde(default)]
-    #[schema(value_type = Object, required = false)]
-    parameters: Parameters,
-    /// Credential of the user: rows under placeholders that the user speaks for are meant too.
-    #[serde(default)]
-    over: Option<CredentialForm>,
-    /// When it can no longer be revealed, as of RFC 3339, to the next midnight UTC; for good when absent.
-    #[serde(default)]
-    #[schema(value_type = Option<String>, format = DateTime)]
-    expires: Option<Time>,
-    /// Rows of a chunk: many rows are hidden in several transactions of at most so many; resume goes on with one that was
-    /// cut short, and reveal takes it back. All in one transaction when absent.
-    #[serde(default)]
-    #[schema(minimum = 1)]
-    chunk_rows: Option<u32>,
+/// The form of a request that applies a specification: its own fields behind those that all of them have. To flatten a
+/// common form into others would keep them from refusing unknown fields.
+macro_rules! applying {
+    ($(#[$of:meta])* $name:ident { $($(#[$about:meta])* $field:ident: $type:ty,)* }) => {
+        $(#[$of])*
+        #[derive(Deserialize, ToSchema)]
+        #[serde(deny_unknown_fields)]
+        pub(super) struct $name {
+            /// The specification, by its name in the server's configuration.
+            spec: String,
+            /// Values of the specification's parameters: texts, numbers and null.
+            #[serde(default)]
+            #[schema(value_type = Object, required = false)]
+            parameters: Parameters,
+            /// When what is hidden can no longer be revealed, as of RFC 3339, to the next midnight UTC; for good when
+            /// absent.
+            #[serde(default)]
+            #[schema(value_type = Option<String>, format = DateTime)]
+            expires: Option<Time>,
+            $($(#[$about])* $field: $type,)*
+        }
+    };
+}
+pub(super) use applying;
+
+applying! {
+    /// What is applied to a user.
+    Apply {
+        /// Id of the user, as in the users table.
+        user: String,
+        /// Credential of the user: rows under placeholders that the user speaks for are meant too.
+        #[serde(default)]
+        over: Option<CredentialForm>,
+        /// Rows of a chunk: many rows are hidden in several transactions of at most so many; resume goes on with one that was
+        /// cut short, and reveal takes it back. All in one transaction when absent.
+        #[serde(default)]
+        #[schema(minimum = 1)]
+        chunk_rows: Option<u32>,
+    }
 }
 
-/// What is applied to everybody whom the specification means.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ApplyEverybody {
-    /// The specification, by its name in the server's configuration.
-    spec: String,
-    /// Values of the specification's parameters: texts, numbers and null.
-    #[serde(default)]
-    #[schema(value_type = Object, required = false)]
-    parameters: Parameters,
-    /// When it can no longer be revealed, as of RFC 3339, to the next midnight UTC; for good when absent.
-    #[serde(default)]
-    #[schema(value_type = Option<String>, format = DateTime)]
-    expires: Option<Time>,
-    /// Rows of a chunk: all rows are hidden in several transactions of at most so many; resume goes on with one that was
-    /// cut short, without whoever reveals it meanwhile. All in one transaction when absent.
-    #[serde(default)]
-    #[schema(minimum = 1)]
-    chunk_rows: Option<u32>,
+applying! {
+    /// What is applied to everybody whom the specification means.
+    ApplyEverybody {
+        /// Rows of a chunk: all rows are hidden in several transactions of at most so many; resume goes on with one that was
+        /// cut short, without whoever reveals it meanwhile. All in one transaction when absent.
+        #[serde(default)]
+        #[schema(minimum = 1)]
+        chunk_rows: Option<u32>,
+    }
 }
 
 /// What a disguise did.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 pub(super) struct AppliedForm {
     /// The disguise, needed to reveal it.
     id: String,
@@ -91,6 +97,7 @@ impl AppliedForm {
 impl Operation for Apply {
     const NAME: &'static str = "apply";
     const SUMMARY: &'static str = "Hides a user as a specification says: all of it, or nothing";
+    const IS_KEPT: bool = true;
     type Answer = AppliedForm;
 
     fn run(&self, desk: &Desk<'_>) -> Result<AppliedForm, Problem> {
@@ -110,7 +117,7 @@ impl Operation for Apply {
             time: desk.time,
         };
         desk.place.install(&mut session.engine, Some(spec))?;
-        applied(session, &request, self.chunk_rows)
+        applied(desk, session, &request, self.chunk_rows)
     }
 }
 
@@ -118,6 +125,7 @@ impl Operation for ApplyEverybody {
     const NAME: &'static str = "apply-everybody";
     const SUMMARY: &'static str =
         "Hides everybody whom a specification means: all of it, or nothing";
+    const IS_KEPT: bool = true;
     type Answer = AppliedForm;
 
     fn run(&self, desk: &Desk<'_>) -> Result<AppliedForm, Problem> {
@@ -132,36 +140,55 @@ impl Operation for ApplyEverybody {
             expires: self.expires.map(|Time(time)| time),
             time: desk.time,
         };
-        applied(session, &request, self.chunk_rows)
+        applied(desk, session, &request, self.chunk_rows)
     }
 }
 
 fn applied(
+    desk: &Desk<'_>,
     mut session: Session,
     request: &ApplyRequest<'_>,
     chunk_rows: Option<u32>,
 ) -> Result<AppliedForm, Problem> {
     match chunk_rows {
-        None => {
-            let applied = session.engine.apply(request)?;
-            Ok(AppliedForm::new(applied, session.entry()))
-        }
+        None => desk.once(&mut session, |engine, entries| {
+            let applied = engine.apply(request)?;
+            Ok(AppliedForm::new(applied, entries.entry()))
+        }),
         Some(0) => Err(Problem::new(Kind::BadRequest, "chunk_rows is 0")),
-        Some(rows) => in_chunks(session, request, rows),
+        Some(rows) => in_chunks(desk, session, request, rows),
     }
 }
 
+/// That a disguise in chunks was begun.
+#[derive(Serialize, Deserialize)]
+struct Begun {
+    id: String,
+}
+
 fn in_chunks(
+    desk: &Desk<'_>,
     mut session: Session,
     request: &ApplyRequest<'_>,
     rows: u32,
 ) -> Result<AppliedForm, Problem> {
     let clock = SystemClock::new();
-    let id = session.engine.begin(request)?;
+    // The same request asked again goes on with the disguise that was begun.
+    let Begun { id } = desk.once(&mut session, |engine, _| {
+        let id = engine.begin(request)?.to_string();
+        Ok(Begun { id })
+    })?;
+    let id = disguise(&id)?;
     let over = request.over.as_ref();
     let applied = session.engine.finish_over(id, over, rows, || clock.now());
-    // The disguise was begun: to begin another would not be to try the same again.
-    let applied = applied.map_err(|error| Problem::from(error).begun(id))?;
+    let applied = applied.map_err(|error| match error {
+        Error::NoSuchDisguise => {
+            let detail = format!("disguise {id} was done when it was asked for before");
+            Problem::new(Kind::AnswerWithheld, detail)
+        }
+        // The disguise was begun: to begin another would not be to try the same again.
+        error => Problem::from(error).begun(id),
+    })?;
     Ok(AppliedForm::new(applied, session.entry()))
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Operation;
-use super::apply::{Parameters, values};
+use super::apply::{Parameters, applying, values};
 use crate::desk::{Desk, EntryForm};
 use crate::problem::{Kind, Problem};
 use crate::time::Time;
@@ -17,32 +17,22 @@ const PAGE: u32 = 100;
 /// People of the longest page.
 const PAGE_MAX: u32 = 10_000;
 
-/// Who is disguised because they have been inactive, as the specification's inactive says; the rate is the client's, who
-/// asks for one page after the other.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Decay {
-    /// The specification, by its name in the server's configuration.
-    spec: String,
-    /// Values of the specification's parameters: texts, numbers and null.
-    #[serde(default)]
-    #[schema(value_type = Object, required = false)]
-    parameters: Parameters,
-    /// When each disguise can no longer be revealed, as of RFC 3339, to the next midnight UTC; for good when absent.
-    #[serde(default)]
-    #[schema(value_type = Option<String>, format = DateTime)]
-    expires: Option<Time>,
-    /// The next of the answer before, to go on; the first page when absent.
-    #[serde(default)]
-    after: Option<String>,
-    /// People that are looked at.
-    #[serde(default)]
-    #[schema(minimum = 1, maximum = 10000)]
-    page: Option<u32>,
-    /// Change nothing, and say how many people it would be.
-    #[serde(default)]
-    #[schema(required = false)]
-    dry_run: bool,
+applying! {
+    /// Who is disguised because they have been inactive, as the specification's inactive says; the rate is the client's, who
+    /// asks for one page after the other.
+    Decay {
+        /// The next of the answer before, to go on; the first page when absent.
+        #[serde(default)]
+        after: Option<String>,
+        /// People that are looked at.
+        #[serde(default)]
+        #[schema(minimum = 1, maximum = 10000)]
+        page: Option<u32>,
+        /// Change nothing, and say how many people it would be.
+        #[serde(default)]
+        #[schema(required = false)]
+        dry_run: bool,
+    }
 }
 
 /// What became of a page of inactive people.

@@ -28,7 +28,7 @@ pub(super) struct Forget {
 }
 
 /// What was destroyed.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 pub(super) struct ForgottenForm {
     /// The disguise, or everything.
     forgotten: String,
@@ -50,6 +50,7 @@ impl Operation for Forget {
     const NAME: &'static str = "forget";
     const SUMMARY: &'static str =
         "Destroys what a disguise hides, or everything of a user, for good";
+    const IS_KEPT: bool = true;
     type Answer = ForgottenForm;
 
     fn run(&self, desk: &Desk<'_>) -> Result<ForgottenForm, Problem> {
@@ -57,34 +58,33 @@ impl Operation for Forget {
         let mut session = desk.stored()?;
         let user = session.user(&self.user)?;
         let credential = brought.credential();
-        let (forgotten, receipt) = match (self.id.as_deref(), self.everything) {
-            (Some(id), false) => {
-                let id = disguise(id)?;
-                let receipt = session.engine.forget(&user, &credential, id, desk.time)?;
-                (id.to_string(), receipt)
-            }
-            (None, true) => {
-                let receipt = session
-                    .engine
-                    .forget_everything(&user, &credential, desk.time)?;
-                ("everything".to_owned(), receipt)
-            }
-            _ => {
-                let detail = "name either the id of a disguise or everything";
-                return Err(Problem::new(Kind::BadRequest, detail));
-            }
-        };
-        let signed = desk.signer.map(|key| receipt.signed(key)).transpose();
-        let signed = signed.map_err(|error| {
-            let detail = "it was forgotten for good, and the receipt was not signed";
-            Problem::new(Kind::Defect, detail).because(&error)
-        })?;
-        Ok(ForgottenForm {
-            forgotten,
-            bags: receipt.bags,
-            receipt: signed,
-            receipt_key: desk.signer.map(|key| key.verifier_key().encode()),
-            entry: session.entry(),
+        let id = self.id.as_deref().map(disguise).transpose()?;
+        if id.is_some() == self.everything {
+            let detail = "name either the id of a disguise or everything";
+            return Err(Problem::new(Kind::BadRequest, detail));
+        }
+        desk.once(&mut session, |engine, entries| {
+            let receipt = match id {
+                Some(id) => engine.forget(&user, &credential, id, desk.time)?,
+                None => engine.forget_everything(&user, &credential, desk.time)?,
+            };
+            let signed = desk.signer.map(|key| receipt.signed(key)).transpose();
+            let signed = signed.map_err(|error| {
+                // With a key it is the same transaction.
+                let detail = if desk.repeat.is_some() {
+                    "the receipt was not signed, so that nothing was forgotten"
+                } else {
+                    "it was forgotten for good, and the receipt was not signed"
+                };
+                Problem::new(Kind::Defect, detail).because(&error)
+            })?;
+            Ok(ForgottenForm {
+                forgotten: id.map_or_else(|| "everything".to_owned(), |id| id.to_string()),
+                bags: receipt.bags,
+                receipt: signed,
+                receipt_key: desk.signer.map(|key| key.verifier_key().encode()),
+                entry: entries.entry(),
+            })
         })
     }
 }

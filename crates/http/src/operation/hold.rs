@@ -27,7 +27,7 @@ pub(super) struct Hold {
 }
 
 /// A hold that was placed or lifted.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 pub(super) struct PlacedForm {
     /// The hold.
     hold: String,
@@ -40,6 +40,7 @@ impl Operation for Hold {
     const NAME: &'static str = "hold";
     const SUMMARY: &'static str =
         "Keeps a user from being hidden and forgotten, or a disguise from being forgotten";
+    const IS_KEPT: bool = true;
     type Answer = PlacedForm;
 
     fn run(&self, desk: &Desk<'_>) -> Result<PlacedForm, Problem> {
@@ -49,10 +50,12 @@ impl Operation for Hold {
             let detail = "name either the user or the id of a disguise";
             Problem::new(Kind::BadRequest, detail)
         })?;
-        let id = session.engine.hold(what, &authority(desk, &self.basis))?;
-        Ok(PlacedForm {
-            hold: id.to_string(),
-            entry: session.entry(),
+        desk.once(&mut session, |engine, entries| {
+            let id = engine.hold(what, &authority(desk, &self.basis))?;
+            Ok(PlacedForm {
+                hold: id.to_string(),
+                entry: entries.entry(),
+            })
         })
     }
 }
@@ -70,16 +73,19 @@ pub(super) struct Lift {
 impl Operation for Lift {
     const NAME: &'static str = "lift";
     const SUMMARY: &'static str = "Lifts a hold";
+    const IS_KEPT: bool = true;
     type Answer = PlacedForm;
 
     fn run(&self, desk: &Desk<'_>) -> Result<PlacedForm, Problem> {
         let id = HoldId::from_str(&self.hold)
             .map_err(|error| Problem::new(Kind::BadRequest, error.to_string()))?;
         let mut session = desk.stored()?;
-        session.engine.lift(id, &authority(desk, &self.basis))?;
-        Ok(PlacedForm {
-            hold: id.to_string(),
-            entry: session.entry(),
+        desk.once(&mut session, |engine, entries| {
+            engine.lift(id, &authority(desk, &self.basis))?;
+            Ok(PlacedForm {
+                hold: id.to_string(),
+                entry: entries.entry(),
+            })
         })
     }
 }

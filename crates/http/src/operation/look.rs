@@ -32,7 +32,7 @@ impl Operation for Draft {
 
     fn run(&self, desk: &Desk<'_>) -> Result<DraftedForm, Problem> {
         desk.of_all_tenants()?;
-        let mut database = desk.place.connect()?;
+        let mut database = desk.connection()?;
         let made = probity_disguise::draft(&mut database, self.users.as_deref())?;
         Ok(DraftedForm {
             specification: made.text,

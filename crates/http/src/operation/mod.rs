@@ -10,6 +10,7 @@ mod look;
 mod people;
 mod receipt;
 mod rekey;
+mod replay;
 mod reveal;
 mod schedule;
 mod update;
@@ -34,6 +35,8 @@ pub(crate) trait Operation: DeserializeOwned + ToSchema {
     const NAME: &'static str;
     /// What it does, one sentence without a full stop.
     const SUMMARY: &'static str;
+    /// Whether its answer is kept for the same request asked again; what only reads, or goes on where it stood, needs it not.
+    const IS_KEPT: bool = false;
     /// What is answered.
     type Answer: Serialize + ToSchema;
 
@@ -45,6 +48,7 @@ pub(crate) trait Operation: DeserializeOwned + ToSchema {
 pub(crate) struct Route {
     pub(crate) name: &'static str,
     pub(crate) summary: &'static str,
+    pub(crate) is_kept: bool,
     /// Reads a body, does it and gives the body of the answer.
     pub(crate) perform: fn(&[u8], &Desk<'_>) -> Result<Bytes, Problem>,
     /// Adds the schemas of request and answer, and gives their names.
@@ -52,7 +56,7 @@ pub(crate) struct Route {
 }
 
 /// All operations.
-pub(crate) const ROUTES: [Route; 23] = [
+pub(crate) const ROUTES: [Route; 24] = [
     route::<look::Draft>(),
     route::<look::Check>(),
     route::<look::Plan>(),
@@ -76,6 +80,7 @@ pub(crate) const ROUTES: [Route; 23] = [
     route::<schedule::Sweep>(),
     route::<decay::Decay>(),
     route::<update::Update>(),
+    route::<replay::Replay>(),
 ];
 
 /// The operation of this name.
@@ -93,6 +98,7 @@ const fn route<O: Operation>() -> Route {
     Route {
         name: O::NAME,
         summary: O::SUMMARY,
+        is_kept: O::IS_KEPT,
         perform: perform::<O>,
         describe: describe::<O>,
     }

@@ -48,6 +48,7 @@ pub(super) struct RegisteredForm {
 impl Operation for Register {
     const NAME: &'static str = "register";
     const SUMMARY: &'static str = "Gives a user a credential";
+    const IS_KEPT: bool = true;
     type Answer = RegisteredForm;
 
     fn run(&self, desk: &Desk<'_>) -> Result<RegisteredForm, Problem> {
@@ -59,11 +60,13 @@ impl Operation for Register {
         let user = session.user(&self.user)?;
         desk.place.install(&mut session.engine, spec)?;
         session.engine.set_suite(suite);
-        let made = session.engine.register(&user, protection, desk.time)?;
-        Ok(RegisteredForm {
-            user: self.user.clone(),
-            credential: GivenForm::new(&made, self.shares)?,
-            entry: session.entry(),
+        desk.once_in_secret(&mut session, |engine, entries| {
+            let made = engine.register(&user, protection, desk.time)?;
+            Ok(RegisteredForm {
+                user: self.user.clone(),
+                credential: GivenForm::new(&made, self.shares)?,
+                entry: entries.entry(),
+            })
         })
     }
 }

@@ -37,6 +37,7 @@ pub(super) struct Rekey {
 impl Operation for Rekey {
     const NAME: &'static str = "rekey";
     const SUMMARY: &'static str = "Replaces a user's password, recovery token and shares, and the private key where that is asked for";
+    const IS_KEPT: bool = true;
     type Answer = RegisteredForm;
 
     fn run(&self, desk: &Desk<'_>) -> Result<RegisteredForm, Problem> {
@@ -53,17 +54,19 @@ impl Operation for Rekey {
         let brought = self.credential.brought()?;
         let mut session = desk.stored()?;
         let user = session.user(&self.user)?;
-        let (credential, engine) = (brought.credential(), &mut session.engine);
-        engine.set_suite(suite);
-        let made = if self.new_key {
-            engine.change_key(&user, &credential, protection, desk.time)?
-        } else {
-            engine.change_password(&user, &credential, protection, desk.time)?
-        };
-        Ok(RegisteredForm {
-            user: self.user.clone(),
-            credential: GivenForm::new(&made, self.shares)?,
-            entry: session.entry(),
+        let credential = brought.credential();
+        session.engine.set_suite(suite);
+        desk.once_in_secret(&mut session, |engine, entries| {
+            let made = if self.new_key {
+                engine.change_key(&user, &credential, protection, desk.time)?
+            } else {
+                engine.change_password(&user, &credential, protection, desk.time)?
+            };
+            Ok(RegisteredForm {
+                user: self.user.clone(),
+                credential: GivenForm::new(&made, self.shares)?,
+                entry: entries.entry(),
+            })
         })
     }
 }

@@ -57,7 +57,7 @@ impl From<ReferencesForm> for References {
 }
 
 /// What came back, and every row that did not.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 pub(super) struct RevealedForm {
     /// Whether everything came back; the same request tries the rest again later.
     complete: bool,
@@ -71,7 +71,7 @@ pub(super) struct RevealedForm {
 }
 
 /// A row or value that stayed disguised.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 struct KeptForm {
     /// Its table.
     table: String,
@@ -81,7 +81,7 @@ struct KeptForm {
     #[serde(skip_serializing_if = "Option::is_none")]
     column: Option<String>,
     /// Why.
-    reason: &'static str,
+    reason: String,
 }
 
 impl From<Kept> for KeptForm {
@@ -90,7 +90,7 @@ impl From<Kept> for KeptForm {
             table: it.table,
             identity: it.identity,
             column: it.column,
-            reason: it.reason.as_str(),
+            reason: it.reason.as_str().to_owned(),
         }
     }
 }
@@ -110,6 +110,7 @@ impl Operation for Reveal {
     const NAME: &'static str = "reveal";
     const SUMMARY: &'static str =
         "Reveals a disguise as far as that is safe, and names every row that stays";
+    const IS_KEPT: bool = true;
     type Answer = RevealedForm;
 
     fn run(&self, desk: &Desk<'_>) -> Result<RevealedForm, Problem> {
@@ -123,7 +124,7 @@ impl Operation for Reveal {
                 return Err(Problem::new(Kind::BadRequest, detail));
             }
         };
-        let revealed = session.engine.reveal(&RevealRequest {
+        let request = RevealRequest {
             user,
             credential: brought.credential(),
             id: disguise(&self.id)?,
@@ -134,8 +135,11 @@ impl Operation for Reveal {
                 Rows::PerColumn
             },
             time: desk.time,
-        })?;
-        Ok(RevealedForm::new(revealed, session.entry()))
+        };
+        desk.once(&mut session, |engine, entries| {
+            let revealed = engine.reveal(&request)?;
+            Ok(RevealedForm::new(revealed, entries.entry()))
+        })
     }
 }
 

@@ -7,36 +7,26 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Operation;
-use super::apply::{AppliedForm, Parameters, values};
+use super::apply::{AppliedForm, Parameters, applying, values};
 use super::reveal::disguise;
 use crate::credential::CredentialForm;
 use crate::desk::{Desk, EntryForm};
 use crate::problem::{Kind, Problem};
 use crate::time::Time;
 
-/// What is applied to a user later, unless it is cancelled before.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Schedule {
-    /// The specification, by its name in the server's configuration.
-    spec: String,
-    /// Id of the user, as in the users table.
-    user: String,
-    /// Values of the specification's parameters: texts, numbers and null.
-    #[serde(default)]
-    #[schema(value_type = Object, required = false)]
-    parameters: Parameters,
-    /// When it can no longer be revealed, as of RFC 3339, to the next midnight UTC; for good when absent.
-    #[serde(default)]
-    #[schema(value_type = Option<String>, format = DateTime)]
-    expires: Option<Time>,
-    /// When the grace period is over, as of RFC 3339; the next sweep after it applies the disguise.
-    #[schema(value_type = String, format = DateTime)]
-    due: Time,
+applying! {
+    /// What is applied to a user later, unless it is cancelled before.
+    Schedule {
+        /// Id of the user, as in the users table.
+        user: String,
+        /// When the grace period is over, as of RFC 3339; the next sweep after it applies the disguise.
+        #[schema(value_type = String, format = DateTime)]
+        due: Time,
+    }
 }
 
 /// A disguise that is scheduled.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 pub(super) struct ScheduledForm {
     /// The disguise, the same before and after it is applied.
     id: String,
@@ -52,6 +42,7 @@ impl Operation for Schedule {
     const NAME: &'static str = "schedule";
     const SUMMARY: &'static str =
         "Hides a user after a grace period, unless it is cancelled before";
+    const IS_KEPT: bool = true;
     type Answer = ScheduledForm;
 
     fn run(&self, desk: &Desk<'_>) -> Result<ScheduledForm, Problem> {
@@ -67,11 +58,13 @@ impl Operation for Schedule {
             time: desk.time,
         };
         desk.place.install(&mut session.engine, Some(spec))?;
-        let id = session.engine.schedule(&request, due)?;
-        Ok(ScheduledForm {
-            id: id.to_string(),
-            due: Some(format_time(due)),
-            entry: session.entry(),
+        desk.once(&mut session, |engine, entries| {
+            let id = engine.schedule(&request, due)?;
+            Ok(ScheduledForm {
+                id: id.to_string(),
+                due: Some(format_time(due)),
+                entry: entries.entry(),
+            })
         })
     }
 }
@@ -121,7 +114,7 @@ pub(super) struct Cancel {
 }
 
 /// A disguise that is cancelled.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 pub(super) struct CancelledForm {
     /// The disguise.
     cancelled: String,
@@ -133,15 +126,18 @@ pub(super) struct CancelledForm {
 impl Operation for Cancel {
     const NAME: &'static str = "cancel";
     const SUMMARY: &'static str = "Stops a scheduled disguise";
+    const IS_KEPT: bool = true;
     type Answer = CancelledForm;
 
     fn run(&self, desk: &Desk<'_>) -> Result<CancelledForm, Problem> {
         let id = disguise(&self.id)?;
         let mut session = desk.stored()?;
-        session.engine.cancel(id, desk.time)?;
-        Ok(CancelledForm {
-            cancelled: id.to_string(),
-            entry: session.entry(),
+        desk.once(&mut session, |engine, entries| {
+            engine.cancel(id, desk.time)?;
+            Ok(CancelledForm {
+                cancelled: id.to_string(),
+                entry: entries.entry(),
+            })
         })
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct Update {
 }
 
 /// The names of all updates, the oldest first.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 pub(super) struct UpdatesForm {
     /// The names.
     updates: Vec<String>,
@@ -40,6 +40,7 @@ pub(super) struct UpdatesForm {
 impl Operation for Update {
     const NAME: &'static str = "update";
     const SUMMARY: &'static str = "Records how rows change by a migration while they are disguised";
+    const IS_KEPT: bool = true;
     type Answer = UpdatesForm;
 
     fn run(&self, desk: &Desk<'_>) -> Result<UpdatesForm, Problem> {
@@ -53,20 +54,21 @@ impl Operation for Update {
         let spec = self.spec.as_ref().map(|name| desk.place.spec(name));
         let spec = spec.transpose()?;
         let mut session = spec.map_or_else(|| desk.stored(), |spec| desk.described(spec))?;
-        let engine = &mut session.engine;
         // The tables may have other names now, so that the description is stored anew.
         desk.place.uninstalled();
-        desk.place.install(engine, spec)?;
-        if self.replace {
-            for mapping in &mappings {
-                engine.replace_update(mapping, desk.time)?;
+        desk.place.install(&mut session.engine, spec)?;
+        desk.once(&mut session, |engine, entries| {
+            if self.replace {
+                for mapping in &mappings {
+                    engine.replace_update(mapping, desk.time)?;
+                }
+            } else if !mappings.is_empty() {
+                engine.record_updates(&mappings, desk.time)?;
             }
-        } else if !mappings.is_empty() {
-            engine.record_updates(&mappings, desk.time)?;
-        }
-        Ok(UpdatesForm {
-            updates: engine.updates()?,
-            entry: session.entry(),
+            Ok(UpdatesForm {
+                updates: engine.updates()?,
+                entry: entries.entry(),
+            })
         })
     }
 }

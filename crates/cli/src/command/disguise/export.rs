@@ -1,7 +1,7 @@
 //! `export`: what disguises hide of a person, for that person.
 
-use probity_disguise::{DisguiseId, Hidden, HiddenChange};
-use probity_http::hidden::{cells_json, row_json, value_json, what};
+use probity_disguise::{DisguiseId, Hidden};
+use probity_http::hidden::{row_json, row_text};
 use probity_log::clock::{Clock as _, SystemClock};
 use serde::Serialize;
 
@@ -51,27 +51,7 @@ fn print(hidden: &[Hidden], output: &mut Output) -> Result<(), Failure> {
             let time = it.time.map_or_else(|| "-".to_owned(), format_time);
             output.line(&format!("disguise {}  {time}", it.disguise))?;
         }
-        let change = match &it.change {
-            HiddenChange::Removed(row) | HiddenChange::Left(row) => cells_json(row).to_string(),
-            HiddenChange::Modified {
-                column,
-                before,
-                after,
-            }
-            | HiddenChange::Decorrelated {
-                column,
-                before,
-                after,
-            } => format!("{column} {} -> {}", value_json(before), value_json(after)),
-            _ => String::new(),
-        };
-        let identity = it
-            .identity
-            .iter()
-            .map(|(_, value)| value_json(value).to_string());
-        let identity = identity.collect::<Vec<_>>().join(", ");
-        let what = what(&it.change);
-        output.line(&format!("  {} {identity} {what}: {change}", it.table))?;
+        output.line(&format!("  {}", row_text(it)))?;
     }
     Ok(())
 }

@@ -63,11 +63,12 @@ fn open(choice: &DatabaseChoice, environment: &Environment) -> Result<Box<dyn Da
             "write --db sqlite:FILE, --db mysql://USER@HOST/NAME or --db postgres://USER@HOST/NAME, or set PROBITY_DATABASE",
         )
     })?;
-    connect(url).map_err(|error| {
+    let database = connect(url).map_err(|error| {
         Failure::new("cannot open the database")
             .because(error)
             .remedy("check that it exists and runs, and who may connect")
-    })
+    })?;
+    Ok(database)
 }
 
 /// An engine with the description that the database holds.
@@ -79,8 +80,7 @@ fn stored(choice: &DatabaseChoice, environment: &Environment) -> Result<AnyEngin
 /// The engine for the tenant of the command line, if one is named.
 fn of_tenant(mut engine: AnyEngine, choice: &DatabaseChoice) -> Result<AnyEngine, Failure> {
     if let Some(tenant) = &choice.tenant {
-        let tenant = engine.tenant(tenant).map_err(refused)?;
-        engine.set_tenant(Some(tenant));
+        engine.set_written_tenant(tenant).map_err(refused)?;
     }
     Ok(engine)
 }

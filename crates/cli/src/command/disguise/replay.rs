@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use probity_disguise::{Missed, Outlook, ReplayRequest, Spec, SpecFile, Told};
+use probity_disguise::{Missed, ReplayRequest, Spec, SpecFile, Told};
 use probity_log::clock::{Clock as _, SystemClock};
 use probity_log::reader::Filter;
 use serde::Serialize;
@@ -61,8 +61,7 @@ pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status,
         recorded(engine, recorder, outcome)?
     };
     tell(args, &missed, entry)?;
-    let is_done = |it: &Missed| !matches!(it.outlook, Outlook::Not(_));
-    Ok(if missed.iter().all(is_done) {
+    Ok(if missed.iter().all(|it| it.outlook.reason().is_none()) {
         Status::Done
     } else {
         Status::Partial
@@ -109,17 +108,11 @@ fn tell(args: &Replay, missed: &[Missed], entry: Option<Recorded>) -> Result<(),
 }
 
 fn form(missed: &Missed) -> MissedForm<'_> {
-    let (outlook, reason) = match &missed.outlook {
-        Outlook::Possible => ("possible", None),
-        Outlook::Done => ("done", None),
-        Outlook::Not(why) => ("not done", Some(why.as_str())),
-        _ => ("unknown", None),
-    };
     MissedForm {
         action: &missed.action,
         key: &missed.key,
         time: format_time(missed.time),
-        outlook,
-        reason,
+        outlook: missed.outlook.as_str(),
+        reason: missed.outlook.reason(),
     }
 }

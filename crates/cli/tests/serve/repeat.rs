@@ -1,0 +1,175 @@
+//! Requests that are asked again under the same key: the same answer, and nothing done twice.
+
+use std::sync::mpsc::channel;
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::client::{Answer, asked, posted};
+use crate::place::{DESK, Place, SHOP};
+
+/// Asks under a key.
+fn keyed(place: &Place, token: &str, key: &str, operation: &str, body: &Value) -> Answer {
+    let path = format!("/v1/disguise/app/{operation}");
+    let request = posted(&path, token, &body.to_string());
+    let header = format!("Idempotency-Key: {key}\r\nConnection: close");
+    asked(
+        place.address(),
+        &request.replace("Connection: close", &header),
+    )
+    .unwrap()
+}
+
+fn told(place: &Place, action: &str) -> usize {
+    let entries = place.entries();
+    let same = |it: &&Value| it["action"] == action && it["outcome"] == "ok";
+    entries.iter().filter(same).count()
+}
+
+#[test]
+fn the_same_request_with_the_same_key_is_done_once_and_answered_as_before() {
+    let place = Place::sqlite();
+    let key = place.registered("19");
+    let apply = json!({"user": "19", "spec": "leave"});
+    let first = keyed(&place, SHOP, "\"one\"", "apply", &apply);
+    assert_eq!(first.status, 200, "{first:?}");
+    let hidden = place.rows();
+    // Also after the server was killed.
+    place.kill();
+    place.start();
+    for _ in 0..2 {
+        let again = keyed(&place, SHOP, "\"one\"", "apply", &apply);
+        assert_eq!((again.status, &again.text), (200, &first.text));
+    }
+    assert_eq!(place.rows(), hidden);
+    // The key stands for these bytes and this operation.
+    let other = json!({"user": "20", "spec": "leave"});
+    let reveal = json!({"credential": key, "id": first.json()["id"]});
+    for (operation, body) in [("apply", &other), ("reveal", &reveal)] {
+        let refused = keyed(&place, SHOP, "\"one\"", operation, body);
+        assert_eq!(
+            (refused.status, refused.problem().as_str()),
+            (422, "key-reused")
+        );
+    }
+    let revealed = keyed(&place, SHOP, "\"two\"", "reveal", &reveal);
+    assert_eq!(revealed.status, 200, "{revealed:?}");
+    let again = keyed(&place, SHOP, "\"two\"", "reveal", &reveal);
+    assert_eq!((again.status, &again.text), (200, &revealed.text));
+    // What is refused is not kept: the next time it may be possible.
+    let twenty = |status: u16| {
+        let answer = keyed(&place, SHOP, "\"three\"", "apply", &other);
+        assert_eq!(answer.status, status, "{answer:?}");
+    };
+    twenty(409);
+    place.registered("20");
+    twenty(200);
+    for bad in ["", "one", "\"\"", "\"a\", \"b\""] {
+        let refused = keyed(&place, SHOP, bad, "apply", &apply);
+        assert_eq!(
+            (refused.status, refused.problem().as_str()),
+            (400, "bad-request")
+        );
+    }
+    place.stop();
+    assert_eq!(told(&place, "disguise.apply"), 2);
+    assert_eq!(told(&place, "disguise.reveal"), 1);
+}
+
+#[test]
+fn an_answer_with_a_credential_is_kept_nowhere_and_others_cannot_be_read() {
+    let place = Place::sqlite();
+    let register = json!({"user": "19", "spec": "leave", "password": "correct horse"});
+    // The key of one token is not that of another.
+    let made = keyed(&place, DESK, "\"one\"", "register", &register);
+    assert_eq!(made.status, 200, "{made:?}");
+    for (token, problem) in [(DESK, "answer-withheld"), (SHOP, "already-registered")] {
+        let again = keyed(&place, token, "\"one\"", "register", &register);
+        assert_eq!((again.status, again.problem().as_str()), (409, problem));
+    }
+    let apply = json!({"user": "19", "spec": "leave"});
+    let applied = keyed(&place, SHOP, "\"two\"", "apply", &apply);
+    assert_eq!(applied.status, 200, "{applied:?}");
+    let sql = "SELECT id, request, sealed FROM probity_answers";
+    let rows = place.database().query(sql, &[]).unwrap();
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    let kept = rows.iter().flatten().map(ToString::to_string);
+    let kept = kept.collect::<Vec<_>>().join(" ");
+    let id = applied.json()["id"].as_str().unwrap().to_owned();
+    let digits = id.bytes().map(|byte| format!("{byte:02x}"));
+    assert!(!kept.contains(&digits.collect::<String>()), "{kept}");
+    // Only the one with the credential holds nothing.
+    let empty = rows.iter().filter(|row| row[2].to_string().is_empty());
+    assert_eq!(empty.count(), 1);
+}
+
+#[test]
+fn a_request_that_is_being_worked_on_is_not_begun_again() {
+    let place = Place::sqlite();
+    place.registered("19");
+    let mut writer = place.database();
+    writer.begin().unwrap();
+    let hold = json!({"user": "19", "basis": "file 7"});
+    let (answers, answer) = channel();
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            let (answers, place, hold) = (answers.clone(), &place, &hold);
+            scope.spawn(move || {
+                let told = keyed(place, SHOP, "\"one\"", "hold", hold);
+                answers.send(told).unwrap();
+            });
+        }
+        // While the file is locked neither can be done, and only one is tried.
+        let first = answer.recv().unwrap();
+        assert_eq!(
+            (first.status, first.problem().as_str()),
+            (409, "still-running")
+        );
+        assert!(first.header("retry-after").is_some());
+        writer.commit().unwrap();
+        let second = answer.recv().unwrap();
+        assert_eq!(second.status, 200, "{second:?}");
+        let again = keyed(&place, SHOP, "\"one\"", "hold", &hold);
+        assert_eq!((again.status, &again.text), (200, &second.text));
+    });
+    let holds = place.done("holds", &json!({}));
+    assert_eq!(holds["holds"].as_array().unwrap().len(), 1, "{holds}");
+}
+
+#[test]
+fn a_key_is_forgotten_after_its_time_and_by_a_sweep() {
+    let place = Place::sqlite();
+    place.registered("19");
+    let hold = json!({"user": "19", "basis": "file 7"});
+    let held = |key: &str| keyed(&place, SHOP, key, "hold", &hold).json()["hold"].clone();
+    let first = held("\"one\"");
+    assert_eq!(held("\"one\""), first);
+    let pass = "UPDATE probity_answers SET due = 0";
+    place.database().execute(pass, &[]).unwrap();
+    assert_ne!(held("\"one\""), first);
+    held("\"two\"");
+    place.database().execute(pass, &[]).unwrap();
+    place.done("sweep", &json!({}));
+    let rows = place
+        .database()
+        .query("SELECT id FROM probity_answers", &[]);
+    assert!(rows.unwrap().is_empty());
+}
+
+#[test]
+fn a_disguise_in_chunks_is_begun_once_for_a_key() {
+    let place = Place::sqlite();
+    let key = place.registered("19");
+    let apply = json!({"user": "19", "spec": "leave", "chunk_rows": 1});
+    let applied = keyed(&place, SHOP, "\"one\"", "apply", &apply);
+    assert_eq!(applied.status, 200, "{applied:?}");
+    let again = keyed(&place, SHOP, "\"one\"", "apply", &apply);
+    assert_eq!(
+        (again.status, again.problem().as_str()),
+        (409, "answer-withheld")
+    );
+    let id = applied.json()["id"].as_str().unwrap().to_owned();
+    assert!(again.text.contains(&id), "{again:?}");
+    let listed = place.done("list", &json!({"user": "19", "credential": key}));
+    assert_eq!(listed["disguises"].as_array().unwrap().len(), 1, "{listed}");
+}

@@ -1,0 +1,43 @@
+//! A backup is restored while the server runs, and told what it missed.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::place::Place;
+
+#[test]
+fn a_restored_backup_is_told_over_http_what_it_missed() {
+    let place = Place::sqlite();
+    let key = place.registered("19");
+    let (database, backup) = (place.path("app.db"), place.path("backup.db"));
+    fs::copy(&database, &backup).unwrap();
+    let before = place.rows();
+    let applied = place.done("apply", &json!({"user": "19", "spec": "leave"}));
+    let nothing = place.done("replay", &json!({}));
+    assert_eq!(nothing, json!({"complete": true, "missed": []}));
+    fs::copy(&backup, &database).unwrap();
+    assert_eq!(place.rows(), before);
+    let looked = place.done("replay", &json!({"dry_run": true}));
+    assert_eq!(looked["missed"][0]["outlook"], "possible", "{looked}");
+    assert_eq!(looked["missed"][0]["key"], applied["id"], "{looked}");
+    assert_eq!(place.rows(), before);
+    let done = place.done("replay", &json!({}));
+    assert_eq!(done["missed"][0]["outlook"], "done", "{done}");
+    assert_eq!(done["complete"], true);
+    let entries = applied["entry"]["index"].as_u64().unwrap() + 1;
+    assert_eq!(done["entry"]["index"], entries);
+    assert!(!place.rows().join("").contains("Bea"));
+    let reveal = json!({"user": "19", "credential": key, "id": applied["id"]});
+    assert_eq!(place.done("reveal", &reveal)["complete"], true);
+    assert_eq!(place.rows(), before);
+    // Now that a reveal was missed, its person must ask for it.
+    fs::copy(&backup, &database).unwrap();
+    let replayed = place.done("replay", &json!({}));
+    assert_eq!(replayed["complete"], false, "{replayed}");
+    let reason = replayed["missed"][1]["reason"].as_str().unwrap();
+    assert!(reason.contains("reveal it again"), "{reason}");
+    let (ended_well, said) = place.stop();
+    assert!(ended_well, "{said}");
+    place.run(&["verify", "audit"]);
+}

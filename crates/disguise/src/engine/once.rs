@@ -1,0 +1,120 @@
+//! Operations of one request in one transaction with what was answered.
+
+use probity_format::Outcome;
+
+use super::{Engine, TRIES_MAX, pause};
+use crate::admission::Admission;
+use crate::database::Database;
+use crate::error::Error;
+use crate::once::{Answered, Known, Names, Once};
+use crate::operation::Fate;
+use crate::store;
+
+/// The request whose transaction is at hand.
+pub(super) struct Request {
+    /// The salt of what is stored for the tenant at hand, for entries that are written once the transaction is broken.
+    pub(super) salt: Vec<u8>,
+    /// Another transaction was in the way of an operation.
+    pub(super) is_in_conflict: bool,
+}
+
+impl<D: Database> Engine<D> {
+    /// Does `work`, unless it was done before under the same key: its operations are one transaction, in which the answer
+    /// is kept that `work` gives beside its result; without one, only that it was done. What is refused is not kept.
+    ///
+    /// The engine must be installed before. Operations that take several transactions, like a sweep, take one here.
+    ///
+    /// # Errors
+    /// [`Error::OtherRequest`] when the key stands for another request, and those of `work`; nothing has changed then, but
+    /// for [`Error::Unsettled`].
+    pub fn once<T, E: From<Error>>(
+        &mut self,
+        once: &Once<'_>,
+        mut work: impl FnMut(&mut Self) -> Result<(T, Option<Vec<u8>>), E>,
+    ) -> Result<Answered<T>, E> {
+        let mut tries = 1;
+        loop {
+            let outcome = self.try_once(once, &mut work);
+            let request = self.request.take();
+            let again = match &outcome {
+                Err(Tried::Refused(error)) => error.is_conflict(),
+                Err(Tried::Work(_)) => request.is_some_and(|it| it.is_in_conflict),
+                Ok(_) => false,
+            };
+            if again && tries < TRIES_MAX {
+                pause(tries)?;
+                tries = tries.saturating_add(1);
+                continue;
+            }
+            return outcome.map_err(|tried| match tried {
+                Tried::Refused(error) => E::from(error),
+                Tried::Work(error) => error,
+            });
+        }
+    }
+
+    fn try_once<T, E>(
+        &mut self,
+        once: &Once<'_>,
+        work: &mut impl FnMut(&mut Self) -> Result<(T, Option<Vec<u8>>), E>,
+    ) -> Result<Answered<T>, Tried<E>> {
+        let admission = self.admission.clone();
+        let _place = admission.as_deref().map(Admission::enter);
+        let begun = self.begin_once(once);
+        let (names, known) = begun.map_err(|error| self.broken(error))?;
+        if !matches!(known, Known::New) {
+            // Nothing was changed.
+            self.database.rollback().unwrap_or_default();
+        }
+        match known {
+            Known::New => {}
+            Known::Before(answer) => return Ok(Answered::Before(answer)),
+            Known::Withheld => return Ok(Answered::Withheld),
+        }
+        let (done, answer) = work(self).map_err(|error| {
+            self.database.rollback().unwrap_or_default();
+            // What was told of as done in operations before the one that was refused.
+            let told = self.take_back(Fate::Undone, Outcome::Failed);
+            told.map_or_else(Tried::Refused, |()| Tried::Work(error))
+        })?;
+        if let Some(answer) = answer {
+            let kept = names.keep(&mut self.database, &answer);
+            kept.map_err(|error| self.broken(error))?;
+        }
+        self.request = None;
+        self.commit().map_err(|error| self.broken(error))?;
+        Ok(Answered::Now(done))
+    }
+
+    fn begin_once(&mut self, once: &Once<'_>) -> Result<(Names, Known), Error> {
+        self.begin_transaction()?;
+        if self.tenant_set().is_some() {
+            self.enter()?;
+        }
+        let salt = store::salt(&mut self.database)?;
+        let names = Names::new(&self.database, &salt, once)?;
+        self.request = Some(Request {
+            salt,
+            is_in_conflict: false,
+        });
+        let known = names.note(&mut self.database, once)?;
+        Ok((names, known))
+    }
+
+    fn broken<E>(&mut self, error: Error) -> Tried<E> {
+        self.database.rollback().unwrap_or_default();
+        match self.tell_undone(&error) {
+            Ok(()) => Tried::Refused(error),
+            Err(_) if matches!(error, Error::Unsettled(_)) => Tried::Refused(error),
+            Err(unrecorded) => Tried::Refused(unrecorded),
+        }
+    }
+}
+
+/// Why a try came to nothing.
+enum Tried<E> {
+    /// What is kept of requests refused it.
+    Refused(Error),
+    /// The work itself.
+    Work(E),
+}

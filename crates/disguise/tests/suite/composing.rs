@@ -1,0 +1,127 @@
+//! Disguises over one another, and rows with several owners.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "tests stop at the first surprise"
+)]
+
+use std::collections::BTreeMap;
+
+use super::forum::*;
+
+pub(crate) fn removal_over_an_anonymisation_comes_back_anonymous_and_then_in_full() {
+    let mut forum = forum();
+    let anon = forum.apply(ANON, None, false).unwrap();
+    let anonymous = forum.everything();
+    // Without the credential nothing of the placeholders is found.
+    let bare = forum.apply(GDPR, Some(1), false).unwrap();
+    assert_eq!(bare.rows.get("stories").copied().unwrap_or(0), 0);
+    forum.reveal(1, bare.id);
+    assert_eq!(forum.everything(), anonymous);
+    let gdpr = forum.apply(GDPR, Some(1), true).unwrap();
+    assert_eq!(gdpr.rows["stories"], 3);
+    assert!(forum.reveal(1, gdpr.id).is_complete());
+    assert_eq!(forum.everything(), anonymous);
+    for user in 1..=USERS {
+        assert!(forum.reveal(user, anon.id).is_complete());
+    }
+    forum.assert_as_before();
+}
+
+pub(crate) fn the_older_disguise_may_be_revealed_first() {
+    let mut forum = forum();
+    let anon = forum.apply(ANON, None, false).unwrap();
+    let gdpr = forum.apply(GDPR, Some(1), true).unwrap();
+    for user in 1..=USERS {
+        forum.reveal(user, anon.id);
+    }
+    assert_eq!(
+        forum.numbers("SELECT COUNT(*) FROM users WHERE id = 1"),
+        [0]
+    );
+    forum.reveal(1, gdpr.id);
+    assert_eq!(forum.everything(), forum.before.clone());
+    forum.assert_as_before();
+}
+
+pub(crate) fn chains_of_any_depth_unwind_in_any_order() {
+    for order in [
+        [0, 1, 2],
+        [0, 2, 1],
+        [1, 0, 2],
+        [1, 2, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+    ] {
+        let mut forum = forum();
+        let ids = [ANON, GROUPED, ANON].map(|spec| forum.apply(spec, None, false).unwrap().id);
+        for at in order {
+            for user in 1..=USERS {
+                let revealed = forum.reveal(user, ids[at]);
+                assert!(revealed.is_complete(), "{order:?} {revealed:?}");
+            }
+        }
+        forum.assert_as_before();
+    }
+}
+
+pub(crate) fn values_overwritten_twice_come_back_in_any_order() {
+    for order in [[0, 1], [1, 0]] {
+        let mut forum = forum();
+        let ids = [1, 2].map(|_| forum.apply(BLANK, Some(2), false).unwrap().id);
+        forum.reveal(2, ids[order[0]]);
+        assert!(
+            forum
+                .reveal(2, ids[order[1]])
+                .restored
+                .contains_key("stories")
+        );
+        forum.assert_as_before();
+    }
+}
+
+pub(crate) fn owners_of_shared_rows_leave_and_return_in_any_order() {
+    for order in [[1, 2], [2, 1]] {
+        let mut forum = forum();
+        let mut ids = BTreeMap::new();
+        for user in [1, 2] {
+            ids.insert(
+                user,
+                forum.apply(GDPR_REMOVE, Some(user), false).unwrap().id,
+            );
+        }
+        // Rows about user 1 that user 2 moderates belonged to both, and both are gone.
+        assert_eq!(forum.numbers("SELECT COUNT(*) FROM moderations"), [9]);
+        assert_eq!(forum.numbers("SELECT COUNT(*) FROM moderations WHERE user_id IN (1, 2) OR moderator_user_id IN (1, 2)"), [0]);
+        for user in order {
+            let revealed = forum.reveal(user, ids[&user]);
+            let own = forum.numbers(&format!(
+                "SELECT COUNT(*) FROM moderations WHERE user_id = {user}"
+            ));
+            assert_eq!(own, [3], "{order:?} {user} {revealed:?}");
+        }
+        // What user 2 shared about stories of user 1 had to wait for the stories.
+        if order == [2, 1] {
+            assert!(forum.reveal(2, ids[&2]).is_complete());
+        }
+        forum.assert_as_before();
+    }
+}
+
+pub(crate) fn shared_rows_removed_for_everybody_come_back_owner_by_owner() {
+    let mut forum = forum();
+    let applied = forum.apply(REMOVE_ALL, None, false).unwrap();
+    assert_eq!(forum.numbers("SELECT COUNT(*) FROM moderations"), [0]);
+    forum.reveal(1, applied.id);
+    assert_eq!(forum.numbers("SELECT COUNT(*) FROM moderations"), [6]);
+    assert_eq!(
+        forum
+            .numbers("SELECT COUNT(*) FROM moderations WHERE user_id = 1 OR moderator_user_id = 1"),
+        [6]
+    );
+    for user in 2..=USERS {
+        forum.reveal(user, applied.id);
+    }
+    forum.assert_as_before();
+}

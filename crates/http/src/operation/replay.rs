@@ -1,0 +1,114 @@
+//! After a backup of a database was restored: what the log tells of and the database has missed.
+
+use probity_disguise::{Missed, ReplayRequest, Spec, Told};
+use probity_format::time::format_time;
+use probity_log::LogError;
+use probity_log::reader::Filter;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Operation;
+use super::apply::{Parameters, values};
+use crate::desk::{Desk, EntryForm};
+use crate::problem::{Kind, Problem};
+
+/// Whether what a restored backup has missed is done again, or only told. All specifications of the configuration are known.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Replay {
+    /// Values of the specifications' parameters: texts, numbers and null.
+    #[serde(default)]
+    #[schema(value_type = Object, required = false)]
+    parameters: Parameters,
+    /// Change nothing, and say what was missed.
+    #[serde(default)]
+    #[schema(required = false)]
+    dry_run: bool,
+}
+
+/// What the database had missed, the oldest first.
+#[derive(Serialize, ToSchema)]
+pub(super) struct ReplayedForm {
+    /// Whether all of it was done, or could be; the rest has its reason, and stays in the list until it is done by other
+    /// means.
+    complete: bool,
+    /// The operations.
+    missed: Vec<MissedForm>,
+    /// The last entry in the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<EntryForm>,
+}
+
+/// An operation that the database had missed.
+#[derive(Serialize, ToSchema)]
+struct MissedForm {
+    /// The action of its entry.
+    action: String,
+    /// The disguise or hold that it was about, where it was about one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schema(required = false)]
+    key: String,
+    /// When it was done.
+    time: String,
+    /// What becomes of it: possible, done, or not done.
+    outlook: &'static str,
+    /// Why it is not done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+impl From<Missed> for MissedForm {
+    fn from(missed: Missed) -> Self {
+        Self {
+            outlook: missed.outlook.as_str(),
+            reason: missed.outlook.reason().map(str::to_owned),
+            action: missed.action,
+            key: missed.key,
+            time: format_time(missed.time),
+        }
+    }
+}
+
+impl Operation for Replay {
+    const NAME: &'static str = "replay";
+    const SUMMARY: &'static str = "Does again what a restored backup has missed, as far as the log and the specifications tell";
+    type Answer = ReplayedForm;
+
+    fn run(&self, desk: &Desk<'_>) -> Result<ReplayedForm, Problem> {
+        let mut session = desk.stored()?;
+        let told = told(desk)?;
+        let specs: Vec<Spec> = desk.place.specs().cloned().collect();
+        let request = ReplayRequest {
+            told: &told,
+            specs: &specs,
+            parameters: values(&self.parameters)?,
+            time: desk.time,
+        };
+        let missed = if self.dry_run {
+            session.engine.missed(&request)?
+        } else {
+            session.engine.replay(&request)?
+        };
+        let complete = missed.iter().all(|it| it.outlook.reason().is_none());
+        Ok(ReplayedForm {
+            complete,
+            missed: missed.into_iter().map(MissedForm::from).collect(),
+            entry: session.entry(),
+        })
+    }
+}
+
+/// The operations that the log tells of in the stream of this database.
+fn told(desk: &Desk<'_>) -> Result<Vec<Told>, Problem> {
+    let filter = Filter {
+        stream: Some(desk.place.stream.clone()),
+        ..Filter::default()
+    };
+    let mut told = Vec::new();
+    let read = desk.reader.read(&filter, &mut |found| {
+        told.extend(Told::of(&found.entry));
+        Ok::<(), LogError>(())
+    });
+    read.map_err(|error| Problem::new(Kind::Defect, "the log cannot be read").because(&error))?;
+    Ok(told)
+}
