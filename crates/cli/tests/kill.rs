@@ -81,6 +81,31 @@ table = "messages"
 table = "people"
 "#;
 
+/// Rows of a chunk: a person has dozens of them.
+const CHUNK_ROWS: u32 = 40;
+
+/// What the program does when it is killed.
+#[derive(Debug, Clone, Copy)]
+enum Deed {
+    Apply(i64),
+    Reveal(i64, DisguiseId),
+    Chunks(i64),
+    ChunksOfEverybody,
+}
+
+impl Deed {
+    const KINDS: [&str; 4] = ["apply", "reveal", "chunks", "chunks of everybody"];
+
+    const fn kind(self) -> usize {
+        match self {
+            Self::Apply(_) => 0,
+            Self::Reveal(..) => 1,
+            Self::Chunks(_) => 2,
+            Self::ChunksOfEverybody => 3,
+        }
+    }
+}
+
 /// A database with people in it, who are killed over.
 struct Scene {
     folder: TempDir,
@@ -187,16 +212,27 @@ impl Scene {
             .unwrap();
     }
 
-    fn program(&self, person: i64, id: Option<DisguiseId>) -> Command {
+    fn program(&self, deed: Deed) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_probity"));
-        let person = person.to_string();
-        command.args(["disguise"]);
-        match id {
-            None => command.args(["apply", "--spec", "leave.toml", "--user", &person]),
-            Some(id) => command
-                .args(["reveal", "--user", &person, "--id", &id.to_string()])
-                .args(["--credential", &format!("{person}.key")]),
-        };
+        let rows = CHUNK_ROWS.to_string();
+        let apply = ["disguise", "apply", "--spec", "leave.toml"];
+        match deed {
+            Deed::Apply(person) => {
+                command.args(apply).args(["--user", &person.to_string()]);
+            }
+            Deed::Chunks(person) => {
+                command.args(apply).args(["--user", &person.to_string()]);
+                command.args(["--chunk-rows", &rows]);
+            }
+            Deed::ChunksOfEverybody => {
+                command.args(apply).args(["--chunk-rows", &rows]);
+            }
+            Deed::Reveal(person, id) => {
+                command.args(["disguise", "reveal", "--user", &person.to_string()]);
+                command.args(["--id", &id.to_string()]);
+                command.args(["--credential", &format!("{person}.key")]);
+            }
+        }
         command
             .current_dir(self.folder.path())
             .env("PROBITY_DATABASE", &self.url)
@@ -206,10 +242,25 @@ impl Scene {
         command
     }
 
+    /// Goes on with what was begun in chunks and not done, or ends it.
+    fn settle(&mut self, deed: Deed, story: &str) {
+        let begun = self.engine.unfinished().unwrap();
+        assert!(begun.len() <= 1, "{story}");
+        for id in begun {
+            let time = self.now();
+            match (self.below(2), deed) {
+                (0, _) => drop(self.engine.finish(id, CHUNK_ROWS, || time).unwrap()),
+                (_, Deed::Chunks(person)) => self.reveal(person, id),
+                _ => self.engine.cancel(id, time).unwrap(),
+            }
+        }
+        assert_eq!(self.engine.unfinished().unwrap(), [], "{story}");
+    }
+
     /// Everybody comes back, and nothing is left of any disguise.
     fn assert_all_comes_back(&mut self, story: &str) {
-        // What two people share comes back with the second of them.
-        for _ in 0..2 {
+        // What people share comes back with the last of them.
+        for _ in 0..PEOPLE {
             for person in 1..=PEOPLE {
                 for id in self.listed(person) {
                     self.reveal(person, id);
@@ -221,6 +272,7 @@ impl Scene {
             ("bags", 0),
             ("locators", 0),
             ("shared", 0),
+            ("intents", 0),
             ("principals", PEOPLE),
         ] {
             let sql = format!("SELECT COUNT(*) FROM probity_{table}");
@@ -260,57 +312,65 @@ fn seed() -> u64 {
 }
 
 /// How long the program takes when nobody kills it.
-fn unhindered(scene: &Scene, person: i64, id: Option<DisguiseId>) -> Duration {
+fn unhindered(scene: &Scene, deed: Deed) -> Duration {
     let started = Instant::now();
-    assert!(scene.program(person, id).status().unwrap().success());
+    assert!(scene.program(deed).status().unwrap().success(), "{deed:?}");
     started.elapsed()
 }
 
-/// How long an apply and a reveal take when nobody kills them.
-fn pace(scene: &mut Scene) -> (Duration, Duration) {
-    let apply = unhindered(scene, 1, None);
+/// How long each kind of deed takes when nobody kills it.
+fn pace(scene: &mut Scene) -> [Duration; Deed::KINDS.len()] {
+    let apply = unhindered(scene, Deed::Apply(1));
     let id = scene.listed(1).pop().unwrap();
-    let reveal = unhindered(scene, 1, Some(id));
+    let reveal = unhindered(scene, Deed::Reveal(1, id));
+    let chunks = unhindered(scene, Deed::Chunks(1));
     scene.assert_all_comes_back("without a kill");
-    (apply, reveal)
+    let everybody = unhindered(scene, Deed::ChunksOfEverybody);
+    scene.assert_all_comes_back("everybody without a kill");
+    [apply, reveal, chunks, everybody]
 }
 
 /// Kills the program `kills` times at any moment, and more often as long as every kill of a kind came too late.
 fn everything_survives(scene: &mut Scene, kills: u32) {
-    let (mut apply, mut reveal) = pace(scene);
-    let mut cut = [0_u32; 2];
+    let mut pace_of = pace(scene);
+    let mut cut = [0_u32; Deed::KINDS.len()];
     for kill in 0..KILLS_MOST.max(kills) {
         if kill >= kills && cut.iter().all(|cut| *cut > 0) {
             break;
         }
         if kill > 0 && kill % KILLS_A_PACE == 0 {
-            (apply, reveal) = pace(scene);
+            pace_of = pace(scene);
         }
         let person = 1 + i64::try_from(scene.below(3)).unwrap();
         if scene.below(2) == 0 {
             // Somebody who shares rows is away.
             scene.apply(person % PEOPLE + 1);
         }
-        let id = (kill % 2 == 1).then(|| {
-            scene.apply(person);
-            scene.listed(person).pop().unwrap()
-        });
-        let longest = if id.is_none() { apply } else { reveal };
+        let deed = match kill % 4 {
+            0 => Deed::Apply(person),
+            1 => {
+                scene.apply(person);
+                Deed::Reveal(person, scene.listed(person).pop().unwrap())
+            }
+            2 => Deed::Chunks(person),
+            _ => Deed::ChunksOfEverybody,
+        };
+        let longest = pace_of.get(deed.kind()).unwrap();
         let moment = scene.below(u64::try_from(longest.as_micros()).unwrap());
-        let mut child = scene.program(person, id).spawn().unwrap();
+        let mut child = scene.program(deed).spawn().unwrap();
         sleep(Duration::from_micros(moment));
         child.kill().unwrap();
         let ended = child.wait().unwrap();
-        let story = format!("kill {kill} of {id:?} for {person} after {moment} us: {ended}");
+        let story = format!("kill {kill} of {deed:?} after {moment} us: {ended}");
         assert!(ended.success() || ended.signal().is_some(), "{story}");
         if !ended.success() {
-            *cut.get_mut(usize::from(id.is_some())).unwrap() += 1;
+            *cut.get_mut(deed.kind()).unwrap() += 1;
         }
-        let still = scene.listed(person);
-        assert!(still.len() <= 1, "{story}");
+        scene.settle(deed, &story);
+        assert!(scene.listed(person).len() <= 1, "{story}");
         scene.assert_all_comes_back(&story);
     }
-    eprintln!("{cut:?} ended in the middle of an apply and of a reveal");
+    eprintln!("ended in the middle: {cut:?} of {:?}", Deed::KINDS);
     assert!(
         cut.iter().all(|cut| *cut > 0),
         "no kill came in time: {cut:?}"

@@ -3,13 +3,29 @@
 use std::path::Path;
 use std::process::Command;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use probity_disguise::database::connect;
+use probity_disguise::{ApplyRequest, Credential, Engine, SecretKey, SpecFile};
+use probity_log::clock::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
 use crate::client::asked;
 use crate::ending::many_leave_and_return_at_once;
 use crate::place::{Place, SHOP, sqlite_file};
 use crate::{mariadb, postgres};
+
+/// Puts a placeholder in the place of the author of each post.
+const ANONYMOUS: &str = r#"
+[users]
+table = "people"
+id = "id"
+placeholder = { id = { RandNum = { lb = 1000000000, ub = 9000000000000 } }, name = { RandStr = { len = 20 } } }
+
+[[decorrelate]]
+table = "posts"
+owners = ["author_id"]
+"#;
 
 fn a_person_leaves_and_returns(place: &Place) {
     let before = place.rows();
@@ -202,6 +218,72 @@ fn what_is_hidden_in_chunks_comes_back_whole() {
     assert_eq!(applied["rows"]["posts"], 41, "{applied}");
     let reveal = json!({"credential": key, "id": applied["id"]});
     assert_eq!(place.done("reveal", &reveal)["complete"], true);
+    assert_eq!(place.rows(), before);
+}
+
+#[test]
+fn everybody_is_hidden_in_chunks_and_comes_back_one_after_the_other() {
+    let place = Place::sqlite();
+    for id in 100..140 {
+        let sql = format!("INSERT INTO posts VALUES ({id}, {}, 'again')", 19 + id % 2);
+        place.database().execute(&sql, &[]).unwrap();
+    }
+    let before = place.rows();
+    let keys = ["19", "20"].map(|user| place.registered(user));
+    let apply = json!({"spec": "leave", "chunk_rows": 0});
+    assert_eq!(place.refused("apply-everybody", &apply, 400), "bad-request");
+    let apply = json!({"spec": "leave", "chunk_rows": 7});
+    let applied = place.done("apply-everybody", &apply);
+    assert_eq!(applied["rows"]["people"], 2, "{applied}");
+    assert_eq!(applied["rows"]["posts"], 42, "{applied}");
+    let answers = [0, 1, 0].map(|at| {
+        let reveal = json!({"credential": keys[at], "id": applied["id"]});
+        place.post(SHOP, "reveal", &reveal).json()
+    });
+    // What waited for the other's return comes at the second try.
+    assert_eq!(answers[1]["complete"], true, "{answers:?}");
+    assert_eq!(place.rows(), before);
+}
+
+#[test]
+fn chunks_over_placeholders_go_on_with_the_credential_alone() {
+    let place = Place::sqlite();
+    let key = place.registered("19");
+    let before = place.rows();
+    let line = key["key"].as_str().unwrap().split(' ').next_back().unwrap();
+    let bytes = URL_SAFE_NO_PAD.decode(line).unwrap();
+    let secret = SecretKey::from_bytes(bytes.try_into().unwrap());
+    let leave = std::fs::read_to_string(place.path("leave.toml")).unwrap();
+    let (leave, anonymous) = (SpecFile::parse(&leave), SpecFile::parse(ANONYMOUS));
+    let (leave, anonymous) = (leave.unwrap(), anonymous.unwrap());
+    let mut engine = Engine::stored(place.database()).unwrap();
+    let request = |spec, over| ApplyRequest {
+        spec,
+        user: Some(probity_disguise::Value::Int(19)),
+        over,
+        parameters: [].into(),
+        expires: None,
+        time: SystemClock::new().now(),
+    };
+    let hidden = engine.apply(&request(&anonymous.spec, None)).unwrap();
+    let over = || Some(Credential::Key(&secret));
+    let id = engine.begin(&request(&leave.spec, over())).unwrap();
+    let first = engine.proceed_over(id, over().as_ref(), 1, SystemClock::new().now());
+    first.unwrap();
+    drop(engine);
+    let id = id.to_string();
+    let resume = |body| place.refused("resume", &body, 422);
+    assert_eq!(resume(json!({"id": id})), "unfit");
+    assert_eq!(
+        place.refused("resume", &json!({"over": key}), 400),
+        "bad-request"
+    );
+    let resumed = place.done("resume", &json!({"id": id, "over": key}));
+    assert_eq!(resumed["disguises"][0]["id"], id, "{resumed}");
+    for id in [id, hidden.id.to_string()] {
+        let reveal = json!({"credential": key, "id": id});
+        assert_eq!(place.done("reveal", &reveal)["complete"], true);
+    }
     assert_eq!(place.rows(), before);
 }
 
