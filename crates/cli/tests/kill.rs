@@ -40,7 +40,7 @@ const KILLS_MOST: u32 = 200;
 /// Kills after which it is measured again how long the program takes: a database in use changes its pace.
 const KILLS_A_PACE: u32 = 25;
 const SEED: u64 = 1;
-/// When everybody registered.
+/// When everybody registered: later than the program's own clock, which so seems to be put back between disguises.
 const FIRST_TIME: i64 = 1_800_000_000_000_000_000;
 const PEOPLE: i64 = 3;
 /// Rows of each person in each table: enough for a kill to fall between statements and between commits of pages.

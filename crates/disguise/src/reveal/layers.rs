@@ -17,8 +17,13 @@ enum Place {
     Held(usize, usize, usize),
 }
 
-/// Layers of one cell by age: time and number of the disguise, and step.
-type Layers = BTreeMap<(i64, u64, u32), Place>;
+/// Time and number of the disguise, and step.
+type Age = (i64, u64, u32);
+/// Layers of one cell by age.
+type Layers = BTreeMap<Age, Place>;
+
+/// The most layers of one cell that are put in order by their values.
+const LAYERS_MAX: usize = 32;
 
 impl<'a> Work<'a> {
     /// Opens the other bags with values when values are about to be undone.
@@ -42,6 +47,7 @@ impl<'a> Work<'a> {
         let mut covered = Sections::new();
         let mut done: Vec<(usize, usize)> = Vec::new();
         for layers in layers_of(opened, due).into_values() {
+            let layers = in_order(layers, |place| record(opened, due, place));
             let mut layers = layers.into_iter().peekable();
             while let Some(((time, _, _), place)) = layers.next() {
                 let (Place::Due(section, row), Some(((later, _, _), newer))) =
@@ -84,6 +90,61 @@ impl<'a> Work<'a> {
         }
         names
     }
+}
+
+/// The layers from the oldest to the newest. Times tell, unless the values say otherwise: a clock may be put back, and a
+/// chunk of a disguise that was begun long ago lies on what was hidden meanwhile. A layer lies on the one whose value it hid.
+fn in_order<'r>(
+    layers: Layers,
+    record: impl Fn(Place) -> Option<&'r Modified>,
+) -> Vec<(Age, Place)> {
+    let by_age: Vec<(Age, Place)> = layers.into_iter().collect();
+    let records: Option<Vec<&Modified>> = by_age.iter().map(|(_, at)| record(*at)).collect();
+    let Some(records) = records.filter(|it| (2..=LAYERS_MAX).contains(&it.len())) else {
+        return by_age;
+    };
+    let lies_on = |upper: &Modified, lower: &Modified| upper.before.same(&lower.after);
+    let times_tell = records
+        .iter()
+        .zip(records.iter().skip(1))
+        .all(|(lower, upper)| lies_on(upper, lower));
+    if times_tell {
+        return by_age;
+    }
+    let mut left: Vec<usize> = (0..records.len()).collect();
+    let mut chain: Vec<usize> = Vec::with_capacity(left.len());
+    while !left.is_empty() {
+        // The lowest lies on none of the others, each further one on the one before.
+        let mut next = left.iter().copied().filter(|it| {
+            let Some(it_is) = records.get(*it) else {
+                return false;
+            };
+            match chain.last().and_then(|last| records.get(*last)) {
+                Some(last) => lies_on(it_is, last),
+                None => !left
+                    .iter()
+                    .filter(|other| *other != it)
+                    .filter_map(|other| records.get(*other))
+                    .any(|other| lies_on(it_is, other)),
+            }
+        });
+        let (Some(only), None) = (next.next(), next.next()) else {
+            return by_age;
+        };
+        chain.push(only);
+        left.retain(|it| *it != only);
+    }
+    let at = |index| by_age.get(index).copied();
+    chain.into_iter().filter_map(at).collect()
+}
+
+/// The record of a layer.
+fn record<'r>(opened: &'r [Open<'_>], due: &'r Sections, place: Place) -> Option<&'r Modified> {
+    let (section, row) = match place {
+        Place::Due(section, row) => (&due.get(section)?.1, row),
+        Place::Held(open, section, row) => (opened.get(open)?.bag.sections.get(section)?, row),
+    };
+    section.values().and_then(|(_, rows)| rows.get(row))
 }
 
 /// The layers of every cell that is about to be undone.

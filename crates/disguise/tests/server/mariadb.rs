@@ -8,16 +8,18 @@ use crate::server::{Server, folder, found, program, start};
 pub(crate) fn running(answers: impl Fn(&str) -> bool) -> (Server, String) {
     let folder = folder();
     let data = format!("--datadir={}", folder.path().join("data").display());
+    // A server that starts removes every temporary table that it finds, of other servers too.
+    let temporary = format!("--tmpdir={}", folder.path().display());
     let made = program(&installed("mariadb-install-db"), "mysql")
         .args(["--no-defaults", "--auth-root-authentication-method=normal"])
-        .args(["--skip-test-db", &data])
+        .args(["--skip-test-db", &data, &temporary])
         .current_dir(folder.path())
         .status();
     assert!(made.unwrap().success());
     let socket = folder.path().join("s").to_str().unwrap().to_owned();
     let mut command = program(&installed("mariadbd"), "mysql");
     command
-        .args(["--no-defaults", "--skip-networking", &data])
+        .args(["--no-defaults", "--skip-networking", &data, &temporary])
         .arg(format!("--socket={socket}"))
         .args([
             "--innodb-flush-log-at-trx-commit=0",

@@ -18,6 +18,8 @@ macro_rules! for_every_claim {
             the_older_disguise_may_be_revealed_first
             chains_of_any_depth_unwind_in_any_order
             values_overwritten_twice_come_back_in_any_order
+            values_come_back_in_any_order_although_the_clock_was_put_back
+            values_come_back_in_any_order_from_under_a_chunk_that_was_begun_before
             owners_of_shared_rows_leave_and_return_in_any_order
             shared_rows_removed_for_everybody_come_back_owner_by_owner
             the_application_wins_and_a_retry_finds_what_is_left

@@ -9,8 +9,10 @@
 use std::collections::BTreeSet;
 
 use probity_disguise::{
-    Credential, Error, Kept, KeptReason, References, RevealRequest, Rows, SecretKey, Value,
+    ApplyRequest, Credential, Error, Kept, KeptReason, References, RevealRequest, Rows, SecretKey,
+    Spec, Value,
 };
+use probity_format::Timestamp;
 
 use super::forum::*;
 
@@ -222,4 +224,67 @@ pub(crate) fn a_cut_at_any_statement_changes_nothing() {
     }
     assert_eq!(forum.everything(), anonymous);
     assert!(cuts > 20 && more > 20, "{cuts} {more}");
+}
+
+/// Every order of three.
+const ORDERS: [[usize; 3]; 6] = [
+    [0, 1, 2],
+    [0, 2, 1],
+    [1, 0, 2],
+    [1, 2, 0],
+    [2, 0, 1],
+    [2, 1, 0],
+];
+
+pub(crate) fn values_come_back_in_any_order_although_the_clock_was_put_back() {
+    let spec = Spec::from_edna_json(BLANK).unwrap();
+    for order in ORDERS {
+        let mut forum = forum();
+        let ids = [3, 2, 1].map(|seconds| {
+            let time = Timestamp::from_nanoseconds(seconds * 1_000_000_000).unwrap();
+            let request = ApplyRequest {
+                spec: &spec,
+                user: Some(Value::Int(1)),
+                over: None,
+                parameters: [].into(),
+                expires: None,
+                time,
+            };
+            forum.engine.apply(&request).unwrap().id
+        });
+        for at in order {
+            assert!(forum.reveal(1, ids[at]).is_complete(), "{order:?}");
+        }
+        forum.assert_as_before();
+    }
+}
+
+pub(crate) fn values_come_back_in_any_order_from_under_a_chunk_that_was_begun_before() {
+    let spec = Spec::from_edna_json(BLANK).unwrap();
+    for is_first in [false, true] {
+        let mut forum = forum();
+        let everybody = ApplyRequest {
+            spec: &spec,
+            user: None,
+            over: None,
+            parameters: [].into(),
+            expires: None,
+            time: time(),
+        };
+        let begun = forum.engine.begin(&everybody).unwrap();
+        let between = forum.apply(BLANK, Some(1), false).unwrap().id;
+        forum.engine.finish(begun, 2, time).unwrap();
+        let both = if is_first {
+            [begun, between]
+        } else {
+            [between, begun]
+        };
+        for id in both {
+            assert!(forum.reveal(1, id).is_complete(), "{is_first}");
+        }
+        for user in 2..=USERS {
+            assert!(forum.reveal(user, begun).is_complete());
+        }
+        forum.assert_as_before();
+    }
 }
