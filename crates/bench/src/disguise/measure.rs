@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use probity_disguise::{Credential, Protection, SecretKey, SpecFile, Suite, Value};
+use probity_disguise::{Credential, Protection, SpecFile, Suite, Value};
 
 use super::application::{Application, Disguise, Size};
 use super::figure::{Figure, Way};
@@ -90,10 +90,7 @@ impl Measurement<'_> {
         self.tell(ready, "register", Way::Disguise, samples);
         let mut samples = Vec::new();
         for user in ready.measured(PASSWORDS) {
-            let Some(key) = ready.keys.get(&user.to_string()) else {
-                continue;
-            };
-            let key = SecretKey::from_bytes(*key.expose());
+            let key = ready.key(&user)?;
             let time = ready.now()?;
             let (_, ms) = timed(|| {
                 let current = Credential::Key(&key);
