@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::Value;
 
-use crate::place::prepared;
+use crate::place::{APPLY, prepared};
 
 #[test]
 fn a_hold_stands_in_the_way_until_it_is_lifted_and_the_log_tells_of_both() {
@@ -21,17 +21,7 @@ fn a_hold_stands_in_the_way_until_it_is_lifted_and_the_log_tells_of_both() {
     let hold = [&["disguise", "hold", "--user", "19"], &authority[..]].concat();
     let hold = place.json(&hold, 0)["hold"].as_str().unwrap().to_owned();
     let before = place.rows();
-    let apply = [
-        "disguise",
-        "apply",
-        "--spec",
-        "leave.toml",
-        "--user",
-        "19",
-        "--log",
-        "audit",
-    ];
-    let (_, stderr) = place.run(&apply, 1);
+    let (_, stderr) = place.run(&APPLY, 1);
     assert!(stderr.contains("a legal hold on the person"), "{stderr}");
     assert_eq!(place.rows(), before);
     let listed = place.json(&["disguise", "holds", "--user", "19"], 0);
@@ -40,7 +30,7 @@ fn a_hold_stands_in_the_way_until_it_is_lifted_and_the_log_tells_of_both() {
     place.run(&lift, 0);
     let (_, stderr) = place.run(&lift, 1);
     assert!(stderr.contains("no such hold"), "{stderr}");
-    place.run(&apply, 0);
+    place.run(&APPLY, 0);
     let (exported, _) = place.run(&["export", "audit", "--format", "jsonl"], 0);
     let told: Vec<Value> = exported
         .lines()

@@ -5,24 +5,14 @@ use std::fs;
 use probity_disguise::{ApplyRequest, Credential, Engine, SpecFile};
 use probity_format::Timestamp;
 
-use crate::place::prepared;
+use crate::place::{APPLY, prepared};
 
 #[test]
 fn a_disguise_in_its_grace_period_is_cancelled_or_swept_and_one_that_ended_is_gone() {
     let place = prepared();
     let before = place.rows();
     let apply = |more: &[&str]| {
-        let apply = [
-            "disguise",
-            "apply",
-            "--spec",
-            "leave.toml",
-            "--user",
-            "19",
-            "--log",
-            "audit",
-        ];
-        let applied = place.json(&[&apply[..], more].concat(), 0);
+        let applied = place.json(&[&APPLY[..], more].concat(), 0);
         applied["id"].as_str().unwrap().to_owned()
     };
     let id = apply(&["--grace", "30d"]);
@@ -113,17 +103,7 @@ fn a_restored_backup_is_told_what_it_missed() {
     let place = prepared();
     fs::copy(place.path("app.db"), place.path("backup.db")).unwrap();
     let before = place.rows();
-    let apply = [
-        "disguise",
-        "apply",
-        "--spec",
-        "leave.toml",
-        "--user",
-        "19",
-        "--log",
-        "audit",
-    ];
-    let id = place.json(&apply, 0)["id"].as_str().unwrap().to_owned();
+    let id = place.json(&APPLY, 0)["id"].as_str().unwrap().to_owned();
     fs::copy(place.path("backup.db"), place.path("app.db")).unwrap();
     assert_eq!(place.rows(), before);
     let replay = ["disguise", "replay", "--log", "audit"];
@@ -162,17 +142,7 @@ fn a_restored_backup_is_told_what_it_missed() {
 fn a_disguise_in_chunks_is_one_disguise_and_what_was_cut_is_resumed() {
     let place = prepared();
     let before = place.rows();
-    let apply = [
-        "disguise",
-        "apply",
-        "--spec",
-        "leave.toml",
-        "--user",
-        "19",
-        "--log",
-        "audit",
-    ];
-    let chunks = [&apply[..], &["--chunk-rows", "1"]].concat();
+    let chunks = [&APPLY[..], &["--chunk-rows", "1"]].concat();
     let applied = place.json(&chunks, 0);
     assert_eq!(applied["rows"]["posts"], 1);
     // Told of when it was begun and when it was done.

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use probity_disguise::database::connect;
 use serde_json::Value;
 
-use crate::place::{Place, prepared};
+use crate::place::{APPLY, Place, prepared};
 use crate::{mariadb, postgres};
 
 fn a_person_leaves_and_returns(place: &Place) {
@@ -30,17 +30,7 @@ fn a_person_leaves_and_returns(place: &Place) {
         let mode = fs::metadata(place.path(file)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
-    let apply = [
-        "disguise",
-        "apply",
-        "--spec",
-        "leave.toml",
-        "--user",
-        "19",
-        "--log",
-        "audit",
-    ];
-    let applied = place.json(&apply, 0);
+    let applied = place.json(&APPLY, 0);
     assert_eq!(applied["rows"]["likes"], 1);
     assert_eq!(applied["placeholders"], 1);
     assert_eq!(applied["entry"]["index"], 0);

@@ -18,6 +18,18 @@ const TABLES: [&str; 6] = [
     "INSERT INTO likes VALUES (1, 19, 2), (2, 20, 1)",
 ];
 
+/// Person 19 leaves, and the log is told.
+pub(crate) const APPLY: [&str; 8] = [
+    "disguise",
+    "apply",
+    "--spec",
+    "leave.toml",
+    "--user",
+    "19",
+    "--log",
+    "audit",
+];
+
 /// A folder with a log, and a database with two people in it.
 pub(crate) struct Place {
     pub(crate) folder: TempDir,

@@ -90,19 +90,33 @@ impl Work<'_> {
             (place, Order::Falling),
             rows,
         )?;
+        let number = place.step;
+        let parts = (part::FRUITFUL_ROUND, part::ALONG);
+        self.advance_part(table, place, parts, &keys, |work| {
+            work.remove_keys(steps, table, number, &keys)
+        })
+    }
+
+    /// Does `work` on the rows with these keys, the next of a part, and notes when it took any: then another round follows
+    /// the part, else the `next` one does.
+    fn advance_part(
+        &mut self,
+        table: &Known,
+        place: &mut Place,
+        (fruitful, next): (u32, u32),
+        keys: &[Vec<Value>],
+        work: impl FnOnce(&mut Self) -> Result<(), Error>,
+    ) -> Result<usize, Error> {
         let Some(last) = keys.last() else {
-            let next = match place.part {
-                part::FRUITFUL_ROUND => part::ROUND,
-                _ => part::ALONG,
-            };
-            place.enter(next);
+            let was_fruitful = place.part == fruitful;
+            place.enter(if was_fruitful { part::ROUND } else { next });
             return Ok(0);
         };
         place.seen.clone_from(last);
         let before = self.touched(table);
-        self.remove_keys(steps, table, place.step, &keys)?;
+        work(self)?;
         if self.touched(table) > before {
-            place.part = part::FRUITFUL_ROUND;
+            place.part = fruitful;
         }
         Ok(keys.len())
     }
@@ -120,21 +134,11 @@ impl Work<'_> {
             let behind = (&*place, Order::Rising);
             keys = self.next_rows(table, &table.identity, &step.chosen, behind, rows)?;
         }
-        let Some(last) = keys.last() else {
-            let next = match place.part {
-                part::GONE_ALONG => part::ROUND,
-                _ => part::EMPTYING,
-            };
-            place.enter(next);
-            return Ok(0);
-        };
-        place.seen.clone_from(last);
-        let before = self.touched(table);
-        self.drag(steps, table, place.step, &keys)?;
-        if self.touched(table) > before {
-            place.part = part::GONE_ALONG;
-        }
-        Ok(keys.len())
+        let number = place.step;
+        let parts = (part::GONE_ALONG, part::EMPTYING);
+        self.advance_part(table, place, parts, &keys, |work| {
+            work.drag(steps, table, number, &keys)
+        })
     }
 
     /// Removes rows of people who came back that refer to those of `keys` that go, and all rows that refer to them in turn.
@@ -229,42 +233,47 @@ impl Work<'_> {
                 rows,
             )?;
         }
-        let Some(last) = keys.last() else {
-            let next = match place.part {
-                part::EMPTIED => part::ROUND,
-                _ => part::REST,
-            };
-            place.enter(next);
-            return Ok(0);
-        };
-        place.seen.clone_from(last);
-        let (counted, before) = (self.applied.rows.clone(), self.touched(table));
-        for column in columns {
-            let chosen = Fragment {
-                sql: format!(
-                    "{} AND {} IS NOT NULL",
-                    among(dialect, &table.identity, keys.len()),
-                    dialect.quote(column)
-                ),
-                parameters: keys.concat(),
-            };
-            let kind = Kind::Modify {
-                column: column.clone(),
-                replacement: Replacement::Drawn(Generator::Null),
-            };
-            let step = Step {
-                chosen,
-                kind,
-                ..step.clone()
-            };
-            self.run(place.step, &step)?;
-        }
-        if self.touched(table) > before {
-            place.part = part::EMPTIED;
-        }
+        let counted = self.applied.rows.clone();
+        let number = place.step;
+        let parts = (part::EMPTIED, part::REST);
+        let taken = self.advance_part(table, place, parts, &keys, |work| {
+            for column in columns {
+                work.empty(table, step, number, (column, &keys))?;
+            }
+            Ok(())
+        });
         // The same rows are counted when they are removed.
         self.applied.rows = counted;
-        Ok(keys.len())
+        taken
+    }
+
+    /// Sets a reference of the rows with these keys to NULL.
+    fn empty(
+        &mut self,
+        table: &Known,
+        step: &Step,
+        number: u32,
+        (column, keys): (&String, &[Vec<Value>]),
+    ) -> Result<(), Error> {
+        let dialect = self.database.dialect();
+        let chosen = Fragment {
+            sql: format!(
+                "{} AND {} IS NOT NULL",
+                among(dialect, &table.identity, keys.len()),
+                dialect.quote(column)
+            ),
+            parameters: keys.concat(),
+        };
+        let kind = Kind::Modify {
+            column: column.clone(),
+            replacement: Replacement::Drawn(Generator::Null),
+        };
+        let step = Step {
+            chosen,
+            kind,
+            ..step.clone()
+        };
+        self.run(number, &step)
     }
 }
 

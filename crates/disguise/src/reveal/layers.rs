@@ -98,9 +98,13 @@ fn in_order<'r>(
     layers: Layers,
     record: impl Fn(Place) -> Option<&'r Modified>,
 ) -> Vec<(Age, Place)> {
+    let few = (2..=LAYERS_MAX).contains(&layers.len());
     let by_age: Vec<(Age, Place)> = layers.into_iter().collect();
+    if !few {
+        return by_age;
+    }
     let records: Option<Vec<&Modified>> = by_age.iter().map(|(_, at)| record(*at)).collect();
-    let Some(records) = records.filter(|it| (2..=LAYERS_MAX).contains(&it.len())) else {
+    let Some(records) = records else {
         return by_age;
     };
     let lies_on = |upper: &Modified, lower: &Modified| upper.before.same(&lower.after);
