@@ -21,6 +21,17 @@ enum Place {
 type Age = (i64, u64, u32);
 /// Layers of one cell by age.
 type Layers = BTreeMap<Age, Place>;
+/// Layers of one cell from the oldest to the newest.
+type Pile = Vec<(Age, Place)>;
+
+/// A pile that the values order otherwise than the times.
+struct Doubt {
+    /// Which of the piles.
+    pile: usize,
+    by_values: Pile,
+    /// The record of what is then the newest layer.
+    newest: Modified,
+}
 
 /// The most layers of one cell that are put in order by their values.
 const LAYERS_MAX: usize = 32;
@@ -43,12 +54,15 @@ impl<'a> Work<'a> {
 
     /// Gives what a layer hid to the next newer one, so that the value shows once all newer layers are gone. Gives
     /// records that the application cut off from the newer layer by a value of its own.
-    pub(super) fn merge_values(opened: &mut [Open<'_>], due: &mut Sections) -> Sections {
+    pub(super) fn merge_values(
+        &mut self,
+        opened: &mut [Open<'_>],
+        due: &mut Sections,
+    ) -> Result<Sections, Error> {
         let mut covered = Sections::new();
         let mut done: Vec<(usize, usize)> = Vec::new();
-        for layers in layers_of(opened, due).into_values() {
-            let layers = in_order(layers, |place| record(opened, due, place));
-            let mut layers = layers.into_iter().peekable();
+        for pile in self.piles(opened, due)? {
+            let mut layers = pile.into_iter().peekable();
             while let Some(((time, _, _), place)) = layers.next() {
                 let (Place::Due(section, row), Some(((later, _, _), newer))) =
                     (place, layers.peek())
@@ -75,7 +89,43 @@ impl<'a> Work<'a> {
             }
         }
         drop_rows(due, &done);
-        covered
+        Ok(covered)
+    }
+
+    /// The layers of every cell that is about to be undone. Times tell the order, unless the values say otherwise: a
+    /// clock may be put back, and a chunk of a disguise that was begun long ago lies on what was hidden meanwhile. A
+    /// layer lies on the one whose value it hid. But the application may have written between two layers, and the later
+    /// one may have put there by chance what the earlier one had hidden: the values are believed only where the row
+    /// still holds what the newest layer by them has put there.
+    fn piles(&mut self, opened: &[Open<'_>], due: &Sections) -> Result<Vec<Pile>, Error> {
+        let mut piles: Vec<Pile> = layers_of(opened, due)
+            .into_values()
+            .map(|layers| layers.into_iter().collect())
+            .collect();
+        let mut doubts: BTreeMap<(&str, &str), Vec<Doubt>> = BTreeMap::new();
+        for (number, by_age) in piles.iter().enumerate() {
+            if let Some((column, doubt)) = doubt(opened, due, (number, by_age)) {
+                doubts.entry(column).or_default().push(doubt);
+            }
+        }
+        for ((table, column), doubts) in doubts {
+            let Some(table) = self.live.table(table) else {
+                continue;
+            };
+            if table.catalog.column(column).is_none() {
+                continue;
+            }
+            let rows: Vec<Modified> = doubts.iter().map(|it| it.newest.clone()).collect();
+            let now = self.current(table, column, &rows)?;
+            for it in doubts {
+                let holds = now.get(&encoded(&it.newest.identity));
+                let is_held = holds.is_some_and(|now| now.same(&it.newest.after));
+                if let (true, Some(pile)) = (is_held, piles.get_mut(it.pile)) {
+                    *pile = it.by_values;
+                }
+            }
+        }
+        Ok(piles)
     }
 
     /// The rows that `sections` are about.
@@ -92,28 +142,15 @@ impl<'a> Work<'a> {
     }
 }
 
-/// The layers from the oldest to the newest. Times tell, unless the values say otherwise: a clock may be put back, and a
-/// chunk of a disguise that was begun long ago lies on what was hidden meanwhile. A layer lies on the one whose value it hid.
-fn in_order<'r>(
-    layers: Layers,
-    record: impl Fn(Place) -> Option<&'r Modified>,
-) -> Vec<(Age, Place)> {
-    let few = (2..=LAYERS_MAX).contains(&layers.len());
-    let by_age: Vec<(Age, Place)> = layers.into_iter().collect();
-    if !few {
-        return by_age;
-    }
-    let records: Option<Vec<&Modified>> = by_age.iter().map(|(_, at)| record(*at)).collect();
-    let Some(records) = records else {
-        return by_age;
-    };
+/// What lies on what by the values that records hid, where the times say otherwise; each of `by_age` by its number there.
+fn chain(records: &[&Modified]) -> Option<Vec<usize>> {
     let lies_on = |upper: &Modified, lower: &Modified| upper.before.same(&lower.after);
     let times_tell = records
         .iter()
         .zip(records.iter().skip(1))
         .all(|(lower, upper)| lies_on(upper, lower));
-    if times_tell {
-        return by_age;
+    if times_tell || records.len() > LAYERS_MAX {
+        return None;
     }
     let mut left: Vec<usize> = (0..records.len()).collect();
     let mut chain: Vec<usize> = Vec::with_capacity(left.len());
@@ -133,22 +170,52 @@ fn in_order<'r>(
             }
         });
         let (Some(only), None) = (next.next(), next.next()) else {
-            return by_age;
+            return None;
         };
         chain.push(only);
         left.retain(|it| *it != only);
     }
-    let at = |index| by_age.get(index).copied();
-    chain.into_iter().filter_map(at).collect()
+    Some(chain)
+}
+
+/// The other order of a pile, by the values, where there is one, under its table and column.
+fn doubt<'r>(
+    opened: &'r [Open<'_>],
+    due: &'r Sections,
+    (number, by_age): (usize, &Pile),
+) -> Option<((&'r str, &'r str), Doubt)> {
+    let records: Option<Vec<&Modified>> = by_age
+        .iter()
+        .map(|(_, at)| record(opened, due, *at))
+        .collect();
+    let records = records?;
+    let chain = chain(&records)?;
+    let newest = *chain.last()?;
+    let (_, place) = by_age.get(newest)?;
+    let section = section(opened, due, *place)?;
+    let (column, _) = section.values()?;
+    let at = |index: usize| by_age.get(index).copied();
+    let doubt = Doubt {
+        pile: number,
+        by_values: chain.into_iter().filter_map(at).collect(),
+        newest: (*records.get(newest)?).clone(),
+    };
+    Some(((section.table.as_str(), column), doubt))
 }
 
 /// The record of a layer.
 fn record<'r>(opened: &'r [Open<'_>], due: &'r Sections, place: Place) -> Option<&'r Modified> {
-    let (section, row) = match place {
-        Place::Due(section, row) => (&due.get(section)?.1, row),
-        Place::Held(open, section, row) => (opened.get(open)?.bag.sections.get(section)?, row),
-    };
-    section.values().and_then(|(_, rows)| rows.get(row))
+    let (Place::Due(_, row) | Place::Held(_, _, row)) = place;
+    let (_, rows) = section(opened, due, place)?.values()?;
+    rows.get(row)
+}
+
+/// The section that a layer is in.
+fn section<'r>(opened: &'r [Open<'_>], due: &'r Sections, place: Place) -> Option<&'r Section> {
+    match place {
+        Place::Due(section, _) => due.get(section).map(|(_, section)| section),
+        Place::Held(open, section, _) => opened.get(open)?.bag.sections.get(section),
+    }
 }
 
 /// The layers of every cell that is about to be undone.

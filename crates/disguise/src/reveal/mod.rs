@@ -237,9 +237,17 @@ impl<'a> Work<'a> {
         self.live.defer_foreign_keys(self.database)?;
         let reach = self.reach;
         let pending = |it: &Reached| it.found.locator.changes && it.found.locator.pending;
-        let changes = reach.bags.iter().filter(|it| meant(it) || pending(it));
+        let due: BTreeSet<u64> = reach
+            .bags
+            .iter()
+            .filter(|it| meant(it) || pending(it))
+            .map(|it| it.found.locator.origin.disguise)
+            .collect();
+        // A chunk that has nothing left to undo has placeholders still, which others of the disguise may need.
+        let counts = |it: &Reached| it.found.locator.changes || it.found.locator.speaks_for;
+        let changes = reach.bags.iter().filter(|it| counts(it));
         let mut opened = Vec::new();
-        for reached in changes {
+        for reached in changes.filter(|it| due.contains(&it.found.locator.origin.disguise)) {
             opened.push(self.open(reached, Due::Changes)?);
         }
         self.open_copies(&mut opened)?;
@@ -269,7 +277,7 @@ impl<'a> Work<'a> {
             due.extend(now.into_iter().map(|it| (index, it)));
             disguises.insert(open.reached.found.locator.origin.disguise);
         }
-        let covered = Self::merge_values(opened, &mut due);
+        let covered = self.merge_values(opened, &mut due)?;
         let mut barred = match self.rows {
             Rows::PerColumn => BTreeSet::new(),
             Rows::Whole => self.barred(&due)?,
@@ -277,7 +285,12 @@ impl<'a> Work<'a> {
         if self.rows == Rows::Whole {
             barred.extend(self.names(&covered));
         }
-        due.sort_by_key(|(_, section)| std::cmp::Reverse(section.step));
+        // The newest disguise comes first: of rows with one key, removed one after the other, the last comes back.
+        let age = |index: usize| {
+            let origin = opened.get(index).map(|it| it.reached.found.locator.origin);
+            origin.map(|it| (it.time, it.disguise))
+        };
+        due.sort_by_cached_key(|(index, section)| std::cmp::Reverse((age(*index), section.step)));
         // With several disguises the newer one may still be undone, and then the older one must be tried again.
         self.settle = disguises.len() == 1;
         loop {

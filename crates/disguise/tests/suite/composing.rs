@@ -125,3 +125,42 @@ pub(crate) fn shared_rows_removed_for_everybody_come_back_owner_by_owner() {
     }
     forum.assert_as_before();
 }
+
+/// A number in the place of every story's flag.
+fn flagged(number: i64) -> String {
+    format!(
+        r#"{{"stories": [{{"Modify": {{"pred": "True", "from": "", "col": "is_moderated", "gen_value": {{"ConstNum": {number}}}}}}}]}}"#
+    )
+}
+
+/// The values seemed to say that the later disguise lay below the earlier one. What the application had written was
+/// given to a record that could never be undone, and lost.
+pub(crate) fn what_was_written_between_two_disguises_comes_back_although_the_later_puts_there_what_the_earlier_hid()
+ {
+    for order in [[0, 1], [1, 0]] {
+        let mut forum = forum();
+        let earlier = forum.apply(&flagged(5), Some(2), false).unwrap().id;
+        forum.sql("UPDATE stories SET is_moderated = 7 WHERE id = 20");
+        let later = forum.apply(&flagged(0), Some(2), false).unwrap().id;
+        for at in order {
+            forum.reveal(2, [earlier, later][at]);
+        }
+        let flags = forum.numbers("SELECT is_moderated FROM stories WHERE user_id = 2 ORDER BY id");
+        assert_eq!(flags, [7, 0, 0], "{order:?}");
+    }
+}
+
+/// Which of the two came back was up to the random names of records. It is tried several times for them.
+pub(crate) fn of_two_removed_rows_with_one_key_the_last_comes_back() {
+    const STORIES: &str = r#"{"stories": [{"Remove": {"pred": "True", "from": ""}}]}"#;
+    for _ in 0..6 {
+        let mut forum = forum();
+        let first = forum.apply(STORIES, Some(1), false).unwrap().id;
+        forum.sql("INSERT INTO stories VALUES (10, 1, 'again', 77)");
+        assert_eq!(forum.reveal(1, first).kept.len(), 1);
+        let second = forum.apply(STORIES, Some(1), false).unwrap().id;
+        assert_eq!(forum.reveal(1, second).kept.len(), 1);
+        let flags = forum.numbers("SELECT is_moderated FROM stories WHERE user_id = 1 ORDER BY id");
+        assert_eq!(flags, [77, 0, 0]);
+    }
+}

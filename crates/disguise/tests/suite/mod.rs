@@ -18,6 +18,8 @@ macro_rules! for_every_claim {
             the_older_disguise_may_be_revealed_first
             chains_of_any_depth_unwind_in_any_order
             values_overwritten_twice_come_back_in_any_order
+            what_was_written_between_two_disguises_comes_back_although_the_later_puts_there_what_the_earlier_hid
+            of_two_removed_rows_with_one_key_the_last_comes_back
             values_come_back_in_any_order_although_the_clock_was_put_back
             values_come_back_in_any_order_from_under_a_chunk_that_was_begun_before
             owners_of_shared_rows_leave_and_return_in_any_order

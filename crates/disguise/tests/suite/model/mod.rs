@@ -130,6 +130,8 @@ pub(crate) struct Model {
     /// Shared rows that nobody owns any more.
     hidden: BTreeMap<(Table, i64), Row>,
     holdings: BTreeMap<(i64, DisguiseId), Holding>,
+    /// All that were applied, the oldest first.
+    disguises: Vec<DisguiseId>,
     symbols: usize,
     ages: usize,
     /// Persons whose links may be fewer than the model thinks.
@@ -219,6 +221,7 @@ impl Model {
         for step in steps {
             work.step(step)?;
         }
+        next.disguises.push(id);
         *self = next;
         Some(())
     }

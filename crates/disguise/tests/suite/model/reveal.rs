@@ -1,6 +1,6 @@
 //! What the model does on a reveal: one record at a time, again and again while that helps.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use probity_disguise::{DisguiseId, References};
 
@@ -14,16 +14,15 @@ impl Model {
         id: DisguiseId,
         policy: References,
     ) -> BTreeSet<(&'static str, Cell)> {
-        let due: Vec<DisguiseId> = self
-            .holdings
-            .iter()
-            .filter(|((of, at), it)| *of == person && (*at == id || it.pending) && it.counts())
-            .map(|((_, at), _)| *at)
-            .collect();
+        let is_due = |at: &DisguiseId| {
+            let it = self.holdings.get(&(person, *at));
+            it.is_some_and(|it| (*at == id || it.pending) && it.counts())
+        };
+        let due: Vec<DisguiseId> = self.disguises.iter().copied().filter(is_due).collect();
         let mut undo: Vec<(DisguiseId, Undo)> = Vec::new();
         for at in &due {
             let holding = self.holdings.get_mut(&(person, *at)).unwrap();
-            undo.extend(holding.undo.drain(..).rev().map(|it| (*at, it)));
+            undo.extend(holding.undo.drain(..).map(|it| (*at, it)));
         }
         let covered = self.merge(person, &mut undo);
         let mut settle = due.len() == 1;
@@ -75,10 +74,12 @@ impl Model {
     }
 
     /// What a value hid goes to the next newer record of the same cell, if the application did not come between;
-    /// otherwise the record must stay.
+    /// otherwise the record must stay. Leaves the newest first.
     fn merge(&mut self, person: i64, due: &mut Vec<(DisguiseId, Undo)>) -> Vec<(DisguiseId, Undo)> {
         let mut covered = Vec::new();
-        due.sort_by_key(|(_, it)| it.age());
+        let ranks = self.ranks(person, due);
+        let rank = |it: &Undo| ranks.get(&it.age()).copied().unwrap_or(it.age());
+        due.sort_by_key(|(_, it)| rank(it));
         let mut place = 0;
         while place < due.len() {
             let (at, older) = due[place].clone();
@@ -92,8 +93,8 @@ impl Model {
                 .iter_mut()
                 .map(|(_, it)| it)
                 .chain(held)
-                .filter(|it| it.cell() == older.cell() && it.age() > older.age())
-                .min_by_key(|it| it.age());
+                .filter(|it| it.cell() == older.cell() && rank(it) > rank(&older))
+                .min_by_key(|it| rank(it));
             let (Some(Undo::Value(_, _, _, newer, ..)), Undo::Value(_, _, _, before, hidden, _)) =
                 (newer, &older)
             else {
@@ -109,6 +110,37 @@ impl Model {
         }
         due.reverse();
         covered
+    }
+
+    /// The ages of records which the values put in another order than time does, each with the age that it counts
+    /// for: what the last hid must lie on what the one before put there, without a choice, and the row must hold what
+    /// the last put there.
+    fn ranks(&self, person: i64, due: &[(DisguiseId, Undo)]) -> BTreeMap<usize, usize> {
+        let held = self.holdings.iter().filter(|((of, _), _)| *of == person);
+        let held: Vec<&Undo> = held.flat_map(|(_, it)| &it.undo).collect();
+        let cells: BTreeSet<(Table, i64, usize)> =
+            due.iter().filter_map(|(_, it)| it.cell()).collect();
+        let mut ranks = BTreeMap::new();
+        for (table, id, column) in cells {
+            let all = due.iter().map(|(_, it)| it).chain(held.iter().copied());
+            let mut by_age: Vec<(usize, &Cell, &Cell)> = all
+                .filter(|it| it.cell() == Some((table, id, column)))
+                .filter_map(|it| match it {
+                    Undo::Value(_, _, _, before, after, age) => Some((*age, before, after)),
+                    _ => None,
+                })
+                .collect();
+            by_age.sort_unstable();
+            let Some(by_values) = by_values(&by_age) else {
+                continue;
+            };
+            let now = self.rows.get(&(table, id)).map(|row| &row[column]);
+            if now == by_values.last().map(|(_, _, after)| *after) {
+                let ages = by_age.iter().map(|(age, ..)| *age);
+                ranks.extend(by_values.iter().map(|(age, ..)| *age).zip(ages));
+            }
+        }
+        ranks
     }
 
     fn undo(&mut self, person: i64, undo: &Undo, settle: bool) -> Fate {
@@ -371,4 +403,27 @@ impl Model {
         }
         true
     }
+}
+
+/// Records of one cell, each with what it hid and put there, in the only order in which each lies on the one before, if
+/// that is not the order of their ages.
+fn by_values<'m>(
+    by_age: &[(usize, &'m Cell, &'m Cell)],
+) -> Option<Vec<(usize, &'m Cell, &'m Cell)>> {
+    let lies_on = |upper: &(usize, &Cell, &Cell), lower: &(usize, &Cell, &Cell)| upper.1 == lower.2;
+    if by_age.windows(2).all(|it| lies_on(&it[1], &it[0])) {
+        return None;
+    }
+    let mut left = by_age.to_vec();
+    let mut order: Vec<(usize, &Cell, &Cell)> = Vec::new();
+    while !left.is_empty() {
+        let is_next = |it: &(usize, &Cell, &Cell)| match order.last() {
+            Some(last) => lies_on(it, last),
+            None => !left.iter().any(|other| other != it && lies_on(it, other)),
+        };
+        let next: Vec<usize> = (0..left.len()).filter(|at| is_next(&left[*at])).collect();
+        let [only] = next[..] else { return None };
+        order.push(left.remove(only));
+    }
+    Some(order)
 }
