@@ -21,7 +21,7 @@ pub const RANKS: [(&str, u8); 14] = [
 ];
 
 /// Libraries that have a home: only the crates named may depend on them, for tests too.
-pub const HOMES: [(&str, &[&str]); 10] = [
+pub const HOMES: [(&str, &[&str]); 11] = [
     (
         "tokio",
         &[
@@ -35,6 +35,7 @@ pub const HOMES: [(&str, &[&str]); 10] = [
     ("lz4_flex", &["probity-format", "probity-bench"]),
     ("redb", &["probity-store"]),
     ("rusqlite", &["probity-disguise", "probity-pocketdb"]),
+    ("rustls", &["probity-disguise"]),
     ("mysql", &["probity-disguise"]),
     ("postgres", &["probity-disguise"]),
     (
