@@ -18,8 +18,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use probity_disguise::database::{Sqlite, connect};
 use probity_disguise::{
-    ApplyRequest, Credential, Database, DisguiseId, Engine, Protection, References, RevealRequest,
-    Rows, SecretKey, SpecFile, Value,
+    ApplyRequest, Credential, Database, Dialect, DisguiseId, Engine, Protection, References,
+    RevealRequest, Rows, SecretKey, SpecFile, Value,
 };
 use probity_format::Timestamp;
 use tempfile::TempDir;
@@ -39,6 +39,8 @@ const KILLS_SLOW: u32 = 1_000;
 const KILLS_MOST: u32 = 200;
 /// Kills after which it is measured again how long the program takes: a database in use changes its pace.
 const KILLS_A_PACE: u32 = 25;
+/// The longest that a server may take for what a killed program had asked of it.
+const SERVER_TIME_MOST: Duration = Duration::from_secs(60);
 const SEED: u64 = 1;
 /// When everybody registered: later than the program's own clock, which so seems to be put back between disguises.
 const FIRST_TIME: i64 = 1_800_000_000_000_000_000;
@@ -242,6 +244,24 @@ impl Scene {
         command
     }
 
+    /// Waits until the server is done with the connection of a program that was killed: it may be at a commit still.
+    fn wait_for_server(&mut self) {
+        let sql = match self.engine.database().dialect() {
+            Dialect::Sqlite => return,
+            Dialect::Mysql => {
+                "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()"
+            }
+            Dialect::Postgres => {
+                "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+            }
+        };
+        let started = Instant::now();
+        while self.engine.database().query(sql, &[]).unwrap() != [[Value::Int(0)]] {
+            assert!(started.elapsed() < SERVER_TIME_MOST, "a connection stays");
+            sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Goes on with what was begun in chunks and not done, or ends it.
     fn settle(&mut self, deed: Deed, story: &str) {
         let begun = self.engine.unfinished().unwrap();
@@ -366,6 +386,7 @@ fn everything_survives(scene: &mut Scene, kills: u32) {
         if !ended.success() {
             *cut.get_mut(deed.kind()).unwrap() += 1;
         }
+        scene.wait_for_server();
         scene.settle(deed, &story);
         assert!(scene.listed(person).len() <= 1, "{story}");
         scene.assert_all_comes_back(&story);

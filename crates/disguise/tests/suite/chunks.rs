@@ -427,3 +427,27 @@ pub(crate) fn a_hold_stops_a_disguise_in_chunks_until_it_is_lifted() {
         reveal_by_all(&mut forum, id, user);
     }
 }
+
+/// A later reveal passed over the placeholders of chunks that were done. What had been hidden behind one of them since did
+/// not come back, though everything else of the disguise was tried again.
+pub(crate) fn what_is_hidden_behind_a_placeholder_of_a_chunk_that_is_done_comes_back() {
+    let mut forum = forum();
+    let chunked = forum.apply_in_chunks(REMOVE_ALL, (Some(1), false), 1);
+    let id = chunked.unwrap().id;
+    let placeholder = forum.numbers("SELECT user_id FROM moderations WHERE id = 1")[0];
+    forum.sql(&format!(
+        "INSERT INTO stories VALUES (100, {placeholder}, 'new', 0)"
+    ));
+    forum.sql("UPDATE moderations SET user_id = 3 WHERE id = 2");
+    let revealed = forum.reveal_as(1, id, References::Retain).unwrap();
+    assert_eq!(revealed.kept.len(), 1, "{revealed:?}");
+    // The placeholder stays for the sake of the new story, and the application gives it a row that was revealed.
+    forum.sql(&format!(
+        "UPDATE moderations SET user_id = {placeholder} WHERE id = 1"
+    ));
+    forum.apply(REMOVE_ALL, Some(2), false).unwrap();
+    let there = "SELECT COUNT(*) FROM moderations WHERE id = 1";
+    assert_eq!(forum.numbers(there), [0]);
+    forum.reveal(1, id);
+    assert_eq!(forum.numbers(there), [1]);
+}

@@ -101,6 +101,7 @@ macro_rules! for_every_claim {
             a_half_applied_disguise_is_taken_back_and_not_gone_on_with
             a_cut_in_a_chunk_loses_nothing_and_the_next_call_goes_on
             a_disguise_in_chunks_interrupted_after_each_of_them_is_the_same
+            what_is_hidden_behind_a_placeholder_of_a_chunk_that_is_done_comes_back
             a_half_applied_disguise_over_placeholders_is_taken_back
             rows_that_refer_to_each_other_leave_in_chunks_and_come_back
             a_ring_of_rows_leaves_in_one_chunk_where_the_database_lets_it

@@ -21,6 +21,8 @@ const HYBRID_SEEDS: u64 = 6;
 const CHUNKS: [u32; 7] = [0, 0, 1, 0, 0, 3, 0];
 /// Rounds in which everybody may reveal everything before the rest counts as lost.
 const ROUNDS: usize = 6;
+/// Seeds of schedules that have found faults, run in the gate as well.
+const FOUND: [u64; 6] = [11_952, 13_269, 35_984, 41_341, 62_825, 90_533];
 /// The first placeholder's id that the generator of the forum draws.
 const PLACEHOLDER_MIN: i64 = 1_000_000;
 const MIXED: &str = r#"{"moderations": [
@@ -627,6 +629,9 @@ pub(crate) fn random_schedules_end_where_they_began() {
 }
 
 pub(crate) fn random_schedules_do_what_the_model_says() {
+    for seed in FOUND {
+        random_schedule(seed, true);
+    }
     many_random_schedules(crate::SCHEDULES);
 }
 
