@@ -12,6 +12,7 @@ mod deadline;
 mod draft;
 mod engine;
 mod error;
+mod footing;
 mod generate;
 mod hold;
 mod installation;
