@@ -127,6 +127,7 @@ macro_rules! for_every_claim {
             a_removal_asks_once_what_it_stands_on_and_takes_each_table_at_once
             an_account_is_removed_and_read_at_once_and_not_looked_for_when_it_is_back
             savepoints_of_the_application_stay_its_own
+            chunks_rest_between_their_transactions_and_the_last_does_not
         }
     };
 }
@@ -147,6 +148,7 @@ mod hybrid;
 mod model;
 mod once;
 mod ownership;
+mod pace;
 mod records;
 mod redaction;
 mod replay;
@@ -172,6 +174,7 @@ pub(crate) use holds::*;
 pub(crate) use hybrid::*;
 pub(crate) use once::*;
 pub(crate) use ownership::*;
+pub(crate) use pace::*;
 pub(crate) use records::*;
 pub(crate) use redaction::*;
 pub(crate) use replay::*;
