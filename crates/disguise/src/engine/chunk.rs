@@ -37,6 +37,9 @@ pub enum Progress {
     Done(Applied),
 }
 
+/// What else the last chunk does, with the salt of the tenant at hand.
+pub(super) type Last<'a, D> = dyn FnMut(&mut Engine<D>, &[u8], &Applied) -> Result<(), Error> + 'a;
+
 /// Whose rows a disguise in chunks means.
 pub(super) enum Whose {
     User(Value),
@@ -128,6 +131,17 @@ impl<D: Database> Engine<D> {
         rows: u32,
         time: Timestamp,
     ) -> Result<Progress, Error> {
+        self.advance((id, over), rows, time, &mut |_, _, _| Ok(()))
+    }
+
+    /// The next chunk; `last` is done with the last one, in its transaction.
+    pub(super) fn advance(
+        &mut self,
+        (id, over): (DisguiseId, Option<&Credential<'_>>),
+        rows: u32,
+        time: Timestamp,
+        last: &mut Last<'_, D>,
+    ) -> Result<Progress, Error> {
         let intent = self.transaction(|engine| intent::read(&mut engine.database, id))?;
         let file = intent.order.parsed()?;
         let mut request = intent.order.request(&file, intent.time()?);
@@ -154,6 +168,7 @@ impl<D: Database> Engine<D> {
             let key = intent.public_key.as_ref();
             let payload = operation::described(&payload, &salt, &request, key);
             engine.done(&asked, &payload)?;
+            last(engine, &salt, &so_far)?;
             Ok(Progress::Done(so_far))
         })
     }
