@@ -197,6 +197,10 @@ pub(crate) fn list(database: &mut dyn Session, name: Option<&[u8]>) -> Result<Ve
 pub(crate) struct Held(BTreeSet<Vec<u8>>);
 
 impl Held {
+    pub(crate) const fn of(names: BTreeSet<Vec<u8>>) -> Self {
+        Self(names)
+    }
+
     pub(crate) fn all(database: &mut dyn Session) -> Result<Self, Error> {
         let own = database.tenancy().among_keys("WHERE");
         let sql = format!("SELECT held FROM {HOLDS}{}", own.sql);

@@ -8,7 +8,7 @@ use crate::error::{Doing as _, Error};
 use crate::once::ANSWERS;
 use crate::store::{
     BAGS, CREDENTIALS, DEADLINES, DECAYED, FLEETING, HOLDS, INTENTS, LOCATORS, OPERATIONS,
-    PRINCIPALS, SCHEDULED, SETTINGS, SHARED, description, put_setting, setting,
+    PRINCIPALS, SALT, SCHEDULED, SETTINGS, SHARED, description, put_setting, setting,
 };
 use crate::tenant::Session;
 use crate::value::Value;
@@ -64,8 +64,8 @@ impl<'a> Installation<'a> {
 
     /// Notes that all tables are there, with a salt where the database has none yet.
     pub(crate) fn note_tables(&self, database: &mut dyn Session) -> Result<(), Error> {
-        if setting(database, b"salt")?.is_none() {
-            put_setting(database, b"salt", &random::<16>()?)?;
+        if setting(database, SALT)?.is_none() {
+            put_setting(database, SALT, &random::<16>()?)?;
         }
         if self.has_tables(database)? {
             return Ok(());

@@ -109,7 +109,7 @@ impl Intent {
         out
     }
 
-    fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes, "disguise in chunks");
         if reader.u8()? != INTENT_VERSION {
             return Err(reader.error("has an unknown version"));
@@ -157,7 +157,8 @@ impl Intent {
     }
 }
 
-fn key(database: &dyn Session, id: DisguiseId) -> Value {
+/// What an intent is stored under.
+pub(crate) fn key(database: &dyn Session, id: DisguiseId) -> Value {
     database.tenancy().key(&id.0.to_le_bytes())
 }
 

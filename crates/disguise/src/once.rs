@@ -132,10 +132,12 @@ impl Names {
         let nonce = random::<NONCE_BYTES>()?;
         let mut sealed = answer.to_vec();
         seal_part(&*self.sealing(&nonce)?, 0, &mut sealed)?;
-        let sql = format!("UPDATE {ANSWERS} SET sealed = ? WHERE id = ?");
+        // The key may be another request's by now, where this one took several transactions.
+        let sql = format!("UPDATE {ANSWERS} SET sealed = ? WHERE id = ? AND request = ?");
         let row = [
             Value::Bytes([nonce.as_slice(), &sealed].concat()),
             self.id.clone(),
+            self.request.clone(),
         ];
         database.execute(&sql, &row).doing(DOING).map(drop)
     }

@@ -38,6 +38,10 @@ pub(crate) const SCHEDULED: &str = "probity_scheduled";
 pub(crate) const DECAYED: &str = "probity_decayed";
 pub(crate) const OPERATIONS: &str = "probity_operations";
 pub(crate) const INTENTS: &str = "probity_intents";
+/// The setting that is the random salt of this database.
+pub(crate) const SALT: &[u8] = b"salt";
+/// The setting that lists the updates.
+pub(crate) const UPDATES: &[u8] = b"updates";
 
 /// The handle of one disguise, random, shown as 16 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -80,12 +84,12 @@ pub(crate) fn description(database: &mut dyn Database) -> Result<String, Error> 
 
 /// The list of updates as it was stored last.
 pub(crate) fn updates(database: &mut dyn Session) -> Result<Option<Vec<u8>>, Error> {
-    setting(database, b"updates")
+    setting(database, UPDATES)
 }
 
 /// Stores the list of updates.
 pub(crate) fn put_updates(database: &mut dyn Session, text: &[u8]) -> Result<(), Error> {
-    put_setting(database, b"updates", text)
+    put_setting(database, UPDATES, text)
 }
 
 pub(crate) fn put_setting(
@@ -125,7 +129,7 @@ pub(crate) fn uninstalled(error: DatabaseError) -> Error {
 
 /// The random salt of this database.
 pub(crate) fn own_salt(database: &mut dyn Database) -> Result<Vec<u8>, Error> {
-    setting(database, b"salt")?.ok_or(Error::NotInstalled)
+    setting(database, SALT)?.ok_or(Error::NotInstalled)
 }
 
 /// The salt of what is stored for the tenant at hand, or of this database where there are no tenants.
@@ -191,15 +195,19 @@ pub(crate) fn principals(database: &mut dyn Session, ids: &[Vec<u8>]) -> Result<
     let columns = ["id", "public_key", "standing"].map(str::to_owned);
     let mut out = BTreeMap::new();
     for row in select_keys(database, PRINCIPALS, &columns, &["id".to_owned()], &keys)? {
-        if let [Value::Bytes(name), Value::Bytes(public), Value::Int(code)] = row.as_slice() {
-            let public = PublicKey::decode(public)?;
-            let standing = Standing::from_code(*code).ok_or(Error::Forged)?;
-            if let Some(id) = meant.get(name) {
-                out.insert(id.to_vec(), (public, standing));
-            }
+        if let [Value::Bytes(name), Value::Bytes(public), Value::Int(code)] = row.as_slice()
+            && let Some(id) = meant.get(name)
+        {
+            out.insert(id.to_vec(), registration(public, *code)?);
         }
     }
     Ok(out)
+}
+
+/// A public key and a standing as they are stored.
+pub(crate) fn registration(public: &[u8], code: i64) -> Result<(PublicKey, Standing), Error> {
+    let standing = Standing::from_code(code).ok_or(Error::Forged)?;
+    Ok((PublicKey::decode(public)?, standing))
 }
 
 /// Registers principals.

@@ -320,6 +320,9 @@ pub(crate) fn insert(
     columns: &[String],
     rows: &[Vec<Value>],
 ) -> Result<Inserted, Error> {
+    if rows.is_empty() {
+        return Ok(Inserted::All);
+    }
     if database.dialect() != Dialect::Sqlite {
         for run in runs(rows, columns.len()) {
             let sql = insertion(database.dialect(), table, columns, run.len());

@@ -39,7 +39,7 @@ pub(crate) struct Desk<'a> {
 /// An engine over a connection of its own, whose operations the log is told of.
 pub(crate) struct Session {
     pub(crate) engine: AnyEngine,
-    entries: Entries,
+    pub(crate) entries: Entries,
 }
 
 /// What the log was told of the operations of a session.
@@ -140,6 +140,21 @@ impl Desk<'_> {
         }
     }
 
+    /// The request as the engine knows it, where it may be asked again.
+    pub(crate) fn asked_once(&self) -> Option<Once<'_>> {
+        self.repeat.map(|repeat| self.named(repeat))
+    }
+
+    fn named<'r>(&self, repeat: &'r Repeat) -> Once<'r> {
+        Once {
+            caller: &repeat.caller,
+            key: &repeat.key,
+            request: &repeat.request,
+            time: self.time,
+            until: self.kept_until,
+        }
+    }
+
     fn attempt<A>(
         &self,
         session: &mut Session,
@@ -152,14 +167,7 @@ impl Desk<'_> {
         };
         // The table may be missing where an older program has prepared the database.
         self.place.install(engine, None)?;
-        let once = Once {
-            caller: &repeat.caller,
-            key: &repeat.key,
-            request: &repeat.request,
-            time: self.time,
-            until: self.kept_until,
-        };
-        engine.once(&once, |engine| {
+        engine.once(&self.named(repeat), |engine| {
             let answer = work(engine, entries)?;
             let kept = kept(&answer).map_err(|error| {
                 Problem::new(Kind::Defect, "the answer was not written").because(&error)

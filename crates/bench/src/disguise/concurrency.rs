@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use probity_disguise::{
-    Admission, Database as _, DatabaseErrorKind, SecretKey, Spec, SpecFile, Suite, Value,
+    Admission, Database as _, DatabaseErrorKind, SecretKey, Share, Spec, SpecFile, Suite, Value,
 };
 
 use super::application::{Application, Size};
@@ -53,6 +53,10 @@ pub struct ConcurrencyArguments {
     /// Leave or return at once, at most; the others wait outside the database [default: one for each processor]
     #[arg(long, value_name = "N")]
     at_once: Option<NonZero<u32>>,
+    /// Share of the time that those who leave and return are worked for, like 0.25; in between they wait outside the database
+    /// [default: 1]
+    #[arg(long, value_name = "SHARE")]
+    share: Option<Share>,
     /// Seconds of each part of a round
     #[arg(long, default_value_t = 10.0)]
     seconds: f64,
@@ -135,7 +139,7 @@ impl ConcurrencyArguments {
             threads: self.threads.unwrap_or_else(|| mix.threads(self.small)),
             length: Duration::from_secs_f64(self.seconds),
             seed: self.seed,
-            admission: Arc::new(Admission::new(self.at_once.unwrap_or_else(processors))),
+            admission: Arc::new(self.admission()),
             over: AtomicBool::new(false),
         };
         for _ in 0..self.repeats {
@@ -148,6 +152,11 @@ impl ConcurrencyArguments {
             part.tell(database, application.name, figures);
         }
         Ok(())
+    }
+
+    fn admission(&self) -> Admission {
+        let admission = Admission::new(self.at_once.unwrap_or_else(processors));
+        admission.with_share(self.share.unwrap_or(Share::WHOLE))
     }
 
     /// Nobody, and then those whose leaving may be felt.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use probity_disguise::{DisguiseId, HoldId};
 
-use super::disguise::{DatabaseChoice, LogChoice, SpecChoice, parse_setting};
+use super::disguise::{DatabaseChoice, LogChoice, ShareChoice, SpecChoice, parse_setting};
 
 /// A person or a disguise.
 #[derive(ClapArgs)]
@@ -147,6 +147,9 @@ pub struct Sweep {
     /// Change nothing, and say what is due
     #[arg(long)]
     pub dry_run: bool,
+    /// For how much of the time.
+    #[command(flatten)]
+    pub pace: ShareChoice,
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
@@ -185,6 +188,9 @@ pub struct Decay {
     /// Change nothing, and say how many people it would be
     #[arg(long)]
     pub dry_run: bool,
+    /// For how much of the time.
+    #[command(flatten)]
+    pub pace: ShareChoice,
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
@@ -246,6 +252,9 @@ pub struct Replay {
     /// Only list what was missed and what would become of it
     #[arg(long)]
     pub dry_run: bool,
+    /// For how much of the time.
+    #[command(flatten)]
+    pub pace: ShareChoice,
     /// The log that tells of it, which takes the entries too.
     #[command(flatten)]
     pub log: LogChoice,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
-use probity_disguise::{CHUNK_ROWS, DisguiseId, References, Suite};
+use probity_disguise::{CHUNK_ROWS, DisguiseId, References, Share, Suite};
 use probity_log::StreamName;
 
 use super::custody::{
@@ -69,6 +69,15 @@ pub struct DatabaseChoice {
     /// Tenant whose people and rows are meant, as the tenant columns hold it; where the specification names some it is needed
     #[arg(long, value_name = "T")]
     pub tenant: Option<String>,
+}
+
+/// For how much of the time is worked.
+#[derive(ClapArgs)]
+pub struct ShareChoice {
+    /// Share of the time that is worked, like 0.25, so that others get on meanwhile: before each further transaction it rests
+    /// in proportion to how long the last one took [default: 1]
+    #[arg(long, value_name = "SHARE")]
+    pub share: Option<Share>,
 }
 
 /// What is said about the application, beside what the database says itself.
@@ -254,6 +263,10 @@ pub struct Apply {
     /// resume goes on with one that was killed, and reveal takes it back
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "grace")]
     pub chunk_rows: Option<u32>,
+    /// Share of the time that is worked, like 0.25, so that others get on meanwhile: before each further chunk it rests in
+    /// proportion to how long the last one took [default: 1]
+    #[arg(long, value_name = "SHARE", requires = "chunk_rows")]
+    pub share: Option<Share>,
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
@@ -266,7 +279,7 @@ pub struct Apply {
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity disguise resume --db sqlite:app.db --log audit
-  probity disguise resume --db sqlite:app.db --id 5a0c91b2d3e4f506 --chunk-rows 200 --log audit
+  probity disguise resume --db sqlite:app.db --id 5a0c91b2d3e4f506 --chunk-rows 200 --share 0.25 --log audit
   probity disguise resume --db sqlite:app.db --id 5a0c91b2d3e4f506 --over 19.key --log audit")]
 pub struct Resume {
     /// Which database.
@@ -281,6 +294,9 @@ pub struct Resume {
     /// Rows of a chunk
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), default_value_t = CHUNK_ROWS)]
     pub chunk_rows: u32,
+    /// For how much of the time.
+    #[command(flatten)]
+    pub pace: ShareChoice,
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,

@@ -29,7 +29,7 @@ pub use self::custody::{
 pub use self::disguise::{
     Apply, Check, CheckReceipt, DatabaseChoice, Description, Disguise, DisguiseCommand, Draft,
     ExportHidden, Forget, Holder, List, LogChoice, Plan, ReceiptKey, ReferencesChoice, Register,
-    Rekey, Resume, Reveal, SpeaksFor, SpecChoice, Update,
+    Rekey, Resume, Reveal, ShareChoice, SpeaksFor, SpecChoice, Update,
 };
 pub use self::pocket::{
     Pocket, PocketCheck, PocketChoice, PocketCommand, PocketCreate, PocketExec, PocketExtent,

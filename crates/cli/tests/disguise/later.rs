@@ -162,6 +162,32 @@ fn a_disguise_in_chunks_is_one_disguise_and_what_was_cut_is_resumed() {
 }
 
 #[test]
+fn whoever_works_for_a_share_of_the_time_does_the_same() {
+    let place = prepared();
+    let before = place.rows();
+    let share = ["--share", "0.5"];
+    let chunks = [&APPLY[..], &["--chunk-rows", "1"], &share].concat();
+    let applied = place.json(&chunks, 0);
+    assert_eq!(applied["rows"]["posts"], 1, "{applied}");
+    let id = applied["id"].as_str().unwrap();
+    let holder = ["--user", "19", "--credential", "19.pw", "--log", "audit"];
+    place.run(
+        &[&["disguise", "reveal", "--id", id], &holder[..]].concat(),
+        0,
+    );
+    assert_eq!(place.rows(), before);
+    for command in ["resume", "sweep", "replay"] {
+        let all = ["disguise", command, "--log", "audit"];
+        place.run(&[&all[..], &share].concat(), 0);
+    }
+    // Without chunks there is one transaction, and nothing to rest between.
+    place.run(&[&APPLY[..], &share].concat(), 2);
+    for wrong in ["0", "1.5", "NaN", "25%"] {
+        place.run(&["disguise", "sweep", "--share", wrong], 2);
+    }
+}
+
+#[test]
 fn everybody_is_hidden_in_chunks_and_whoever_comes_back_stays() {
     let place = prepared();
     let before = place.rows();

@@ -8,6 +8,10 @@ use serde_json::{Value, json};
 use crate::client::{Answer, asked, posted};
 use crate::place::{DESK, Place, SHOP};
 
+/// Keeps people from being deleted.
+const STOP: &str =
+    "CREATE TRIGGER stays BEFORE DELETE ON people BEGIN SELECT RAISE(ABORT, 'not now'); END";
+
 /// Asks under a key.
 fn keyed(place: &Place, token: &str, key: &str, operation: &str, body: &Value) -> Answer {
     let path = format!("/v1/disguise/app/{operation}");
@@ -157,19 +161,69 @@ fn a_key_is_forgotten_after_its_time_and_by_a_sweep() {
 }
 
 #[test]
-fn a_disguise_in_chunks_is_begun_once_for_a_key() {
+fn a_disguise_in_chunks_is_done_once_for_a_key_and_answered_as_before() {
     let place = Place::sqlite();
     let key = place.registered("19");
     let apply = json!({"user": "19", "spec": "leave", "chunk_rows": 1});
     let applied = keyed(&place, SHOP, "\"one\"", "apply", &apply);
     assert_eq!(applied.status, 200, "{applied:?}");
+    assert!(applied.json()["entry"]["index"].is_u64(), "{applied:?}");
+    // Also after the server was killed, and once it is revealed.
+    place.kill();
+    place.start();
+    let again = || {
+        let again = keyed(&place, SHOP, "\"one\"", "apply", &apply);
+        assert_eq!((again.status, &again.text), (200, &applied.text));
+    };
+    again();
+    let listed = place.done("list", &json!({"user": "19", "credential": key}));
+    assert_eq!(listed["disguises"].as_array().unwrap().len(), 1, "{listed}");
+    place.done(
+        "reveal",
+        &json!({"credential": key, "id": applied.json()["id"]}),
+    );
+    again();
+    place.stop();
+    assert_eq!(told(&place, "disguise.begin"), 1);
+    assert_eq!(told(&place, "disguise.apply"), 1);
+}
+
+#[test]
+fn a_disguise_in_chunks_that_was_cut_is_gone_on_with_by_its_key_and_answered_as_a_whole() {
+    let place = Place::sqlite();
+    let key = place.registered("19");
+    let apply = json!({"user": "19", "spec": "leave", "chunk_rows": 1});
+    place.database().execute(STOP, &[]).unwrap();
+    let cut = keyed(&place, SHOP, "\"one\"", "apply", &apply);
+    assert_ne!(cut.status, 200, "{cut:?}");
+    assert!(cut.text.contains("was begun"), "{cut:?}");
+    place.database().execute("DROP TRIGGER stays", &[]).unwrap();
+    let applied = keyed(&place, SHOP, "\"one\"", "apply", &apply);
+    assert_eq!(applied.status, 200, "{applied:?}");
+    let rows = &applied.json()["rows"];
+    assert_eq!(rows["people"], 1, "{applied:?}");
+    assert_eq!(rows["posts"], 1, "{applied:?}");
+    let again = keyed(&place, SHOP, "\"one\"", "apply", &apply);
+    assert_eq!((again.status, &again.text), (200, &applied.text));
+    let listed = place.done("list", &json!({"user": "19", "credential": key}));
+    assert_eq!(listed["disguises"].as_array().unwrap().len(), 1, "{listed}");
+}
+
+#[test]
+fn a_disguise_in_chunks_that_another_request_finished_is_named_and_not_begun_again() {
+    let place = Place::sqlite();
+    place.registered("19");
+    let apply = json!({"user": "19", "spec": "leave", "chunk_rows": 1});
+    place.database().execute(STOP, &[]).unwrap();
+    let cut = keyed(&place, SHOP, "\"one\"", "apply", &apply);
+    assert_ne!(cut.status, 200, "{cut:?}");
+    place.database().execute("DROP TRIGGER stays", &[]).unwrap();
+    let resumed = place.done("resume", &json!({}));
+    let id = resumed["disguises"][0]["id"].as_str().unwrap();
     let again = keyed(&place, SHOP, "\"one\"", "apply", &apply);
     assert_eq!(
         (again.status, again.problem().as_str()),
         (409, "answer-withheld")
     );
-    let id = applied.json()["id"].as_str().unwrap().to_owned();
-    assert!(again.text.contains(&id), "{again:?}");
-    let listed = place.done("list", &json!({"user": "19", "credential": key}));
-    assert_eq!(listed["disguises"].as_array().unwrap().len(), 1, "{listed}");
+    assert!(again.text.contains(id), "{again:?}");
 }

@@ -252,10 +252,18 @@ impl Work<'_> {
             .map(|it| it.name.clone())
             .collect();
         let users = table.name == self.live.pseudo.table;
-        if self.user.is_some() && !users && table.owners.len() < 2 && table.readers.is_empty() {
-            // Nobody else has a word in these rows, so all of them go, and need not be looked up twice.
+        if self.has_no_other_say(table) {
+            // All of these rows go, and need not be looked up twice.
             let rows = take(self.database, &table.name, &columns, &step.chosen)?;
             self.count(table, rows.len());
+            if users {
+                // Known already, unless the database takes another form of an id for the same.
+                let ids = rows.iter();
+                let ids: Vec<&Value> = ids
+                    .filter_map(|row| at(&columns, row, &self.live.pseudo.id))
+                    .collect();
+                self.meet(&ids)?;
+            }
             return self.note_removed(number, table, &columns, rows);
         }
         let rows = select(self.database, &table.name, &columns, &step.chosen)?;
@@ -321,6 +329,21 @@ impl Work<'_> {
             self.note_for(keeper, number, table, Change::Removed { columns, rows })?;
         }
         Ok(())
+    }
+
+    /// Whether nobody but the user has a word in the rows of a removal. In the users table it is so for a person alone: an
+    /// account of a placeholder may have to stay.
+    fn has_no_other_say(&self, table: &Known) -> bool {
+        let Some(user) = self.user else {
+            return false;
+        };
+        if table.name == self.live.pseudo.table {
+            let name = user.principal();
+            let known = self.known.get(&name);
+            let is_person = known.is_some_and(|(_, standing)| standing.is_person());
+            return is_person && self.own.len() == 1 && self.own.contains(&name);
+        }
+        table.owners.len() < 2 && table.readers.is_empty()
     }
 
     /// Whether a row of the users table may be removed: neither a placeholder made by this disguise, nor one

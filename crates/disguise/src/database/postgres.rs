@@ -19,11 +19,16 @@ const STATEMENTS_MAX: usize = 512;
 /// The code of what a statement gives that was prepared before a table changed, and of little else.
 const STALE: &str = "0A000";
 
+/// How statements begin that are about savepoints or end a transaction.
+const CONTROLS: [&str; 6] = ["SAVEPOINT", "RELEASE", "ROLLBACK", "ABORT", "COMMIT", "END"];
+
 /// A connection to a `PostgreSQL` server.
 pub struct Postgres {
     client: Client,
     config: Config,
     statements: HashMap<String, Statement>,
+    /// The savepoint of a statement that was tried is still there.
+    has_savepoint: bool,
 }
 
 impl Postgres {
@@ -49,6 +54,7 @@ impl Postgres {
             client,
             config,
             statements: HashMap::new(),
+            has_savepoint: false,
         })
     }
 
@@ -111,6 +117,21 @@ impl Postgres {
         self.statements.clear();
     }
 
+    /// Keeps the savepoint of a statement above all others, which are a stack: a new one takes its place, and what goes back
+    /// to an older one, releases that or ends the transaction takes it along.
+    fn make_way(&mut self, sql: &str) -> Result<(), DatabaseError> {
+        let word = sql.split([' ', '\n', '\t', ';']).find(|it| !it.is_empty());
+        let word = word.unwrap_or_default().to_ascii_uppercase();
+        if !self.has_savepoint || !CONTROLS.contains(&word.as_str()) {
+            return Ok(());
+        }
+        self.has_savepoint = false;
+        if word == "SAVEPOINT" {
+            return self.control("RELEASE probity_statement");
+        }
+        Ok(())
+    }
+
     /// Runs a statement that answers nothing, in one round trip.
     fn control(&mut self, sql: &str) -> Result<(), DatabaseError> {
         self.client.batch_execute(sql).map_err(refused)
@@ -123,14 +144,17 @@ impl Database for Postgres {
     }
 
     fn begin(&mut self) -> Result<(), DatabaseError> {
+        self.has_savepoint = false;
         self.control("BEGIN ISOLATION LEVEL SERIALIZABLE")
     }
 
     fn commit(&mut self) -> Result<(), DatabaseError> {
+        self.has_savepoint = false;
         self.control("COMMIT")
     }
 
     fn rollback(&mut self) -> Result<(), DatabaseError> {
+        self.has_savepoint = false;
         // A table that changed may be why.
         self.forget_statements();
         self.control("ROLLBACK")
@@ -141,6 +165,7 @@ impl Database for Postgres {
             .iter()
             .any(|word| sql.starts_with(word));
         if parameters.is_empty() {
+            self.make_way(sql)?;
             let done = self.client.execute(&numbered(sql), &[]).map_err(refused);
             if defines {
                 self.forget_statements();
@@ -156,16 +181,24 @@ impl Database for Postgres {
 
     fn attempt(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
         // An error would end the whole transaction; the savepoint confines it to the statement.
-        self.control("SAVEPOINT probity_statement")?;
+        // It is released with the next one, or by the end of the transaction.
+        self.control(if self.has_savepoint {
+            "RELEASE probity_statement; SAVEPOINT probity_statement"
+        } else {
+            "SAVEPOINT probity_statement"
+        })?;
+        self.has_savepoint = true;
         let done = self.execute(sql, parameters);
-        let confined = self.control(match done {
-            Ok(_) => "RELEASE probity_statement",
-            Err(_) => "ROLLBACK TO probity_statement",
-        });
-        done.and_then(|changed| confined.map(|()| changed))
+        if done.is_err() {
+            self.control("ROLLBACK TO probity_statement")?;
+        }
+        done
     }
 
     fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>, DatabaseError> {
+        if parameters.is_empty() {
+            self.make_way(sql)?;
+        }
         let statement = self.readable(sql)?;
         let bound: Vec<Bound<'_>> = parameters.iter().map(Bound).collect();
         let bound: Vec<&(dyn ToSql + Sync)> =
@@ -217,17 +250,20 @@ impl Database for Postgres {
     }
 
     fn catalog_version(&mut self) -> Result<i64, DatabaseError> {
-        // Whatever changes a table writes a row of these catalogs anew, and each row tells by which transaction.
+        // Whatever changes a table writes a row of these catalogs anew, and each row tells by which transaction. What the server
+        // itself came with has ids below 16384.
         let rows = self.query(
             "WITH t AS MATERIALIZED
                   (SELECT oid, xmin FROM pg_class
-                    WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p'))
+                    WHERE oid >= 16384 AND relnamespace = (SELECT current_schema()::regnamespace)
+                      AND relkind IN ('r', 'p') AND NOT starts_with(relname::text, 'probity_'))
              SELECT (SELECT sum(hashtextextended(t.oid || ' ' || t.xmin, 0))::text FROM t),
                     (SELECT sum(hashtextextended(concat_ws(' ', a.attrelid, a.attnum, a.xmin, y.xmin), 0))::text
-                       FROM pg_attribute a LEFT JOIN pg_type y ON y.oid = a.atttypid AND y.oid >= 16384
-                      WHERE a.attrelid IN (SELECT oid FROM t) AND a.attnum > 0),
+                       FROM t JOIN pg_attribute a ON a.attrelid = t.oid
+                         LEFT JOIN pg_type y ON y.oid = a.atttypid AND y.oid >= 16384
+                      WHERE a.attnum > 0),
                     (SELECT sum(hashtextextended(k.oid || ' ' || k.xmin, 0))::text
-                       FROM pg_constraint k WHERE k.conrelid IN (SELECT oid FROM t))",
+                       FROM t JOIN pg_constraint k ON k.conrelid = t.oid WHERE k.conrelid >= 16384)",
             &[],
         )?;
         let mut hash = DefaultHasher::new();

@@ -13,7 +13,7 @@ use crate::credential::{self, Credential};
 use crate::crypto::{SecretKey, random};
 use crate::database::Database;
 use crate::error::Error;
-use crate::hold::Held;
+use crate::footing::Footing;
 use crate::intent::{self, Intent, PLAN_BYTES, Place};
 use crate::mark::{self, Mark, Marks};
 use crate::operation;
@@ -37,10 +37,22 @@ pub enum Progress {
     Done(Applied),
 }
 
+/// What else the last chunk does, with the salt of the tenant at hand.
+pub(super) type Last<'a, D> = dyn FnMut(&mut Engine<D>, &[u8], &Applied) -> Result<(), Error> + 'a;
+
 /// Whose rows a disguise in chunks means.
 pub(super) enum Whose {
     User(Value),
     Everybody,
+}
+
+impl Whose {
+    pub(super) fn of(intent: &Intent) -> Self {
+        match intent.order.user() {
+            Some(user) => Self::User(user.clone()),
+            None => Self::Everybody,
+        }
+    }
 }
 
 /// Whose rows a chunk means.
@@ -70,10 +82,10 @@ impl<D: Database> Engine<D> {
         }
         self.operation(&asked, |engine| {
             request.end()?;
-            let salt = store::salt(&mut engine.database)?;
-            let owners = engine.owners(&salt, request)?;
+            let footing = Footing::read(&mut engine.database, user)?;
+            let owners = engine.owners(&footing, request)?;
             engine.steps(request, owners.as_deref())?;
-            let public_key = engine.may_be_hidden(&salt, user)?;
+            let public_key = engine.may_be_hidden(&footing, user)?;
             let intent = Intent {
                 order: Order::of(request),
                 plan: engine.plan_hash(request)?,
@@ -85,7 +97,8 @@ impl<D: Database> Engine<D> {
                 pseudoprincipals: 0,
             };
             intent::put(&mut engine.database, id, &intent)?;
-            let payload = operation::described("{}", &salt, request, intent.public_key.as_ref());
+            let payload =
+                operation::described("{}", &footing.salt, request, intent.public_key.as_ref());
             engine.done(&asked, &payload)
         })?;
         Ok(id)
@@ -118,6 +131,17 @@ impl<D: Database> Engine<D> {
         rows: u32,
         time: Timestamp,
     ) -> Result<Progress, Error> {
+        self.advance((id, over), rows, time, &mut |_, _, _| Ok(()))
+    }
+
+    /// The next chunk; `last` is done with the last one, in its transaction.
+    pub(super) fn advance(
+        &mut self,
+        (id, over): (DisguiseId, Option<&Credential<'_>>),
+        rows: u32,
+        time: Timestamp,
+        last: &mut Last<'_, D>,
+    ) -> Result<Progress, Error> {
         let intent = self.transaction(|engine| intent::read(&mut engine.database, id))?;
         let file = intent.order.parsed()?;
         let mut request = intent.order.request(&file, intent.time()?);
@@ -144,6 +168,7 @@ impl<D: Database> Engine<D> {
             let key = intent.public_key.as_ref();
             let payload = operation::described(&payload, &salt, &request, key);
             engine.done(&asked, &payload)?;
+            last(engine, &salt, &so_far)?;
             Ok(Progress::Done(so_far))
         })
     }
@@ -197,7 +222,7 @@ impl<D: Database> Engine<D> {
             let look = |engine: &mut Self| {
                 // It may be tried again.
                 place.clone_from(&from);
-                let salt = store::salt(&mut engine.database)?;
+                let footing = Footing::read(&mut engine.database, None)?;
                 let steps = engine.steps(request, None)?;
                 let disguise = Disguise {
                     id,
@@ -208,7 +233,7 @@ impl<D: Database> Engine<D> {
                     away: None,
                 };
                 let mut more = false;
-                engine.disguise(&salt, disguise, |work| {
+                engine.disguise(&footing, disguise, |work| {
                     more = work.survey(&steps, &mut place, rows)?;
                     Ok(())
                 })?;
@@ -233,8 +258,8 @@ impl<D: Database> Engine<D> {
                 what: what.to_owned(),
             });
         }
-        let salt = store::salt(&mut self.database)?;
-        let meant = self.meant(id, &salt, request, intent)?;
+        let footing = Footing::read(&mut self.database, request.user.as_ref())?;
+        let meant = self.meant(id, &footing, request, intent)?;
         let steps = self.steps(request, meant.owners.as_deref())?;
         let disguise = Disguise {
             id,
@@ -246,7 +271,7 @@ impl<D: Database> Engine<D> {
         };
         let place = &mut intent.place;
         let (done, public_key) =
-            self.disguise(&salt, disguise, |work| work.advance(&steps, place, rows))?;
+            self.disguise(&footing, disguise, |work| work.advance(&steps, place, rows))?;
         intent.public_key = public_key;
         for (table, count) in done.rows {
             let all = intent.rows.entry(table).or_default();
@@ -258,30 +283,27 @@ impl<D: Database> Engine<D> {
     }
 
     /// The key of the user, if one is meant, who is registered and not held.
-    fn may_be_hidden(
-        &mut self,
-        salt: &[u8],
+    pub(super) fn may_be_hidden(
+        &self,
+        footing: &Footing,
         user: Option<&Value>,
     ) -> Result<Option<PublicKey>, Error> {
         let Some(user) = user else {
             return Ok(None);
         };
-        Held::all(&mut self.database)?.refuse_person(salt, user)?;
-        let registered = store::principals(&mut self.database, &[user.principal()])?;
-        let known = registered.values().next();
-        known
-            .map(|(public, _)| Some(public.clone()))
-            .ok_or_else(|| Error::Unregistered {
-                table: self.pseudo.table.clone(),
-                rows: 1,
-            })
+        footing.held.refuse_person(&footing.salt, user)?;
+        let known = footing.key_of(user).cloned();
+        known.map(Some).ok_or_else(|| Error::Unregistered {
+            table: self.pseudo.table.clone(),
+            rows: 1,
+        })
     }
 
     /// Whose rows the next chunk means.
     fn meant(
         &mut self,
         id: DisguiseId,
-        salt: &[u8],
+        footing: &Footing,
         request: &ApplyRequest<'_>,
         intent: &Intent,
     ) -> Result<Meant, Error> {
@@ -300,12 +322,12 @@ impl<D: Database> Engine<D> {
                         .to_owned(),
                 });
             };
+            let salt = &footing.salt;
             let key = credential::recover(&mut self.database, salt, user, over, self.cost)?;
             let reach = reach(&mut self.database, salt, &key)?;
             let public = key.public()?;
-            let registered = store::principals(&mut self.database, &[user.principal()])?;
-            let fits = match registered.values().next() {
-                Some((known, _)) => *known == public,
+            let fits = match footing.key_of(user) {
+                Some(known) => *known == public,
                 None => reach.holds(&mut self.database, user, &public)?,
             };
             if !fits {
@@ -341,10 +363,7 @@ impl<D: Database> Engine<D> {
     /// Whether a disguise is one in chunks that is not done, and whose.
     pub(super) fn going_on(&mut self, id: DisguiseId) -> Result<Option<Whose>, Error> {
         let intent = intent::find(&mut self.database, id)?;
-        Ok(intent.map(|intent| match intent.order.user() {
-            Some(user) => Whose::User(user.clone()),
-            None => Whose::Everybody,
-        }))
+        Ok(intent.as_ref().map(Whose::of))
     }
 
     /// What it means for a disguise in chunks that a person took its records back or had them destroyed: that of a user ends,

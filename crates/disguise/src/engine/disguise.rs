@@ -9,15 +9,14 @@ use crate::credential;
 use crate::crypto::random;
 use crate::database::Database;
 use crate::error::{Doing as _, Error};
-use crate::hold::Held;
+use crate::footing::Footing;
 use crate::operation;
 use crate::plan::{Aim, SCOPE, Step};
 use crate::principal::reach;
 use crate::record::Standing;
-use crate::store::{self, DisguiseId};
+use crate::store::DisguiseId;
 use crate::suite::PublicKey;
 use crate::table::insert_all;
-use crate::update;
 use crate::value::Value;
 
 /// A disguise, or a chunk of one.
@@ -54,8 +53,8 @@ impl<D: Database> Engine<D> {
         asked: &Asked<'_>,
         (forgotten, earlier): (&Forgotten, Option<Earlier>),
     ) -> Result<Applied, Error> {
-        let salt = store::salt(&mut self.database)?;
-        let owners = self.owners(&salt, request)?;
+        let footing = Footing::read(&mut self.database, request.user.as_ref())?;
+        let owners = self.owners(&footing, request)?;
         let steps = self.steps(request, owners.as_deref())?;
         let disguise = Disguise {
             id,
@@ -65,7 +64,7 @@ impl<D: Database> Engine<D> {
             earlier,
             away: None,
         };
-        let (applied, public_key) = self.disguise(&salt, disguise, |work| {
+        let (applied, public_key) = self.disguise(&footing, disguise, |work| {
             let mut numbered = (0..).zip(&steps);
             numbered.try_for_each(|(number, step)| work.run(number, step))
         })?;
@@ -73,7 +72,7 @@ impl<D: Database> Engine<D> {
             &applied.rows,
             &[("pseudoprincipals", applied.pseudoprincipals)],
         );
-        let payload = operation::described(&payload, &salt, request, public_key.as_ref());
+        let payload = operation::described(&payload, &footing.salt, request, public_key.as_ref());
         self.done(asked, &payload)?;
         Ok(applied)
     }
@@ -81,18 +80,17 @@ impl<D: Database> Engine<D> {
     /// Takes steps of a disguise, as `take` says, and stores its records; gives the key of its user, too.
     pub(super) fn disguise(
         &mut self,
-        salt: &[u8],
+        footing: &Footing,
         disguise: Disguise<'_>,
         take: impl FnOnce(&mut apply::Work<'_>) -> Result<(), Error>,
     ) -> Result<(Applied, Option<PublicKey>), Error> {
         let request = disguise.request;
         let end = request.end()?;
-        let held = Held::all(&mut self.database)?;
+        let Footing { salt, held, .. } = footing;
         if let Some(user) = &request.user {
             held.refuse_person(salt, user)?;
         }
         let now = written(request.time);
-        let updates = update::count(&update::recorded(&mut self.database)?);
         let Some((_, catalog, live)) = &self.live else {
             return Err(Error::NotInstalled);
         };
@@ -103,13 +101,13 @@ impl<D: Database> Engine<D> {
             live,
             catalog,
             salt,
-            updates,
+            updates: footing.updates,
             now: &now,
             redactors: &self.redactors,
             user: request.user.as_ref(),
             own: owners.iter().map(Value::principal).collect(),
             bags: BTreeMap::new(),
-            known: BTreeMap::new(),
+            known: footing.registered.clone(),
             made: BTreeSet::new(),
             applied: Applied {
                 id: disguise.id,
@@ -121,7 +119,6 @@ impl<D: Database> Engine<D> {
         let mut public_key = None;
         if let Some(user) = &request.user {
             let name = user.principal();
-            work.known = store::principals(work.database, std::slice::from_ref(&name))?;
             if let Some(away) = disguise.away {
                 let registered = work.known.entry(name.clone());
                 registered.or_insert((away, Standing::Person));
@@ -145,7 +142,7 @@ impl<D: Database> Engine<D> {
     /// The user and, with a credential, every pseudoprincipal behind which the user stands.
     pub(super) fn owners(
         &mut self,
-        salt: &[u8],
+        footing: &Footing,
         request: &ApplyRequest<'_>,
     ) -> Result<Option<Vec<Value>>, Error> {
         let Some(user) = &request.user else {
@@ -158,13 +155,12 @@ impl<D: Database> Engine<D> {
         };
         let mut owners = vec![user.clone()];
         if let Some(over) = &request.over {
-            let key = credential::recover(&mut self.database, salt, user, over, self.cost)?;
-            let registered = store::principals(&mut self.database, &[user.principal()])?;
-            let public = key.public()?;
-            if registered.values().all(|(known, _)| *known != public) {
+            let (database, salt) = (&mut self.database, &footing.salt);
+            let key = credential::recover(database, salt, user, over, self.cost)?;
+            if footing.key_of(user) != Some(&key.public()?) {
                 return Err(Error::WrongCredential);
             }
-            owners.append(&mut reach(&mut self.database, salt, &key)?.present());
+            owners.append(&mut reach(database, salt, &key)?.present());
         }
         Ok(Some(owners))
     }

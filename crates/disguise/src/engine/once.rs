@@ -1,14 +1,16 @@
 //! Operations of one request in one transaction with what was answered.
 
-use probity_format::Outcome;
+use probity_format::{Outcome, Timestamp};
 
-use super::{Engine, TRIES_MAX, pause};
+use super::{Engine, Progress, TRIES_MAX, pause};
 use crate::admission::Admission;
+use crate::apply::Applied;
+use crate::credential::Credential;
 use crate::database::Database;
 use crate::error::Error;
 use crate::once::{Answered, Known, Names, Once};
 use crate::operation::Fate;
-use crate::store;
+use crate::store::{self, DisguiseId};
 
 /// The request whose transaction is at hand.
 pub(super) struct Request {
@@ -50,6 +52,31 @@ impl<D: Database> Engine<D> {
                 Tried::Refused(error) => E::from(error),
                 Tried::Work(error) => error,
             });
+        }
+    }
+
+    /// Does all chunks that are left of a disguise, like [`Engine::finish_over`], which was begun by a request that may be asked
+    /// again: the last chunk keeps the answer that `answer` gives, in the place of what was kept when it was begun.
+    ///
+    /// # Errors
+    /// Those of [`Engine::finish_over`].
+    pub fn finish_once(
+        &mut self,
+        (id, over): (DisguiseId, Option<&Credential<'_>>),
+        rows: u32,
+        mut now: impl FnMut() -> Timestamp,
+        once: &Once<'_>,
+        mut answer: impl FnMut(&Applied) -> Vec<u8>,
+    ) -> Result<Applied, Error> {
+        let mut keep = |engine: &mut Self, salt: &[u8], applied: &Applied| {
+            let names = Names::new(&engine.database, salt, once)?;
+            names.keep(&mut engine.database, &answer(applied))
+        };
+        loop {
+            let progress = self.advance((id, over), rows, now(), &mut keep)?;
+            if let Progress::Done(applied) = progress {
+                return Ok(applied);
+            }
         }
     }
 

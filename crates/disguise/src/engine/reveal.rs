@@ -12,11 +12,12 @@ use crate::crypto::SecretKey;
 use crate::database::Database;
 use crate::deadline::Day;
 use crate::error::Error;
+use crate::footing::Return;
 use crate::mark::Mark;
 use crate::principal::{Reach, reach};
 use crate::reveal::{self, RevealRequest, Revealed};
 use crate::store::{self, DisguiseId};
-use crate::update::{self, Updates};
+use crate::update::Updates;
 use crate::value::Value;
 
 /// A disguise that hides something of a person.
@@ -131,8 +132,16 @@ impl<D: Database> Engine<D> {
         asked: &Asked<'_>,
     ) -> Result<Revealed, Error> {
         self.refresh()?;
-        let (salt, key, reach) = self.reached(&request.user, &request.credential)?;
-        let whose = self.going_on(request.id)?;
+        let database = &mut self.database;
+        let Return {
+            salt,
+            updates: recorded,
+            intent,
+        } = Return::read(database, request.id)?;
+        let whose = intent.as_ref().map(Whose::of);
+        let (user, credential) = (&request.user, &request.credential);
+        let key = credential::recover(database, &salt, user, credential, self.cost)?;
+        let reach = reach(database, &salt, &key)?;
         if let Some(whose) = &whose
             && !reach.hides_by(request.id)
         {
@@ -147,7 +156,6 @@ impl<D: Database> Engine<D> {
         if meant.any(|it| it.expires.is_over(request.time)) {
             return Err(Error::Ended);
         }
-        let recorded = update::recorded(&mut self.database)?;
         let Some((_, catalog, live)) = &self.live else {
             return Err(Error::NotInstalled);
         };

@@ -9,12 +9,13 @@ use crate::crypto::random;
 use crate::database::Database;
 use crate::deadline::{self, Over};
 use crate::error::Error;
+use crate::footing::Footing;
 use crate::hold::Held;
 use crate::intent;
 use crate::once;
 use crate::operation;
 use crate::scheduled::{self, Order, Scheduled};
-use crate::store::{self, DisguiseId};
+use crate::store::DisguiseId;
 use crate::value::Value;
 
 /// The most records that one transaction of a sweep destroys.
@@ -58,21 +59,12 @@ impl<D: Database> Engine<D> {
             }
             request.end()?;
             engine.check(request.spec, &request.parameters)?;
-            let database = &mut engine.database;
-            if let Some(user) = user {
-                let salt = store::salt(database)?;
-                Held::all(database)?.refuse_person(&salt, user)?;
-                if store::principals(database, &[user.principal()])?.is_empty() {
-                    return Err(Error::Unregistered {
-                        table: engine.pseudo.table.clone(),
-                        rows: 1,
-                    });
-                }
-            }
-            scheduled::put(database, id, due, &Order::of(request))?;
+            let footing = Footing::read(&mut engine.database, user)?;
+            engine.may_be_hidden(&footing, user)?;
+            scheduled::put(&mut engine.database, id, due, &Order::of(request))?;
             let due = format!("{{\"due\":{}}}", due.nanoseconds());
-            let salt = store::salt(&mut engine.database)?;
-            engine.done(&asked, &operation::described(&due, &salt, request, None))
+            let payload = operation::described(&due, &footing.salt, request, None);
+            engine.done(&asked, &payload)
         })?;
         Ok(id)
     }

@@ -464,8 +464,14 @@ impl<'a> Work<'a> {
             .filter(|id| seen.insert(id.principal()))
             .cloned()
             .collect();
+        // What went with a placeholder by the database's own rules is the database's to say.
+        let is_sure = self.cleared.is_empty();
+        let (sure, ids): (Vec<Value>, Vec<Value>) = ids
+            .into_iter()
+            .partition(|id| is_sure && self.rightful.contains(&id.principal()));
         let pseudo = &self.live.pseudo;
         let mut there = existing(self.database, &pseudo.table, &pseudo.id, &ids)?;
+        there.extend(sure.iter().map(Value::principal));
         let in_doubt: Vec<Vec<u8>> = there
             .iter()
             .filter(|name| self.key_of(name).is_some() && !self.rightful.contains(*name))

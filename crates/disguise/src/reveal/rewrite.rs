@@ -120,6 +120,12 @@ impl Work<'_> {
                 (Some(_), _) => kept.push((row, KeptReason::Changed)),
             }
         }
+        if table.name == self.live.pseudo.table && column == self.live.pseudo.id {
+            // The accounts are no longer where they were found.
+            for (row, _) in &ready {
+                self.rightful.remove(&row.after.principal());
+            }
+        }
         let done = self.write(table, column, ready, &mut kept)?;
         self.count(&table.name, done);
         for (row, reason) in &kept {

@@ -95,10 +95,15 @@ struct List {
 
 /// The updates recorded, the oldest first.
 pub(crate) fn recorded(database: &mut dyn Session) -> Result<Vec<Recorded>, Error> {
-    let Some(text) = store::updates(database)? else {
+    listed(store::updates(database)?.as_deref())
+}
+
+/// The updates of the list as it is stored, if there is one.
+pub(crate) fn listed(text: Option<&[u8]>) -> Result<Vec<Recorded>, Error> {
+    let Some(text) = text else {
         return Ok(Vec::new());
     };
-    let list: List = serde_json::from_slice(&text).map_err(|_form| Error::Forged)?;
+    let list: List = serde_json::from_slice(text).map_err(|_form| Error::Forged)?;
     if list.version != LIST_VERSION {
         return Err(Error::Value {
             what: format!(

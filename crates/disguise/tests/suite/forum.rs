@@ -71,6 +71,7 @@ pub(crate) fn forum() -> Forum {
     let mut database = Faulty {
         inner,
         left: Rc::clone(&left),
+        statements: Rc::default(),
     };
     for sql in [
         "CREATE TABLE users (id BIGINT PRIMARY KEY, username VARCHAR(100) UNIQUE, karma BIGINT)",
@@ -131,12 +132,23 @@ pub(crate) fn forum() -> Forum {
 pub(crate) struct Faulty {
     inner: Rc<RefCell<Box<dyn Database>>>,
     left: Rc<Cell<u64>>,
+    /// Statements so far; how the schema is looked at is each database's own.
+    statements: Rc<Cell<u64>>,
 }
 
 impl Faulty {
     /// The same connection for another engine.
     pub(crate) fn boxed(&self) -> Box<dyn Database> {
         Box::new(self.clone())
+    }
+
+    pub(crate) fn statements(&self) -> u64 {
+        self.statements.get()
+    }
+
+    fn count(&self) -> Result<(), DatabaseError> {
+        self.statements.set(self.statements.get() + 1);
+        self.pass()
     }
 
     fn pass(&self) -> Result<(), DatabaseError> {
@@ -172,19 +184,19 @@ impl Database for Faulty {
         self.inner.borrow_mut().rollback()
     }
     fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
-        self.pass()?;
+        self.count()?;
         self.inner.borrow_mut().execute(sql, parameters)
     }
     fn attempt(&mut self, sql: &str, parameters: &[Value]) -> Result<u64, DatabaseError> {
-        self.pass()?;
+        self.count()?;
         self.inner.borrow_mut().attempt(sql, parameters)
     }
     fn execute_each(&mut self, sql: &str, rows: &[Vec<Value>]) -> Result<u64, DatabaseError> {
-        self.pass()?;
+        self.count()?;
         self.inner.borrow_mut().execute_each(sql, rows)
     }
     fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>, DatabaseError> {
-        self.pass()?;
+        self.count()?;
         self.inner.borrow_mut().query(sql, parameters)
     }
     fn catalog(&mut self) -> Result<Catalog, DatabaseError> {
@@ -282,7 +294,11 @@ pub(crate) fn engine_of(database: &Faulty, tenant: Value) -> Engine<Box<dyn Data
 pub(crate) fn forums() -> [Forum; 2] {
     let left = Rc::new(Cell::new(u64::MAX));
     let inner = Rc::new(RefCell::new(crate::connect()));
-    let mut database = Faulty { inner, left };
+    let mut database = Faulty {
+        inner,
+        left,
+        statements: Rc::default(),
+    };
     for sql in TABLES_OF_TENANTS {
         database.execute(sql, &[]).unwrap();
     }

@@ -127,6 +127,10 @@ macro_rules! for_every_claim {
             tenants_are_not_taken_up_while_people_are_registered_without
             a_draft_proposes_the_tenant_column
             random_schedules_of_two_tenants_do_what_two_models_say
+            a_removal_asks_once_what_it_stands_on_and_takes_each_table_at_once
+            an_account_is_removed_and_read_at_once_and_not_looked_for_when_it_is_back
+            savepoints_of_the_application_stay_its_own
+            chunks_rest_between_their_transactions_and_the_last_does_not
         }
     };
 }
@@ -147,11 +151,13 @@ mod hybrid;
 mod model;
 mod once;
 mod ownership;
+mod pace;
 mod records;
 mod redaction;
 mod replay;
 mod revealing;
 pub(crate) mod schedule;
+mod statements;
 mod stolen;
 mod tenants;
 mod threads;
@@ -171,6 +177,7 @@ pub(crate) use holds::*;
 pub(crate) use hybrid::*;
 pub(crate) use once::*;
 pub(crate) use ownership::*;
+pub(crate) use pace::*;
 pub(crate) use records::*;
 pub(crate) use redaction::*;
 pub(crate) use replay::*;
@@ -179,6 +186,7 @@ pub(crate) use schedule::{
     random_schedules_do_what_the_model_says, random_schedules_end_where_they_began,
     random_schedules_of_two_tenants_do_what_two_models_say,
 };
+pub(crate) use statements::*;
 pub(crate) use stolen::*;
 pub(crate) use tenants::*;
 pub(crate) use threads::*;

@@ -160,10 +160,14 @@ fn applied(
     }
 }
 
-/// That a disguise in chunks was begun.
+/// What is kept of a request for a disguise in chunks.
 #[derive(Serialize, Deserialize)]
-struct Begun {
-    id: String,
+#[serde(untagged)]
+enum InChunks {
+    /// It is done; so it was answered.
+    Done(AppliedForm),
+    /// It was begun.
+    Begun { id: String },
 }
 
 fn in_chunks(
@@ -174,13 +178,24 @@ fn in_chunks(
 ) -> Result<AppliedForm, Problem> {
     let clock = SystemClock::new();
     // The same request asked again goes on with the disguise that was begun.
-    let Begun { id } = desk.once(&mut session, |engine, _| {
+    let kept = desk.once(&mut session, |engine, _| {
         let id = engine.begin(request)?.to_string();
-        Ok(Begun { id })
+        Ok(InChunks::Begun { id })
     })?;
-    let id = disguise(&id)?;
-    let over = request.over.as_ref();
-    let applied = session.engine.finish_over(id, over, rows, || clock.now());
+    let id = match kept {
+        InChunks::Done(answer) => return Ok(answer),
+        InChunks::Begun { id } => disguise(&id)?,
+    };
+    let (of, now) = ((id, request.over.as_ref()), || clock.now());
+    let Session { engine, entries } = &mut session;
+    let applied = match desk.asked_once() {
+        None => engine.finish_over(id, of.1, rows, now),
+        Some(once) => engine.finish_once(of, rows, now, &once, |applied| {
+            let answer = AppliedForm::new(applied.clone(), entries.entry());
+            // What has only texts and numbers in it can be written.
+            serde_json::to_vec(&InChunks::Done(answer)).unwrap_or_default()
+        }),
+    };
     let applied = applied.map_err(|error| match error {
         Error::NoSuchDisguise => {
             let detail = format!("disguise {id} was done when it was asked for before");

@@ -11,7 +11,7 @@ use super::credential::Brought;
 use super::look::{ready, user_of};
 use super::receipt::Outgoing;
 use super::recorder::{Recorded, Recorder};
-use super::{AnyEngine, refused, stored, unfit};
+use super::{AnyEngine, at_share, refused, stored, unfit};
 use crate::args::{Apply, Forget, Reveal, Span};
 use crate::config::Environment;
 use crate::entry_json::format_time;
@@ -112,6 +112,7 @@ pub(super) fn apply(args: &Apply, environment: &Environment) -> Result<Status, F
     let outcome = match args.chunk_rows {
         None => ready.engine.apply(&request),
         Some(rows) => {
+            at_share(&mut ready.engine, args.share);
             let (id, clock) = (ready.engine.begin(&request), SystemClock::new());
             let over = request.over.as_ref();
             id.and_then(|id| ready.engine.finish_over(id, over, rows, || clock.now()))

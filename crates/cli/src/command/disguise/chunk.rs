@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::change::{AppliedForm, print_applied, print_entry, recorded};
 use super::credential::Brought;
 use super::recorder::{Recorded, Recorder};
-use super::{refused, stored};
+use super::{at_share, refused, stored};
 use crate::args::Resume;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -28,6 +28,7 @@ pub(super) fn resume(args: &Resume, environment: &Environment) -> Result<Status,
     let over = (!args.over.is_empty()).then(|| Brought::read(&args.over));
     let over = over.transpose()?;
     let over = over.as_ref().map(Brought::credential);
+    at_share(&mut engine, args.pace.share);
     let recorder = Recorder::open(&args.log, environment, &mut engine)?;
     let clock = SystemClock::new();
     let mut done = Vec::new();

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::change::{after, print_entry, recorded};
 use super::look::{Ready, ready};
 use super::recorder::{Recorded, Recorder};
-use super::{AnyEngine, unfit};
+use super::{AnyEngine, at_share, unfit};
 use crate::args::Decay;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -60,6 +60,7 @@ pub(super) fn decay(args: &Decay, environment: &Environment) -> Result<Status, F
             .remedy("give --inactive CONDITION, or write inactive = \"...\" into the specification")
     })?;
     let time = SystemClock::new().now();
+    at_share(&mut engine, args.pace.share);
     let recorder = Recorder::open(&args.log, environment, &mut engine)?;
     engine.install().map_err(unfit(&args.spec.spec))?;
     let request = DecayRequest {

@@ -15,10 +15,12 @@ mod sweep;
 mod update;
 
 use std::fs;
+use std::num::NonZero;
 use std::path::Path;
+use std::sync::Arc;
 
 use probity_disguise::database::connect;
-use probity_disguise::{Database, Engine, Error, Pseudo, Schema, SpecFile};
+use probity_disguise::{Admission, Database, Engine, Error, Pseudo, Schema, Share, SpecFile};
 
 pub(super) use self::receipt::read_signer;
 use crate::args::{DatabaseChoice, Description, DisguiseCommand};
@@ -83,6 +85,14 @@ fn of_tenant(mut engine: AnyEngine, choice: &DatabaseChoice) -> Result<AnyEngine
         engine.set_written_tenant(tenant).map_err(refused)?;
     }
     Ok(engine)
+}
+
+/// Lets the engine work for a share of the time.
+fn at_share(engine: &mut AnyEngine, share: Option<Share>) {
+    if let Some(share) = share {
+        let alone = Admission::new(NonZero::<u32>::MIN);
+        engine.set_admission(Arc::new(alone.with_share(share)));
+    }
 }
 
 /// Refuses a tenant for what is done for the whole database.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::change::{print_entry, recorded};
 use super::look::parameters;
 use super::recorder::{Recorded, Recorder};
-use super::{read, refused, stored};
+use super::{at_share, read, refused, stored};
 use crate::args::Replay;
 use crate::command::open_reader;
 use crate::config::Environment;
@@ -42,6 +42,7 @@ pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status,
             .remedy("name the log that tells of it with --log DIR"));
     };
     let mut engine = stored(&args.database, environment)?;
+    at_share(&mut engine, args.pace.share);
     let told = told(args, dir, environment)?;
     let mut specs: Vec<Spec> = Vec::new();
     for path in &args.spec {

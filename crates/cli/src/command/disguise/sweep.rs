@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::change::{print_entry, recorded};
 use super::recorder::{Recorded, Recorder};
-use super::{refused, stored};
+use super::{at_share, refused, stored};
 use crate::args::{Cancel, Scheduled, Sweep};
 use crate::config::Environment;
 use crate::entry_json::format_time;
@@ -100,6 +100,7 @@ pub(super) fn cancel(args: &Cancel, environment: &Environment) -> Result<Status,
 
 pub(super) fn sweep(args: &Sweep, environment: &Environment) -> Result<Status, Failure> {
     let mut engine = stored(&args.database, environment)?;
+    at_share(&mut engine, args.pace.share);
     let recorder = Recorder::open(&args.log, environment, &mut engine)?;
     let time = SystemClock::new().now();
     let outcome = if args.dry_run {

@@ -1,0 +1,163 @@
+//! What a disguise and its reveal stand on, read by one question: each further one would be a way to the server and back.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::Error;
+use crate::hold::Held;
+use crate::intent::{self, Intent};
+use crate::store::{
+    DisguiseId, HOLDS, INTENTS, PRINCIPALS, Registered, SALT, SETTINGS, UPDATES, bytes, named,
+    registration, uninstalled,
+};
+use crate::suite::PublicKey;
+use crate::tenant::Session;
+use crate::update::{self, Recorded};
+use crate::value::Value;
+
+/// What marks the rows of the answer.
+const SETTING: i64 = 0;
+const HOLD: i64 = 1;
+const REGISTRATION: i64 = 2;
+const INTENT: i64 = 3;
+
+/// A disguise stands on this.
+pub(crate) struct Footing {
+    /// The salt of what is stored for the tenant at hand, or of this database where there are no tenants.
+    pub(crate) salt: Vec<u8>,
+    /// How many updates are recorded.
+    pub(crate) updates: u32,
+    pub(crate) held: Held,
+    /// The registration of the user who is meant, if there is one.
+    pub(crate) registered: Registered,
+}
+
+impl Footing {
+    pub(crate) fn read(database: &mut dyn Session, user: Option<&Value>) -> Result<Self, Error> {
+        let own = database.tenancy().among_keys("WHERE");
+        let mut question = Question::new();
+        question.ask(
+            &format!("SELECT {HOLD}, held, held, 0 FROM {HOLDS}{}", own.sql),
+            &own.parameters,
+        );
+        if let Some(user) = user {
+            let name = named(database.tenancy(), &user.principal());
+            let sql = format!(
+                "SELECT {REGISTRATION}, id, public_key, standing FROM {PRINCIPALS} WHERE id = ?"
+            );
+            question.ask(&sql, &[name]);
+        }
+        let mut answer = question.put(database)?;
+        let mut registered = BTreeMap::new();
+        for (key, standing) in answer.registrations {
+            if let Some(user) = user {
+                registered.insert(user.principal(), registration(&key, standing)?);
+            }
+        }
+        Ok(Self {
+            salt: salt(database, &mut answer.settings)?,
+            updates: update::count(&recorded(&answer.settings)?),
+            held: Held::of(answer.held),
+            registered,
+        })
+    }
+
+    /// The key of the user who is meant, if they are registered.
+    pub(crate) fn key_of(&self, user: &Value) -> Option<&PublicKey> {
+        let known = self.registered.get(&user.principal());
+        known.map(|(public, _)| public)
+    }
+}
+
+/// A reveal stands on this.
+pub(crate) struct Return {
+    /// The salt of what is stored for the tenant at hand, or of this database where there are no tenants.
+    pub(crate) salt: Vec<u8>,
+    /// The updates recorded, the oldest first.
+    pub(crate) updates: Vec<Recorded>,
+    /// The disguise, as long as it comes in chunks and is neither done nor ended.
+    pub(crate) intent: Option<Intent>,
+}
+
+impl Return {
+    pub(crate) fn read(database: &mut dyn Session, id: DisguiseId) -> Result<Self, Error> {
+        let key = intent::key(database, id);
+        let mut question = Question::new();
+        let sql = format!("SELECT {INTENT}, id, what, 0 FROM {INTENTS} WHERE id = ?");
+        question.ask(&sql, &[key]);
+        let mut answer = question.put(database)?;
+        let intent = answer.intent.as_deref().map(Intent::decode);
+        Ok(Self {
+            salt: salt(database, &mut answer.settings)?,
+            updates: recorded(&answer.settings)?,
+            intent: intent.transpose()?,
+        })
+    }
+}
+
+/// Several questions in one; the settings are always among them.
+struct Question {
+    sql: String,
+    parameters: Vec<Value>,
+}
+
+/// What came back, by who asked.
+#[derive(Default)]
+struct Answer {
+    settings: BTreeMap<Vec<u8>, Vec<u8>>,
+    held: BTreeSet<Vec<u8>>,
+    /// Public keys and codes of standing.
+    registrations: Vec<(Vec<u8>, i64)>,
+    intent: Option<Vec<u8>>,
+}
+
+impl Question {
+    fn new() -> Self {
+        Self {
+            sql: format!("SELECT {SETTING}, name, value, 0 FROM {SETTINGS} WHERE name IN (?, ?)"),
+            parameters: vec![bytes(SALT), bytes(UPDATES)],
+        }
+    }
+
+    fn ask(&mut self, sql: &str, parameters: &[Value]) {
+        self.sql.push_str(" UNION ALL ");
+        self.sql.push_str(sql);
+        self.parameters.extend_from_slice(parameters);
+    }
+
+    fn put(&self, database: &mut dyn Session) -> Result<Answer, Error> {
+        let rows = database.query(&self.sql, &self.parameters);
+        let mut answer = Answer::default();
+        for row in rows.map_err(uninstalled)? {
+            let Ok(
+                [
+                    Value::Int(kind),
+                    Value::Bytes(name),
+                    Value::Bytes(value),
+                    Value::Int(number),
+                ],
+            ) = <[Value; 4]>::try_from(row)
+            else {
+                return Err(Error::Forged);
+            };
+            match kind {
+                SETTING => drop(answer.settings.insert(name, value)),
+                HOLD => drop(answer.held.insert(name)),
+                REGISTRATION => answer.registrations.push((value, number)),
+                _ => answer.intent = Some(value),
+            }
+        }
+        Ok(answer)
+    }
+}
+
+fn salt(
+    database: &dyn Session,
+    settings: &mut BTreeMap<Vec<u8>, Vec<u8>>,
+) -> Result<Vec<u8>, Error> {
+    let own = settings.remove(SALT).ok_or(Error::NotInstalled)?;
+    Ok(database.tenancy().salt(own))
+}
+
+fn recorded(settings: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<Vec<Recorded>, Error> {
+    update::listed(settings.get(UPDATES).map(Vec::as_slice))
+}
