@@ -7,6 +7,8 @@ mod crash;
 #[cfg(test)]
 mod lookup;
 #[cfg(test)]
+mod ring;
+#[cfg(test)]
 mod script;
 #[cfg(test)]
 mod tamper;
