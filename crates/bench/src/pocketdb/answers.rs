@@ -150,7 +150,7 @@ impl Mirror {
         }
         if own != other {
             let at = own.iter().zip(&other).position(|(own, other)| own != other);
-            let at = at.unwrap_or(own.len().min(other.len()));
+            let at = at.unwrap_or_else(|| own.len().min(other.len()));
             return Err(BenchError::Failed(format!(
                 "{}, {state}: row {at} is {:?}, in SQLite {:?}; {} rows, in SQLite {}",
                 query.name,
