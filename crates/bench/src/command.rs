@@ -8,6 +8,7 @@ use probity_log::{Compression, Durability, LogError, Proofs};
 use crate::disguise::{ConcurrencyArguments, DisguiseArguments};
 use crate::ingest::{Setting, run};
 use crate::output::{self, Output};
+use crate::pocketdb::Part;
 use crate::workload::Shape;
 use crate::{latency, pocketdb, presets, proxy, verify};
 
@@ -241,6 +242,9 @@ pub struct PocketArguments {
     /// Reorganise a second database after so many rows of the largest table, to see what a row costs in its life; 0: no
     #[arg(long, default_value_t = 1_000)]
     pub(crate) lifetime_limit: u32,
+    /// Only this part; may be given several times
+    #[arg(long, value_enum)]
+    pub(crate) part: Vec<Part>,
     /// Seed of the generator
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,

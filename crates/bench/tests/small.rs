@@ -381,6 +381,60 @@ fn the_pocket_database_is_measured_in_every_state() {
 }
 
 #[test]
+fn the_pocket_database_answers_as_sqlite_does_in_every_state_with_little_memory() {
+    let measured = json(&[
+        "pocketdb",
+        "--rows",
+        "2000",
+        "--changes",
+        "200",
+        "--ram",
+        "32768",
+        "--part",
+        "answers",
+        "--json",
+    ]);
+    let results = measured["results"].as_array().unwrap();
+    assert_eq!(results.len(), 6);
+    for result in results {
+        assert_eq!(result["kind"], "answers");
+        let name = result["name"].as_str().unwrap();
+        assert!(name.starts_with("24 queries equal"), "{name}");
+        assert!(number(result, "rows") > 10_000.0, "{result}");
+        assert!(number(result, "memory_bytes") <= 32_768.0, "{result}");
+    }
+}
+
+#[test]
+fn a_part_of_the_pocket_databases_series_is_run_alone() {
+    for (part, kinds) in [
+        ("insertion", &["insertion"][..]),
+        ("queries", &["query", "change"]),
+        ("reorganisation", &["reorganisation", "change"]),
+        ("growth", &["reorganisation"]),
+        ("lifetimes", &["insertion", "reorganisation", "lifetime"]),
+        ("others", &["comparison"]),
+    ] {
+        let measured = json(&[
+            "pocketdb",
+            "--rows",
+            "1000",
+            "--changes",
+            "20",
+            "--part",
+            part,
+            "--json",
+        ]);
+        let results = measured["results"].as_array().unwrap();
+        assert!(!results.is_empty(), "{part}");
+        for result in results {
+            let kind = result["kind"].as_str().unwrap();
+            assert!(kinds.contains(&kind), "{part}: {kind}");
+        }
+    }
+}
+
+#[test]
 fn requests_go_on_while_people_leave_and_return() {
     let arguments = [
         "concurrency",

@@ -10,9 +10,11 @@ use crate::catalogue::{Column, DELETES, UPDATES};
 use crate::error::{Error, Result};
 use crate::flash::Nand;
 use crate::index::trimmed;
+use crate::limits::TABLES_MAX;
 use crate::root::SecureStore;
 use crate::seal::KeyHash;
 use crate::store::Store;
+use crate::stretch::{Change, Known, STRETCH_BYTES, Stretch};
 
 /// The index that finds the delete of a row.
 const DELETES_BY_ROW: usize = 0;
@@ -53,18 +55,24 @@ impl Moment {
 /// Which rows may have been deleted or updated: no entry is missing, a few are too many.
 pub(crate) struct Summary {
     bits: Vec<u8>,
-    /// Tables with a delete, and tables with an update, one bit each.
+    /// Tables with a delete, one bit each.
     deleted: u32,
-    updated: u32,
+    /// Columns of each table with an update, one bit each.
+    updated: [u32; TABLES_MAX],
+    /// What passes over all deletes and over all updates found.
+    deletes: Stretch,
+    updates: Stretch,
 }
 
 impl Summary {
     /// An empty summary of `bytes` bytes.
     pub(crate) fn new(bytes: usize) -> Self {
         Self {
-            bits: alloc::vec![0; bytes],
+            bits: alloc::vec![0; bytes.saturating_sub(2 * STRETCH_BYTES)],
             deleted: 0,
-            updated: 0,
+            updated: [0; TABLES_MAX],
+            deletes: Stretch::new(Change::Delete),
+            updates: Stretch::new(Change::Update),
         }
     }
 
@@ -72,7 +80,22 @@ impl Summary {
     pub(crate) fn clear(&mut self) {
         self.bits.fill(0);
         self.deleted = 0;
-        self.updated = 0;
+        self.updated.fill(0);
+        self.clear_stretches();
+    }
+
+    /// Forgets what passes found, because changes were taken back.
+    pub(crate) fn clear_stretches(&mut self) {
+        self.deletes.clear();
+        self.updates.clear();
+    }
+
+    /// The stretch of one kind of changes.
+    pub(crate) fn stretch(&mut self, change: Change) -> &mut Stretch {
+        match change {
+            Change::Delete => &mut self.deletes,
+            Change::Update => &mut self.updates,
+        }
     }
 
     /// Whether rows of `table` were deleted.
@@ -80,9 +103,10 @@ impl Summary {
         self.deleted >> table & 1 == 1
     }
 
-    /// Whether rows of `table` were updated.
-    pub(crate) fn has_updates(&self, table: usize) -> bool {
-        self.updated >> table & 1 == 1
+    /// Whether values of a column were updated.
+    pub(crate) fn has_updates(&self, table: usize, column: usize) -> bool {
+        let columns = self.updated.get(table).copied().unwrap_or(0);
+        columns & column_bit(column) != 0
     }
 
     /// Whether anything was deleted.
@@ -120,13 +144,24 @@ impl Summary {
 
     fn add_delete(&mut self, table: usize, id: u32) {
         self.deleted |= 1 << table;
+        self.deletes.note_change(table, id);
         self.add(delete_entry(table, id));
     }
 
     fn add_update(&mut self, table: usize, column: usize, id: u32) {
-        self.updated |= 1 << table;
+        if let Some(columns) = self.updated.get_mut(table) {
+            *columns |= column_bit(column);
+        }
+        self.updates.note_change(table, id);
         self.add(update_entry(table, column, id));
     }
+}
+
+fn column_bit(column: usize) -> u32 {
+    u32::try_from(column)
+        .ok()
+        .and_then(|column| 1u32.checked_shl(column))
+        .unwrap_or(0)
 }
 
 fn delete_entry(table: usize, id: u32) -> u64 {
@@ -263,13 +298,19 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if !self.summary.has_deletes(table) || !self.summary.may_hold(delete_entry(table, id)) {
             return Ok(false);
         }
-        let mut search = self.begin_search(DELETES_BY_ROW, &row_name(table, id))?;
-        while let Some(delete) = self.next_found(&mut search)? {
-            if delete <= until.deletes {
-                return Ok(true);
-            }
+        match self.known_change(Change::Delete, table, id)? {
+            Known::Unchanged => return Ok(false),
+            Known::Changed(delete) => return Ok(delete <= until.deletes),
+            Known::Nothing => {}
         }
-        Ok(false)
+        let reads = self.flash.counters().page_reads;
+        let mut search = self.begin_search(DELETES_BY_ROW, &row_name(table, id))?;
+        let mut found = self.next_found(&mut search)?;
+        while found.is_some_and(|delete| delete > until.deletes) {
+            found = self.next_found(&mut search)?;
+        }
+        self.note_search(Change::Delete, (table, id), reads);
+        Ok(found.is_some())
     }
 
     /// Table and id of the row that a delete names.
@@ -282,7 +323,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Whether an update may have changed a value.
     pub(crate) fn may_be_updated(&self, table: usize, column: usize, id: u32) -> bool {
-        self.summary.has_updates(table) && self.summary.may_hold(update_entry(table, column, id))
+        self.summary.has_updates(table, column)
+            && self.summary.may_hold(update_entry(table, column, id))
     }
 
     /// Copies a stored value with all updates counted in.
@@ -319,27 +361,83 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         out: &mut [u8],
     ) -> Result<()> {
         if self.may_be_updated(table, number, id) {
-            // All parts are written together: without the first there is none.
-            let mut updated = true;
-            for (piece, bytes) in out.chunks_mut(PART_BYTES).enumerate() {
-                let key = place(table, number, piece, id);
-                let mut search = self.begin_search(UPDATES_BY_PLACE, &key)?;
-                let mut update = self.next_found(&mut search)?;
-                while update.is_some_and(|update| update > until.updates) {
-                    update = self.next_found(&mut search)?;
+            let known = self.known_change(Change::Update, table, id)?;
+            let updated = match known {
+                Known::Unchanged => false,
+                Known::Changed(last) if last <= until.updates => {
+                    self.copy_update((table, number, id), last, out)?
+                        || self.find_update(table, id, number, until, out)?
                 }
-                let Some(update) = update else {
-                    updated = false;
-                    break;
-                };
-                let at = PLACE_BYTES + VALUE_NAME_BYTES;
-                self.read_hidden(UPDATES, update, at, bytes)?;
-            }
+                _ => self.find_update(table, id, number, until, out)?,
+            };
             if updated {
                 return Ok(());
             }
         }
         self.value(table, id, column, out)
+    }
+
+    /// Copies the value that the newest update up to some moment gave; false where there is none.
+    fn find_update(
+        &mut self,
+        table: usize,
+        id: u32,
+        number: usize,
+        until: Moment,
+        out: &mut [u8],
+    ) -> Result<bool> {
+        let reads = self.flash.counters().page_reads;
+        let found = self.search_update(table, id, number, until, out);
+        self.note_search(Change::Update, (table, id), reads);
+        found
+    }
+
+    fn search_update(
+        &mut self,
+        table: usize,
+        id: u32,
+        number: usize,
+        until: Moment,
+        out: &mut [u8],
+    ) -> Result<bool> {
+        for (piece, bytes) in out.chunks_mut(PART_BYTES).enumerate() {
+            let key = place(table, number, piece, id);
+            let mut search = self.begin_search(UPDATES_BY_PLACE, &key)?;
+            let mut update = self.next_found(&mut search)?;
+            while update.is_some_and(|update| update > until.updates) {
+                update = self.next_found(&mut search)?;
+            }
+            // All parts are written together: without the first there is none.
+            let Some(update) = update else {
+                return Ok(false);
+            };
+            self.read_hidden(UPDATES, update, PLACE_BYTES + VALUE_NAME_BYTES, bytes)?;
+        }
+        Ok(true)
+    }
+
+    /// Copies the value that the last update of a row gave, the last part of which is number `last`;
+    /// false if that one is of another column.
+    fn copy_update(
+        &mut self,
+        (table, number, id): (usize, usize, u32),
+        last: u32,
+        out: &mut [u8],
+    ) -> Result<bool> {
+        let pieces = out.chunks(PART_BYTES).len();
+        let first = (last + 1).saturating_sub(crate::bytes::narrow(pieces));
+        if first <= self.dropped(UPDATES) {
+            return Ok(false);
+        }
+        for ((piece, bytes), update) in out.chunks_mut(PART_BYTES).enumerate().zip(first..) {
+            let mut found = [0u8; PLACE_BYTES];
+            self.read_hidden(UPDATES, update, 0, &mut found)?;
+            if found != place(table, number, piece, id) {
+                return Ok(false);
+            }
+            self.read_hidden(UPDATES, update, PLACE_BYTES + VALUE_NAME_BYTES, bytes)?;
+        }
+        Ok(true)
     }
 
     /// Begins to look for the rows that an update may have given `value`.
@@ -366,6 +464,15 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         Ok((found == place(table, column, 0, id)).then_some(id))
     }
 
+    /// Table, column and id of the row that an update names.
+    pub(crate) fn updated_place(&mut self, update: u32) -> Result<(usize, usize, u32)> {
+        let mut found = [0u8; PLACE_BYTES];
+        self.read_hidden(UPDATES, update, 0, &mut found)?;
+        let [table, column] = take::<2>(&found, 0);
+        let id = u32_at(&found, 4);
+        Ok((usize::from(table), usize::from(column), id))
+    }
+
     fn value_name(&mut self, table: usize, column: usize, value: &[u8]) -> [u8; VALUE_NAME_BYTES] {
         let mut name = [0u8; VALUE_NAME_BYTES];
         put(&mut name, 0, &[small(table), small(column)]);
@@ -381,12 +488,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.summary.add_delete(table, id);
         }
         for update in self.dropped(UPDATES) + 1..=self.count(UPDATES) {
-            let mut found = [0u8; PLACE_BYTES];
-            self.read_hidden(UPDATES, update, 0, &mut found)?;
-            let [table, column] = take::<2>(&found, 0);
-            let id = u32_at(&found, 4);
-            self.summary
-                .add_update(usize::from(table), usize::from(column), id);
+            let (table, column, id) = self.updated_place(update)?;
+            self.summary.add_update(table, column, id);
         }
         Ok(())
     }

@@ -41,6 +41,7 @@ mod series;
 mod sort;
 mod sql;
 mod store;
+mod stretch;
 mod unit;
 mod usage;
 mod value;

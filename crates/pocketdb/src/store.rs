@@ -219,6 +219,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub fn rollback(&mut self) -> Result<()> {
         self.usable()?;
         self.rows = self.committed.tables.map(|table| table.rows);
+        self.summary.clear_stretches();
         let result = self.rollback_window();
         self.poisoned = result.is_err();
         result

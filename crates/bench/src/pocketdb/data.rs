@@ -3,6 +3,8 @@
 //! Sizes and labels are those derived in the reference; a keyed permutation of the rows gives each
 //! label its exact number of rows, so neither the generator nor the engine keeps anything.
 
+use probity_disguise::Value;
+
 /// Rows of T0 to T5 at full size.
 const FULL: [u32; 6] = [1_000_000, 100_000, 10_000, 125_000, 1_667, 33_333];
 /// Bytes of a row without its foreign keys.
@@ -99,6 +101,18 @@ impl Data {
             let code = u64::try_from(to).unwrap_or(0);
             out.push(self.permuted(table.number, code, row) % self.rows(to).max(1) + 1);
         }
+    }
+
+    /// The values of row `row` for another database, its id first; rows beyond the data set repeat it.
+    pub(super) fn values(&self, table: &Table, row: u32) -> Vec<Value> {
+        let source = row % self.rows(table.number).max(1);
+        let (mut bytes, mut references) = (Vec::new(), Vec::new());
+        self.row(table, source, &mut bytes);
+        self.references(table, source, &mut references);
+        let mut values = vec![Value::Int(i64::from(row) + 1)];
+        values.extend(references.iter().map(|&id| Value::Int(i64::from(id))));
+        values.extend(Self::texts(&bytes).map(Value::Text));
+        values
     }
 
     /// What each index of a table knows of row `row`: labels of its own and of everything that it

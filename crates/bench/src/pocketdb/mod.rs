@@ -3,10 +3,12 @@
 //! Transfers and cipher operations are counted, and do not depend on the machine; the time of the
 //! token's flash chip follows from them. Only rows a second are of this machine.
 
+mod answers;
 mod data;
 mod ftl;
 mod indexes;
 mod others;
+mod part;
 mod plots;
 mod queries;
 mod shell;
@@ -20,7 +22,10 @@ use probity_pocketdb::secure::MemoryStore;
 use probity_pocketdb::{Error, Extent, Heading, Operations, Row, Sink, Store};
 use serde_json::{Value, json};
 
+pub(crate) use self::part::Part;
+
 use self::data::{Data, TABLES, Table};
+use self::part::Parts;
 use crate::command::{BenchError, PocketArguments};
 use crate::plot::{Bar, bars};
 
@@ -50,43 +55,111 @@ struct Figure {
     memory: usize,
 }
 
-/// Runs the whole series.
+/// Runs the series, or the parts of it that were named.
 pub(crate) fn run(arguments: &PocketArguments, out: &mut dyn Write) -> Result<(), BenchError> {
     let folder = arguments.output.folder()?;
     let data = Data::new(arguments.rows, arguments.seed);
-    let mut bench = Bench::new(folder.path(), data, arguments)?;
-    bench.load()?;
+    let parts = Parts::of(&arguments.part);
+    let place = |name: &str| -> Result<std::path::PathBuf, BenchError> {
+        let place = folder.path().join(name);
+        std::fs::create_dir(&place)?;
+        Ok(place)
+    };
+    let mut figures = Vec::new();
+    if parts.has_any(&[Part::Insertion, Part::Queries, Part::Reorganisation]) {
+        figures.append(&mut states(&data, &place("states")?, arguments, &parts)?);
+    }
+    if parts.has(Part::Lifetimes) && arguments.lifetime_limit > 0 {
+        let mut lifetime = Bench::new(&place("lifetime")?, data, arguments)?;
+        lifetime.live(arguments.lifetime_limit)?;
+        figures.append(&mut lifetime.figures);
+    }
+    if parts.has(Part::Growth) {
+        for more in [arguments.rows / 100, arguments.rows / 10] {
+            let place = place(&format!("growth by {more}"))?;
+            figures.push(growth(&data, &place, arguments, more)?);
+        }
+    }
+    if parts.has(Part::Answers) {
+        let mut compared = answers::run(&data, &place("answers")?, arguments)?;
+        figures.append(&mut compared);
+    }
+    if parts.has(Part::Others) {
+        figures.append(&mut others::trees(&data));
+        figures.push(others::sqlite(&data, folder.path())?);
+        if let Some(program) = &arguments.sqlcipher {
+            figures.push(others::sqlcipher(&data, folder.path(), program)?);
+        }
+    }
+    if parts.has(Part::Indexes) {
+        figures.append(&mut indexes::figures());
+    }
+    write(&figures, arguments, out)
+}
+
+/// Takes a database through all states.
+fn states(
+    data: &Data,
+    folder: &std::path::Path,
+    arguments: &PocketArguments,
+    parts: &Parts,
+) -> Result<Vec<Figure>, BenchError> {
+    let mut bench = Bench::new(folder, *data, arguments)?;
+    bench.load(data.rows(0))?;
     bench.insert_singly()?;
-    bench.ask("log only")?;
-    bench.reorganize("all rows", Extent::Whole)?;
-    bench.ask("reorganised")?;
-    bench.grow(arguments.rows / 100)?;
-    bench.ask("a hundredth new")?;
-    bench.reorganize("a hundredth new", Extent::Whole)?;
-    bench.grow(arguments.rows / 10)?;
-    bench.ask("a tenth new")?;
-    bench.change(arguments.changes)?;
-    bench.ask("with changes")?;
-    bench.reorganize("a tenth new and changes", Extent::Whole)?;
-    bench.ask("reorganised again")?;
+    if parts.has_any(&[Part::Queries, Part::Reorganisation]) {
+        let asks = parts.has(Part::Queries);
+        bench.ask_if(asks, "log only")?;
+        bench.reorganize("all rows", Extent::Whole)?;
+        bench.ask_if(asks, "reorganised")?;
+        bench.grow(arguments.rows / 100)?;
+        bench.ask_if(asks, "a hundredth new")?;
+        bench.reorganize("a hundredth new", Extent::Whole)?;
+        bench.grow(arguments.rows / 10)?;
+        bench.ask_if(asks, "a tenth new")?;
+        bench.change(arguments.changes)?;
+        bench.ask_if(asks, "with changes")?;
+        bench.reorganize("a tenth new and changes", Extent::Whole)?;
+        bench.ask_if(asks, "reorganised again")?;
+    }
     if bench.vault.verify().map_err(failed)? == 0 {
         return Err(BenchError::Failed("the database has no pages".into()));
     }
-    if arguments.lifetime_limit > 0 {
-        let place = folder.path().join("lifetime");
-        std::fs::create_dir(&place)?;
-        let mut lifetime = Bench::new(&place, data, arguments)?;
-        lifetime.live(arguments.lifetime_limit)?;
-        bench.figures.append(&mut lifetime.figures);
-    }
-    bench.figures.append(&mut others::trees(&data));
-    bench.figures.push(others::sqlite(&data, folder.path())?);
-    if let Some(program) = &arguments.sqlcipher {
-        let figure = others::sqlcipher(&data, folder.path(), program)?;
-        bench.figures.push(figure);
-    }
-    bench.figures.append(&mut indexes::figures());
-    write(&bench.figures, arguments, out)
+    bench.figures.retain(|figure| parts.shows(figure));
+    Ok(bench.figures)
+}
+
+/// A whole reorganisation of nine tenths of T0 that were reorganised before, with `more` rows added.
+fn growth(
+    data: &Data,
+    folder: &std::path::Path,
+    arguments: &PocketArguments,
+    more: u32,
+) -> Result<Figure, BenchError> {
+    let mut bench = Bench::new(folder, *data, arguments)?;
+    let rows = data.rows(0) - data.rows(0) / 10;
+    bench.load(rows)?;
+    bench.reorganize("nine tenths", Extent::Whole)?;
+    bench.grow(more)?;
+    bench.reorganize(&format!("{rows} rows of T0 and {more} more"), Extent::Whole)?;
+    let last = bench.figures.pop();
+    last.ok_or_else(|| BenchError::Failed("nothing was measured".into()))
+}
+
+/// Deletes of T0 and updates of T3 in turn, spread evenly.
+fn changes(data: &Data, count: u32) -> Vec<String> {
+    let rows = data.rows(0);
+    let count = count.min(rows / 4).max(1);
+    let step = rows / (2 * count);
+    let pair = |number: u32| {
+        let at = (2 * number + 1) * step.max(1);
+        let (id, value) = (at % data.rows(3) + 1, number % 7);
+        [
+            format!("DELETE FROM T0 WHERE id = {at}"),
+            format!("UPDATE T3 SET dup10 = 'NEW_{value}' WHERE id = {id}"),
+        ]
+    };
+    (0..count).flat_map(pair).collect()
 }
 
 #[expect(
@@ -177,10 +250,13 @@ impl Bench {
         Ok(count)
     }
 
-    /// Fills every table.
-    fn load(&mut self) -> Result<(), BenchError> {
+    /// Fills every table, T0 with its first `rows` rows.
+    fn load(&mut self, rows: u32) -> Result<(), BenchError> {
         for table in &TABLES {
-            let rows = self.data.rows(table.number);
+            let rows = match table.number {
+                0 => rows,
+                number => self.data.rows(number),
+            };
             let name = format!("T{}, {ROWS_PER_COMMIT} rows a commit", table.number);
             self.measure("insertion", name, |bench| {
                 bench.insert(table, 0..rows, ROWS_PER_COMMIT)
@@ -217,8 +293,11 @@ impl Bench {
         })
     }
 
-    /// Runs the 18 queries.
-    fn ask(&mut self, state: &str) -> Result<(), BenchError> {
+    /// Runs the 18 queries, if they are wanted.
+    fn ask_if(&mut self, wanted: bool, state: &str) -> Result<(), BenchError> {
+        if !wanted {
+            return Ok(());
+        }
         for query in queries::all(&self.data) {
             let name = format!("{}, {state}", query.name);
             self.measure("query", name, |bench| bench.execute(&query.text))?;
@@ -241,25 +320,15 @@ impl Bench {
     }
 
     /// Deletes and updates rows of T0 and T3, spread evenly.
-    fn change(&mut self, changes: u32) -> Result<(), BenchError> {
-        let rows = self.data.rows(0);
-        let changes = changes.min(rows / 4).max(1);
-        let step = rows / (2 * changes);
-        self.measure(
-            "change",
-            format!("{changes} deletes and updates"),
-            |bench| {
-                for number in 0..changes {
-                    let at = (2 * number + 1) * step.max(1);
-                    bench.execute(&format!("DELETE FROM T0 WHERE id = {at}"))?;
-                    let (id, value) = (at % bench.data.rows(3) + 1, number % 7);
-                    bench.execute(&format!(
-                        "UPDATE T3 SET dup10 = 'NEW_{value}' WHERE id = {id}"
-                    ))?;
-                }
-                Ok(u64::from(2 * changes))
-            },
-        )
+    fn change(&mut self, count: u32) -> Result<(), BenchError> {
+        let statements = changes(&self.data, count);
+        let name = format!("{} deletes and updates", statements.len() / 2);
+        self.measure("change", name, |bench| {
+            for statement in &statements {
+                bench.execute(statement)?;
+            }
+            Ok(statements.len() as u64)
+        })
     }
 
     /// Fills every table with a reorganisation after every `limit` rows of T0.

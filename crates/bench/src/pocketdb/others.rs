@@ -243,15 +243,9 @@ fn insert(
     mut committed: impl FnMut(&mut Engine) -> Result<(), BenchError>,
 ) -> Result<(), BenchError> {
     let statement = Data::insertion(table);
-    let (mut bytes, mut references) = (Vec::new(), Vec::new());
     let mut open = false;
     for row in rows.clone() {
-        let source = row % data.rows(table.number).max(1);
-        data.row(table, source, &mut bytes);
-        data.references(table, source, &mut references);
-        let mut values = vec![Value::Int(i64::from(row) + 1)];
-        values.extend(references.iter().map(|&id| Value::Int(i64::from(id))));
-        values.extend(Data::texts(&bytes).map(Value::Text));
+        let values = data.values(table, row);
         if !open {
             database.run("BEGIN", &[])?;
             open = true;

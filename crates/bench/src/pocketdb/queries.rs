@@ -92,3 +92,48 @@ pub(super) fn all(data: &Data) -> Vec<Query> {
         .map(|(name, text)| Query { name, text })
         .collect()
 }
+
+/// Queries that ask what those of the paper do not: groups, order, ranges, and what updates changed.
+pub(super) fn more(data: &Data) -> Vec<Query> {
+    let (rows, third) = (data.rows(0), data.rows(3).div_ceil(3));
+    let from = data.label_from_end(0, 10, 3);
+    let texts = [
+        (
+            "Count",
+            "SELECT COUNT(*), MIN(T0.id), MAX(T0.id), AVG(T0.id) FROM T0".to_owned(),
+        ),
+        (
+            "Groups",
+            format!(
+                "SELECT T2.ms10, COUNT(*), MIN(T0.id) FROM T0 JOIN T1 ON T0.t1 = T1.id \
+                 JOIN T2 ON T1.t2 = T2.id WHERE T0.id > {} GROUP BY T2.ms10 ORDER BY T2.ms10",
+                rows / 2
+            ),
+        ),
+        (
+            "Updated",
+            format!("SELECT T0.id, T0.a1, T3.dup10 FROM T0 {T3} WHERE T3.dup10 = 'NEW_3'"),
+        ),
+        (
+            "Not updated",
+            format!(
+                "SELECT T0.id, T3.dup10 FROM T0 {T3} WHERE T3.id BETWEEN {third} AND {}",
+                third + 20
+            ),
+        ),
+        (
+            "Ordered",
+            format!(
+                "SELECT T0.id, T0.a1 FROM T0 WHERE T0.dup10 >= '{from}' ORDER BY T0.a1 DESC, T0.id LIMIT 15"
+            ),
+        ),
+        (
+            "Distinct",
+            format!(
+                "SELECT DISTINCT T3.dup10 FROM T0 {T3} WHERE T3.dup10 IN ('NEW_0', 'NEW_6', 'VAL_2') ORDER BY T3.dup10"
+            ),
+        ),
+    ];
+    let texts = texts.into_iter();
+    texts.map(|(name, text)| Query { name, text }).collect()
+}

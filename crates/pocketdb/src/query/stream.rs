@@ -274,7 +274,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         candidates: &mut Candidates,
     ) -> Result<Option<u8>> {
         let rows = self.part_rows(table);
-        let updated = self.summary.has_updates(usize::from(test.reach.table));
+        let (source, column) = (
+            usize::from(test.reach.table),
+            usize::from(test.reach.column),
+        );
+        let updated = self.summary.has_updates(source, column);
         if rows == 0 || updated || test.reach.column == ID {
             return Ok(None);
         }
@@ -352,7 +356,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
         let stream = self.index_source(index, key)?;
         let branch = candidates.add_stream(stream)?;
-        if !self.summary.has_updates(usize::from(test.reach.table)) {
+        let (source, column) = (
+            usize::from(test.reach.table),
+            usize::from(test.reach.column),
+        );
+        if !self.summary.has_updates(source, column) {
             return Ok(branch);
         }
         candidates.exact = false;

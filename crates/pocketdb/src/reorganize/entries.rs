@@ -225,7 +225,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         sorter: &mut Sorter<Repeats>,
     ) -> Result<()> {
         let (table, column) = job.source;
-        if column == ID || !self.summary.has_updates(table) {
+        if column == ID || !self.summary.has_updates(table, usize::from(column)) {
             return Ok(());
         }
         let number = usize::from(column);

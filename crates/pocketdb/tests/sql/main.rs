@@ -6,6 +6,8 @@
 )]
 
 #[cfg(test)]
+mod changes;
+#[cfg(test)]
 mod choice;
 #[cfg(test)]
 mod crash;

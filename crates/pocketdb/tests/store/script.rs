@@ -131,7 +131,7 @@ impl SecureStore for Shared<MemoryStore> {
 }
 
 /// What the store must hold.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Model {
     committed: [Vec<Vec<u8>>; 2],
     pending: [Vec<Vec<u8>>; 2],
@@ -141,6 +141,11 @@ pub(crate) struct Model {
 impl Model {
     pub(crate) fn committed_total(&self) -> u32 {
         u32::try_from(self.committed[0].len() + self.committed[1].len()).unwrap()
+    }
+
+    /// The committed rows of each table.
+    pub(crate) fn rows(&self) -> &[Vec<Vec<u8>>; 2] {
+        &self.committed
     }
 
     pub(crate) fn accept_pending(&mut self) {
@@ -155,8 +160,13 @@ impl Model {
 }
 
 pub(crate) fn new_store() -> Store<Simulator, MemoryStore> {
+    store_on(BLOCKS)
+}
+
+/// An empty store on a chip of so many blocks.
+pub(crate) fn store_on(blocks: u32) -> Store<Simulator, MemoryStore> {
     let secure = MemoryStore::new(STORE_BYTES);
-    let flash = Simulator::new(BLOCKS);
+    let flash = Simulator::new(blocks);
     let mut store = Store::create(flash, secure, &SECRET, MEMORY).unwrap();
     create_tables(&mut store).unwrap();
     store
@@ -210,4 +220,51 @@ pub(crate) fn check<F: Nand, S: SecureStore>(store: &mut Store<F, S>, model: &Mo
             assert_eq!(&found, expected, "{place}: table {table} row {id}");
         }
     }
+}
+
+/// The column of each table that is indexed, and where it lies in a row.
+const KEYS: [(usize, Range<usize>); 2] = [(1, 10..18), (0, 0..30)];
+
+/// Rows read one by one and searched for by their keys: all are right and none is missing, or an error.
+///
+/// Keys of the first, the last and some rows between are searched for.
+pub(crate) fn answers<F: Nand, S: SecureStore>(
+    store: &mut Store<F, S>,
+    model: &Model,
+    place: &str,
+) -> Result<()> {
+    for (table, rows) in model.committed.iter().enumerate() {
+        assert_eq!(store.count(TABLES[table]) as usize, rows.len(), "{place}");
+        let mut found = vec![0; WIDTHS[table]];
+        for (id, expected) in (1..).zip(rows) {
+            store.read(TABLES[table], id, &mut found)?;
+            assert_eq!(&found, expected, "{place}: table {table} row {id}");
+        }
+        let (column, at) = KEYS[table].clone();
+        let index = store.index(TABLES[table], TABLES[table], Some(column));
+        for asked in rows
+            .iter()
+            .step_by(rows.len().div_ceil(4).max(1))
+            .chain(rows.last())
+        {
+            let key = &asked[at.clone()];
+            let mut search = store.search(index.unwrap(), key)?;
+            let has_key = |(_, row): &(u32, &Vec<u8>)| &row[at.clone()] == key;
+            for (id, _) in (1..)
+                .zip(rows)
+                .filter(has_key)
+                .collect::<Vec<_>>()
+                .iter()
+                .rev()
+            {
+                assert_eq!(
+                    store.next(&mut search)?,
+                    Some(*id),
+                    "{place}: table {table}"
+                );
+            }
+            assert_eq!(store.next(&mut search)?, None, "{place}: table {table}");
+        }
+    }
+    Ok(())
 }

@@ -1,0 +1,117 @@
+//! The ring of commit records in the secure store: each record in its own slot, and one torn at most.
+
+use std::ops::Range;
+
+use probity_pocketdb::flash::Simulator;
+use probity_pocketdb::limits::{RECORD_SLOTS, ROOT_RECORD_BYTES};
+use probity_pocketdb::secure::MemoryStore;
+use probity_pocketdb::{Error, Store};
+
+use crate::script::{MEMORY, Model, new_store, play};
+
+/// Where the records begin.
+const RECORDS_AT: usize = 512;
+
+fn bytes_of(slot: usize) -> Range<usize> {
+    let at = RECORDS_AT + slot * ROOT_RECORD_BYTES;
+    at..at + ROOT_RECORD_BYTES
+}
+
+fn record(secure: &mut MemoryStore, slot: usize) -> Vec<u8> {
+    secure.bytes_mut()[bytes_of(slot)].to_vec()
+}
+
+fn sequence(secure: &mut MemoryStore, slot: usize) -> u64 {
+    u64::from_le_bytes(record(secure, slot)[..8].try_into().unwrap())
+}
+
+/// A store whose ring was written round, with a copy of the secure store from a turn before.
+fn written_round() -> (Simulator, MemoryStore, MemoryStore) {
+    let mut model = Model::default();
+    let mut store = new_store();
+    play(&mut store, &mut model, 0..60).unwrap();
+    let (flash, earlier) = store.into_parts();
+    let mut store = Store::open(flash, earlier.clone(), MEMORY).unwrap();
+    play(&mut store, &mut model, 60..130).unwrap();
+    let (flash, mut secure) = store.into_parts();
+    let oldest = (0..RECORD_SLOTS).map(|slot| sequence(&mut secure, slot));
+    assert!(oldest.min() > Some(0), "the ring was not written round");
+    (flash, secure, earlier)
+}
+
+fn newest_slot(secure: &mut MemoryStore) -> usize {
+    let slots = 0..RECORD_SLOTS;
+    slots.max_by_key(|&slot| sequence(secure, slot)).unwrap()
+}
+
+fn refusal(flash: &Simulator, secure: &MemoryStore) -> Option<Error> {
+    Store::open(flash.clone(), secure.clone(), MEMORY).err()
+}
+
+const MISPLACED: Option<Error> = Some(Error::Root("has a record in another one's place"));
+const DAMAGED: Option<Error> = Some(Error::Root("is damaged"));
+
+#[test]
+fn a_record_copied_to_any_other_slot_is_refused() {
+    let (flash, mut secure, _) = written_round();
+    assert_eq!(refusal(&flash, &secure), None);
+    for to in 0..RECORD_SLOTS {
+        for from in (0..RECORD_SLOTS).filter(|&from| from != to) {
+            let mut attacked = secure.clone();
+            let copied = record(&mut secure, from);
+            attacked.bytes_mut()[bytes_of(to)].copy_from_slice(&copied);
+            assert_eq!(refusal(&flash, &attacked), MISPLACED, "{from} in {to}");
+        }
+    }
+}
+
+#[test]
+fn a_record_copied_to_a_slot_never_used_is_refused() {
+    let mut store = new_store();
+    play(&mut store, &mut Model::default(), 0..2).unwrap();
+    let (flash, mut secure) = store.into_parts();
+    let newest = newest_slot(&mut secure);
+    assert!(newest < RECORD_SLOTS / 2);
+    for from in 0..=newest {
+        let copied = record(&mut secure, from);
+        for to in newest + 1..RECORD_SLOTS {
+            let mut attacked = secure.clone();
+            attacked.bytes_mut()[bytes_of(to)].copy_from_slice(&copied);
+            assert_eq!(refusal(&flash, &attacked), MISPLACED, "{from} in {to}");
+        }
+    }
+}
+
+#[test]
+fn a_record_of_an_earlier_turn_is_refused_in_every_slot_but_the_newest() {
+    let (flash, mut secure, mut earlier) = written_round();
+    let newest = newest_slot(&mut secure);
+    let mut refused = 0;
+    for slot in (0..RECORD_SLOTS).filter(|&slot| slot != newest) {
+        let mut attacked = secure.clone();
+        let copied = record(&mut earlier, slot);
+        if copied.iter().all(|&byte| byte == 0) {
+            continue;
+        }
+        attacked.bytes_mut()[bytes_of(slot)].copy_from_slice(&copied);
+        assert_eq!(refusal(&flash, &attacked), MISPLACED, "slot {slot}");
+        refused += 1;
+    }
+    assert!(refused > RECORD_SLOTS / 2, "{refused}");
+}
+
+#[test]
+fn only_the_record_after_the_newest_may_be_torn_and_none_may_be_missing() {
+    let (flash, mut secure, _) = written_round();
+    let newest = newest_slot(&mut secure);
+    let next = (newest + 1) % RECORD_SLOTS;
+    for slot in (0..RECORD_SLOTS).filter(|&slot| slot != newest) {
+        let mut torn = secure.clone();
+        torn.bytes_mut()[bytes_of(slot)][200..].fill(0x3C);
+        let expected = if slot == next { None } else { DAMAGED };
+        assert_eq!(refusal(&flash, &torn), expected, "slot {slot} torn");
+        let mut emptied = secure.clone();
+        emptied.bytes_mut()[bytes_of(slot)].fill(0);
+        assert_eq!(refusal(&flash, &emptied), DAMAGED, "slot {slot} emptied");
+    }
+}

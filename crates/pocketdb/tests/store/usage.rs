@@ -1,0 +1,174 @@
+//! What `stats` tells is what was done: every operation is counted again outside the engine.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use probity_pocketdb::flash::{
+    FlashCounters, FlashError, Nand, PAGE_BYTES, PageState, SECTOR_BYTES, Simulator,
+};
+use probity_pocketdb::limits::ROOT_RECORD_BYTES;
+use probity_pocketdb::secure::MemoryStore;
+use probity_pocketdb::{Extent, Operations, Result, SecureStore, Store, Usage};
+
+use crate::script::{BLOCKS, MEMORY, Model, SECRET, STORE_BYTES, answers, create_tables, play};
+
+/// What was done to the devices, in the order of the fields of the counters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Done {
+    reads: u64,
+    sectors: u64,
+    programs: u64,
+    erases: u64,
+    records: u64,
+}
+
+#[derive(Clone, Default)]
+struct Tally(Rc<Cell<Done>>);
+
+impl Tally {
+    fn add(&self, change: impl FnOnce(&mut Done)) {
+        let mut done = self.0.get();
+        change(&mut done);
+        self.0.set(done);
+    }
+}
+
+/// A device that tells what is asked of it.
+struct Counted<T> {
+    inner: T,
+    tally: Tally,
+    /// What the device had counted before this opening.
+    before: FlashCounters,
+}
+
+impl Nand for Counted<Simulator> {
+    fn blocks(&self) -> u32 {
+        self.inner.blocks()
+    }
+
+    fn read(
+        &mut self,
+        page: u32,
+        at: usize,
+        out: &mut [u8],
+    ) -> core::result::Result<PageState, FlashError> {
+        self.tally.add(|done| {
+            done.reads += 1;
+            done.sectors += (out.len() / SECTOR_BYTES) as u64;
+        });
+        self.inner.read(page, at, out)
+    }
+
+    fn program(&mut self, page: u32, bytes: &[u8]) -> core::result::Result<(), FlashError> {
+        assert_eq!(bytes.len(), PAGE_BYTES);
+        self.tally.add(|done| done.programs += 1);
+        self.inner.program(page, bytes)
+    }
+
+    fn erase(&mut self, block: u32) -> core::result::Result<(), FlashError> {
+        self.tally.add(|done| done.erases += 1);
+        self.inner.erase(block)
+    }
+
+    fn counters(&self) -> FlashCounters {
+        let (now, before) = (self.inner.counters(), self.before);
+        FlashCounters {
+            page_reads: now.page_reads - before.page_reads,
+            sector_reads: now.sector_reads - before.sector_reads,
+            programs: now.programs - before.programs,
+            erases: now.erases - before.erases,
+        }
+    }
+}
+
+impl SecureStore for Counted<MemoryStore> {
+    fn capacity(&self) -> usize {
+        self.inner.capacity()
+    }
+
+    fn read(&mut self, offset: usize, out: &mut [u8]) -> Result<()> {
+        self.inner.read(offset, out)
+    }
+
+    fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<()> {
+        if bytes.len() == ROOT_RECORD_BYTES {
+            self.tally.add(|done| done.records += 1);
+        }
+        self.inner.write(offset, bytes)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.inner.sync()
+    }
+}
+
+fn counted(
+    flash: Simulator,
+    secure: MemoryStore,
+) -> (Counted<Simulator>, Counted<MemoryStore>, Tally) {
+    let tally = Tally::default();
+    let before = flash.counters();
+    let flash = Counted {
+        inner: flash,
+        tally: tally.clone(),
+        before,
+    };
+    let secure = Counted {
+        inner: secure,
+        tally: tally.clone(),
+        before,
+    };
+    (flash, secure, tally)
+}
+
+fn done(operations: &Operations) -> Done {
+    let flash = &operations.flash;
+    Done {
+        reads: flash.page_reads,
+        sectors: flash.sector_reads,
+        programs: flash.programs,
+        erases: flash.erases,
+        records: operations.root_writes,
+    }
+}
+
+#[test]
+fn the_sums_kept_are_those_of_every_operation_counted_outside() {
+    let (flash, secure) = (Simulator::new(BLOCKS), MemoryStore::new(STORE_BYTES));
+    let (flash, secure, tally) = counted(flash, secure);
+    let mut store = Store::create(flash, secure, &SECRET, MEMORY).unwrap();
+    create_tables(&mut store).unwrap();
+    // The first record makes the store, before there is an opening that could count.
+    tally.add(|done| done.records -= 1);
+    let mut total = Done::default();
+    let mut model = Model::default();
+    let mut tally = tally;
+    for opening in 0..8u32 {
+        play(&mut store, &mut model, opening * 9..(opening + 1) * 9).unwrap();
+        if opening % 3 == 1 {
+            let extent = if opening == 1 {
+                Extent::Whole
+            } else {
+                Extent::Levels
+            };
+            store.reorganize(extent, u32::MAX, u64::MAX).unwrap();
+        }
+        answers(&mut store, &model, "while it is counted").unwrap();
+        store.verify().unwrap();
+        let (flash, mut secure) = store.close().unwrap();
+        let now = tally.0.get();
+        assert!(now.reads > 0 && now.programs > 0 && now.records > 0);
+        total.reads += now.reads;
+        total.sectors += now.sectors;
+        total.programs += now.programs;
+        total.erases += now.erases;
+        total.records += now.records;
+        let usage = Usage::read(&mut secure).unwrap();
+        assert_eq!(done(&usage.last), now, "opening {opening}");
+        assert_eq!(done(&usage.total), total, "opening {opening}");
+        let (flash, secure, next) = counted(flash.inner, secure.inner);
+        tally = next;
+        store = Store::open(flash, secure, MEMORY).unwrap();
+    }
+    assert!(total.erases > 10, "{total:?}");
+}
