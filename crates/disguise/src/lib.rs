@@ -21,6 +21,7 @@ mod line;
 mod mark;
 mod once;
 mod operation;
+mod overwrite;
 mod pace;
 mod path;
 mod plan;

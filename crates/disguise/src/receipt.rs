@@ -223,7 +223,8 @@ mod tests {
             assert_eq!(read, made);
             assert!(read.is_about(None, &Value::from("19")));
             assert!(!read.is_about(None, &Value::Int(20)));
-            assert!(!note.contains("19\n"), "{note}");
+            // Random digits may end like it.
+            assert!(!note.contains(" 19\n"), "{note}");
         }
     }
 

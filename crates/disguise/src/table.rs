@@ -1,7 +1,9 @@
 //! Set-based statements over one table: select, insert, update and delete many rows at once.
 
+use std::collections::BTreeSet;
+
 use crate::database::{
-    Catalog, DatabaseError, DatabaseErrorKind, Dialect, PARAMETERS_MAX, placeholders, repeated,
+    Catalog, Column, DatabaseError, DatabaseErrorKind, Dialect, PARAMETERS_MAX, placeholders,
     tuples,
 };
 use crate::error::{Doing as _, Error};
@@ -15,6 +17,9 @@ const ROWS_MAX: usize = 1_024;
 
 /// The most questions in one statement, below what every engine takes as columns of an answer.
 const QUESTIONS_MAX: usize = 256;
+
+/// From so many ids on it is asked first whether anybody between them is named.
+const RANGE_IDS_LEAST: usize = 8;
 
 /// Up to here rows go in by one statement of exactly their number; beyond, runs are powers of two. A statement that was
 /// prepared for another number costs a round trip more, each further run costs one too.
@@ -87,7 +92,7 @@ pub(crate) fn among(dialect: Dialect, columns: &[String], rows: usize) -> String
 }
 
 /// `parameters` and then those of `own`.
-fn with(mut parameters: Vec<Value>, own: &Fragment) -> Vec<Value> {
+pub(crate) fn with(mut parameters: Vec<Value>, own: &Fragment) -> Vec<Value> {
     parameters.extend_from_slice(&own.parameters);
     parameters
 }
@@ -167,6 +172,7 @@ pub(crate) fn naming<'c>(
     columns: &[(&'c Known, &'c str)],
     ids: &[Value],
 ) -> Result<Vec<(&'c Known, &'c str)>, Error> {
+    let columns = near(database, columns, ids)?;
     let mut found = Vec::new();
     for some in columns.chunks(QUESTIONS_MAX) {
         let mut named = vec![false; some.len()];
@@ -183,6 +189,57 @@ pub(crate) fn naming<'c>(
         found.extend(named.map(|(column, _)| *column));
     }
     Ok(found)
+}
+
+/// Which of `columns` name anybody between the least and the greatest of `ids`, as far as that is quickly told: an index
+/// has the answer at one place, where it looks up each of the ids at a place of its own.
+fn near<'c>(
+    database: &mut dyn Session,
+    columns: &[(&'c Known, &'c str)],
+    ids: &[Value],
+) -> Result<Vec<(&'c Known, &'c str)>, Error> {
+    let number = |id: &Value| match id {
+        Value::Int(number) => Some(*number),
+        _ => None,
+    };
+    let numbers: Option<Vec<i64>> = ids.iter().map(number).collect();
+    let numbers = numbers.filter(|numbers| numbers.len() >= RANGE_IDS_LEAST);
+    let ends = numbers.and_then(|it| Some((*it.iter().min()?, *it.iter().max()?)));
+    let Some((least, greatest)) = ends else {
+        return Ok(columns.to_vec());
+    };
+    // Texts have an order of the database's own.
+    let ordered = |place: &usize| {
+        let column = columns.get(*place);
+        let column = column.and_then(|(table, column)| table.catalog.column(column));
+        column.is_some_and(Column::is_integer)
+    };
+    let asked: Vec<usize> = (0..columns.len()).filter(ordered).collect();
+    let dialect = database.dialect();
+    let mut far = BTreeSet::new();
+    for some in asked.chunks(QUESTIONS_MAX) {
+        let (mut questions, mut parameters) = (Vec::new(), Vec::new());
+        for (table, column) in some.iter().filter_map(|place| columns.get(*place)) {
+            let own = database.tenancy().and(dialect, &table.name, &table.name);
+            let (name, column) = (dialect.quote(&table.name), dialect.quote(column));
+            questions.push(format!(
+                "(SELECT MIN({column}) FROM {name} WHERE {column} >= ? AND {column} <= ?{})",
+                own.sql
+            ));
+            let ends = vec![Value::Int(least), Value::Int(greatest)];
+            parameters.extend(with(ends, &own));
+        }
+        let sql = format!("SELECT {}", questions.join(","));
+        let rows = database
+            .query(&sql, &parameters)
+            .doing("looking who is named")?;
+        let nobody = some.iter().zip(rows.iter().flatten());
+        let nobody = nobody.filter(|(_, nearest)| nearest.is_null());
+        far.extend(nobody.map(|(place, _)| *place));
+    }
+    let near = columns.iter().enumerate();
+    let near = near.filter(|(place, _)| !far.contains(place));
+    Ok(near.map(|(_, column)| *column).collect())
 }
 
 /// How many rows of each of `columns` name one of `ids`. They are counted although one would do: a planner that
@@ -365,182 +422,13 @@ pub(crate) fn insert_all(
     Ok(())
 }
 
-/// One value to write: the row's identity and the new value.
-#[derive(Clone)]
-pub(crate) struct Write<'a> {
-    pub(crate) identity: &'a [Value],
-    pub(crate) value: &'a Value,
-}
-
-/// Writes a value of its own into each row; gives how many rows were changed. A caller that hears of a refusal gives up.
-pub(crate) fn update_keys(
-    database: &mut dyn Session,
-    table: &Known,
-    column: &str,
-    writes: &[Write<'_>],
-) -> Result<u64, Error> {
-    write_keys(database, table, column, writes, |database, sql, values| {
-        database.execute(sql, values)
-    })
-}
-
-/// Writes a value of its own into each row; gives how many rows were changed. A refusal is no reason to give up, but
-/// rows may have been written before it.
-pub(crate) fn try_update_keys(
-    database: &mut dyn Session,
-    table: &Known,
-    column: &str,
-    writes: &[Write<'_>],
-) -> Result<u64, Error> {
-    write_keys(database, table, column, writes, |database, sql, values| {
-        database.attempt(sql, values)
-    })
-}
-
-fn write_keys(
-    database: &mut dyn Session,
-    table: &Known,
-    column: &str,
-    writes: &[Write<'_>],
-    run: fn(&mut dyn Session, &str, &[Value]) -> Result<u64, DatabaseError>,
-) -> Result<u64, Error> {
-    let dialect = database.dialect();
-    let own = database.tenancy().and(dialect, &table.name, &table.name);
-    if dialect == Dialect::Sqlite {
-        return update_each(database, (table, &own), column, writes);
-    }
-    let width = table.identity.len().saturating_add(1);
-    let mut changed: u64 = 0;
-    for some in writes.chunks(dialect.changes_max()) {
-        for list in lists(some, width) {
-            let (mut sql, parameters) = match dialect {
-                Dialect::Mysql => case_by_case(dialect, table, column, &list),
-                _ => through_list(dialect, table, column, &list),
-            };
-            sql.push_str(&own.sql);
-            let values = with(parameters, &own);
-            let done = run(database, &sql, &values).doing("updating rows")?;
-            changed = changed.saturating_add(done);
-        }
-    }
-    Ok(changed)
-}
-
-/// An update for each row: in the same process a statement prepared once beats a join with a list of values.
-fn update_each(
-    database: &mut dyn Session,
-    (table, own): (&Known, &Fragment),
-    column: &str,
-    writes: &[Write<'_>],
-) -> Result<u64, Error> {
-    let dialect = database.dialect();
-    let equal: Vec<String> = table
-        .identity
-        .iter()
-        .map(|key| format!("{} = ?", dialect.quote(key)))
-        .collect();
-    let sql = format!(
-        "UPDATE {} SET {} = ? WHERE {}{}",
-        dialect.quote(&table.name),
-        dialect.quote(column),
-        equal.join(" AND "),
-        own.sql
-    );
-    let rows: Vec<Vec<Value>> = writes
-        .iter()
-        .map(|write| {
-            let mut row = vec![write.value.clone()];
-            row.extend_from_slice(write.identity);
-            row.extend_from_slice(&own.parameters);
-            row
-        })
-        .collect();
-    database.execute_each(&sql, &rows).doing("updating rows")
-}
-
-/// An update from a list of identities and values.
-fn through_list(
-    dialect: Dialect,
-    table: &Known,
-    column: &str,
-    run: &[Write<'_>],
-) -> (String, Vec<Value>) {
-    let (target, set) = (dialect.quote(&table.name), dialect.quote(column));
-    let mut names: Vec<String> = (0..table.identity.len())
-        .map(|index| format!("k{index}"))
-        .collect();
-    let equal: Vec<String> = table
-        .identity
-        .iter()
-        .zip(&names)
-        .map(|(key, name)| format!("{target}.{} = m.{name}", dialect.quote(key)))
-        .collect();
-    names.push("v".to_owned());
-    let typed: Vec<String> = table
-        .identity
-        .iter()
-        .map(String::as_str)
-        .chain([column])
-        .map(|name| dialect.typed(table.catalog.column(name)))
-        .collect();
-    let sql = format!(
-        "WITH m({}) AS (VALUES {}) UPDATE {target} SET {set} = m.v FROM m WHERE {}",
-        names.join(","),
-        repeated(run.len(), &typed.join(",")),
-        equal.join(" AND ")
-    );
-    let mut parameters = Vec::new();
-    for write in run {
-        parameters.extend_from_slice(write.identity);
-        parameters.push(write.value.clone());
-    }
-    (sql, parameters)
-}
-
-/// An update that compares each row with the identities; a list would have a collation of its own, which clashes with
-/// that of a text column.
-fn case_by_case(
-    dialect: Dialect,
-    table: &Known,
-    column: &str,
-    run: &[Write<'_>],
-) -> (String, Vec<Value>) {
-    let set = dialect.quote(column);
-    let among = among(dialect, &table.identity, run.len());
-    let target = dialect.quote(&table.name);
-    let mut parameters = Vec::new();
-    let sql = if let [only] = run {
-        parameters.push(only.value.clone());
-        format!("UPDATE {target} SET {set} = ? WHERE {among}")
-    } else {
-        let equal: Vec<String> = table
-            .identity
-            .iter()
-            .map(|key| format!("{} = ?", dialect.quote(key)))
-            .collect();
-        let case = format!(" WHEN {} THEN ?", equal.join(" AND "));
-        for write in run {
-            parameters.extend_from_slice(write.identity);
-            parameters.push(write.value.clone());
-        }
-        format!(
-            "UPDATE {target} SET {set} = CASE{} ELSE {set} END WHERE {among}",
-            case.repeat(run.len())
-        )
-    };
-    for write in run {
-        parameters.extend_from_slice(write.identity);
-    }
-    (sql, parameters)
-}
-
 /// Which of `ids` exist in the column `id` of `table`, as principals.
 pub(crate) fn existing(
     database: &mut dyn Session,
     table: &str,
     id: &str,
     ids: &[Value],
-) -> Result<std::collections::BTreeSet<Vec<u8>>, Error> {
+) -> Result<BTreeSet<Vec<u8>>, Error> {
     let keys: Vec<Vec<Value>> = ids.iter().map(|id| vec![id.clone()]).collect();
     let column = [id.to_owned()];
     let rows = select_keys(database, table, &column, &column, &keys)?;

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use super::{Work, at, picked, put};
 use crate::crypto::random;
 use crate::error::Error;
+use crate::overwrite::{Write, update_keys};
 use crate::record::{Change, Copied, Modified, Standing};
 use crate::schema::Known;
 use crate::slot::{put_slots, slot};
-use crate::table::{Write, delete_keys, existing, update_keys};
+use crate::table::{delete_keys, existing};
 use crate::value::Value;
 
 /// A shared row that is being left.
@@ -151,7 +152,7 @@ impl Work<'_> {
                 if it.stays {
                     writes.push(Write {
                         identity: &it.identity,
-                        value: made,
+                        values: std::slice::from_ref(made),
                     });
                 }
                 let record = Modified {
@@ -167,7 +168,7 @@ impl Work<'_> {
                 let keeper = self.user.unwrap_or(owner).principal();
                 self.note_for(keeper, number, table, change)?;
             }
-            update_keys(self.database, table, column, &writes)?;
+            update_keys(self.database, table, &[column], &writes)?;
         }
         Ok(())
     }

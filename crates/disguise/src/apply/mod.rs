@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use probity_format::Timestamp;
 
 pub(crate) use self::earlier::Earlier;
+use self::modify::Overwriting;
 use crate::audit::subject_of;
 use crate::crypto::random;
 use crate::database::Catalog;
@@ -114,17 +115,37 @@ pub(crate) struct Work<'a> {
 }
 
 impl Work<'_> {
+    /// Takes all steps, those that overwrite columns of the same rows together.
+    pub(crate) fn run_all(&mut self, steps: &[Step]) -> Result<(), Error> {
+        let (mut number, mut left) = (0_u32, steps);
+        while let Some((first, _)) = left.split_first() {
+            let (alike, rest) = left.split_at(self.alike(left).clamp(1, left.len()));
+            let together = (number..).zip(alike);
+            let together =
+                together.filter_map(|(number, step)| Overwriting::of(numbered(number), step));
+            match self.live.table(&first.table) {
+                Some(table) if alike.len() > 1 => {
+                    self.modify(table, &first.chosen, &together.collect::<Vec<_>>())?;
+                }
+                _ => self.run(number, first)?,
+            }
+            number = number.saturating_add(u32::try_from(alike.len()).unwrap_or(u32::MAX));
+            left = rest;
+        }
+        Ok(())
+    }
+
     pub(crate) fn run(&mut self, number: u32, step: &Step) -> Result<(), Error> {
         let Some(table) = self.live.table(&step.table) else {
             return Ok(());
         };
-        let number = number.saturating_mul(2);
+        let number = numbered(number);
         match &step.kind {
             Kind::Remove => self.remove(number, table, step),
-            Kind::Modify {
-                column,
-                replacement,
-            } => self.modify(number, table, step, column, replacement),
+            Kind::Modify { .. } => {
+                let steps: Vec<_> = Overwriting::of(number, step).into_iter().collect();
+                self.modify(table, &step.chosen, &steps)
+            }
             Kind::Decorrelate { group_by, owners } => {
                 self.decorrelate(number, table, step, group_by, owners)
             }
@@ -352,6 +373,11 @@ impl Work<'_> {
         at(columns, row, &self.live.pseudo.id)
             .is_none_or(|id| !self.made.contains(&id.principal()) && !self.is_departed(id))
     }
+}
+
+/// The number of a step's sections; that of the copies of its shared rows comes after it.
+const fn numbered(step: u32) -> u32 {
+    step.saturating_mul(2)
 }
 
 /// Moves the rows of `more` into `last` when both are of one kind and about the same columns.

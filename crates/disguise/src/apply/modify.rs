@@ -5,123 +5,243 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Work, at, encoded, moved, picked};
 use crate::database::{Column, Dialect};
 use crate::error::Error;
+use crate::overwrite::{Write, update_keys};
 use crate::plan::Step;
+use crate::predicate::Fragment;
 use crate::record::{Change, Modified};
 use crate::redact::{Names, Redact};
 use crate::schema::Known;
-use crate::spec::Replacement;
-use crate::table::{Write, select, select_keys, update_keys};
+use crate::spec::{Kind, Replacement};
+use crate::table::{select, select_keys};
 use crate::value::Value;
 
-/// A value that was overwritten, and whose bag its record goes to.
+/// A column that a step overwrites.
+pub(super) struct Overwriting<'a> {
+    number: u32,
+    column: &'a str,
+    replacement: &'a Replacement,
+    /// The names that a redaction looks for.
+    names: &'a Names,
+}
+
+impl<'a> Overwriting<'a> {
+    pub(super) fn of(number: u32, step: &'a Step) -> Option<Self> {
+        let Kind::Modify {
+            column,
+            replacement,
+        } = &step.kind
+        else {
+            return None;
+        };
+        Some(Self {
+            number,
+            column,
+            replacement,
+            names: &step.names,
+        })
+    }
+}
+
+/// A row of which values were overwritten, in the order of the columns, and whose bag its records go to.
 struct Overwritten {
     keeper: Vec<u8>,
-    record: Modified,
+    identity: Vec<Value>,
+    before: Vec<Value>,
+    after: Vec<Value>,
 }
 
 impl Work<'_> {
+    /// How many of `steps` overwrite columns of the same rows, one after the other, so that all of them can be written at
+    /// once: none of these columns may say which rows are meant or whose they are.
+    pub(super) fn alike(&self, steps: &[Step]) -> usize {
+        let Some((first, rest)) = steps.split_first() else {
+            return 0;
+        };
+        let Some(table) = self.live.table(&first.table) else {
+            return 1;
+        };
+        let dialect = self.database.dialect();
+        let drawn = |step: &Step| match &step.kind {
+            Kind::Modify {
+                column,
+                replacement: Replacement::Drawn(_),
+            } => Some(column.clone()),
+            _ => None,
+        };
+        let says = |column: &String| {
+            let through = table.path.iter().filter_map(|path| path.steps.first());
+            let mut through = through.flat_map(|step| &step.columns);
+            table.identity.contains(column)
+                || table.people().any(|it| it == column)
+                || through.any(|it| it == column)
+                || first.chosen.sql.contains(&dialect.quote(column))
+        };
+        let free = |step: &Step| drawn(step).filter(|column| !says(column));
+        let mut columns: BTreeSet<String> = free(first).into_iter().collect();
+        if columns.is_empty() {
+            return 1;
+        }
+        let alike = rest.iter().take_while(|step| {
+            let same = step.table == first.table && step.chosen == first.chosen;
+            same && free(step).is_some_and(|column| columns.insert(column))
+        });
+        alike.count().saturating_add(1)
+    }
+
+    /// Overwrites columns of the rows that `chosen` selects.
     pub(super) fn modify(
         &mut self,
-        number: u32,
         table: &Known,
-        step: &Step,
-        column: &str,
-        replacement: &Replacement,
+        chosen: &Fragment,
+        steps: &[Overwriting<'_>],
     ) -> Result<(), Error> {
-        let mut columns = table.identity.clone();
         let first = table.path.as_ref().and_then(|path| path.steps.first());
         let through = first.into_iter().flat_map(|step| &step.columns);
         let people = table.people().chain(through).map(String::as_str);
-        for extra in people.chain([column]) {
+        let mut columns = table.identity.clone();
+        for extra in people.chain(steps.iter().map(|it| it.column)) {
             if !columns.iter().any(|known| known == extra) {
                 columns.push(extra.to_owned());
             }
         }
-        let rows = select(self.database, &table.name, &columns, &step.chosen)?;
+        let rows = select(self.database, &table.name, &columns, chosen)?;
         let rows = self.without_returned(table, &columns, rows)?;
-        let mut changes = Vec::with_capacity(rows.len());
-        let keepers = self.keepers(table, &columns, &rows)?;
-        let own_names = match replacement {
-            Replacement::Redacted(redact) => self.own_names(redact, table, &columns, &rows)?,
-            Replacement::Drawn(_) => BTreeMap::new(),
-        };
-        for (row, keeper) in rows.iter().zip(keepers) {
-            let before = at(&columns, row, column).cloned().unwrap_or(Value::Null);
-            let after = match replacement {
-                Replacement::Drawn(generator) => generator.draw(&before, self.now)?,
-                Replacement::Redacted(redact) => {
-                    let names = [Some(&step.names), own_names.get(&keeper)];
-                    let names: Vec<&Names> = names.into_iter().flatten().collect();
-                    let Value::Text(text) = &before else { continue };
-                    let Some(text) = redact.redacted(text, &names, self.redactors) else {
-                        continue;
-                    };
-                    Value::Text(self.fitting(table, column, text))
-                }
-            };
-            let identity = picked(&columns, row, &table.identity);
-            changes.push(Overwritten {
-                keeper,
-                record: Modified {
-                    identity,
-                    before,
-                    after,
-                },
-            });
+        let mut overwritten = self.drawn(table, &columns, &rows, steps)?;
+        for _ in steps {
+            self.count(table, overwritten.len());
         }
-        self.count(table, changes.len());
-        let writes: Vec<Write<'_>> = changes
+        let writes: Vec<Write<'_>> = overwritten
             .iter()
             .map(|it| Write {
-                identity: &it.record.identity,
-                value: &it.record.after,
+                identity: &it.identity,
+                values: &it.after,
             })
             .collect();
-        update_keys(self.database, table, column, &writes)?;
-        self.note_modified(number, table, column, changes)
+        let names: Vec<&str> = steps.iter().map(|it| it.column).collect();
+        update_keys(self.database, table, &names, &writes)?;
+        self.read_back(table, &names, &mut overwritten)?;
+        self.note_modified(table, steps, overwritten)
+    }
+
+    /// What rows are overwritten with; a text in which there is nothing to redact stays as it is.
+    fn drawn(
+        &mut self,
+        table: &Known,
+        columns: &[String],
+        rows: &[Vec<Value>],
+        steps: &[Overwriting<'_>],
+    ) -> Result<Vec<Overwritten>, Error> {
+        let keepers = self.keepers(table, columns, rows)?;
+        let mut own_names = Vec::with_capacity(steps.len());
+        for step in steps {
+            own_names.push(match step.replacement {
+                Replacement::Redacted(redact) => self.own_names(redact, table, columns, rows)?,
+                Replacement::Drawn(_) => BTreeMap::new(),
+            });
+        }
+        let mut all = Vec::with_capacity(rows.len());
+        for (row, keeper) in rows.iter().zip(keepers) {
+            let (mut before, mut after) = (Vec::new(), Vec::new());
+            for (step, own_names) in steps.iter().zip(&own_names) {
+                let value = at(columns, row, step.column).unwrap_or(&Value::Null);
+                after.extend(self.replaced(table, step, value, own_names.get(&keeper))?);
+                before.push(value.clone());
+            }
+            if after.len() == before.len() {
+                all.push(Overwritten {
+                    keeper,
+                    identity: picked(columns, row, &table.identity),
+                    before,
+                    after,
+                });
+            }
+        }
+        Ok(all)
+    }
+
+    /// What stands in the place of `value`, if it does not stay.
+    fn replaced(
+        &self,
+        table: &Known,
+        step: &Overwriting<'_>,
+        value: &Value,
+        own_names: Option<&Names>,
+    ) -> Result<Option<Value>, Error> {
+        let redact = match step.replacement {
+            Replacement::Drawn(generator) => return generator.draw(value, self.now).map(Some),
+            Replacement::Redacted(redact) => redact,
+        };
+        let names: Vec<&Names> = std::iter::once(step.names).chain(own_names).collect();
+        let Value::Text(text) = value else {
+            return Ok(None);
+        };
+        let text = redact.redacted(text, &names, self.redactors);
+        Ok(text.map(|text| Value::Text(self.fitting(table, step.column, text))))
+    }
+
+    /// What is stored may differ from what was drawn (a text column given a number), and a row may have another identity.
+    fn read_back(
+        &mut self,
+        table: &Known,
+        names: &[&str],
+        overwritten: &mut [Overwritten],
+    ) -> Result<(), Error> {
+        for it in &mut *overwritten {
+            for (name, after) in names.iter().zip(&it.after) {
+                it.identity = moved(table, &it.identity, name, after);
+            }
+        }
+        let keys: Vec<Vec<Value>> = overwritten.iter().map(|it| it.identity.clone()).collect();
+        let mut columns = table.identity.clone();
+        columns.extend(names.iter().map(|name| (*name).to_owned()));
+        let now = select_keys(self.database, &table.name, &columns, &table.identity, &keys)?;
+        let mut stored: BTreeMap<Vec<u8>, Vec<Value>> = BTreeMap::new();
+        for mut row in now {
+            let values = row.split_off(table.identity.len().min(row.len()));
+            stored.insert(encoded(&row), values);
+        }
+        if names
+            .iter()
+            .any(|name| table.identity.iter().any(|key| key == name))
+        {
+            self.note_moved(stored.keys());
+        }
+        for it in overwritten {
+            if let Some(values) = stored.get(&encoded(&it.identity)) {
+                it.after.clone_from(values);
+            }
+        }
+        Ok(())
     }
 
     fn note_modified(
         &mut self,
-        number: u32,
         table: &Known,
-        column: &str,
-        mut changes: Vec<Overwritten>,
+        steps: &[Overwriting<'_>],
+        overwritten: Vec<Overwritten>,
     ) -> Result<(), Error> {
-        for it in &mut changes {
-            it.record.identity = moved(table, &it.record.identity, column, &it.record.after);
-        }
-        // What is stored may differ from what was drawn (a text column given a number): read it back.
-        let keys: Vec<Vec<Value>> = changes
-            .iter()
-            .map(|it| it.record.identity.clone())
-            .collect();
-        let mut columns = table.identity.clone();
-        columns.push(column.to_owned());
-        let now = select_keys(self.database, &table.name, &columns, &table.identity, &keys)?;
-        let mut stored: BTreeMap<Vec<u8>, Value> = BTreeMap::new();
-        for mut row in now {
-            if let Some(value) = row.pop() {
-                stored.insert(encoded(&row), value);
+        let mut kept: BTreeMap<(usize, Vec<u8>), Vec<Modified>> = BTreeMap::new();
+        for it in overwritten {
+            let values = it.before.into_iter().zip(it.after);
+            for (index, (before, after)) in values.enumerate() {
+                let rows = kept.entry((index, it.keeper.clone())).or_default();
+                rows.push(Modified {
+                    identity: it.identity.clone(),
+                    before,
+                    after,
+                });
             }
         }
-        if table.identity.iter().any(|key| key == column) {
-            self.note_moved(stored.keys());
-        }
-        let mut kept: BTreeMap<Vec<u8>, Vec<Modified>> = BTreeMap::new();
-        for mut it in changes {
-            if let Some(value) = stored.get(&encoded(&it.record.identity)) {
-                it.record.after = value.clone();
-            }
-            kept.entry(it.keeper).or_default().push(it.record);
-        }
-        for (keeper, rows) in kept {
+        for ((index, keeper), rows) in kept {
+            let Some(step) = steps.get(index) else {
+                continue;
+            };
             let change = Change::Modified {
                 identity: table.identity.clone(),
-                column: column.to_owned(),
+                column: step.column.to_owned(),
                 rows,
             };
-            self.note_for(keeper, number, table, change)?;
+            self.note_for(keeper, step.number, table, change)?;
         }
         Ok(())
     }

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{TRIES_MAX, Work, at, encoded, moved, picked};
 use crate::error::Error;
+use crate::overwrite::{Write, update_keys};
 use crate::plan::Step;
 use crate::principal::pseudo_key;
 use crate::record::{Change, Modified, SpeaksFor, Standing};
 use crate::schema::{Known, Live};
 use crate::store::{self, Keyed};
-use crate::table::{Inserted, Write, existing, insert, select, select_keys_of_all, update_keys};
+use crate::table::{Inserted, existing, insert, select, select_keys_of_all};
 use crate::tenant::Session;
 use crate::value::Value;
 
@@ -179,11 +180,11 @@ impl Work<'_> {
             if let (Some(identity), Some(id)) = (identities.get(*index), ids.get(*group)) {
                 writes.push(Write {
                     identity,
-                    value: id,
+                    values: std::slice::from_ref(id),
                 });
             }
         }
-        update_keys(self.database, table, column, &writes)?;
+        update_keys(self.database, table, &[column], &writes)?;
         let mut kept: BTreeMap<Vec<u8>, Vec<Modified>> = BTreeMap::new();
         let mut placed = Vec::with_capacity(chosen.len());
         let mut moved_to = Vec::new();

@@ -64,10 +64,8 @@ impl<D: Database> Engine<D> {
             earlier,
             away: None,
         };
-        let (applied, public_key) = self.disguise(&footing, disguise, |work| {
-            let mut numbered = (0..).zip(&steps);
-            numbered.try_for_each(|(number, step)| work.run(number, step))
-        })?;
+        let (applied, public_key) =
+            self.disguise(&footing, disguise, |work| work.run_all(&steps))?;
         let payload = counts(
             &applied.rows,
             &[("pseudoprincipals", applied.pseudoprincipals)],

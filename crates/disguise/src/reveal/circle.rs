@@ -7,9 +7,10 @@ use super::rewrite::is_constraint;
 use super::{Sections, Work, fits};
 use crate::apply::{at, encoded, picked, put};
 use crate::error::{Doing as _, Error};
+use crate::overwrite::{Write, try_update_keys};
 use crate::record::{Change, Section};
 use crate::schema::{Known, Reference};
-use crate::table::{Inserted, Write, select_keys, try_insert, try_update_keys};
+use crate::table::{Inserted, select_keys, try_insert};
 use crate::value::Value;
 
 /// Removed rows of one section that wait for others.
@@ -217,10 +218,11 @@ impl<'a> Work<'a> {
                     if let Some(value) = at(&group.columns, &it.row, column)
                         && !value.is_null()
                     {
-                        writes.push(Write { identity, value });
+                        let values = std::slice::from_ref(value);
+                        writes.push(Write { identity, values });
                     }
                 }
-                match try_update_keys(self.database, group.table, column, &writes) {
+                match try_update_keys(self.database, group.table, &[column], &writes) {
                     Ok(_) => {}
                     Err(error) if is_constraint(&error) => return Ok(false),
                     Err(error) => return Err(error),

@@ -6,8 +6,9 @@ mod layers;
 mod put_back;
 mod rewrite;
 mod tidy;
+mod together;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
@@ -334,7 +335,17 @@ impl<'a> Work<'a> {
         self.revealed.kept.clear();
         self.needed.clear();
         let mut left = Sections::new();
-        for (index, section) in due {
+        let mut due = VecDeque::from(due);
+        loop {
+            let alike = self.alike(due.make_contiguous());
+            if alike > 1 {
+                let together = due.drain(..alike).collect();
+                left.extend(self.rewrite_together(together, barred)?);
+                continue;
+            }
+            let Some((index, section)) = due.pop_front() else {
+                return Ok(left);
+            };
             let (step, table) = (section.step, section.table.clone());
             left.extend(self.section(section, barred)?.map(|it| (index, it)));
             for change in std::mem::take(&mut self.missing) {
@@ -350,7 +361,6 @@ impl<'a> Work<'a> {
                 ));
             }
         }
-        Ok(left)
     }
 
     fn section(

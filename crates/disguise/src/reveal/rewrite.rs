@@ -6,9 +6,10 @@ use super::{KeptReason, Work, fits, row_name};
 use crate::apply::encoded;
 use crate::database::DatabaseErrorKind;
 use crate::error::Error;
+use crate::overwrite::{Write, try_update_keys};
 use crate::record::{Change, Modified, Section};
 use crate::schema::Known;
-use crate::table::{Write, select_keys, try_update_keys};
+use crate::table::select_keys;
 use crate::value::Value;
 
 impl Work<'_> {
@@ -158,7 +159,7 @@ impl Work<'_> {
             .iter()
             .map(|(row, target)| write(row, target))
             .collect();
-        match try_update_keys(self.database, table, column, &all) {
+        match try_update_keys(self.database, table, &[column], &all) {
             Ok(_) => return Ok(all.len()),
             Err(error) if is_constraint(&error) => {}
             Err(error) => return Err(error),
@@ -166,7 +167,7 @@ impl Work<'_> {
         // Some rows of the set may have been written by earlier runs; writing them again changes nothing.
         let mut done: usize = 0;
         for (row, target) in ready {
-            match try_update_keys(self.database, table, column, &[write(&row, &target)]) {
+            match try_update_keys(self.database, table, &[column], &[write(&row, &target)]) {
                 Ok(_) => done = done.saturating_add(1),
                 Err(error) if is_constraint(&error) => kept.push((row, KeptReason::Refused)),
                 Err(error) => return Err(error),
@@ -179,7 +180,7 @@ impl Work<'_> {
 fn write<'r>(row: &'r Modified, target: &'r Value) -> Write<'r> {
     Write {
         identity: &row.identity,
-        value: target,
+        values: std::slice::from_ref(target),
     }
 }
 

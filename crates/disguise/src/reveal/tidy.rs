@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use super::{Due, Open, References, Work};
 use crate::error::Error;
+use crate::overwrite::{Write, update_keys};
 use crate::record::{Bag, Origin};
 use crate::schema::Known;
 use crate::store::{self, Found, Stage, Stored};
-use crate::table::{Write, delete_keys, naming, select_keys, update_keys};
+use crate::table::{delete_keys, naming, select_keys};
 use crate::value::Value;
 
 impl Work<'_> {
@@ -113,20 +114,20 @@ impl Work<'_> {
                 }
                 References::Retain => going.retain(|(id, _)| !named(id)),
                 References::Recorrelate => {
-                    let moving: Vec<([Value; 1], &Value)> = going
+                    let moving: Vec<([Value; 1], [Value; 1])> = going
                         .iter()
                         .filter(|(id, _)| named(id))
-                        .map(|(id, target)| ([id.clone()], target))
+                        .map(|(id, target)| ([id.clone()], [target.clone()]))
                         .collect();
                     let writes: Vec<Write<'_>> = moving
                         .iter()
-                        .map(|(identity, value)| Write { identity, value })
+                        .map(|(identity, values)| Write { identity, values })
                         .collect();
                     let by_owner = Known {
                         identity: by.to_vec(),
                         ..table.clone()
                     };
-                    update_keys(self.database, &by_owner, column, &writes)?;
+                    update_keys(self.database, &by_owner, &[column], &writes)?;
                 }
             }
         }

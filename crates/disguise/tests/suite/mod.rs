@@ -130,6 +130,10 @@ macro_rules! for_every_claim {
             a_removal_asks_once_what_it_stands_on_and_takes_each_table_at_once
             an_account_is_removed_and_read_at_once_and_not_looked_for_when_it_is_back
             savepoints_of_the_application_stay_its_own
+            columns_of_the_same_rows_leave_and_return_by_one_statement
+            what_cannot_return_keeps_neither_the_rest_of_its_row_nor_other_rows
+            a_step_whose_rows_an_earlier_one_changes_is_taken_after_it
+            whoever_is_named_between_many_placeholders_is_found_and_moved
             chunks_rest_between_their_transactions_and_the_last_does_not
         }
     };
@@ -161,6 +165,7 @@ mod statements;
 mod stolen;
 mod tenants;
 mod threads;
+mod together;
 mod updates;
 
 pub(crate) use applying::*;
@@ -190,4 +195,5 @@ pub(crate) use statements::*;
 pub(crate) use stolen::*;
 pub(crate) use tenants::*;
 pub(crate) use threads::*;
+pub(crate) use together::*;
 pub(crate) use updates::*;

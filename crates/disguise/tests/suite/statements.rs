@@ -11,7 +11,7 @@ use probity_disguise::{Database, DatabaseErrorKind, Dialect, Value};
 use super::forum::*;
 
 /// What `work` takes, each at least one way to a server and back.
-fn statements<T>(forum: &mut Forum, work: impl FnOnce(&mut Forum) -> T) -> (T, u64) {
+pub(crate) fn statements<T>(forum: &mut Forum, work: impl FnOnce(&mut Forum) -> T) -> (T, u64) {
     let before = forum.database.statements();
     let done = work(forum);
     (done, forum.database.statements() - before)

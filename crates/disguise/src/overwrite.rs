@@ -1,0 +1,193 @@
+//! Values of its own for each of many rows, all columns and as many rows as fit by one statement.
+
+use crate::database::{DatabaseError, Dialect, repeated};
+use crate::error::{Doing as _, Error};
+use crate::predicate::Fragment;
+use crate::schema::Known;
+use crate::table::{among, lists, with};
+use crate::tenant::Session;
+use crate::value::Value;
+
+/// What to write into a row: its identity, and a new value for each column.
+#[derive(Clone)]
+pub(crate) struct Write<'a> {
+    pub(crate) identity: &'a [Value],
+    pub(crate) values: &'a [Value],
+}
+
+/// Writes values of its own into each row; gives how many rows were changed. A caller that hears of a refusal gives up.
+pub(crate) fn update_keys(
+    database: &mut dyn Session,
+    table: &Known,
+    columns: &[&str],
+    writes: &[Write<'_>],
+) -> Result<u64, Error> {
+    write_keys(database, table, columns, writes, |database, sql, values| {
+        database.execute(sql, values)
+    })
+}
+
+/// Writes values of its own into each row; gives how many rows were changed. A refusal is no reason to give up, but rows
+/// may have been written before it.
+pub(crate) fn try_update_keys(
+    database: &mut dyn Session,
+    table: &Known,
+    columns: &[&str],
+    writes: &[Write<'_>],
+) -> Result<u64, Error> {
+    write_keys(database, table, columns, writes, |database, sql, values| {
+        database.attempt(sql, values)
+    })
+}
+
+fn write_keys(
+    database: &mut dyn Session,
+    table: &Known,
+    columns: &[&str],
+    writes: &[Write<'_>],
+    run: fn(&mut dyn Session, &str, &[Value]) -> Result<u64, DatabaseError>,
+) -> Result<u64, Error> {
+    if writes.is_empty() {
+        return Ok(0);
+    }
+    let dialect = database.dialect();
+    let own = database.tenancy().and(dialect, &table.name, &table.name);
+    if dialect == Dialect::Sqlite {
+        return update_each(database, (table, &own), columns, writes);
+    }
+    let keys = table.identity.len();
+    let width = match dialect {
+        // The identity comes with each value, and once more.
+        Dialect::Mysql => keys.saturating_add(1).saturating_mul(columns.len()),
+        _ => columns.len(),
+    };
+    let width = width.saturating_add(keys);
+    let mut changed: u64 = 0;
+    for some in writes.chunks(dialect.changes_max()) {
+        for list in lists(some, width) {
+            let (mut sql, parameters) = match dialect {
+                Dialect::Mysql => case_by_case(dialect, table, columns, &list),
+                _ => through_list(dialect, table, columns, &list),
+            };
+            sql.push_str(&own.sql);
+            let values = with(parameters, &own);
+            let done = run(database, &sql, &values).doing("updating rows")?;
+            changed = changed.saturating_add(done);
+        }
+    }
+    Ok(changed)
+}
+
+/// `a = ? AND b = ?` for an identity.
+fn is_row(dialect: Dialect, table: &Known) -> String {
+    let equal = table.identity.iter();
+    let equal: Vec<String> = equal
+        .map(|key| format!("{} = ?", dialect.quote(key)))
+        .collect();
+    equal.join(" AND ")
+}
+
+/// `a = ?, b = ?` for columns, each with what `value` gives in the place of the mark.
+fn assigned(dialect: Dialect, columns: &[&str], value: impl Fn(usize, &str) -> String) -> String {
+    let all = columns.iter().enumerate();
+    let all: Vec<String> = all
+        .map(|(index, column)| {
+            let column = dialect.quote(column);
+            format!("{column} = {}", value(index, &column))
+        })
+        .collect();
+    all.join(", ")
+}
+
+/// An update for each row: in the same process a statement prepared once beats a join with a list of values.
+fn update_each(
+    database: &mut dyn Session,
+    (table, own): (&Known, &Fragment),
+    columns: &[&str],
+    writes: &[Write<'_>],
+) -> Result<u64, Error> {
+    let dialect = database.dialect();
+    let sql = format!(
+        "UPDATE {} SET {} WHERE {}{}",
+        dialect.quote(&table.name),
+        assigned(dialect, columns, |_, _| "?".to_owned()),
+        is_row(dialect, table),
+        own.sql
+    );
+    let rows: Vec<Vec<Value>> = writes
+        .iter()
+        .map(|write| [write.values, write.identity, &own.parameters].concat())
+        .collect();
+    database.execute_each(&sql, &rows).doing("updating rows")
+}
+
+/// An update from a list of identities and values.
+fn through_list(
+    dialect: Dialect,
+    table: &Known,
+    columns: &[&str],
+    run: &[Write<'_>],
+) -> (String, Vec<Value>) {
+    let target = dialect.quote(&table.name);
+    let keys = (0..table.identity.len()).map(|index| format!("k{index}"));
+    let names: Vec<String> = keys
+        .chain((0..columns.len()).map(|index| format!("v{index}")))
+        .collect();
+    let equal: Vec<String> = table
+        .identity
+        .iter()
+        .zip(&names)
+        .map(|(key, name)| format!("{target}.{} = m.{name}", dialect.quote(key)))
+        .collect();
+    let typed: Vec<String> = table
+        .identity
+        .iter()
+        .map(String::as_str)
+        .chain(columns.iter().copied())
+        .map(|name| dialect.typed(table.catalog.column(name)))
+        .collect();
+    let sql = format!(
+        "WITH m({}) AS (VALUES {}) UPDATE {target} SET {} FROM m WHERE {}",
+        names.join(","),
+        repeated(run.len(), &typed.join(",")),
+        assigned(dialect, columns, |index, _| format!("m.v{index}")),
+        equal.join(" AND ")
+    );
+    let parameters = run.iter().flat_map(|write| [write.identity, write.values]);
+    (sql, parameters.flatten().cloned().collect())
+}
+
+/// An update that compares each row with the identities; a list would have a collation of its own, which clashes with
+/// that of a text column.
+fn case_by_case(
+    dialect: Dialect,
+    table: &Known,
+    columns: &[&str],
+    run: &[Write<'_>],
+) -> (String, Vec<Value>) {
+    let among = among(dialect, &table.identity, run.len());
+    let target = dialect.quote(&table.name);
+    let mut parameters = Vec::new();
+    let set = if let [only] = run {
+        parameters.extend_from_slice(only.values);
+        assigned(dialect, columns, |_, _| "?".to_owned())
+    } else {
+        for index in 0..columns.len() {
+            for write in run {
+                parameters.extend_from_slice(write.identity);
+                parameters.extend(write.values.get(index).cloned());
+            }
+        }
+        let case = format!(" WHEN {} THEN ?", is_row(dialect, table)).repeat(run.len());
+        assigned(dialect, columns, |_, column| {
+            format!("CASE{case} ELSE {column} END")
+        })
+    };
+    for write in run {
+        parameters.extend_from_slice(write.identity);
+    }
+    (
+        format!("UPDATE {target} SET {set} WHERE {among}"),
+        parameters,
+    )
+}

@@ -1,0 +1,175 @@
+//! Overwritten values of several columns of the same rows, which one disguise wrote together, go back together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::rewrite::is_constraint;
+use super::{KeptReason, Sections, Work, fits, row_name};
+use crate::apply::encoded;
+use crate::error::Error;
+use crate::overwrite::{Write, try_update_keys};
+use crate::record::{Change, Modified, Section};
+use crate::schema::Known;
+use crate::table::select_keys;
+use crate::value::Value;
+
+/// The values of a column on their way back.
+struct Column {
+    name: String,
+    /// By the number of the row.
+    ready: BTreeMap<usize, Modified>,
+    kept: Vec<(Modified, KeptReason)>,
+}
+
+impl Work<'_> {
+    /// How many of `sections` are about values of the same rows, each in a column of its own that does not name the row.
+    pub(super) fn alike(&self, sections: &[(usize, Section)]) -> usize {
+        let mut columns = BTreeSet::new();
+        let first = sections.first().map(|(_, section)| section);
+        let rows = first.and_then(Section::values).map(|(_, rows)| rows);
+        let (Some(first), Some(rows)) = (first, rows) else {
+            return 1;
+        };
+        let Some(table) = self.live.table(&first.table) else {
+            return 1;
+        };
+        let pseudo = &self.live.pseudo;
+        let alike = sections.iter().take_while(|(_, section)| {
+            let Some((column, of)) = section.values() else {
+                return false;
+            };
+            let names_row = table.identity.iter().any(|it| it == column)
+                || (table.name == pseudo.table && column == pseudo.id);
+            let mut both = of.iter().zip(rows);
+            section.table == first.table
+                && fits(table, &section.change)
+                && !names_row
+                && of.len() == rows.len()
+                && both.all(|(one, other)| one.identity == other.identity)
+                && columns.insert(column)
+        });
+        alike.count().max(1)
+    }
+
+    /// Check C2 for such sections: writes back what still holds the disguised value; gives what stays.
+    pub(super) fn rewrite_together(
+        &mut self,
+        sections: Sections,
+        barred: &BTreeSet<Vec<u8>>,
+    ) -> Result<Sections, Error> {
+        let live = self.live;
+        let known = sections.first().map(|(_, section)| section.table.as_str());
+        let Some(table) = known.and_then(|name| live.table(name)) else {
+            return Ok(sections);
+        };
+        let mut columns = self.judged(table, &sections, barred)?;
+        self.write_whole(table, &mut columns)?;
+        for column in &mut columns {
+            let ready = std::mem::take(&mut column.ready).into_values();
+            let ready = ready.map(|row| {
+                let before = row.before.clone();
+                (row, before)
+            });
+            let done = self.write(table, &column.name, ready.collect(), &mut column.kept)?;
+            self.count(&table.name, done);
+            for (row, reason) in &column.kept {
+                self.keep(&table.name, &row.identity, Some(&column.name), *reason);
+            }
+        }
+        let left = sections.into_iter().zip(columns);
+        let left = left.filter(|(_, column)| !column.kept.is_empty());
+        Ok(left
+            .map(|((index, section), column)| {
+                let rows = column.kept.into_iter().map(|(row, _)| row).collect();
+                let change = Change::Modified {
+                    identity: table.identity.clone(),
+                    column: column.name,
+                    rows,
+                };
+                (index, Section { change, ..section })
+            })
+            .collect())
+    }
+
+    /// Which values may go back, and why others stay.
+    fn judged(
+        &mut self,
+        table: &Known,
+        sections: &Sections,
+        barred: &BTreeSet<Vec<u8>>,
+    ) -> Result<Vec<Column>, Error> {
+        let values = || sections.iter().filter_map(|(_, section)| section.values());
+        let rows = values().next().map_or(&[][..], |(_, rows)| rows);
+        let keys: Vec<Vec<Value>> = rows.iter().map(|row| row.identity.clone()).collect();
+        let mut wanted = table.identity.clone();
+        wanted.extend(values().map(|(column, _)| column.to_owned()));
+        let found = select_keys(self.database, &table.name, &wanted, &table.identity, &keys)?;
+        let mut current: BTreeMap<Vec<u8>, Vec<Value>> = BTreeMap::new();
+        for mut row in found {
+            let values = row.split_off(table.identity.len().min(row.len()));
+            current.insert(encoded(&row), values);
+        }
+        let absent = |key: &&Vec<Value>| !current.contains_key(&encoded(key));
+        let absent: Vec<Vec<Value>> = keys.iter().filter(absent).cloned().collect();
+        let moved = self.moved_away(table, &absent)?;
+        let mut columns = Vec::with_capacity(sections.len());
+        for (place, (name, rows)) in values().enumerate() {
+            let mut column = Column {
+                name: name.to_owned(),
+                ready: BTreeMap::new(),
+                kept: Vec::new(),
+            };
+            for (index, row) in rows.iter().enumerate() {
+                let key = encoded(&row.identity);
+                let now = current.get(&key).and_then(|values| values.get(place));
+                let reason = match now {
+                    None if moved.contains(&key) => KeptReason::OtherTenant,
+                    None => KeptReason::Absent,
+                    Some(_) if barred.contains(&row_name(table, &row.identity)) => {
+                        KeptReason::PartOfRow
+                    }
+                    Some(now) if now.same(&row.after) => {
+                        column.ready.insert(index, row.clone());
+                        continue;
+                    }
+                    Some(now) if now.same(&row.before) => continue,
+                    Some(_) => KeptReason::Changed,
+                };
+                column.kept.push((row.clone(), reason));
+            }
+            columns.push(column);
+        }
+        Ok(columns)
+    }
+
+    /// Writes rows of which all values may go back; what the database refuses is left to be tried column by column.
+    fn write_whole(&mut self, table: &Known, columns: &mut [Column]) -> Result<(), Error> {
+        let Some((first, others)) = columns.split_first() else {
+            return Ok(());
+        };
+        let is_whole = |index: &usize| others.iter().all(|it| it.ready.contains_key(index));
+        let whole: Vec<usize> = first.ready.keys().copied().filter(is_whole).collect();
+        let of = |index: &usize| -> Option<(Vec<Value>, Vec<Value>)> {
+            let identity = first.ready.get(index)?.identity.clone();
+            let values = columns.iter().filter_map(|it| it.ready.get(index));
+            Some((identity, values.map(|row| row.before.clone()).collect()))
+        };
+        let rows: Vec<(Vec<Value>, Vec<Value>)> = whole.iter().filter_map(of).collect();
+        let writes: Vec<Write<'_>> = rows
+            .iter()
+            .map(|(identity, values)| Write { identity, values })
+            .collect();
+        let names: Vec<&str> = columns.iter().map(|it| it.name.as_str()).collect();
+        match try_update_keys(self.database, table, &names, &writes) {
+            Ok(_) => {}
+            Err(error) if is_constraint(&error) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        for column in columns {
+            column
+                .ready
+                .retain(|index, _| whole.binary_search(index).is_err());
+            self.count(&table.name, whole.len());
+        }
+        Ok(())
+    }
+}
