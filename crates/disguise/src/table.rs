@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::database::{
-    Catalog, Column, DatabaseError, DatabaseErrorKind, Dialect, PARAMETERS_MAX, placeholders,
-    tuples,
+    Catalog, DatabaseError, DatabaseErrorKind, Dialect, PARAMETERS_MAX, placeholders, tuples,
 };
 use crate::error::{Doing as _, Error};
 use crate::predicate::Fragment;
@@ -17,9 +16,6 @@ const ROWS_MAX: usize = 1_024;
 
 /// The most questions in one statement, below what every engine takes as columns of an answer.
 const QUESTIONS_MAX: usize = 256;
-
-/// From so many ids on it is asked first whether anybody between them is named.
-const RANGE_IDS_LEAST: usize = 8;
 
 /// Up to here rows go in by one statement of exactly their number; beyond, runs are powers of two. A statement that was
 /// prepared for another number costs a round trip more, each further run costs one too.
@@ -172,7 +168,6 @@ pub(crate) fn naming<'c>(
     columns: &[(&'c Known, &'c str)],
     ids: &[Value],
 ) -> Result<Vec<(&'c Known, &'c str)>, Error> {
-    let columns = near(database, columns, ids)?;
     let mut found = Vec::new();
     for some in columns.chunks(QUESTIONS_MAX) {
         let mut named = vec![false; some.len()];
@@ -189,57 +184,6 @@ pub(crate) fn naming<'c>(
         found.extend(named.map(|(column, _)| *column));
     }
     Ok(found)
-}
-
-/// Which of `columns` name anybody between the least and the greatest of `ids`, as far as that is quickly told: an index
-/// has the answer at one place, where it looks up each of the ids at a place of its own.
-fn near<'c>(
-    database: &mut dyn Session,
-    columns: &[(&'c Known, &'c str)],
-    ids: &[Value],
-) -> Result<Vec<(&'c Known, &'c str)>, Error> {
-    let number = |id: &Value| match id {
-        Value::Int(number) => Some(*number),
-        _ => None,
-    };
-    let numbers: Option<Vec<i64>> = ids.iter().map(number).collect();
-    let numbers = numbers.filter(|numbers| numbers.len() >= RANGE_IDS_LEAST);
-    let ends = numbers.and_then(|it| Some((*it.iter().min()?, *it.iter().max()?)));
-    let Some((least, greatest)) = ends else {
-        return Ok(columns.to_vec());
-    };
-    // Texts have an order of the database's own.
-    let ordered = |place: &usize| {
-        let column = columns.get(*place);
-        let column = column.and_then(|(table, column)| table.catalog.column(column));
-        column.is_some_and(Column::is_integer)
-    };
-    let asked: Vec<usize> = (0..columns.len()).filter(ordered).collect();
-    let dialect = database.dialect();
-    let mut far = BTreeSet::new();
-    for some in asked.chunks(QUESTIONS_MAX) {
-        let (mut questions, mut parameters) = (Vec::new(), Vec::new());
-        for (table, column) in some.iter().filter_map(|place| columns.get(*place)) {
-            let own = database.tenancy().and(dialect, &table.name, &table.name);
-            let (name, column) = (dialect.quote(&table.name), dialect.quote(column));
-            questions.push(format!(
-                "(SELECT MIN({column}) FROM {name} WHERE {column} >= ? AND {column} <= ?{})",
-                own.sql
-            ));
-            let ends = vec![Value::Int(least), Value::Int(greatest)];
-            parameters.extend(with(ends, &own));
-        }
-        let sql = format!("SELECT {}", questions.join(","));
-        let rows = database
-            .query(&sql, &parameters)
-            .doing("looking who is named")?;
-        let nobody = some.iter().zip(rows.iter().flatten());
-        let nobody = nobody.filter(|(_, nearest)| nearest.is_null());
-        far.extend(nobody.map(|(place, _)| *place));
-    }
-    let near = columns.iter().enumerate();
-    let near = near.filter(|(place, _)| !far.contains(place));
-    Ok(near.map(|(_, column)| *column).collect())
 }
 
 /// How many rows of each of `columns` name one of `ids`. They are counted although one would do: a planner that

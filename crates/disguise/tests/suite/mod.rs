@@ -133,7 +133,7 @@ macro_rules! for_every_claim {
             columns_of_the_same_rows_leave_and_return_by_one_statement
             what_cannot_return_keeps_neither_the_rest_of_its_row_nor_other_rows
             a_step_whose_rows_an_earlier_one_changes_is_taken_after_it
-            whoever_is_named_between_many_placeholders_is_found_and_moved
+            rows_made_for_one_of_many_placeholders_move_and_those_of_its_neighbour_stay
             chunks_rest_between_their_transactions_and_the_last_does_not
         }
     };
