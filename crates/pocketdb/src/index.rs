@@ -9,7 +9,8 @@ use crate::bytes::{narrow, part, put, take, u16_at};
 use crate::catalogue::{ID, Index, OWN};
 use crate::directory::owner_of;
 use crate::error::{Error, Result};
-use crate::flash::{Nand, PAGE_BYTES};
+use crate::flash::Nand;
+use crate::hashes::{HASH_BYTES, Hashes};
 use crate::keys::Listing;
 use crate::limits::{FILTER_UNITS, KEY_BYTES_MAX, UNIT_ROWS};
 use crate::root::SecureStore;
@@ -26,10 +27,6 @@ const FILTER_HASHES: u32 = 4;
 const POINTER_BYTES: usize = UNIT_ROWS as usize * 3 / 2;
 /// Where the pointers begin in a filter page.
 const POINTERS_AT: usize = FILTER_UNITS as usize * FILTER_BYTES;
-/// Bytes of a key hash.
-const HASH_BYTES: usize = size_of::<KeyHash>();
-/// Bytes of the hashes of one index over a unit.
-const HASHES_BYTES: usize = UNIT_ROWS as usize * HASH_BYTES;
 /// Stands for no slot; a unit has fewer.
 const NO_SLOT: u8 = u8::MAX;
 
@@ -180,7 +177,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ///
     /// While a part is built that counts updates in, what comes behind it must know them too.
     /// Either value finds every row: updates lead to their rows by themselves.
-    fn hash_placed(&mut self, number: u16, table: usize, column: u8, id: u32) -> Result<KeyHash> {
+    pub(crate) fn hash_placed(
+        &mut self,
+        number: u16,
+        table: usize,
+        column: u8,
+        id: u32,
+    ) -> Result<KeyHash> {
         if column == ID || !self.committed.part.building {
             return self.hash_value(number, table, column, id);
         }
@@ -245,65 +248,18 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         }
     }
 
-    /// Builds and programs the pair of pages of every index, behind the rows of a new unit.
-    pub(crate) fn build_indexes(&mut self, site: &mut Site) -> Result<()> {
-        let pair = self.arena.lease(2)?;
-        let mut numbers = self.catalogue.indexes_of(site.table);
-        while let Some(first) = numbers.next() {
-            let slot = self.catalogue.index(first)?.slot;
-            // Indexes on one table's columns share the reads of its rows, as far as room goes.
-            let room = (self.arena.spare().saturating_sub(2) * PAGE_BYTES / HASHES_BYTES).max(1);
-            let mut count = 1;
-            while count < room
-                && numbers.clone().next().is_some()
-                && self.catalogue.index(first + count)?.slot == slot
-            {
-                numbers.next();
-                count += 1;
-            }
-            let hashes = self
-                .arena
-                .lease((count * HASHES_BYTES).div_ceil(PAGE_BYTES))?;
-            self.hash_unit(site, first..first + count, hashes)?;
-            for number in 0..count {
-                self.build_pair(site, first + number, number * HASHES_BYTES, hashes, pair)?;
-                self.program_unit_page(site, ROLE_KEY, pair, 0)?;
-                self.program_unit_page(site, ROLE_FILTER, pair, 1)?;
-            }
-            self.arena.release(hashes);
-        }
-        self.arena.release(pair);
-        Ok(())
-    }
-
-    /// Hashes what the indexes `numbers`, all of one slot, know of every row of a unit.
-    fn hash_unit(
+    /// Builds and programs the pair of pages of one index, given the hashes of the unit's rows.
+    #[inline(never)] // Its variables take no room on the stack while hashes are made.
+    pub(crate) fn build_index(
         &mut self,
-        site: &Site,
-        numbers: core::ops::Range<usize>,
-        hashes: Area,
+        site: &mut Site,
+        number: usize,
+        hashes: Hashes,
+        pair: Area,
     ) -> Result<()> {
-        let index = self.catalogue.index(numbers.start)?;
-        for slot in 0..UNIT_ROWS {
-            let mut id = site.unit * UNIT_ROWS + slot + 1;
-            let mut table = site.table;
-            // A row that a reorganised part has is found there; here it only fills its slot.
-            let filler = id <= self.part_rows(table);
-            if index.slot != OWN && !filler {
-                id = self.join_id(table, id, usize::from(index.slot))?;
-                table = self.catalogue.source(index).0;
-            }
-            for (rank, number) in numbers.clone().enumerate() {
-                let mut column = self.catalogue.index(number)?.column;
-                if filler {
-                    column = ID;
-                }
-                let hash = self.hash_placed(number_of(number), table, column, id)?;
-                let at = rank * HASHES_BYTES + slot as usize * HASH_BYTES;
-                put(self.arena.area_mut(hashes), at, &hash);
-            }
-        }
-        Ok(())
+        self.build_pair(site, number, hashes, pair)?;
+        self.program_unit_page(site, ROLE_KEY, pair, 0)?;
+        self.program_unit_page(site, ROLE_FILTER, pair, 1)
     }
 
     /// Fills the two pages of `pair` with the tags, filters and pointers of one index.
@@ -311,8 +267,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         &mut self,
         site: &Site,
         number: usize,
-        at: usize,
-        hashes: Area,
+        (hashes, at): Hashes,
         pair: Area,
     ) -> Result<()> {
         self.arena.area_mut(pair).fill(0);

@@ -21,6 +21,7 @@ mod change;
 mod directory;
 pub mod error;
 pub mod flash;
+mod hashes;
 mod index;
 mod keys;
 pub mod limits;

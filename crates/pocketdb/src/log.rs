@@ -94,6 +94,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Copies what the last block of `log` holds to another one, because it failed.
+    #[inline(never)] // Its variables take no room on the stack where no block fails.
     fn move_block(&mut self, log: Log, role: u8) -> Result<()> {
         let block = log.pages / BLOCK_PAGES;
         let old = self.entry(log.owner, block)?;

@@ -25,6 +25,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Moves the oldest waiting rows of `table`, all committed, to a unit of their own.
     pub(crate) fn place_unit(&mut self, table: usize) -> Result<()> {
         let pages = self.unit_pages(table);
+        let temporary = self.temporary.pages;
         loop {
             let start = self.unit_start(pages)?;
             let site = Site {
@@ -35,12 +36,19 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             };
             match self.build_unit(site) {
                 Err(Error::Flash(FlashError::BadBlock)) => self.abandon(start, pages),
-                Ok(()) => return self.finish_unit(site, start, pages),
+                Ok(()) => {
+                    // What a statement wrote there stays until it ends.
+                    if temporary == 0 {
+                        self.drop_temporary()?;
+                    }
+                    return self.finish_unit(site, start, pages);
+                }
                 Err(error) => return Err(error),
             }
         }
     }
 
+    #[inline(never)] // Its variables take no room on the stack while the unit is built.
     fn finish_unit(&mut self, site: Site, start: u32, pages: u32) -> Result<()> {
         let entry = Entry {
             page: start,
@@ -92,6 +100,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Programs `width` bytes from `from` of every row of the unit.
+    #[inline(never)] // Its variables take no room on the stack of the indexes.
     fn build_rows(
         &mut self,
         site: &mut Site,

@@ -11,13 +11,15 @@ use crate::limits::KEY_BYTES_MAX;
 use crate::part::Spot;
 use crate::reorganize::Site;
 use crate::root::SecureStore;
-use crate::sort::{Repeats, Run, RunWriter, Sorter, descending};
+use crate::sort::{FRAMES_LITTLE, Repeats, Run, RunWriter, Sorter, descending};
 use crate::store::Store;
 
 /// Bytes of the longest entry.
 const ENTRY_BYTES_MAX: usize = KEY_BYTES_MAX + ID_BYTES;
-/// Frames for a run being written and for the pages read while entries are collected.
+/// Frames for a run being written and for the pages read while entries are collected, and so many
+/// where there are few.
 const READ_FRAMES: usize = 3;
+const READ_FRAMES_LITTLE: usize = 2;
 
 /// Which of the two is collected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,9 +108,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn entry_sorter(&mut self, job: &Job) -> Result<Sorter<Repeats>> {
-        let frames = self.arena.spare().saturating_sub(READ_FRAMES).max(1);
+        let left = if self.arena.frames() <= FRAMES_LITTLE {
+            READ_FRAMES_LITTLE
+        } else {
+            READ_FRAMES
+        };
+        let frames = self.arena.spare().saturating_sub(left).max(1);
         let area = self.arena.lease(frames)?;
-        Sorter::new(job.width, area, Repeats::Drop(job.width))
+        Ok(Sorter::new(job.width, area, Repeats::Drop(job.width))?.alone())
     }
 
     /// Adds the rows that the present parts lack, with the keys that the new part has already.

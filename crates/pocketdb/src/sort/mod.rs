@@ -24,6 +24,20 @@ const RUNS_PER_FRAME: usize = 2;
 const FRAMES_FEW: usize = 3;
 /// Frames that stay free when runs are merged: for the result and for whoever reads.
 const MERGE_SPARE: usize = 3;
+/// Frames that are so few that a reorganisation, which has the memory of statements for itself, keeps more
+/// runs and merges more of them at a time; and how many runs, and frames that it leaves free.
+pub(crate) const FRAMES_LITTLE: usize = 8;
+const RUNS_ALONE: usize = 20;
+const MERGE_SPARE_ALONE: usize = 2;
+
+/// What goes on beside a sort.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beside {
+    /// The stages of a query.
+    Query,
+    /// Nothing: the sort is one of a reorganisation.
+    Nothing,
+}
 
 /// What happens to records whose keys are equal.
 pub(crate) trait Combine {
@@ -76,6 +90,7 @@ pub(crate) struct Sorter<C> {
     count: usize,
     runs: Series<Run, RUNS_MAX>,
     combine: C,
+    beside: Beside,
     /// How many records were pushed.
     pub(crate) pushed: u64,
     /// Records read of those in memory.
@@ -94,9 +109,29 @@ impl<C: Combine> Sorter<C> {
             count: 0,
             runs: Series::new(),
             combine,
+            beside: Beside::Query,
             pushed: 0,
             read: 0,
         })
+    }
+
+    /// The same with nothing beside it.
+    pub(crate) fn alone(self) -> Self {
+        Self {
+            beside: Beside::Nothing,
+            ..self
+        }
+    }
+
+    /// How many runs are kept, and how many frames merging them leaves free.
+    fn manner<F: Nand, S: SecureStore>(&self, store: &Store<F, S>) -> (usize, usize) {
+        let frames = store.arena.frames();
+        if self.beside == Beside::Nothing && frames <= FRAMES_LITTLE {
+            return (RUNS_ALONE, MERGE_SPARE_ALONE);
+        }
+        // With little memory few runs are merged at a time, and no long list of them pays.
+        let kept = RUNS_MAX.min(RUNS_PER_FRAME * frames.saturating_sub(FRAMES_FEW));
+        (kept, MERGE_SPARE)
     }
 
     fn room(&self) -> usize {
@@ -171,9 +206,7 @@ impl<C: Combine> Sorter<C> {
         store.effort.runs += 1;
         let run = writer.finish(store)?;
         self.runs.push(run, "the number of sorted runs")?;
-        // With little memory few runs are merged at a time, and no long list of them pays.
-        let kept = RUNS_MAX.min(RUNS_PER_FRAME * store.arena.frames().saturating_sub(FRAMES_FEW));
-        if self.runs.len() < kept {
+        if self.runs.len() < self.manner(store).0 {
             return Ok(());
         }
         // Nothing is in the area now; its frames make the merge wider.
@@ -190,7 +223,7 @@ impl<C: Combine> Sorter<C> {
     /// in length, so that no long one is written again for the sake of short ones.
     fn merge_alike<F: Nand, S: SecureStore>(&mut self, store: &mut Store<F, S>) -> Result<()> {
         self.runs.sort_unstable_by_key(|run| run.records);
-        let taken = fan_in(store, MERGE_SPARE).min(self.runs.len());
+        let taken = fan_in(store, self.manner(store).1).min(self.runs.len());
         let first = most_alike(&self.runs, taken);
         self.merge(store, first, taken)
     }
@@ -201,10 +234,11 @@ impl<C: Combine> Sorter<C> {
         store: &mut Store<F, S>,
         target: usize,
     ) -> Result<()> {
+        let spare = self.manner(store).1;
         while self.runs.len() > target {
             self.runs.sort_unstable_by_key(|run| run.records);
             let needed = self.runs.len() - target + 1;
-            self.merge(store, 0, fan_in(store, MERGE_SPARE).min(needed))?;
+            self.merge(store, 0, fan_in(store, spare).min(needed))?;
         }
         Ok(())
     }
@@ -524,7 +558,8 @@ mod tests {
         let mut written = 0;
         for _ in 0..count {
             runs.push(run(1));
-            if runs.len() == RUNS_MAX {
+            let kept = if fan_in == 5 { RUNS_ALONE } else { RUNS_MAX };
+            if runs.len() == kept {
                 runs.sort_unstable_by_key(|run| run.records);
                 let first = most_alike(&runs, fan_in);
                 let merged: u32 = runs
@@ -546,6 +581,7 @@ mod tests {
             (900, 10, 2.2),
             (3_000, 10, 3.0),
             (600, 2, 9.0),
+            (2_300, 5, 4.7),
         ] {
             let found = rewritten(count, fan_in);
             assert!(found < most, "{count} runs, {fan_in} at a time: {found}");

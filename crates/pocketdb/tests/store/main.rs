@@ -18,6 +18,8 @@ mod ring;
 #[cfg(test)]
 mod script;
 #[cfg(test)]
+mod spill;
+#[cfg(test)]
 mod stopped;
 #[cfg(test)]
 mod tamper;
