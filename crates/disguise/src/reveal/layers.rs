@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Due, Open, Sections, Work, row_name};
+use super::{Due, Open, Sections, Work, fits, row_name};
 use crate::apply::encoded;
 use crate::error::Error;
 use crate::record::{Change, Modified, Section};
+use crate::schema::Known;
 use crate::value::Value;
 
 /// Where the record of one layer of a cell is.
@@ -102,19 +103,20 @@ impl<'a> Work<'a> {
             .into_values()
             .map(|layers| layers.into_iter().collect())
             .collect();
-        let mut doubts: BTreeMap<(&str, &str), Vec<Doubt>> = BTreeMap::new();
+        let mut doubts: BTreeMap<(&str, &str), (&Known, Vec<Doubt>)> = BTreeMap::new();
         for (number, by_age) in piles.iter().enumerate() {
-            if let Some((column, doubt)) = doubt(opened, due, (number, by_age)) {
-                doubts.entry(column).or_default().push(doubt);
+            if let Some((section, doubt)) = doubt(opened, due, (number, by_age))
+                && let Some((column, _)) = section.values()
+                && let Some(table) = self.live.table(&section.table)
+                && fits(table, &section.change)
+            {
+                let of_column = doubts
+                    .entry((&table.name, column))
+                    .or_insert((table, vec![]));
+                of_column.1.push(doubt);
             }
         }
-        for ((table, column), doubts) in doubts {
-            let Some(table) = self.live.table(table) else {
-                continue;
-            };
-            if table.catalog.column(column).is_none() {
-                continue;
-            }
+        for ((_, column), (table, doubts)) in doubts {
             let rows: Vec<Modified> = doubts.iter().map(|it| it.newest.clone()).collect();
             let now = self.current(table, column, &rows)?;
             for it in doubts {
@@ -178,12 +180,12 @@ fn chain(records: &[&Modified]) -> Option<Vec<usize>> {
     Some(chain)
 }
 
-/// The other order of a pile, by the values, where there is one, under its table and column.
+/// The other order of a pile, by the values, where there is one, and the section of what is then the newest layer.
 fn doubt<'r>(
     opened: &'r [Open<'_>],
     due: &'r Sections,
     (number, by_age): (usize, &Pile),
-) -> Option<((&'r str, &'r str), Doubt)> {
+) -> Option<(&'r Section, Doubt)> {
     let records: Option<Vec<&Modified>> = by_age
         .iter()
         .map(|(_, at)| record(opened, due, *at))
@@ -193,14 +195,13 @@ fn doubt<'r>(
     let newest = *chain.last()?;
     let (_, place) = by_age.get(newest)?;
     let section = section(opened, due, *place)?;
-    let (column, _) = section.values()?;
     let at = |index: usize| by_age.get(index).copied();
     let doubt = Doubt {
         pile: number,
         by_values: chain.into_iter().filter_map(at).collect(),
         newest: (*records.get(newest)?).clone(),
     };
-    Some(((section.table.as_str(), column), doubt))
+    Some((section, doubt))
 }
 
 /// The record of a layer.

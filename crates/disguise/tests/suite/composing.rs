@@ -8,6 +8,8 @@
 
 use std::collections::BTreeMap;
 
+use probity_disguise::KeptReason;
+
 use super::forum::*;
 
 pub(crate) fn removal_over_an_anonymisation_comes_back_anonymous_and_then_in_full() {
@@ -148,6 +150,18 @@ pub(crate) fn what_was_written_between_two_disguises_comes_back_although_the_lat
         let flags = forum.numbers("SELECT is_moderated FROM stories WHERE user_id = 2 ORDER BY id");
         assert_eq!(flags, [7, 0, 0], "{order:?}");
     }
+}
+
+/// Which of two layers is the newer is asked of the rows, which may no longer have the column.
+pub(crate) fn values_of_a_column_that_is_gone_stay_and_are_named() {
+    let mut forum = forum();
+    forum.apply(&flagged(5), Some(2), false).unwrap();
+    forum.sql("UPDATE stories SET is_moderated = 7 WHERE id = 20");
+    let later = forum.apply(&flagged(0), Some(2), false).unwrap().id;
+    forum.sql("ALTER TABLE stories DROP COLUMN is_moderated");
+    let revealed = forum.reveal(2, later);
+    let reasons: Vec<KeptReason> = revealed.kept.iter().map(|it| it.reason).collect();
+    assert_eq!(reasons, [KeptReason::SchemaChanged; 3], "{revealed:?}");
 }
 
 /// Which of the two came back was up to the random names of records. It is tried several times for them.

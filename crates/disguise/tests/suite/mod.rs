@@ -19,6 +19,7 @@ macro_rules! for_every_claim {
             chains_of_any_depth_unwind_in_any_order
             values_overwritten_twice_come_back_in_any_order
             what_was_written_between_two_disguises_comes_back_although_the_later_puts_there_what_the_earlier_hid
+            values_of_a_column_that_is_gone_stay_and_are_named
             of_two_removed_rows_with_one_key_the_last_comes_back
             values_come_back_in_any_order_although_the_clock_was_put_back
             values_come_back_in_any_order_from_under_a_chunk_that_was_begun_before
