@@ -112,7 +112,7 @@ impl<'a> Work<'a> {
             {
                 let of_column = doubts
                     .entry((&table.name, column))
-                    .or_insert((table, vec![]));
+                    .or_insert_with(|| (table, Vec::new()));
                 of_column.1.push(doubt);
             }
         }

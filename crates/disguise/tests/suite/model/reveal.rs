@@ -78,7 +78,7 @@ impl Model {
     fn merge(&mut self, person: i64, due: &mut Vec<(DisguiseId, Undo)>) -> Vec<(DisguiseId, Undo)> {
         let mut covered = Vec::new();
         let ranks = self.ranks(person, due);
-        let rank = |it: &Undo| ranks.get(&it.age()).copied().unwrap_or(it.age());
+        let rank = |it: &Undo| ranks.get(&it.age()).copied().unwrap_or_else(|| it.age());
         due.sort_by_key(|(_, it)| rank(it));
         let mut place = 0;
         while place < due.len() {
