@@ -304,13 +304,19 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             Known::Nothing => {}
         }
         let reads = self.flash.counters().page_reads;
-        let mut search = self.begin_search(DELETES_BY_ROW, &row_name(table, id))?;
-        let mut found = self.next_found(&mut search)?;
-        while found.is_some_and(|delete| delete > until.deletes) {
-            found = self.next_found(&mut search)?;
-        }
+        let found = self.find_change(DELETES_BY_ROW, &row_name(table, id), until.deletes)?;
         self.note_search(Change::Delete, (table, id), reads);
         Ok(found.is_some())
+    }
+
+    /// The newest delete or update under `key` of an index that is not after number `until`.
+    fn find_change(&mut self, index: usize, key: &[u8], until: u32) -> Result<Option<u32>> {
+        let mut search = self.begin_search(index, key)?;
+        let mut found = self.next_found(&mut search)?;
+        while found.is_some_and(|change| change > until) {
+            found = self.next_found(&mut search)?;
+        }
+        Ok(found)
     }
 
     /// Table and id of the row that a delete names.
@@ -402,13 +408,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ) -> Result<bool> {
         for (piece, bytes) in out.chunks_mut(PART_BYTES).enumerate() {
             let key = place(table, number, piece, id);
-            let mut search = self.begin_search(UPDATES_BY_PLACE, &key)?;
-            let mut update = self.next_found(&mut search)?;
-            while update.is_some_and(|update| update > until.updates) {
-                update = self.next_found(&mut search)?;
-            }
             // All parts are written together: without the first there is none.
-            let Some(update) = update else {
+            let Some(update) = self.find_change(UPDATES_BY_PLACE, &key, until.updates)? else {
                 return Ok(false);
             };
             self.read_hidden(UPDATES, update, PLACE_BYTES + VALUE_NAME_BYTES, bytes)?;
