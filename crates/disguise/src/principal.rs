@@ -32,7 +32,7 @@ pub(crate) fn register(
         return Err(Error::AlreadyRegistered);
     }
     let key = SecretKey::generate_of(suite)?;
-    store::register(database, &[(id, key.public()?)], Standing::Person)?;
+    store::register(database, &[(id, key.public()?, Standing::Person)])?;
     let token = protect(database, &salt, (user, &key), protection, cost)?;
     Ok(Registration { key, token })
 }

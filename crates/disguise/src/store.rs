@@ -153,8 +153,8 @@ pub(crate) fn bytes(bytes: &[u8]) -> Value {
     Value::Bytes(bytes.to_vec())
 }
 
-/// A principal and its public key.
-pub(crate) type Keyed = (Vec<u8>, PublicKey);
+/// A principal, its public key and its standing.
+pub(crate) type Keyed = (Vec<u8>, PublicKey, Standing);
 
 /// Principal to public key and standing.
 pub(crate) type Registered = BTreeMap<Vec<u8>, (PublicKey, Standing)>;
@@ -211,14 +211,10 @@ pub(crate) fn registration(public: &[u8], code: i64) -> Result<(PublicKey, Stand
 }
 
 /// Registers principals.
-pub(crate) fn register(
-    database: &mut dyn Session,
-    principals: &[Keyed],
-    standing: Standing,
-) -> Result<(), Error> {
+pub(crate) fn register(database: &mut dyn Session, principals: &[Keyed]) -> Result<(), Error> {
     let rows: Vec<Vec<Value>> = principals
         .iter()
-        .map(|(id, public)| {
+        .map(|(id, public, standing)| {
             let code = Value::Int(i64::from(standing.code()));
             vec![
                 named(database.tenancy(), id),
@@ -242,19 +238,11 @@ pub(crate) fn change_keys(
 ) -> Result<(), Error> {
     let names: Vec<Vec<u8>> = keys.keys().cloned().collect();
     let registered = principals(database, &names)?;
-    let mut by_standing: BTreeMap<Standing, Vec<Keyed>> = BTreeMap::new();
-    for (name, (_, standing)) in &registered {
-        if let Some(public) = keys.get(name) {
-            let of = by_standing.entry(*standing).or_default();
-            of.push((name.clone(), public.clone()));
-        }
-    }
-    let there: Vec<Vec<u8>> = registered.into_keys().collect();
-    unregister(database, &there)?;
-    for (standing, principals) in by_standing {
-        register(database, &principals, standing)?;
-    }
-    Ok(())
+    let changed = keys.iter().filter_map(|(name, public)| {
+        let (_, standing) = registered.get(name)?;
+        Some((name.clone(), public.clone(), *standing))
+    });
+    register_anew(database, &registered, changed.collect())
 }
 
 /// Notes that placeholders are no longer those of someone who left.
@@ -270,19 +258,18 @@ pub(crate) fn return_departed(database: &mut dyn Session, ids: &[Vec<u8>]) -> Re
     Ok(())
 }
 
-/// Registers a principal under `public` where `known`, the key registered so far, is another or none.
+/// Registers principals of whom `known`, the registrations so far, has another key or none.
 pub(crate) fn register_anew(
     database: &mut dyn Session,
-    known: Option<&PublicKey>,
-    (name, public): (Vec<u8>, PublicKey),
-    standing: Standing,
+    known: &Registered,
+    mut principals: Vec<Keyed>,
 ) -> Result<(), Error> {
-    match known {
-        Some(known) if *known == public => return Ok(()),
-        Some(_) => unregister(database, std::slice::from_ref(&name))?,
-        None => {}
-    }
-    register(database, &[(name, public)], standing)
+    let public = |name: &[u8]| known.get(name).map(|(public, _)| public);
+    principals.retain(|(name, new, _)| public(name) != Some(new));
+    let names = principals.iter().map(|(name, _, _)| name.clone());
+    let changed: Vec<Vec<u8>> = names.filter(|name| known.contains_key(name)).collect();
+    unregister(database, &changed)?;
+    register(database, &principals)
 }
 
 /// Removes registrations.

@@ -69,7 +69,7 @@ impl Work<'_> {
         let tenant = tenant.map(|(column, tenant)| (column.to_owned(), tenant.clone()));
         columns.extend(tenant.iter().map(|(column, _)| column.clone()));
         let mut rows = Vec::with_capacity(owners.len());
-        let mut principals: BTreeMap<Standing, Vec<Keyed>> = BTreeMap::new();
+        let mut principals: Vec<Keyed> = Vec::with_capacity(ids.len());
         for (owner, id) in owners.iter().zip(&ids) {
             let mut row = Vec::with_capacity(columns.len());
             for (column, generator) in &pseudo.columns {
@@ -101,8 +101,7 @@ impl Work<'_> {
             } else {
                 Standing::Placeholder
             };
-            let of = principals.entry(standing).or_default();
-            of.push((id.principal(), public));
+            principals.push((id.principal(), public, standing));
             self.made.insert(id.principal());
             rows.push(row);
         }
@@ -111,9 +110,7 @@ impl Work<'_> {
             let what = format!("a placeholder row breaks a constraint of {}", pseudo.table);
             return Err(Error::Value { what });
         }
-        for (standing, principals) in principals {
-            store::register(self.database, &principals, standing)?;
-        }
+        store::register(self.database, &principals)?;
         let count = u64::try_from(ids.len()).unwrap_or(u64::MAX);
         self.applied.pseudoprincipals = self.applied.pseudoprincipals.saturating_add(count);
         Ok(ids)

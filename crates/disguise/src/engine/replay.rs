@@ -227,9 +227,8 @@ impl<D: Database> Engine<D> {
     fn give_key(&mut self, user: &Value, key: PublicKey) -> Result<(), Error> {
         let name = user.principal();
         let known = store::principals(&mut self.database, std::slice::from_ref(&name))?;
-        let known = known.get(&name).map(|(public, _)| public);
-        let registration = (name.clone(), key);
-        store::register_anew(&mut self.database, known, registration, Standing::Person)
+        let registration = (name, key, Standing::Person);
+        store::register_anew(&mut self.database, &known, vec![registration])
     }
 
     /// Everybody in the users table, by the hash that entries name them by.

@@ -18,20 +18,20 @@ impl Work<'_> {
         let there = self.users(&ids)?;
         let names: Vec<Vec<u8>> = ids.iter().map(Value::principal).collect();
         let registered = store::principals(self.database, &names)?;
+        let mut back = Vec::new();
         for (id, public, standing) in std::mem::take(&mut bag.principals) {
             let name = id.principal();
             if self.is_gone(&id) {
                 continue;
             }
             if there.contains(&name) {
-                // Whoever had the id meanwhile is gone from the users table, and what they registered goes too.
-                let known = registered.get(&name).map(|(known, _)| known);
-                store::register_anew(self.database, known, (name, public), standing)?;
+                back.push((name, public, standing));
             } else {
                 bag.principals.push((id, public, standing));
             }
         }
-        Ok(())
+        // Whoever had such an id meanwhile is gone from the users table, and what they registered goes too.
+        store::register_anew(self.database, &registered, back)
     }
 
     /// Takes the placeholders of a revealed disguise out of the users table, under the reference policy; tells
