@@ -93,32 +93,26 @@ impl Work<'_> {
             } else {
                 Some(row.before.clone())
             };
-            match (current.get(&encoded(&row.identity)), target) {
-                (None, _) if moved.contains(&encoded(&row.identity)) => {
-                    kept.push((row, KeptReason::OtherTenant));
-                }
-                (None, _) => kept.push((row, KeptReason::Absent)),
-                (Some(_), _) if barred.contains(&row_name(table, &row.identity)) => {
-                    kept.push((row, KeptReason::PartOfRow));
-                }
-                (Some(_), None) => {
+            let now = current.get(&encoded(&row.identity));
+            match (within_reach(now, (table, &row), &moved, barred), target) {
+                (Err(reason), _) => kept.push((row, reason)),
+                (Ok(_), None) => {
                     let reason = self.ownerless(&row.before);
                     kept.push((row, reason));
                 }
-                (Some(now), Some(target)) if now.same(&row.after) => ready.push((row, target)),
-                (Some(now), Some(target)) if now.same(&target) => {}
+                (Ok(now), Some(target)) if now.same(&row.after) => ready.push((row, target)),
+                (Ok(now), Some(target)) if now.same(&target) => {}
                 // An older decorrelation was undone first, so that the row is further back already.
-                (Some(now), _)
-                    if owner && self.reach.behind(&row.before).any(|it| it.same(now)) => {}
+                (Ok(now), _) if owner && self.reach.behind(&row.before).any(|it| it.same(now)) => {}
                 // A later decorrelation holds; its own reveal finds the way back along the chain.
-                (Some(now), _) if owner && self.reach.behind(now).any(|it| it.same(&row.after)) => {
+                (Ok(now), _) if owner && self.reach.behind(now).any(|it| it.same(&row.after)) => {
                     if !self.settle {
                         later.push(row);
                     } else if self.is_left(&row.after) {
                         self.returned.insert(row.after.principal());
                     }
                 }
-                (Some(_), _) => kept.push((row, KeptReason::Changed)),
+                (Ok(_), _) => kept.push((row, KeptReason::Changed)),
             }
         }
         if table.name == self.live.pseudo.table && column == self.live.pseudo.id {
@@ -174,6 +168,21 @@ impl Work<'_> {
             }
         }
         Ok(done)
+    }
+}
+
+/// The value that a row holds now, or why nothing of it can go back whatever it holds.
+pub(super) fn within_reach<'v>(
+    now: Option<&'v Value>,
+    (table, row): (&Known, &Modified),
+    moved: &BTreeSet<Vec<u8>>,
+    barred: &BTreeSet<Vec<u8>>,
+) -> Result<&'v Value, KeptReason> {
+    match now {
+        None if moved.contains(&encoded(&row.identity)) => Err(KeptReason::OtherTenant),
+        None => Err(KeptReason::Absent),
+        Some(_) if barred.contains(&row_name(table, &row.identity)) => Err(KeptReason::PartOfRow),
+        Some(now) => Ok(now),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::rewrite::is_constraint;
-use super::{KeptReason, Sections, Work, fits, row_name};
+use super::rewrite::{is_constraint, within_reach};
+use super::{KeptReason, Sections, Work, fits};
 use crate::apply::encoded;
 use crate::error::Error;
 use crate::overwrite::{Write, try_update_keys};
@@ -121,20 +121,14 @@ impl Work<'_> {
             for (index, row) in rows.iter().enumerate() {
                 let key = encoded(&row.identity);
                 let now = current.get(&key).and_then(|values| values.get(place));
-                let reason = match now {
-                    None if moved.contains(&key) => KeptReason::OtherTenant,
-                    None => KeptReason::Absent,
-                    Some(_) if barred.contains(&row_name(table, &row.identity)) => {
-                        KeptReason::PartOfRow
-                    }
-                    Some(now) if now.same(&row.after) => {
+                match within_reach(now, (table, row), &moved, barred) {
+                    Err(reason) => column.kept.push((row.clone(), reason)),
+                    Ok(now) if now.same(&row.after) => {
                         column.ready.insert(index, row.clone());
-                        continue;
                     }
-                    Some(now) if now.same(&row.before) => continue,
-                    Some(_) => KeptReason::Changed,
-                };
-                column.kept.push((row.clone(), reason));
+                    Ok(now) if now.same(&row.before) => {}
+                    Ok(_) => column.kept.push((row.clone(), KeptReason::Changed)),
+                }
             }
             columns.push(column);
         }
