@@ -67,6 +67,19 @@ impl Admission {
         self
     }
 
+    /// How long the place that is taken next still rests: nothing where one is free that nobody had, and nothing while
+    /// all of them are taken, for then nobody knows.
+    pub fn rest(&self) -> Duration {
+        let tickets = self.tickets();
+        if tickets.given < self.places {
+            return Duration::ZERO;
+        }
+        let until = tickets.rests.peek().map(|Reverse(until)| *until);
+        until
+            .unwrap_or_default()
+            .saturating_sub(self.clock.elapsed())
+    }
+
     /// Waits for a place, behind everybody who waits already, and until it has rested.
     pub(crate) fn enter(&self) -> Admitted<'_> {
         let rested = self.take_place();
@@ -222,6 +235,25 @@ mod tests {
         clock.turn(SECOND);
         drop(admission.enter());
         assert_eq!(clock.rests(), []);
+    }
+
+    #[test]
+    fn it_tells_how_long_the_next_place_rests() {
+        let (admission, clock) = resting(2, "0.5");
+        assert_eq!(admission.rest(), Duration::ZERO);
+        let (long, short) = (admission.enter(), admission.enter());
+        clock.turn(SECOND);
+        drop(short);
+        assert_eq!(admission.rest(), SECOND);
+        clock.turn(8 * SECOND);
+        drop(long);
+        // The other has rested meanwhile.
+        assert_eq!(admission.rest(), Duration::ZERO);
+        let first = admission.enter();
+        assert_eq!(admission.rest(), 9 * SECOND);
+        let second = admission.enter();
+        assert_eq!(admission.rest(), Duration::ZERO);
+        drop((first, second));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use probity_disguise::Share;
 use probity_format::Timestamp;
 use probity_format::limits::NAME_BYTES_MAX;
 use probity_log::StreamName;
@@ -149,6 +150,8 @@ pub(crate) struct DatabasePlace {
     pub(crate) stream: StreamName,
     /// The most connections to it at the same time.
     pub(crate) connections: usize,
+    /// For what share of the time each of them is worked over.
+    pub(crate) share: Share,
     pub(crate) specs: BTreeMap<String, SpecPlace>,
 }
 
@@ -199,6 +202,8 @@ struct DatabaseTable {
     stream: Option<Spanned<String>>,
     #[serde(default)]
     connections: Option<usize>,
+    #[serde(default)]
+    share: Option<Spanned<f64>>,
     #[serde(default)]
     spec: BTreeMap<String, SpecPlace>,
 }
@@ -322,6 +327,7 @@ fn database(
     if connections == 0 {
         return Err(refused("a database with 0 connections cannot be used"));
     }
+    let share = share(text, table.share.as_ref())?;
     let mut specs = BTreeMap::new();
     for (name, spec) in table.spec {
         check_name("specification", &name)?;
@@ -337,8 +343,17 @@ fn database(
         tenant: table.tenant,
         stream,
         connections: connections.min(parallel),
+        share,
         specs,
     })
+}
+
+fn share(text: &str, said: Option<&Spanned<f64>>) -> Result<Share, ConfigError> {
+    let Some(said) = said else {
+        return Ok(Share::WHOLE);
+    };
+    let share = Share::new(*said.get_ref());
+    share.map_err(|error| refused(error.to_string()).at(text, said.span().start))
 }
 
 /// The address with the file of `SQLite` named from `folder`, as all other files are.

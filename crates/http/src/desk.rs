@@ -2,8 +2,9 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 
-use probity_disguise::{Answered, Engine, Once, Value};
+use probity_disguise::{Admission, Answered, Engine, Once, Value};
 use probity_format::note::SigningKey;
 use probity_format::{Entry, Timestamp};
 use probity_log::Log;
@@ -23,6 +24,8 @@ pub(crate) type AnyEngine = Engine<Lent>;
 /// What a request is worked on with.
 pub(crate) struct Desk<'a> {
     pub(crate) place: &'a Place,
+    /// What lets in each transaction.
+    pub(crate) pace: &'a Arc<Admission>,
     pub(crate) log: &'a Log,
     /// The same log, to read what it was told.
     pub(crate) reader: &'a Reader,
@@ -90,6 +93,7 @@ impl Desk<'_> {
         if let Some(tenant) = &self.place.tenant {
             engine.set_written_tenant(tenant)?;
         }
+        engine.set_admission(Arc::clone(self.pace));
         let mut appender = self.log.appender(&self.place.stream).map_err(|error| {
             Problem::new(Kind::NotRecorded, "the log takes no entries").because(&error)
         })?;

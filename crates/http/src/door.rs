@@ -123,6 +123,7 @@ async fn work(door: Arc<Door>, task: Task) -> Result<Bytes, Problem> {
         let time = SystemClock::new().now();
         let desk = Desk {
             place: door.places.get(&task.database).ok_or_else(missing)?,
+            pace: turn.0.pace(),
             log: &door.log,
             reader: &door.reader,
             signer: door.signer.as_ref(),

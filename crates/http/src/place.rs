@@ -86,7 +86,7 @@ impl Place {
             UrlPlace::File(path) => url_in(path)?,
         };
         Ok(Self {
-            pool: Pool::new(url, place.connections),
+            pool: Pool::new(url, place.connections, place.share),
             running: Running::default(),
             tenant: place.tenant.clone(),
             stream: place.stream.clone(),

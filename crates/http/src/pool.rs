@@ -1,14 +1,17 @@
-//! Connections to one database: never more than so many at once, and used again where they still answer.
+//! Connections to one database: never more than so many at once, each for a share of the time, and used again where
+//! they still answer.
 
+use std::num::NonZero;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::panicking;
 use std::time::Duration;
 
 use probity_disguise::database::connect;
-use probity_disguise::{Database, DatabaseError, Dialect};
+use probity_disguise::{Admission, Database, DatabaseError, Dialect, Share};
 use probity_format::Timestamp;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::sleep;
 
 use crate::secret::Secret;
 
@@ -22,6 +25,8 @@ type Connection = Box<dyn Database + Send>;
 pub(crate) struct Pool {
     url: Secret,
     seats: Arc<Semaphore>,
+    /// By which clock each seat rests that nobody has.
+    paces: Arc<Paces>,
     /// Those that nobody uses, the last one used at the end.
     idle: Arc<Mutex<Vec<Idle>>>,
 }
@@ -31,22 +36,47 @@ struct Idle {
     since: Timestamp,
 }
 
+/// Of each seat that nobody has, how long it is left alone after it was worked on.
+type Paces = Mutex<Vec<Arc<Admission>>>;
+
 /// The right to one connection at a time.
-pub(crate) type Seat = OwnedSemaphorePermit;
+pub(crate) struct Seat {
+    pace: Arc<Admission>,
+    home: Arc<Paces>,
+    /// Given back after the pace was.
+    _permit: OwnedSemaphorePermit,
+}
 
 impl Pool {
-    /// At most `size` connections to the database at `url`, none of them open yet.
-    pub(crate) fn new(url: Secret, size: usize) -> Self {
+    /// At most `size` connections to the database at `url`, none of them open yet, each worked over for `share` of the
+    /// time.
+    pub(crate) fn new(url: Secret, size: usize, share: Share) -> Self {
+        let pace = || Arc::new(Admission::new(NonZero::<u32>::MIN).with_share(share));
         Self {
             url,
+            paces: Arc::new(Mutex::new((0..size).map(|_seat| pace()).collect())),
             seats: Arc::new(Semaphore::new(size)),
             idle: Arc::default(),
         }
     }
 
-    /// The right to a connection, once one is free.
+    /// The right to a connection, once one is free and has rested.
     pub(crate) async fn seat(&self) -> Option<Seat> {
-        Arc::clone(&self.seats).acquire_owned().await.ok()
+        let permit = Arc::clone(&self.seats).acquire_owned().await.ok()?;
+        let seat = Seat {
+            pace: self.rested()?,
+            home: Arc::clone(&self.paces),
+            _permit: permit,
+        };
+        sleep(seat.pace.rest()).await;
+        Some(seat)
+    }
+
+    /// Takes the pace that has rested longest.
+    fn rested(&self) -> Option<Arc<Admission>> {
+        let mut paces = list(&self.paces);
+        let first = (0..paces.len()).min_by_key(|seat| paces.get(*seat).map(|it| it.rest()))?;
+        Some(paces.swap_remove(first))
     }
 
     /// A connection that answers, for whoever has a seat.
@@ -64,6 +94,19 @@ impl Pool {
             connection: Some(connection),
             since: now,
         })
+    }
+}
+
+impl Seat {
+    /// What lets in each transaction over the connection.
+    pub(crate) const fn pace(&self) -> &Arc<Admission> {
+        &self.pace
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        list(&self.home).push(Arc::clone(&self.pace));
     }
 }
 
@@ -106,8 +149,8 @@ fn answers(connection: &mut Connection) -> bool {
     connection.rollback().is_ok() && connection.query("SELECT 1", &[]).is_ok()
 }
 
-fn list(idle: &Mutex<Vec<Idle>>) -> MutexGuard<'_, Vec<Idle>> {
-    idle.lock().unwrap_or_else(PoisonError::into_inner)
+fn list<T>(all: &Mutex<Vec<T>>) -> MutexGuard<'_, Vec<T>> {
+    all.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Idle {

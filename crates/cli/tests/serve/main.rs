@@ -18,6 +18,7 @@ mod refusal;
 mod repeat;
 mod replay;
 mod schema;
+mod share;
 mod tenants;
 
 #[path = "../../../disguise/tests/server/mariadb.rs"]

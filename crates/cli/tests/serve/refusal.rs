@@ -324,6 +324,10 @@ fn a_configuration_is_refused_with_its_line() {
         &changed("url_file = \"app.url\"", ""),
         &["url or url_file", "line"],
     );
+    for share in ["0", "1.5", "-0.25", "nan"] {
+        let shared = format!("[database.app]\nshare = {share}\n");
+        refused(&changed("[database.app]\n", &shared), &["share", "line"]);
+    }
     refused(&changed("leave.toml", "none.toml"), &["none.toml"]);
     refused(&changed("app.url", "leave.toml"), &["leave.toml"]);
     refused(
