@@ -5,6 +5,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use probity_disguise::database::Sqlite;
+use probity_disguise::{Database as _, Value};
 use probity_format::keys::{RootKey, Secret};
 use probity_format::{Entry, Timestamp};
 use probity_log::{Durability, Log, Options, StreamConfig, StreamName};
@@ -13,6 +15,11 @@ use probity_log::{Durability, Log, Options, StreamConfig, StreamName};
 const FRAMES: u64 = 150_000;
 /// Address space given to the program, its code included, in KiB.
 const ADDRESS_SPACE: u64 = 72 << 10;
+
+/// Rows of a person: 40 MB where all of them are held.
+const ROWS: u32 = 200_000;
+/// Address space given to a disguise, in KiB.
+const DISGUISE_ADDRESS_SPACE: u64 = 72 << 10;
 
 /// A log whose frames hold one entry each.
 fn many_frames(path: &Path) {
@@ -42,6 +49,53 @@ fn limited(folder: &Path, kibibytes: u64, arguments: &str) -> Output {
     let mut command = Command::new("sh");
     command.args(["-c", &script]).current_dir(folder);
     command.output().unwrap()
+}
+
+/// A database in which one person has many rows, and what hides that person.
+fn many_rows(folder: &Path, rows: u32) -> String {
+    let file = folder.join("app.db");
+    let url = format!("sqlite:{}", file.display());
+    let mut database = Sqlite::open(&file).unwrap();
+    for sql in [
+        "CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT NOT NULL)".to_owned(),
+        "CREATE TABLE likes (id INTEGER PRIMARY KEY, user_id INTEGER REFERENCES people(id), what TEXT)".to_owned(),
+        "CREATE INDEX likes_user ON likes (user_id)".to_owned(),
+        "INSERT INTO people VALUES (19, 'Bea'), (20, 'Al')".to_owned(),
+        format!("WITH RECURSIVE s(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < {rows}) INSERT INTO likes SELECT i, 19, 'what is liked under number ' || i FROM s"),
+    ] {
+        database.execute(&sql, &[]).unwrap();
+    }
+    url
+}
+
+/// How many likes there are, and of whom.
+fn likes(folder: &Path) -> Vec<Vec<Value>> {
+    let mut database = Sqlite::open(&folder.join("app.db")).unwrap();
+    let sql = "SELECT user_id, COUNT(*), SUM(LENGTH(what)) FROM likes GROUP BY user_id";
+    database.query(sql, &[]).unwrap()
+}
+
+#[test]
+fn a_person_with_many_rows_leaves_returns_and_changes_the_key_in_the_same_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = many_rows(folder.path(), ROWS);
+    let before = likes(folder.path());
+    let run = |arguments: &str| {
+        let arguments = format!("disguise {arguments} --db {db}");
+        let done = limited(folder.path(), DISGUISE_ADDRESS_SPACE, &arguments);
+        let complaint = String::from_utf8(done.stderr).unwrap();
+        assert!(done.status.success(), "{arguments}: {complaint}");
+        String::from_utf8(done.stdout).unwrap()
+    };
+    run("draft -o leave.toml");
+    run("register --spec leave.toml --user 19 --credential-out 19.key");
+    let applied = run("apply --spec leave.toml --user 19 --chunk-rows 2000 --json");
+    assert_eq!(likes(folder.path()), Vec::<Vec<Value>>::new());
+    run("rekey --user 19 --new-key --credential 19.key --credential-out new.key");
+    let applied: serde_json::Value = serde_json::from_str(&applied).unwrap();
+    let id = applied["id"].as_str().unwrap();
+    run(&format!("reveal --id {id} --credential new.key"));
+    assert_eq!(likes(folder.path()), before);
 }
 
 #[test]

@@ -53,7 +53,8 @@ pub use database::{Column, Database, DatabaseError, DatabaseErrorKind, Dialect};
 pub use draft::{Draft, draft};
 pub use engine::{
     CHUNK_ROWS, Cells, DecayRequest, Decayed, Difference, Engine, Hidden, HiddenChange, Listed,
-    Missed, Outlook, Progress, ReplayRequest, SWEEP_RECORDS, Swept, stored_description,
+    Missed, Outlook, Progress, REVEAL_BYTES, ReplayRequest, SWEEP_RECORDS, Swept,
+    stored_description,
 };
 pub use error::Error;
 pub use generate::Generator;

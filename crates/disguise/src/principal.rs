@@ -11,6 +11,9 @@ use crate::suite::{PublicKey, Suite};
 use crate::tenant::Session;
 use crate::value::Value;
 
+/// Bags that a change of the key holds in memory at a time.
+const BAGS_AT_ONCE: usize = 16;
+
 /// What a new user gets; the engine keeps none of it.
 #[non_exhaustive]
 pub struct Registration {
@@ -267,23 +270,44 @@ pub(crate) fn rekey(
 ) -> Result<(), Error> {
     let suite = public.suite();
     let mut keys = BTreeMap::from([(person.principal(), public)]);
-    let mut bags = Vec::with_capacity(reach.bags.len());
+    let mut seeded = Vec::with_capacity(reach.bags.len());
     for it in &reach.bags {
-        let mut bag = it.read(database)?;
-        bag.seed = random()?;
-        for link in &bag.speaks_for {
-            let public = pseudo_key(suite, &bag.seed, link.index)?.public()?;
+        let seed: [u8; KEY_BYTES] = random()?;
+        // What leads to placeholders was read already.
+        for link in it.bag.iter().flat_map(|bag| &bag.speaks_for) {
+            let public = pseudo_key(suite, &seed, link.index)?.public()?;
             keys.insert(link.new.principal(), public);
+        }
+        seeded.push((it, seed));
+    }
+    for some in seeded.chunks(BAGS_AT_ONCE) {
+        reseal(database, salt, (person, &keys), some)?;
+    }
+    let found: Vec<&Found> = reach.bags.iter().map(|it| &it.found).collect();
+    store::remove_bags(database, &found)?;
+    store::change_keys(database, &keys)
+}
+
+/// Stores bags once more, each with a seed of its own and under the new key of its owner.
+fn reseal(
+    database: &mut dyn Session,
+    salt: &[u8],
+    (person, keys): (&Value, &BTreeMap<Vec<u8>, PublicKey>),
+    some: &[(&Reached, [u8; KEY_BYTES])],
+) -> Result<(), Error> {
+    let mut bags = Vec::with_capacity(some.len());
+    for (it, seed) in some {
+        let mut bag = it.read(database)?;
+        bag.seed = *seed;
+        for (id, known, _) in &mut bag.principals {
+            if let Some(public) = keys.get(&id.principal()) {
+                known.clone_from(public);
+            }
         }
         bags.push(bag);
     }
-    for (id, known, _) in bags.iter_mut().flat_map(|bag| &mut bag.principals) {
-        if let Some(public) = keys.get(&id.principal()) {
-            known.clone_from(public);
-        }
-    }
     let mut stored = Vec::with_capacity(bags.len());
-    for (it, bag) in reach.bags.iter().zip(&bags) {
+    for ((it, _), bag) in some.iter().zip(&bags) {
         let locator = &it.found.locator;
         let owner = it.placeholder.as_ref().unwrap_or(person);
         stored.push(Stored {
@@ -298,8 +322,5 @@ pub(crate) fn rekey(
             },
         });
     }
-    let found: Vec<&Found> = reach.bags.iter().map(|it| &it.found).collect();
-    store::remove_bags(database, &found)?;
-    store::put_bags(database, salt, &stored)?;
-    store::change_keys(database, &keys)
+    store::put_bags(database, salt, &stored)
 }

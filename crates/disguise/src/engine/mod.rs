@@ -54,6 +54,8 @@ pub fn stored_description(database: &mut dyn Database) -> Result<(Schema, Pseudo
 
 /// How often an operation is tried while transactions of others are in its way and go on.
 const TRIES_MAX: u32 = 32;
+/// About how many bytes of removed rows a reveal holds in memory where nothing else is said.
+pub const REVEAL_BYTES: usize = 16 << 20;
 /// The longest pause between two tries, in milliseconds.
 const PAUSE_MILLISECONDS_MAX: u64 = 256;
 
@@ -66,6 +68,7 @@ pub struct Engine<D: Database> {
     pseudo: Pseudo,
     cost: KeyCost,
     suite: Option<Suite>,
+    reveal_bytes: usize,
     sink: Option<Box<dyn Sink>>,
     admission: Option<Arc<Admission>>,
     live: Option<(i64, Catalog, Live)>,
@@ -90,6 +93,7 @@ impl<D: Database> Engine<D> {
             pseudo,
             cost: KeyCost::DEFAULT,
             suite: None,
+            reveal_bytes: REVEAL_BYTES,
             sink: None,
             admission: None,
             live: None,
@@ -149,6 +153,12 @@ impl<D: Database> Engine<D> {
     /// of the key one of the same suite.
     pub const fn set_suite(&mut self, suite: Option<Suite>) {
         self.suite = suite;
+    }
+
+    /// Sets about how many bytes of removed rows a reveal holds in memory. Records beyond, of which a disguise in chunks has
+    /// many, are read once to see what there is, and again when it is their turn.
+    pub const fn set_reveal_bytes(&mut self, bytes: usize) {
+        self.reveal_bytes = bytes;
     }
 
     /// Tells `sink` of every operation, before it is committed.

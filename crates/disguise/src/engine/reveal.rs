@@ -175,6 +175,7 @@ impl<D: Database> Engine<D> {
             person: (request.user.principal(), key.public()?),
             references: request.references,
             rows: request.rows,
+            room: self.reveal_bytes,
             revealed: Revealed::default(),
             needed: BTreeSet::new(),
             settle: false,

@@ -1,17 +1,20 @@
 //! Undoes a disguise from its records, row by row, keeping disguised whatever can no longer be put back safely.
 
 mod circle;
+mod closed;
 mod copies;
 mod layers;
 mod put_back;
 mod rewrite;
 mod tidy;
 mod together;
+mod undo;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use self::closed::Closed;
 use crate::apply::encoded;
 use crate::error::Error;
 use crate::principal::{Reach, Reached};
@@ -151,6 +154,8 @@ pub(crate) struct Work<'a> {
     pub(crate) updates: Updates<'a>,
     pub(crate) references: References,
     pub(crate) rows: Rows,
+    /// About how many bytes of removed rows are held in memory.
+    pub(crate) room: usize,
     pub(crate) revealed: Revealed,
     /// Placeholders that kept records still need.
     pub(crate) needed: BTreeSet<Vec<u8>>,
@@ -248,12 +253,15 @@ impl<'a> Work<'a> {
         let counts = |it: &Reached| it.found.locator.changes || it.found.locator.speaks_for;
         let changes = reach.bags.iter().filter(|it| counts(it));
         let mut opened = Vec::new();
+        let mut closed = Closed::new(self.room, crate::update::count(self.updates.recorded));
         for reached in changes.filter(|it| due.contains(&it.found.locator.origin.disguise)) {
-            opened.push(self.open(reached, Due::Changes)?);
+            let mut open = self.open(reached, Due::Changes)?;
+            closed.take_rows(&mut open, opened.len());
+            opened.push(open);
         }
         self.open_copies(&mut opened)?;
         self.open_values(&mut opened)?;
-        self.undo(&mut opened)?;
+        self.undo(&mut opened, closed)?;
         self.return_departed()?;
         let undone = |it: &&mut Open<'_>| matches!(it.due, Due::Changes | Due::All);
         for open in opened.iter_mut().filter(undone) {
@@ -263,185 +271,6 @@ impl<'a> Work<'a> {
             open.waiting = self.clear_placeholders(&mut open.bag)?;
         }
         self.put_away(opened)
-    }
-
-    /// Undoes all changes in the opposite order of the steps, again and again while that helps; what cannot be
-    /// undone stays in the bags.
-    fn undo(&mut self, opened: &mut [Open<'_>]) -> Result<(), Error> {
-        let mut due = Sections::new();
-        let mut disguises = BTreeSet::new();
-        for (index, open) in opened.iter_mut().enumerate() {
-            let (now, later): (Vec<_>, Vec<_>) = std::mem::take(&mut open.bag.sections)
-                .into_iter()
-                .partition(|it| open.due.holds(it));
-            open.bag.sections = later;
-            due.extend(now.into_iter().map(|it| (index, it)));
-            disguises.insert(open.reached.found.locator.origin.disguise);
-        }
-        let covered = self.merge_values(opened, &mut due)?;
-        let mut barred = match self.rows {
-            Rows::PerColumn => BTreeSet::new(),
-            Rows::Whole => self.barred(&due)?,
-        };
-        if self.rows == Rows::Whole {
-            barred.extend(self.names(&covered));
-        }
-        // The newest disguise comes first: of rows with one key, removed one after the other, the last comes back.
-        let age = |index: usize| {
-            let origin = opened.get(index).map(|it| it.reached.found.locator.origin);
-            origin.map(|it| (it.time, it.disguise))
-        };
-        due.sort_by_cached_key(|(index, section)| std::cmp::Reverse((age(*index), section.step)));
-        // With several disguises the newer one may still be undone, and then the older one must be tried again.
-        self.settle = disguises.len() == 1;
-        loop {
-            let before = count(&due);
-            let mut helped = false;
-            due = self.pass(due, &barred, &mut helped)?;
-            helped |= count(&due) < before;
-            if !helped && self.put_back_circles(&mut due)? {
-                continue;
-            }
-            if due.is_empty() || (!helped && self.settle) {
-                break;
-            }
-            self.settle |= !helped;
-        }
-        for (_, section) in &covered {
-            if let Some((column, rows)) = section.values() {
-                let all = rows.iter().map(|row| row.identity.as_slice());
-                for identity in all {
-                    self.keep(&section.table, identity, Some(column), KeptReason::Changed);
-                }
-            }
-        }
-        due.extend(covered);
-        // The first of a bag's sections to be undone is its last.
-        for (index, section) in due.into_iter().rev() {
-            if let Some(open) = opened.get_mut(index) {
-                open.bag.sections.push(section);
-            }
-        }
-        Ok(())
-    }
-
-    /// Tries each section once; a row that went back in part counts as help, though something of it is left.
-    fn pass(
-        &mut self,
-        due: Sections,
-        barred: &BTreeSet<Vec<u8>>,
-        helped: &mut bool,
-    ) -> Result<Sections, Error> {
-        self.revealed.kept.clear();
-        self.needed.clear();
-        let mut left = Sections::new();
-        let mut due = VecDeque::from(due);
-        loop {
-            let alike = self.alike(due.make_contiguous());
-            if alike > 1 {
-                let together = due.drain(..alike).collect();
-                left.extend(self.rewrite_together(together, barred)?);
-                continue;
-            }
-            let Some((index, section)) = due.pop_front() else {
-                return Ok(left);
-            };
-            let (step, table) = (section.step, section.table.clone());
-            left.extend(self.section(section, barred)?.map(|it| (index, it)));
-            for change in std::mem::take(&mut self.missing) {
-                *helped = true;
-                let table = table.clone();
-                left.push((
-                    index,
-                    Section {
-                        step,
-                        table,
-                        change,
-                    },
-                ));
-            }
-        }
-    }
-
-    fn section(
-        &mut self,
-        section: Section,
-        barred: &BTreeSet<Vec<u8>>,
-    ) -> Result<Option<Section>, Error> {
-        let Section {
-            step,
-            table: name,
-            change,
-        } = section;
-        let live = self.live;
-        let known = live.table(&name);
-        let fits = known.is_some_and(|table| fits(table, &change));
-        let left = match (known, change) {
-            (Some(table), Change::Removed { columns, rows }) if fits => {
-                let rows = self.put_back(table, &columns, rows)?;
-                Change::Removed { columns, rows }
-            }
-            (
-                Some(table),
-                Change::Copied {
-                    departed,
-                    columns,
-                    rows,
-                },
-            ) if fits => {
-                let rows = self.put_back_shared(table, &columns, rows)?;
-                Change::Copied {
-                    departed,
-                    columns,
-                    rows,
-                }
-            }
-            (
-                Some(table),
-                Change::Modified {
-                    identity,
-                    column,
-                    rows,
-                },
-            ) if fits => {
-                let rows = self.rewrite(table, &column, rows, barred, false)?;
-                Change::Modified {
-                    identity,
-                    column,
-                    rows,
-                }
-            }
-            (
-                Some(table),
-                Change::Decorrelated {
-                    identity,
-                    column,
-                    rows,
-                },
-            ) if fits => {
-                let rows = self.rewrite(table, &column, rows, barred, true)?;
-                Change::Decorrelated {
-                    identity,
-                    column,
-                    rows,
-                }
-            }
-            (_, change) => {
-                self.keep_all(&name, &change);
-                change
-            }
-        };
-        Ok((left.rows() > 0).then_some(Section {
-            step,
-            table: name,
-            change: left,
-        }))
-    }
-
-    fn keep_all(&mut self, table: &str, change: &Change) {
-        for _ in 0..change.rows() {
-            self.keep(table, &[], None, KeptReason::SchemaChanged);
-        }
     }
 
     fn keep(&mut self, table: &str, identity: &[Value], column: Option<&str>, reason: KeptReason) {
@@ -545,13 +374,6 @@ impl<'a> Work<'a> {
         }
         Ok(nearest)
     }
-}
-
-fn count(sections: &Sections) -> usize {
-    sections
-        .iter()
-        .map(|(_, section)| section.change.rows())
-        .sum()
 }
 
 /// Whether the table still has what the change speaks of.

@@ -1,0 +1,209 @@
+//! Undoing sections: in the opposite order of the steps, and again as long as that helps.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::closed::{Age, Closed, Turn, age};
+use super::{KeptReason, Open, Rows, Sections, Work, fits};
+use crate::error::Error;
+use crate::record::{Change, Section};
+
+impl Work<'_> {
+    /// Undoes all changes in the opposite order of the steps, again and again while that helps; what cannot be
+    /// undone stays in the bags.
+    pub(super) fn undo(
+        &mut self,
+        opened: &mut [Open<'_>],
+        mut closed: Closed<'_>,
+    ) -> Result<(), Error> {
+        let mut due = Sections::new();
+        let mut disguises = BTreeSet::new();
+        for (index, open) in opened.iter_mut().enumerate() {
+            let (now, later): (Vec<_>, Vec<_>) = std::mem::take(&mut open.bag.sections)
+                .into_iter()
+                .partition(|it| open.due.holds(it));
+            open.bag.sections = later;
+            due.extend(now.into_iter().map(|it| (index, it)));
+            disguises.insert(open.reached.found.locator.origin.disguise);
+        }
+        let covered = self.merge_values(opened, &mut due)?;
+        let mut barred = match self.rows {
+            Rows::PerColumn => BTreeSet::new(),
+            Rows::Whole => self.barred(&due)?,
+        };
+        if self.rows == Rows::Whole {
+            barred.extend(self.names(&covered));
+        }
+        // The newest disguise comes first: of rows with one key, removed one after the other, the last comes back.
+        let ages: Vec<Age> = opened.iter().map(|it| age(it.reached)).collect();
+        let turn = |(index, section): &(usize, Section)| (ages.get(*index).copied(), section.step);
+        due.sort_by_cached_key(|it| std::cmp::Reverse(turn(it)));
+        closed.sort();
+        // With several disguises the newer one may still be undone, and then the older one must be tried again.
+        self.settle = disguises.len() == 1;
+        loop {
+            let before = count(&due).saturating_add(closed.rows());
+            let mut helped = false;
+            due = self.pass((due, &mut closed), turn, &barred, &mut helped)?;
+            helped |= count(&due) < before;
+            if !helped && self.put_back_circles(&mut due)? {
+                continue;
+            }
+            if due.is_empty() || (!helped && self.settle) {
+                break;
+            }
+            self.settle |= !helped;
+        }
+        for (_, section) in &covered {
+            if let Some((column, rows)) = section.values() {
+                let all = rows.iter().map(|row| row.identity.as_slice());
+                for identity in all {
+                    self.keep(&section.table, identity, Some(column), KeptReason::Changed);
+                }
+            }
+        }
+        due.extend(covered);
+        // The first of a bag's sections to be undone is its last.
+        for (index, section) in due.into_iter().rev() {
+            if let Some(open) = opened.get_mut(index) {
+                open.bag.sections.push(section);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tries each section once, and those of closed bags in their turn; a row that went back in part counts as help,
+    /// though something of it is left.
+    fn pass(
+        &mut self,
+        (due, closed): (Sections, &mut Closed<'_>),
+        turn: impl Fn(&(usize, Section)) -> Turn,
+        barred: &BTreeSet<Vec<u8>>,
+        helped: &mut bool,
+    ) -> Result<Sections, Error> {
+        self.revealed.kept.clear();
+        self.needed.clear();
+        let mut left = Sections::new();
+        let mut due = VecDeque::from(due);
+        loop {
+            let next = closed.turn();
+            let before = next.map_or(due.len(), |next| due.partition_point(|it| turn(it) >= next));
+            let sections = due.make_contiguous().get(..before).unwrap_or_default();
+            let alike = self.alike(sections);
+            if alike > 1 {
+                let together = due.drain(..alike).collect();
+                left.extend(self.rewrite_together(together, barred)?);
+                continue;
+            }
+            let at_hand = if before == 0 {
+                closed.open(self.database)?
+            } else {
+                due.pop_front()
+            };
+            let Some((index, section)) = at_hand else {
+                return Ok(left);
+            };
+            let (step, table) = (section.step, section.table.clone());
+            left.extend(self.section(section, barred)?.map(|it| (index, it)));
+            for change in std::mem::take(&mut self.missing) {
+                *helped = true;
+                let table = table.clone();
+                left.push((
+                    index,
+                    Section {
+                        step,
+                        table,
+                        change,
+                    },
+                ));
+            }
+        }
+    }
+
+    fn section(
+        &mut self,
+        section: Section,
+        barred: &BTreeSet<Vec<u8>>,
+    ) -> Result<Option<Section>, Error> {
+        let Section {
+            step,
+            table: name,
+            change,
+        } = section;
+        let live = self.live;
+        let known = live.table(&name);
+        let fits = known.is_some_and(|table| fits(table, &change));
+        let left = match (known, change) {
+            (Some(table), Change::Removed { columns, rows }) if fits => {
+                let rows = self.put_back(table, &columns, rows)?;
+                Change::Removed { columns, rows }
+            }
+            (
+                Some(table),
+                Change::Copied {
+                    departed,
+                    columns,
+                    rows,
+                },
+            ) if fits => {
+                let rows = self.put_back_shared(table, &columns, rows)?;
+                Change::Copied {
+                    departed,
+                    columns,
+                    rows,
+                }
+            }
+            (
+                Some(table),
+                Change::Modified {
+                    identity,
+                    column,
+                    rows,
+                },
+            ) if fits => {
+                let rows = self.rewrite(table, &column, rows, barred, false)?;
+                Change::Modified {
+                    identity,
+                    column,
+                    rows,
+                }
+            }
+            (
+                Some(table),
+                Change::Decorrelated {
+                    identity,
+                    column,
+                    rows,
+                },
+            ) if fits => {
+                let rows = self.rewrite(table, &column, rows, barred, true)?;
+                Change::Decorrelated {
+                    identity,
+                    column,
+                    rows,
+                }
+            }
+            (_, change) => {
+                self.keep_all(&name, &change);
+                change
+            }
+        };
+        Ok((left.rows() > 0).then_some(Section {
+            step,
+            table: name,
+            change: left,
+        }))
+    }
+
+    fn keep_all(&mut self, table: &str, change: &Change) {
+        for _ in 0..change.rows() {
+            self.keep(table, &[], None, KeptReason::SchemaChanged);
+        }
+    }
+}
+
+fn count(sections: &Sections) -> usize {
+    sections
+        .iter()
+        .map(|(_, section)| section.change.rows())
+        .sum()
+}
