@@ -1,6 +1,7 @@
 //! Undoing sections: in the opposite order of the steps, and again as long as that helps.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::mem::take;
 
 use super::closed::{Age, Closed, Turn, age};
 use super::{KeptReason, Open, Rows, Sections, Work, fits};
@@ -18,7 +19,7 @@ impl Work<'_> {
         let mut due = Sections::new();
         let mut disguises = BTreeSet::new();
         for (index, open) in opened.iter_mut().enumerate() {
-            let (now, later): (Vec<_>, Vec<_>) = std::mem::take(&mut open.bag.sections)
+            let (now, later): (Vec<_>, Vec<_>) = take(&mut open.bag.sections)
                 .into_iter()
                 .partition(|it| open.due.holds(it));
             open.bag.sections = later;
@@ -104,7 +105,7 @@ impl Work<'_> {
             };
             let (step, table) = (section.step, section.table.clone());
             left.extend(self.section(section, barred)?.map(|it| (index, it)));
-            for change in std::mem::take(&mut self.missing) {
+            for change in take(&mut self.missing) {
                 *helped = true;
                 let table = table.clone();
                 left.push((
@@ -119,79 +120,33 @@ impl Work<'_> {
         }
     }
 
+    /// Tries one section; gives what is left of it.
     fn section(
         &mut self,
-        section: Section,
+        mut section: Section,
         barred: &BTreeSet<Vec<u8>>,
     ) -> Result<Option<Section>, Error> {
-        let Section {
-            step,
-            table: name,
-            change,
-        } = section;
         let live = self.live;
-        let known = live.table(&name);
-        let fits = known.is_some_and(|table| fits(table, &change));
-        let left = match (known, change) {
-            (Some(table), Change::Removed { columns, rows }) if fits => {
-                let rows = self.put_back(table, &columns, rows)?;
-                Change::Removed { columns, rows }
-            }
-            (
-                Some(table),
-                Change::Copied {
-                    departed,
-                    columns,
-                    rows,
-                },
-            ) if fits => {
-                let rows = self.put_back_shared(table, &columns, rows)?;
-                Change::Copied {
-                    departed,
-                    columns,
-                    rows,
-                }
-            }
-            (
-                Some(table),
-                Change::Modified {
-                    identity,
-                    column,
-                    rows,
-                },
-            ) if fits => {
-                let rows = self.rewrite(table, &column, rows, barred, false)?;
-                Change::Modified {
-                    identity,
-                    column,
-                    rows,
-                }
-            }
-            (
-                Some(table),
-                Change::Decorrelated {
-                    identity,
-                    column,
-                    rows,
-                },
-            ) if fits => {
-                let rows = self.rewrite(table, &column, rows, barred, true)?;
-                Change::Decorrelated {
-                    identity,
-                    column,
-                    rows,
-                }
-            }
-            (_, change) => {
-                self.keep_all(&name, &change);
-                change
-            }
+        let known = live.table(&section.table);
+        let Some(table) = known.filter(|table| fits(table, &section.change)) else {
+            self.keep_all(&section.table, &section.change);
+            return Ok((section.change.rows() > 0).then_some(section));
         };
-        Ok((left.rows() > 0).then_some(Section {
-            step,
-            table: name,
-            change: left,
-        }))
+        match &mut section.change {
+            Change::Removed { columns, rows } => {
+                *rows = self.put_back(table, columns, take(rows))?;
+            }
+            Change::Copied { columns, rows, .. } => {
+                *rows = self.put_back_shared(table, columns, take(rows))?;
+            }
+            Change::Modified { column, rows, .. } => {
+                *rows = self.rewrite(table, column, take(rows), barred, false)?;
+            }
+            Change::Decorrelated { column, rows, .. } => {
+                *rows = self.rewrite(table, column, take(rows), barred, true)?;
+            }
+        }
+        Ok((section.change.rows() > 0).then_some(section))
     }
 
     fn keep_all(&mut self, table: &str, change: &Change) {
