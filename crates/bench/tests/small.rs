@@ -464,5 +464,19 @@ fn requests_go_on_while_people_leave_and_return() {
             assert_eq!(result.is_some(), expected, "{application}: {operation}");
             assert!(result.is_none_or(|it| number(it, "p50") > 0.0));
         }
+        let of_losses = |it: &&Value| {
+            let operation = it["operation"].as_str().unwrap();
+            let is_loss = operation.starts_with("fewer requests") && operation.ends_with(beside);
+            it["application"] == application && is_loss
+        };
+        // Of each round, and the bounds of their median.
+        let losses: Vec<_> = results.iter().filter(of_losses).collect();
+        let expected = if beside == "beside nobody" { 0 } else { 2 };
+        assert_eq!(losses.len(), expected, "{application} {beside}");
+        assert!(
+            losses
+                .iter()
+                .all(|it| it["samples"] == 2 && number(it, "p50") < 100.0)
+        );
     }
 }

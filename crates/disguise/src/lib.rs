@@ -52,8 +52,8 @@ pub use crypto::SecretKey;
 pub use database::{Column, Database, DatabaseError, DatabaseErrorKind, Dialect};
 pub use draft::{Draft, draft};
 pub use engine::{
-    CHUNK_ROWS, Cells, DecayRequest, Decayed, Difference, Engine, Hidden, HiddenChange, Listed,
-    Missed, Outlook, Progress, REVEAL_BYTES, ReplayRequest, SWEEP_RECORDS, Swept,
+    APPLY_ROWS, CHUNK_ROWS, Cells, DecayRequest, Decayed, Difference, Engine, Hidden, HiddenChange,
+    Listed, Missed, Outlook, Progress, REVEAL_BYTES, ReplayRequest, SWEEP_RECORDS, Swept,
     stored_description,
 };
 pub use error::Error;

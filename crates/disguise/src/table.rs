@@ -93,24 +93,30 @@ pub(crate) fn with(mut parameters: Vec<Value>, own: &Fragment) -> Vec<Value> {
     parameters
 }
 
-/// The rows that `chosen` selects.
+/// The rows that `chosen` selects, at most `most` of them.
 pub(crate) fn select(
     database: &mut dyn Session,
     table: &str,
     columns: &[String],
     chosen: &Fragment,
+    most: Option<u32>,
 ) -> Result<Vec<Vec<Value>>, Error> {
     let dialect = database.dialect();
     let chosen = database.tenancy().bound(dialect, table, chosen);
     let sql = format!(
-        "SELECT {} FROM {} WHERE {}",
+        "SELECT {} FROM {} WHERE {}{}",
         list(dialect, columns),
         dialect.quote(table),
-        chosen.sql
+        chosen.sql,
+        limit(most)
     );
     database
         .query(&sql, &chosen.parameters)
         .doing("reading rows")
+}
+
+fn limit(most: Option<u32>) -> String {
+    most.map_or_else(String::new, |most| format!(" LIMIT {most}"))
 }
 
 /// The rows whose `by` columns are among `keys`.
@@ -248,26 +254,36 @@ pub(crate) fn delete(
         .doing("deleting rows")
 }
 
-/// Deletes the rows that `chosen` selects and gives them.
+/// Whether [`take`] can say at most how many rows it deletes.
+pub(crate) fn takes(database: &dyn Session, table: &Known) -> bool {
+    let limits = database.dialect() == Dialect::Mysql || table.catalog.row_place.is_some();
+    database.returns_deleted() && limits
+}
+
+/// Deletes rows that `chosen` selects, at most `most` of them, and gives them; only for a table of which the database
+/// [`takes`] rows.
 pub(crate) fn take(
     database: &mut dyn Session,
-    table: &str,
+    table: &Known,
     columns: &[String],
     chosen: &Fragment,
+    most: Option<u32>,
 ) -> Result<Vec<Vec<Value>>, Error> {
-    if !database.returns_deleted() {
-        let rows = select(database, table, columns, chosen)?;
-        delete(database, table, chosen)?;
-        return Ok(rows);
-    }
     let dialect = database.dialect();
-    let chosen = database.tenancy().bound(dialect, table, chosen);
-    let sql = format!(
-        "DELETE FROM {} WHERE {} RETURNING {}",
-        dialect.quote(table),
-        chosen.sql,
-        list(dialect, columns)
-    );
+    let chosen = database.tenancy().bound(dialect, &table.name, chosen);
+    let name = dialect.quote(&table.name);
+    let some = format!("{}{}", chosen.sql, limit(most));
+    let meant = match (&table.catalog.row_place, dialect, most) {
+        (Some(place), Dialect::Sqlite, Some(_)) => {
+            format!("{place} IN (SELECT {place} FROM {name} WHERE {some})")
+        }
+        (Some(place), Dialect::Postgres, Some(_)) => {
+            format!("{place} = ANY(ARRAY(SELECT {place} FROM {name} WHERE {some}))")
+        }
+        _ => some,
+    };
+    let columns = list(dialect, columns);
+    let sql = format!("DELETE FROM {name} WHERE {meant} RETURNING {columns}");
     database
         .query(&sql, &chosen.parameters)
         .doing("deleting rows")

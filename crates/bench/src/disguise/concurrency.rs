@@ -60,7 +60,7 @@ pub struct ConcurrencyArguments {
     /// Seconds of each part of a round
     #[arg(long, default_value_t = 10.0)]
     seconds: f64,
-    /// Rounds; each has a part without disguises
+    /// Rounds; in each, every part beside disguises has one without them before it, or after it in every other round
     #[arg(long, default_value_t = 5)]
     repeats: u32,
     /// Seed of the generators
@@ -79,6 +79,8 @@ struct Part {
     leaving: Vec<Value>,
     /// Requests a second of each round.
     rates: Vec<f64>,
+    /// Per cent by which they were fewer than in the part without disguises beside each.
+    losses: Vec<f64>,
     /// Milliseconds of all requests, applies and reveals.
     requests: Vec<f64>,
     applies: Vec<f64>,
@@ -130,6 +132,7 @@ impl ConcurrencyArguments {
         let application = mix.application();
         let size = if self.small { Size::Small } else { self.size };
         let mut ready = Ready::new(&application, place, size, Suite::X25519, self.seed)?;
+        let mut nobody = Part::new("beside nobody", Vec::new());
         let mut parts = self.parts(mix, &ready);
         let leaving: Vec<Value> = parts.iter().flat_map(|it| it.leaving.clone()).collect();
         let mut run = Run {
@@ -142,13 +145,13 @@ impl ConcurrencyArguments {
             admission: Arc::new(self.admission()),
             over: AtomicBool::new(false),
         };
-        for _ in 0..self.repeats {
+        for round in 0..self.repeats {
             for part in &mut parts {
-                run.part(part, &ready)?;
+                run.pair(&mut nobody, part, round.is_multiple_of(2), &ready)?;
             }
         }
         let database = called(ready.engine.database().dialect());
-        for part in parts {
+        for part in std::iter::once(nobody).chain(parts) {
             part.tell(database, application.name, figures);
         }
         Ok(())
@@ -159,13 +162,12 @@ impl ConcurrencyArguments {
         admission.with_share(self.share.unwrap_or(Share::WHOLE))
     }
 
-    /// Nobody, and then those whose leaving may be felt.
+    /// Those whose leaving may be felt.
     fn parts(&self, mix: Mix, ready: &Ready) -> Vec<Part> {
         let some = ready.measured(3).into_iter().nth(1);
         match mix {
             // The user with the highest id has the most.
             Mix::Lobsters => vec![
-                Part::new("beside nobody", Vec::new()),
                 Part::new("beside a user at random", some.into_iter().collect()),
                 Part::new(
                     "beside the heaviest user",
@@ -175,10 +177,7 @@ impl ConcurrencyArguments {
             Mix::Websubmit => {
                 let students = ready.users.measured.iter().rev();
                 let leaving = students.take(self.disguisers).cloned().collect();
-                vec![
-                    Part::new("beside nobody", Vec::new()),
-                    Part::new("beside those who leave and return", leaving),
-                ]
+                vec![Part::new("beside those who leave and return", leaving)]
             }
         }
     }
@@ -227,6 +226,7 @@ impl Part {
             name,
             leaving,
             rates: Vec::new(),
+            losses: Vec::new(),
             requests: Vec::new(),
             applies: Vec::new(),
             reveals: Vec::new(),
@@ -235,8 +235,11 @@ impl Part {
 
     fn tell(self, database: &'static str, application: &'static str, figures: &mut Vec<Figure>) {
         let slowest = self.requests.iter().copied().fold(0.0, f64::max);
+        let bounds = median_bounds(&self.losses);
         let told = [
             ("requests", "a second", self.rates),
+            ("fewer requests", "%", self.losses),
+            ("fewer requests, the bounds of the median,", "%", bounds),
             ("the slowest request", "ms", vec![slowest]),
             ("a request", "ms", self.requests),
             ("leaving", "ms", self.applies),
@@ -260,13 +263,34 @@ impl Part {
 }
 
 impl Run<'_> {
-    /// One part of a round: requests from every thread until the time is over, and disguises as long.
+    /// A part without disguises and one beside them, in this order or the other, so that what becomes faster or slower
+    /// meanwhile does so for both.
+    fn pair(
+        &mut self,
+        nobody: &mut Part,
+        part: &mut Part,
+        nobody_first: bool,
+        ready: &Ready,
+    ) -> Result<(), BenchError> {
+        let (without, beside) = if nobody_first {
+            let without = self.part(nobody, ready)?;
+            (without, self.part(part, ready)?)
+        } else {
+            let beside = self.part(part, ready)?;
+            (self.part(nobody, ready)?, beside)
+        };
+        part.losses.push((1.0 - beside / without) * 100.0);
+        Ok(())
+    }
+
+    /// One part of a round: requests from every thread until the time is over, and disguises as long; gives the
+    /// requests a second.
     #[expect(clippy::cast_precision_loss, reason = "counts of requests")]
     #[expect(
         clippy::disallowed_methods,
         reason = "a benchmark runs by the system's clock"
     )]
-    fn part(&mut self, part: &mut Part, ready: &Ready) -> Result<(), BenchError> {
+    fn part(&mut self, part: &mut Part, ready: &Ready) -> Result<f64, BenchError> {
         *self.over.get_mut() = false;
         let run = &*self;
         let removal = run.application.personal.first();
@@ -289,13 +313,14 @@ impl Run<'_> {
                 count += times.len();
                 part.requests.extend(times);
             }
-            part.rates.push(count as f64 / run.length.as_secs_f64());
+            let rate = count as f64 / run.length.as_secs_f64();
+            part.rates.push(rate);
             for thread in leaving {
                 let (applies, reveals) = thread.join().map_err(|_panic| broken())??;
                 part.applies.extend(applies);
                 part.reveals.extend(reveals);
             }
-            Ok(())
+            Ok(rate)
         })
     }
 
@@ -335,6 +360,29 @@ impl Run<'_> {
             Ok((applies, reveals))
         })
     }
+}
+
+/// Between which of the samples the median of what they are drawn from lies, but for one time in twenty, whatever its
+/// distribution: their numbers in order are those of a binomial distribution about the middle.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "places within the samples"
+)]
+fn median_bounds(samples: &[f64]) -> Vec<f64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let count = sorted.len() as f64;
+    // The normal approximation of that distribution.
+    let reach = 1.96 * count.sqrt() / 2.0;
+    let lower = (count / 2.0 - reach - 1.0).floor().max(0.0) as usize;
+    let upper = (count / 2.0 + reach).ceil() as usize;
+    let last = sorted.len().saturating_sub(1);
+    [lower, upper.min(last)]
+        .iter()
+        .filter_map(|place| sorted.get(*place).copied())
+        .collect()
 }
 
 /// Tries `work` again as long as another transaction stands in its way.

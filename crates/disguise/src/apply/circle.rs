@@ -273,7 +273,8 @@ impl Work<'_> {
             kind,
             ..step.clone()
         };
-        self.run(number, &step)
+        self.run(number, &step)?;
+        Ok(())
     }
 }
 

@@ -3,6 +3,7 @@
 mod along;
 mod chunk;
 mod circle;
+mod course;
 mod earlier;
 mod group;
 mod keeper;
@@ -15,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use probity_format::Timestamp;
 
+pub(crate) use self::course::Course;
+use self::course::Rest;
 pub(crate) use self::earlier::Earlier;
 use self::modify::Overwriting;
 use crate::audit::subject_of;
@@ -30,7 +33,7 @@ use crate::schema::{Known, Live};
 use crate::spec::Kind;
 use crate::store::{self, DisguiseId, Stage, Stored};
 use crate::suite::PublicKey;
-use crate::table::{delete, delete_keys, refuse_cascade, select, take};
+use crate::table::{delete, delete_keys, refuse_cascade, take};
 use crate::tenant::Session;
 use crate::value::Value;
 
@@ -82,6 +85,25 @@ pub struct Applied {
     pub pseudoprincipals: u64,
 }
 
+impl Applied {
+    pub(crate) const fn none(id: DisguiseId) -> Self {
+        Self {
+            id,
+            rows: BTreeMap::new(),
+            pseudoprincipals: 0,
+        }
+    }
+
+    /// Counts in what another part of the same disguise did.
+    pub(crate) fn add(&mut self, part: &Self) {
+        for (table, count) in &part.rows {
+            let all = self.rows.entry(table.clone()).or_default();
+            *all = all.saturating_add(*count);
+        }
+        self.pseudoprincipals = self.pseudoprincipals.saturating_add(part.pseudoprincipals);
+    }
+}
+
 /// Whose records of a disguise that is applied anew were destroyed since, as entries name people.
 #[derive(Default)]
 pub(crate) struct Forgotten {
@@ -112,32 +134,17 @@ pub(crate) struct Work<'a> {
     pub(crate) applied: Applied,
     /// What the chunks before left, where the disguise comes in several.
     pub(crate) earlier: Option<Earlier>,
+    /// About how many rows may be held, where not all of a disguise in one go may be.
+    pub(crate) most: Option<u32>,
+    /// How many were noted.
+    pub(crate) noted: usize,
 }
 
 impl Work<'_> {
-    /// Takes all steps, those that overwrite columns of the same rows together.
-    pub(crate) fn run_all(&mut self, steps: &[Step]) -> Result<(), Error> {
-        let (mut number, mut left) = (0_u32, steps);
-        while let Some((first, _)) = left.split_first() {
-            let (alike, rest) = left.split_at(self.alike(left).clamp(1, left.len()));
-            let together = (number..).zip(alike);
-            let together =
-                together.filter_map(|(number, step)| Overwriting::of(numbered(number), step));
-            match self.live.table(&first.table) {
-                Some(table) if alike.len() > 1 => {
-                    self.modify(table, &first.chosen, &together.collect::<Vec<_>>())?;
-                }
-                _ => self.run(number, first)?,
-            }
-            number = number.saturating_add(u32::try_from(alike.len()).unwrap_or(u32::MAX));
-            left = rest;
-        }
-        Ok(())
-    }
-
-    pub(crate) fn run(&mut self, number: u32, step: &Step) -> Result<(), Error> {
+    /// Takes a step, or as much of it as may be held.
+    pub(crate) fn run(&mut self, number: u32, step: &Step) -> Result<Rest, Error> {
         let Some(table) = self.live.table(&step.table) else {
-            return Ok(());
+            return Ok(Rest::None);
         };
         let number = numbered(number);
         match &step.kind {
@@ -244,6 +251,7 @@ impl Work<'_> {
         table: &Known,
         mut change: Change,
     ) -> Result<(), Error> {
+        self.noted = self.noted.saturating_add(change.rows());
         let table = table.name.clone();
         let bag = self.bag_of(principal)?;
         let same = |section: &&mut Section| section.step == number && section.table == table;
@@ -264,7 +272,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn remove(&mut self, number: u32, table: &Known, step: &Step) -> Result<(), Error> {
+    fn remove(&mut self, number: u32, table: &Known, step: &Step) -> Result<Rest, Error> {
         refuse_cascade(self.database, self.catalog, table, &step.chosen)?;
         let columns: Vec<String> = table
             .catalog
@@ -273,9 +281,14 @@ impl Work<'_> {
             .map(|it| it.name.clone())
             .collect();
         let users = table.name == self.live.pseudo.table;
-        if self.has_no_other_say(table) {
+        if self.has_no_other_say(table) && self.takes(table) {
             // All of these rows go, and need not be looked up twice.
-            let rows = take(self.database, &table.name, &columns, &step.chosen)?;
+            let rows = take(self.database, table, &columns, &step.chosen, self.most)?;
+            let rest = if self.is_most(rows.len()) {
+                Rest::Same
+            } else {
+                Rest::None
+            };
             self.count(table, rows.len());
             if users {
                 // Known already, unless the database takes another form of an id for the same.
@@ -285,9 +298,12 @@ impl Work<'_> {
                     .collect();
                 self.meet(&ids)?;
             }
-            return self.note_removed(number, table, &columns, rows);
+            self.note_removed(number, table, &columns, rows)?;
+            return Ok(rest);
         }
-        let rows = select(self.database, &table.name, &columns, &step.chosen)?;
+        let Some(rows) = self.held(table, &columns, &step.chosen)? else {
+            return Ok(Rest::Pages);
+        };
         let selected = rows.len();
         if self.user.is_none() || users || table.people().count() > 1 {
             let people: Vec<&Value> = rows
@@ -318,7 +334,8 @@ impl Work<'_> {
         } else {
             delete_keys(self.database, &table.name, &table.identity, &keys)?;
         }
-        self.remove_shared(number, table, &columns, shared)
+        self.remove_shared(number, table, &columns, shared)?;
+        Ok(Rest::None)
     }
 
     /// Notes rows about to be removed, each for its keeper, and the registrations that go with rows of users.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::course::Rest;
 use super::{Work, at, encoded, moved, picked};
 use crate::database::{Column, Dialect};
 use crate::error::Error;
@@ -12,7 +13,7 @@ use crate::record::{Change, Modified};
 use crate::redact::{Names, Redact};
 use crate::schema::Known;
 use crate::spec::{Kind, Replacement};
-use crate::table::{select, select_keys};
+use crate::table::select_keys;
 use crate::value::Value;
 
 /// A column that a step overwrites.
@@ -94,7 +95,7 @@ impl Work<'_> {
         table: &Known,
         chosen: &Fragment,
         steps: &[Overwriting<'_>],
-    ) -> Result<(), Error> {
+    ) -> Result<Rest, Error> {
         let first = table.path.as_ref().and_then(|path| path.steps.first());
         let through = first.into_iter().flat_map(|step| &step.columns);
         let people = table.people().chain(through).map(String::as_str);
@@ -104,7 +105,9 @@ impl Work<'_> {
                 columns.push(extra.to_owned());
             }
         }
-        let rows = select(self.database, &table.name, &columns, chosen)?;
+        let Some(rows) = self.held(table, &columns, chosen)? else {
+            return Ok(Rest::Pages);
+        };
         let rows = self.without_returned(table, &columns, rows)?;
         let mut overwritten = self.drawn(table, &columns, &rows, steps)?;
         for _ in steps {
@@ -120,7 +123,8 @@ impl Work<'_> {
         let names: Vec<&str> = steps.iter().map(|it| it.column).collect();
         update_keys(self.database, table, &names, &writes)?;
         self.read_back(table, &names, &mut overwritten)?;
-        self.note_modified(table, steps, overwritten)
+        self.note_modified(table, steps, overwritten)?;
+        Ok(Rest::None)
     }
 
     /// What rows are overwritten with; a text in which there is nothing to redact stays as it is.

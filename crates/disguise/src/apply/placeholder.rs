@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::course::Rest;
 use super::{TRIES_MAX, Work, at, encoded, moved, picked};
 use crate::error::Error;
 use crate::overwrite::{Write, update_keys};
@@ -10,7 +11,7 @@ use crate::principal::pseudo_key;
 use crate::record::{Change, Modified, SpeaksFor, Standing};
 use crate::schema::{Known, Live};
 use crate::store::{self, Keyed};
-use crate::table::{Inserted, existing, insert, select, select_keys_of_all};
+use crate::table::{Inserted, existing, insert, select_keys_of_all};
 use crate::tenant::Session;
 use crate::value::Value;
 
@@ -123,14 +124,16 @@ impl Work<'_> {
         step: &Step,
         group_by: &[String],
         owners: &[String],
-    ) -> Result<(), Error> {
+    ) -> Result<Rest, Error> {
         let mut columns = table.identity.clone();
         for extra in owners.iter().chain(group_by) {
             if !columns.contains(extra) {
                 columns.push(extra.clone());
             }
         }
-        let rows = select(self.database, &table.name, &columns, &step.chosen)?;
+        let Some(rows) = self.held(table, &columns, &step.chosen)? else {
+            return Ok(Rest::Pages);
+        };
         let rows = self.without_made(table, &columns, rows)?;
         let all: Vec<&Value> = rows
             .iter()
@@ -154,7 +157,7 @@ impl Work<'_> {
                 (column, group_by),
             )?;
         }
-        Ok(())
+        Ok(Rest::None)
     }
 
     /// Re-points one column of rows; gives the placeholders by the numbers of the rows.

@@ -241,6 +241,8 @@ pub struct ForeignKey {
 pub struct CatalogTable {
     /// Whether changes to it can be undone.
     pub is_transactional: bool,
+    /// What the database itself calls the place of a row, where that leads to one row alone and no column has the name.
+    pub row_place: Option<String>,
     /// Its columns in order, generated ones left out.
     pub columns: Vec<Column>,
     /// The columns of its primary key.
@@ -253,6 +255,7 @@ impl Default for CatalogTable {
     fn default() -> Self {
         Self {
             is_transactional: true,
+            row_place: None,
             columns: Vec::new(),
             primary_key: Vec::new(),
             foreign_keys: Vec::new(),

@@ -13,6 +13,9 @@ use super::{
 };
 use crate::value::Value;
 
+/// The name of a row's place.
+const ROW_PLACE: &str = "ctid";
+
 /// Prepared statements kept.
 const STATEMENTS_MAX: usize = 512;
 
@@ -213,7 +216,8 @@ impl Database for Postgres {
         let mut catalog = Catalog::new();
         let columns = self.query(
             "SELECT c.relname::text, a.attname::text, format_type(a.atttypid, a.atttypmod)::text, a.attnotnull::text,
-                    (a.atthasdef OR a.attidentity <> '')::text
+                    (a.atthasdef OR a.attidentity <> '')::text,
+                    (c.relkind = 'r' AND NOT c.relhassubclass)::text
                FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
               WHERE c.relkind IN ('r', 'p') AND c.relnamespace = current_schema()::regnamespace
                 AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
@@ -221,7 +225,7 @@ impl Database for Postgres {
             &[],
         )?;
         for row in columns {
-            if let [table, name, declared, not_null, filled] = row.as_slice() {
+            if let [table, name, declared, not_null, filled, has_no_parts] = row.as_slice() {
                 let nullable = not_null.to_string() != "true";
                 let column = Column {
                     name: name.to_string(),
@@ -229,11 +233,11 @@ impl Database for Postgres {
                     nullable,
                     has_default: filled.to_string() == "true",
                 };
-                catalog
-                    .entry(table.to_string())
-                    .or_default()
-                    .columns
-                    .push(column);
+                let table = catalog.entry(table.to_string()).or_default();
+                table.columns.push(column);
+                // Rows of two partitions may be at the same place.
+                let is_sure = has_no_parts.to_string() == "true";
+                table.row_place = is_sure.then(|| ROW_PLACE.to_owned());
             }
         }
         let keys = self.query(

@@ -17,6 +17,8 @@ use crate::value::Value;
 const BUSY_WAIT: Duration = Duration::from_secs(10);
 /// Kibibytes of pages kept in memory, so that a large transaction is not written out before its end.
 const CACHE_KIBIBYTES: i64 = 65_536;
+/// The name of a row's place.
+const ROW_PLACE: &str = "rowid";
 /// Statements kept prepared.
 const STATEMENTS_KEPT: usize = 256;
 
@@ -112,10 +114,22 @@ impl Sqlite {
                 has_default,
             });
         }
+        table.row_place = self.row_place(name, &table)?;
         keys.sort();
         table.primary_key = keys.into_iter().map(|(_, name)| name).collect();
         table.foreign_keys = self.foreign_keys(name)?;
         Ok(table)
+    }
+
+    fn row_place(&self, name: &str, table: &CatalogTable) -> rusqlite::Result<Option<String>> {
+        let sql = "SELECT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?";
+        let without_rowid: bool = self
+            .connection
+            .prepare_cached(sql)?
+            .query_row([name], |row| row.get(0))?;
+        let taken = |column: &Column| column.name.eq_ignore_ascii_case(ROW_PLACE);
+        let has = !without_rowid && !table.columns.iter().any(taken);
+        Ok(has.then(|| ROW_PLACE.to_owned()))
     }
 
     fn foreign_keys(&self, name: &str) -> rusqlite::Result<Vec<ForeignKey>> {

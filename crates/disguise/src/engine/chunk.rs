@@ -231,6 +231,7 @@ impl<D: Database> Engine<D> {
                     forgotten: &Forgotten::default(),
                     earlier: None,
                     away: None,
+                    most: None,
                 };
                 let mut more = false;
                 engine.disguise(&footing, disguise, |work| {
@@ -268,6 +269,7 @@ impl<D: Database> Engine<D> {
             forgotten: &Forgotten::default(),
             earlier: Some(Earlier::default()),
             away: meant.away,
+            most: None,
         };
         let place = &mut intent.place;
         let (done, public_key) =

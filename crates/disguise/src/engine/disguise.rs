@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Engine;
-use crate::apply::{self, Applied, ApplyRequest, Earlier, Forgotten};
+use crate::apply::{self, Applied, ApplyRequest, Course, Earlier, Forgotten};
 use crate::audit::{Asked, counts, written};
 use crate::credential;
 use crate::crypto::random;
 use crate::database::Database;
 use crate::error::{Doing as _, Error};
 use crate::footing::Footing;
+use crate::mark::Marks;
 use crate::operation;
 use crate::plan::{Aim, SCOPE, Step};
 use crate::principal::reach;
@@ -30,6 +31,8 @@ pub(super) struct Disguise<'a> {
     pub(super) earlier: Option<Earlier>,
     /// The key of the user whose account a chunk before removed.
     pub(super) away: Option<PublicKey>,
+    /// About how many rows may be held, where not all may be.
+    pub(super) most: Option<u32>,
 }
 
 impl<D: Database> Engine<D> {
@@ -56,16 +59,16 @@ impl<D: Database> Engine<D> {
         let footing = Footing::read(&mut self.database, request.user.as_ref())?;
         let owners = self.owners(&footing, request)?;
         let steps = self.steps(request, owners.as_deref())?;
-        let disguise = Disguise {
+        let meant = Disguise {
             id,
             request,
             owners: owners.as_deref(),
             forgotten,
             earlier,
             away: None,
+            most: None,
         };
-        let (applied, public_key) =
-            self.disguise(&footing, disguise, |work| work.run_all(&steps))?;
+        let (applied, public_key) = self.disguise_all(&footing, meant, &steps)?;
         let payload = counts(
             &applied.rows,
             &[("pseudoprincipals", applied.pseudoprincipals)],
@@ -73,6 +76,43 @@ impl<D: Database> Engine<D> {
         let payload = operation::described(&payload, &footing.salt, request, public_key.as_ref());
         self.done(asked, &payload)?;
         Ok(applied)
+    }
+
+    /// Takes all steps of a disguise; the rows of a person with very many of them a part at a time.
+    fn disguise_all(
+        &mut self,
+        footing: &Footing,
+        mut disguise: Disguise<'_>,
+        steps: &[Step],
+    ) -> Result<(Applied, Option<PublicKey>), Error> {
+        let most = disguise
+            .request
+            .user
+            .as_ref()
+            .map(|_| self.apply_rows.get());
+        let mut course = Course::new(most);
+        let mut all = Applied::none(disguise.id);
+        let mut earlier = disguise.earlier.take();
+        let public_key = loop {
+            let part = Disguise {
+                earlier: earlier
+                    .take()
+                    .or_else(|| course.is_in_pages().then(Earlier::default)),
+                away: None,
+                most: course.most(),
+                ..disguise
+            };
+            let (applied, public_key) =
+                self.disguise(footing, part, |work| work.go_on(steps, &mut course))?;
+            all.add(&applied);
+            if course.is_done(steps) {
+                break public_key;
+            }
+        };
+        if course.was_in_pages() {
+            Marks::remove(&mut self.database, all.id)?;
+        }
+        Ok((all, public_key))
     }
 
     /// Takes steps of a disguise, as `take` says, and stores its records; gives the key of its user, too.
@@ -107,12 +147,10 @@ impl<D: Database> Engine<D> {
             bags: BTreeMap::new(),
             known: footing.registered.clone(),
             made: BTreeSet::new(),
-            applied: Applied {
-                id: disguise.id,
-                rows: BTreeMap::new(),
-                pseudoprincipals: 0,
-            },
+            applied: Applied::none(disguise.id),
             earlier: disguise.earlier,
+            most: disguise.most,
+            noted: 0,
         };
         let mut public_key = None;
         if let Some(user) = &request.user {

@@ -16,6 +16,7 @@ mod sweep;
 mod update;
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -54,6 +55,8 @@ pub fn stored_description(database: &mut dyn Database) -> Result<(Schema, Pseudo
 
 /// How often an operation is tried while transactions of others are in its way and go on.
 const TRIES_MAX: u32 = 32;
+/// About how many rows of a person a disguise in one go holds in memory where nothing else is said.
+pub const APPLY_ROWS: NonZero<u32> = NonZero::new(10_000).unwrap();
 /// About how many bytes of removed rows a reveal holds in memory where nothing else is said.
 pub const REVEAL_BYTES: usize = 16 << 20;
 /// The longest pause between two tries, in milliseconds.
@@ -68,6 +71,7 @@ pub struct Engine<D: Database> {
     pseudo: Pseudo,
     cost: KeyCost,
     suite: Option<Suite>,
+    apply_rows: NonZero<u32>,
     reveal_bytes: usize,
     sink: Option<Box<dyn Sink>>,
     admission: Option<Arc<Admission>>,
@@ -93,6 +97,7 @@ impl<D: Database> Engine<D> {
             pseudo,
             cost: KeyCost::DEFAULT,
             suite: None,
+            apply_rows: APPLY_ROWS,
             reveal_bytes: REVEAL_BYTES,
             sink: None,
             admission: None,
@@ -153,6 +158,12 @@ impl<D: Database> Engine<D> {
     /// of the key one of the same suite.
     pub const fn set_suite(&mut self, suite: Option<Suite>) {
         self.suite = suite;
+    }
+
+    /// Sets about how many rows of a person a disguise in one go holds in memory. Beyond, it takes them a part at a time in its
+    /// one transaction, and each part has records of its own, like the chunks of a disguise in several.
+    pub const fn set_apply_rows(&mut self, rows: NonZero<u32>) {
+        self.apply_rows = rows;
     }
 
     /// Sets about how many bytes of removed rows a reveal holds in memory. Records beyond, of which a disguise in chunks has

@@ -143,6 +143,6 @@ impl<D: Database> Engine<D> {
             sql: "1=1".to_owned(),
             parameters: Vec::new(),
         };
-        select(&mut self.database, table, &columns, &all)
+        select(&mut self.database, table, &columns, &all, None)
     }
 }

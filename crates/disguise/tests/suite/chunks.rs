@@ -23,7 +23,7 @@ const CHUNKS_MAX: usize = 200;
 /// Ids from here on are those of placeholders.
 const PLACEHOLDER_MIN: i64 = 1_000_000;
 /// Every table, and whose rows are gone through: of everybody or of the first user, alone or with what they speak for.
-const CASES: [(&str, Option<i64>); 12] = [
+pub(super) const CASES: [(&str, Option<i64>); 12] = [
     (ANON, None),
     (GDPR, None),
     (GDPR_REMOVE, None),
@@ -86,7 +86,7 @@ fn restart(forum: &mut Forum) {
 }
 
 /// The forum with placeholders named in the order in which they are met, and drawn texts all alike.
-fn shape(forum: &mut Forum) -> Vec<Vec<String>> {
+pub(super) fn shape(forum: &mut Forum) -> Vec<Vec<String>> {
     let mut names: BTreeMap<i64, usize> = BTreeMap::new();
     let mut shape = Vec::new();
     for table in ["moderations", "stories", "users"] {
@@ -117,7 +117,7 @@ fn shape(forum: &mut Forum) -> Vec<Vec<String>> {
     shape
 }
 
-fn touched(applied: &Applied) -> Vec<(String, u64)> {
+pub(super) fn touched(applied: &Applied) -> Vec<(String, u64)> {
     let rows = applied.rows.clone().into_iter();
     rows.filter(|(_, count)| *count > 0).collect()
 }
@@ -128,7 +128,7 @@ fn people(user: Option<i64>) -> Vec<i64> {
 }
 
 /// Everybody reveals a disguise; what people share comes back with the last of them.
-fn reveal_by_all(forum: &mut Forum, id: DisguiseId, user: Option<i64>) {
+pub(super) fn reveal_by_all(forum: &mut Forum, id: DisguiseId, user: Option<i64>) {
     for _ in 0..2 {
         for person in people(user) {
             match forum.reveal_as(person, id, References::Recorrelate) {

@@ -72,6 +72,7 @@ pub(crate) fn forum() -> Forum {
         inner,
         left: Rc::clone(&left),
         statements: Rc::default(),
+        rows: Rc::default(),
     };
     for sql in [
         "CREATE TABLE users (id BIGINT PRIMARY KEY, username VARCHAR(100) UNIQUE, karma BIGINT)",
@@ -134,6 +135,8 @@ pub(crate) struct Faulty {
     left: Rc<Cell<u64>>,
     /// Statements so far; how the schema is looked at is each database's own.
     statements: Rc<Cell<u64>>,
+    /// The most rows that one of them gave.
+    rows: Rc<Cell<usize>>,
 }
 
 impl Faulty {
@@ -144,6 +147,11 @@ impl Faulty {
 
     pub(crate) fn statements(&self) -> u64 {
         self.statements.get()
+    }
+
+    /// The most rows that a statement gave since this was asked.
+    pub(crate) fn rows_given(&self) -> usize {
+        self.rows.take()
     }
 
     fn count(&self) -> Result<(), DatabaseError> {
@@ -197,7 +205,9 @@ impl Database for Faulty {
     }
     fn query(&mut self, sql: &str, parameters: &[Value]) -> Result<Vec<Vec<Value>>, DatabaseError> {
         self.count()?;
-        self.inner.borrow_mut().query(sql, parameters)
+        let rows = self.inner.borrow_mut().query(sql, parameters)?;
+        self.rows.set(self.rows.get().max(rows.len()));
+        Ok(rows)
     }
     fn catalog(&mut self) -> Result<Catalog, DatabaseError> {
         self.pass()?;
@@ -298,6 +308,7 @@ pub(crate) fn forums() -> [Forum; 2] {
         inner,
         left,
         statements: Rc::default(),
+        rows: Rc::default(),
     };
     for sql in TABLES_OF_TENANTS {
         database.execute(sql, &[]).unwrap();

@@ -135,6 +135,9 @@ macro_rules! for_every_claim {
             what_cannot_return_keeps_neither_the_rest_of_its_row_nor_other_rows
             a_step_whose_rows_an_earlier_one_changes_is_taken_after_it
             rows_made_for_one_of_many_placeholders_move_and_those_of_its_neighbour_stay
+            a_person_with_more_rows_than_are_held_leaves_in_one_go_and_comes_back
+            no_statement_gives_more_rows_than_are_held
+            a_cut_in_the_middle_of_many_rows_changes_nothing
             chunks_rest_between_their_transactions_and_the_last_does_not
         }
     };
@@ -157,6 +160,7 @@ mod model;
 mod once;
 mod ownership;
 mod pace;
+mod parts;
 mod records;
 mod redaction;
 mod replay;
@@ -184,6 +188,7 @@ pub(crate) use hybrid::*;
 pub(crate) use once::*;
 pub(crate) use ownership::*;
 pub(crate) use pace::*;
+pub(crate) use parts::*;
 pub(crate) use records::*;
 pub(crate) use redaction::*;
 pub(crate) use replay::*;

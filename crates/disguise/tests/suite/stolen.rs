@@ -53,7 +53,9 @@ pub(crate) fn a_stolen_database_tells_neither_who_left_nor_what_they_had() {
             assert!(!keys.iter().any(|key| holds(key)), "a key in {table}");
         }
         if table == "probity_locators" || table == "probity_bags" {
-            for value in rows.iter().flatten().map(bytes) {
+            let values = rows.iter().flatten().map(bytes);
+            // The mailbox of a person is that of one in 256.
+            for value in values.filter(|value| value.len() > 1) {
                 assert!(sealed.insert(value), "a value of {table} links two records");
             }
         }

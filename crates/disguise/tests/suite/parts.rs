@@ -1,0 +1,104 @@
+//! Disguises in one go of people with more rows than are held in memory.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "tests stop at the first surprise"
+)]
+
+use std::num::NonZero;
+
+use probity_disguise::{Engine, Error, References};
+
+use super::chunks::{CASES, reveal_by_all, shape, touched};
+use super::forum::*;
+
+/// Stories that one person has more than the others.
+const MORE: i64 = 37;
+/// How many rows may be held, fewer than that.
+const HELD: u32 = 5;
+
+fn hold(forum: &mut Forum, rows: u32) {
+    forum.engine.set_apply_rows(NonZero::new(rows).unwrap());
+}
+
+/// The forum, in which the first person has many stories.
+fn busy_forum() -> Forum {
+    let mut forum = forum();
+    for story in 0..MORE {
+        let id = 1_000 + story;
+        forum.sql(&format!(
+            "INSERT INTO stories VALUES ({id}, 1, 'url of {id}', 0)"
+        ));
+    }
+    forum.before = forum.everything();
+    hold(&mut forum, HELD);
+    forum
+}
+
+fn records(forum: &mut Forum) -> i64 {
+    forum.numbers("SELECT COUNT(*) FROM probity_locators")[0]
+}
+
+pub(crate) fn a_person_with_more_rows_than_are_held_leaves_in_one_go_and_comes_back() {
+    let (mut forum, mut twin) = (forum(), forum());
+    for rows in 1..=2 {
+        hold(&mut forum, rows);
+        for (spec, user) in CASES {
+            let whole = twin.apply(spec, user, false).unwrap();
+            let applied = forum.apply(spec, user, false).unwrap();
+            assert_eq!(
+                applied.pseudoprincipals, whole.pseudoprincipals,
+                "{spec} {user:?}"
+            );
+            assert_eq!(touched(&applied), touched(&whole), "{spec} {user:?}");
+            assert_eq!(shape(&mut forum), shape(&mut twin), "{spec} {user:?}");
+            let (parts, one) = (records(&mut forum), records(&mut twin));
+            // Of everybody, all rows are held.
+            assert_eq!(parts > one, user.is_some(), "{spec} {user:?} {rows}");
+            assert_eq!(forum.numbers("SELECT COUNT(*) FROM probity_intents"), [0]);
+            reveal_by_all(&mut forum, applied.id, user);
+            reveal_by_all(&mut twin, whole.id, user);
+        }
+    }
+}
+
+pub(crate) fn no_statement_gives_more_rows_than_are_held() {
+    let mut forum = busy_forum();
+    let held = usize::try_from(HELD).unwrap();
+    for spec in [GDPR, GDPR_REMOVE, ANON, BLANK] {
+        forum.database.rows_given();
+        let applied = forum.apply(spec, Some(1), false).unwrap();
+        assert_eq!(forum.database.rows_given(), held, "{spec}");
+        forum.engine.set_reveal_bytes(0);
+        assert!(forum.reveal(1, applied.id).is_complete(), "{spec}");
+        forum.assert_as_before();
+    }
+}
+
+pub(crate) fn a_cut_in_the_middle_of_many_rows_changes_nothing() {
+    let mut forum = busy_forum();
+    for spec in [GDPR_REMOVE, BLANK] {
+        let mut cuts: u64 = 0;
+        let applied = loop {
+            forum.left.set(cuts);
+            let outcome = forum.apply(spec, Some(1), false);
+            forum.left.set(u64::MAX);
+            match outcome {
+                Ok(applied) => break applied,
+                Err(error) => assert!(matches!(error, Error::Database { .. }), "{error:?}"),
+            }
+            forum.assert_as_before();
+            assert_eq!(records(&mut forum), 0, "cut {cuts}");
+            cuts += u64::try_from(crate::CUTS).unwrap();
+        };
+        // The beginning, and each part with its records.
+        assert!(cuts > 20, "{cuts}");
+        forum.engine = Engine::stored(forum.database.boxed()).unwrap();
+        hold(&mut forum, HELD);
+        forum
+            .reveal_as(1, applied.id, References::Recorrelate)
+            .unwrap();
+        forum.assert_as_before();
+    }
+}
