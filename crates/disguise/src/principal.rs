@@ -11,8 +11,8 @@ use crate::suite::{PublicKey, Suite};
 use crate::tenant::Session;
 use crate::value::Value;
 
-/// Bags that a change of the key holds in memory at a time.
-const BAGS_AT_ONCE: usize = 16;
+/// Parts of bags that a change of the key holds in memory at a time, but for those of one bag.
+const PARTS_AT_ONCE: u32 = 8;
 
 /// What a new user gets; the engine keeps none of it.
 #[non_exhaustive]
@@ -280,12 +280,25 @@ pub(crate) fn rekey(
         }
         seeded.push((it, seed));
     }
-    for some in seeded.chunks(BAGS_AT_ONCE) {
+    let mut left = seeded.as_slice();
+    while !left.is_empty() {
+        let (some, rest) = left.split_at(held_at_once(left));
         reseal(database, salt, (person, &keys), some)?;
+        left = rest;
     }
     let found: Vec<&Found> = reach.bags.iter().map(|it| &it.found).collect();
     store::remove_bags(database, &found)?;
     store::change_keys(database, &keys)
+}
+
+/// How many of the bags, one at least, have no more parts than are held.
+fn held_at_once<T>(bags: &[(&Reached, T)]) -> usize {
+    let mut parts: u32 = 0;
+    let fits = bags.iter().take_while(|(it, _)| {
+        parts = parts.saturating_add(it.found.locator.parts);
+        parts <= PARTS_AT_ONCE
+    });
+    fits.count().clamp(1, bags.len().max(1))
 }
 
 /// Stores bags once more, each with a seed of its own and under the new key of its owner.

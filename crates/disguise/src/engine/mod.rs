@@ -57,7 +57,7 @@ pub fn stored_description(database: &mut dyn Database) -> Result<(Schema, Pseudo
 const TRIES_MAX: u32 = 32;
 /// About how many rows of a person a disguise in one go holds in memory where nothing else is said.
 pub const APPLY_ROWS: NonZero<u32> = NonZero::new(10_000).unwrap();
-/// About how many bytes of removed rows a reveal holds in memory where nothing else is said.
+/// About how many bytes of removed rows and overwritten values a reveal holds in memory where nothing else is said.
 pub const REVEAL_BYTES: usize = 16 << 20;
 /// The longest pause between two tries, in milliseconds.
 const PAUSE_MILLISECONDS_MAX: u64 = 256;
@@ -166,8 +166,8 @@ impl<D: Database> Engine<D> {
         self.apply_rows = rows;
     }
 
-    /// Sets about how many bytes of removed rows a reveal holds in memory. Records beyond, of which a disguise in chunks has
-    /// many, are read once to see what there is, and again when it is their turn.
+    /// Sets about how many bytes of removed rows and overwritten values a reveal holds in memory. Records beyond, of which a
+    /// person with very many rows has many, are read once to see what there is, and again when it is their turn.
     pub const fn set_reveal_bytes(&mut self, bytes: usize) {
         self.reveal_bytes = bytes;
     }

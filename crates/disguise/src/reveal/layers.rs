@@ -20,9 +20,7 @@ enum Place {
 
 /// Time and number of the disguise, and step.
 type Age = (i64, u64, u32);
-/// Layers of one cell by age.
-type Layers = BTreeMap<Age, Place>;
-/// Layers of one cell from the oldest to the newest.
+/// Layers of one cell from the oldest to the newest. Mostly there is one, and there may be millions of cells.
 type Pile = Vec<(Age, Place)>;
 
 /// A pile that the values order otherwise than the times.
@@ -38,10 +36,14 @@ struct Doubt {
 const LAYERS_MAX: usize = 32;
 
 impl<'a> Work<'a> {
-    /// Opens the other bags with values when values are about to be undone.
-    pub(super) fn open_values(&mut self, opened: &mut Vec<Open<'a>>) -> Result<(), Error> {
+    /// Opens the other bags with values when values are about to be undone, be it some that wait.
+    pub(super) fn open_values(
+        &mut self,
+        opened: &mut Vec<Open<'a>>,
+        some_wait: bool,
+    ) -> Result<(), Error> {
         let values = |it: &Open<'_>| it.bag.sections.iter().any(|it| it.values().is_some());
-        if !opened.iter().any(values) {
+        if !some_wait && !opened.iter().any(values) {
             return Ok(());
         }
         for reached in self.reach.bags.iter().filter(|it| it.found.locator.values) {
@@ -93,7 +95,7 @@ impl<'a> Work<'a> {
         Ok(covered)
     }
 
-    /// The layers of every cell that is about to be undone. Times tell the order, unless the values say otherwise: a
+    /// The layers of every cell that is about to be undone and has several. Times tell the order, unless the values say otherwise: a
     /// clock may be put back, and a chunk of a disguise that was begun long ago lies on what was hidden meanwhile. A
     /// layer lies on the one whose value it hid. But the application may have written between two layers, and the later
     /// one may have put there by chance what the earlier one had hidden: the values are believed only where the row
@@ -101,7 +103,7 @@ impl<'a> Work<'a> {
     fn piles(&mut self, opened: &[Open<'_>], due: &Sections) -> Result<Vec<Pile>, Error> {
         let mut piles: Vec<Pile> = layers_of(opened, due)
             .into_values()
-            .map(|layers| layers.into_iter().collect())
+            .filter(|layers| layers.len() > 1)
             .collect();
         let mut doubts: BTreeMap<(&str, &str), (&Known, Vec<Doubt>)> = BTreeMap::new();
         for (number, by_age) in piles.iter().enumerate() {
@@ -220,17 +222,18 @@ fn section<'r>(opened: &'r [Open<'_>], due: &'r Sections, place: Place) -> Optio
 }
 
 /// The layers of every cell that is about to be undone.
-fn layers_of(opened: &[Open<'_>], due: &Sections) -> BTreeMap<Vec<u8>, Layers> {
+fn layers_of(opened: &[Open<'_>], due: &Sections) -> BTreeMap<Vec<u8>, Pile> {
     let origin = |open: usize| opened.get(open).map(|it| it.reached.found.locator.origin);
-    let mut cells: BTreeMap<Vec<u8>, Layers> = BTreeMap::new();
+    let mut cells: BTreeMap<Vec<u8>, Pile> = BTreeMap::new();
     for (index, (open, section)) in due.iter().enumerate() {
         let (Some((column, rows)), Some(origin)) = (section.values(), origin(*open)) else {
             continue;
         };
         for (at, row) in rows.iter().enumerate() {
             let age = (origin.time, origin.disguise, section.step);
-            let cell = cells.entry(cell(section, column, row)).or_default();
-            cell.insert(age, Place::Due(index, at));
+            let cell = cells.entry(cell(section, column, row));
+            let pile = cell.or_insert_with(|| Pile::with_capacity(1));
+            lay(pile, age, Place::Due(index, at));
         }
     }
     if cells.is_empty() {
@@ -243,14 +246,26 @@ fn layers_of(opened: &[Open<'_>], due: &Sections) -> BTreeMap<Vec<u8>, Layers> {
                 continue;
             };
             for (at, row) in rows.iter().enumerate() {
-                if let Some(cell) = cells.get_mut(&cell(section, column, row)) {
+                if let Some(pile) = cells.get_mut(&cell(section, column, row)) {
                     let age = (origin.time, origin.disguise, section.step);
-                    cell.insert(age, Place::Held(open, index, at));
+                    lay(pile, age, Place::Held(open, index, at));
                 }
             }
         }
     }
     cells
+}
+
+/// Puts a layer where it lies by its age; of two of one age the last is meant.
+fn lay(pile: &mut Pile, age: Age, place: Place) {
+    match pile.binary_search_by_key(&age, |(age, _)| *age) {
+        Ok(same) => {
+            if let Some((_, known)) = pile.get_mut(same) {
+                *known = place;
+            }
+        }
+        Err(above) => pile.insert(above, (age, place)),
+    }
 }
 
 fn cell(section: &Section, column: &str, row: &Modified) -> Vec<u8> {

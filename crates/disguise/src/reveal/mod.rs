@@ -154,7 +154,7 @@ pub(crate) struct Work<'a> {
     pub(crate) updates: Updates<'a>,
     pub(crate) references: References,
     pub(crate) rows: Rows,
-    /// About how many bytes of removed rows are held in memory.
+    /// About how many bytes of removed rows and overwritten values are held in memory.
     pub(crate) room: usize,
     pub(crate) revealed: Revealed,
     /// Placeholders that kept records still need.
@@ -253,14 +253,17 @@ impl<'a> Work<'a> {
         let counts = |it: &Reached| it.found.locator.changes || it.found.locator.speaks_for;
         let changes = reach.bags.iter().filter(|it| counts(it));
         let mut opened = Vec::new();
-        let mut closed = Closed::new(self.room, crate::update::count(self.updates.recorded));
+        let per_column = self.rows == Rows::PerColumn;
+        let updates = crate::update::count(self.updates.recorded);
+        let mut closed = Closed::new(self.room, per_column, updates);
         for reached in changes.filter(|it| due.contains(&it.found.locator.origin.disguise)) {
             let mut open = self.open(reached, Due::Changes)?;
             closed.take_rows(&mut open, opened.len());
             opened.push(open);
         }
         self.open_copies(&mut opened)?;
-        self.open_values(&mut opened)?;
+        self.open_values(&mut opened, closed.has_values())?;
+        closed.reopen_layers(self.database, &mut opened)?;
         self.undo(&mut opened, closed)?;
         self.return_departed()?;
         let undone = |it: &&mut Open<'_>| matches!(it.due, Due::Changes | Due::All);
