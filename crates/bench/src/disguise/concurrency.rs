@@ -32,6 +32,15 @@ enum Mix {
     Websubmit,
 }
 
+/// Who of the forum leaves and returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Beside {
+    /// A user at random
+    Random,
+    /// The user with the most rows
+    Heaviest,
+}
+
 /// What `concurrency` is told.
 #[derive(Debug, Args)]
 pub struct ConcurrencyArguments {
@@ -47,6 +56,9 @@ pub struct ConcurrencyArguments {
     /// Connections that make requests [default: 13 of Lobsters, 100 of homework]
     #[arg(long)]
     threads: Option<usize>,
+    /// Beside whom the forum's requests are made; may be repeated [default: both]
+    #[arg(long, value_enum)]
+    beside: Vec<Beside>,
     /// Students who leave and return all the time
     #[arg(long, default_value_t = 30)]
     disguisers: usize,
@@ -164,22 +176,34 @@ impl ConcurrencyArguments {
 
     /// Those whose leaving may be felt.
     fn parts(&self, mix: Mix, ready: &Ready) -> Vec<Part> {
-        let some = ready.measured(3).into_iter().nth(1);
         match mix {
-            // The user with the highest id has the most.
-            Mix::Lobsters => vec![
-                Part::new("beside a user at random", some.into_iter().collect()),
-                Part::new(
-                    "beside the heaviest user",
-                    ready.users.all.last().cloned().into_iter().collect(),
-                ),
-            ],
+            Mix::Lobsters => {
+                let beside = match self.beside.as_slice() {
+                    [] => Beside::value_variants(),
+                    some => some,
+                };
+                beside.iter().map(|it| it.part(ready)).collect()
+            }
             Mix::Websubmit => {
                 let students = ready.users.measured.iter().rev();
                 let leaving = students.take(self.disguisers).cloned().collect();
                 vec![Part::new("beside those who leave and return", leaving)]
             }
         }
+    }
+}
+
+impl Beside {
+    fn part(self, ready: &Ready) -> Part {
+        let (name, user) = match self {
+            Self::Random => (
+                "beside a user at random",
+                ready.measured(3).into_iter().nth(1),
+            ),
+            // That of the highest id.
+            Self::Heaviest => ("beside the heaviest user", ready.users.all.last().cloned()),
+        };
+        Part::new(name, user.into_iter().collect())
     }
 }
 
