@@ -138,6 +138,7 @@ macro_rules! for_every_claim {
             a_person_with_more_rows_than_are_held_leaves_in_one_go_and_comes_back
             no_statement_gives_more_rows_than_are_held
             a_cut_in_the_middle_of_many_rows_changes_nothing
+            rows_of_tables_without_places_leave_a_part_at_a_time_and_take_nobody_along
             chunks_rest_between_their_transactions_and_the_last_does_not
         }
     };

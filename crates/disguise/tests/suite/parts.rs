@@ -6,9 +6,13 @@
     reason = "tests stop at the first surprise"
 )]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
 
-use probity_disguise::{Engine, Error, References};
+use probity_disguise::{
+    ApplyRequest, Credential, Dialect, Engine, Error, KeyCost, Protection, References,
+    RevealRequest, Rows, SpecFile, Value,
+};
 
 use super::chunks::{CASES, reveal_by_all, shape, touched};
 use super::forum::*;
@@ -101,4 +105,107 @@ pub(crate) fn a_cut_in_the_middle_of_many_rows_changes_nothing() {
             .unwrap();
         forum.assert_as_before();
     }
+}
+
+/// A person's rows of tables in which no place leads to one row alone.
+const PLACELESS: &str = r#"
+[users]
+table = "members"
+id = "id"
+placeholder = { id = { RandNum = { lb = 1000000, ub = 9000000000000 } } }
+[tables.notes]
+owners = ["member"]
+[tables.marks]
+owners = ["member"]
+[[remove]]
+table = "notes"
+[[remove]]
+table = "marks"
+[[remove]]
+table = "members"
+"#;
+
+/// Tables in parts, or without places, or with a column that is called like a place.
+fn placeless(dialect: Dialect) -> Vec<String> {
+    let notes = "CREATE TABLE notes (id BIGINT PRIMARY KEY, member BIGINT, what BIGINT)";
+    let tail = match dialect {
+        Dialect::Sqlite => "WITHOUT ROWID",
+        Dialect::Mysql => "PARTITION BY HASH (id) PARTITIONS 2",
+        _ => "PARTITION BY HASH (id)",
+    };
+    let called = match dialect {
+        Dialect::Sqlite => "RowId",
+        _ => "what",
+    };
+    let mut tables = vec![
+        "CREATE TABLE members (id BIGINT PRIMARY KEY)".to_owned(),
+        format!("{notes} {tail}"),
+        format!("CREATE TABLE marks (id BIGINT PRIMARY KEY, member BIGINT, {called} BIGINT)"),
+    ];
+    if dialect == Dialect::Postgres {
+        tables.extend((0..2).map(|part| {
+            let values = format!("FOR VALUES WITH (MODULUS 2, REMAINDER {part})");
+            format!("CREATE TABLE notes{part} PARTITION OF notes {values}")
+        }));
+    }
+    tables
+}
+
+pub(crate) fn rows_of_tables_without_places_leave_a_part_at_a_time_and_take_nobody_along() {
+    let mut database = crate::connect();
+    for sql in placeless(database.dialect()) {
+        database.execute(&sql, &[]).unwrap();
+    }
+    database
+        .execute("INSERT INTO members VALUES (1), (2)", &[])
+        .unwrap();
+    for table in ["notes", "marks"] {
+        // Two people in turns, so that rows of both are first of their part.
+        for id in 0..40 {
+            let row = [id, 1 + id % 4 / 2, 7].map(Value::Int);
+            let sql = format!("INSERT INTO {table} VALUES (?, ?, ?)");
+            database.execute(&sql, &row).unwrap();
+        }
+    }
+    let file = SpecFile::parse(PLACELESS).unwrap();
+    let mut engine = Engine::new(database, file.schema, file.pseudo.unwrap());
+    engine.set_key_cost(KeyCost::DANGER_LEAST);
+    engine.set_apply_rows(NonZero::new(3).unwrap());
+    engine.install().unwrap();
+    let one = Value::Int(1);
+    let key = engine
+        .register(&one, Protection::KeyAlone, time())
+        .unwrap()
+        .key;
+    let all = |engine: &mut Engine<_>| {
+        ["members", "notes", "marks"].map(|table| {
+            let rows = engine.rows(table).unwrap();
+            let rows: BTreeSet<String> = rows.iter().map(|row| format!("{row:?}")).collect();
+            rows
+        })
+    };
+    let before = all(&mut engine);
+    let applied = engine
+        .apply(&ApplyRequest {
+            spec: &file.spec,
+            user: Some(one.clone()),
+            over: None,
+            expires: None,
+            parameters: BTreeMap::new(),
+            time: time(),
+        })
+        .unwrap();
+    assert_eq!(all(&mut engine).map(|rows| rows.len()), [1, 20, 20]);
+    let revealed = engine
+        .reveal(&RevealRequest {
+            user: one,
+            credential: Credential::Key(&key),
+            id: applied.id,
+            references: References::Recorrelate,
+            rows: Rows::PerColumn,
+            time: time(),
+        })
+        .unwrap();
+    assert!(revealed.is_complete(), "{revealed:?}");
+    assert_eq!(all(&mut engine), before);
 }
