@@ -2,14 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
-use std::collections::{BTreeMap, BTreeSet};
+use probity_disguise::{Database as _, Dialect, KeptReason};
 
-use probity_disguise::{
-    ApplyRequest, Credential, Dialect, Engine, KeptReason, KeyCost, Protection, References,
-    RevealRequest, Rows, SpecFile, Value,
-};
-
-use super::forum::*;
+use super::member::Member;
 
 /// Albums have a cover among their pictures, pictures have an album, and users have a picture.
 const DESCRIPTION: &str = r#"
@@ -83,57 +78,22 @@ pub(crate) fn rows_that_refer_to_each_other_in_a_circle_come_back_in_one_reveal(
     ] {
         database.execute(sql, &[]).unwrap();
     }
-    let file = SpecFile::parse(DESCRIPTION).unwrap();
-    let mut engine = Engine::new(database, file.schema, file.pseudo.unwrap());
-    engine.set_key_cost(KeyCost::DANGER_LEAST);
-    engine.install().unwrap();
-    let one = Value::Int(1);
-    let key = engine
-        .register(&one, Protection::KeyAlone, time())
-        .unwrap()
-        .key;
-    let all = |engine: &mut Engine<_>| {
-        ["members", "albums", "pictures"].map(|table| {
-            let rows = engine.rows(table).unwrap();
-            let rows: BTreeSet<String> = rows.iter().map(|row| format!("{row:?}")).collect();
-            rows
-        })
-    };
-    let before = all(&mut engine);
-    let applied = engine
-        .apply(&ApplyRequest {
-            spec: &file.spec,
-            user: Some(one.clone()),
-            over: None,
-            expires: None,
-            parameters: BTreeMap::new(),
-            time: time(),
-        })
-        .unwrap();
-    assert_eq!(all(&mut engine).map(|rows| rows.len()), [1, 1, 1]);
-    let reveal = |engine: &mut Engine<_>| {
-        engine
-            .reveal(&RevealRequest {
-                user: one.clone(),
-                credential: Credential::Key(&key),
-                id: applied.id,
-                references: References::Recorrelate,
-                rows: Rows::PerColumn,
-                time: time(),
-            })
-            .unwrap()
-    };
+    let mut member = Member::of(database, DESCRIPTION);
+    let tables = ["members", "albums", "pictures"];
+    let before = member.rows(tables);
+    let applied = member.leave();
+    assert_eq!(member.rows(tables).map(|rows| rows.len()), [1, 1, 1]);
     // One row of the circle cannot come back, so that none can.
-    let database = engine.database();
+    let database = member.engine.database();
     let taken = "INSERT INTO pictures VALUES (300, 2, 20, 8)";
     database.execute(taken, &[]).unwrap();
-    let kept = reveal(&mut engine).kept;
+    let kept = member.return_from(&applied).kept;
     assert_eq!(kept.len(), 6, "{kept:?}");
     assert!(kept.iter().any(|it| it.reason == KeptReason::ParentMissing));
-    let database = engine.database();
+    let database = member.engine.database();
     let free = "DELETE FROM pictures WHERE id = 300";
     database.execute(free, &[]).unwrap();
-    let revealed = reveal(&mut engine);
+    let revealed = member.return_from(&applied);
     assert!(revealed.is_complete(), "{revealed:?}");
-    assert_eq!(all(&mut engine), before);
+    assert_eq!(member.rows(tables), before);
 }

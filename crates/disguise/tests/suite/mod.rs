@@ -157,6 +157,7 @@ mod export;
 mod forum;
 mod holds;
 mod hybrid;
+mod member;
 mod model;
 mod once;
 mod ownership;

@@ -6,16 +6,13 @@
     reason = "tests stop at the first surprise"
 )]
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
 
-use probity_disguise::{
-    ApplyRequest, Credential, Dialect, Engine, Error, KeyCost, Protection, References,
-    RevealRequest, Rows, SpecFile, Value,
-};
+use probity_disguise::{Database as _, Dialect, Engine, Error, References, Value};
 
 use super::chunks::{CASES, reveal_by_all, shape, touched};
 use super::forum::*;
+use super::member::Member;
 
 /// Stories that one person has more than the others.
 const MORE: i64 = 37;
@@ -167,45 +164,13 @@ pub(crate) fn rows_of_tables_without_places_leave_a_part_at_a_time_and_take_nobo
             database.execute(&sql, &row).unwrap();
         }
     }
-    let file = SpecFile::parse(PLACELESS).unwrap();
-    let mut engine = Engine::new(database, file.schema, file.pseudo.unwrap());
-    engine.set_key_cost(KeyCost::DANGER_LEAST);
-    engine.set_apply_rows(NonZero::new(3).unwrap());
-    engine.install().unwrap();
-    let one = Value::Int(1);
-    let key = engine
-        .register(&one, Protection::KeyAlone, time())
-        .unwrap()
-        .key;
-    let all = |engine: &mut Engine<_>| {
-        ["members", "notes", "marks"].map(|table| {
-            let rows = engine.rows(table).unwrap();
-            let rows: BTreeSet<String> = rows.iter().map(|row| format!("{row:?}")).collect();
-            rows
-        })
-    };
-    let before = all(&mut engine);
-    let applied = engine
-        .apply(&ApplyRequest {
-            spec: &file.spec,
-            user: Some(one.clone()),
-            over: None,
-            expires: None,
-            parameters: BTreeMap::new(),
-            time: time(),
-        })
-        .unwrap();
-    assert_eq!(all(&mut engine).map(|rows| rows.len()), [1, 20, 20]);
-    let revealed = engine
-        .reveal(&RevealRequest {
-            user: one,
-            credential: Credential::Key(&key),
-            id: applied.id,
-            references: References::Recorrelate,
-            rows: Rows::PerColumn,
-            time: time(),
-        })
-        .unwrap();
+    let mut member = Member::of(database, PLACELESS);
+    member.engine.set_apply_rows(NonZero::new(3).unwrap());
+    let tables = ["members", "notes", "marks"];
+    let before = member.rows(tables);
+    let applied = member.leave();
+    assert_eq!(member.rows(tables).map(|rows| rows.len()), [1, 20, 20]);
+    let revealed = member.return_from(&applied);
     assert!(revealed.is_complete(), "{revealed:?}");
-    assert_eq!(all(&mut engine), before);
+    assert_eq!(member.rows(tables), before);
 }
