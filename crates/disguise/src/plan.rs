@@ -171,6 +171,12 @@ impl Aim<'_> {
                 it.table
             )));
         }
+        if table.catalog.has_heirs && it.kind == Kind::Remove {
+            return Err(wrong(format!(
+                "rows of tables that inherit from {} would come back without their own columns",
+                it.table
+            )));
+        }
         check_kind(table, &it.kind).map_err(wrong)?;
         self.live.check_of_tenant(table, &it.kind).map_err(wrong)?;
         let names = self.names(table, &it.kind, named).map_err(wrong)?;

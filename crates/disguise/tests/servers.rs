@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
 use std::cell::RefCell;
+use std::error::Error as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use probity_disguise::Database;
@@ -109,4 +110,40 @@ fn every_claim_holds_on_postgres() {
         kinds: OF_POSTGRES,
     }));
     for_every_claim!(in_turn);
+    a_table_that_others_inherit_from_is_not_removed_from();
+}
+
+/// A row of the heir would come back into the table that it inherits from, without what only the heir has.
+fn a_table_that_others_inherit_from_is_not_removed_from() {
+    let mut database = connect();
+    for sql in [
+        "CREATE TABLE members (id BIGINT PRIMARY KEY)",
+        "CREATE TABLE notes (id BIGINT PRIMARY KEY, member BIGINT, what BIGINT)",
+        "CREATE TABLE letters (stamp BIGINT) INHERITS (notes)",
+        "INSERT INTO members VALUES (1)",
+        "INSERT INTO notes VALUES (6, 1, 8)",
+        "INSERT INTO letters VALUES (7, 1, 8, 9)",
+    ] {
+        database.execute(sql, &[]).unwrap();
+    }
+    let description = r#"
+        [users]
+        table = "members"
+        id = "id"
+        placeholder = { id = { RandNum = { lb = 1000000, ub = 9000000000000 } } }
+        [tables.notes]
+        owners = ["member"]
+        [[remove]]
+        table = "notes"
+    "#;
+    let mut member = suite::member::Member::of(database, description);
+    let refused = member.try_to_leave().unwrap_err();
+    let reason = refused.source().unwrap().to_string();
+    assert!(reason.contains("inherit from notes"), "{reason}");
+    let database = member.engine.database();
+    database.execute("DROP TABLE letters", &[]).unwrap();
+    let before = member.rows(["notes"]);
+    let applied = member.try_to_leave().unwrap();
+    assert!(member.return_from(&applied).is_complete());
+    assert_eq!(member.rows(["notes"]), before);
 }

@@ -243,6 +243,8 @@ pub struct CatalogTable {
     pub is_transactional: bool,
     /// What the database itself calls the place of a row, where that leads to one row alone and no column has the name.
     pub row_place: Option<String>,
+    /// Whether other tables inherit from it, so that a row of it may be one of theirs, with columns of theirs.
+    pub has_heirs: bool,
     /// Its columns in order, generated ones left out.
     pub columns: Vec<Column>,
     /// The columns of its primary key.
@@ -256,6 +258,7 @@ impl Default for CatalogTable {
         Self {
             is_transactional: true,
             row_place: None,
+            has_heirs: false,
             columns: Vec::new(),
             primary_key: Vec::new(),
             foreign_keys: Vec::new(),

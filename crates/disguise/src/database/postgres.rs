@@ -217,7 +217,9 @@ impl Database for Postgres {
         let columns = self.query(
             "SELECT c.relname::text, a.attname::text, format_type(a.atttypid, a.atttypmod)::text, a.attnotnull::text,
                     (a.atthasdef OR a.attidentity <> '')::text,
-                    (c.relkind = 'r' AND NOT c.relhassubclass)::text
+                    CASE WHEN c.relkind = 'p' THEN 'parts'
+                         WHEN c.relhassubclass AND EXISTS (SELECT FROM pg_inherits h WHERE h.inhparent = c.oid) THEN 'heirs'
+                         ELSE '' END
                FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
               WHERE c.relkind IN ('r', 'p') AND c.relnamespace = current_schema()::regnamespace
                 AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
@@ -225,7 +227,7 @@ impl Database for Postgres {
             &[],
         )?;
         for row in columns {
-            if let [table, name, declared, not_null, filled, has_no_parts] = row.as_slice() {
+            if let [table, name, declared, not_null, filled, made_of] = row.as_slice() {
                 let nullable = not_null.to_string() != "true";
                 let column = Column {
                     name: name.to_string(),
@@ -235,9 +237,10 @@ impl Database for Postgres {
                 };
                 let table = catalog.entry(table.to_string()).or_default();
                 table.columns.push(column);
-                // Rows of two partitions may be at the same place.
-                let is_sure = has_no_parts.to_string() == "true";
-                table.row_place = is_sure.then(|| ROW_PLACE.to_owned());
+                let made_of = made_of.to_string();
+                // Rows of two partitions, or of two heirs, may be at the same place.
+                table.row_place = made_of.is_empty().then(|| ROW_PLACE.to_owned());
+                table.has_heirs = made_of == "heirs";
             }
         }
         let keys = self.query(

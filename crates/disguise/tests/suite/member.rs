@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use probity_disguise::{
-    Applied, ApplyRequest, Credential, Database, Engine, KeyCost, Protection, References,
+    Applied, ApplyRequest, Credential, Database, Engine, Error, KeyCost, Protection, References,
     RevealRequest, Revealed, Rows, SecretKey, Spec, SpecFile, Value,
 };
 
@@ -41,6 +41,10 @@ impl Member {
     }
 
     pub(crate) fn leave(&mut self) -> Applied {
+        self.try_to_leave().unwrap()
+    }
+
+    pub(crate) fn try_to_leave(&mut self) -> Result<Applied, Error> {
         let request = ApplyRequest {
             spec: &self.spec,
             user: Some(Value::Int(1)),
@@ -49,7 +53,7 @@ impl Member {
             parameters: BTreeMap::new(),
             time: time(),
         };
-        self.engine.apply(&request).unwrap()
+        self.engine.apply(&request)
     }
 
     pub(crate) fn return_from(&mut self, applied: &Applied) -> Revealed {

@@ -157,7 +157,7 @@ mod export;
 mod forum;
 mod holds;
 mod hybrid;
-mod member;
+pub(crate) mod member;
 mod model;
 mod once;
 mod ownership;
