@@ -46,7 +46,7 @@ macro_rules! tests {
 for_every_claim!(tests);
 
 #[test]
-#[ignore = "takes about an hour"]
+#[ignore = "takes about two hours"]
 fn a_hundred_thousand_schedules_do_what_the_model_says() {
     suite::schedule::many_random_schedules(100_000);
 }
