@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use probity_format::wire::{Reader, put_varint};
 use probity_format::{DecodeError, Timestamp};
 
+use crate::apply::Applied;
 use crate::error::Error;
 use crate::mark::Marks;
 use crate::plan::Step;
@@ -82,6 +83,15 @@ pub(crate) struct Intent {
 impl Intent {
     pub(crate) fn time(&self) -> Result<Timestamp, Error> {
         Timestamp::from_nanoseconds(self.time).map_err(|_range| Error::Forged)
+    }
+
+    /// What the chunks came to together.
+    pub(crate) fn so_far(&self, id: DisguiseId) -> Applied {
+        Applied {
+            id,
+            rows: self.rows.clone(),
+            pseudoprincipals: self.pseudoprincipals,
+        }
     }
 
     fn encode(&self) -> Vec<u8> {

@@ -31,39 +31,28 @@ impl Work<'_> {
     ) -> Result<(), Error> {
         let all = usize::try_from(rows.max(1)).unwrap_or(usize::MAX);
         let mut left = all;
-        while left > 0 && place.of(steps).is_some() {
-            let taken = self.advance_step(steps, place, (left, all))?;
+        while left > 0 {
+            let at = place.step;
+            let Some(step) = place.of(steps) else {
+                break;
+            };
+            let Some(table) = self.live.table(&step.table) else {
+                place.next();
+                continue;
+            };
+            let taken = match &step.kind {
+                Kind::Remove if table.refers_to_itself() => {
+                    self.advance_circle(steps, table, place, left)?
+                }
+                Kind::Decorrelate { group_by, owners } if !group_by.is_empty() => {
+                    self.advance_groups(table, step, place, (owners, left, left == all))?
+                }
+                _ => self.advance_rows(steps, table, place, left)?,
+            };
+            self.leave_marks(at)?;
             left = left.saturating_sub(taken);
         }
         Ok(())
-    }
-
-    /// Takes the next rows of the step at hand, at most those `left` of `all` but for what goes together; gives how many.
-    pub(super) fn advance_step(
-        &mut self,
-        steps: &[Step],
-        place: &mut Place,
-        (left, all): (usize, usize),
-    ) -> Result<usize, Error> {
-        let at = place.step;
-        let Some(step) = place.of(steps) else {
-            return Ok(0);
-        };
-        let Some(table) = self.live.table(&step.table) else {
-            place.next();
-            return Ok(0);
-        };
-        let taken = match &step.kind {
-            Kind::Remove if table.refers_to_itself() => {
-                self.advance_circle(steps, table, place, left)?
-            }
-            Kind::Decorrelate { group_by, owners } if !group_by.is_empty() => {
-                self.advance_groups(table, step, place, (owners, left, left == all))?
-            }
-            _ => self.advance_rows(steps, table, place, left)?,
-        };
-        self.leave_marks(at)?;
-        Ok(taken)
     }
 
     /// Takes the next rows of a step in which each row stands for itself; gives how many.

@@ -112,15 +112,13 @@ impl Work<'_> {
         self.modify(table, &first.chosen, &together.collect::<Vec<_>>())
     }
 
-    /// Takes the next rows of the step at hand.
+    /// Takes the next rows of the step at hand, as a chunk of a disguise that ends with it would.
     fn next_page(&mut self, steps: &[Step], course: &mut Course) -> Result<(), Error> {
         let step = course.place.step;
-        let all = course.most.map_or(usize::MAX, rows);
-        let mut left = all;
-        while left > 0 && course.place.step == step {
-            let taken = self.advance_step(steps, &mut course.place, (left, all))?;
-            left = left.saturating_sub(taken);
-        }
+        let last = usize::try_from(step).ok();
+        let until = last.and_then(|last| steps.get(..=last));
+        let most = course.most.unwrap_or(u32::MAX);
+        self.advance(until.unwrap_or_default(), &mut course.place, most)?;
         course.in_pages = course.place.step == step;
         Ok(())
     }

@@ -122,7 +122,7 @@ impl Sqlite {
     }
 
     fn row_place(&self, name: &str, table: &CatalogTable) -> rusqlite::Result<Option<String>> {
-        let sql = "SELECT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?";
+        let sql = "SELECT wr FROM pragma_table_list(?) WHERE schema = 'main'";
         let without_rowid: bool = self
             .connection
             .prepare_cached(sql)?

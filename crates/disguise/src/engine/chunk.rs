@@ -152,11 +152,7 @@ impl<D: Database> Engine<D> {
             // Read again, now that nobody else can go on with it.
             let mut intent = intent::read(&mut engine.database, id)?;
             let steps = engine.chunk(id, &request, (&mut intent, rows))?;
-            let so_far = Applied {
-                id,
-                rows: intent.rows.clone(),
-                pseudoprincipals: intent.pseudoprincipals,
-            };
+            let so_far = intent.so_far(id);
             if usize::try_from(intent.place.step).is_ok_and(|step| step < steps) {
                 intent::put(&mut engine.database, id, &intent)?;
                 return Ok(Progress::Going(so_far));
@@ -275,12 +271,10 @@ impl<D: Database> Engine<D> {
         let (done, public_key) =
             self.disguise(&footing, disguise, |work| work.advance(&steps, place, rows))?;
         intent.public_key = public_key;
-        for (table, count) in done.rows {
-            let all = intent.rows.entry(table).or_default();
-            *all = all.saturating_add(count);
-        }
-        let made = &mut intent.pseudoprincipals;
-        *made = made.saturating_add(done.pseudoprincipals);
+        let mut so_far = intent.so_far(id);
+        so_far.add(&done);
+        intent.rows = so_far.rows;
+        intent.pseudoprincipals = so_far.pseudoprincipals;
         Ok(steps.len())
     }
 

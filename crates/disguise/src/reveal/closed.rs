@@ -112,11 +112,9 @@ impl<'a> Closed<'a> {
             let turns = it.values.as_ref().and_then(|column| turns.get(column));
             turns.is_none_or(|turns| turns.len() == 1)
         };
-        let (alone, layers) = std::mem::take(&mut self.waiting)
-            .into_iter()
-            .partition(lies_alone);
+        let waiting = std::mem::take(&mut self.waiting).into_iter();
+        let (alone, layers): (_, Vec<_>) = waiting.partition(lies_alone);
         self.waiting = alone;
-        let layers: Vec<Waiting<'_>> = layers;
         for Waiting { index, reached, .. } in layers {
             if let Some(open) = opened.get_mut(index) {
                 open.bag.sections = reached.read(database)?.sections;

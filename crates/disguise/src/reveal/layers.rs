@@ -95,8 +95,8 @@ impl<'a> Work<'a> {
         Ok(covered)
     }
 
-    /// The layers of every cell that is about to be undone and has several. Times tell the order, unless the values say otherwise: a
-    /// clock may be put back, and a chunk of a disguise that was begun long ago lies on what was hidden meanwhile. A
+    /// The layers of every cell that is about to be undone and has several. Times tell the order, unless the values say
+    /// otherwise: a clock may be put back, and a chunk of a disguise that was begun long ago lies on what was hidden meanwhile. A
     /// layer lies on the one whose value it hid. But the application may have written between two layers, and the later
     /// one may have put there by chance what the earlier one had hidden: the values are believed only where the row
     /// still holds what the newest layer by them has put there.
