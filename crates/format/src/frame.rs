@@ -8,15 +8,15 @@ use alloc::vec::Vec;
 
 use aws_lc_rs::aead::{Aad, Nonce};
 
+use crate::column::Columns;
 use crate::compress::Decompressor;
 use crate::error::DecodeError;
 use crate::keys::SectionKey;
-use crate::limits::{
-    FORMAT_VERSION, FRAME_BYTES_MAX, FRAME_ENTRIES_MAX, FRAME_ROWS_BYTES_MAX, FRAME_SECTIONS_MAX,
-};
+use crate::limits::{FRAME_BYTES_MAX, FRAME_ENTRIES_MAX, FRAME_ROWS_BYTES_MAX, FRAME_SECTIONS_MAX};
 use crate::record::Record;
 use crate::stream::{Cipher, Proofs, StreamId};
 use crate::tree::{Hash, leaf_hash, leaf_hash_parts, root_of};
+use crate::version::Version;
 use crate::wire::Reader;
 
 /// Bytes of a frame header.
@@ -72,6 +72,8 @@ impl SectionKind {
     reason = "sealer and reader build it field by field"
 )]
 pub struct FrameHeader {
+    /// The version of the log.
+    pub version: Version,
     /// What the leaves inside the frame are.
     pub proofs: Proofs,
     /// How the sections are sealed.
@@ -107,7 +109,7 @@ impl FrameHeader {
     pub fn encode(&self) -> [u8; FRAME_HEADER_BYTES] {
         let mut out = Vec::with_capacity(FRAME_HEADER_BYTES);
         out.extend_from_slice(FRAME_MAGIC);
-        out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out.extend_from_slice(&self.version.number().to_le_bytes());
         out.extend_from_slice(&[self.proofs.code(), self.cipher.code()]);
         out.extend_from_slice(&self.length.to_le_bytes());
         out.extend_from_slice(&self.sections.to_le_bytes());
@@ -129,6 +131,7 @@ impl FrameHeader {
     /// The record of the frame with this header and `sealed_root`, were it to stand at `offset` of segment `segment`.
     pub const fn record(&self, sealed_root: Hash, segment: u32, offset: u64) -> Record {
         Record {
+            version: self.version,
             proofs: self.proofs,
             cipher: self.cipher,
             length: self.length,
@@ -160,15 +163,15 @@ impl FrameHeader {
                 "does not begin with its magic",
             ));
         }
-        if reader.u16()? != FORMAT_VERSION {
-            return Err(DecodeError::new("frame header", 4, "is of another version"));
-        }
+        let version = Version::from_number(reader.u16()?)
+            .ok_or_else(|| DecodeError::new("frame header", 4, "is of another version"))?;
         let proofs = Proofs::from_code(reader.u8()?);
         let cipher = Cipher::from_code(reader.u8()?);
         let (Some(proofs), Some(cipher)) = (proofs, cipher) else {
             return Err(reader.error("names an unknown proof mode or cipher"));
         };
         let header = Self {
+            version,
             proofs,
             cipher,
             length: reader.u32()?,
@@ -321,7 +324,7 @@ impl<'a> Clear<'a> {
                 .len();
             bytes.truncate(opened);
         }
-        Body::decode(&bytes, decompressor)
+        Body::decode(self.header.version, &bytes, decompressor)
     }
 
     fn associated(&self, index: usize) -> Vec<u8> {
@@ -444,9 +447,10 @@ pub fn entry_leaf(salt: &[u8; 16], row: &[u8]) -> Hash {
     leaf_hash_parts([&salt[..], row])
 }
 
-/// An opened section: hand its parts to [`Columns::decode`](crate::column::Columns::decode).
+/// An opened section.
 #[non_exhaustive]
 pub struct Body {
+    version: Version,
     /// Descriptors and packed numbers.
     pub packed: Vec<u8>,
     /// Words, payloads and skewed numbers.
@@ -454,7 +458,19 @@ pub struct Body {
 }
 
 impl Body {
-    fn decode(bytes: &[u8], decompressor: &mut Decompressor) -> Result<Self, DecodeError> {
+    /// The section's columns.
+    ///
+    /// # Errors
+    /// On anything the encoder of the section's version would not write.
+    pub fn columns(&self) -> Result<Columns<'_>, DecodeError> {
+        Columns::decode(self.version, &self.packed, &self.plain)
+    }
+
+    fn decode(
+        version: Version,
+        bytes: &[u8],
+        decompressor: &mut Decompressor,
+    ) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes, "section body");
         let code = reader.u8()?;
         let packed_bytes = usize::try_from(reader.u32()?).unwrap_or(usize::MAX);
@@ -464,7 +480,11 @@ impl Body {
         }
         let packed = Vec::from(reader.take(packed_bytes)?);
         let plain = decompressor.decompress(code, reader.rest(), plain_bytes)?;
-        Ok(Self { packed, plain })
+        Ok(Self {
+            version,
+            packed,
+            plain,
+        })
     }
 }
 

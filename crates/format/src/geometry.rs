@@ -11,8 +11,8 @@ use core::fmt::{self, Write as _};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::DecodeError;
-use crate::limits::FORMAT_VERSION;
 use crate::note::VerifierKey;
+use crate::version::Version;
 
 /// Longest origin, in bytes.
 pub const ORIGIN_BYTES_MAX: usize = 255;
@@ -24,6 +24,7 @@ const SUITE: &str = "sha-256 ed25519 hkdf-sha256 aes-256-gcm";
 /// What is fixed when a log is created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Geometry {
+    version: Version,
     origin: String,
     id: [u8; 16],
     anchor: VerifierKey,
@@ -35,6 +36,19 @@ impl Geometry {
     /// # Errors
     /// When `origin` cannot be a checkpoint origin, or the key is of another name.
     pub fn new(origin: &str, id: [u8; 16], anchor: VerifierKey) -> Result<Self, DecodeError> {
+        Self::of_version(Version::NEWEST, origin, id, anchor)
+    }
+
+    /// The geometry of a log of `version`; otherwise as [`Geometry::new`].
+    ///
+    /// # Errors
+    /// As [`Geometry::new`].
+    pub fn of_version(
+        version: Version,
+        origin: &str,
+        id: [u8; 16],
+        anchor: VerifierKey,
+    ) -> Result<Self, DecodeError> {
         check_origin(origin)?;
         if anchor.name() != origin {
             return Err(DecodeError::new(
@@ -44,6 +58,7 @@ impl Geometry {
             ));
         }
         Ok(Self {
+            version,
             origin: origin.to_owned(),
             id,
             anchor,
@@ -58,11 +73,9 @@ impl Geometry {
         let mut lines = text.lines();
         let format = lines.next().and_then(|line| line.strip_prefix("format = "));
         let found = format.and_then(|digits| digits.parse::<u64>().ok());
-        match found {
-            Some(found) if found == u64::from(FORMAT_VERSION) => {}
-            Some(found) => return Err(GeometryError::Version { found }),
-            None => return Err(GeometryError::Malformed("has no format line")),
-        }
+        let found = found.ok_or(GeometryError::Malformed("has no format line"))?;
+        let version = u16::try_from(found).ok().and_then(Version::from_number);
+        let version = version.ok_or(GeometryError::Version { found })?;
         let mut value = |name: &str| {
             let rest = lines.next()?.strip_prefix(name)?.strip_prefix(" = \"")?;
             rest.strip_suffix('"')
@@ -80,7 +93,7 @@ impl Geometry {
         let (Some(id), Ok(anchor)) = (parse_hex(id), VerifierKey::parse(anchor)) else {
             return Err(malformed);
         };
-        let geometry = Self::new(origin, id, anchor)
+        let geometry = Self::of_version(version, origin, id, anchor)
             .map_err(|error| GeometryError::Malformed(error.reason))?;
         if geometry.encode() == text {
             Ok(geometry)
@@ -97,7 +110,8 @@ impl Geometry {
             let _infallible = write!(id, "{byte:02x}");
         }
         format!(
-            "format = {FORMAT_VERSION}\norigin = \"{}\"\nid = \"{id}\"\nsuite = \"{SUITE}\"\nanchor = \"{}\"\n",
+            "format = {}\norigin = \"{}\"\nid = \"{id}\"\nsuite = \"{SUITE}\"\nanchor = \"{}\"\n",
+            self.version.number(),
             self.origin,
             self.anchor.encode()
         )
@@ -106,6 +120,11 @@ impl Geometry {
     /// What every header and key of the log is bound to.
     pub fn fingerprint(&self) -> [u8; 32] {
         Sha256::digest(self.encode()).into()
+    }
+
+    /// The version of every file of the log.
+    pub const fn version(&self) -> Version {
+        self.version
     }
 
     /// The log's name.
@@ -147,7 +166,9 @@ impl fmt::Display for GeometryError {
         match self {
             Self::Version { found } => write!(
                 f,
-                "the geometry is of format {found}, this build knows format {FORMAT_VERSION}"
+                "the geometry is of format {found}, this build reads formats {} to {}",
+                Version::V2.number(),
+                Version::NEWEST.number()
             ),
             Self::Malformed(reason) => write!(f, "the geometry {reason}"),
         }
@@ -188,9 +209,14 @@ mod tests {
         let anchor = VerifierKey::new("example.com/log", [7; 32]).unwrap();
         let geometry = Geometry::new("example.com/log", [0xAB; 16], anchor).unwrap();
         let text = geometry.encode();
-        assert_eq!(Geometry::parse(&text), Ok(geometry));
-        for found in [1, 3] {
-            let other = text.replace("format = 2", &format!("format = {found}"));
+        assert_eq!(Geometry::parse(&text).as_ref(), Ok(&geometry));
+        let older = text.replace("format = 3", "format = 2");
+        let parsed = Geometry::parse(&older).unwrap();
+        assert_eq!(parsed.version(), Version::V2);
+        assert_eq!(parsed.encode(), older);
+        assert_ne!(parsed.fingerprint(), geometry.fingerprint());
+        for found in [1, 4] {
+            let other = text.replace("format = 3", &format!("format = {found}"));
             assert_eq!(
                 Geometry::parse(&other),
                 Err(GeometryError::Version { found })
@@ -207,10 +233,10 @@ mod tests {
                 Err(GeometryError::Malformed(_))
             ));
         }
-        let newer = GeometryError::Version { found: 3 };
+        let newer = GeometryError::Version { found: 4 };
         assert_eq!(
             format!("{newer}; {}", Geometry::parse("").unwrap_err()),
-            "the geometry is of format 3, this build knows format 2; the geometry has no format line"
+            "the geometry is of format 4, this build reads formats 2 to 3; the geometry has no format line"
         );
         let other = VerifierKey::new("x", [7; 32]).unwrap();
         assert!(Geometry::new("a b", [0; 16], other.clone()).is_err());

@@ -47,7 +47,9 @@ pub mod stream;
 pub mod tile;
 pub mod time;
 pub mod tree;
+pub mod version;
 pub mod wire;
 
 pub use entry::{Action, Entry, Outcome, Subjects, Timestamp};
 pub use error::{DecodeError, EntryError};
+pub use version::Version;

@@ -1,7 +1,9 @@
 //! Every bound of the format, with the relations between them asserted at compile time.
 
+use crate::version::Version;
+
 /// The version of every header and record this build writes.
-pub const FORMAT_VERSION: u16 = 2;
+pub const FORMAT_VERSION: u16 = Version::NEWEST.number();
 
 /// Longest action word, in bytes.
 pub const ACTION_BYTES_MAX: usize = 64;

@@ -6,9 +6,10 @@
 use alloc::vec::Vec;
 
 use crate::error::DecodeError;
-use crate::limits::{FORMAT_VERSION, FRAME_BYTES_MAX, FRAME_ENTRIES_MAX};
+use crate::limits::{FRAME_BYTES_MAX, FRAME_ENTRIES_MAX};
 use crate::stream::{Cipher, Proofs, StreamId};
 use crate::tree::Hash;
+use crate::version::Version;
 use crate::wire::Reader;
 
 /// Bytes of a record.
@@ -21,6 +22,8 @@ pub const RECORD_BYTES: usize = 192;
     reason = "sealer, recovery and verifier build it field by field"
 )]
 pub struct Record {
+    /// The version of the log.
+    pub version: Version,
     /// What the leaves inside the frame are.
     pub proofs: Proofs,
     /// How the frame's sections are sealed.
@@ -67,7 +70,7 @@ impl Record {
     /// The record's bytes.
     pub fn encode(&self) -> [u8; RECORD_BYTES] {
         let mut out = Vec::with_capacity(RECORD_BYTES);
-        out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out.extend_from_slice(&self.version.number().to_le_bytes());
         out.extend_from_slice(&[self.proofs.code(), self.cipher.code()]);
         out.extend_from_slice(&self.length.to_le_bytes());
         out.extend_from_slice(&self.frame.to_le_bytes());
@@ -94,15 +97,15 @@ impl Record {
     /// When `bytes` is not one record of this version with every value in its range.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes, "frame record");
-        if reader.u16()? != FORMAT_VERSION {
-            return Err(DecodeError::new("frame record", 0, "is of another version"));
-        }
+        let version = Version::from_number(reader.u16()?)
+            .ok_or_else(|| DecodeError::new("frame record", 0, "is of another version"))?;
         let proofs = Proofs::from_code(reader.u8()?);
         let cipher = Cipher::from_code(reader.u8()?);
         let (Some(proofs), Some(cipher)) = (proofs, cipher) else {
             return Err(reader.error("names an unknown proof mode or cipher"));
         };
         let record = Self {
+            version,
             proofs,
             cipher,
             length: reader.u32()?,
@@ -140,6 +143,7 @@ mod tests {
     #[test]
     fn records_round_trip_and_every_byte_matters() {
         let record = Record {
+            version: Version::V3,
             proofs: Proofs::Section,
             cipher: Cipher::Aes256Gcm,
             length: 1000,

@@ -24,6 +24,7 @@ use crate::record::Record;
 use crate::row::{Row, Rows};
 use crate::stream::{Cipher, Proofs, StreamConfig, StreamId};
 use crate::tree::{Hash, leaf_hash, root_of};
+use crate::version::Version;
 
 /// Rows taken apart at once: they and their bytes stay in the first cache while column after column is encoded.
 const ROWS_TOGETHER: usize = 64;
@@ -125,6 +126,7 @@ impl FrameSealer {
         }
         let entry_root = self.entry_root(chunks)?;
         let header = FrameHeader {
+            version: Version::NEWEST,
             proofs: self.config.proofs,
             cipher: self.config.cipher,
             length: u32::try_from(length).unwrap_or(u32::MAX),
@@ -142,6 +144,7 @@ impl FrameSealer {
         };
         let sealed_root = self.close(&header, out)?;
         Ok(Record {
+            version: header.version,
             proofs: header.proofs,
             cipher: header.cipher,
             length: header.length,

@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 use sha2::{Digest as _, Sha256};
 
 use crate::error::DecodeError;
-use crate::limits::FORMAT_VERSION;
 use crate::stream::StreamId;
+use crate::version::Version;
 use crate::wire::Reader;
 
 /// Bytes of a segment header.
@@ -28,6 +28,8 @@ pub const FOOTER_MAGIC: &[u8; 8] = b"PROBEND1";
     reason = "writer and verifier build it field by field"
 )]
 pub struct SegmentHeader {
+    /// The version of the log.
+    pub version: Version,
     /// Number of the segment in its stream, from 0.
     pub number: u32,
     /// The stream.
@@ -45,7 +47,7 @@ impl SegmentHeader {
     pub fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES] {
         let mut out = Vec::with_capacity(SEGMENT_HEADER_BYTES);
         out.extend_from_slice(SEGMENT_MAGIC);
-        out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out.extend_from_slice(&self.version.number().to_le_bytes());
         out.extend_from_slice(&[0; 2]);
         out.extend_from_slice(&self.number.to_le_bytes());
         out.extend_from_slice(self.stream.as_bytes());
@@ -65,8 +67,12 @@ impl SegmentHeader {
     /// When `bytes` is not a header of this version whose digest is right.
     pub fn decode(bytes: &[u8; SEGMENT_HEADER_BYTES]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes, "segment header");
-        reader.take(12)?;
+        reader.take(8)?;
+        let version = Version::from_number(reader.u16()?)
+            .ok_or_else(|| DecodeError::new("segment header", 8, "is of another version"))?;
+        reader.take(2)?;
         let header = Self {
+            version,
             number: reader.u32()?,
             stream: StreamId::from_bytes(reader.array()?),
             fingerprint: reader.array()?,
@@ -140,6 +146,7 @@ mod tests {
     #[test]
     fn a_header_knows_itself_and_names_a_newer_version() {
         let header = SegmentHeader {
+            version: Version::V3,
             number: 3,
             stream: StreamId::from_bytes([1; 32]),
             fingerprint: [2; 32],
@@ -150,7 +157,7 @@ mod tests {
         assert_eq!(header.check(&bytes), Ok(()));
         bytes[20] ^= 1;
         assert_eq!(header.check(&bytes).unwrap_err().offset, 20);
-        for version in [1, 3] {
+        for version in [1, 2] {
             bytes[8] = version;
             assert_eq!(
                 header.check(&bytes).unwrap_err().reason,

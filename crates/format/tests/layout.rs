@@ -22,7 +22,7 @@ use probity_format::segment::{
 };
 use probity_format::stream::{Cipher, Proofs, StreamConfig, StreamId};
 use probity_format::tree::Hash;
-use probity_format::{Entry, Outcome, Subjects, Timestamp};
+use probity_format::{Entry, Outcome, Subjects, Timestamp, Version};
 
 const DOCUMENT: &str = include_str!("../../../docs/format.md");
 const LIMITS: &str = include_str!("../src/limits.rs");
@@ -67,6 +67,7 @@ fn joined(written: &[u8], parts: &[&[u8]]) {
 
 fn header() -> FrameHeader {
     FrameHeader {
+        version: Version::NEWEST,
         proofs: Proofs::Section,
         cipher: Cipher::Aes256Gcm,
         length: 0x0001_0203,
@@ -225,6 +226,7 @@ fn a_record_is_its_fields_in_the_order_of_the_document() {
 #[test]
 fn segment_header_and_footer_are_their_fields_in_the_order_of_the_document() {
     let header = SegmentHeader {
+        version: Version::NEWEST,
         number: 0x0403_0201,
         stream: StreamId::from_bytes([0x11; 32]),
         fingerprint: [0x12; 32],

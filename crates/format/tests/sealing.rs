@@ -8,7 +8,6 @@
 
 use std::collections::BTreeSet;
 
-use probity_format::column::Columns;
 use probity_format::compress::Decompressor;
 use probity_format::frame::{DIRECTORY_ENTRY_BYTES, FRAME_HEADER_BYTES, Frame, TAG_BYTES};
 use probity_format::keys::{EpochKey, MasterKey, Secret, SectionKey, SubjectKey};
@@ -304,7 +303,7 @@ proptest! {
         prop_assert!(parsed.is_whole());
         let key = key(&parsed, &epoch, 0);
         let body = parsed.open(0, Some(&key), &mut Decompressor::default()).unwrap();
-        let columns = Columns::decode(&body.packed, &body.plain).unwrap();
+        let columns = body.columns().unwrap();
         prop_assert_eq!(columns.len(), 4);
         for section in &parsed.clear.sections {
             prop_assert!(section.length > TAG_BYTES);

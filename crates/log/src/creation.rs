@@ -144,7 +144,7 @@ fn has_frames(files: &Files, geometry: &Geometry) -> Result<bool, LogError> {
     let fingerprint = geometry.fingerprint();
     let name = StreamName::journal();
     let id = StreamId::new(&fingerprint, &name, &StreamConfig::JOURNAL);
-    let mut position = Position::start(id, fingerprint);
+    let mut position = Position::start(geometry.version(), id, fingerprint);
     let _end = scan(files, &name, &mut position, &mut |_, _| Ok(()))?;
     Ok(position.next_frame > 0)
 }

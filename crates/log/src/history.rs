@@ -2,7 +2,6 @@
 
 use probity_format::DecodeError;
 use probity_format::checkpoint::Checkpoint;
-use probity_format::column::Columns;
 use probity_format::compress::Decompressor;
 use probity_format::frame::Frame;
 use probity_format::geometry::{GEOMETRY_BYTES_MAX, Geometry, GeometryError};
@@ -77,7 +76,7 @@ pub(crate) fn read_history(files: &Files, geometry: &Geometry) -> Result<History
     };
     let mut position = published.unwrap_or_else(|| {
         history = History::new(geometry.anchor().clone());
-        Position::start(journal.id(), journal.fingerprint)
+        Position::start(geometry.version(), journal.id(), journal.fingerprint)
     });
     let _end: End = scan(files, &journal.name, &mut position, &mut |record, frame| {
         add_to_history(&mut history, record.frame, frame, &mut decompressor)
@@ -155,7 +154,7 @@ fn leads(
     decompressor: &mut Decompressor,
 ) -> Result<(Option<u64>, bool), DecodeError> {
     let body = Frame::parse(bytes)?.open(0, None, decompressor)?;
-    let columns = Columns::decode(&body.packed, &body.plain)?;
+    let columns = body.columns()?;
     let (mut before, mut is_telling) = (None, false);
     for index in 0..columns.len() {
         let entry = columns.entry(index)?;
@@ -182,7 +181,7 @@ pub(crate) fn add_to_history(
     decompressor: &mut Decompressor,
 ) -> Result<(), DecodeError> {
     let body = frame.open(0, None, decompressor)?;
-    history.add(&Columns::decode(&body.packed, &body.plain)?, number)
+    history.add(&body.columns()?, number)
 }
 
 #[cfg(test)]
@@ -226,7 +225,7 @@ mod tests {
         let fingerprint = geometry.fingerprint();
         let name = StreamName::journal();
         let id = StreamId::new(&fingerprint, &name, &StreamConfig::JOURNAL);
-        let mut position = Position::start(id, fingerprint);
+        let mut position = Position::start(geometry.version(), id, fingerprint);
         let mut places = Vec::new();
         scan(&files, &name, &mut position, &mut |record, _| {
             places.push(*record);

@@ -236,7 +236,7 @@ impl Visited<'_> {
 
 impl OpenSection {
     fn columns(&self) -> Result<Columns<'_>, DecodeError> {
-        Columns::decode(&self.body.packed, &self.body.plain)
+        self.body.columns()
     }
 }
 

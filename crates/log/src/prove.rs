@@ -218,7 +218,11 @@ impl Proving<'_> {
     fn not_covered(&self, last: Option<Record>) -> Result<ProveError, LogError> {
         let files = &self.reader.files;
         let position = match &last {
-            None => Some(Position::start(self.id, self.reader.geometry.fingerprint())),
+            None => {
+                let geometry = &self.reader.geometry;
+                let fingerprint = geometry.fingerprint();
+                Some(Position::start(geometry.version(), self.id, fingerprint))
+            }
             Some(record) => Position::behind(files, self.stream, record)?,
         };
         let covered = last.as_ref().map_or(0, Record::next_entry);

@@ -176,7 +176,8 @@ impl Reader {
         visit: &mut dyn FnMut(&Found<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut opening = Opening::new(&self.opener, id);
-        let mut position = Position::start(id, self.geometry.fingerprint());
+        let mut position =
+            Position::start(self.geometry.version(), id, self.geometry.fingerprint());
         scan(&self.files, name, &mut position, &mut |record, frame| {
             if !filter.reaches(record.time_min, record.time_max) {
                 return Ok(());

@@ -3,6 +3,7 @@
 //! There is no second implementation of integrating a frame: recovered frames go through the same
 //! tree writer as new ones. What was signed for must be there; what is torn behind it is cut off.
 
+use probity_format::Version;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::limits::{CHECKPOINT_BYTES_MAX, TILE_WIDTH};
 use probity_format::note::{NoteError, SignedNote, VerifierKey};
@@ -294,7 +295,7 @@ impl Recovery<'_> {
 
     /// The tree and position at what was signed, from tiles; or from the start when they are no good.
     fn resume(&mut self, signed: Option<(u64, Hash)>) -> Result<(TreeWriter, Position), LogError> {
-        let start = Position::start(self.id, self.fingerprint);
+        let start = Position::start(Version::NEWEST, self.id, self.fingerprint);
         let Some((size, root)) = signed.filter(|(size, _)| *size > 0) else {
             return Ok((TreeWriter::new(), start));
         };

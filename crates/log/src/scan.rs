@@ -1,5 +1,6 @@
 //! Reads segments frame by frame, for recovery and for readers that follow bytes rather than records.
 
+use probity_format::Version;
 use probity_format::frame::{FRAME_HEADER_BYTES, Frame, FrameHeader};
 use probity_format::record::Record;
 use probity_format::segment::{
@@ -26,8 +27,9 @@ pub(crate) struct Position {
 
 impl Position {
     /// Before the first segment of a stream.
-    pub(crate) const fn start(stream: StreamId, fingerprint: [u8; 32]) -> Self {
+    pub(crate) const fn start(version: Version, stream: StreamId, fingerprint: [u8; 32]) -> Self {
         let header = SegmentHeader {
+            version,
             number: 0,
             stream,
             fingerprint,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use probity_format::Version;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::keys::EpochKey;
 use probity_format::note::{Signer as _, SigningKey};
@@ -160,6 +161,7 @@ impl Stream {
     pub(crate) fn empty(id: StreamId, fingerprint: [u8; 32]) -> Recovered {
         Recovered {
             header: SegmentHeader {
+                version: Version::NEWEST,
                 number: 0,
                 stream: id,
                 fingerprint,

@@ -9,6 +9,7 @@ use crate::entry::Entry;
 use crate::error::DecodeError;
 use crate::limits::{FRAME_ENTRIES_MAX, KEY_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use crate::row::{TEXT_COLUMNS, entry_of};
+use crate::version::Version;
 use crate::wire::Reader;
 
 /// The columns of one opened section, borrowing its decompressed bytes.
@@ -59,11 +60,18 @@ impl<'a> Text<'a> {
 }
 
 impl<'a> Columns<'a> {
-    /// Takes a section body apart: its packed bytes and its decompressed bytes.
+    /// Takes a section body of a log of `version` apart: its packed bytes and its decompressed bytes.
     ///
     /// # Errors
-    /// On anything the encoder would not write.
-    pub fn decode(packed_bytes: &[u8], plain: &'a [u8]) -> Result<Self, DecodeError> {
+    /// On anything the encoder of that version would not write.
+    pub fn decode(
+        version: Version,
+        packed_bytes: &[u8],
+        plain: &'a [u8],
+    ) -> Result<Self, DecodeError> {
+        match version {
+            Version::V2 | Version::V3 => {}
+        }
         let mut reader = Reader::new(packed_bytes, "section columns");
         let mut words = Reader::new(plain, "section words");
         let set = ColumnSet(reader.u16()?);

@@ -13,6 +13,7 @@ use std::vec::Vec;
 use super::{ColumnSet, Columns, Encoder};
 use crate::entry::{Entry, Outcome, Subjects, Timestamp};
 use crate::row::{Rows, encode_row, row_bytes};
+use crate::version::Version;
 
 /// Rows of entries whose fields vary as `field(column, index)` says.
 fn rows(count: usize, field: impl Fn(usize, usize) -> String) -> Vec<u8> {
@@ -55,7 +56,7 @@ fn assert_round_trip(rows: &[u8]) {
     let mut encoder = Encoder::default();
     for set in [ColumnSet::ALL, ColumnSet::SHARED, ColumnSet::SUBJECT] {
         let (packed, plain) = encode(&mut encoder, rows, set);
-        let columns = Columns::decode(&packed, &plain).unwrap();
+        let columns = Columns::decode(Version::NEWEST, &packed, &plain).unwrap();
         assert_eq!(columns.len(), Rows::new(rows).count());
         for (index, row) in Rows::new(rows).enumerate() {
             for (column, text) in row.texts.iter().enumerate() {
@@ -120,22 +121,22 @@ fn damaged_columns_are_refused_or_at_least_harmless() {
     let rows = rows(200, |column, index| format!("{}", index * (column + 1) % 9));
     let (packed, plain) = encode(&mut Encoder::default(), &rows, ColumnSet::ALL);
     for cut in 0..packed.len() {
-        assert!(Columns::decode(&packed[..cut], &plain).is_err());
+        assert!(Columns::decode(Version::NEWEST, &packed[..cut], &plain).is_err());
     }
     for cut in 0..plain.len() {
-        assert!(Columns::decode(&packed, &plain[..cut]).is_err());
+        assert!(Columns::decode(Version::NEWEST, &packed, &plain[..cut]).is_err());
     }
     for place in 0..packed.len() {
         for bit in 0..8 {
             let mut bad = packed.clone();
             bad[place] ^= 1 << bit;
             // Authentication rejects such bytes before; here nothing may panic.
-            if let Ok(columns) = Columns::decode(&bad, &plain) {
+            if let Ok(columns) = Columns::decode(Version::NEWEST, &bad, &plain) {
                 for index in 0..columns.len() {
                     let _ = (columns.texts(index), columns.payload(index));
                 }
             }
         }
     }
-    assert!(Columns::decode(&vec![0xFF; 64], &plain).is_err());
+    assert!(Columns::decode(Version::NEWEST, &vec![0xFF; 64], &plain).is_err());
 }

@@ -229,7 +229,9 @@ impl EntryProof {
 
     fn check_record(&self, log: &str, stream: &StreamName) -> Result<(), EntryProofError> {
         let anchor = VerifierKey::new(log, self.anchor).map_err(EntryProofError::Record)?;
-        let geometry = Geometry::new(log, self.log_id, anchor).map_err(EntryProofError::Record)?;
+        let version = self.record.version;
+        let geometry = Geometry::of_version(version, log, self.log_id, anchor)
+            .map_err(EntryProofError::Record)?;
         let id = StreamId::new(&geometry.fingerprint(), stream, &self.config);
         let fits = self.record.stream == id
             && self.record.proofs == self.config.proofs

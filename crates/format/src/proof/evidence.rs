@@ -323,13 +323,13 @@ fn read<'a>(
     };
     let index = usize::try_from(place).unwrap_or(usize::MAX);
     let shared_body = open(0)?;
-    let shared = Columns::decode(&shared_body.packed, &shared_body.plain)?;
+    let shared = shared_body.columns()?;
     if clear.sections.len() == 1 {
         return row_at(&Content::together(shared), record, index, None);
     }
     let number = subject_section(&shared, index);
     let own_body = open(number)?;
-    let own = Columns::decode(&own_body.packed, &own_body.plain)?;
+    let own = own_body.columns()?;
     let mut subjects: Vec<Option<Columns<'_>>> = pseudonyms(&shared).map(|_words| None).collect();
     if subjects.len().saturating_add(1) != clear.sections.len() {
         return Err(error("has another number of sections than subjects"));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use probity_format::Version;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::limits::CHECKPOINT_BYTES_MAX;
 use probity_format::note::{NoteError, SignedNote, VerifierKey};
@@ -27,6 +28,7 @@ pub(crate) struct Subject {
     pub(crate) name: StreamName,
     pub(crate) config: StreamConfig,
     pub(crate) id: StreamId,
+    pub(crate) version: Version,
     pub(crate) fingerprint: [u8; 32],
     /// The fixed checkpoint.
     pub(crate) head: Option<Checkpoint>,
@@ -177,6 +179,7 @@ impl Verifier<'_> {
             id: StreamId::new(&fingerprint, name, &config),
             name: name.clone(),
             config,
+            version: self.geometry.version(),
             fingerprint,
             head: None,
             known: opening.known(),

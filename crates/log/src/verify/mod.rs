@@ -205,7 +205,7 @@ impl Verifier<'_> {
         let id = StreamId::new(&fingerprint, &name, &StreamConfig::JOURNAL);
         let mut history = History::new(self.geometry.anchor().clone());
         let mut decompressor = Decompressor::default();
-        let mut position = Position::start(id, fingerprint);
+        let mut position = Position::start(self.geometry.version(), id, fingerprint);
         let mut faults = Faults::default();
         let mut broken = false;
         let mut read = |record: &Record, frame: &Frame<'_>| {

@@ -284,7 +284,11 @@ impl<'a> Records<'a> {
     fn in_segment(&self, frame: u64) -> Result<Option<Record>, LogError> {
         let (files, subject) = (&self.verifier.files, self.subject);
         let before = match (frame, &self.before) {
-            (0, _) => Some(Position::start(subject.id, subject.fingerprint)),
+            (0, _) => Some(Position::start(
+                subject.version,
+                subject.id,
+                subject.fingerprint,
+            )),
             (_, None) => None,
             (_, Some(record)) => match Position::behind(files, &subject.name, record) {
                 Err(error) if is_strange(&error) => None,

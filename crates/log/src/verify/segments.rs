@@ -111,6 +111,7 @@ impl<'a> Segments<'a> {
 
     const fn header(&self, span: &Span) -> SegmentHeader {
         SegmentHeader {
+            version: self.subject.version,
             number: span.first.segment,
             stream: self.subject.id,
             fingerprint: self.subject.fingerprint,

@@ -188,7 +188,11 @@ impl<'a> Growth<'a> {
     pub(super) fn read_behind(&mut self, faults: &mut Faults) -> Result<Option<u64>, LogError> {
         let (verifier, subject) = (self.verifier, self.subject);
         let position = match &self.before {
-            _ if self.frame == 0 => Some(Position::start(subject.id, subject.fingerprint)),
+            _ if self.frame == 0 => Some(Position::start(
+                subject.version,
+                subject.id,
+                subject.fingerprint,
+            )),
             None => None,
             Some(last) => match Position::behind(&verifier.files, &subject.name, last) {
                 Err(error) if is_strange(&error) => None,

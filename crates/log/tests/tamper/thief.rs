@@ -3,9 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use probity_format::DecodeError;
 use probity_format::checkpoint::Checkpoint;
-use probity_format::column::Columns;
 use probity_format::compress::Decompressor;
 use probity_format::frame::{FRAME_TRAILER_BYTES, Frame, FrameHeader};
 use probity_format::geometry::Geometry;
@@ -16,6 +14,7 @@ use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys};
 use probity_format::segment::{SegmentHeader, encode_footer, segment_file_name};
 use probity_format::stream::{Cipher, StreamId, StreamName};
 use probity_format::tile::TreeWriter;
+use probity_format::{DecodeError, Version};
 
 use crate::world::{ORIGIN, Scene, config, options, root};
 
@@ -96,7 +95,7 @@ impl Stolen {
         let body = frame
             .open(0, key.as_ref(), &mut Decompressor::default())
             .unwrap();
-        let columns = Columns::decode(&body.packed, &body.plain).unwrap();
+        let columns = body.columns().unwrap();
         let row = |index| {
             let entry = columns.entry(index).unwrap();
             let mut row = vec![0; row_bytes(&entry)];
@@ -219,6 +218,7 @@ struct Segment {
 impl Segment {
     fn new(stolen: &Stolen) -> Self {
         Self::begin(SegmentHeader {
+            version: Version::NEWEST,
             number: 0,
             stream: stolen.id,
             fingerprint: stolen.fingerprint,
