@@ -203,6 +203,9 @@ fn remedy_of(error: &LogError) -> Option<String> {
             format!("append to it with: probity append {path}, or choose another folder")
         }
         LogError::Version { found, known } if found < known => "use the version of probity that wrote it".into(),
+        LogError::OlderVersion { .. } => {
+            "it can be verified, exported and proved as it is; begin a new log for what comes now (probity init)".into()
+        }
         LogError::Version { .. } => "use the version of probity that wrote it, or a later one".into(),
         LogError::Locked { .. } => {
             "stop the other writer, or send entries through it; verify and export need no lock".into()

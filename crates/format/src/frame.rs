@@ -7,11 +7,12 @@
 use alloc::vec::Vec;
 
 use aws_lc_rs::aead::{Aad, Nonce};
+use subtle::ConstantTimeEq as _;
 
 use crate::column::Columns;
 use crate::compress::Decompressor;
 use crate::error::DecodeError;
-use crate::keys::SectionKey;
+use crate::keys::{EpochKey, SectionKey};
 use crate::limits::{FRAME_BYTES_MAX, FRAME_ENTRIES_MAX, FRAME_ROWS_BYTES_MAX, FRAME_SECTIONS_MAX};
 use crate::record::Record;
 use crate::stream::{Cipher, Proofs, StreamId};
@@ -96,10 +97,10 @@ pub struct FrameHeader {
     pub time_max: i64,
     /// The stream.
     pub stream: StreamId,
-    /// The salt of the epoch's key.
-    pub epoch_salt: [u8; 32],
-    /// What pins the epoch's key.
-    pub key_commitment: [u8; 32],
+    /// Salt of the epoch's key (16 bytes), then the frame's own random bytes (16); in version 2 all is the epoch's.
+    pub salt: [u8; 32],
+    /// What only a holder of the epoch's key can make: see [`Frame::authenticated`]. In version 2 what pins that key.
+    pub authenticator: [u8; 32],
     /// Root over the entries' leaves, or zeros.
     pub entry_root: [u8; 32],
 }
@@ -120,12 +121,24 @@ impl FrameHeader {
         out.extend_from_slice(&self.time_min.to_le_bytes());
         out.extend_from_slice(&self.time_max.to_le_bytes());
         out.extend_from_slice(self.stream.as_bytes());
-        out.extend_from_slice(&self.epoch_salt);
-        out.extend_from_slice(&self.key_commitment);
+        out.extend_from_slice(&self.salt);
+        out.extend_from_slice(&self.authenticator);
         out.extend_from_slice(&self.entry_root);
         let mut bytes = [0; FRAME_HEADER_BYTES];
         bytes.copy_from_slice(&out);
         bytes
+    }
+
+    /// The header's bytes as sections and the authenticator bind them: without the authenticator, which follows from the sections.
+    pub(crate) fn associated(&self) -> [u8; FRAME_HEADER_BYTES] {
+        match self.version {
+            Version::V2 => self.encode(),
+            Version::V3 => Self {
+                authenticator: [0; 32],
+                ..*self
+            }
+            .encode(),
+        }
     }
 
     /// The record of the frame with this header and `sealed_root`, were it to stand at `offset` of segment `segment`.
@@ -144,7 +157,7 @@ impl FrameHeader {
             stream: self.stream,
             sealed_root,
             entry_root: self.entry_root,
-            key_commitment: self.key_commitment,
+            authenticator: self.authenticator,
             segment,
             offset,
         }
@@ -183,8 +196,8 @@ impl FrameHeader {
             time_min: reader.i64()?,
             time_max: reader.i64()?,
             stream: StreamId::from_bytes(reader.array()?),
-            epoch_salt: reader.array()?,
-            key_commitment: reader.array()?,
+            salt: reader.array()?,
+            authenticator: reader.array()?,
             entry_root: reader.array()?,
         };
         let within = |value: u32, max: usize| usize::try_from(value).is_ok_and(|v| v <= max);
@@ -329,7 +342,7 @@ impl<'a> Clear<'a> {
 
     fn associated(&self, index: usize) -> Vec<u8> {
         let mut out = Vec::with_capacity(FRAME_HEADER_BYTES.saturating_add(80));
-        out.extend_from_slice(self.bytes.get(..FRAME_HEADER_BYTES).unwrap_or_default());
+        out.extend_from_slice(&self.header.associated());
         let entry = index
             .saturating_mul(DIRECTORY_ENTRY_BYTES)
             .saturating_add(FRAME_HEADER_BYTES);
@@ -384,10 +397,15 @@ impl<'a> Frame<'a> {
     pub fn sealed_leaves(&self) -> Vec<Hash> {
         let mut leaves = Vec::with_capacity(self.clear.sections.len().saturating_add(1));
         leaves.push(leaf_hash(self.clear.bytes));
-        for section in &self.clear.sections {
-            leaves.push(leaf_hash(self.sealed(section)));
-        }
+        leaves.extend(self.section_leaves());
         leaves
+    }
+
+    fn section_leaves(&self) -> Vec<Hash> {
+        let sections = self.clear.sections.iter();
+        sections
+            .map(|section| leaf_hash(self.sealed(section)))
+            .collect()
     }
 
     /// The root that ends the frame, as stored.
@@ -395,6 +413,22 @@ impl<'a> Frame<'a> {
         self.bytes
             .last_chunk::<FRAME_TRAILER_BYTES>()
             .map(|root| Hash::new(*root))
+    }
+
+    /// Whether a holder of the key of `epoch` sealed exactly this frame.
+    ///
+    /// The authenticator is HMAC-SHA-256 over the header without it, the directory, and the leaf hash of each section. A frame of version 2
+    /// has none; there this says only that its header names the key of `epoch`.
+    pub fn authenticated(&self, epoch: &EpochKey) -> bool {
+        let header = self.clear.header.associated();
+        let directory = self.clear.bytes.get(FRAME_HEADER_BYTES..);
+        let mut parts: Vec<&[u8]> = Vec::with_capacity(self.clear.sections.len().saturating_add(2));
+        parts.push(&header);
+        parts.push(directory.unwrap_or_default());
+        let leaves = self.section_leaves();
+        parts.extend(leaves.iter().map(|leaf| leaf.as_bytes().as_slice()));
+        let expected = epoch.authenticator(&parts);
+        expected.ct_eq(&self.clear.header.authenticator).into()
     }
 
     /// Whether the frame is whole: its bytes have the root that ends it.

@@ -3,11 +3,12 @@
 //! `docs/format.md`, "Keys". No type here can be printed, copied or compared by accident, and all
 //! are overwritten when dropped. Nothing here is random: salts and nonces are arguments.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-use aws_lc_rs::hkdf;
+use aws_lc_rs::{hkdf, hmac};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use subtle::ConstantTimeEq as _;
@@ -15,6 +16,7 @@ use zeroize::{Zeroize as _, ZeroizeOnDrop, Zeroizing};
 
 use crate::error::DecodeError;
 use crate::stream::StreamId;
+use crate::version::Version;
 use crate::wire::Reader;
 
 /// Bytes of every secret of this format.
@@ -192,14 +194,30 @@ impl MasterKey {
     }
 
     /// The key of epoch `epoch` of `stream`; `salt` is fresh and random for every epoch.
-    pub fn epoch_key(&self, stream: &StreamId, epoch: u32, salt: &[u8; 32]) -> EpochKey {
-        let info: [&[u8]; 3] = [b"probity/epoch/v1", stream.as_bytes(), &epoch.to_le_bytes()];
-        let secret = self.0.derive(salt, &info);
-        let commitment = secret.derive(salt, &[b"probity/epoch-commitment/v1"]).0;
+    pub fn epoch_key(&self, stream: &StreamId, epoch: u32, salt: &EpochSalt) -> EpochKey {
+        let number = epoch.to_le_bytes();
+        let domain: &[u8] = match salt {
+            EpochSalt::V2(_) => b"probity/epoch/v1",
+            EpochSalt::V3(_) => b"probity/epoch/v3",
+        };
+        let secret = self
+            .0
+            .derive(salt.bytes(), &[domain, stream.as_bytes(), &number]);
+        let prk = prk(&secret.0);
+        let check = match salt {
+            EpochSalt::V2(salt) => {
+                Check::Commitment(secret.derive(salt, &[b"probity/epoch-commitment/v1"]).0)
+            }
+            EpochSalt::V3(_) => {
+                let mut key = Secret([0; SECRET_BYTES]);
+                expand(&prk, &[b"probity/frame-authenticator/v3"], &mut key.0);
+                Check::Authenticator(Box::new(hmac::Key::new(hmac::HMAC_SHA256, &key.0)))
+            }
+        };
         EpochKey {
-            prk: prk(&secret.0),
+            prk,
             salt: *salt,
-            commitment,
+            check,
             epoch,
         }
     }
@@ -214,12 +232,56 @@ impl MasterKey {
     }
 }
 
-/// The key of one epoch of one stream, and the commitment that pins it.
+/// The salt of an epoch's key: the same for every frame of the epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EpochSalt {
+    /// Of version 2: all 32 bytes of a header's salt.
+    V2([u8; 32]),
+    /// Of version 3: the first 16 bytes; the others are the frame's own.
+    V3([u8; 16]),
+}
+
+impl EpochSalt {
+    /// The salt of the epoch in the salt of a frame's header.
+    pub fn of_frame(version: Version, salt: &[u8; 32]) -> Self {
+        match version {
+            Version::V2 => Self::V2(*salt),
+            Version::V3 => Self::V3(halves(salt).0),
+        }
+    }
+
+    const fn bytes(&self) -> &[u8] {
+        match self {
+            Self::V2(salt) => salt,
+            Self::V3(salt) => salt,
+        }
+    }
+}
+
+/// The 16 bytes of the epoch and the 16 bytes of the frame in a header's salt of version 3.
+fn halves(salt: &[u8; 32]) -> ([u8; 16], [u8; 16]) {
+    let (mut epoch, mut frame) = ([0; 16], [0; 16]);
+    let (first, second) = salt.split_at(16);
+    epoch.copy_from_slice(first);
+    frame.copy_from_slice(second);
+    (epoch, frame)
+}
+
+/// The key of one epoch of one stream.
 pub struct EpochKey {
     prk: hkdf::Prk,
-    salt: [u8; 32],
-    commitment: [u8; 32],
+    salt: EpochSalt,
+    check: Check,
     epoch: u32,
+}
+
+/// What ties a frame's header to the epoch's key.
+enum Check {
+    /// Version 2: a value that follows from the key alone.
+    Commitment([u8; 32]),
+    /// Version 3: the key of an authenticator over the frame.
+    Authenticator(Box<hmac::Key>),
 }
 
 impl EpochKey {
@@ -228,21 +290,58 @@ impl EpochKey {
         self.epoch
     }
 
-    /// The salt it was derived with; stands in each frame's header.
-    pub const fn salt(&self) -> &[u8; 32] {
+    /// The salt it was derived with.
+    pub const fn salt(&self) -> &EpochSalt {
         &self.salt
     }
 
-    /// What pins the key: without it AES-GCM would let an operator show two texts for one ciphertext.
-    pub const fn commitment(&self) -> &[u8; 32] {
-        &self.commitment
+    /// The salt of the header of a frame with these fresh random bytes.
+    ///
+    /// Keys of sections depend on it, so that two machines with the same memory never use one key for two texts.
+    pub fn frame_salt(&self, fresh: &[u8; 16]) -> [u8; 32] {
+        match &self.salt {
+            EpochSalt::V2(salt) => *salt,
+            EpochSalt::V3(salt) => {
+                let mut out = [0; 32];
+                let (first, second) = out.split_at_mut(16);
+                first.copy_from_slice(salt);
+                second.copy_from_slice(fresh);
+                out
+            }
+        }
     }
 
-    /// The key of section `section` of frame `frame`.
-    pub fn section_key(&self, frame: u64, section: u32) -> SectionKey {
-        SectionKey::expand(&self.prk, &frame.to_le_bytes(), section)
+    /// The authenticator of a frame with these parts: see [`Frame::authenticated`](crate::frame::Frame::authenticated).
+    pub(crate) fn authenticator(&self, parts: &[&[u8]]) -> [u8; 32] {
+        match &self.check {
+            Check::Commitment(commitment) => *commitment,
+            Check::Authenticator(key) => {
+                let mut context = hmac::Context::with_key(key);
+                for part in parts {
+                    context.update(part);
+                }
+                let mut out = [0; 32];
+                out.copy_from_slice(context.sign().as_ref());
+                out
+            }
+        }
+    }
+
+    /// The key of section `section` of frame `frame`, whose header has `salt`.
+    pub fn section_key(&self, salt: &[u8; 32], frame: u64, section: u32) -> SectionKey {
+        let frame = frame.to_le_bytes();
+        match &self.salt {
+            EpochSalt::V2(_) => SectionKey::expand(&self.prk, SECTION_V2, &[&frame], section),
+            EpochSalt::V3(_) => {
+                let fresh = halves(salt).1;
+                SectionKey::expand(&self.prk, b"probity/section/v3", &[&fresh, &frame], section)
+            }
+        }
     }
 }
+
+/// Domain of every section key of version 2.
+const SECTION_V2: &[u8] = b"probity/section/v1";
 
 /// The key of one subject; destroying it makes everything sealed under it unreadable.
 pub struct SubjectKey(Secret);
@@ -263,8 +362,9 @@ impl SubjectKey {
     /// A section about several subjects needs all their keys: erasing one erases it.
     pub fn section_key(
         subjects: &[&Self],
+        version: Version,
         stream: &StreamId,
-        epoch_salt: &[u8; 32],
+        salt: &[u8; 32],
         frame: u64,
         section: u32,
     ) -> SectionKey {
@@ -272,10 +372,13 @@ impl SubjectKey {
         for subject in subjects {
             joined.extend_from_slice(&subject.0.0);
         }
-        let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, epoch_salt).extract(&joined);
-        let mut context = Vec::from(*stream.as_bytes());
-        context.extend_from_slice(&frame.to_le_bytes());
-        SectionKey::expand(&prk, &context, section)
+        let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, salt).extract(&joined);
+        let domain: &[u8] = match version {
+            Version::V2 => SECTION_V2,
+            Version::V3 => b"probity/subject-section/v3",
+        };
+        let context: [&[u8]; 2] = [stream.as_bytes(), &frame.to_le_bytes()];
+        SectionKey::expand(&prk, domain, &context, section)
     }
 }
 
@@ -287,18 +390,18 @@ pub struct SectionKey {
 }
 
 impl SectionKey {
-    fn expand(prk: &hkdf::Prk, context: &[u8], section: u32) -> Self {
+    fn expand(prk: &hkdf::Prk, domain: &[u8], context: &[&[u8]], section: u32) -> Self {
         let section = section.to_le_bytes();
         let mut out = Self {
             key: Secret([0; 32]),
             salt_key: Secret([0; 32]),
             commitment: [0; 32],
         };
-        expand(
-            prk,
-            &[b"probity/section/v1", context, &section],
-            &mut out.key.0,
-        );
+        let mut info = Vec::with_capacity(4);
+        info.push(domain);
+        info.extend_from_slice(context);
+        info.push(&section);
+        expand(prk, &info, &mut out.key.0);
         out.derive_rest();
         out
     }
@@ -443,16 +546,21 @@ mod tests {
     #[test]
     fn every_epoch_frame_and_section_has_its_own_key() {
         let master = MasterKey::new(Secret::new([1; 32]));
-        let epoch = master.epoch_key(&stream(), 1, &[1; 32]);
-        let same = master.epoch_key(&stream(), 1, &[1; 32]);
-        let salted = master.epoch_key(&stream(), 1, &[2; 32]);
-        assert_eq!(epoch.commitment(), same.commitment());
-        assert_ne!(epoch.commitment(), salted.commitment());
+        let epoch = master.epoch_key(&stream(), 1, &EpochSalt::V3([1; 16]));
+        let same = master.epoch_key(&stream(), 1, &EpochSalt::V3([1; 16]));
+        let salted = master.epoch_key(&stream(), 1, &EpochSalt::V3([2; 16]));
+        let older = master.epoch_key(&stream(), 1, &EpochSalt::V2([1; 32]));
+        assert_eq!(epoch.authenticator(&[b"x"]), same.authenticator(&[b"x"]));
+        assert_ne!(epoch.authenticator(&[b"x"]), salted.authenticator(&[b"x"]));
+        assert_ne!(epoch.authenticator(&[b"x"]), same.authenticator(&[b"y"]));
+        let fresh = epoch.frame_salt(&[3; 16]);
         let keys = [
-            epoch.section_key(0, 0),
-            epoch.section_key(0, 1),
-            epoch.section_key(1, 0),
-            salted.section_key(0, 0),
+            epoch.section_key(&fresh, 0, 0),
+            epoch.section_key(&fresh, 0, 1),
+            epoch.section_key(&fresh, 1, 0),
+            epoch.section_key(&epoch.frame_salt(&[4; 16]), 0, 0),
+            salted.section_key(&salted.frame_salt(&[3; 16]), 0, 0),
+            older.section_key(&older.frame_salt(&[3; 16]), 0, 0),
         ];
         for (index, key) in keys.iter().enumerate() {
             for other in &keys[index + 1..] {

@@ -48,8 +48,8 @@ pub struct Record {
     pub sealed_root: Hash,
     /// Root over the entries' leaves, or zeros where the stream has no entry proofs.
     pub entry_root: [u8; 32],
-    /// What pins the epoch's key.
-    pub key_commitment: [u8; 32],
+    /// As in the frame's header.
+    pub authenticator: [u8; 32],
     /// Number of the segment the frame stands in.
     pub segment: u32,
     /// Offset of the frame in its segment.
@@ -82,7 +82,7 @@ impl Record {
         out.extend_from_slice(self.stream.as_bytes());
         out.extend_from_slice(self.sealed_root.as_bytes());
         out.extend_from_slice(&self.entry_root);
-        out.extend_from_slice(&self.key_commitment);
+        out.extend_from_slice(&self.authenticator);
         out.extend_from_slice(&self.segment.to_le_bytes());
         out.extend_from_slice(&[0; 4]);
         out.extend_from_slice(&self.offset.to_le_bytes());
@@ -118,7 +118,7 @@ impl Record {
             stream: StreamId::from_bytes(reader.array()?),
             sealed_root: Hash::new(reader.array()?),
             entry_root: reader.array()?,
-            key_commitment: reader.array()?,
+            authenticator: reader.array()?,
             segment: reader.u32()?,
             offset: {
                 if reader.array::<4>()? != [0; 4] {
@@ -156,7 +156,7 @@ mod tests {
             stream: StreamId::from_bytes([8; 32]),
             sealed_root: Hash::new([9; 32]),
             entry_root: [10; 32],
-            key_commitment: [11; 32],
+            authenticator: [11; 32],
             segment: 12,
             offset: 13,
         };

@@ -41,7 +41,7 @@ pub trait SubjectKeys {
     fn section_key(
         &mut self,
         subjects: &str,
-        epoch_salt: &[u8; 32],
+        salt: &[u8; 32],
         frame: u64,
         section: u32,
     ) -> Result<(Vec<u8>, SectionKey), DecodeError>;
@@ -62,6 +62,8 @@ pub struct FramePlace {
     pub first_entry: u64,
     /// Not predictable to those who choose words; keeps dictionaries fast.
     pub seed: u64,
+    /// Fresh random bytes: no other frame has them, not even one sealed from a copy of this process's memory.
+    pub fresh: [u8; 16],
 }
 
 /// Seals the frames of streams with one configuration; keeps its memory from frame to frame.
@@ -125,7 +127,7 @@ impl FrameSealer {
             return Err(DecodeError::new("frame", length, "exceeds its limit"));
         }
         let entry_root = self.entry_root(chunks)?;
-        let header = FrameHeader {
+        let mut header = FrameHeader {
             version: Version::NEWEST,
             proofs: self.config.proofs,
             cipher: self.config.cipher,
@@ -138,11 +140,11 @@ impl FrameSealer {
             time_min: span.time_min,
             time_max: span.time_max,
             stream: place.stream,
-            epoch_salt: *epoch.salt(),
-            key_commitment: *epoch.commitment(),
+            salt: epoch.frame_salt(&place.fresh),
+            authenticator: [0; 32],
             entry_root,
         };
-        let sealed_root = self.close(&header, out)?;
+        let sealed_root = self.close(&mut header, epoch, out)?;
         Ok(Record {
             version: header.version,
             proofs: header.proofs,
@@ -157,7 +159,7 @@ impl FrameSealer {
             stream: header.stream,
             sealed_root,
             entry_root,
-            key_commitment: header.key_commitment,
+            authenticator: header.authenticator,
             segment: 0,
             offset: 0,
         })
@@ -197,7 +199,7 @@ impl FrameSealer {
             check_end(&rows)?;
         }
         let start = FRAME_HEADER_BYTES.saturating_add(DIRECTORY_ENTRY_BYTES);
-        let key = self.epoch_section_key(epoch, place.frame, 0);
+        let key = self.epoch_section_key(epoch, place, 0);
         self.put_body(SectionKind::Shared, span.entries, start, key, out)?;
         span.check()
     }
@@ -227,9 +229,10 @@ impl FrameSealer {
                 DecodeError::new("row", 0, "has a subject that is not UTF-8")
             })?;
             keys.push(if name.is_empty() {
-                (None, self.epoch_section_key(epoch, place.frame, number))
+                (None, self.epoch_section_key(epoch, place, number))
             } else {
-                let (token, key) = subjects.section_key(name, epoch.salt(), place.frame, number)?;
+                let salt = epoch.frame_salt(&place.fresh);
+                let (token, key) = subjects.section_key(name, &salt, place.frame, number)?;
                 (Some(token), Some(key))
             });
         }
@@ -243,7 +246,7 @@ impl FrameSealer {
             }
             self.encoder.extend(&[shared]);
         }
-        let key = self.epoch_section_key(epoch, place.frame, 0);
+        let key = self.epoch_section_key(epoch, place, 0);
         start = self.put_body(SectionKind::Shared, span.entries, start, key, out)?;
         for (group, (token, key)) in groups.in_order.iter().zip(keys) {
             self.encoder.begin(ColumnSet::SUBJECT, place.seed);
@@ -264,8 +267,15 @@ impl FrameSealer {
         span.check()
     }
 
-    fn epoch_section_key(&self, epoch: &EpochKey, frame: u64, section: u32) -> Option<SectionKey> {
-        (self.config.cipher == Cipher::Aes256Gcm).then(|| epoch.section_key(frame, section))
+    fn epoch_section_key(
+        &self,
+        epoch: &EpochKey,
+        place: &FramePlace,
+        section: u32,
+    ) -> Option<SectionKey> {
+        let salt = epoch.frame_salt(&place.fresh);
+        (self.config.cipher == Cipher::Aes256Gcm)
+            .then(|| epoch.section_key(&salt, place.frame, section))
     }
 
     /// Writes the encoder's columns as a section body at `start`; gives the offset after its tag.
@@ -345,18 +355,49 @@ impl FrameSealer {
         Ok(*root_of(&self.leaves).as_bytes())
     }
 
-    /// Writes header and directory, encrypts the sections, and ends the frame with its root.
-    fn close(&mut self, header: &FrameHeader, out: &mut [u8]) -> Result<Hash, DecodeError> {
+    /// Writes header and directory, encrypts the sections, authenticates the frame and ends it with its root.
+    fn close(
+        &mut self,
+        header: &mut FrameHeader,
+        epoch: &EpochKey,
+        out: &mut [u8],
+    ) -> Result<Hash, DecodeError> {
         let error = DecodeError::new("frame", 0, "cannot be sealed");
-        let header_bytes = header.encode();
+        let clear = self.encrypt(header, out)?;
+        let directory = out.get(FRAME_HEADER_BYTES..clear).ok_or(error)?;
+        let associated = header.associated();
+        let mut parts: Vec<&[u8]> = Vec::with_capacity(self.leaves.len().saturating_add(2));
+        parts.push(&associated);
+        parts.push(directory);
+        parts.extend(self.leaves.iter().map(|leaf| leaf.as_bytes().as_slice()));
+        header.authenticator = epoch.authenticator(&parts);
+        let head = out.get_mut(..FRAME_HEADER_BYTES).ok_or(error)?;
+        head.copy_from_slice(&header.encode());
+        let end = usize::try_from(header.length).unwrap_or_default();
+        let content = end.saturating_sub(FRAME_TRAILER_BYTES);
+        let root = if header.proofs == Proofs::Frame {
+            leaf_hash(out.get(..content).ok_or(error)?)
+        } else {
+            self.leaves
+                .insert(0, leaf_hash(out.get(..clear).ok_or(error)?));
+            root_of(&self.leaves)
+        };
+        out.get_mut(content..end)
+            .ok_or(error)?
+            .copy_from_slice(root.as_bytes());
+        Ok(root)
+    }
+
+    /// Writes the directory and encrypts the sections; keeps the hash of each. Gives the length of header and directory.
+    fn encrypt(&mut self, header: &FrameHeader, out: &mut [u8]) -> Result<usize, DecodeError> {
+        let error = DecodeError::new("frame", 0, "cannot be sealed");
         let clear = self.parts.first().map_or(0, |part| part.start);
-        let mut associated = Vec::from(header_bytes);
+        let mut associated = Vec::from(header.associated());
         self.leaves.clear();
         let (clear_bytes, mut rest) = out.split_at_mut_checked(clear).ok_or(error)?;
-        let (head, directory) = clear_bytes
+        let (_, directory) = clear_bytes
             .split_at_mut_checked(FRAME_HEADER_BYTES)
             .ok_or(error)?;
-        head.copy_from_slice(&header_bytes);
         let mut entries = directory.chunks_exact_mut(DIRECTORY_ENTRY_BYTES);
         let mut number: u32 = 0;
         for part in &self.parts {
@@ -381,24 +422,10 @@ impl FrameSealer {
                     .map_err(|_refused| error)?;
                 tag_place.copy_from_slice(tag.as_ref());
             }
-            if header.proofs != Proofs::Frame {
-                self.leaves.push(leaf_hash(sealed));
-            }
+            self.leaves.push(leaf_hash(sealed));
             number = number.saturating_add(1);
         }
-        let end = usize::try_from(header.length).unwrap_or_default();
-        let content = end.saturating_sub(FRAME_TRAILER_BYTES);
-        let root = if header.proofs == Proofs::Frame {
-            leaf_hash(out.get(..content).ok_or(error)?)
-        } else {
-            self.leaves
-                .insert(0, leaf_hash(out.get(..clear).ok_or(error)?));
-            root_of(&self.leaves)
-        };
-        out.get_mut(content..end)
-            .ok_or(error)?
-            .copy_from_slice(root.as_bytes());
-        Ok(root)
+        Ok(clear)
     }
 }
 

@@ -79,8 +79,8 @@ fn header() -> FrameHeader {
         time_min: 0x4847_4645_4443_4241,
         time_max: 0x5857_5655_5453_5251,
         stream: StreamId::from_bytes([0x61; 32]),
-        epoch_salt: [0x62; 32],
-        key_commitment: [0x63; 32],
+        salt: [0x62; 32],
+        authenticator: [0x63; 32],
         entry_root: [0x64; 32],
     }
 }
@@ -210,7 +210,7 @@ fn a_record_is_its_fields_in_the_order_of_the_document() {
         "stream identity (32)",
         "sealed root (32)",
         "entry root (32)",
-        "epoch key commitment (32)",
+        "authenticator (32)",
         "segment number (4)",
         "zeros (4)",
         "offset in the segment (8)",

@@ -9,12 +9,14 @@
 use std::collections::BTreeSet;
 
 use probity_format::compress::Decompressor;
-use probity_format::frame::{DIRECTORY_ENTRY_BYTES, FRAME_HEADER_BYTES, Frame, TAG_BYTES};
-use probity_format::keys::{EpochKey, MasterKey, Secret, SectionKey, SubjectKey};
+use probity_format::frame::{
+    DIRECTORY_ENTRY_BYTES, FRAME_HEADER_BYTES, FRAME_TRAILER_BYTES, Frame, TAG_BYTES,
+};
+use probity_format::keys::{EpochKey, EpochSalt, MasterKey, Secret, SectionKey, SubjectKey};
 use probity_format::row::{encode_row, row_bytes};
 use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys, fill_salts};
 use probity_format::stream::{Cipher, Compression, Proofs, StreamConfig, StreamId};
-use probity_format::{DecodeError, Entry, Subjects, Timestamp};
+use probity_format::{DecodeError, Entry, Subjects, Timestamp, Version};
 use proptest::prelude::*;
 
 const STREAM: StreamId = StreamId::from_bytes([7; 32]);
@@ -32,7 +34,7 @@ impl SubjectKeys for Keys {
     fn section_key(
         &mut self,
         subjects: &str,
-        epoch_salt: &[u8; 32],
+        salt: &[u8; 32],
         frame: u64,
         section: u32,
     ) -> Result<(Vec<u8>, SectionKey), DecodeError> {
@@ -41,7 +43,7 @@ impl SubjectKeys for Keys {
         let mut pseudonym = [0; 16];
         pseudonym[..subjects.len().min(16)]
             .copy_from_slice(&subjects.as_bytes()[..subjects.len().min(16)]);
-        let key = SubjectKey::section_key(&keys, &STREAM, epoch_salt, frame, section);
+        let key = SubjectKey::section_key(&keys, Version::NEWEST, &STREAM, salt, frame, section);
         Ok((pseudonym.to_vec(), key))
     }
 }
@@ -66,15 +68,20 @@ fn rows() -> Vec<u8> {
 }
 
 fn epoch(number: u32, salt: u8) -> EpochKey {
-    MasterKey::new(Secret::new([3; 32])).epoch_key(&STREAM, number, &[salt; 32])
+    MasterKey::new(Secret::new([3; 32])).epoch_key(&STREAM, number, &EpochSalt::V3([salt; 16]))
 }
 
 fn sealed(config: StreamConfig, epoch: &EpochKey, frame: u64) -> Vec<u8> {
+    sealed_with(config, epoch, frame, [7; 16])
+}
+
+fn sealed_with(config: StreamConfig, epoch: &EpochKey, frame: u64, fresh: [u8; 16]) -> Vec<u8> {
     let place = FramePlace {
         stream: STREAM,
         frame,
         first_entry: frame * 4,
         seed: 1,
+        fresh,
     };
     let mut out = Vec::new();
     let record = FrameSealer::new(config)
@@ -97,14 +104,15 @@ fn config(proofs: Proofs, erasable: bool) -> StreamConfig {
 fn key(frame: &Frame<'_>, epoch: &EpochKey, number: u32) -> SectionKey {
     let header = &frame.clear.header;
     let commitment = frame.clear.sections[number as usize].key_commitment;
-    let own = epoch.section_key(header.frame, number);
+    let own = epoch.section_key(&header.salt, header.frame, number);
     if own.matches(&commitment) {
         return own;
     }
     let names = ["alice", "bob"].into_iter();
     let mut keys = names.map(|name| {
-        let (salt, frame) = (&header.epoch_salt, header.frame);
-        SubjectKey::section_key(&[&secret(name)], &STREAM, salt, frame, number)
+        let (salt, frame) = (&header.salt, header.frame);
+        let keys = [&secret(name)];
+        SubjectKey::section_key(&keys, header.version, &STREAM, salt, frame, number)
     });
     keys.find(|key| key.matches(&commitment)).unwrap()
 }
@@ -224,11 +232,6 @@ fn a_key_that_was_not_committed_to_is_refused_before_anything_is_opened() {
     assert_eq!(refused.reason, "has another key than the one given");
     let none = frame.open(0, None, &mut Decompressor::default());
     assert_eq!(none.map(drop).unwrap_err().reason, "needs a key");
-    assert_ne!(
-        self::epoch(1, 1).commitment(),
-        self::epoch(1, 2).commitment(),
-        "the epoch's key is committed to as well"
-    );
 }
 
 #[test]
@@ -248,9 +251,73 @@ fn a_section_key_opens_its_section_and_says_nothing_of_others() {
 }
 
 #[test]
+fn a_frame_of_a_copied_machine_has_other_keys() {
+    // S25: two machines that continue from one snapshot of memory sealed different texts under one key and nonce. Each frame
+    // draws its own random bytes now, and every section key depends on them.
+    let epoch = epoch(1, 1);
+    for erasable in [false, true] {
+        let config = config(Proofs::Section, erasable);
+        let one = sealed_with(config, &epoch, 9, [1; 16]);
+        let other = sealed_with(config, &epoch, 9, [2; 16]);
+        let commitments = |bytes: &[u8]| -> BTreeSet<[u8; 32]> {
+            let sections = Frame::parse(bytes).unwrap().clear.sections;
+            sections.iter().map(|s| s.key_commitment).collect()
+        };
+        assert!(commitments(&one).is_disjoint(&commitments(&other)));
+    }
+}
+
+#[test]
+fn only_the_key_of_the_epoch_authenticates_a_frame_and_every_bit_counts() {
+    // S3, S4: whoever could write files appended well-formed frames, and the next opening signed them. What a frame says of
+    // itself follows from no public value any more.
+    let mine = epoch(1, 1);
+    let strangers = [
+        epoch(1, 2),
+        epoch(2, 1),
+        MasterKey::new(Secret::new([4; 32])).epoch_key(&STREAM, 1, &EpochSalt::V3([1; 16])),
+        MasterKey::new(Secret::new([3; 32])).epoch_key(
+            &StreamId::from_bytes([8; 32]),
+            1,
+            &EpochSalt::V3([1; 16]),
+        ),
+    ];
+    for cipher in Cipher::ALL {
+        for (proofs, erasable) in [
+            (Proofs::Section, false),
+            (Proofs::Section, true),
+            (Proofs::Entry, false),
+            (Proofs::Frame, false),
+        ] {
+            let config = StreamConfig {
+                cipher,
+                ..config(proofs, erasable)
+            };
+            let bytes = sealed(config, &mine, 3);
+            let frame = Frame::parse(&bytes).unwrap();
+            assert!(frame.is_whole() && frame.authenticated(&mine));
+            for stranger in &strangers {
+                assert!(!frame.authenticated(stranger));
+            }
+            // Everything but the root at the end, which anybody can compute.
+            for place in 0..bytes.len() - FRAME_TRAILER_BYTES {
+                let mut bad = bytes.clone();
+                bad[place] ^= 1 << (place % 8);
+                let accepted = Frame::parse(&bad).is_ok_and(|frame| frame.authenticated(&mine));
+                assert!(!accepted, "byte {place} of {config}");
+            }
+        }
+    }
+}
+
+#[test]
 fn salts_differ_for_every_entry_and_section_and_are_the_same_one_by_one() {
     let epoch = epoch(1, 1);
-    let (one, other) = (epoch.section_key(1, 0), epoch.section_key(2, 0));
+    let salt = epoch.frame_salt(&[7; 16]);
+    let (one, other) = (
+        epoch.section_key(&salt, 1, 0),
+        epoch.section_key(&salt, 2, 0),
+    );
     let mut together = vec![0; 16 * 300];
     fill_salts(Some(one.salt_key()), 0, &mut together).unwrap();
     let mut seen = BTreeSet::new();

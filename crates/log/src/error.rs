@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use probity_format::EntryError;
+use probity_format::{EntryError, Version};
 
 /// Why an entry was not taken.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -55,6 +55,12 @@ pub enum LogError {
         found: u64,
         /// As known.
         known: u64,
+    },
+    /// The log is of an earlier format, which is read and verified but never written.
+    #[error("the log has format {}, this build writes format {}", found.number(), Version::NEWEST.number())]
+    OlderVersion {
+        /// As found.
+        found: Version,
     },
     /// Another process writes to this log.
     #[error("another process is writing to {path}")]

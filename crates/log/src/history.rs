@@ -1,6 +1,5 @@
 //! Reads what a log says of itself: its geometry, and its journal.
 
-use probity_format::DecodeError;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::compress::Decompressor;
 use probity_format::frame::Frame;
@@ -8,6 +7,7 @@ use probity_format::geometry::{GEOMETRY_BYTES_MAX, Geometry, GeometryError};
 use probity_format::limits::{CHECKPOINT_BYTES_MAX, FORMAT_VERSION};
 use probity_format::note::SignedNote;
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
+use probity_format::{DecodeError, Version};
 
 use crate::error::LogError;
 use crate::files::Files;
@@ -66,6 +66,7 @@ pub(crate) fn read_history(files: &Files, geometry: &Geometry) -> Result<History
     let journal = Journal {
         files,
         name: StreamName::journal(),
+        version: geometry.version(),
         fingerprint: geometry.fingerprint(),
     };
     let mut history = History::new(geometry.anchor().clone());
@@ -91,6 +92,7 @@ pub(crate) fn read_history(files: &Files, geometry: &Geometry) -> Result<History
 struct Journal<'a> {
     files: &'a Files,
     name: StreamName,
+    version: Version,
     fingerprint: [u8; 32],
 }
 
@@ -118,7 +120,7 @@ impl Journal<'_> {
         let mut telling = Vec::new();
         let mut record = last;
         loop {
-            if record.stream != self.id() {
+            if record.stream != self.id() || record.version != self.version {
                 return Ok(None);
             }
             let Some(bytes) = stored_frame(self.files, &self.name, &record)? else {

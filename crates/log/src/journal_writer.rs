@@ -120,7 +120,7 @@ impl SubjectKeys for Nobody {
     fn section_key(
         &mut self,
         _subjects: &str,
-        _epoch_salt: &[u8; 32],
+        _salt: &[u8; 32],
         _frame: u64,
         _section: u32,
     ) -> Result<(Vec<u8>, SectionKey), DecodeError> {

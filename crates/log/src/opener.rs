@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use probity_format::column::Columns;
 use probity_format::compress::Decompressor;
 use probity_format::content::{Content, PSEUDONYM_BYTES, pseudonyms};
-use probity_format::frame::{Body, Frame, SectionKind, entry_leaf};
+use probity_format::frame::{Body, Frame, FrameHeader, SectionKind, entry_leaf};
 use probity_format::geometry::Geometry;
-use probity_format::keys::{EpochKey, MasterKey, RootKey, SectionKey, SubjectKey};
+use probity_format::keys::{EpochKey, EpochSalt, MasterKey, RootKey, SectionKey, SubjectKey};
 use probity_format::row::{encode_row, row_bytes};
 use probity_format::seal::fill_salts;
 use probity_format::stream::{Cipher, Proofs, StreamId};
@@ -48,11 +48,11 @@ impl Opener {
             .map(|token| self.subjects.get(token))
             .collect();
         let header = &frame.clear.header;
-        let salt = &header.epoch_salt;
         Some(SubjectKey::section_key(
             &keys?,
+            header.version,
             stream,
-            salt,
+            &header.salt,
             header.frame,
             section,
         ))
@@ -103,30 +103,37 @@ impl<'a> Opening<'a> {
         if header.cipher != Cipher::Aes256Gcm {
             return Ok(None);
         }
-        let known =
-            |epoch: &EpochKey| epoch.epoch() == header.epoch && *epoch.salt() == header.epoch_salt;
-        if !self.epoch.as_ref().is_some_and(known) {
-            let key = self
-                .opener
-                .master
-                .epoch_key(&self.stream, header.epoch, &header.epoch_salt);
-            self.epoch = Some(key);
-        }
-        let Some(epoch) = &self.epoch else {
-            return Ok(None);
-        };
-        if *epoch.commitment() != header.key_commitment {
-            return Err(DecodeError::new(
-                "frame",
-                0,
-                "commits to another key than its epoch's",
-            ));
-        }
-        Ok(Some(epoch.section_key(header.frame, number)))
+        let header = *header;
+        let epoch = self.epoch_key(&header);
+        Ok(Some(epoch.section_key(&header.salt, header.frame, number)))
+    }
+
+    /// Whether the frame was sealed by a holder of the master key, exactly as it is.
+    pub(crate) fn is_authentic(&mut self, frame: &Frame<'_>) -> bool {
+        let header = frame.clear.header;
+        frame.authenticated(self.epoch_key(&header))
+    }
+
+    /// The key of the epoch that a frame names.
+    fn epoch_key(&mut self, header: &FrameHeader) -> &EpochKey {
+        let salt = EpochSalt::of_frame(header.version, &header.salt);
+        let known = |key: &EpochKey| key.epoch() == header.epoch && *key.salt() == salt;
+        let key = self.epoch.take().filter(known).unwrap_or_else(|| {
+            let master = &self.opener.master;
+            master.epoch_key(&self.stream, header.epoch, &salt)
+        });
+        self.epoch.insert(key)
     }
 
     /// Opens every section there is a key for.
+    ///
+    /// # Errors
+    /// When no holder of the master key sealed the frame as it is, or a section does not open.
     pub(crate) fn open(&mut self, frame: &Frame<'_>) -> Result<Opened, DecodeError> {
+        if !self.is_authentic(frame) {
+            let reason = "was not sealed with this log's keys";
+            return Err(DecodeError::new("frame", 0, reason));
+        }
         let sections = &frame.clear.sections;
         let key = self.epoch_section_key(frame, 0)?;
         let body = frame.open(0, key.as_ref(), &mut self.decompressor)?;

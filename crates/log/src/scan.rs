@@ -213,7 +213,8 @@ fn read_frame(
     let Ok(header) = FrameHeader::decode(&head) else {
         return Ok(None);
     };
-    let due = header.stream == position.header.stream
+    let due = header.version == position.header.version
+        && header.stream == position.header.stream
         && header.frame == position.next_frame
         && header.first_entry == position.next_entry;
     if !due || u64::from(header.length) > left {

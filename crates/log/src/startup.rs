@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
+use probity_format::Version;
 use probity_format::geometry::Geometry;
 use probity_format::keys::RootKey;
 use probity_format::limits::{ENTRY_BYTES_MAX, FRAME_ENTRIES_MAX};
@@ -75,6 +76,11 @@ pub(crate) fn open_locked(
 ) -> Result<Log, LogError> {
     let files = Files::of_log(places, &options);
     let geometry = read_geometry(&files, &places.path)?;
+    if geometry.version() != Version::NEWEST {
+        return Err(LogError::OlderVersion {
+            found: geometry.version(),
+        });
+    }
     files.sweep()?;
     let mut keys = KeyStore::open(&files, root, &geometry.fingerprint())?;
     let heads = Heads::new(Files::of_heads(places, &options));

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use probity_format::Version;
 use probity_format::checkpoint::Checkpoint;
-use probity_format::keys::EpochKey;
+use probity_format::keys::{EpochKey, EpochSalt};
 use probity_format::note::{Signer as _, SigningKey};
 use probity_format::record::Record;
 use probity_format::seal::FramePlace;
@@ -191,8 +191,13 @@ impl Stream {
         let epoch = match &next.epoch {
             Some(epoch) if next.frame < next.epoch_end => Arc::clone(epoch),
             _ => {
-                next.epoch_number = next.epoch_number.saturating_add(1);
-                let epoch = Arc::new(master.epoch_key(&self.id, next.epoch_number, &random()?));
+                let number = next.epoch_number.checked_add(1);
+                next.epoch_number = number.ok_or_else(|| LogError::Broken {
+                    place: format!("stream {}", self.name),
+                    reason: "has no number left for another key epoch".into(),
+                })?;
+                let salt = EpochSalt::V3(random()?);
+                let epoch = Arc::new(master.epoch_key(&self.id, next.epoch_number, &salt));
                 next.epoch_end = next.frame.saturating_add(epoch_frames_max);
                 next.epoch = Some(Arc::clone(&epoch));
                 epoch
@@ -203,6 +208,7 @@ impl Stream {
             frame: next.frame,
             first_entry: next.entry,
             seed: u64::from_le_bytes(random()?),
+            fresh: random()?,
         };
         next.frame = next.frame.saturating_add(1);
         next.entry = next.entry.saturating_add(u64::from(entries));

@@ -5,10 +5,10 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use probity_format::DecodeError;
 use probity_format::keys::{Secret, SectionKey, SubjectKey, WRAPPED_BYTES};
 use probity_format::seal::SubjectKeys;
 use probity_format::stream::StreamId;
+use probity_format::{DecodeError, Version};
 
 use crate::core::Core;
 use crate::error::LogError;
@@ -271,7 +271,7 @@ impl SubjectKeys for SealingKeys<'_> {
     fn section_key(
         &mut self,
         subjects: &str,
-        epoch_salt: &[u8; 32],
+        salt: &[u8; 32],
         frame: u64,
         section: u32,
     ) -> Result<(Vec<u8>, SectionKey), DecodeError> {
@@ -296,7 +296,8 @@ impl SubjectKeys for SealingKeys<'_> {
             .iter()
             .filter_map(|token| state.keys.get(token))
             .collect();
-        let key = SubjectKey::section_key(&found, &self.stream, epoch_salt, frame, section);
+        let key =
+            SubjectKey::section_key(&found, Version::NEWEST, &self.stream, salt, frame, section);
         Ok((tokens.concat(), key))
     }
 }

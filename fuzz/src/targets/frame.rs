@@ -1,15 +1,15 @@
 //! Frames and what is inside them: sections, columns, compressed bytes; and the records of frames.
 
-use probity_format::DecodeError;
 use probity_format::column::{ColumnSet, Columns, Encoder};
 use probity_format::compress::{Compressor, Decompressor};
 use probity_format::frame::{Frame, FrameHeader};
-use probity_format::keys::{MasterKey, Secret, SectionKey};
+use probity_format::keys::{EpochSalt, MasterKey, Secret, SectionKey};
 use probity_format::record::Record;
 use probity_format::row::{Rows, TEXT_COLUMNS};
 use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys};
 use probity_format::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use probity_format::stream::{Cipher, Compression, Proofs, StreamConfig, StreamId};
+use probity_format::{DecodeError, Version};
 
 use crate::Target;
 use crate::targets::entry::{entries, row};
@@ -53,7 +53,7 @@ impl SubjectKeys for NoSubjects {
     fn section_key(
         &mut self,
         _subjects: &str,
-        _epoch_salt: &[u8; 32],
+        _salt: &[u8; 32],
         _frame: u64,
         _section: u32,
     ) -> Result<(Vec<u8>, SectionKey), DecodeError> {
@@ -66,12 +66,13 @@ fn rows() -> Vec<u8> {
 }
 
 fn sealed(config: StreamConfig) -> (Vec<u8>, Record) {
-    let epoch = MasterKey::new(Secret::new([3; 32])).epoch_key(&STREAM, 4, &[5; 32]);
+    let epoch = MasterKey::new(Secret::new([3; 32])).epoch_key(&STREAM, 4, &EpochSalt::V3([5; 16]));
     let place = FramePlace {
         stream: STREAM,
         frame: 9,
         first_entry: 27,
         seed: 1,
+        fresh: [6; 16],
     };
     let mut bytes = Vec::new();
     let record = FrameSealer::new(config)
@@ -159,6 +160,7 @@ fn check_record(data: &[u8]) -> bool {
 }
 
 const SEGMENT: SegmentHeader = SegmentHeader {
+    version: Version::NEWEST,
     number: 3,
     stream: STREAM,
     fingerprint: [8; 32],
@@ -211,7 +213,7 @@ fn check_columns(data: &[u8]) -> bool {
 
 /// Every value of decoded columns can be asked for, and one past the end too.
 fn walk(packed: &[u8], plain: &[u8]) -> bool {
-    let Ok(columns) = Columns::decode(packed, plain) else {
+    let Ok(columns) = Columns::decode(Version::NEWEST, packed, plain) else {
         return false;
     };
     for index in 0..=columns.len() {

@@ -3,12 +3,11 @@
 use probity_format::DecodeError;
 use probity_format::certificate::{Certificate, Link};
 use probity_format::checkpoint::Checkpoint;
-use probity_format::column::Columns;
 use probity_format::compress::Decompressor;
 use probity_format::content::subject_section;
 use probity_format::frame::{Frame, entry_leaf};
 use probity_format::geometry::Geometry;
-use probity_format::keys::{EpochKey, MasterKey, Secret, SectionKey};
+use probity_format::keys::{EpochKey, EpochSalt, MasterKey, Secret, SectionKey};
 use probity_format::note::{Signer as _, SigningKey};
 use probity_format::proof::{EntryProof, Evidence, ShownKey, ShownSection};
 use probity_format::record::Record;
@@ -62,7 +61,7 @@ impl SubjectKeys for Subjects {
     fn section_key(
         &mut self,
         subjects: &str,
-        _epoch_salt: &[u8; 32],
+        _salt: &[u8; 32],
         frame: u64,
         section: u32,
     ) -> Result<(Vec<u8>, SectionKey), DecodeError> {
@@ -92,6 +91,7 @@ fn sealed(config: StreamConfig, epoch: &EpochKey, stream: StreamId) -> (Vec<u8>,
         frame: 2,
         first_entry: 40,
         seed: 1,
+        fresh: [6; 16],
     };
     let mut bytes = Vec::new();
     let record = FrameSealer::new(config)
@@ -109,14 +109,14 @@ fn own_section(frame: &Frame<'_>, shared: Option<&SectionKey>) -> u32 {
     let body = frame
         .open(0, shared, &mut Decompressor::default())
         .expect("the seed opens");
-    let columns = Columns::decode(&body.packed, &body.plain).expect("the seed has columns");
+    let columns = body.columns().expect("the seed has columns");
     subject_section(&columns, usize::try_from(PLACE).unwrap_or_default())
 }
 
 fn evidence(frame: &Frame<'_>, epoch: &EpochKey) -> Evidence {
     let header = &frame.clear.header;
     let cipher = header.cipher == Cipher::Aes256Gcm;
-    let shared = || epoch.section_key(header.frame, 0);
+    let shared = || epoch.section_key(&header.salt, header.frame, 0);
     let own = own_section(frame, cipher.then(shared).as_ref());
     let key = |number| {
         let own = || section_of_subjects(header.frame, number);
@@ -178,7 +178,7 @@ fn evidence(frame: &Frame<'_>, epoch: &EpochKey) -> Evidence {
 fn proof(config: StreamConfig) -> EntryProof {
     let geometry = geometry();
     let stream = StreamId::new(&geometry.fingerprint(), &StreamName::default(), &config);
-    let epoch = MasterKey::new(Secret::new([3; 32])).epoch_key(&stream, 4, &[5; 32]);
+    let epoch = MasterKey::new(Secret::new([3; 32])).epoch_key(&stream, 4, &EpochSalt::V3([5; 16]));
     let (bytes, record) = sealed(config, &epoch, stream);
     let frame = Frame::parse(&bytes).expect("the seed is a frame");
     let mut leaves: Vec<Hash> = (0..5_u8).map(|leaf| leaf_hash(&[leaf])).collect();

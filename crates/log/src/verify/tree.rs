@@ -119,7 +119,7 @@ impl<'a> Growth<'a> {
 
     fn wrong(&self, record: &Record) -> Option<&'static str> {
         let config = &self.subject.config;
-        if record.stream != self.subject.id {
+        if record.stream != self.subject.id || record.version != self.subject.version {
             Some("is of another stream or log")
         } else if record.frame != self.frame {
             Some("has another frame index than its place")

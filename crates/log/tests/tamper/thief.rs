@@ -7,7 +7,9 @@ use probity_format::checkpoint::Checkpoint;
 use probity_format::compress::Decompressor;
 use probity_format::frame::{FRAME_TRAILER_BYTES, Frame, FrameHeader};
 use probity_format::geometry::Geometry;
-use probity_format::keys::{EpochKey, MasterKey, Secret, SectionKey, WrappedKind, WrappingKey};
+use probity_format::keys::{
+    EpochKey, EpochSalt, MasterKey, Secret, SectionKey, WrappedKind, WrappingKey,
+};
 use probity_format::note::SigningKey;
 use probity_format::row::{encode_row, row_bytes};
 use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys};
@@ -82,15 +84,17 @@ impl Stolen {
     }
 
     fn epoch(&self, header: &FrameHeader) -> EpochKey {
-        self.master
-            .epoch_key(&self.id, header.epoch, &header.epoch_salt)
+        let salt = EpochSalt::of_frame(header.version, &header.salt);
+        self.master.epoch_key(&self.id, header.epoch, &salt)
     }
 
     /// The entries of frame `number`, as rows.
     pub(crate) fn rows(&self, number: usize) -> Vec<Vec<u8>> {
         let frame = Frame::parse(&self.frames[number]).unwrap();
         let header = frame.clear.header;
-        let key = self.epoch(&header).section_key(header.frame, 0);
+        let key = self
+            .epoch(&header)
+            .section_key(&header.salt, header.frame, 0);
         let key = (header.cipher == Cipher::Aes256Gcm).then_some(key);
         let body = frame
             .open(0, key.as_ref(), &mut Decompressor::default())
@@ -152,6 +156,7 @@ impl Stolen {
             frame,
             first_entry,
             seed: 1,
+            fresh: *b"the thief has 16",
         };
         let mut out = Vec::new();
         let record = FrameSealer::new(config(&self.stream))
@@ -266,7 +271,7 @@ impl SubjectKeys for Nobody {
     fn section_key(
         &mut self,
         _subjects: &str,
-        _epoch_salt: &[u8; 32],
+        _salt: &[u8; 32],
         _frame: u64,
         _section: u32,
     ) -> Result<(Vec<u8>, SectionKey), DecodeError> {

@@ -155,9 +155,19 @@ pub(super) fn kinds() -> Vec<Kind> {
             "the geometry of a newer format",
             "35",
             FaultClass::KeyChain,
-            |s, r| geometry(s, "format = 2", &format!("format = {}", 3 + r.below(1_000))),
+            |s, r| geometry(s, "format = 3", &format!("format = {}", 4 + r.below(1_000))),
         )
         .refused("the log has format"),
+        Kind::new(
+            "the geometry of an older format",
+            "35",
+            FaultClass::KeyChain,
+            |s, _| {
+                geometry(s, "format = 3", "format = 2");
+                Place::new("journal", "")
+            },
+        )
+        .also(JOURNAL_TOO),
         Kind::new(
             "another suite in the geometry",
             "35",
