@@ -147,7 +147,9 @@ impl From<LogError> for Failure {
     fn from(error: LogError) -> Self {
         let remedy = remedy_of(&error);
         let status = match &error {
-            LogError::Broken { .. } | LogError::RolledBack { .. } => Status::Broken,
+            LogError::Broken { .. } | LogError::RolledBack { .. } | LogError::Lost { .. } => {
+                Status::Broken
+            }
             _ => Status::Failed,
         };
         let mut failure = Self {
@@ -221,6 +223,10 @@ fn remedy_of(error: &LogError) -> Option<String> {
         }
         LogError::RolledBack { .. } => {
             "put the newer copy of the log back; do not write to this one".into()
+        }
+        LogError::Lost { .. } => {
+            "copy the folder first, and restore the log from a copy if there is one; without one, go on with: \
+             probity append DIR /dev/null --accept-loss, which keeps the damaged bytes and records the loss".into()
         }
         LogError::Broken { .. } => "see all faults with: probity verify DIR".into(),
         LogError::Storage { source, .. } => storage_remedy(source)?.into(),

@@ -222,6 +222,12 @@ impl MasterKey {
         }
     }
 
+    /// The key of what a writer notes for itself beside the evidence.
+    pub fn note_key(&self) -> NoteKey {
+        let key = self.0.derive(b"", &[b"probity/note/v3"]);
+        NoteKey(Box::new(hmac::Key::new(hmac::HMAC_SHA256, &key.0)))
+    }
+
     /// The pseudonym under which a subject appears outside sealed content.
     pub fn pseudonym(&self, subjects: &str) -> [u8; 16] {
         let token = self
@@ -229,6 +235,29 @@ impl MasterKey {
             .derive(b"", &[b"probity/pseudonym/v1", subjects.as_bytes()]);
         let (head, _) = token.0.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
         *head
+    }
+}
+
+/// Authenticates what a writer notes for itself, so that nobody else can make it believe something.
+pub struct NoteKey(Box<hmac::Key>);
+
+impl NoteKey {
+    /// HMAC-SHA-256 of `content`.
+    pub fn tag(&self, content: &[u8]) -> [u8; 32] {
+        let mut out = [0; 32];
+        out.copy_from_slice(hmac::sign(&self.0, content).as_ref());
+        out
+    }
+
+    /// Whether `tag` is that of `content`, in constant time.
+    pub fn matches(&self, content: &[u8], tag: &[u8]) -> bool {
+        hmac::verify(&self.0, content, tag).is_ok()
+    }
+}
+
+impl core::fmt::Debug for NoteKey {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("NoteKey").finish_non_exhaustive()
     }
 }
 

@@ -49,6 +49,8 @@ pub struct Options {
     pub batch_age_max: Duration,
     /// Bytes of memory for entries that are not sealed yet; full means that appends wait.
     pub queue_bytes: usize,
+    /// Whether a log opens from which frames are gone that were durable: what is left of them is set aside, and the journal says so.
+    pub accept_loss: bool,
     /// How long an append waits for room before it fails.
     pub append_timeout: Duration,
     /// Size at which a segment is closed and the next begun.
@@ -88,6 +90,7 @@ impl Default for Options {
             frame_rows_bytes: Self::FRAME_ROWS_BYTES,
             batch_age_max: Duration::from_millis(3),
             queue_bytes: Self::QUEUE_BYTES,
+            accept_loss: false,
             append_timeout: Duration::from_secs(10),
             segment_bytes_max: Self::SEGMENT_BYTES_MAX,
             open_files_max: 128,

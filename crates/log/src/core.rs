@@ -13,6 +13,7 @@ use crate::ages::AgeCounts;
 use crate::batcher::Batcher;
 use crate::clock::Clock;
 use crate::config::Options;
+use crate::durable::{DurableNote, DurableNotes};
 use crate::error::LogError;
 use crate::files::Files;
 use crate::flight::Flight;
@@ -310,7 +311,15 @@ impl Core {
         let origin = self.geometry.stream_origin(name.as_str());
         let empty = Stream::empty(id, self.fingerprint);
         self.heads.load(name)?;
-        let stream = Stream::new(name.clone(), config, id, origin, empty);
+        let notes = {
+            let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+            DurableNotes::new(&keys.master)
+        };
+        // Streams are never removed: the next one is created as number so many.
+        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        let ordinal = u64::try_from(streams.len()).unwrap_or(u64::MAX);
+        let note = DurableNote::new(&notes, ordinal);
+        let stream = Stream::new(name.clone(), config, id, origin, note, empty);
         Ok(Arc::new(stream))
     }
 

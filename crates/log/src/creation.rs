@@ -10,6 +10,7 @@ use probity_format::stream::{StreamConfig, StreamId, StreamName};
 
 use crate::clock::{Clock, SystemClock};
 use crate::config::Options;
+use crate::durable::DURABLE;
 use crate::error::LogError;
 use crate::files::Files;
 use crate::heads::Heads;
@@ -22,7 +23,7 @@ use crate::scan::{Position, scan};
 use crate::startup::{self, LOCK};
 
 /// All that a creation may leave before the journal's first frame: names without what is below them.
-const LEFTOVERS: [&str; 5] = [LOCK, KEYS, GEOMETRY, PENDING, "streams"];
+const LEFTOVERS: [&str; 6] = [LOCK, KEYS, GEOMETRY, PENDING, DURABLE, "streams"];
 const JOURNAL_SEGMENTS: &str = "streams/journal/segments";
 
 impl Log {

@@ -62,6 +62,16 @@ pub enum LogError {
         /// As found.
         found: Version,
     },
+    /// Frames that were durable are damaged or gone. They were not signed for yet, so nothing else would tell.
+    #[error("{} frames of stream {stream} that were durable are damaged or gone, from frame {found} on", durable.saturating_sub(*found))]
+    Lost {
+        /// The stream.
+        stream: String,
+        /// Frames found.
+        found: u64,
+        /// Frames that were durable.
+        durable: u64,
+    },
     /// Another process writes to this log.
     #[error("another process is writing to {path}")]
     Locked {

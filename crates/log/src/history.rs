@@ -4,16 +4,19 @@ use probity_format::checkpoint::Checkpoint;
 use probity_format::compress::Decompressor;
 use probity_format::frame::Frame;
 use probity_format::geometry::{GEOMETRY_BYTES_MAX, Geometry, GeometryError};
+use probity_format::keys::MasterKey;
 use probity_format::limits::{CHECKPOINT_BYTES_MAX, FORMAT_VERSION};
 use probity_format::note::SignedNote;
+use probity_format::record::Record;
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
 use probity_format::{DecodeError, Version};
 
+use crate::epochs::Epochs;
 use crate::error::LogError;
 use crate::files::Files;
 use crate::journal::{History, action, telling_before};
 use crate::records::Records;
-use crate::scan::{End, Position, scan, stored_frame};
+use crate::scan::{End, Position, scan_believed, stored_frame};
 
 /// The geometry's file: a folder without it is no log.
 pub(crate) const GEOMETRY: &str = "probity.toml";
@@ -59,10 +62,16 @@ pub(crate) fn read_checkpoint(
 
 /// Reads what the journal says as far as it is whole, without the heads that it anchors.
 ///
+/// Only frames that a holder of `master` sealed are believed: the journal is in clear, and anybody can write one that looks whole.
+///
 /// Each frame names the last one before it that says more than heads, so that those are read alone, from the published
 /// checkpoint back to the first, and after them what came behind the checkpoint. Where something on that way is missing or
 /// damaged, the whole journal is read.
-pub(crate) fn read_history(files: &Files, geometry: &Geometry) -> Result<History, LogError> {
+pub(crate) fn read_history(
+    files: &Files,
+    geometry: &Geometry,
+    master: &MasterKey,
+) -> Result<History, LogError> {
     let journal = Journal {
         files,
         name: StreamName::journal(),
@@ -71,7 +80,8 @@ pub(crate) fn read_history(files: &Files, geometry: &Geometry) -> Result<History
     };
     let mut history = History::new(geometry.anchor().clone());
     let mut decompressor = Decompressor::default();
-    let published = match journal.read_back(&mut history, &mut decompressor) {
+    let mut epochs = Epochs::new(master, journal.id());
+    let published = match journal.read_back(&mut history, &mut epochs, &mut decompressor) {
         Err(LogError::Broken { .. }) => None,
         read => read?,
     };
@@ -79,12 +89,14 @@ pub(crate) fn read_history(files: &Files, geometry: &Geometry) -> Result<History
         history = History::new(geometry.anchor().clone());
         Position::start(geometry.version(), journal.id(), journal.fingerprint)
     });
-    let _end: End = scan(files, &journal.name, &mut position, &mut |record, frame| {
+    let mut believe = |_: &Record, frame: &Frame<'_>| epochs.authenticate(frame);
+    let mut add = |record: &Record, frame: &Frame<'_>| {
         add_to_history(&mut history, record.frame, frame, &mut decompressor)
             .map_err(|error| broken(&error))?;
         history.heads.clear();
         Ok::<(), LogError>(())
-    })?;
+    };
+    let _end: End = scan_believed(files, &journal.name, &mut position, &mut believe, &mut add)?;
     Ok(history)
 }
 
@@ -106,6 +118,7 @@ impl Journal<'_> {
     fn read_back(
         &self,
         history: &mut History,
+        epochs: &mut Epochs<'_>,
         decompressor: &mut Decompressor,
     ) -> Result<Option<Position>, LogError> {
         // Whose checkpoint it is shows when the keys are known; until then it only says where to begin.
@@ -126,8 +139,12 @@ impl Journal<'_> {
             let Some(bytes) = stored_frame(self.files, &self.name, &record)? else {
                 return Ok(None);
             };
+            let frame = Frame::parse(&bytes).map_err(|error| broken(&error))?;
+            if !epochs.authenticate(&frame) {
+                return Ok(None);
+            }
             let (before, is_telling) =
-                leads(&bytes, decompressor).map_err(|error| broken(&error))?;
+                leads(&frame, decompressor).map_err(|error| broken(&error))?;
             if is_telling {
                 telling.push((record.frame, bytes));
             }
@@ -152,10 +169,10 @@ impl Journal<'_> {
 
 /// The frame that a journal frame names before it, and whether it says more than heads itself.
 fn leads(
-    bytes: &[u8],
+    frame: &Frame<'_>,
     decompressor: &mut Decompressor,
 ) -> Result<(Option<u64>, bool), DecodeError> {
-    let body = Frame::parse(bytes)?.open(0, None, decompressor)?;
+    let body = frame.open(0, None, decompressor)?;
     let columns = body.columns()?;
     let (mut before, mut is_telling) = (None, false);
     for index in 0..columns.len() {
@@ -196,6 +213,7 @@ mod tests {
 
     use super::*;
     use crate::clock::SystemClock;
+    use crate::scan::scan;
     use crate::storage::Memory;
     use crate::{Log, Options, Places};
 

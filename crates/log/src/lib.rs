@@ -11,6 +11,8 @@ mod committer;
 mod config;
 mod core;
 mod creation;
+mod durable;
+mod epochs;
 mod error;
 mod files;
 mod flight;

@@ -5,22 +5,23 @@ use std::collections::HashMap;
 use probity_format::column::Columns;
 use probity_format::compress::Decompressor;
 use probity_format::content::{Content, PSEUDONYM_BYTES, pseudonyms};
-use probity_format::frame::{Body, Frame, FrameHeader, SectionKind, entry_leaf};
+use probity_format::frame::{Body, Frame, SectionKind, entry_leaf};
 use probity_format::geometry::Geometry;
-use probity_format::keys::{EpochKey, EpochSalt, MasterKey, RootKey, SectionKey, SubjectKey};
+use probity_format::keys::{MasterKey, RootKey, SectionKey, SubjectKey};
 use probity_format::row::{encode_row, row_bytes};
 use probity_format::seal::fill_salts;
 use probity_format::stream::{Cipher, Proofs, StreamId};
 use probity_format::tree::{Hash, root_of};
 use probity_format::{DecodeError, Entry};
 
+use crate::epochs::Epochs;
 use crate::error::LogError;
 use crate::files::Files;
 use crate::keystore::KeyStore;
 
 /// The keys that open a log's content.
 pub(crate) struct Opener {
-    master: MasterKey,
+    pub(crate) master: MasterKey,
     subjects: HashMap<[u8; PSEUDONYM_BYTES], SubjectKey>,
 }
 
@@ -64,7 +65,7 @@ pub(crate) struct Opening<'a> {
     opener: &'a Opener,
     stream: StreamId,
     decompressor: Decompressor,
-    epoch: Option<EpochKey>,
+    epochs: Epochs<'a>,
     /// Sections that did not open because their subjects were erased.
     pub(crate) erased: u64,
 }
@@ -88,7 +89,7 @@ impl<'a> Opening<'a> {
             opener,
             stream,
             decompressor: Decompressor::default(),
-            epoch: None,
+            epochs: Epochs::new(&opener.master, stream),
             erased: 0,
         }
     }
@@ -98,31 +99,13 @@ impl<'a> Opening<'a> {
         &mut self,
         frame: &Frame<'_>,
         number: u32,
-    ) -> Result<Option<SectionKey>, DecodeError> {
+    ) -> Option<SectionKey> {
         let header = &frame.clear.header;
         if header.cipher != Cipher::Aes256Gcm {
-            return Ok(None);
+            return None;
         }
-        let header = *header;
-        let epoch = self.epoch_key(&header);
-        Ok(Some(epoch.section_key(&header.salt, header.frame, number)))
-    }
-
-    /// Whether the frame was sealed by a holder of the master key, exactly as it is.
-    pub(crate) fn is_authentic(&mut self, frame: &Frame<'_>) -> bool {
-        let header = frame.clear.header;
-        frame.authenticated(self.epoch_key(&header))
-    }
-
-    /// The key of the epoch that a frame names.
-    fn epoch_key(&mut self, header: &FrameHeader) -> &EpochKey {
-        let salt = EpochSalt::of_frame(header.version, &header.salt);
-        let known = |key: &EpochKey| key.epoch() == header.epoch && *key.salt() == salt;
-        let key = self.epoch.take().filter(known).unwrap_or_else(|| {
-            let master = &self.opener.master;
-            master.epoch_key(&self.stream, header.epoch, &salt)
-        });
-        self.epoch.insert(key)
+        let key = self.epochs.key(header);
+        Some(key.section_key(&header.salt, header.frame, number))
     }
 
     /// Opens every section there is a key for.
@@ -130,12 +113,12 @@ impl<'a> Opening<'a> {
     /// # Errors
     /// When no holder of the master key sealed the frame as it is, or a section does not open.
     pub(crate) fn open(&mut self, frame: &Frame<'_>) -> Result<Opened, DecodeError> {
-        if !self.is_authentic(frame) {
+        if !self.epochs.authenticate(frame) {
             let reason = "was not sealed with this log's keys";
             return Err(DecodeError::new("frame", 0, reason));
         }
         let sections = &frame.clear.sections;
-        let key = self.epoch_section_key(frame, 0)?;
+        let key = self.epoch_section_key(frame, 0);
         let body = frame.open(0, key.as_ref(), &mut self.decompressor)?;
         let mut opened = Opened {
             shared: OpenSection { body, key },
@@ -168,7 +151,7 @@ impl<'a> Opening<'a> {
                         continue;
                     }
                 }
-                _ => self.epoch_section_key(frame, number)?,
+                _ => self.epoch_section_key(frame, number),
             };
             let body = frame.open(number, key.as_ref(), &mut self.decompressor)?;
             opened.subjects.push(Some(OpenSection { body, key }));

@@ -102,7 +102,7 @@ impl Reader {
     ) -> Result<Proof, ProveError> {
         let checkpoint = read_checkpoint(&self.files, stream)?;
         // Read after the checkpoint, so that it knows the key that signed it.
-        let history = read_history(&self.files, &self.geometry)?;
+        let history = read_history(&self.files, &self.geometry, &self.opener.master)?;
         let config = config_of(&history, stream)?;
         let proving = Proving {
             reader: self,

@@ -2,19 +2,22 @@
 
 use std::path::Path;
 
+use probity_format::frame::Frame;
 use probity_format::geometry::Geometry;
 use probity_format::keys::RootKey;
+use probity_format::record::Record;
 use probity_format::stream::{StreamId, StreamName};
 use probity_format::{DecodeError, Entry, Outcome};
 
 use crate::config::Options;
+use crate::epochs::Epochs;
 use crate::error::LogError;
 use crate::files::Files;
 use crate::history::{read_geometry, read_history};
 use crate::journal::History;
 use crate::opener::{Opener, Opening};
 use crate::places::Places;
-use crate::scan::{Position, scan};
+use crate::scan::{Position, scan_believed};
 
 /// Which entries are wanted; everything given must match.
 #[derive(Debug, Clone, Default)]
@@ -115,7 +118,7 @@ impl Reader {
         let files = Files::of_log(places, &Options::default());
         let geometry = read_geometry(&files, &places.path)?;
         let opener = Opener::new(&files, root, &geometry)?;
-        let history = read_history(&files, &geometry)?;
+        let history = read_history(&files, &geometry, &opener.master)?;
         Ok(Self {
             files,
             geometry,
@@ -178,7 +181,10 @@ impl Reader {
         let mut opening = Opening::new(&self.opener, id);
         let mut position =
             Position::start(self.geometry.version(), id, self.geometry.fingerprint());
-        scan(&self.files, name, &mut position, &mut |record, frame| {
+        let mut epochs = Epochs::new(&self.opener.master, id);
+        // Behind what is signed anybody can have written: only what was sealed with the log's keys is read.
+        let mut believe = |_: &Record, frame: &Frame<'_>| epochs.authenticate(frame);
+        let mut read = |record: &Record, frame: &Frame<'_>| {
             if !filter.reaches(record.time_min, record.time_max) {
                 return Ok(());
             }
@@ -204,8 +210,8 @@ impl Reader {
                 Stopped::Frame(error) => E::from(broken(error)),
                 Stopped::Visit(error) => error,
             })
-        })
-        .map(drop)
+        };
+        scan_believed(&self.files, name, &mut position, &mut believe, &mut read).map(drop)
     }
 }
 

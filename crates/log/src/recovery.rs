@@ -1,25 +1,32 @@
 //! Brings a stream's storage back to a state from which writing can go on, and says what it did.
 //!
 //! There is no second implementation of integrating a frame: recovered frames go through the same
-//! tree writer as new ones. What was signed for must be there; what is torn behind it is cut off.
+//! tree writer as new ones. What was signed for must be there, and so must what is known to have been durable. Behind what was signed only
+//! frames count that a holder of the log's keys sealed; anything else is set aside, and an incomplete frame at the end is cut off.
 
 use probity_format::Version;
 use probity_format::checkpoint::Checkpoint;
+use probity_format::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use probity_format::limits::{CHECKPOINT_BYTES_MAX, TILE_WIDTH};
 use probity_format::note::{NoteError, SignedNote, VerifierKey};
 use probity_format::record::Record;
-use probity_format::segment::segment_file_name;
+use probity_format::segment::{SEGMENT_HEADER_BYTES, segment_file_name};
 use probity_format::stream::{StreamId, StreamName};
 use probity_format::tile::{Bundle, RestoreError, TileReadError, TreeWriter, decode_bundle};
 use probity_format::tree::{EMPTY_ROOT, Hash};
 
+use crate::epochs::Epochs;
 use crate::error::LogError;
 use crate::files::{Files, TILE_FILE_BYTES_MAX};
 use crate::heads::Heads;
 use crate::repairs::Repairs;
-use crate::scan::{End, Position, read, scan, stored_frame};
+use crate::scan::{End, Position, read, scan_believed, stored_frame};
 use crate::stream::Recovered;
 
+/// The folder of what is no evidence and is kept nevertheless.
+pub(crate) const SET_ASIDE: &str = "set-aside";
+/// Most copies kept from one place.
+const COPIES_MAX: u32 = 10_000;
 /// Bytes written again at once.
 const COPY_BYTES: u64 = 1 << 20;
 
@@ -32,6 +39,11 @@ pub(crate) struct Recovery<'a> {
     pub(crate) fingerprint: [u8; 32],
     /// Keys that may have signed the stream's checkpoints.
     pub(crate) keys: &'a [VerifierKey],
+    pub(crate) epochs: Epochs<'a>,
+    /// Frames that are known to have been durable.
+    pub(crate) durable: u64,
+    /// Whether some of those may be gone.
+    pub(crate) accept_loss: bool,
     pub(crate) repairs: &'a mut Repairs,
 }
 
@@ -116,20 +128,31 @@ impl Recovery<'_> {
         let rebuilt = tree.size() == 0;
         // What was signed must be found, whichever way the tree was built.
         let mut at_signed = Reached::new(signed, &tree, &position);
-        let end = scan(self.files, self.name, &mut position, &mut |record, _| {
-            tree.append(&record.encode())
-                .map_err(|error| self.broken("tree", &error.to_string()))?;
-            at_signed.look(&tree, record);
-            Ok(())
-        })?;
+        let signed_size = at_signed.size;
+        let epochs = &mut self.epochs;
+        let place = format!("tree of stream {}", self.name);
+        let end = scan_believed(
+            self.files,
+            self.name,
+            &mut position,
+            // What was signed is compared with what was signed for; behind it only the authenticator tells who wrote it.
+            &mut |record, frame| record.frame < signed_size || epochs.authenticate(frame),
+            &mut |record, _| {
+                tree.append(&record.encode())
+                    .map_err(|error| LogError::Broken {
+                        place: place.clone(),
+                        reason: error.to_string(),
+                    })?;
+                at_signed.look(&tree, record);
+                Ok::<(), LogError>(())
+            },
+        )?;
         self.check_signed(&at_signed, &end, tree.size())?;
         if let Some(head) = foreign {
             return Err(self.foreign(&head, &end, tree.size()));
         }
-        if let End::Torn { what, bytes } = end {
-            self.cut(&position, what, bytes)?;
-        }
-        self.remove_later_segments(&position)?;
+        self.check_durable(tree.size())?;
+        self.clear_behind(&position, &end)?;
         if at_signed.place != Place::of(&position) {
             self.secure(at_signed.place, &position)?;
         }
@@ -198,6 +221,22 @@ impl Recovery<'_> {
             return Err(self.broken("segments", "do not have the root that was signed"));
         }
         Ok(())
+    }
+
+    /// What was durable must be there, unless the caller has accepted its loss.
+    fn check_durable(&mut self, found: u64) -> Result<(), LogError> {
+        if found >= self.durable {
+            return Ok(());
+        }
+        let lost = LogError::Lost {
+            stream: self.name.to_string(),
+            found,
+            durable: self.durable,
+        };
+        if !self.accept_loss {
+            return Err(lost);
+        }
+        self.repairs.announce(self.files, lost.to_string())
     }
 
     /// The second copy is signed by a key this journal never certified: the journal is older than the copy.
@@ -375,11 +414,96 @@ impl Recovery<'_> {
         Ok(None)
     }
 
-    /// Cuts torn bytes off the segment at `position`; they were never durable, so nothing is lost that was promised.
-    fn cut(&mut self, position: &Position, what: &str, bytes: u64) -> Result<(), LogError> {
+    /// Takes everything behind `position` away, so that the next frame can follow it.
+    fn clear_behind(&mut self, position: &Position, end: &End) -> Result<(), LogError> {
         let name = self.segment(position.header.number);
-        let sentence = format!("{name}: cut off {bytes} bytes of a torn {what}");
-        self.repairs.announce(self.files, sentence)?;
+        match end {
+            End::Clean => {}
+            End::Torn { what, bytes } if self.is_incomplete(position, *bytes)? => {
+                let sentence = format!("{name}: cut off {bytes} bytes of a torn {what}");
+                self.repairs.announce(self.files, sentence)?;
+                self.cut(position)?;
+            }
+            End::Torn { bytes, .. } | End::Foreign { bytes } => {
+                let offset = if position.begun { position.offset } else { 0 };
+                let kept = self.set_aside(&name, offset)?;
+                let why = match end {
+                    End::Foreign { .. } => "which this log's keys did not seal",
+                    _ => "which are no whole frame",
+                };
+                let sentence = format!("{name}: {bytes} bytes, {why}, set aside in {kept}");
+                self.repairs.announce(self.files, sentence)?;
+                self.cut(position)?;
+            }
+        }
+        self.clear_later_segments(position)
+    }
+
+    /// Whether the `bytes` behind `position` are the beginning of the frame or segment header that is due and nothing else: what a crash leaves of a
+    /// write that was never durable.
+    fn is_incomplete(&self, position: &Position, bytes: u64) -> Result<bool, LogError> {
+        let offset = if position.begun { position.offset } else { 0 };
+        let header = if position.begun {
+            FRAME_HEADER_BYTES
+        } else {
+            SEGMENT_HEADER_BYTES
+        };
+        if bytes < u64::try_from(header).unwrap_or_default() {
+            return Ok(true);
+        }
+        if !position.begun {
+            return Ok(false);
+        }
+        let name = self.segment(position.header.number);
+        let Some(file) = self.files.open_read(&name)? else {
+            return Ok(false);
+        };
+        let mut head = [0; FRAME_HEADER_BYTES];
+        read(self.files, &name, &*file, &mut head, offset)?;
+        let due = |header: &FrameHeader| {
+            header.stream == self.id
+                && header.frame == position.next_frame
+                && header.first_entry == position.next_entry
+        };
+        let header = FrameHeader::decode(&head).ok().filter(due);
+        Ok(header.is_some_and(|header| u64::from(header.length) > bytes))
+    }
+
+    /// Copies what stands from `offset` on in the file `name` to a file of its own, durably. Gives the name of that.
+    fn set_aside(&self, name: &str, offset: u64) -> Result<String, LogError> {
+        let there = self.files.list(SET_ASIDE)?;
+        let short = name.replace('/', "-");
+        let kept = (0..COPIES_MAX)
+            .map(|number| format!("{short}-{offset}-{number}"))
+            .find(|kept| !there.contains(kept))
+            .ok_or_else(|| LogError::Broken {
+                place: SET_ASIDE.into(),
+                reason: format!("holds {COPIES_MAX} copies from one place; move them away"),
+            })?;
+        let kept = format!("{SET_ASIDE}/{kept}");
+        let Some(file) = self.files.open_read(name)? else {
+            return Ok(kept);
+        };
+        let length = self.files.attempt("measure", name, |_| file.length())?;
+        self.files.segment(&kept, true)?;
+        let mut buffer = Vec::new();
+        let mut from = offset;
+        while from < length {
+            let bytes = length.saturating_sub(from).min(COPY_BYTES);
+            buffer.resize(usize::try_from(bytes).unwrap_or_default(), 0);
+            read(self.files, name, &*file, &mut buffer, from)?;
+            self.files
+                .write_at(&kept, &buffer, from.saturating_sub(offset))?;
+            from = from.saturating_add(bytes);
+        }
+        self.files.sync(&kept)?;
+        self.files.sync_folder(SET_ASIDE)?;
+        Ok(kept)
+    }
+
+    /// Ends the segment at `position`.
+    fn cut(&self, position: &Position) -> Result<(), LogError> {
+        let name = self.segment(position.header.number);
         if position.begun {
             let file = self.files.segment(&name, false)?;
             self.files
@@ -391,21 +515,40 @@ impl Recovery<'_> {
             .sync_folder(&format!("streams/{}/segments", self.name))
     }
 
-    /// Segments behind a torn one hold nothing that was durable.
-    fn remove_later_segments(&mut self, position: &Position) -> Result<(), LogError> {
+    /// Segments behind the last one hold nothing that is known to have been durable.
+    fn clear_later_segments(&mut self, position: &Position) -> Result<(), LogError> {
         let folder = format!("streams/{}/segments", self.name);
         for file in self.files.list(&folder)? {
             let number = file
                 .strip_suffix(".seg")
                 .and_then(|digits| digits.parse::<u32>().ok());
             if number.is_some_and(|number| number > position.header.number) {
-                let sentence = format!("{folder}/{file}: removed, it follows a torn segment");
+                let name = format!("{folder}/{file}");
+                if self.holds_no_frame(&name)? {
+                    let sentence = format!("{name}: removed, it holds no frame");
+                    self.repairs.announce(self.files, sentence)?;
+                    self.files.remove(&name)?;
+                    self.files.sync_folder(&folder)?;
+                    continue;
+                }
+                let kept = self.set_aside(&name, 0)?;
+                let sentence =
+                    format!("{name}: follows the last frame of the stream, set aside in {kept}");
                 self.repairs.announce(self.files, sentence)?;
-                self.files.remove(&format!("{folder}/{file}"))?;
+                self.files.remove(&name)?;
                 self.files.sync_folder(&folder)?;
             }
         }
         Ok(())
+    }
+
+    /// Whether the segment `name` is no longer than its header: what a crash leaves of a rotation.
+    fn holds_no_frame(&self, name: &str) -> Result<bool, LogError> {
+        let Some(file) = self.files.open_read(name)? else {
+            return Ok(true);
+        };
+        let length = self.files.attempt("measure", name, |_| file.length())?;
+        Ok(length <= u64::try_from(SEGMENT_HEADER_BYTES).unwrap_or_default())
     }
 
     /// Something signed is not there: torn in the middle is damage, an early end is a rollback.
@@ -416,7 +559,7 @@ impl Recovery<'_> {
                 found,
                 signed,
             },
-            End::Torn { .. } => self.broken(
+            End::Torn { .. } | End::Foreign { .. } => self.broken(
                 "segments",
                 &format!("frame {found} is damaged, {signed} were signed for"),
             ),

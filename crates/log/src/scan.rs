@@ -84,9 +84,16 @@ pub(crate) enum End {
     Clean,
     /// Bytes follow that are not whole: what, and how many in this file.
     Torn { what: &'static str, bytes: u64 },
+    /// A whole frame follows that is not believed, with as many bytes from its beginning to the end of this file.
+    Foreign { bytes: u64 },
 }
 
+/// Whether a whole frame that is due is to be believed.
+pub(crate) type Believe<'a> = &'a mut dyn FnMut(&Record, &Frame<'_>) -> bool;
+
 /// Calls `visit` for each whole frame from `position` on, and moves it along.
+///
+/// Whole says nothing of who wrote a frame: anybody can make one that is. See [`scan_believed`].
 ///
 /// # Errors
 /// Those of the storage and of `visit`.
@@ -94,6 +101,20 @@ pub(crate) fn scan<E: From<LogError>>(
     files: &Files,
     stream: &StreamName,
     position: &mut Position,
+    visit: &mut dyn FnMut(&Record, &Frame<'_>) -> Result<(), E>,
+) -> Result<End, E> {
+    scan_believed(files, stream, position, &mut |_, _| true, visit)
+}
+
+/// As [`scan`], up to the first frame that `believe` refuses; the position stays before it.
+///
+/// # Errors
+/// Those of the storage and of `visit`.
+pub(crate) fn scan_believed<E: From<LogError>>(
+    files: &Files,
+    stream: &StreamName,
+    position: &mut Position,
+    believe: Believe<'_>,
     visit: &mut dyn FnMut(&Record, &Frame<'_>) -> Result<(), E>,
 ) -> Result<End, E> {
     let mut buffer = Vec::new();
@@ -133,6 +154,9 @@ pub(crate) fn scan<E: From<LogError>>(
                 place: name.clone(),
                 reason: error.to_string(),
             })?;
+            if !believe(&record, &frame) {
+                return Ok(End::Foreign { bytes: left });
+            }
             visit(&record, &frame)?;
             position.offset = record.end();
             position.next_frame = record.frame.saturating_add(1);

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 
 use probity_format::Version;
 use probity_format::geometry::Geometry;
-use probity_format::keys::RootKey;
+use probity_format::keys::{MasterKey, RootKey};
 use probity_format::limits::{ENTRY_BYTES_MAX, FRAME_ENTRIES_MAX};
 use probity_format::note::Signer as _;
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
@@ -17,6 +17,8 @@ use probity_queue::{Pool, channel};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Options;
 use crate::core::Core;
+use crate::durable::{DURABLE, DurableNote, DurableNotes, NotesFound};
+use crate::epochs::Epochs;
 use crate::error::LogError;
 use crate::files::Files;
 use crate::heads::Heads;
@@ -84,9 +86,18 @@ pub(crate) fn open_locked(
     files.sweep()?;
     let mut keys = KeyStore::open(&files, root, &geometry.fingerprint())?;
     let heads = Heads::new(Files::of_heads(places, &options));
-    let history = read_history(&files, &geometry)?;
+    let history = read_history(&files, &geometry, &keys.master)?;
     let mut repairs = Repairs::resume(&files)?;
-    let streams = recover_streams(&files, &heads, &geometry, &history, &mut repairs)?;
+    let notes = NotesFound::read(&files, DurableNotes::new(&keys.master))?;
+    let recovering = Recovering {
+        files: &files,
+        heads: &heads,
+        geometry: &geometry,
+        master: &keys.master,
+        notes: &notes,
+        accept_loss: options.accept_loss,
+    };
+    let streams = recovering.run(&history, &mut repairs)?;
     let journal = streams.get(&StreamName::journal()).map(Arc::clone);
     let journal = journal.ok_or_else(|| LogError::NotALog {
         path: places.path.clone(),
@@ -136,33 +147,50 @@ pub(crate) fn lock(places: &Places, files: &Files) -> Result<Box<dyn Lock>, LogE
         })
 }
 
-fn recover_streams(
-    files: &Files,
-    heads: &Heads,
-    geometry: &Geometry,
-    history: &History,
-    repairs: &mut Repairs,
-) -> Result<BTreeMap<StreamName, Arc<Stream>>, LogError> {
-    let fingerprint = geometry.fingerprint();
-    let mut streams = BTreeMap::new();
-    for (name, config) in &history.streams {
-        let id = StreamId::new(&fingerprint, name, config);
-        let origin = geometry.stream_origin(name.as_str());
-        let keys = history.keys_named(&origin);
-        let recovery = Recovery {
-            files,
-            heads,
-            name,
-            id,
-            fingerprint,
-            keys: &keys,
-            repairs,
-        };
-        let found = recovery.run()?;
-        let stream = Stream::new(name.clone(), *config, id, origin, found);
-        streams.insert(name.clone(), Arc::new(stream));
+/// What the recovery of every stream needs.
+struct Recovering<'a> {
+    files: &'a Files,
+    heads: &'a Heads,
+    geometry: &'a Geometry,
+    master: &'a MasterKey,
+    notes: &'a NotesFound,
+    accept_loss: bool,
+}
+
+impl Recovering<'_> {
+    fn run(
+        &self,
+        history: &History,
+        repairs: &mut Repairs,
+    ) -> Result<BTreeMap<StreamName, Arc<Stream>>, LogError> {
+        let fingerprint = self.geometry.fingerprint();
+        let mut streams = BTreeMap::new();
+        for (ordinal, (name, config)) in (0..).zip(&history.streams) {
+            let id = StreamId::new(&fingerprint, name, config);
+            let origin = self.geometry.stream_origin(name.as_str());
+            let keys = history.keys_named(&origin);
+            let recovery = Recovery {
+                files: self.files,
+                heads: self.heads,
+                name,
+                id,
+                fingerprint,
+                keys: &keys,
+                epochs: Epochs::new(self.master, id),
+                durable: self.notes.frames(&id, ordinal),
+                accept_loss: self.accept_loss,
+                repairs,
+            };
+            let found = recovery.run()?;
+            let note = DurableNote::new(self.notes.notes(), ordinal);
+            let stream = Stream::new(name.clone(), *config, id, origin, note, found);
+            stream.note_durable(self.files)?;
+            streams.insert(name.clone(), Arc::new(stream));
+        }
+        self.files.sync(DURABLE)?;
+        self.files.sync_folder("")?;
+        Ok(streams)
     }
-    Ok(streams)
 }
 
 /// Moves the signing key on and records what recovery did, and the creation of a log that begins with

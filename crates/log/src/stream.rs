@@ -16,6 +16,7 @@ use probity_format::segment::{
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
 use probity_format::tile::TreeWriter;
 
+use crate::durable::DurableNote;
 use crate::error::LogError;
 use crate::files::Files;
 use crate::heads::Heads;
@@ -51,6 +52,8 @@ pub(crate) struct Stream {
     pub(crate) config: StreamConfig,
     pub(crate) id: StreamId,
     pub(crate) origin: String,
+    /// Says how much of it is durable.
+    note: DurableNote,
     /// Locked while a batch is cut; nothing else may be locked before it but the batcher.
     next: Mutex<Next>,
     /// Locked while a frame is written, in the order of frames; [`Stream::turn`] says when it moved on.
@@ -92,6 +95,8 @@ pub(crate) struct Writer {
     /// Names of files written to since the last sync.
     unsynced: BTreeSet<String>,
     folder_unsynced: bool,
+    /// Frames that the note says are durable.
+    noted: Option<u64>,
     written: Vec<(Record, Vec<PlacedRun>)>,
 }
 
@@ -123,6 +128,7 @@ impl Stream {
         config: StreamConfig,
         id: StreamId,
         origin: String,
+        note: DurableNote,
         found: Recovered,
     ) -> Self {
         Self {
@@ -130,6 +136,7 @@ impl Stream {
             config,
             id,
             origin,
+            note,
             next: Mutex::new(Next {
                 frame: found.next_frame,
                 entry: found.next_entry,
@@ -145,6 +152,7 @@ impl Stream {
                 next_entry: found.next_entry,
                 unsynced: BTreeSet::new(),
                 folder_unsynced: false,
+                noted: None,
                 written: Vec::new(),
             }),
             turn: Condvar::new(),
@@ -319,9 +327,12 @@ impl Stream {
         Ok(!written.is_empty())
     }
 
-    /// Makes durable what was written before.
+    /// Makes durable what was written before, and notes how much that is.
+    ///
+    /// The caller holds `committing`: what one caller has not synced yet, another would take for durable.
     fn sync(&self, files: &Files) -> Result<(), LogError> {
         let mut writer = self.lock_writer();
+        let frames = writer.next_frame;
         let unsynced = std::mem::take(&mut writer.unsynced);
         let folder_unsynced = std::mem::take(&mut writer.folder_unsynced);
         drop(writer);
@@ -332,7 +343,22 @@ impl Stream {
             files.sync_folder(&format!("streams/{}/segments", self.name))?;
         }
         // Another thread may have taken the names, and failed.
-        files.check_synced()
+        files.check_synced()?;
+        self.note(files, frames)
+    }
+
+    /// Notes that all that recovery found is durable, which it has seen to.
+    pub(crate) fn note_durable(&self, files: &Files) -> Result<(), LogError> {
+        let frames = self.lock_writer().next_frame;
+        self.note(files, frames)
+    }
+
+    fn note(&self, files: &Files, frames: u64) -> Result<(), LogError> {
+        let noted = self.lock_writer().noted.replace(frames);
+        if noted == Some(frames) {
+            return Ok(());
+        }
+        self.note.write(files, &self.id, frames)
     }
 
     /// Signs and publishes the tree as integrated, if it grew.

@@ -199,6 +199,9 @@ pub struct Append {
     /// When an entry counts as durable: strict, group or relaxed
     #[arg(long, value_enum, value_name = "MODE", default_value_t)]
     pub durability: DurabilityChoice,
+    /// Go on although entries that were durable are damaged or gone: what is left of them is set aside, and the log says so
+    #[arg(long)]
+    pub accept_loss: bool,
     /// Root key file [default: PROBITY_KEY_FILE, else DIR.key]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,

@@ -6,10 +6,10 @@ use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use probity_log::clock::{Clock as _, SystemClock};
-use probity_log::{Appender, Durability, Ticket};
+use probity_log::{Appender, Durability, Options, Ticket};
 use serde::Serialize;
 
-use super::open_log;
+use super::open_log_with;
 use crate::args::Append;
 use crate::config::Environment;
 use crate::entry_json::{LINE_BYTES_MAX, Line, Lines, parse_line};
@@ -36,8 +36,12 @@ struct Summary<'a> {
 
 pub(crate) fn run(args: &Append, environment: &Environment) -> Result<Status, Failure> {
     let input = open_input(&args.file)?;
-    let durability = args.durability.into();
-    let log = open_log(&args.dir, args.key.as_deref(), environment, durability)?;
+    let options = Options {
+        durability: args.durability.into(),
+        accept_loss: args.accept_loss,
+        ..environment.log_options()
+    };
+    let log = open_log_with(&args.dir, args.key.as_deref(), environment, options)?;
     let mut run = Run {
         args,
         appender: log.appender(&args.stream)?,

@@ -68,6 +68,20 @@ fn open_log(
     environment: &Environment,
     durability: Durability,
 ) -> Result<Log, Failure> {
+    let options = Options {
+        durability,
+        ..environment.log_options()
+    };
+    open_log_with(dir, key, environment, options)
+}
+
+/// As [`open_log`], with any options.
+fn open_log_with(
+    dir: &Path,
+    key: Option<&Path>,
+    environment: &Environment,
+    options: Options,
+) -> Result<Log, Failure> {
     // Without a log the missing key beside it would be the lesser news.
     check_is_log(dir)?;
     let path = environment.key_path(key, dir);
@@ -78,10 +92,6 @@ fn open_log(
             path.display()
         ));
     }
-    let options = Options {
-        durability,
-        ..environment.log_options()
-    };
     let log = Log::open(dir, &root, options)?;
     for repair in log.repairs() {
         note(&format!("repaired: {repair}"));

@@ -1,0 +1,452 @@
+//! What stands behind the last signed head: whatever no holder of the log's keys sealed is never signed for, believed or cut away in silence, and
+//! what was durable is missed.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test that cannot go on has failed, and damage is done around the storage"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use probity_format::checkpoint::Checkpoint;
+use probity_format::frame::{Frame, FrameHeader};
+use probity_format::geometry::Geometry;
+use probity_format::keys::{EpochSalt, MasterKey, RootKey, Secret, SectionKey};
+use probity_format::row::{encode_row, row_bytes};
+use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys};
+use probity_format::segment::SEGMENT_HEADER_BYTES;
+use probity_format::stream::StreamId;
+use probity_format::tree::Hash;
+use probity_format::{DecodeError, Entry, Timestamp};
+use probity_log::reader::{Filter, Reader};
+use probity_log::verify::{VerifyOptions, verify};
+use probity_log::{Cipher, Durability, Log, LogError, Options, StreamConfig, StreamName};
+
+const ORIGIN: &str = "example.com/log";
+const JOURNAL: &str = "streams/journal/segments/00000000.seg";
+const DEFAULT: &str = "streams/default/segments/00000000.seg";
+
+fn root() -> RootKey {
+    RootKey::new(Secret::new([7; 32]))
+}
+
+/// Nothing is signed for until the log is closed.
+fn options() -> Options {
+    Options {
+        durability: Durability::Strict,
+        checkpoint_interval: Duration::from_hours(1),
+        ..Options::default()
+    }
+}
+
+fn time() -> Timestamp {
+    Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap()
+}
+
+fn append(log: &Log, stream: &StreamName, key: &str) -> u64 {
+    let mut appender = log.appender(stream).unwrap();
+    let entry = Entry::new(time(), "write", key.as_bytes());
+    appender.append_durable(&entry).unwrap().index
+}
+
+/// A log of three entries, closed in good order.
+fn closed(folder: &Path) -> PathBuf {
+    let path = folder.join("log");
+    Log::create(&path, ORIGIN, &root(), StreamConfig::default(), options()).unwrap();
+    let log = Log::open(&path, &root(), options()).unwrap();
+    for key in ["a", "b", "c"] {
+        append(&log, &StreamName::default(), key);
+    }
+    log.close().unwrap();
+    path
+}
+
+/// What the kill of a writer leaves that gave strict receipts for the entries 3 to 7 and had published nothing of them.
+fn killed(folder: &Path) -> PathBuf {
+    let path = closed(folder);
+    let log = Log::open(&path, &root(), options()).unwrap();
+    for (index, key) in (3..).zip(["d", "e", "f", "g", "h"]) {
+        assert_eq!(append(&log, &StreamName::default(), key), index);
+    }
+    let copy = folder.join("killed");
+    copy_folder(&path, &copy.join("log"));
+    copy_folder(&folder.join("log.heads"), &copy.join("log.heads"));
+    log.close().unwrap();
+    copy.join("log")
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for file in fs::read_dir(from).unwrap() {
+        let file = file.unwrap();
+        let place = to.join(file.file_name());
+        if file.file_type().unwrap().is_dir() {
+            copy_folder(&file.path(), &place);
+        } else {
+            fs::copy(file.path(), place).unwrap();
+        }
+    }
+}
+
+fn add(file: &Path, bytes: &[u8]) {
+    let mut content = fs::read(file).unwrap();
+    content.extend_from_slice(bytes);
+    fs::write(file, content).unwrap();
+}
+
+/// The frames of a segment, with their offsets.
+fn frames(file: &Path) -> Vec<(usize, Vec<u8>)> {
+    let content = fs::read(file).unwrap();
+    let mut frames = Vec::new();
+    let mut offset = SEGMENT_HEADER_BYTES;
+    while offset < content.len() {
+        let length = FrameHeader::decode(&content[offset..]).unwrap().length as usize;
+        frames.push((offset, content[offset..offset + length].to_vec()));
+        offset += length;
+    }
+    frames
+}
+
+/// A frame that is due behind the last of `file`, well formed in everything, made without any key of the log.
+fn forged(path: &Path, file: &str, config: StreamConfig, entries: &[Entry<'_>]) -> Vec<u8> {
+    let geometry = fs::read_to_string(path.join("probity.toml")).unwrap();
+    let geometry = Geometry::parse(&geometry).unwrap();
+    let name = StreamName::new(file.split('/').nth(1).unwrap()).unwrap();
+    let id = StreamId::new(&geometry.fingerprint(), &name, &config);
+    let last = frames(&path.join(file)).pop().unwrap().1;
+    let last = Frame::parse(&last).unwrap().clear.header;
+    let salt = EpochSalt::of_frame(last.version, &last.salt);
+    // The epoch and its salt are the log's own; the key under them cannot be.
+    let epoch = MasterKey::new(Secret::new([1; 32])).epoch_key(&id, last.epoch, &salt);
+    let place = FramePlace {
+        stream: id,
+        frame: last.frame + 1,
+        first_entry: last.first_entry + u64::from(last.entries),
+        seed: 1,
+        fresh: [2; 16],
+    };
+    let mut rows = Vec::new();
+    for entry in entries {
+        let start = rows.len();
+        rows.resize(start + row_bytes(entry), 0);
+        encode_row(entry, &mut rows[start..]);
+    }
+    let mut out = Vec::new();
+    let record = FrameSealer::new(config)
+        .unwrap()
+        .seal(&place, &epoch, &[&rows], &mut Nobody, &mut out)
+        .unwrap();
+    out.truncate(record.length as usize);
+    assert!(Frame::parse(&out).unwrap().is_whole());
+    out
+}
+
+struct Nobody;
+
+impl SubjectKeys for Nobody {
+    fn section_key(
+        &mut self,
+        _subjects: &str,
+        _salt: &[u8; 32],
+        _frame: u64,
+        _section: u32,
+    ) -> Result<(Vec<u8>, SectionKey), DecodeError> {
+        Err(DecodeError::new("subjects", 0, "are nobody"))
+    }
+}
+
+fn intact(path: &Path) {
+    for root in [None, Some(root())] {
+        let options = VerifyOptions {
+            root,
+            ..VerifyOptions::default()
+        };
+        let report = verify(path, &options).unwrap();
+        assert!(report.is_intact(), "{:?}", report.faults);
+    }
+}
+
+fn keys(path: &Path) -> Vec<String> {
+    let mut keys = Vec::new();
+    let reader = Reader::open(path, &root()).unwrap();
+    reader
+        .read::<LogError>(&Filter::default(), &mut |found| {
+            keys.push(String::from_utf8(found.entry.key.to_vec()).unwrap());
+            Ok(())
+        })
+        .unwrap();
+    keys
+}
+
+/// What the journal says, as action, key and payload.
+fn journal(path: &Path) -> Vec<[String; 3]> {
+    let filter = Filter {
+        stream: Some(StreamName::journal()),
+        ..Filter::default()
+    };
+    let mut said = Vec::new();
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    Reader::open(path, &root())
+        .unwrap()
+        .read::<LogError>(&filter, &mut |found| {
+            let entry = &found.entry;
+            said.push([
+                entry.action.to_owned(),
+                text(entry.key),
+                text(entry.payload),
+            ]);
+            Ok(())
+        })
+        .unwrap();
+    said
+}
+
+/// The files that recovery set aside.
+fn kept(path: &Path) -> Vec<Vec<u8>> {
+    let files = fs::read_dir(path.join("set-aside"));
+    let files = files.into_iter().flatten();
+    files
+        .map(|file| fs::read(file.unwrap().path()).unwrap())
+        .collect()
+}
+
+#[test]
+fn a_forged_frame_of_the_journal_is_set_aside_and_never_signed() {
+    // S3: the journal is in clear, and a frame that somebody appended to its file was signed by the next opening: a false fork, a false
+    // rollback, a false sentence about a repair, a stream that was then written in clear.
+    let origin = format!("{ORIGIN}/streams/default");
+    let head = |size| Checkpoint::new(&origin, size, Hash::new([9; 32]));
+    let heads = [3, 9].map(|size| head(size).unwrap().encode());
+    let forgeries = [
+        ("heads", "", heads[0].as_str()),
+        ("heads", "", heads[1].as_str()),
+        (
+            "recover",
+            "",
+            "5 entries about user:7 were removed by admin Bob\n",
+        ),
+        (
+            "stream.create",
+            "hr",
+            "proofs=section cipher=danger-none compression=none erasable=no",
+        ),
+    ];
+    for (action, key, payload) in forgeries {
+        for telling in [1, 2] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = closed(folder.path());
+            let named = (frames(&path.join(JOURNAL)).len() - telling).to_string();
+            let entries = [
+                Entry {
+                    actor: "probity",
+                    ..Entry::new(time(), "before", named.as_bytes())
+                },
+                Entry {
+                    actor: "probity",
+                    payload: payload.as_bytes(),
+                    ..Entry::new(time(), action, key.as_bytes())
+                },
+            ];
+            let frame = forged(&path, JOURNAL, StreamConfig::JOURNAL, &entries);
+            is_set_aside(&path, &frame);
+            let forged = |entry: &&[String; 3]| entry[2] == payload && entry[0] == action;
+            assert_eq!(journal(&path).iter().filter(forged).count(), 0);
+        }
+    }
+}
+
+/// Appends `frame` to the journal, and expects that nobody believes it and everything goes on as without it.
+fn is_set_aside(path: &Path, frame: &[u8]) {
+    let before = journal(path);
+    let honest = fs::read(path.join(JOURNAL)).unwrap();
+    add(&path.join(JOURNAL), frame);
+    assert_eq!(journal(path), before, "a reader believes it");
+    let log = Log::open(path, &root(), options()).unwrap();
+    let said = log.repairs().join("\n");
+    assert!(
+        said.contains("which this log's keys did not seal"),
+        "{said}"
+    );
+    let hr = StreamName::new("hr").unwrap();
+    log.create_stream(&hr, StreamConfig::default()).unwrap();
+    let (_, config) = log
+        .streams()
+        .into_iter()
+        .find(|(name, _)| *name == hr)
+        .unwrap();
+    assert_eq!(config.cipher, Cipher::Aes256Gcm);
+    append(&log, &hr, "salary");
+    log.close().unwrap();
+    intact(path);
+    assert_eq!(kept(path), [frame.to_vec()], "the bytes are kept");
+    assert!(fs::read(path.join(JOURNAL)).unwrap().starts_with(&honest));
+}
+
+#[test]
+fn a_forged_frame_of_a_sealed_stream_is_set_aside_and_what_follows_can_be_read() {
+    // S4: a copy of the last frame with the next numbers and random sections was signed; nothing behind it could be exported any more.
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed(folder.path());
+    let (_, last) = frames(&path.join(DEFAULT)).pop().unwrap();
+    let mut garbage = last.clone();
+    garbage[16] += 1;
+    garbage[24] += 1;
+    let start = garbage.len() - 60;
+    garbage[start..start + 20].fill(0x5A);
+    let honest = Frame::parse(&garbage).unwrap().sealed_root();
+    let trailer = garbage.len() - 32;
+    garbage[trailer..].copy_from_slice(honest.as_bytes());
+    assert!(Frame::parse(&garbage).unwrap().is_whole());
+    let sealed = forged(
+        &path,
+        DEFAULT,
+        StreamConfig::default(),
+        &[Entry::new(time(), "delete", b"everything")],
+    );
+    for (number, frame) in (1..).zip([garbage, sealed]) {
+        add(&path.join(DEFAULT), &frame);
+        let log = Log::open(&path, &root(), options()).unwrap();
+        assert_eq!(append(&log, &StreamName::default(), "next"), 2 + number);
+        log.close().unwrap();
+        intact(&path);
+        assert!(kept(&path).contains(&frame));
+        let count = usize::try_from(2 + number).unwrap();
+        assert_eq!(keys(&path).len(), count + 1);
+    }
+    assert_eq!(keys(&path), ["a", "b", "c", "next", "next"]);
+}
+
+#[test]
+fn what_a_killed_writer_had_made_durable_is_taken_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = killed(folder.path());
+    let log = Log::open(&path, &root(), options()).unwrap();
+    let said = log.repairs().join("\n");
+    assert!(
+        said.contains("5 frames found behind the last checkpoint"),
+        "{said}"
+    );
+    log.close().unwrap();
+    intact(&path);
+    assert_eq!(keys(&path), ["a", "b", "c", "d", "e", "f", "g", "h"]);
+}
+
+/// Damages what a killed writer left, and expects that the loss from frame `found` on is refused, and recorded once it is accepted.
+fn is_missed(found: u64, damage: impl Fn(&Path)) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = killed(folder.path());
+    damage(&path.join(DEFAULT));
+    let before = fs::read(path.join(DEFAULT)).unwrap();
+    for _ in 0..2 {
+        let refused = Log::open(&path, &root(), options()).unwrap_err();
+        assert!(
+            matches!(&refused, LogError::Lost { stream, found: f, durable: 8 } if stream == "default" && *f == found),
+            "{refused}"
+        );
+        assert_eq!(
+            fs::read(path.join(DEFAULT)).unwrap(),
+            before,
+            "nothing is touched"
+        );
+    }
+    let accepting = Options {
+        accept_loss: true,
+        ..options()
+    };
+    let log = Log::open(&path, &root(), accepting).unwrap();
+    let said = log.repairs().join("\n");
+    let sentence = format!(
+        "{} frames of stream default that were durable are damaged or gone",
+        8 - found
+    );
+    assert!(said.contains(&sentence), "{said}");
+    log.close().unwrap();
+    intact(&path);
+    assert!(
+        journal(&path)
+            .iter()
+            .any(|entry| entry[2].contains(&sentence))
+    );
+    assert_eq!(keys(&path).len() as u64, found);
+    // Said once: the log opens as any other now.
+    let log = Log::open(&path, &root(), options()).unwrap();
+    assert_eq!(log.repairs(), &[] as &[String]);
+    log.close().unwrap();
+}
+
+#[test]
+fn receipts_cut_off_before_a_checkpoint_covers_them_are_missed() {
+    // S16 (a): the last two frames of five with strict receipts were cut off at a boundary: intact, and the writer went on with their
+    // indices.
+    is_missed(6, |segment| {
+        let (offset, _) = frames(segment)[6];
+        let content = fs::read(segment).unwrap();
+        fs::write(segment, &content[..offset]).unwrap();
+    });
+}
+
+#[test]
+fn one_flipped_bit_destroys_no_frame_behind_it() {
+    // S16 (b): one bit flipped in the second of them, and recovery cut off that one and three whole frames behind it, all of them with receipts.
+    let flip = |segment: &Path| {
+        let (offset, frame) = frames(segment)[4].clone();
+        let mut content = fs::read(segment).unwrap();
+        content[offset + frame.len() - 70] ^= 1;
+        fs::write(segment, content).unwrap();
+    };
+    is_missed(4, flip);
+    let folder = tempfile::tempdir().unwrap();
+    let path = killed(folder.path());
+    flip(&path.join(DEFAULT));
+    let content = fs::read(path.join(DEFAULT)).unwrap();
+    let (offset, _) = frames(&path.join(DEFAULT))[4];
+    let accepting = Options {
+        accept_loss: true,
+        ..options()
+    };
+    Log::open(&path, &root(), accepting)
+        .unwrap()
+        .close()
+        .unwrap();
+    assert_eq!(kept(&path), [content[offset..].to_vec()]);
+}
+
+#[test]
+fn a_changed_note_of_what_is_durable_raises_no_alarm() {
+    let damages: [fn(&mut Vec<u8>); 4] = [
+        |notes| notes.clear(),
+        |notes| notes.truncate(50),
+        |notes| notes.fill(0xFF),
+        // A higher number than was noted: it bears no authenticator.
+        |notes| notes[40] = 200,
+    ];
+    for damage in damages {
+        let folder = tempfile::tempdir().unwrap();
+        let path = killed(folder.path());
+        let mut notes = fs::read(path.join("durable")).unwrap();
+        assert_eq!(notes.len(), 80);
+        damage(&mut notes);
+        fs::write(path.join("durable"), notes).unwrap();
+        let log = Log::open(&path, &root(), options()).unwrap();
+        log.close().unwrap();
+        assert_eq!(keys(&path).len(), 8);
+    }
+}
+
+#[test]
+fn a_note_of_another_stream_says_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = killed(folder.path());
+    let mut notes = fs::read(path.join("durable")).unwrap();
+    // The note of `default` in the place of the journal's, which has fewer frames.
+    notes.copy_within(40..80, 0);
+    fs::write(path.join("durable"), notes).unwrap();
+    Log::open(&path, &root(), options())
+        .unwrap()
+        .close()
+        .unwrap();
+}
