@@ -116,6 +116,15 @@ impl Failure {
         }
     }
 
+    /// The same, said of `what` it keeps from being done.
+    #[must_use]
+    pub fn so(self, what: &str) -> Self {
+        Self {
+            message: format!("{what}: {}", self.message),
+            ..self
+        }
+    }
+
     /// Whether the reader of standard output went away, which is its right.
     pub const fn is_closed_pipe(&self) -> bool {
         self.closed_pipe
@@ -147,7 +156,9 @@ impl From<LogError> for Failure {
     fn from(error: LogError) -> Self {
         let remedy = remedy_of(&error);
         let status = match &error {
-            LogError::Broken { .. } | LogError::RolledBack { .. } => Status::Broken,
+            LogError::Broken { .. } | LogError::Damaged { .. } | LogError::RolledBack { .. } => {
+                Status::Broken
+            }
             _ => Status::Failed,
         };
         let mut failure = Self {
@@ -219,7 +230,7 @@ fn remedy_of(error: &LogError) -> Option<String> {
         LogError::RolledBack { .. } => {
             "put the newer copy of the log back; do not write to this one".into()
         }
-        LogError::Broken { .. } => "see all faults with: probity verify DIR".into(),
+        LogError::Broken { .. } | LogError::Damaged { .. } => "see all faults with: probity verify DIR".into(),
         LogError::Storage { source, .. } => storage_remedy(source)?.into(),
         LogError::Poisoned(cause) => return remedy_of(cause),
         LogError::Option { name: "origin", .. } => {

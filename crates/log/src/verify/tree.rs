@@ -14,7 +14,17 @@ use super::stored::is_strange;
 use super::tiles::Tiles;
 use super::{Fault, FaultClass, Faults, Subject, Verifier, as_far_as_there};
 use crate::error::LogError;
-use crate::scan::{Position, scan};
+use crate::scan::{End, Position, scan};
+
+/// What stands behind the frames that the checkpoint covers.
+pub(super) struct Behind {
+    /// Whole frames.
+    pub(super) frames: u64,
+    /// Bytes of the segment behind them that are no frame.
+    pub(super) tail_bytes: u64,
+    /// The segment that the stream ends in.
+    pub(super) segment: u32,
+}
 
 /// The tree of one stream, as far as its records were read.
 pub(super) struct Growth<'a> {
@@ -183,9 +193,9 @@ impl<'a> Growth<'a> {
         Ok(())
     }
 
-    /// Follows whole frames behind the checkpoint: a crash leaves signed heads and durable frames there. Gives how many
-    /// there are, nothing where the end of the stream is damaged.
-    pub(super) fn read_behind(&mut self, faults: &mut Faults) -> Result<Option<u64>, LogError> {
+    /// Follows whole frames behind the checkpoint: a crash leaves signed heads and durable frames there. Gives what there
+    /// is, nothing where the end of the stream is damaged.
+    pub(super) fn read_behind(&mut self, faults: &mut Faults) -> Result<Option<Behind>, LogError> {
         let (verifier, subject) = (self.verifier, self.subject);
         let position = match &self.before {
             _ if self.frame == 0 => Some(Position::start(subject.id, subject.fingerprint)),
@@ -209,8 +219,15 @@ impl<'a> Growth<'a> {
             self.look(faults);
             Ok(())
         });
-        as_far_as_there(scanned)?;
-        Ok(Some(found))
+        let tail_bytes = match as_far_as_there(scanned)? {
+            Some(End::Torn { bytes, .. }) => bytes,
+            Some(End::Clean) | None => 0,
+        };
+        Ok(Some(Behind {
+            frames: found,
+            tail_bytes,
+            segment: position.header.number,
+        }))
     }
 
     /// Compares the root at the size that is reached with every head known of that size.
