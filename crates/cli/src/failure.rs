@@ -116,6 +116,15 @@ impl Failure {
         }
     }
 
+    /// The same, said of `what` it keeps from being done.
+    #[must_use]
+    pub fn so(self, what: &str) -> Self {
+        Self {
+            message: format!("{what}: {}", self.message),
+            ..self
+        }
+    }
+
     /// Whether the reader of standard output went away, which is its right.
     pub const fn is_closed_pipe(&self) -> bool {
         self.closed_pipe
@@ -147,9 +156,10 @@ impl From<LogError> for Failure {
     fn from(error: LogError) -> Self {
         let remedy = remedy_of(&error);
         let status = match &error {
-            LogError::Broken { .. } | LogError::RolledBack { .. } | LogError::Lost { .. } => {
-                Status::Broken
-            }
+            LogError::Broken { .. }
+            | LogError::Damaged { .. }
+            | LogError::RolledBack { .. }
+            | LogError::Lost { .. } => Status::Broken,
             _ => Status::Failed,
         };
         let mut failure = Self {
@@ -228,7 +238,7 @@ fn remedy_of(error: &LogError) -> Option<String> {
             "copy the folder first, and restore the log from a copy if there is one; without one, go on with: \
              probity append DIR /dev/null --accept-loss, which keeps the damaged bytes and records the loss".into()
         }
-        LogError::Broken { .. } => "see all faults with: probity verify DIR".into(),
+        LogError::Broken { .. } | LogError::Damaged { .. } => "see all faults with: probity verify DIR".into(),
         LogError::Storage { source, .. } => storage_remedy(source)?.into(),
         LogError::Poisoned(cause) => return remedy_of(cause),
         LogError::Option { name: "origin", .. } => {

@@ -121,6 +121,16 @@ pub enum LogError {
         /// What is wrong, one clause.
         reason: String,
     },
+    /// Evidence that a reader needs is damaged or gone.
+    #[error("{place}: {reason}; {missing}")]
+    Damaged {
+        /// Stream, and file or frame.
+        place: String,
+        /// What is wrong, one clause.
+        reason: String,
+        /// What cannot be read of the streams that were asked for.
+        missing: Missing,
+    },
     /// The storage failed.
     #[error("cannot {action} {name}")]
     Storage {
@@ -143,4 +153,26 @@ pub enum LogError {
         /// What is wrong, one clause.
         reason: String,
     },
+}
+
+/// How many entries a reader cannot reach.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Missing {
+    /// Entries that were signed for and cannot be read, as far as records tell.
+    pub entries: u64,
+    /// Whether there are more, of which no record is left.
+    pub is_least: bool,
+}
+
+impl std::fmt::Display for Missing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let least = if self.is_least { "at least " } else { "" };
+        match self.entries {
+            0 if self.is_least => f.write_str("how many entries are missing is unknown"),
+            0 => f.write_str("no entry is missing"),
+            1 => write!(f, "{least}1 entry is missing"),
+            many => write!(f, "{least}{many} entries are missing"),
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! Reads what a log says of itself: its geometry, and its journal.
 
+use std::io::ErrorKind;
+
 use probity_format::checkpoint::Checkpoint;
 use probity_format::compress::Decompressor;
 use probity_format::frame::Frame;
@@ -27,7 +29,15 @@ pub(crate) fn read_geometry(files: &Files, path: &str) -> Result<Geometry, LogEr
         path: path.to_owned(),
     };
     let max = u64::try_from(GEOMETRY_BYTES_MAX).unwrap_or(u64::MAX);
-    let content = files.read(GEOMETRY, max)?.ok_or_else(not_a_log)?;
+    let content = match files.read(GEOMETRY, max) {
+        Err(LogError::Storage { source, .. }) if source.kind() == ErrorKind::InvalidData => {
+            return Err(LogError::Broken {
+                place: GEOMETRY.into(),
+                reason: "is longer than any, or no file".into(),
+            });
+        }
+        content => content?.ok_or_else(not_a_log)?,
+    };
     let text = String::from_utf8(content).map_err(|_not_utf8| not_a_log())?;
     Geometry::parse(&text).map_err(|error| match error {
         GeometryError::Version { found } => LogError::Version {

@@ -61,12 +61,12 @@ impl KeyStore {
         }
     }
 
-    /// Opens what reading needs: the master key and the keys of subjects.
+    /// Opens what reading needs: the master key and the keys of subjects, with the slots of those that are damaged.
     pub(crate) fn open_for_reading(
         files: &Files,
         root: &RootKey,
         fingerprint: &[u8; 32],
-    ) -> Result<(MasterKey, Keys), LogError> {
+    ) -> Result<(MasterKey, (Keys, Vec<u64>)), LogError> {
         let wrapping = root.wrapping_key(fingerprint);
         let master = load(files, &wrapping, MASTER, WrappedKind::Master)?;
         let master = master.map(MasterKey::new).ok_or_else(|| LogError::Broken {

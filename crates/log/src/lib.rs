@@ -43,7 +43,7 @@ pub mod verify;
 pub use ages::Ages;
 pub use appender::{Appender, RUNS_REMEMBERED, Receipt, Ticket};
 pub use config::{Durability, Options};
-pub use error::{AppendError, LogError};
+pub use error::{AppendError, LogError, Missing};
 pub use log::Log;
 pub use places::Places;
 pub use probity_format::keys::RootKey;

@@ -78,6 +78,9 @@ impl Log {
         journal
             .append(core, &[JournalEntry::stream_create(name, config)])
             .map_err(|error| core.fail(error))?;
+        // First what created it: a stream that no signed journal names belongs to nothing.
+        core.publish_stream(journal.stream())
+            .map_err(|error| core.fail(error))?;
         core.publish_stream(&stream)
             .map_err(|error| core.fail(error))?;
         // From now on the publishing thread anchors what is published of it. The journal is still locked: whoever

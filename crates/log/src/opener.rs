@@ -18,21 +18,43 @@ use crate::epochs::Epochs;
 use crate::error::LogError;
 use crate::files::Files;
 use crate::keystore::KeyStore;
+use crate::subjects::damaged_slot;
 
 /// The keys that open a log's content.
 pub(crate) struct Opener {
     pub(crate) master: MasterKey,
     subjects: HashMap<[u8; PSEUDONYM_BYTES], SubjectKey>,
+    /// Slots whose keys were damaged: what they opened is lost.
+    pub(crate) damaged_slots: Vec<u64>,
 }
 
 impl Opener {
+    /// Refuses a log of which a subject's key is damaged.
     pub(crate) fn new(
         files: &Files,
         root: &RootKey,
         geometry: &Geometry,
     ) -> Result<Self, LogError> {
+        let opener = Self::new_past_damage(files, root, geometry)?;
+        match opener.damaged_slots.first() {
+            Some(first) => Err(damaged_slot(*first)),
+            None => Ok(opener),
+        }
+    }
+
+    /// Leaves out the keys of subjects that are damaged.
+    pub(crate) fn new_past_damage(
+        files: &Files,
+        root: &RootKey,
+        geometry: &Geometry,
+    ) -> Result<Self, LogError> {
         let (master, subjects) = KeyStore::open_for_reading(files, root, &geometry.fingerprint())?;
-        Ok(Self { master, subjects })
+        let (subjects, damaged_slots) = subjects;
+        Ok(Self {
+            master,
+            subjects,
+            damaged_slots,
+        })
     }
 
     /// The key of a subject section, unless one of its subjects was erased.

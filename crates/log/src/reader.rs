@@ -6,18 +6,20 @@ use probity_format::frame::Frame;
 use probity_format::geometry::Geometry;
 use probity_format::keys::RootKey;
 use probity_format::record::Record;
-use probity_format::stream::{StreamId, StreamName};
+use probity_format::stream::{Proofs, StreamId, StreamName};
+use probity_format::tree::{Hash, root_of};
 use probity_format::{DecodeError, Entry, Outcome};
 
 use crate::config::Options;
 use crate::epochs::Epochs;
-use crate::error::LogError;
+use crate::error::{LogError, Missing};
 use crate::files::Files;
 use crate::history::{read_geometry, read_history};
 use crate::journal::History;
-use crate::opener::{Opener, Opening};
+use crate::opener::{Opener, Opening, Visited};
 use crate::places::Places;
-use crate::scan::{Position, scan_believed};
+pub use crate::verify::Gap;
+use crate::verify::{Fault, FaultClass, Subject, Unread, Verifier, VerifyOptions};
 
 /// Which entries are wanted; everything given must match.
 #[derive(Debug, Clone, Default)]
@@ -87,10 +89,56 @@ pub struct Found<'a> {
 
 /// A log open for reading. It sees what is durable, published or not, and disturbs no writer.
 pub struct Reader {
+    places: Places,
     pub(crate) files: Files,
     pub(crate) geometry: Geometry,
     pub(crate) history: History,
     pub(crate) opener: Opener,
+}
+
+/// What reading behind damage left out, and what is wrong with the log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Damage {
+    /// What verification says of the journal and of the streams that were read.
+    pub faults: Vec<Fault>,
+    /// Faults that are not listed because there are too many.
+    pub faults_unlisted: u64,
+    /// The frames that could not be read, stream by stream.
+    pub gaps: Vec<Gap>,
+}
+
+impl Damage {
+    /// Whether nothing was left out, and nothing is wrong with what was read.
+    pub fn is_none(&self) -> bool {
+        let mut faults = self.faults.iter();
+        self.gaps.is_empty()
+            && self.faults_unlisted == 0
+            && faults.all(|fault| fault.class == FaultClass::Unknown)
+    }
+
+    /// How many entries were left out.
+    pub fn missing(&self) -> Missing {
+        let mut sum = Missing::default();
+        for gap in &self.gaps {
+            sum.entries = sum.entries.saturating_add(gap.missing.entries);
+            sum.is_least |= gap.missing.is_least;
+        }
+        // Where the journal is damaged, nobody knows which streams there were; where records are not those that were signed, which entries.
+        let is_open = |fault: &Fault| {
+            let is_rewritten = matches!(
+                fault.class,
+                FaultClass::Tree
+                    | FaultClass::Fork
+                    | FaultClass::Rollback
+                    | FaultClass::Checkpoint
+                    | FaultClass::KeyChain
+            );
+            fault.stream == StreamName::JOURNAL || is_rewritten
+        };
+        sum.is_least |= self.faults.iter().any(is_open);
+        sum
+    }
 }
 
 impl std::fmt::Debug for Reader {
@@ -102,7 +150,7 @@ impl std::fmt::Debug for Reader {
 }
 
 impl Reader {
-    /// Opens the log at `path` for reading.
+    /// Opens the log at `path` for reading, with the second copies of its heads in `path` with `.heads` behind.
     ///
     /// # Errors
     /// See [`LogError`].
@@ -110,7 +158,7 @@ impl Reader {
         Self::open_at(&Places::new(path, None), root)
     }
 
-    /// As [`Reader::open`], wherever the log is.
+    /// As [`Reader::open`], wherever the log and the second copies of its heads are.
     ///
     /// # Errors
     /// See [`LogError`].
@@ -120,6 +168,28 @@ impl Reader {
         let opener = Opener::new(&files, root, &geometry)?;
         let history = read_history(&files, &geometry, &opener.master)?;
         Ok(Self {
+            places: places.clone(),
+            files,
+            geometry,
+            history,
+            opener,
+        })
+    }
+
+    /// As [`Reader::open_at`], also where the journal is damaged: for [`Reader::read_damaged`], which then says so.
+    ///
+    /// # Errors
+    /// See [`LogError`].
+    pub fn open_damaged(places: &Places, root: &RootKey) -> Result<Self, LogError> {
+        let files = Files::of_log(places, &Options::default());
+        let geometry = read_geometry(&files, &places.path)?;
+        let opener = Opener::new_past_damage(&files, root, &geometry)?;
+        let history = match read_history(&files, &geometry, &opener.master) {
+            Err(LogError::Broken { .. }) => History::new(geometry.anchor().clone()),
+            history => history?,
+        };
+        Ok(Self {
+            places: places.clone(),
             files,
             geometry,
             history,
@@ -142,76 +212,228 @@ impl Reader {
 
     /// Calls `visit` for each entry that `filter` wants, stream by stream, in order of index.
     ///
-    /// Memory is bounded by one frame. What follows a torn tail is not read.
+    /// The journal and the streams that are wanted are verified first, without opening anything: up to the newest head that
+    /// was signed, as the checkpoint, the journal and the second copy of the head say. Nothing is read where anything is
+    /// wrong with them. Memory is bounded by one frame and what verification takes. What follows a torn tail is not read.
     ///
     /// # Errors
-    /// [`LogError::NoStream`]; [`LogError::Broken`] where a frame does not open; what `visit` gives, which ends the reading.
+    /// [`LogError::NoStream`]; [`LogError::Damaged`] where what was signed for is not there or a frame does not open; what
+    /// `visit` gives, which ends the reading.
     pub fn read<E: From<LogError>>(
         &self,
         filter: &Filter,
         visit: &mut dyn FnMut(&Found<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        if let Some(wanted) = &filter.stream
-            && !self.history.streams.iter().any(|(name, _)| name == wanted)
-        {
-            return Err(E::from(LogError::NoStream {
-                name: wanted.to_string(),
-            }));
+        let options = VerifyOptions::default();
+        let verifier = Verifier::new(&self.places, &options)?;
+        let checked = verifier.check_for_reading(&|name| filter.wants(name))?;
+        if let Some(fault) = checked.first_damage() {
+            let place = format!("stream {}, {}", fault.stream, fault.place);
+            let reason = fault.detail.clone();
+            return Err(self.damaged(filter, place, reason)?.into());
         }
-        for (name, config) in &self.history.streams {
-            let wanted = match &filter.stream {
-                Some(wanted) => wanted == name,
-                None => name.as_str() != StreamName::JOURNAL,
-            };
-            if wanted {
-                let id = StreamId::new(&self.geometry.fingerprint(), name, config);
-                self.read_stream(name, id, filter, visit)?;
+        filter.check_exists(&checked.subjects)?;
+        for subject in &checked.subjects {
+            if !filter.wants(&subject.name) {
+                continue;
             }
+            let mut reading = Reading::new(self, subject, filter);
+            let mut epochs = Epochs::new(&self.opener.master, subject.id);
+            verifier.read_whole(subject, &mut epochs, &mut |record,
+                                                             frame|
+             -> Result<(), E> {
+                let Err(unread) = reading.frame(record, frame, visit)? else {
+                    return Ok(());
+                };
+                let place = format!("stream {}, frame {}", subject.name, record.frame);
+                Err(self.damaged(filter, place, unread.reason)?.into())
+            })?;
         }
         Ok(())
     }
 
-    fn read_stream<E: From<LogError>>(
+    /// As [`Reader::read`], but reads on behind damage, and gives what was left out and what is wrong.
+    ///
+    /// Entries whose records are damaged too come from frames that nothing signed stands behind.
+    ///
+    /// # Errors
+    /// [`LogError::NoStream`]; those of the storage; what `visit` gives, which ends the reading.
+    pub fn read_damaged<E: From<LogError>>(
         &self,
-        name: &StreamName,
-        id: StreamId,
         filter: &Filter,
         visit: &mut dyn FnMut(&Found<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let mut opening = Opening::new(&self.opener, id);
-        let mut position =
-            Position::start(self.geometry.version(), id, self.geometry.fingerprint());
-        let mut epochs = Epochs::new(&self.opener.master, id);
-        // Behind what is signed anybody can have written: only what was sealed with the log's keys is read.
-        let mut believe = |_: &Record, frame: &Frame<'_>| epochs.authenticate(frame);
-        let mut read = |record: &Record, frame: &Frame<'_>| {
-            if !filter.reaches(record.time_min, record.time_max) {
+    ) -> Result<Damage, E> {
+        let options = VerifyOptions::default();
+        let verifier = Verifier::new(&self.places, &options)?;
+        let checked = verifier.check_for_reading(&|name| filter.wants(name))?;
+        if checked.first_damage().is_none() {
+            filter.check_exists(&checked.subjects)?;
+        }
+        let slots = self.opener.damaged_slots.iter();
+        let mut faults: Vec<Fault> = slots.map(|slot| Fault::of_slot(*slot)).collect();
+        faults.extend(checked.faults);
+        let mut damage = Damage {
+            faults,
+            faults_unlisted: checked.faults_unlisted,
+            gaps: Vec::new(),
+        };
+        for mut subject in checked.subjects {
+            if !filter.wants(&subject.name) {
+                continue;
+            }
+            let (name, id) = (subject.name.clone(), subject.id);
+            let mut reading = Reading::of(self, &name, id, filter);
+            let mut epochs = Epochs::new(&self.opener.master, id);
+            let gaps = verifier.read_damaged(&mut subject, &mut epochs, &mut |record, frame| {
+                reading.frame(record, frame, visit)
+            })?;
+            damage.gaps.extend(gaps);
+        }
+        Ok(damage)
+    }
+
+    /// The error for damage at `place`, with what cannot be read because of it and other damage.
+    fn damaged(
+        &self,
+        filter: &Filter,
+        place: String,
+        reason: String,
+    ) -> Result<LogError, LogError> {
+        // Frames that no wanted entry can be in count too: their entries are unknown.
+        let all = Filter {
+            stream: filter.stream.clone(),
+            ..Filter::default()
+        };
+        let damage = self.read_damaged::<LogError>(&all, &mut |_| Ok(()))?;
+        Ok(LogError::Damaged {
+            place,
+            reason,
+            missing: damage.missing(),
+        })
+    }
+}
+
+impl Filter {
+    /// Whether entries of stream `name` are wanted.
+    fn wants(&self, name: &StreamName) -> bool {
+        match &self.stream {
+            Some(wanted) => wanted == name,
+            None => name.as_str() != StreamName::JOURNAL,
+        }
+    }
+
+    fn check_exists(&self, subjects: &[Subject]) -> Result<(), LogError> {
+        let exists = |wanted: &StreamName| subjects.iter().any(|found| found.name == *wanted);
+        match &self.stream {
+            Some(wanted) if !exists(wanted) => Err(LogError::NoStream {
+                name: wanted.to_string(),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Opens the frames of one stream for a filter.
+struct Reading<'a> {
+    name: &'a StreamName,
+    filter: &'a Filter,
+    opening: Opening<'a>,
+}
+
+impl<'a> Reading<'a> {
+    fn new(reader: &'a Reader, subject: &'a Subject, filter: &'a Filter) -> Self {
+        Self::of(reader, &subject.name, subject.id, filter)
+    }
+
+    fn of(reader: &'a Reader, name: &'a StreamName, id: StreamId, filter: &'a Filter) -> Self {
+        Self {
+            name,
+            filter,
+            opening: Opening::new(&reader.opener, id),
+        }
+    }
+
+    /// Calls `visit` for each entry of a frame that is wanted, as far as the frame opens.
+    fn frame<E: From<LogError>>(
+        &mut self,
+        record: &Record,
+        frame: &Frame<'_>,
+        visit: &mut dyn FnMut(&Found<'_>) -> Result<(), E>,
+    ) -> Result<Result<(), Unread>, E> {
+        if !self.filter.reaches(record.time_min, record.time_max) {
+            return Ok(Ok(()));
+        }
+        let unread = |error: DecodeError, entries| Unread {
+            entries,
+            reason: error.to_string(),
+        };
+        let opened = match self.opening.open(frame) {
+            Ok(opened) => opened,
+            Err(error) => return Ok(Err(unread(error, 0))),
+        };
+        let mut content = ContentCheck::default();
+        let result = opened.for_each(&mut |visited| {
+            content.add(visited, record.proofs)?;
+            if !self.filter.matches(&visited.entry) {
                 return Ok(());
             }
-            let broken = |error: DecodeError| LogError::Broken {
-                place: format!("stream {name}, frame {}", record.frame),
-                reason: error.to_string(),
+            let offset = u64::try_from(visited.index).unwrap_or_default();
+            let found = Found {
+                stream: self.name,
+                index: record.first_entry.saturating_add(offset),
+                entry: visited.entry,
+                erased: visited.erased,
             };
-            let opened = opening.open(frame).map_err(broken)?;
-            let result = opened.for_each(&mut |visited| {
-                if !filter.matches(&visited.entry) {
-                    return Ok(());
-                }
-                let offset = u64::try_from(visited.index).unwrap_or_default();
-                let found = Found {
-                    stream: name,
-                    index: record.first_entry.saturating_add(offset),
-                    entry: visited.entry,
-                    erased: visited.erased,
-                };
-                visit(&found).map_err(Stopped::Visit)
-            });
-            result.map_err(|stopped| match stopped {
-                Stopped::Frame(error) => E::from(broken(error)),
-                Stopped::Visit(error) => error,
-            })
+            visit(&found).map_err(Stopped::Visit)
+        });
+        match result {
+            Ok(()) => Ok(content.finish(record)),
+            Err(Stopped::Frame(error)) => Ok(Err(unread(error, content.entries))),
+            Err(Stopped::Visit(error)) => Err(error),
+        }
+    }
+}
+
+/// What the entries of a frame are together, to be compared with what its record says.
+#[derive(Default)]
+struct ContentCheck {
+    entries: u64,
+    times: Option<(i64, i64)>,
+    /// One leaf an entry, where those have a root of their own and none is erased.
+    leaves: Vec<Hash>,
+    has_erased: bool,
+    row: Vec<u8>,
+}
+
+impl ContentCheck {
+    fn add(&mut self, visited: &Visited<'_>, proofs: Proofs) -> Result<(), DecodeError> {
+        let time = visited.entry.time.nanoseconds();
+        let (min, max) = self.times.unwrap_or((time, time));
+        self.times = Some((min.min(time), max.max(time)));
+        self.has_erased |= visited.erased;
+        if proofs == Proofs::Entry && !self.has_erased {
+            self.leaves.push(visited.leaf(&mut self.row)?);
+        }
+        self.entries = self.entries.saturating_add(1);
+        Ok(())
+    }
+
+    fn finish(self, record: &Record) -> Result<(), Unread> {
+        let unread = |reason: &str| Unread {
+            entries: self.entries,
+            reason: reason.to_owned(),
         };
-        scan_believed(&self.files, name, &mut position, &mut believe, &mut read).map(drop)
+        if self.entries != u64::from(record.entries)
+            || self.times != Some((record.time_min, record.time_max))
+        {
+            let reason = "it holds another number of entries or other times than its header says";
+            return Err(unread(reason));
+        }
+        let has_root = record.proofs == Proofs::Entry && !self.has_erased;
+        if has_root && root_of(&self.leaves).as_bytes() != &record.entry_root {
+            return Err(unread("its entries do not have the root its header says"));
+        }
+        Ok(())
     }
 }
 

@@ -228,6 +228,9 @@ fn begin_journal(
     let mut keys = core.keys.lock().unwrap_or_else(PoisonError::into_inner);
     keys.promote(&core.files, successor)?;
     drop(keys);
+    // Before any other stream is signed with the new key: the certificate must stand behind a signed head by then, because nobody without the root key
+    // believes what stands behind it.
+    core.publish_stream(journal.stream())?;
     if let Some(stream) = default {
         core.insert_stream(stream);
     }

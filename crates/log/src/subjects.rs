@@ -65,6 +65,9 @@ impl SubjectStore {
         repairs: &mut Repairs,
     ) -> Result<Self, LogError> {
         let slots = Slots::read(files, unwrap)?;
+        if let Some(first) = slots.damaged().first() {
+            return Err(damaged_slot(*first));
+        }
         slots.settle(files, repairs)?;
         Ok(Self {
             state: Mutex::new(State {
@@ -91,9 +94,19 @@ impl SubjectStore {
     }
 }
 
-/// The keys that are stored, for whoever reads.
-pub(crate) fn read_keys(files: &Files, unwrap: Unwrap<'_>) -> Result<Keys, LogError> {
-    Slots::read(files, unwrap).map(|slots| slots.keys)
+/// The keys that are stored, for whoever reads, and the numbers of the slots that were damaged.
+pub(crate) fn read_keys(files: &Files, unwrap: Unwrap<'_>) -> Result<(Keys, Vec<u64>), LogError> {
+    let slots = Slots::read(files, unwrap)?;
+    let damaged = slots.damaged().to_vec();
+    Ok((slots.keys, damaged))
+}
+
+/// What to say of a slot that was durable and does not open.
+pub(crate) fn damaged_slot(number: u64) -> LogError {
+    LogError::Broken {
+        place: format!("{SLOTS}, slot {number}"),
+        reason: "the subject key does not open: it was changed or swapped".into(),
+    }
 }
 
 /// The slots as found.
@@ -130,14 +143,14 @@ impl Slots {
                 number = number.saturating_add(1);
             }
         }
-        // Behind what was durable a crash leaves any part of a slot; before it nothing but an attack does.
-        match slots.broken.first() {
-            Some(first) if *first < slots.settled => Err(LogError::Broken {
-                place: format!("{SLOTS}, slot {first}"),
-                reason: "the subject key does not open: it was changed or swapped".into(),
-            }),
-            _ => Ok(slots),
-        }
+        Ok(slots)
+    }
+
+    /// The slots that do not open though they were durable: behind what was, a crash leaves any part of a slot; before it
+    /// nothing but an attack does.
+    fn damaged(&self) -> &[u64] {
+        let durable = self.broken.partition_point(|slot| *slot < self.settled);
+        self.broken.get(..durable).unwrap_or_default()
     }
 
     fn take(&mut self, number: u64, slot: &[u8], unwrap: Unwrap<'_>) {

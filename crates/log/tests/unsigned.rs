@@ -291,8 +291,7 @@ fn a_forged_frame_of_a_sealed_stream_is_set_aside_and_what_follows_can_be_read()
     // S4: a copy of the last frame with the next numbers and random sections was signed; nothing behind it could be exported any more.
     let folder = tempfile::tempdir().unwrap();
     let path = closed(folder.path());
-    let (_, last) = frames(&path.join(DEFAULT)).pop().unwrap();
-    let mut garbage = last.clone();
+    let (_, mut garbage) = frames(&path.join(DEFAULT)).pop().unwrap();
     garbage[16] += 1;
     garbage[24] += 1;
     let start = garbage.len() - 60;

@@ -227,6 +227,9 @@ pub struct Verify {
     /// Verifier key or root key
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
+    /// Folder of the second copy of the signed heads [default: PROBITY_HEADS, else DIR.heads]
+    #[arg(long, value_name = "DIR")]
+    pub heads: Option<PathBuf>,
     /// Threads [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
@@ -269,6 +272,9 @@ pub struct Export {
     /// Put an apostrophe before CSV cells that a spreadsheet would run as a formula
     #[arg(long)]
     pub spreadsheet_safe: bool,
+    /// Write what is left of a damaged log too, and say what is missing; it ends with status 3 then
+    #[arg(long)]
+    pub damaged_too: bool,
     /// Root key file [default: PROBITY_KEY_FILE, else DIR.key]
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,

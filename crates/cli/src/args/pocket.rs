@@ -80,6 +80,7 @@ pub struct PocketExtent {
   probity pocket create mine.pocket --log audit --subject alice
   probity pocket create mine.pocket --subject alice --log audit --store data --policy policy.toml --credential 19.key
   probity pocket create small.pocket --ram 40960 --size 64")]
+#[expect(clippy::struct_excessive_bools, reason = "flags are what clap parses")]
 pub struct PocketCreate {
     /// Which database.
     #[command(flatten)]
@@ -120,6 +121,9 @@ pub struct PocketCreate {
     /// Root key file of the log [default: PROBITY_KEY_FILE, else DIR.key]
     #[arg(long, value_name = "FILE", requires = "log")]
     pub log_key: Option<PathBuf>,
+    /// Take over what is left of a damaged log; it ends with status 3 then
+    #[arg(long, requires = "log")]
+    pub damaged_too: bool,
     /// Memory and size.
     #[command(flatten)]
     pub extent: PocketExtent,

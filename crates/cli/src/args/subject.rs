@@ -60,6 +60,9 @@ pub struct SubjectExport {
     /// File of a credential for disguises, which is put into the database; may be repeated
     #[arg(long = "credential", value_name = "FILE")]
     pub credentials: Vec<PathBuf>,
+    /// Take over what is left of a damaged log; it ends with status 3 then
+    #[arg(long)]
+    pub damaged_too: bool,
     /// Memory and size of the database.
     #[command(flatten)]
     pub extent: PocketExtent,
@@ -88,6 +91,7 @@ impl SubjectExport {
             credentials: self.credentials,
             subject: Some(self.subject),
             log_key: self.key,
+            damaged_too: self.damaged_too,
             extent: self.extent,
             json: self.json,
         }

@@ -11,6 +11,7 @@ mod keys;
 mod pocket;
 mod prove;
 mod proxy;
+mod reading;
 mod serve;
 mod signals;
 mod stream;
@@ -22,7 +23,7 @@ use std::path::Path;
 use probity_format::geometry::{Geometry, GeometryError};
 use probity_format::limits::FORMAT_VERSION;
 use probity_log::reader::Reader;
-use probity_log::{Durability, Log, LogError, Options};
+use probity_log::{Durability, Log, LogError, Options, RootKey};
 
 use crate::args::{Args, Command, KeysCommand, StreamCommand, SubjectCommand};
 use crate::config::Environment;
@@ -42,7 +43,7 @@ pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
         Command::Append(args) => append::run(&args, environment),
         Command::Proxy(args) => proxy::run(&args, environment),
         Command::Serve(args) => serve::run(&args, environment),
-        Command::Verify(args) => verify::run(&args),
+        Command::Verify(args) => verify::run(&args, environment),
         Command::Export(args) => export::run(&args, environment),
         Command::Prove(args) => prove::run(&args, environment),
         Command::CheckProof(args) => check_proof::run(&args),
@@ -105,9 +106,16 @@ fn open_reader(
     key: Option<&Path>,
     environment: &Environment,
 ) -> Result<Reader, Failure> {
-    check_is_log(dir)?;
-    let root = key_file::read_root(&environment.key_path(key, dir))?;
-    Ok(Reader::open(dir, &root)?)
+    reading::open(dir, key, environment, reading::OnDamage::Refuse)
+}
+
+/// The root key of the log at `dir`, as said or found.
+fn read_root_of(
+    dir: &Path,
+    key: Option<&Path>,
+    environment: &Environment,
+) -> Result<RootKey, Failure> {
+    key_file::read_root(&environment.key_path(key, dir))
 }
 
 /// Refuses a place without a log in it; whether it is a sound one is for the library to say.

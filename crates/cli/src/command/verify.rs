@@ -8,12 +8,16 @@ use std::sync::Arc;
 use indicatif::{ProgressBar, ProgressStyle};
 use probity_format::Timestamp;
 use probity_format::limits::CHECKPOINT_BYTES_MAX;
+use probity_log::LogError;
 use probity_log::clock::{Clock as _, SystemClock};
-use probity_log::verify::{Fault, Report, StreamReport, VerifyOptions, verify};
+use probity_log::verify::{
+    Fault, Report, StreamReport, Unchecked, UncheckedReason, VerifyOptions, verify,
+};
 use serde::Serialize;
 
 use super::check_is_log;
 use crate::args::Verify;
+use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file::{self, Key};
 use crate::output::{Output, counted};
@@ -27,11 +31,19 @@ struct Document<'a> {
     keyed: bool,
     first_key: &'a str,
     first_key_given: bool,
+    /// Folder of the second copies of the heads, and of how many streams one was compared.
+    heads: &'a str,
+    heads_compared: u64,
+    heads_missing: &'a [String],
     keys: u64,
     streams: Vec<StreamRow<'a>>,
     faults: Vec<FaultRow<'a>>,
     /// Faults that are only counted, because there are too many.
     faults_unlisted: u64,
+    /// What stands in the folder and was not checked.
+    unchecked: Vec<UncheckedRow<'a>>,
+    /// Names that are only counted, because there are too many.
+    unchecked_unlisted: u64,
     bytes: u64,
     seconds: f64,
 }
@@ -44,7 +56,14 @@ struct StreamRow<'a> {
     bytes: u64,
     root: &'a str,
     unpublished_frames: u64,
+    tail_bytes: u64,
     erased_sections: u64,
+}
+
+#[derive(Serialize)]
+struct UncheckedRow<'a> {
+    path: &'a str,
+    why: &'static str,
 }
 
 #[derive(Serialize)]
@@ -55,10 +74,12 @@ struct FaultRow<'a> {
     detail: &'a str,
 }
 
-pub(crate) fn run(args: &Verify) -> Result<Status, Failure> {
-    check_is_log(&args.dir)?;
+pub(crate) fn run(args: &Verify, environment: &Environment) -> Result<Status, Failure> {
+    let mut options = options(args, environment)?;
+    if args.key.is_none() {
+        check_is_log(&args.dir)?;
+    }
     let progress = progress_bar();
-    let mut options = options(args)?;
     let shown = Arc::clone(&progress);
     options.progress = Some(Box::new(move |done, all| {
         shown.set_length(all);
@@ -66,7 +87,7 @@ pub(crate) fn run(args: &Verify) -> Result<Status, Failure> {
     }));
     let clock = SystemClock::new();
     let started = clock.elapsed();
-    let report = verify(&args.dir, &options)?;
+    let report = verify(&args.dir, &options).map_err(|error| failure(args, error))?;
     let seconds = clock.elapsed().saturating_sub(started).as_secs_f64();
     progress.finish_and_clear();
     let status = status_of(&report);
@@ -79,6 +100,16 @@ pub(crate) fn run(args: &Verify) -> Result<Status, Failure> {
     }
     output.flush()?;
     Ok(status)
+}
+
+/// Whose key is given knows of a log: a folder without one is evidence gone.
+fn failure(args: &Verify, error: LogError) -> Failure {
+    let is_gone = args.key.is_some() && !args.dir.join("probity.toml").exists();
+    let failure = Failure::from(error);
+    if is_gone {
+        return failure.remedy("name the folder of the log; if this is it, the log was deleted");
+    }
+    failure
 }
 
 /// What a report means for the exit status.
@@ -96,7 +127,7 @@ pub(crate) fn status_of(report: &Report) -> Status {
     }
 }
 
-fn options(args: &Verify) -> Result<VerifyOptions, Failure> {
+fn options(args: &Verify, environment: &Environment) -> Result<VerifyOptions, Failure> {
     if let (Some(from), Some(to)) = (args.from, args.to)
         && from >= to
     {
@@ -107,6 +138,7 @@ fn options(args: &Verify) -> Result<VerifyOptions, Failure> {
         since: args.since.as_deref().map(read_checkpoint).transpose()?,
         from: args.from.map(Timestamp::nanoseconds),
         to: args.to.map(Timestamp::nanoseconds),
+        heads: args.heads.clone().or_else(|| environment.heads.clone()),
         ..VerifyOptions::default()
     };
     match args.key.as_deref().map(key_file::read).transpose()? {
@@ -154,21 +186,43 @@ fn document<'a>(
     Document {
         log: args.dir.display().to_string(),
         origin: &report.origin,
-        verdict: match status {
-            Status::Broken => "broken",
-            Status::Partial => "intact, parts erased",
-            _ => "intact",
-        },
+        verdict: verdict(report, status, first_key_given),
         status: status.code(),
         keyed: report.keyed,
         first_key: &report.anchor,
         first_key_given,
+        heads: &report.heads.place,
+        heads_compared: report.heads.streams,
+        heads_missing: &report.heads.missing,
         keys: report.keys,
         streams: report.streams.iter().map(StreamRow::new).collect(),
         faults: report.faults.iter().map(FaultRow::new).collect(),
         faults_unlisted: report.faults_unlisted,
+        unchecked: report.unchecked.iter().map(UncheckedRow::new).collect(),
+        unchecked_unlisted: report.unchecked_unlisted,
         bytes: report.streams.iter().map(|stream| stream.bytes).sum(),
         seconds,
+    }
+}
+
+/// The last word: whoever compared with nothing of their own has the log's word alone.
+const fn verdict(report: &Report, status: Status, first_key_given: bool) -> &'static str {
+    let is_compared = first_key_given || report.keyed || report.heads.streams > 0;
+    match (status, is_compared) {
+        (Status::Broken, _) => "broken",
+        (Status::Partial, true) => "intact, parts erased",
+        (Status::Partial, false) => "intact as far as the log itself says, parts erased",
+        (_, true) => "intact",
+        (_, false) => "intact as far as the log itself says",
+    }
+}
+
+impl<'a> UncheckedRow<'a> {
+    fn new(unchecked: &'a Unchecked) -> Self {
+        Self {
+            path: &unchecked.path,
+            why: unchecked.why.as_str(),
+        }
     }
 }
 
@@ -181,6 +235,7 @@ impl<'a> StreamRow<'a> {
             bytes: stream.bytes,
             root: &stream.root,
             unpublished_frames: stream.unpublished_frames,
+            tail_bytes: stream.tail_bytes,
             erased_sections: stream.erased_sections,
         }
     }
@@ -212,6 +267,7 @@ fn print(document: &Document<'_>, output: &mut Output) -> Result<(), Failure> {
     };
     let keys = counted(document.keys, "signing key", "signing keys");
     output.line(&format!("{keys}, the first {said}: {}", document.first_key))?;
+    print_heads(document, output)?;
     let rows = document.streams.iter().map(|stream| {
         [
             stream.name.to_owned(),
@@ -224,18 +280,9 @@ fn print(document: &Document<'_>, output: &mut Output) -> Result<(), Failure> {
     let rows: Vec<[String; 5]> = rows.collect();
     output.table(["stream", "frames", "entries", "bytes", "root"], &rows)?;
     for stream in &document.streams {
-        if stream.unpublished_frames > 0 {
-            let frames = counted(stream.unpublished_frames, "frame", "frames");
-            output.line(&format!(
-                "stream {}: {frames} not covered by a checkpoint yet",
-                stream.name
-            ))?;
-        }
-        if stream.erased_sections > 0 {
-            let sections = counted(stream.erased_sections, "section", "sections");
-            output.line(&format!("stream {}: {sections} erased", stream.name))?;
-        }
+        print_rest(stream, output)?;
     }
+    print_unchecked(document, output)?;
     for FaultRow {
         class,
         stream,
@@ -251,12 +298,86 @@ fn print(document: &Document<'_>, output: &mut Output) -> Result<(), Failure> {
         let others = counted(document.faults_unlisted, "fault", "faults");
         output.line(&format!("and {others} more, which are not listed"))?;
     }
+    print_verdict(document, output)
+}
+
+/// Which second copies of the heads the log was compared with.
+fn print_heads(document: &Document<'_>, output: &mut Output) -> Result<(), Failure> {
+    let place = document.heads;
+    if document.heads_compared == 0 {
+        return output.line(&format!(
+            "second copies of the heads: none in {place}, nothing compared"
+        ));
+    }
+    let streams = counted(document.heads_compared, "stream", "streams");
+    output.line(&format!(
+        "second copies of the heads: those of {streams} in {place} compared"
+    ))?;
+    match document.heads_missing {
+        [] => Ok(()),
+        missing => output.line(&format!(
+            "second copies of the heads: none of {}",
+            missing.join(", ")
+        )),
+    }
+}
+
+/// What stands behind the checkpoint of a stream, and what of it was erased.
+fn print_rest(stream: &StreamRow<'_>, output: &mut Output) -> Result<(), Failure> {
+    let name = stream.name;
+    if stream.unpublished_frames > 0 {
+        let frames = counted(stream.unpublished_frames, "frame", "frames");
+        output.line(&format!(
+            "stream {name}: {frames} not covered by a checkpoint yet"
+        ))?;
+    }
+    if stream.tail_bytes > 0 {
+        let bytes = counted(stream.tail_bytes, "byte", "bytes");
+        output.line(&format!(
+            "stream {name}: {bytes} behind the last frame are no frame: torn by a crash, or appended"
+        ))?;
+    }
+    if stream.erased_sections > 0 {
+        let sections = counted(stream.erased_sections, "section", "sections");
+        output.line(&format!("stream {name}: {sections} erased"))?;
+    }
+    Ok(())
+}
+
+/// What was not checked: each that should not be there, and the others in one line.
+fn print_unchecked(document: &Document<'_>, output: &mut Output) -> Result<(), Failure> {
+    let no_evidence = UncheckedReason::NoEvidence.as_str();
+    let (known, others): (Vec<_>, Vec<_>) = document
+        .unchecked
+        .iter()
+        .partition(|unchecked| unchecked.why == no_evidence);
+    if !known.is_empty() {
+        let paths: Vec<&str> = known.iter().map(|unchecked| unchecked.path).collect();
+        output.line(&format!("not checked, no evidence: {}", paths.join(", ")))?;
+    }
+    for UncheckedRow { path, why } in others {
+        output.line(&format!("not checked: {path} {why}"))?;
+    }
+    if document.unchecked_unlisted > 0 {
+        let others = counted(document.unchecked_unlisted, "name", "names");
+        output.line(&format!("not checked: {others} more"))?;
+    }
+    Ok(())
+}
+
+fn print_verdict(document: &Document<'_>, output: &mut Output) -> Result<(), Failure> {
     let faults = u64::try_from(document.faults.len()).unwrap_or(u64::MAX);
     let faults = faults.saturating_add(document.faults_unlisted);
     let counted_faults = match faults {
         0 => String::new(),
         _ => format!(", {}", counted(faults, "fault", "faults")),
     };
+    if document.verdict.contains("as far as the log itself says") {
+        output.line(
+            "neither a key of yours nor second copies of the heads were compared: whoever replaced or rolled back the whole \
+             log is not found; give --key FILE with the verifier key you were handed, or --heads DIR",
+        )?;
+    }
     output.line(&format!(
         "{}{counted_faults}: {} bytes checked in {:.2} s",
         document.verdict, document.bytes, document.seconds

@@ -11,7 +11,7 @@ use probity_format::tree::Hash;
 
 use super::anchors::Anchors;
 use super::stored::{Stored, names};
-use super::{Fault, FaultClass, Faults, Told, Verifier};
+use super::{Fault, FaultClass, Faults, HeadsCompared, Told, Verifier};
 use crate::error::LogError;
 use crate::journal::History;
 
@@ -39,6 +39,11 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
+    /// Frames that the last head covers which the journal anchors.
+    pub(super) fn anchored(&self) -> u64 {
+        self.anchors.last().map_or(0, |(size, _)| size)
+    }
+
     /// The roots known from elsewhere of a tree of `size` frames.
     pub(super) fn known_at(&self, size: u64) -> &[KnownHead] {
         let from = self.known.partition_point(|known| known.size < size);
@@ -60,12 +65,30 @@ pub(crate) struct KnownHead {
 struct Notes {
     published: Option<Vec<u8>>,
     kept: Option<Vec<u8>>,
+    /// The key beside the checkpoint.
+    key: Option<Vec<u8>>,
+}
+
+/// Longest file of a verifier key read.
+const KEY_BYTES_MAX: u64 = 4096;
+
+/// The file of the key that signed the checkpoint beside it.
+const KEY: &str = "log.vkey";
+
+impl Notes {
+    /// The key beside the checkpoint, in the one form that the log writes.
+    fn verifier_key(&self) -> Option<VerifierKey> {
+        let text = std::str::from_utf8(self.key.as_ref()?).ok()?;
+        let key = VerifierKey::parse(text.strip_suffix('\n')?).ok()?;
+        (format!("{}\n", key.encode()) == text).then_some(key)
+    }
 }
 
 /// What is checked, as it was at one moment.
 pub(super) struct Fixed {
     pub(super) keys: usize,
     pub(super) subjects: Vec<Subject>,
+    pub(super) heads: HeadsCompared,
 }
 
 impl Verifier<'_> {
@@ -84,12 +107,13 @@ impl Verifier<'_> {
             history,
             mut anchors,
             faults: journal_faults,
+            is_whole,
         } = loop {
             notes.insert(journal_name.clone(), self.notes(&journal_name)?);
             let told = self.read_journal()?;
             let history = &told.history;
-            // A stream that had no checkpoint before may have one now.
-            notes.retain(|_, notes| notes.published.is_some());
+            // What was read before an earlier look at the journal may be older than what the journal says now.
+            notes.retain(|name, _| *name == journal_name);
             for (name, _) in &history.streams {
                 if !notes.contains_key(name) {
                     notes.insert(name.clone(), self.notes(name)?);
@@ -105,6 +129,10 @@ impl Verifier<'_> {
         };
         faults.append(journal_faults);
         check_folders(&folders, &history, faults);
+        let mut heads = HeadsCompared {
+            place: self.heads_path.clone(),
+            ..HeadsCompared::default()
+        };
         let mut subjects = Vec::new();
         for (name, config) in &history.streams {
             let notes = notes.remove(name).unwrap_or_default();
@@ -115,12 +143,23 @@ impl Verifier<'_> {
                 origin,
                 history: &history,
             };
-            subjects.push(self.subject(opening, *config, &notes, faults));
+            // Of a chain that is not known to its end, none can say which keys are not of it.
+            if is_whole && notes.published.is_some() {
+                opening.check_key(&notes, faults);
+            }
+            let subject = self.subject(opening, *config, &notes, faults);
+            if notes.kept.is_some() {
+                heads.streams = heads.streams.saturating_add(1);
+            } else if subject.head.as_ref().is_some_and(|head| head.size() > 0) {
+                heads.missing.push(name.to_string());
+            }
+            subjects.push(subject);
         }
         self.check_since(&subjects, faults);
         Ok(Fixed {
             keys: history.keys.len(),
             subjects,
+            heads,
         })
     }
 
@@ -153,6 +192,10 @@ impl Verifier<'_> {
     fn is_strange(&self, name: &StreamName, notes: &Notes, history: &History) -> bool {
         let origin = self.geometry.stream_origin(name.as_str());
         let keys = history.keys_named(&origin);
+        let is_new = |key: VerifierKey| key.name() == origin && !keys.contains(&key);
+        if notes.verifier_key().is_some_and(is_new) {
+            return true;
+        }
         [&notes.published, &notes.kept]
             .into_iter()
             .flatten()
@@ -212,10 +255,26 @@ impl Verifier<'_> {
             .known
             .iter()
             .filter(|known| known.source != KEPT && known.size > 0);
-        let is_anchored = opening.anchors.last().is_some_and(|(size, _)| size > 0);
-        if notes.published.is_none() && (is_anchored || signed.next().is_some()) {
-            let detail = "is missing though the stream has signed frames";
-            faults.push(Fault::new(FaultClass::Missing, name, place, detail));
+        let anchored = opening.anchors.last().filter(|(size, _)| *size > 0);
+        if notes.published.is_none()
+            && (anchored.is_some() || signed.next().is_some() || opening.is_journal())
+        {
+            let detail = if opening.is_journal() {
+                "is missing though every log has one"
+            } else {
+                "is missing though the stream has signed frames"
+            };
+            faults.push(Fault::new(FaultClass::Missing, name, &*place, detail));
+        }
+        // The journal anchors a head after its checkpoint was replaced, and was read before.
+        if let (Some(head), Some((size, frame))) = (&subject.head, anchored)
+            && head.size() < size
+        {
+            let detail = format!(
+                "covers {} frames, but journal frame {frame} anchored {size}: an older checkpoint was put back",
+                head.size()
+            );
+            faults.push(Fault::new(FaultClass::Rollback, name, place, detail));
         }
         subject.known.sort_by_key(|known| known.size);
         subject.anchors = opening.anchors;
@@ -225,9 +284,16 @@ impl Verifier<'_> {
     /// The size in the published checkpoint of a stream, whoever signed it.
     pub(super) fn claimed_size(&self, name: &StreamName) -> Result<Option<u64>, LogError> {
         let note = self.notes(name)?.published;
-        let note = note.and_then(|note| SignedNote::parse(&note).ok());
-        let head = note.and_then(|note| Checkpoint::parse(note.text()).ok());
+        let head = note.and_then(|note| claimed(&note));
         Ok(head.map(|head| head.size()))
+    }
+
+    /// The larger of the sizes in the checkpoint of a stream and in its second copy, whoever signed them: frames behind it nobody vouches for.
+    pub(super) fn claimed_most(&self, name: &StreamName) -> Result<u64, LogError> {
+        let notes = self.notes(name)?;
+        let heads = [notes.published, notes.kept].into_iter().flatten();
+        let sizes = heads.filter_map(|note| Some(claimed(&note)?.size()));
+        Ok(sizes.max().unwrap_or_default())
     }
 
     fn notes(&self, name: &StreamName) -> Result<Notes, LogError> {
@@ -236,7 +302,14 @@ impl Verifier<'_> {
         let kept = Stored::read(&self.heads, name.as_str(), max)?.content();
         let path = format!("streams/{name}/checkpoint");
         let published = Stored::read(&self.files, &path, max)?.content();
-        Ok(Notes { published, kept })
+        // Written before the checkpoint where it is another one.
+        let path = format!("streams/{name}/{KEY}");
+        let key = Stored::read(&self.files, &path, KEY_BYTES_MAX)?.content();
+        Ok(Notes {
+            published,
+            kept,
+            key,
+        })
     }
 
     /// The size below which frames are taken as read, for `subject`.
@@ -270,6 +343,12 @@ fn known(head: &Checkpoint, source: &str, class: FaultClass) -> KnownHead {
     }
 }
 
+/// What a note says, whoever signed it.
+fn claimed(note: &[u8]) -> Option<Checkpoint> {
+    let note = SignedNote::parse(note).ok()?;
+    Checkpoint::parse(note.text()).ok()
+}
+
 /// The first line of a note, whatever the others are.
 fn note_origin(note: &[u8]) -> Option<&str> {
     let line = note.split(|byte| *byte == b'\n').next()?;
@@ -299,6 +378,19 @@ impl Opening<'_> {
                 class: FaultClass::KeyChain,
             })
             .collect()
+    }
+
+    /// The key beside the checkpoint must be one of the chain, under the stream's own name: foreign verifiers are given it.
+    fn check_key(&self, notes: &Notes, faults: &mut Faults) {
+        let place = format!("streams/{}/{KEY}", self.name);
+        let keys = self.history.keys_named(&self.origin);
+        if notes.key.is_none() {
+            let detail = "is missing beside the checkpoint";
+            faults.push(Fault::new(FaultClass::Missing, self.name, place, detail));
+        } else if !notes.verifier_key().is_some_and(|key| keys.contains(&key)) {
+            let detail = "is no key that the log certified for this stream";
+            faults.push(Fault::new(FaultClass::KeyChain, self.name, place, detail));
+        }
     }
 
     fn is_journal(&self) -> bool {
@@ -337,6 +429,13 @@ impl Opening<'_> {
     /// The second copy of the head. One by a key that this journal does not know, for more frames than the
     /// checkpoint covers, is of a later time: the log is an older copy of itself.
     fn open_kept(&self, note: &[u8], size: u64, faults: &mut Faults) -> Option<Checkpoint> {
+        if let Some(origin) = note_origin(note).filter(|origin| *origin != self.origin)
+            && claimed(note).is_some()
+        {
+            let detail = format!("is of {origin}, another stream or log");
+            faults.push(Fault::new(FaultClass::Checkpoint, self.name, KEPT, detail));
+            return None;
+        }
         let strange = self.strange(note);
         let Some(later) = strange.clone().filter(|head| head.size() > size) else {
             return self.open(note, KEPT, faults).or(strange);
@@ -357,8 +456,7 @@ impl Opening<'_> {
     fn strange(&self, note: &[u8]) -> Option<Checkpoint> {
         let keys = self.history.keys_named(&self.origin);
         let opened = Checkpoint::open(note, &keys);
-        let text = SignedNote::parse(note).ok()?;
-        let head = Checkpoint::parse(text.text()).ok()?;
+        let head = claimed(note)?;
         let strange = matches!(opened, Err(NoteError::NoKnownSignature));
         (strange && head.origin() == self.origin).then_some(head)
     }

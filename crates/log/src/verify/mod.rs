@@ -7,6 +7,7 @@
 mod anchors;
 mod frames;
 mod heads;
+mod reading;
 mod records;
 mod report;
 mod segments;
@@ -14,6 +15,7 @@ mod stored;
 mod stream;
 mod tiles;
 mod tree;
+mod unchecked;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,19 +30,26 @@ use probity_format::record::Record;
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
 
 use anchors::{Anchors, Suspects};
-use heads::{Fixed, Subject};
+use heads::Fixed;
+pub(crate) use heads::Subject;
+pub use reading::Gap;
+pub(crate) use reading::Unread;
 use report::Faults;
-pub use report::{FAULTS_LISTED_MAX, Fault, FaultClass, Report, StreamReport};
+pub use report::{
+    FAULTS_LISTED_MAX, Fault, FaultClass, HeadsCompared, Report, StreamReport, Unchecked,
+    UncheckedReason,
+};
+use unchecked::Names;
 
 use crate::config::Options;
 use crate::error::LogError;
 use crate::files::Files;
-use crate::history::{add_to_history, read_geometry};
+use crate::history::{GEOMETRY, add_to_history, read_geometry};
 use crate::journal::History;
 use crate::opener::Opener;
 use crate::places::Places;
 use crate::records::Records as Bundles;
-use crate::scan::{End, Position, scan};
+use crate::scan::{End, Position, scan_believed, stored_frame};
 
 /// How to verify.
 #[derive(Default)]
@@ -85,40 +94,69 @@ pub fn verify(path: &Path, options: &VerifyOptions) -> Result<Report, LogError> 
 /// # Errors
 /// As [`verify`].
 pub fn verify_at(places: &Places, options: &VerifyOptions) -> Result<Report, LogError> {
-    let defaults = Options::default();
-    let verifier = Verifier {
-        files: Files::of_log(places, &defaults),
-        heads: Files::of_heads(places, &defaults),
-        geometry: read_geometry(&Files::of_log(places, &defaults), &places.path)?,
-        options,
-    };
-    verifier.run()
+    Verifier::new(places, options)
+        .map_err(|error| gone(error, options))?
+        .run()
 }
 
-struct Verifier<'a> {
+/// Whoever brings a key knows of a log: that there is none is damage then.
+fn gone(error: LogError, options: &VerifyOptions) -> LogError {
+    match error {
+        LogError::NotALog { path } if options.root.is_some() || options.anchor.is_some() => {
+            LogError::Broken {
+                place: format!("{path}/{GEOMETRY}"),
+                reason: "is missing or no geometry of a log, though a key of one was given".into(),
+            }
+        }
+        error => error,
+    }
+}
+
+pub(crate) struct Verifier<'a> {
     files: Files,
     heads: Files,
+    heads_path: String,
     geometry: Geometry,
     options: &'a VerifyOptions,
 }
 
-impl Verifier<'_> {
+impl<'a> Verifier<'a> {
+    pub(crate) fn new(places: &Places, options: &'a VerifyOptions) -> Result<Self, LogError> {
+        let defaults = Options::default();
+        let files = Files::of_log(places, &defaults);
+        Ok(Self {
+            heads: Files::of_heads(places, &defaults),
+            heads_path: places.heads_path.clone(),
+            geometry: read_geometry(&files, &places.path)?,
+            files,
+            options,
+        })
+    }
+
     fn run(&self) -> Result<Report, LogError> {
         let opener = match &self.options.root {
-            Some(root) => Some(Opener::new(&self.files, root, &self.geometry)?),
+            Some(root) => Some(Opener::new_past_damage(&self.files, root, &self.geometry)?),
             None => None,
         };
         let mut faults = Faults::default();
         let journal_name = StreamName::journal();
+        for slot in opener.iter().flat_map(|opener| &opener.damaged_slots) {
+            faults.push(Fault::of_slot(*slot));
+        }
         let mut report = Report {
             origin: self.geometry.origin().to_owned(),
             anchor: self.geometry.anchor().encode(),
             keys: 1,
             keyed: opener.is_some(),
+            heads: HeadsCompared::default(),
             streams: Vec::new(),
             faults: Vec::new(),
             faults_unlisted: 0,
+            unchecked: Vec::new(),
+            unchecked_unlisted: 0,
         };
+        let mut unchecked = Names::default();
+        unchecked.of_log(&self.files, opener.is_some())?;
         if self
             .options
             .anchor
@@ -132,12 +170,19 @@ impl Verifier<'_> {
                 "names another first key than the verifier knows: this is another log",
             ));
         }
-        let Fixed { keys, subjects } = self.fix(&mut faults)?;
+        let Fixed {
+            keys,
+            subjects,
+            heads,
+        } = self.fix(&mut faults)?;
         report.keys = u64::try_from(keys).unwrap_or(u64::MAX);
+        report.heads = heads;
         for subject in &subjects {
-            let stream = stream::check(self, subject, opener.as_ref(), &mut faults)?;
+            let opener = opener.as_ref();
+            let stream = stream::check(self, subject, opener, &mut faults, &mut unchecked)?;
             report.streams.push(stream);
         }
+        (report.unchecked, report.unchecked_unlisted) = unchecked.sorted();
         (report.faults, report.faults_unlisted) = faults.sorted();
         Ok(report)
     }
@@ -146,7 +191,11 @@ impl Verifier<'_> {
     fn read_journal(&self) -> Result<Told, LogError> {
         let mut anchors: BTreeMap<String, Anchors> = BTreeMap::new();
         let mut wrong = Faults::default();
-        let (history, mut faults) = self.follow_journal(&mut |history, frame| {
+        let Followed {
+            history,
+            mut faults,
+            is_whole,
+        } = self.follow_journal(&mut |history, frame| {
             let later = history.certificates.iter().rev();
             let later = later
                 .take_while(|(_, certified)| *certified >= frame)
@@ -163,6 +212,7 @@ impl Verifier<'_> {
         })?;
         faults.append(wrong);
         Ok(Told {
+            is_whole: is_whole && faults.is_empty(),
             history,
             anchors,
             faults,
@@ -199,7 +249,7 @@ impl Verifier<'_> {
     fn follow_journal(
         &self,
         visit: &mut dyn FnMut(&mut History, u64),
-    ) -> Result<(History, Faults), LogError> {
+    ) -> Result<Followed, LogError> {
         let name = StreamName::journal();
         let fingerprint = self.geometry.fingerprint();
         let id = StreamId::new(&fingerprint, &name, &StreamConfig::JOURNAL);
@@ -226,33 +276,70 @@ impl Verifier<'_> {
             }
             Ok(())
         };
+        let mut is_whole = true;
+        // Behind what was signed anybody may have written, and without a key nothing tells who did.
+        let size = self.claimed_most(&name)?;
+        let mut signed = |record: &Record, _: &Frame<'_>| record.frame < size;
         loop {
-            as_far_as_there(scan(&self.files, &name, &mut position, &mut read))?;
-            let Some(behind) = self.behind_damage(&name, position.next_frame)? else {
+            let scanned = scan_believed(&self.files, &name, &mut position, &mut signed, &mut read);
+            as_far_as_there(scanned)?;
+            let Some(record) = self.record_of(&name, position.next_frame)? else {
                 break;
             };
-            position = behind;
+            // Damaged, or behind something that is: its record says where it is, and where the next one begins.
+            is_whole = false;
+            if let Some(bytes) = self.stored(&name, &record)?
+                && let Ok(frame) = Frame::parse(&bytes)
+            {
+                read(&record, &frame)?;
+            }
+            position = self.behind(&name, &record)?;
         }
-        Ok((history, faults))
+        Ok(Followed {
+            history,
+            faults,
+            is_whole,
+        })
     }
 
-    /// Behind a damaged frame of the journal, as its record says; nothing where no record is stored. What is read there is
-    /// believed no more than anything else before its tree is checked.
-    fn behind_damage(&self, name: &StreamName, frame: u64) -> Result<Option<Position>, LogError> {
-        let Some(size) = self.claimed_size(name)? else {
-            return Ok(None);
-        };
+    /// The record of a frame that the journal's checkpoint covers; nothing where none is stored. What is read by it is believed
+    /// no more than anything else before its tree is checked.
+    fn record_of(&self, name: &StreamName, frame: u64) -> Result<Option<Record>, LogError> {
+        let size = self.claimed_size(name)?.unwrap_or_default();
         let mut records = Bundles::new(&self.files, name, size);
-        let record = match records.of_frame(frame) {
-            Err(LogError::Broken { .. }) | Ok(None) => return Ok(None),
-            Err(error) if stored::is_strange(&error) => return Ok(None),
-            Err(error) => return Err(error),
-            Ok(Some(record)) => record,
-        };
-        match Position::behind(&self.files, name, &record) {
+        match records.of_frame(frame) {
+            Err(LogError::Broken { .. }) => Ok(None),
             Err(error) if stored::is_strange(&error) => Ok(None),
-            behind => Ok(behind?.filter(|behind| behind.next_frame > frame)),
+            Ok(record) => Ok(record.filter(|record| record.frame == frame)),
+            Err(error) => Err(error),
         }
+    }
+
+    /// The frame of `record` as stored, if it is the one that was recorded.
+    fn stored(&self, name: &StreamName, record: &Record) -> Result<Option<Vec<u8>>, LogError> {
+        match stored_frame(&self.files, name, record) {
+            Err(error) if stored::is_strange(&error) => Ok(None),
+            stored => stored,
+        }
+    }
+
+    /// The position behind the frame of `record`, whether the header of its segment is whole or not.
+    fn behind(&self, name: &StreamName, record: &Record) -> Result<Position, LogError> {
+        let behind = match Position::behind(&self.files, name, record) {
+            Err(error) if stored::is_strange(&error) => None,
+            behind => behind?,
+        };
+        Ok(behind.unwrap_or_else(|| {
+            let mut position =
+                Position::start(record.version, record.stream, self.geometry.fingerprint());
+            position.header.number = record.segment;
+            position.begun = true;
+            position.offset = record.end();
+            position.next_frame = record.frame.saturating_add(1);
+            position.next_entry = record.next_entry();
+            position.last_epoch = record.epoch;
+            position
+        }))
     }
 
     /// Whether the frame of `record` is to be read.
@@ -273,10 +360,10 @@ impl Verifier<'_> {
 }
 
 /// Takes a scan for what it read until it met something that is no segment; checking the records says so.
-fn as_far_as_there(scanned: Result<End, LogError>) -> Result<(), LogError> {
+fn as_far_as_there(scanned: Result<End, LogError>) -> Result<Option<End>, LogError> {
     match scanned {
-        Err(error) if !stored::is_strange(&error) => Err(error),
-        _ => Ok(()),
+        Err(error) if stored::is_strange(&error) => Ok(None),
+        end => end.map(Some),
     }
 }
 
@@ -287,4 +374,14 @@ struct Told {
     anchors: BTreeMap<String, Anchors>,
     /// What is wrong with it.
     faults: Faults,
+    /// Whether nothing of it had to be passed over.
+    is_whole: bool,
+}
+
+/// What the journal's frames hold, read one after the other.
+struct Followed {
+    history: History,
+    faults: Faults,
+    /// Whether the frames follow each other without damage.
+    is_whole: bool,
 }

@@ -88,6 +88,13 @@ impl Fault {
             detail: detail.into(),
         }
     }
+
+    /// The key in a slot of a subject is damaged; what it opened counts as erased.
+    pub(crate) fn of_slot(slot: u64) -> Self {
+        let detail = "the subject key does not open: it was changed or swapped";
+        let place = format!("subjects/slots, slot {slot}");
+        Self::new(FaultClass::Content, &StreamName::journal(), place, detail)
+    }
 }
 
 impl fmt::Display for Fault {
@@ -123,6 +130,10 @@ impl Faults {
         self.unlisted = self.unlisted.saturating_add(faults.unlisted);
     }
 
+    pub(super) const fn is_empty(&self) -> bool {
+        self.listed.is_empty() && self.unlisted == 0
+    }
+
     /// In order of stream and place, each once, and the number of the others.
     pub(super) fn sorted(mut self) -> (Vec<Fault>, u64) {
         self.listed.sort();
@@ -147,6 +158,8 @@ pub struct StreamReport {
     pub root: String,
     /// Whole frames behind the checkpoint: written, not published yet.
     pub unpublished_frames: u64,
+    /// Bytes behind the last whole frame: what a crash tore, or what somebody appended.
+    pub tail_bytes: u64,
     /// Sections that no longer open because their subjects' keys were destroyed; keyed only.
     pub erased_sections: u64,
 }
@@ -163,12 +176,66 @@ pub struct Report {
     pub keys: u64,
     /// Whether sections were opened too.
     pub keyed: bool,
+    /// The second copies of the heads that were compared.
+    pub heads: HeadsCompared,
     /// Each stream, the journal first.
     pub streams: Vec<StreamReport>,
     /// Everything that is wrong, sorted by stream and place; at most [`FAULTS_LISTED_MAX`].
     pub faults: Vec<Fault>,
     /// Faults that are not listed because there are too many.
     pub faults_unlisted: u64,
+    /// What stands in the log's folder and was not checked, sorted by path; at most [`FAULTS_LISTED_MAX`].
+    pub unchecked: Vec<Unchecked>,
+    /// Names that are not listed because there are too many.
+    pub unchecked_unlisted: u64,
+}
+
+/// Which second copies of the signed heads there were to compare with.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HeadsCompared {
+    /// The folder.
+    pub place: String,
+    /// Streams whose second copy was compared.
+    pub streams: u64,
+    /// Streams with signed frames of which there is none.
+    pub missing: Vec<String>,
+}
+
+/// Something in the log's folder that was not checked.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub struct Unchecked {
+    /// Where it is in the folder.
+    pub path: String,
+    /// Why it was not checked.
+    pub why: UncheckedReason,
+}
+
+/// Why something was not checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum UncheckedReason {
+    /// The log needs it, but it proves nothing.
+    NoEvidence,
+    /// It is a segment behind the last one that the stream has.
+    LaterSegment,
+    /// It belongs to nothing in the log.
+    Foreign,
+    /// Its folder may not be listed.
+    Unreadable,
+}
+
+impl UncheckedReason {
+    /// The words used in reports.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoEvidence => "is no evidence",
+            Self::LaterSegment => "is a segment behind the last of its stream",
+            Self::Foreign => "belongs to nothing in the log",
+            Self::Unreadable => "cannot be listed",
+        }
+    }
 }
 
 impl Report {

@@ -2,13 +2,16 @@
 
 use probity_format::limits::TILE_WIDTH;
 use probity_format::record::Record;
+use probity_format::stream::StreamName;
 
 use super::frames::{Frames, Work};
 use super::records::Records;
 use super::segments::Segments;
 use super::tiles::Tiles;
 use super::tree::Growth;
-use super::{Faults, StreamReport, Subject, Verifier};
+use super::unchecked::Names;
+use super::{Fault, FaultClass, Faults, StreamReport, Subject, Verifier};
+use crate::epochs::Epochs;
 use crate::error::LogError;
 use crate::opener::Opener;
 
@@ -16,6 +19,9 @@ use crate::opener::Opener;
 struct Passed {
     entries: u64,
     unpublished_frames: u64,
+    tail_bytes: u64,
+    /// The segment that the stream ends in.
+    last_segment: u32,
 }
 
 /// Checks `subject` from its checkpoint to every stored byte.
@@ -24,19 +30,32 @@ pub(super) fn check(
     subject: &Subject,
     opener: Option<&Opener>,
     faults: &mut Faults,
+    unchecked: &mut Names,
 ) -> Result<StreamReport, LogError> {
+    // Before the stream is read: a live log begins segments meanwhile.
+    let segments = unchecked.of_stream(&verifier.files, subject.name.as_str())?;
     let records = Records::survey(verifier, subject, faults)?;
     let work = Work::new(verifier, subject, opener, records.bytes);
     let size = records.size();
     let passed = std::thread::scope(|scope| {
         let mut frames = work.start(scope);
-        let passed = pass(verifier, subject, records, &mut frames, faults);
+        let passed = pass(verifier, subject, opener, records, &mut frames, faults);
         frames.finish();
         passed
     })?;
     let outcome = work.finish()?;
     faults.append(outcome.faults);
+    for name in segments {
+        unchecked.segment(&name, passed.last_segment);
+    }
     let head = subject.head.as_ref();
+    let is_empty = size.saturating_add(passed.unpublished_frames) == 0;
+    if is_empty && subject.name.as_str() == StreamName::JOURNAL {
+        let detail = "has no first frame: the log was emptied, or its creation never ended";
+        let place = format!("streams/{}", subject.name);
+        let missing = Fault::new(FaultClass::Missing, &subject.name, place, detail);
+        faults.push(missing);
+    }
     Ok(StreamReport {
         name: subject.name.to_string(),
         frames: size,
@@ -44,6 +63,7 @@ pub(super) fn check(
         bytes: outcome.bytes,
         root: head.map(|head| head.root().to_string()).unwrap_or_default(),
         unpublished_frames: passed.unpublished_frames,
+        tail_bytes: passed.tail_bytes,
         erased_sections: outcome.erased_sections,
     })
 }
@@ -51,6 +71,7 @@ pub(super) fn check(
 fn pass(
     verifier: &Verifier<'_>,
     subject: &Subject,
+    opener: Option<&Opener>,
     mut records: Records<'_>,
     frames: &mut Frames<'_>,
     faults: &mut Faults,
@@ -72,10 +93,18 @@ fn pass(
     growth.compare_edge(&records.reported, faults)?;
     Tiles { verifier, subject }.find_others(faults)?;
     segments.finish(faults)?;
-    let behind = growth.read_behind(faults)?;
+    let epochs = opener.map(|opener| Epochs::new(&opener.master, subject.id));
+    let behind = growth.read_behind(epochs, faults)?;
     growth.finish(behind.is_some(), faults)?;
+    let behind = behind.as_ref();
     Ok(Passed {
         entries: last.map_or(0, |record| record.next_entry()),
-        unpublished_frames: behind.unwrap_or_default(),
+        unpublished_frames: behind.map_or(0, |behind| behind.frames),
+        tail_bytes: behind.map_or(0, |behind| behind.tail_bytes),
+        // Where the end is damaged, the record says where the last frame was.
+        last_segment: behind.map_or_else(
+            || last.map_or(u32::MAX, |record| record.segment),
+            |behind| behind.segment,
+        ),
     })
 }

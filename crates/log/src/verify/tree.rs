@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use probity_format::frame::Frame;
 use probity_format::limits::TILE_WIDTH;
 use probity_format::record::Record;
 use probity_format::segment::SEGMENT_HEADER_BYTES;
@@ -13,8 +14,19 @@ use super::records::Placed;
 use super::stored::is_strange;
 use super::tiles::Tiles;
 use super::{Fault, FaultClass, Faults, Subject, Verifier, as_far_as_there};
+use crate::epochs::Epochs;
 use crate::error::LogError;
-use crate::scan::{Position, scan};
+use crate::scan::{End, Position, scan_believed};
+
+/// What stands behind the frames that the checkpoint covers.
+pub(super) struct Behind {
+    /// Whole frames.
+    pub(super) frames: u64,
+    /// Bytes of the segment behind them that are no frame.
+    pub(super) tail_bytes: u64,
+    /// The segment that the stream ends in.
+    pub(super) segment: u32,
+}
 
 /// The tree of one stream, as far as its records were read.
 pub(super) struct Growth<'a> {
@@ -183,9 +195,13 @@ impl<'a> Growth<'a> {
         Ok(())
     }
 
-    /// Follows whole frames behind the checkpoint: a crash leaves signed heads and durable frames there. Gives how many
-    /// there are, nothing where the end of the stream is damaged.
-    pub(super) fn read_behind(&mut self, faults: &mut Faults) -> Result<Option<u64>, LogError> {
+    /// Follows whole frames behind the checkpoint: a crash leaves signed heads and durable frames there. Gives what there
+    /// is, nothing where the end of the stream is damaged.
+    pub(super) fn read_behind(
+        &mut self,
+        mut epochs: Option<Epochs<'_>>,
+        faults: &mut Faults,
+    ) -> Result<Option<Behind>, LogError> {
         let (verifier, subject) = (self.verifier, self.subject);
         let position = match &self.before {
             _ if self.frame == 0 => Some(Position::start(
@@ -204,7 +220,12 @@ impl<'a> Growth<'a> {
         };
         let mut found = 0_u64;
         let name = &subject.name;
-        let scanned = scan(&verifier.files, name, &mut position, &mut |record, _| {
+        // Without the root key nothing tells who wrote them; nobody believes them then.
+        let mut believe = |_: &Record, frame: &Frame<'_>| {
+            let epochs = epochs.as_mut();
+            epochs.is_none_or(|epochs| epochs.authenticate(frame))
+        };
+        let mut follow = |record: &Record, _: &Frame<'_>| {
             found = found.saturating_add(1);
             self.frame = self.frame.saturating_add(1);
             if let Some(tree) = &mut self.signed {
@@ -212,9 +233,18 @@ impl<'a> Growth<'a> {
             }
             self.look(faults);
             Ok(())
-        });
-        as_far_as_there(scanned)?;
-        Ok(Some(found))
+        };
+        let files = &verifier.files;
+        let scanned = scan_believed(files, name, &mut position, &mut believe, &mut follow);
+        let tail_bytes = match as_far_as_there(scanned)? {
+            Some(End::Torn { bytes, .. } | End::Foreign { bytes }) => bytes,
+            Some(End::Clean) | None => 0,
+        };
+        Ok(Some(Behind {
+            frames: found,
+            tail_bytes,
+            segment: position.header.number,
+        }))
     }
 
     /// Compares the root at the size that is reached with every head known of that size.

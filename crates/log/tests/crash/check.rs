@@ -6,7 +6,7 @@ use std::sync::Arc;
 use probity_log::clock::SystemClock;
 use probity_log::reader::{Filter, Reader};
 use probity_log::storage::Memory;
-use probity_log::verify::{VerifyOptions, verify_at};
+use probity_log::verify::{FaultClass, Report, VerifyOptions, verify_at};
 use probity_log::{Durability, Log, LogError, Places, StreamName};
 
 use crate::ledger::{Facts, Promise};
@@ -24,6 +24,8 @@ pub(crate) fn check(image: Memory, facts: &Facts, promise: Promise) -> Vec<Strin
     let places = world.places();
     // Before anybody repairs anything.
     let created = match verify_at(&places, &VerifyOptions::default()) {
+        // Until its journal has a first frame, a log is not to be told from one that was emptied.
+        Ok(report) if !facts.created && is_unfinished(&report) => false,
         Ok(report) => {
             assert_eq!(report.faults, [], "false alarm before recovery");
             true
@@ -84,6 +86,14 @@ pub(crate) fn check(image: Memory, facts: &Facts, promise: Promise) -> Vec<Strin
     assert_eq!(again.repairs(), &[] as &[String], "after a clean close");
     again.close().unwrap();
     repairs
+}
+
+/// Whether all that is wrong is that the journal was not begun.
+fn is_unfinished(report: &Report) -> bool {
+    let journal = report.streams.first();
+    let is_empty = journal.is_none_or(|journal| journal.frames + journal.unpublished_frames == 0);
+    let mut faults = report.faults.iter();
+    is_empty && faults.all(|it| it.class == FaultClass::Missing && it.stream == "journal")
 }
 
 fn open(places: &Places) -> Result<Log, LogError> {

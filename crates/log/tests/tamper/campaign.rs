@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use probity_log::verify::FaultClass;
+use probity_log::verify::{FaultClass, Report};
 
 use crate::kinds::{Kind, Place, Verdict, all};
 use crate::random::Random;
@@ -123,6 +123,9 @@ fn judged(kind: &Kind, scene: &Scene<'_>, place: &Place) -> Result<Vec<&'static 
         (Err(error), _) => return Err(format!("cannot be verified: {error}")),
         (Ok(report), _) => report,
     };
+    if matches!(kind.verdict, Verdict::Listed) {
+        return listed_as(&report, place);
+    }
     let listed = || {
         report.faults.iter().fold(String::new(), |mut text, fault| {
             let _infallible = write!(text, "\n    {fault}");
@@ -133,6 +136,7 @@ fn judged(kind: &Kind, scene: &Scene<'_>, place: &Place) -> Result<Vec<&'static 
         Verdict::Fault(wanted) => class == wanted,
         // Where it is not refused, it is another log.
         Verdict::Refused(_) => class == FaultClass::KeyChain,
+        Verdict::Listed => false,
     };
     let at_place =
         |stream: &str, found: &str| stream == place.stream && found.contains(&place.place);
@@ -158,6 +162,23 @@ fn judged(kind: &Kind, scene: &Scene<'_>, place: &Place) -> Result<Vec<&'static 
     classes.sort_unstable();
     classes.dedup();
     Ok(classes)
+}
+
+/// What is no fault must be named all the same.
+fn listed_as(report: &Report, place: &Place) -> Result<Vec<&'static str>, String> {
+    if !report.is_intact() {
+        return Err(format!("called a fault: {:?}", report.faults));
+    }
+    let stream = report.streams.iter().find(|it| it.name == place.stream);
+    let is_tail = stream.is_some_and(|stream| stream.tail_bytes > 0);
+    let mut unchecked = report.unchecked.iter();
+    if is_tail && place.place.ends_with(".seg") || unchecked.any(|it| it.path == place.place) {
+        return Ok(vec!["listed"]);
+    }
+    Err(format!(
+        "{} is not listed: {:?}",
+        place.place, report.unchecked
+    ))
 }
 
 fn table(kinds: &[Kind], tallies: &[Tally]) -> String {

@@ -16,6 +16,7 @@ mod campaign;
 mod kinds;
 mod quiet;
 mod random;
+mod reading;
 mod regression;
 mod thief;
 mod world;

@@ -77,9 +77,14 @@ fn told(args: &Replay, dir: &Path, environment: &Environment) -> Result<Vec<Told
         ..Filter::default()
     };
     let mut told = Vec::new();
-    reader.read(&filter, &mut |found| -> Result<(), Failure> {
+    let read = reader.read(&filter, &mut |found| -> Result<(), Failure> {
         told.extend(Told::of(&found.entry));
         Ok(())
+    });
+    // What a damaged log does not tell of any more would stay undone unnoticed.
+    read.map_err(|failure| match failure.status() {
+        Status::Broken => failure.so("nothing was done again, because the log is damaged"),
+        _ => failure,
     })?;
     Ok(told)
 }

@@ -9,7 +9,7 @@ use indicatif::ProgressBar;
 use probity_log::reader::{Found, Reader};
 
 use self::csv_rows::CsvRows;
-use super::open_reader;
+use super::reading::{self, OnDamage};
 use crate::args::{Export, ExportFormat};
 use crate::config::Environment;
 use crate::entry_json::write_line;
@@ -25,7 +25,8 @@ pub(crate) fn run(args: &Export, environment: &Environment) -> Result<Status, Fa
     if args.spreadsheet_safe && args.format != ExportFormat::Csv {
         return Err(Failure::usage("--spreadsheet-safe is for --format csv"));
     }
-    let reader = open_reader(&args.dir, args.key_file.as_deref(), environment)?;
+    let on_damage = OnDamage::of(args.damaged_too);
+    let reader = reading::open(&args.dir, args.key_file.as_deref(), environment, on_damage)?;
     let counts = if let Some(path) = &args.output {
         export_to_file(args, &reader, path)?
     } else {
@@ -45,13 +46,15 @@ pub(crate) fn run(args: &Export, environment: &Environment) -> Result<Status, Fa
             path.display()
         ));
     }
-    Ok(Status::Done)
+    Ok(counts.status)
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct Counts {
     pub(super) entries: u64,
     erased: u64,
+    /// What the command ends with, if all else is well.
+    status: Status,
 }
 
 /// Writes the file at `path`, which appears once it is complete.
@@ -104,8 +107,13 @@ fn export<W: Write>(
         )),
     };
     let progress = ProgressBar::new_spinner();
-    let mut counts = Counts::default();
-    let read = reader.read(&args.filter.filter(), &mut |found| -> Result<(), Failure> {
+    let mut counts = Counts {
+        entries: 0,
+        erased: 0,
+        status: Status::Done,
+    };
+    let on_damage = OnDamage::of(args.damaged_too);
+    let read = reading::read(reader, &args.filter.filter(), on_damage, &mut |found| {
         counts.entries = counts.entries.saturating_add(1);
         counts.erased = counts.erased.saturating_add(u64::from(found.erased));
         if counts.entries.is_multiple_of(PROGRESS_ENTRIES) {
@@ -115,6 +123,6 @@ fn export<W: Write>(
         form.write(found).map_err(&fail)
     });
     progress.finish_and_clear();
-    read?;
+    counts.status = read?;
     Ok((counts, form.into_inner().map_err(fail)?))
 }

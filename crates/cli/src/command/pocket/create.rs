@@ -40,7 +40,7 @@ pub(super) fn run(args: &PocketCreate, environment: &Environment) -> Result<Stat
         drop(fs::remove_file(&place.file));
         drop(fs::remove_file(&place.root));
     }
-    let (tables, rows) = filled?;
+    let (tables, rows, status) = filled?;
     let mut output = Output::new();
     if args.json {
         output.json(&Created {
@@ -65,7 +65,7 @@ pub(super) fn run(args: &PocketCreate, environment: &Environment) -> Result<Stat
         ))?;
     }
     output.flush()?;
-    Ok(Status::Done)
+    Ok(status)
 }
 
 /// Makes both files; when the second cannot be made, the first goes.
@@ -85,25 +85,25 @@ fn make(place: &Place, args: &PocketCreate) -> Result<Vault, Failure> {
     })
 }
 
-/// Fills the new database; returns how many tables and rows it has.
+/// Fills the new database; returns how many tables and rows it has, and what the command ends with.
 fn fill(
     place: &Place,
     mut vault: Vault,
     args: &PocketCreate,
     script: Option<&str>,
     environment: &Environment,
-) -> Result<(u64, u64), Failure> {
+) -> Result<(u64, u64, Status), Failure> {
     if let Some(script) = script {
         run_script(place, &mut vault, script)?;
     }
     if let Some(url) = &args.from {
         Takeover::new(url, args)?.run(place, &mut vault)?;
     }
-    person::fill(place, &mut vault, args, environment)?;
+    let status = person::fill(place, &mut vault, args, environment)?;
     let mut counts = (0, 0);
     for (number, _) in vault.tables() {
         counts = (counts.0 + 1, counts.1 + u64::from(vault.count(number)));
     }
     place.close(vault)?;
-    Ok(counts)
+    Ok((counts.0, counts.1, status))
 }

@@ -137,7 +137,7 @@ pub(super) fn kinds() -> Vec<Kind> {
                 Place::file(one, "checkpoint")
             },
         )
-        .also(&[FaultClass::Rollback]),
+        .also(&[FaultClass::KeyChain, FaultClass::Rollback]),
         Kind::new(
             "a stream cut back to an older checkpoint",
             "17, 23",

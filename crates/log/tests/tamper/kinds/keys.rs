@@ -10,8 +10,10 @@ use crate::random::Random;
 use crate::thief::{Stolen, signer, stream_origin};
 use crate::world::{CLEAR, LONG, Look, Scene, TOGETHER};
 
-/// Bytes of one slot of `subjects/slots`: pseudonym, wrapped key, zeros.
-const SLOT_BYTES: usize = 112;
+/// Bytes of one slot of `subjects/slots`: pseudonym, number of slots durable before, wrapped key, zeros.
+const SLOT_BYTES: usize = 96;
+/// Where the wrapped key of a slot begins and ends.
+const KEY: std::ops::Range<usize> = 24..92;
 
 pub(super) fn kinds() -> Vec<Kind> {
     vec![
@@ -161,7 +163,7 @@ pub(super) fn kinds() -> Vec<Kind> {
         Kind::new(
             "the geometry of an older format",
             "35",
-            FaultClass::KeyChain,
+            FaultClass::Segment,
             |s, _| {
                 geometry(s, "format = 3", "format = 2");
                 Place::new("journal", "")
@@ -202,20 +204,20 @@ pub(super) fn kinds() -> Vec<Kind> {
             |s, r| {
                 let mut place = 0;
                 s.change("log/subjects/slots", |slots| {
-                    // The last slot may be one that a crash tore.
-                    let count = slots.len() / SLOT_BYTES;
-                    place = r.below(count - 2);
-                    let other = place + 1;
-                    let key = |slot: usize| slot * SLOT_BYTES + 16..slot * SLOT_BYTES + 100;
+                    // Behind those that the last one says were durable, a crash may have torn any.
+                    let last = &slots[slots.len() - SLOT_BYTES..];
+                    let durable = u64::from_le_bytes(last[16..KEY.start].try_into().unwrap());
+                    place = r.below(durable as usize - 1);
+                    let key =
+                        |slot: usize| slot * SLOT_BYTES + KEY.start..slot * SLOT_BYTES + KEY.end;
                     let kept = slots[key(place)].to_vec();
-                    slots.copy_within(key(other), key(place).start);
-                    slots[key(other)].copy_from_slice(&kept);
+                    slots.copy_within(key(place + 1), key(place).start);
+                    slots[key(place + 1)].copy_from_slice(&kept);
                 });
-                Place::new("", "")
+                Place::new("journal", format!("subjects/slots, slot {place}"))
             },
         )
-        .look(Look::Keyed)
-        .refused("subjects/slots, slot"),
+        .look(Look::Keyed),
     ]
 }
 

@@ -3,6 +3,7 @@
 mod bytes;
 mod content;
 mod ends;
+mod folder;
 mod keys;
 
 use probity_log::verify::FaultClass;
@@ -28,6 +29,8 @@ pub(crate) enum Verdict {
     Fault(FaultClass),
     /// That it cannot be done, for this reason.
     Refused(&'static str),
+    /// That the log is intact, and where what was not checked is.
+    Listed,
 }
 
 /// Where the fault must be found.
@@ -77,6 +80,13 @@ impl Kind {
         Self { look, ..self }
     }
 
+    const fn listed(self) -> Self {
+        Self {
+            verdict: Verdict::Listed,
+            ..self
+        }
+    }
+
     const fn refused(self, reason: &'static str) -> Self {
         Self {
             verdict: Verdict::Refused(reason),
@@ -91,6 +101,7 @@ pub(crate) fn all() -> Vec<Kind> {
         bytes::kinds(),
         content::kinds(),
         ends::kinds(),
+        folder::kinds(),
         keys::kinds(),
     ]
     .into_iter()

@@ -7,10 +7,10 @@ use probity_pocketdb::Value;
 
 use super::Person;
 use crate::args::PocketCreate;
-use crate::command::open_reader;
+use crate::command::reading::{self, OnDamage};
 use crate::config::Environment;
 use crate::entry_json::format_time;
-use crate::failure::Failure;
+use crate::failure::{Failure, Status};
 
 /// The tables, referenced ones first.
 const SCHEMA: [&str; 8] = [
@@ -37,16 +37,17 @@ const PIECE_BYTES: usize = 300;
 /// Characters of a date in RFC 3339.
 const DAY_BYTES: usize = 10;
 
-/// Takes the entries about the subject that the arguments name.
+/// Takes the entries about the subject that the arguments name; gives what the command ends with if all else is well.
 pub(super) fn fill(
     person: &mut Person<'_>,
     args: &PocketCreate,
     environment: &Environment,
-) -> Result<(), Failure> {
+) -> Result<Status, Failure> {
     let (Some(log), Some(subject)) = (&args.log, &args.subject) else {
-        return Ok(());
+        return Ok(Status::Done);
     };
-    let reader = open_reader(log, args.log_key.as_deref(), environment)?;
+    let on_damage = OnDamage::of(args.damaged_too);
+    let reader = reading::open(log, args.log_key.as_deref(), environment, on_damage)?;
     person.create(&SCHEMA)?;
     person.about("log", reader.origin())?;
     let filter = Filter {
@@ -58,8 +59,9 @@ pub(super) fn fill(
         names: std::array::from_fn(|_| HashMap::new()),
         acts: HashMap::new(),
     };
-    reader.read(&filter, &mut |found| entries.entry(found))?;
-    Ok(())
+    reading::read(&reader, &filter, on_damage, &mut |found| {
+        entries.entry(found)
+    })
 }
 
 struct Entries<'p, 'a> {

@@ -17,7 +17,7 @@ use super::{Place, Vault};
 use crate::args::PocketCreate;
 use crate::config::Environment;
 use crate::entry_json::needs_base64;
-use crate::failure::Failure;
+use crate::failure::{Failure, Status};
 
 /// The table that says whose database it is, and where its rows come from.
 const ABOUT: &str = "CREATE TABLE about (id INTEGER PRIMARY KEY, name TEXT(16), value TEXT(255))";
@@ -28,15 +28,15 @@ const VALUE_PIECE_BYTES: usize = 120;
 /// Values of one row at most.
 const VALUES_MAX: usize = 8;
 
-/// Takes everything about the subject that the arguments name.
+/// Takes everything about the subject that the arguments name; gives what the command ends with if all else is well.
 pub(super) fn fill(
     place: &Place,
     vault: &mut Vault,
     args: &PocketCreate,
     environment: &Environment,
-) -> Result<(), Failure> {
+) -> Result<Status, Failure> {
     let Some(subject) = &args.subject else {
-        return Ok(());
+        return Ok(Status::Done);
     };
     let mut person = Person {
         place,
@@ -45,10 +45,11 @@ pub(super) fn fill(
     };
     person.create(&[ABOUT])?;
     person.about("subject", subject)?;
-    entries::fill(&mut person, args, environment)?;
+    let status = entries::fill(&mut person, args, environment)?;
     items::fill(&mut person, args, subject)?;
     disguises::fill(&mut person, args)?;
-    person.commit()
+    person.commit()?;
+    Ok(status)
 }
 
 /// The database while it is filled.

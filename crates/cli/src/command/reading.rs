@@ -1,0 +1,108 @@
+//! How a command reads entries: up to the first damage, or behind it too where a person asks for it.
+
+use std::path::Path;
+
+use probity_log::Places;
+use probity_log::reader::{Damage, Filter, Found, Reader};
+
+use super::{check_is_log, read_root_of};
+use crate::config::Environment;
+use crate::failure::{Failure, Status};
+use crate::output::{counted, note};
+
+/// Faults and gaps that are shown one by one.
+const SHOWN_MAX: usize = 100;
+
+/// What a command does about damage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OnDamage {
+    /// It reads nothing.
+    Refuse,
+    /// It reads what is left, and says what is not.
+    ReadOn,
+}
+
+impl OnDamage {
+    /// As the option `--damaged-too` says.
+    pub(super) const fn of(damaged_too: bool) -> Self {
+        if damaged_too {
+            Self::ReadOn
+        } else {
+            Self::Refuse
+        }
+    }
+}
+
+/// Opens the log at `dir` for reading, beside whoever writes to it.
+pub(super) fn open(
+    dir: &Path,
+    key: Option<&Path>,
+    environment: &Environment,
+    on_damage: OnDamage,
+) -> Result<Reader, Failure> {
+    check_is_log(dir)?;
+    let root = read_root_of(dir, key, environment)?;
+    let places = Places::new(dir, environment.heads.as_ref());
+    let opened = match on_damage {
+        OnDamage::Refuse => Reader::open_at(&places, &root),
+        OnDamage::ReadOn => Reader::open_damaged(&places, &root),
+    };
+    Ok(opened?)
+}
+
+/// Calls `visit` for each entry that `filter` wants; gives the status that the command is to end with if all else is well.
+pub(super) fn read(
+    reader: &Reader,
+    filter: &Filter,
+    on_damage: OnDamage,
+    visit: &mut dyn FnMut(&Found<'_>) -> Result<(), Failure>,
+) -> Result<Status, Failure> {
+    match on_damage {
+        OnDamage::Refuse => {
+            let offer = |failure: Failure| {
+                match failure.status() {
+                Status::Broken => failure.remedy(
+                    "see all faults with: probity verify DIR; take what is left with --damaged-too, which ends with \
+                     status 3 too",
+                ),
+                _ => failure,
+            }
+            };
+            reader.read(filter, visit).map_err(offer)?;
+            Ok(Status::Done)
+        }
+        OnDamage::ReadOn => {
+            let damage = reader.read_damaged(filter, visit)?;
+            show(&damage);
+            Ok(if damage.is_none() {
+                Status::Done
+            } else {
+                Status::Broken
+            })
+        }
+    }
+}
+
+/// Says what is wrong and what was left out.
+fn show(damage: &Damage) {
+    for fault in damage.faults.iter().take(SHOWN_MAX) {
+        note(&format!("fault {fault}"));
+    }
+    let others = damage.faults.len().saturating_sub(SHOWN_MAX);
+    let others = u64::try_from(others).unwrap_or(u64::MAX);
+    let others = others.saturating_add(damage.faults_unlisted);
+    if others > 0 {
+        let others = counted(others, "fault", "faults");
+        note(&format!("and {others} more: see them with probity verify"));
+    }
+    for gap in damage.gaps.iter().take(SHOWN_MAX) {
+        note(&format!("left out: {gap}"));
+    }
+    if let Some(others) = damage.gaps.get(SHOWN_MAX..).filter(|gaps| !gaps.is_empty()) {
+        let others = u64::try_from(others.len()).unwrap_or(u64::MAX);
+        note(&format!("and {} more", counted(others, "gap", "gaps")));
+    }
+    if !damage.is_none() {
+        note(&format!("the log is damaged: {}", damage.missing()));
+    }
+}

@@ -1,0 +1,377 @@
+//! What stands between damage and whoever reads: streams are checked before their entries are read, and behind damage they
+//! are read frame by frame, as far as records lead.
+
+use probity_format::checkpoint::Checkpoint;
+use probity_format::frame::Frame;
+use probity_format::limits::TILE_WIDTH;
+use probity_format::record::Record;
+use probity_format::stream::StreamName;
+use probity_format::tree::{Frontier, leaf_hash};
+
+use super::heads::{Fixed, Subject};
+use super::records::Records;
+use super::report::Faults;
+use super::stored::is_strange;
+use super::unchecked::Names;
+use super::{Fault, FaultClass, Verifier, stream};
+use crate::epochs::Epochs;
+use crate::error::{LogError, Missing};
+use crate::scan::{Position, scan_believed, stored_frame};
+
+/// The streams of a log and what is wrong with those that are to be read.
+pub(crate) struct Checked {
+    pub(crate) subjects: Vec<Subject>,
+    /// Sorted by stream and place.
+    pub(crate) faults: Vec<Fault>,
+    /// Faults that are not listed because there are too many.
+    pub(crate) faults_unlisted: u64,
+}
+
+impl Checked {
+    /// The first fault that says anything of what is to be read; a file that belongs to nothing says nothing.
+    pub(crate) fn first_damage(&self) -> Option<&Fault> {
+        let mut faults = self.faults.iter();
+        faults.find(|fault| fault.class != FaultClass::Unknown)
+    }
+}
+
+/// Frames of one stream that were signed for and cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Gap {
+    /// The stream.
+    pub stream: String,
+    /// The first frame that is missing.
+    pub first_frame: u64,
+    /// How many frames in a row are.
+    pub frames: u64,
+    /// Index of the first entry that is missing.
+    pub first_entry: u64,
+    /// How many entries that is.
+    pub missing: Missing,
+    /// Why the first of the frames cannot be read, one clause.
+    pub reason: String,
+}
+
+impl std::fmt::Display for Gap {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let last = self
+            .first_frame
+            .saturating_add(self.frames)
+            .saturating_sub(1);
+        let (stream, first) = (&self.stream, self.first_frame);
+        if last > first {
+            write!(f, "stream {stream}, frames {first} to {last}: ")?;
+        } else {
+            write!(f, "stream {stream}, frame {first}: ")?;
+        }
+        let (reason, from) = (&self.reason, self.first_entry);
+        write!(f, "{reason}; from entry {from} on {}", self.missing)
+    }
+}
+
+/// Takes the frames of a stream that are whole.
+pub(crate) type VisitFrame<'a, E> =
+    dyn FnMut(&Record, &Frame<'_>) -> Result<Result<(), Unread>, E> + 'a;
+
+/// Why a whole frame could not be read to its end.
+pub(crate) struct Unread {
+    /// How many of its entries were read before.
+    pub(crate) entries: u64,
+    pub(crate) reason: String,
+}
+
+impl Verifier<'_> {
+    /// Checks the journal, and the streams that `is_wanted`, without opening anything.
+    pub(crate) fn check_for_reading(
+        &self,
+        is_wanted: &dyn Fn(&StreamName) -> bool,
+    ) -> Result<Checked, LogError> {
+        let mut faults = Faults::default();
+        let Fixed { subjects, .. } = self.fix(&mut faults)?;
+        let mut others = Vec::new();
+        for subject in &subjects {
+            if subject.name.as_str() == StreamName::JOURNAL || is_wanted(&subject.name) {
+                stream::check(self, subject, None, &mut faults, &mut Names::default())?;
+            } else {
+                others.push(subject.name.as_str());
+            }
+        }
+        let (mut listed, faults_unlisted) = faults.sorted();
+        // What is wrong with a stream that nobody asked for keeps nobody from reading another.
+        listed.retain(|fault| !others.contains(&fault.stream.as_str()));
+        Ok(Checked {
+            subjects,
+            faults: listed,
+            faults_unlisted,
+        })
+    }
+
+    /// Calls `visit` for each frame of a stream that was checked, and for those behind its head that a holder of the log's keys sealed.
+    ///
+    /// # Errors
+    /// [`LogError::Broken`] where it was changed since; what `visit` gives.
+    pub(crate) fn read_whole<E: From<LogError>>(
+        &self,
+        subject: &Subject,
+        epochs: &mut Epochs<'_>,
+        visit: &mut dyn FnMut(&Record, &Frame<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let changed = |frame: u64| LogError::Broken {
+            place: format!("stream {}, frame {frame}", subject.name),
+            reason: "was changed while the log was read".into(),
+        };
+        let size = subject.head.as_ref().map_or(0, Checkpoint::size);
+        let mut tree = Frontier::new();
+        let mut position = Position::start(subject.version, subject.id, subject.fingerprint);
+        scan_believed(
+            &self.files,
+            &subject.name,
+            &mut position,
+            &mut |record, frame| record.frame < size || epochs.authenticate(frame),
+            &mut |record, frame| {
+                if tree.size() < size {
+                    tree.push(leaf_hash(&record.encode()));
+                }
+                visit(record, frame)
+            },
+        )?;
+        let is_signed = subject
+            .head
+            .as_ref()
+            .is_none_or(|head| tree.root() == *head.root());
+        if position.next_frame < newest(subject) || !is_signed {
+            return Err(changed(position.next_frame).into());
+        }
+        Ok(())
+    }
+
+    /// Calls `visit` for each frame of a stream that is whole, behind damage too, and `gap` for what lies between.
+    ///
+    /// # Errors
+    /// Those of the storage, and what `visit` gives.
+    pub(crate) fn read_damaged<E: From<LogError>>(
+        &self,
+        subject: &mut Subject,
+        epochs: &mut Epochs<'_>,
+        visit: &mut VisitFrame<'_, E>,
+    ) -> Result<Vec<Gap>, E> {
+        if subject.head.is_none() {
+            subject.head = self.head_in_its_place(subject);
+        }
+        let mut gaps = Gaps::new(subject.name.as_str());
+        // What is wrong is reported already.
+        let unheard = &mut Faults::default();
+        let mut records = Records::survey(self, subject, unheard)?;
+        let size = records.size();
+        let mut last = None;
+        for index in 0..size.div_ceil(TILE_WIDTH) {
+            let placed = records.read(index, unheard)?;
+            let first = index.saturating_mul(TILE_WIDTH);
+            for (placed, frame) in placed.into_iter().zip(first..) {
+                match placed.record {
+                    Some(record) => self.read_one(subject, &record, visit, &mut gaps)?,
+                    None => gaps.unknown(frame),
+                }
+                last = placed.record;
+            }
+        }
+        self.read_unsigned(subject, size, last, epochs, visit, &mut gaps)?;
+        Ok(gaps.finish(newest(subject)))
+    }
+
+    /// The newest head known from elsewhere, where the checkpoint is gone.
+    fn head_in_its_place(&self, subject: &Subject) -> Option<Checkpoint> {
+        let known = subject.known.iter().max_by_key(|known| known.size)?;
+        let origin = self.geometry.stream_origin(subject.name.as_str());
+        Checkpoint::new(&origin, known.size, known.root).ok()
+    }
+
+    fn read_one<E: From<LogError>>(
+        &self,
+        subject: &Subject,
+        record: &Record,
+        visit: &mut VisitFrame<'_, E>,
+        gaps: &mut Gaps<'_>,
+    ) -> Result<(), E> {
+        let stored = match stored_frame(&self.files, &subject.name, record) {
+            Err(error) if is_strange(&error) => None,
+            stored => stored?,
+        };
+        let parsed = stored.as_ref().and_then(|bytes| Frame::parse(bytes).ok());
+        let Some(frame) = parsed else {
+            gaps.damaged(
+                record,
+                0,
+                "it is gone, or its bytes are not those that were recorded",
+            );
+            return Ok(());
+        };
+        match visit(record, &frame)? {
+            Ok(()) => gaps.read(record),
+            Err(unread) => gaps.damaged(record, unread.entries, &unread.reason),
+        }
+        Ok(())
+    }
+
+    /// Follows the frames behind the checkpoint, which nothing stands in for.
+    fn read_unsigned<E: From<LogError>>(
+        &self,
+        subject: &Subject,
+        size: u64,
+        last: Option<Record>,
+        epochs: &mut Epochs<'_>,
+        visit: &mut VisitFrame<'_, E>,
+        gaps: &mut Gaps<'_>,
+    ) -> Result<(), E> {
+        let position = match last {
+            _ if size == 0 => Some(Position::start(
+                subject.version,
+                subject.id,
+                subject.fingerprint,
+            )),
+            None => None,
+            Some(last) => match Position::behind(&self.files, &subject.name, &last) {
+                Err(error) if is_strange(&error) => None,
+                found => found?,
+            },
+        };
+        let Some(mut position) = position else {
+            return Ok(());
+        };
+        let name = &subject.name;
+        let mut believe = |_: &Record, frame: &Frame<'_>| epochs.authenticate(frame);
+        let mut read = |record: &Record, frame: &Frame<'_>| {
+            match visit(record, frame).map_err(Failed::Visit)? {
+                Ok(()) => gaps.read(record),
+                Err(unread) => gaps.damaged(record, unread.entries, &unread.reason),
+            }
+            Ok::<(), Failed<E>>(())
+        };
+        match scan_believed(&self.files, name, &mut position, &mut believe, &mut read) {
+            Err(Failed::Visit(error)) => Err(error),
+            Err(Failed::Log(error)) if !is_strange(&error) => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What ends a scan behind the checkpoint.
+enum Failed<E> {
+    Log(LogError),
+    Visit(E),
+}
+
+impl<E> From<LogError> for Failed<E> {
+    fn from(error: LogError) -> Self {
+        Self::Log(error)
+    }
+}
+
+/// Frames that the newest of all heads known of a stream covers.
+fn newest(subject: &Subject) -> u64 {
+    let head = subject.head.as_ref().map_or(0, Checkpoint::size);
+    let known = subject.known.iter().map(|known| known.size).max();
+    let anchored = subject.anchored();
+    head.max(known.unwrap_or_default()).max(anchored)
+}
+
+/// Collects what cannot be read of one stream, in order.
+struct Gaps<'a> {
+    stream: &'a str,
+    found: Vec<Gap>,
+    /// Whether the last of them may go on.
+    is_open: bool,
+    /// The frame and the entry that are due.
+    next_frame: u64,
+    next_entry: u64,
+}
+
+impl<'a> Gaps<'a> {
+    const fn new(stream: &'a str) -> Self {
+        Self {
+            stream,
+            found: Vec::new(),
+            is_open: false,
+            next_frame: 0,
+            next_entry: 0,
+        }
+    }
+
+    /// Takes up a frame that was read.
+    fn read(&mut self, record: &Record) {
+        self.close(record.first_entry);
+        self.next_frame = record.frame.saturating_add(1);
+        self.next_entry = record.next_entry();
+    }
+
+    /// Takes up a frame of which only the first `entries` were read.
+    fn damaged(&mut self, record: &Record, entries: u64, reason: &str) {
+        if entries > 0 || !self.is_open {
+            self.close(record.first_entry);
+            self.next_entry = record.first_entry.saturating_add(entries);
+        }
+        self.open(record.frame, reason);
+        self.extend(record.next_entry());
+    }
+
+    /// Takes up a frame of which no record is left.
+    fn unknown(&mut self, frame: u64) {
+        self.open(frame, "neither its record nor the frame is left");
+        if let Some(gap) = self.found.last_mut() {
+            gap.missing.is_least = true;
+        }
+    }
+
+    fn open(&mut self, frame: u64, reason: &str) {
+        if !self.is_open {
+            self.found.push(Gap {
+                stream: self.stream.to_owned(),
+                first_frame: frame,
+                frames: 0,
+                first_entry: self.next_entry,
+                missing: Missing::default(),
+                reason: reason.to_owned(),
+            });
+            self.is_open = true;
+        }
+        if let Some(gap) = self.found.last_mut() {
+            gap.frames = frame.saturating_add(1).saturating_sub(gap.first_frame);
+        }
+        self.next_frame = frame.saturating_add(1);
+    }
+
+    /// The open gap reaches up to entry `next` at least.
+    fn extend(&mut self, next: u64) {
+        if let Some(gap) = self.found.last_mut().filter(|_| self.is_open) {
+            gap.missing.entries = next.saturating_sub(gap.first_entry);
+            // The record says where its entries begin, and so how many there were before.
+            gap.missing.is_least = false;
+        }
+        self.next_entry = next;
+    }
+
+    /// The entry at `next` was read: the open gap ends before it.
+    fn close(&mut self, next: u64) {
+        if self.is_open {
+            self.extend(next);
+        }
+        self.is_open = false;
+    }
+
+    /// All gaps of a stream of which `frames` were signed for.
+    fn finish(mut self, frames: u64) -> Vec<Gap> {
+        if let Some(last) = frames
+            .checked_sub(1)
+            .filter(|last| *last >= self.next_frame)
+        {
+            let from = self.next_frame;
+            self.open(from, "it was signed for and is gone");
+            self.open(last, "");
+            if let Some(gap) = self.found.last_mut() {
+                gap.missing.is_least = true;
+            }
+        }
+        self.found
+    }
+}
