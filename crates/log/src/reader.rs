@@ -123,9 +123,15 @@ impl Damage {
             sum.entries = sum.entries.saturating_add(gap.missing.entries);
             sum.is_least |= gap.missing.is_least;
         }
-        // Where the journal is damaged, nobody knows which streams there were.
-        let mut faults = self.faults.iter();
-        sum.is_least |= faults.any(|fault| fault.stream == StreamName::JOURNAL);
+        // Where the journal is damaged nobody knows which streams there were, and where nothing has the signed root, how many
+        // entries.
+        let is_vague = |fault: &Fault| match fault.class {
+            FaultClass::Checkpoint | FaultClass::Fork | FaultClass::Rollback | FaultClass::Tree => {
+                true
+            }
+            _ => fault.stream == StreamName::JOURNAL,
+        };
+        sum.is_least |= self.faults.iter().any(is_vague);
         sum
     }
 }
