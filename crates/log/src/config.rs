@@ -59,6 +59,10 @@ pub struct Options {
     pub open_files_max: usize,
     /// Time between checkpoints while entries arrive.
     pub checkpoint_interval: Duration,
+    /// Longest time for which one key signs checkpoints; while nothing is signed, the next one waits.
+    pub key_interval: Duration,
+    /// Publications after which the next key signs, whatever the time; 0 is without end.
+    pub key_publications_max: u64,
     /// Frames after which a stream begins a new key epoch.
     pub epoch_frames_max: u64,
     /// Times a transient I/O error is retried, with doubled waits from [`Options::retry_wait`].
@@ -76,6 +80,8 @@ impl Options {
     pub const QUEUE_BYTES: usize = 64 * ENTRY_BYTES_MAX;
     /// Default bytes of rows in a frame.
     pub const FRAME_ROWS_BYTES: usize = 4 * ENTRY_BYTES_MAX;
+    /// Default time for which one key signs.
+    pub const KEY_INTERVAL: Duration = Duration::from_hours(1);
     /// Default segment size.
     pub const SEGMENT_BYTES_MAX: u64 = 256 << 20;
 }
@@ -95,6 +101,8 @@ impl Default for Options {
             segment_bytes_max: Self::SEGMENT_BYTES_MAX,
             open_files_max: 128,
             checkpoint_interval: Duration::from_secs(1),
+            key_interval: Self::KEY_INTERVAL,
+            key_publications_max: 0,
             epoch_frames_max: 1 << 20,
             retries: 5,
             retry_wait: Duration::from_millis(1),

@@ -122,6 +122,17 @@ pub(crate) fn telling_before(entry: &Entry<'_>) -> Option<u64> {
     (entry.action == action::BEFORE && is_canonical).then_some(number)
 }
 
+/// The heads that an entry anchors.
+pub(crate) fn heads_of(entry: &Entry<'_>) -> Result<Vec<Checkpoint>, DecodeError> {
+    let text = std::str::from_utf8(entry.payload)
+        .map_err(|_not_utf8| DecodeError::new("journal entry", 0, "is not text"))?;
+    let lines: Vec<&str> = text.lines().collect();
+    let heads = lines.chunks(3);
+    heads
+        .map(|head| Checkpoint::parse(&(head.join("\n") + "\n")))
+        .collect()
+}
+
 /// What the journal says, in order.
 #[derive(Debug, Clone)]
 pub(crate) struct History {
@@ -202,11 +213,9 @@ impl History {
                 self.certificates.push((link, frame));
             }
             action::HEADS => {
-                let lines: Vec<&str> = text(entry.payload)?.lines().collect();
-                for head in lines.chunks(3) {
-                    let head = Checkpoint::parse(&(head.join("\n") + "\n"))?;
-                    self.heads.push((head, frame));
-                }
+                let heads = heads_of(entry)?;
+                self.heads
+                    .extend(heads.into_iter().map(|head| (head, frame)));
             }
             action::LOG_CREATE | action::RECOVER => {}
             _ => return Err(error("has an unknown action")),

@@ -2,10 +2,12 @@
 
 use std::sync::{Arc, PoisonError};
 
+use probity_format::checkpoint::Checkpoint;
 use probity_format::row::{encode_row, row_bytes};
 use probity_format::seal::{FrameSealer, SubjectKeys};
 use probity_format::{DecodeError, keys::SectionKey};
 
+use crate::anchored::Anchored;
 use crate::core::Core;
 use crate::error::LogError;
 use crate::journal::{JournalEntry, action};
@@ -22,6 +24,8 @@ pub(crate) struct JournalWriter {
     frame: Vec<u8>,
     /// The last frame that says more than heads.
     telling: Option<u64>,
+    /// The last head of each stream that is anchored.
+    anchored: Anchored,
 }
 
 impl std::fmt::Debug for JournalWriter {
@@ -32,7 +36,11 @@ impl std::fmt::Debug for JournalWriter {
 
 impl JournalWriter {
     /// The writer behind what is in the journal, where frame `telling` is the last that says more than heads.
-    pub(crate) fn new(stream: Arc<Stream>, telling: Option<u64>) -> Result<Self, LogError> {
+    pub(crate) fn new(
+        stream: Arc<Stream>,
+        telling: Option<u64>,
+        anchored: Anchored,
+    ) -> Result<Self, LogError> {
         let sealer = FrameSealer::new(stream.config)
             .map_err(|error| sealing_failed(&stream.name, &error))?;
         Ok(Self {
@@ -40,7 +48,23 @@ impl JournalWriter {
             sealer,
             frame: Vec::new(),
             telling,
+            anchored,
         })
+    }
+
+    /// Anchors `heads`, which were published.
+    pub(crate) fn anchor(&mut self, core: &Core, heads: Vec<Checkpoint>) -> Result<(), LogError> {
+        self.append(core, &JournalEntry::heads(&heads))?;
+        for head in heads {
+            self.anchored.insert(head.origin().to_owned(), head);
+        }
+        Ok(())
+    }
+
+    /// The last head of each stream once more, so that whoever opens the log looks no further back.
+    pub(crate) fn anchored_again(&self) -> Vec<JournalEntry> {
+        let heads: Vec<Checkpoint> = self.anchored.values().cloned().collect();
+        JournalEntry::heads(&heads)
     }
 
     pub(crate) const fn stream(&self) -> &Arc<Stream> {

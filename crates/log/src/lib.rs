@@ -4,6 +4,7 @@
 #![warn(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 
 mod ages;
+mod anchored;
 mod appender;
 mod batcher;
 pub mod clock;
@@ -31,6 +32,7 @@ mod records;
 mod recovery;
 mod repairs;
 mod requests;
+mod rotation;
 mod scan;
 mod sealer;
 mod startup;

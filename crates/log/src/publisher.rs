@@ -8,7 +8,9 @@ use probity_format::checkpoint::Checkpoint;
 
 use crate::core::{Core, due_wait};
 use crate::error::LogError;
-use crate::journal::JournalEntry;
+use crate::rotation::Signed;
+use crate::startup::LOCK;
+use crate::storage::Storage;
 use crate::stream::Stream;
 
 /// Runs until the log is closed and everything is published, or the log is poisoned.
@@ -21,6 +23,8 @@ pub(crate) fn run(core: &Core) {
 struct State {
     /// [`Clock::elapsed`](crate::clock::Clock::elapsed) when something was noticed to be unpublished.
     since: Option<Duration>,
+    /// What the present key signed.
+    signed: Signed,
 }
 
 impl State {
@@ -38,11 +42,20 @@ impl State {
         let due = self
             .since
             .is_some_and(|since| now.saturating_sub(since) >= interval);
-        if asked.any() || due || last {
+        let is_due = asked.any() || due || last;
+        if is_due {
             self.since = None;
             // Before publishing: what is committed meanwhile may not be part of it.
             core.grown.store(false, Ordering::Release);
-            core.publish_streams()?;
+            if core.publish_streams()? {
+                self.signed.add(now);
+            }
+        }
+        if !last && self.signed.is_enough(&core.options, now) {
+            core.move_key_on()?;
+            self.signed = Signed::default();
+        }
+        if is_due {
             core.publications.answer(&asked, last);
             core.committed.raise();
         }
@@ -56,8 +69,8 @@ impl State {
 }
 
 impl Core {
-    /// Publishes every stream that grew, anchors their heads in the journal, and publishes that.
-    pub(crate) fn publish_streams(&self) -> Result<(), LogError> {
+    /// Publishes every stream that grew, anchors their heads in the journal, and publishes that. Gives whether any grew.
+    pub(crate) fn publish_streams(&self) -> Result<bool, LogError> {
         let mut heads = Vec::new();
         for stream in self.content_streams() {
             heads.extend(self.publish_stream(&stream)?);
@@ -65,16 +78,32 @@ impl Core {
         let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         // An empty tree says nothing that could be altered.
         heads.retain(|head: &Checkpoint| head.size() > 0);
-        if !heads.is_empty() {
-            journal.append(self, &JournalEntry::heads(&heads))?;
+        let has_grown = !heads.is_empty();
+        if has_grown {
+            journal.anchor(self, heads)?;
         }
         let stream = Arc::clone(journal.stream());
         drop(journal);
-        self.publish_stream(&stream).map(drop)
+        self.publish_stream(&stream)?;
+        Ok(has_grown)
+    }
+
+    /// Fails where another writer may be at work: what both sign would be a fork.
+    fn check_lock(&self) -> Result<(), LogError> {
+        let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_held = |_: &dyn Storage| lock.as_ref().map_or(Ok(true), |lock| lock.is_held());
+        if self.files.attempt("look at", LOCK, is_held)? {
+            return Ok(());
+        }
+        Err(LogError::Broken {
+            place: LOCK.into(),
+            reason: "was removed or replaced under this writer: another one may be writing".into(),
+        })
     }
 
     /// Publishes `stream` if it grew.
     pub(crate) fn publish_stream(&self, stream: &Stream) -> Result<Option<Checkpoint>, LogError> {
+        self.check_lock()?;
         let signer = {
             let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
             keys.signer(&stream.origin)?

@@ -124,19 +124,17 @@ impl Damage {
             sum.entries = sum.entries.saturating_add(gap.missing.entries);
             sum.is_least |= gap.missing.is_least;
         }
-        // Where the journal is damaged, nobody knows which streams there were; where records are not those that were signed, which entries.
-        let is_open = |fault: &Fault| {
-            let is_rewritten = matches!(
-                fault.class,
-                FaultClass::Tree
-                    | FaultClass::Fork
-                    | FaultClass::Rollback
-                    | FaultClass::Checkpoint
-                    | FaultClass::KeyChain
-            );
-            fault.stream == StreamName::JOURNAL || is_rewritten
+        // Where the journal is damaged nobody knows which streams there were, and where nothing has the signed root, how many
+        // entries.
+        let is_vague = |fault: &Fault| match fault.class {
+            FaultClass::Checkpoint
+            | FaultClass::Fork
+            | FaultClass::KeyChain
+            | FaultClass::Rollback
+            | FaultClass::Tree => true,
+            _ => fault.stream == StreamName::JOURNAL,
         };
-        sum.is_least |= self.faults.iter().any(is_open);
+        sum.is_least |= self.faults.iter().any(is_vague);
         sum
     }
 }

@@ -44,6 +44,8 @@ pub(crate) struct Recovery<'a> {
     pub(crate) durable: u64,
     /// Whether some of those may be gone.
     pub(crate) accept_loss: bool,
+    /// The head that the journal anchored last, which was signed for too.
+    pub(crate) anchored: Option<&'a Checkpoint>,
     pub(crate) repairs: &'a mut Repairs,
 }
 
@@ -124,6 +126,7 @@ impl Recovery<'_> {
             None => (None, None),
         };
         let signed = self.signed(published.as_ref(), kept.as_ref())?;
+        let signed = self.with_anchored(signed);
         let (mut tree, mut position) = self.resume(signed)?;
         let rebuilt = tree.size() == 0;
         // What was signed must be found, whichever way the tree was built.
@@ -211,6 +214,20 @@ impl Recovery<'_> {
             (published, kept) => published.or(kept),
         };
         Ok(larger.map(|head| (head.size(), *head.root())))
+    }
+
+    /// The head that the journal anchored, where checkpoint and second copy are older or gone: no crash leaves them so.
+    fn with_anchored(&mut self, signed: Option<(u64, Hash)>) -> Option<(u64, Hash)> {
+        let (name, size) = (self.name, signed.map_or(0, |(size, _)| size));
+        let Some(anchored) = self.anchored.filter(|anchored| anchored.size() > size) else {
+            return signed;
+        };
+        self.repairs.note(format!(
+            "stream {name}: the journal anchored {} frames, the checkpoint and its second copy cover {size}; they will be \
+             written anew",
+            anchored.size()
+        ));
+        Some((anchored.size(), *anchored.root()))
     }
 
     fn check_signed(&self, reached: &Reached, end: &End, found: u64) -> Result<(), LogError> {

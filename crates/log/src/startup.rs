@@ -10,10 +10,10 @@ use probity_format::Version;
 use probity_format::geometry::Geometry;
 use probity_format::keys::{MasterKey, RootKey};
 use probity_format::limits::{ENTRY_BYTES_MAX, FRAME_ENTRIES_MAX};
-use probity_format::note::Signer as _;
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
 use probity_queue::{Pool, channel};
 
+use crate::anchored::{Anchored, read_anchored};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Options;
 use crate::core::Core;
@@ -25,7 +25,7 @@ use crate::heads::Heads;
 use crate::history::{read_geometry, read_history};
 use crate::journal::{History, JournalEntry};
 use crate::journal_writer::JournalWriter;
-use crate::keystore::{KeyStore, signing_key};
+use crate::keystore::KeyStore;
 use crate::log::{Log, Threads};
 use crate::places::Places;
 use crate::recovery::Recovery;
@@ -89,15 +89,25 @@ pub(crate) fn open_locked(
     let history = read_history(&files, &geometry, &keys.master)?;
     let mut repairs = Repairs::resume(&files)?;
     let notes = NotesFound::read(&files, DurableNotes::new(&keys.master))?;
+    let anchored = read_anchored(
+        &files,
+        &heads,
+        &geometry,
+        &history,
+        &keys.master,
+        &mut repairs,
+    )?;
     let recovering = Recovering {
         files: &files,
         heads: &heads,
         geometry: &geometry,
+        history: &history,
+        anchored: &anchored.signed,
         master: &keys.master,
         notes: &notes,
         accept_loss: options.accept_loss,
     };
-    let streams = recovering.run(&history, &mut repairs)?;
+    let streams = recovering.recover(&mut repairs)?;
     let journal = streams.get(&StreamName::journal()).map(Arc::clone);
     let journal = journal.ok_or_else(|| LogError::NotALog {
         path: places.path.clone(),
@@ -117,7 +127,7 @@ pub(crate) fn open_locked(
         reason: error.to_string(),
     })?;
     let (sender, receiver) = channel(chunks);
-    let journal = JournalWriter::new(journal, history.telling)?;
+    let journal = JournalWriter::new(journal, history.telling, anchored.all)?;
     let core = Arc::new(Core::new(
         options,
         geometry,
@@ -147,35 +157,36 @@ pub(crate) fn lock(places: &Places, files: &Files) -> Result<Box<dyn Lock>, LogE
         })
 }
 
-/// What the recovery of every stream needs.
+/// What the streams of a log are recovered from.
 struct Recovering<'a> {
     files: &'a Files,
     heads: &'a Heads,
     geometry: &'a Geometry,
+    history: &'a History,
+    anchored: &'a Anchored,
     master: &'a MasterKey,
     notes: &'a NotesFound,
     accept_loss: bool,
 }
 
 impl Recovering<'_> {
-    fn run(
+    fn recover(
         &self,
-        history: &History,
         repairs: &mut Repairs,
     ) -> Result<BTreeMap<StreamName, Arc<Stream>>, LogError> {
         let fingerprint = self.geometry.fingerprint();
         let mut streams = BTreeMap::new();
-        for (ordinal, (name, config)) in (0..).zip(&history.streams) {
+        for (ordinal, (name, config)) in (0..).zip(&self.history.streams) {
             let id = StreamId::new(&fingerprint, name, config);
             let origin = self.geometry.stream_origin(name.as_str());
-            let keys = history.keys_named(&origin);
             let recovery = Recovery {
                 files: self.files,
                 heads: self.heads,
                 name,
                 id,
                 fingerprint,
-                keys: &keys,
+                keys: &self.history.keys_named(&origin),
+                anchored: self.anchored.get(&origin),
                 epochs: Epochs::new(self.master, id),
                 durable: self.notes.frames(&id, ordinal),
                 accept_loss: self.accept_loss,
@@ -194,8 +205,7 @@ impl Recovering<'_> {
 }
 
 /// Moves the signing key on and records what recovery did, and the creation of a log that begins with
-/// the stream `default`. A crash before the certificate is durable changes nothing; after it, the
-/// next open finds the successor certified and takes it.
+/// the stream `default`.
 fn begin_journal(
     core: &Core,
     first: Option<StreamConfig>,
@@ -212,22 +222,7 @@ fn begin_journal(
         core.publish_stream(journal.stream())?;
     }
     entries.extend(JournalEntry::recover(repairs));
-    let origin = core.geometry.origin();
-    let (size, root) = journal.stream().head();
-    let keys = core.keys.lock().unwrap_or_else(PoisonError::into_inner);
-    let successor = keys.prepare_successor(&core.files)?;
-    let successor_key = signing_key(origin, &successor)?.verifier_key().clone();
-    let certificate = JournalEntry::certificate(&keys.signer(origin)?, &successor_key, size, &root)
-        .map_err(|error| LogError::Broken {
-            place: "key certificate".into(),
-            reason: error.to_string(),
-        })?;
-    drop(keys);
-    entries.push(certificate);
-    journal.append(core, &entries)?;
-    let mut keys = core.keys.lock().unwrap_or_else(PoisonError::into_inner);
-    keys.promote(&core.files, successor)?;
-    drop(keys);
+    core.certify_successor(&mut journal, entries)?;
     // Before any other stream is signed with the new key: the certificate must stand behind a signed head by then, because nobody without the root key
     // believes what stands behind it.
     core.publish_stream(journal.stream())?;
@@ -235,7 +230,7 @@ fn begin_journal(
         core.insert_stream(stream);
     }
     drop(journal);
-    core.publish_streams()
+    core.publish_streams().map(drop)
 }
 
 fn start(core: &Arc<Core>) -> Result<Threads, LogError> {
@@ -291,6 +286,9 @@ pub(crate) fn check_options(options: &Options) -> Result<(), LogError> {
     }
     if options.queue_bytes < 2 * ENTRY_BYTES_MAX {
         return refuse("queue_bytes", "must be at least 2 MiB");
+    }
+    if options.key_interval.is_zero() {
+        return refuse("key_interval", "must be more than nothing");
     }
     if options.segment_bytes_max < 4096 {
         return refuse("segment_bytes_max", "must be at least 4096");

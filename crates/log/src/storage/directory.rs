@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::name::{TEMPORARY, components, join, split};
@@ -29,6 +29,8 @@ const FOLDER_MODE: Mode = Mode::from_raw_mode(0o750);
 const KEY_FOLDERS: [&str; 2] = ["keys", "subjects"];
 /// Names tried for a temporary file before giving up; each one taken is a leftover of a crash.
 const TEMPORARY_NAMES_MAX: u32 = 1 << 16;
+/// Times that a lock is tried whose file is replaced meanwhile.
+const LOCK_TRIES_MAX: u32 = 16;
 
 /// A [`Storage`] in a folder of the file system.
 #[derive(Debug)]
@@ -313,19 +315,60 @@ impl Storage for Directory {
         Ok(removed)
     }
 
+    /// Locks the file and the folder it stands in: whoever unlinks the file makes room for another file, not for another folder.
     fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
-        let file = self.open_file(name, OFlags::RDWR | OFlags::CREATE)?;
-        match retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Ok(None),
-            Err(error) => return Err(error.into()),
+        let (folder_name, file_name) = split(name)?;
+        for _ in 0..LOCK_TRIES_MAX {
+            let file = self.open_file(name, OFlags::RDWR | OFlags::CREATE)?;
+            if !try_lock(file.as_fd())? {
+                return Ok(None);
+            }
+            let folder = self.folder(folder_name)?;
+            match try_lock(folder.as_fd()) {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                // Some network file systems lock files alone; the look at the name below remains.
+                Err(error) if cannot_lock_folders(&error) => {}
+                Err(error) => return Err(error),
+            }
+            let held = HeldLock {
+                path: self.root.join(folder_name),
+                file_name: file_name.to_owned(),
+                folder,
+                file,
+            };
+            // Between opening and locking it, somebody may have put another file in its place.
+            if !held.is_held()? {
+                continue;
+            }
+            // For the message that the next one gets. The lock holds without it, on a full disk too.
+            let _for_the_message_only = held.file.set_len(0).and_then(|()| {
+                let process = format!("{}\n", std::process::id());
+                held.file.write_all_at(process.as_bytes(), 0)
+            });
+            return Ok(Some(Box::new(held)));
         }
-        // For the message that the next one gets. The lock holds without it, on a full disk too.
-        let _for_the_message_only = file
-            .set_len(0)
-            .and_then(|()| file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0));
-        Ok(Some(Box::new(HeldLock { file })))
+        Err(io::Error::new(
+            ErrorKind::ResourceBusy,
+            "another file is put in its place again and again",
+        ))
     }
+}
+
+/// Takes the lock of what `opened` leads to; false where another holder has it.
+fn try_lock(opened: BorrowedFd<'_>) -> io::Result<bool> {
+    match retry_on_intr(|| rustix::fs::flock(opened, FlockOperation::NonBlockingLockExclusive)) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn cannot_lock_folders(error: &io::Error) -> bool {
+    let refusals = [Errno::BADF, Errno::INVAL, Errno::NOLCK, Errno::OPNOTSUPP];
+    refusals
+        .iter()
+        .any(|refusal| error.raw_os_error() == Some(refusal.raw_os_error()))
 }
 
 /// A file that has its content and not yet its name; dropping it removes it.
@@ -355,16 +398,35 @@ impl Drop for Temporary<'_> {
 /// The kernel releases it when the process ends, however it does.
 #[derive(Debug)]
 struct HeldLock {
+    /// The folder as it was opened.
+    path: PathBuf,
+    file_name: String,
+    folder: OwnedFd,
     file: fs::File,
 }
 
-impl Lock for HeldLock {}
+impl Lock for HeldLock {
+    fn is_held(&self) -> io::Result<bool> {
+        let is_same = |found: Result<Stat, Errno>, held: Stat| match found {
+            Ok(found) => Ok((found.st_dev, found.st_ino) == (held.st_dev, held.st_ino)),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
+            Err(error) => Err(io::Error::from(error)),
+        };
+        let folder = retry_on_intr(|| rustix::fs::stat(&self.path));
+        let name = self.file_name.as_str();
+        let file =
+            retry_on_intr(|| rustix::fs::statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW));
+        Ok(is_same(folder, rustix::fs::fstat(&self.folder)?)?
+            && is_same(file, rustix::fs::fstat(&self.file)?)?)
+    }
+}
 
 impl Drop for HeldLock {
     fn drop(&mut self) {
         // Closing alone would leave the lock to a child that was forked and has not yet executed.
         // An error changes nothing: then closing releases it.
         let _closing_releases_it_too = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+        let _and_this_one = rustix::fs::flock(&self.folder, FlockOperation::Unlock);
     }
 }
 

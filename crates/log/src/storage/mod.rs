@@ -141,7 +141,15 @@ pub trait File: Debug + Send + Sync {
 }
 
 /// A held lock; dropping it releases it.
-pub trait Lock: Debug + Send + Sync {}
+pub trait Lock: Debug + Send + Sync {
+    /// Whether the lock's name still leads to what is locked; if not, somebody made room for another holder.
+    ///
+    /// # Errors
+    /// The system's error.
+    fn is_held(&self) -> io::Result<bool> {
+        Ok(true)
+    }
+}
 
 /// Whether trying again can help: interrupted, would block, timed out.
 pub fn is_transient(error: &io::Error) -> bool {

@@ -50,6 +50,10 @@ impl Anchors {
         self.count = self.count.saturating_add(1);
         self.last = Some((head.size(), frame));
         let known = self.signers.last();
+        // A head that is repeated says nothing of who signs: the stream did not grow, and its checkpoint stays as it is.
+        if self.count > 1 && growth == 0 {
+            return Ok(());
+        }
         if known.is_none_or(|(_, known)| *known < certificates) {
             self.signers.push((head.size(), certificates));
         }

@@ -39,6 +39,8 @@ pub(crate) fn options(durability: Durability) -> Options {
         append_timeout: Duration::from_secs(5),
         segment_bytes_max: 4096,
         checkpoint_interval: NEVER,
+        // The signing key moves on in the middle of a life too.
+        key_publications_max: 2,
         epoch_frames_max: 3,
         open_files_max: 2,
         retries: 3,

@@ -172,7 +172,7 @@ fn listed_as(report: &Report, place: &Place) -> Result<Vec<&'static str>, String
     let stream = report.streams.iter().find(|it| it.name == place.stream);
     let is_tail = stream.is_some_and(|stream| stream.tail_bytes > 0);
     let mut unchecked = report.unchecked.iter();
-    if is_tail && place.place.ends_with(".seg") || unchecked.any(|it| it.path == place.place) {
+    if is_tail && place.place.contains("/segments/") || unchecked.any(|it| it.path == place.place) {
         return Ok(vec!["listed"]);
     }
     Err(format!(

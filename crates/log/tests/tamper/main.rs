@@ -14,6 +14,7 @@
 
 mod campaign;
 mod kinds;
+mod opening;
 mod quiet;
 mod random;
 mod reading;

@@ -263,6 +263,15 @@ impl Scene<'_> {
         files
     }
 
+    /// Remembers everything, for whoever lets the log itself change what is there.
+    pub(crate) fn keep_all(&mut self) {
+        for name in ["log", "log.heads"] {
+            for inside in self.below(name) {
+                self.remember(&inside);
+            }
+        }
+    }
+
     fn remember(&mut self, name: &str) {
         if self.before.contains_key(name) {
             return;

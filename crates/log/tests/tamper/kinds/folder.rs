@@ -166,7 +166,7 @@ fn beside() -> Vec<Kind> {
                 let stream = any_stream(r);
                 let last = s.world.records[stream].last().unwrap().segment;
                 let name = in_log(stream, &segment_file_name(last));
-                let noise: Vec<u8> = (0..1 + r.below(3_000)).map(|_| r.bit()).collect();
+                let noise: Vec<u8> = (0..=r.below(3_000)).map(|_| r.bit()).collect();
                 s.change(&name, |bytes| bytes.extend(noise));
                 Place::file(stream, &segment_file_name(last))
             },

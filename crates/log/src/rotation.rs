@@ -1,0 +1,79 @@
+//! Moves the signing key on: when a log is opened, and by time while it is.
+//!
+//! Whoever steals the present key signs for what came after its certificate. What came before was signed by keys that are
+//! destroyed, and anchored under them.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use probity_format::note::Signer as _;
+
+use crate::config::Options;
+use crate::core::Core;
+use crate::error::LogError;
+use crate::journal::JournalEntry;
+use crate::journal_writer::JournalWriter;
+use crate::keystore::signing_key;
+
+/// What the present key signed besides its own certificate's journal.
+#[derive(Debug, Default)]
+pub(crate) struct Signed {
+    /// [`Clock::elapsed`](crate::clock::Clock::elapsed) when it first did.
+    since: Option<Duration>,
+    publications: u64,
+}
+
+impl Signed {
+    /// The key signed heads of streams at `now`.
+    pub(crate) fn add(&mut self, now: Duration) {
+        self.since.get_or_insert(now);
+        self.publications = self.publications.saturating_add(1);
+    }
+
+    /// Whether the next key is due.
+    pub(crate) fn is_enough(&self, options: &Options, now: Duration) -> bool {
+        let is_old = |since| now.saturating_sub(since) >= options.key_interval;
+        let publications_max = options.key_publications_max;
+        self.since.is_some_and(is_old)
+            || (publications_max > 0 && self.publications >= publications_max)
+    }
+}
+
+impl Core {
+    /// Replaces the signing key of a log that is open, and publishes the journal that certifies the new one.
+    pub(crate) fn move_key_on(&self) -> Result<(), LogError> {
+        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        self.certify_successor(&mut journal, Vec::new())?;
+        let stream = Arc::clone(journal.stream());
+        drop(journal);
+        self.publish_stream(&stream).map(drop)
+    }
+
+    /// Certifies a new signing key in one frame with `entries`, and destroys the present one. The journal stays locked
+    /// meanwhile, so that nothing is published between the two.
+    ///
+    /// A crash before the certificate is durable leaves a successor that nobody knows; after it, the next opening finds the
+    /// successor certified and takes it.
+    pub(crate) fn certify_successor(
+        &self,
+        journal: &mut JournalWriter,
+        mut entries: Vec<JournalEntry>,
+    ) -> Result<(), LogError> {
+        let origin = self.geometry.origin();
+        let (size, root) = journal.stream().head();
+        let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let successor = keys.prepare_successor(&self.files)?;
+        let successor_key = signing_key(origin, &successor)?.verifier_key().clone();
+        let certificate =
+            JournalEntry::certificate(&keys.signer(origin)?, &successor_key, size, &root);
+        drop(keys);
+        entries.extend(journal.anchored_again());
+        entries.push(certificate.map_err(|error| LogError::Broken {
+            place: "key certificate".into(),
+            reason: error.to_string(),
+        })?);
+        journal.append(self, &entries)?;
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.promote(&self.files, successor)
+    }
+}
