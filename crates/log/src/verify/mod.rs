@@ -304,7 +304,6 @@ impl<'a> Verifier<'a> {
         let size = self.claimed_size(name)?.unwrap_or_default();
         let mut records = Bundles::new(&self.files, name, size);
         match records.of_frame(frame) {
-            Err(LogError::Broken { .. }) => Ok(None),
             Err(error) if stored::is_strange(&error) => Ok(None),
             Ok(record) => Ok(record.filter(|record| record.frame == frame)),
             Err(error) => Err(error),
