@@ -29,6 +29,15 @@ use probity_format::note::VerifierKey;
 use probity_format::record::Record;
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
 
+use crate::config::Options;
+use crate::error::LogError;
+use crate::files::Files;
+use crate::history::{GEOMETRY, add_to_history, read_geometry};
+use crate::journal::History;
+use crate::opener::Opener;
+use crate::places::Places;
+use crate::records::Records as Bundles;
+use crate::scan::{End, Position, scan, stored_frame};
 use anchors::{Anchors, Suspects};
 use heads::Fixed;
 pub(crate) use heads::Subject;
@@ -40,16 +49,6 @@ pub use report::{
     UncheckedReason,
 };
 use unchecked::Names;
-
-use crate::config::Options;
-use crate::error::LogError;
-use crate::files::Files;
-use crate::history::{GEOMETRY, add_to_history, read_geometry};
-use crate::journal::History;
-use crate::opener::Opener;
-use crate::places::Places;
-use crate::records::Records as Bundles;
-use crate::scan::{End, Position, scan, stored_frame};
 
 /// How to verify.
 #[derive(Default)]
