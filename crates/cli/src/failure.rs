@@ -209,7 +209,10 @@ fn remedy_of(error: &LogError) -> Option<String> {
             format!("name the folder of a log, or create one with: probity init {path}")
         }
         LogError::Unfinished { path } => {
-            format!("nothing is recorded in it; create it again with: probity init {path}")
+            format!(
+                "if anything was ever recorded in it, the log was emptied: put a copy back; only if nothing ever was, create \
+                 it again with: probity init {path}"
+            )
         }
         LogError::Exists { path } => {
             format!("append to it with: probity append {path}, or choose another folder")

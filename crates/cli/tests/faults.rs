@@ -380,7 +380,8 @@ fn a_creation_cut_short_is_said_and_done_again_with_the_same_key() {
     assert_eq!(
         text(&refused.stderr),
         "error: the log at audit was never completely created\n\
-         help: nothing is recorded in it; create it again with: probity init audit\n"
+         help: if anything was ever recorded in it, the log was emptied: put a copy back; only if nothing ever was, create it \
+         again with: probity init audit\n"
     );
     let again = run(folder.path(), &["init", "audit"], b"");
     assert!(again.status.success(), "{}", text(&again.stderr));

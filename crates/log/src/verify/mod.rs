@@ -29,6 +29,15 @@ use probity_format::note::VerifierKey;
 use probity_format::record::Record;
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
 
+use crate::config::Options;
+use crate::error::LogError;
+use crate::files::Files;
+use crate::history::{GEOMETRY, add_to_history, read_geometry};
+use crate::journal::History;
+use crate::opener::Opener;
+use crate::places::Places;
+use crate::records::Records as Bundles;
+use crate::scan::{End, Position, scan_believed, stored_frame};
 use anchors::{Anchors, Suspects};
 use heads::Fixed;
 pub(crate) use heads::Subject;
@@ -40,16 +49,6 @@ pub use report::{
     UncheckedReason,
 };
 use unchecked::Names;
-
-use crate::config::Options;
-use crate::error::LogError;
-use crate::files::Files;
-use crate::history::{GEOMETRY, add_to_history, read_geometry};
-use crate::journal::History;
-use crate::opener::Opener;
-use crate::places::Places;
-use crate::records::Records as Bundles;
-use crate::scan::{End, Position, scan_believed, stored_frame};
 
 /// How to verify.
 #[derive(Default)]
@@ -308,7 +307,6 @@ impl<'a> Verifier<'a> {
         let size = self.claimed_size(name)?.unwrap_or_default();
         let mut records = Bundles::new(&self.files, name, size);
         match records.of_frame(frame) {
-            Err(LogError::Broken { .. }) => Ok(None),
             Err(error) if stored::is_strange(&error) => Ok(None),
             Ok(record) => Ok(record.filter(|record| record.frame == frame)),
             Err(error) => Err(error),

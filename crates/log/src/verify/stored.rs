@@ -55,10 +55,12 @@ pub(super) fn names(files: &Files, folder: &str) -> Result<Option<Vec<String>>, 
     }
 }
 
-/// Whether the storage refuses a name for what stands there.
+/// Whether the storage refuses a name for what stands there, or that says that it is something else.
 pub(super) fn is_strange(error: &LogError) -> bool {
-    let LogError::Storage { source, .. } = error else {
-        return false;
+    let source = match error {
+        LogError::Storage { source, .. } => source,
+        LogError::Broken { .. } => return true,
+        _ => return false,
     };
     matches!(
         source.kind(),

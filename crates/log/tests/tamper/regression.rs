@@ -152,3 +152,54 @@ fn only_a_full_tile_that_begins_with_it_excuses_a_missing_partial_one() {
         scene.undo();
     }
 }
+
+/// Format 1.1: a bit in the header of the journal's first segment made every stream unknown, with three false faults, and a frame
+/// that was damaged in another stream was not reported. The header follows from the records, and is all that is wrong.
+#[test]
+fn a_damaged_header_of_the_journal_is_the_only_fault_and_hides_no_other() {
+    let world = World::new();
+    let mut scene = world.scene();
+    let header = "log/streams/journal/segments/00000000.seg";
+    for place in [0, 9, 20, 60, 100, 127] {
+        scene.change(header, |bytes| bytes[place] ^= 1);
+        let found = faults(&scene);
+        assert_eq!(classes(&scene), [FaultClass::Segment], "{found:?}");
+        assert!(found[0].place.contains("journal"), "{found:?}");
+        scene.undo();
+    }
+    let record = world.records[LONG][100];
+    let segment = probity_format::segment::segment_file_name(record.segment);
+    scene.change(header, |bytes| bytes[20] ^= 1);
+    scene.change(&format!("log/streams/{LONG}/{segment}"), |bytes| {
+        bytes[record.end() as usize - 40] ^= 1;
+    });
+    let found = faults(&scene);
+    assert_eq!(
+        classes(&scene),
+        [FaultClass::Frame, FaultClass::Segment],
+        "{found:?}"
+    );
+    assert!(found[0].place.contains(", frame 100 "), "{found:?}");
+}
+
+/// Format 1.5: one bit in the key of one subject ended the keyed check, so that a frame that was forged elsewhere was not reported.
+#[test]
+fn a_damaged_slot_hides_nothing_else() {
+    let world = World::new();
+    let mut scene = world.scene();
+    scene.change("log/subjects/slots", |slots| slots[50] ^= 1);
+    let record = world.records[LONG][100];
+    let segment = probity_format::segment::segment_file_name(record.segment);
+    scene.change(&format!("log/streams/{LONG}/{segment}"), |bytes| {
+        bytes[record.end() as usize - 40] ^= 1;
+    });
+    let report = scene.verify(Look::Keyed).unwrap();
+    let found: Vec<FaultClass> = report.faults.iter().map(|fault| fault.class).collect();
+    assert_eq!(
+        found,
+        [FaultClass::Frame, FaultClass::Content],
+        "{:?}",
+        report.faults
+    );
+    assert_eq!(report.faults[1].place, "subjects/slots, slot 0");
+}
