@@ -54,9 +54,6 @@ impl ParsedEntry {
     /// The entry, at `now` if the line gave no time.
     pub fn entry(&self, now: Timestamp) -> Entry<'_> {
         Entry {
-            time: self.time.unwrap_or(now),
-            action: &self.action,
-            key: &self.key,
             subjects: Subjects::joined(&self.subjects),
             controller: &self.controller,
             processor: &self.processor,
@@ -65,6 +62,7 @@ impl ParsedEntry {
             basis: &self.basis,
             outcome: self.outcome,
             payload: &self.payload,
+            ..Entry::new(self.time.unwrap_or(now), &self.action, &self.key)
         }
     }
 }

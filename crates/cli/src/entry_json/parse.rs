@@ -276,9 +276,6 @@ impl Draft {
 
     fn entry(&self, time: Timestamp) -> Entry<'_> {
         Entry {
-            time,
-            action: &self.action,
-            key: &self.key,
             subjects: Subjects::joined(&self.subjects),
             controller: &self.controller,
             processor: &self.processor,
@@ -287,6 +284,7 @@ impl Draft {
             basis: &self.basis,
             outcome: self.outcome,
             payload: &self.payload,
+            ..Entry::new(time, &self.action, &self.key)
         }
     }
 

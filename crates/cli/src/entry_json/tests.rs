@@ -228,9 +228,6 @@ proptest! {
         let joined = subjects.join("\n");
         let [action, controller, processor, actor, purpose, basis] = &names;
         assert_identity(&Entry {
-            time: Timestamp::from_nanoseconds(time).unwrap(),
-            action,
-            key: &key,
             subjects: Subjects::joined(&joined),
             controller,
             processor,
@@ -239,6 +236,7 @@ proptest! {
             basis,
             outcome: Outcome::from_code(outcome).unwrap(),
             payload: payload.as_bytes(),
+            ..Entry::new(Timestamp::from_nanoseconds(time).unwrap(), action, &key)
         });
     }
 
