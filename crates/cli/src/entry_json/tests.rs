@@ -293,7 +293,7 @@ fn an_idempotency_key_is_taken_as_its_digest() {
         "{message}"
     );
     for bad in [
-        &digest[1..],
+        digest.trim_start_matches('b'),
         &digest.to_uppercase(),
         &digest.replace('b', "x"),
     ] {
