@@ -9,9 +9,7 @@ use std::io::Cursor;
 
 use probity_format::{Entry, Timestamp};
 
-use self::entry_json::{
-    LINE_BYTES_MAX, Line, Lines, parse_exported_line, parse_line, write_line,
-};
+use self::entry_json::{LINE_BYTES_MAX, Line, Lines, parse_exported_line, parse_line, write_line};
 use crate::Target;
 use crate::targets::entry::entries;
 
