@@ -6,7 +6,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::column::{Columns, KEY, SUBJECTS};
+use crate::column::{Columns, IDEMPOTENCY, KEY, SUBJECTS};
 use crate::entry::{Entry, Subjects};
 use crate::error::DecodeError;
 
@@ -27,9 +27,9 @@ pub struct Content<'a> {
 pub struct Placed<'a> {
     /// Place in the frame, from 0.
     pub place: usize,
-    /// Number of the section that holds its key, subjects and payload.
+    /// Number of the section that holds its key, subjects, payload and idempotency.
     pub section: u32,
-    /// The entry; key, subjects and payload are empty where that section is not open.
+    /// The entry; key, subjects, payload and idempotency are empty where that section is not open.
     pub entry: Entry<'a>,
     /// Whether that section is open.
     pub open: bool,
@@ -127,7 +127,7 @@ impl<'a> Content<'a> {
         let mut texts = self.shared.texts(place);
         let columns = self.subjects.get(group).and_then(Option::as_ref);
         let own = columns.map(|columns| columns.texts(within));
-        for column in [KEY, SUBJECTS] {
+        for column in [KEY, SUBJECTS, IDEMPOTENCY] {
             let word = own.as_ref().and_then(|own| own.get(column));
             if let Some(text) = texts.get_mut(column) {
                 *text = word.copied().unwrap_or_default();

@@ -1,5 +1,7 @@
 //! One entry: who did what to whose data, when, for which purpose, on which basis, how it ended.
 
+use sha2::{Digest as _, Sha256};
+
 use crate::error::EntryError;
 use crate::limits::{
     ACTION_BYTES_MAX, KEY_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, SUBJECTS_MAX, TIME_MAX,
@@ -129,17 +131,80 @@ impl<'a> Subjects<'a> {
     }
 }
 
+/// A SHA-256 digest in an entry.
+pub type Digest = [u8; 32];
+
+/// Bytes of a [`Digest`].
+pub const DIGEST_BYTES: usize = 32;
+
+/// The digest that stands for a caller's idempotency key; the key itself is not recorded.
+///
+/// # Errors
+/// When the key is empty or longer than [`NAME_BYTES_MAX`].
+pub fn idempotency_digest(key: &str) -> Result<Digest, EntryError> {
+    const FIELD: &str = "idempotency_key";
+    if key.is_empty() {
+        return Err(EntryError::Empty { field: FIELD });
+    }
+    check_length(FIELD, key.len(), NAME_BYTES_MAX)?;
+    Ok(Sha256::digest(key.as_bytes()).into())
+}
+
+/// Which fields are the caller's word alone: nothing that the log knows of confirms them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "callers build it field by field; another flag is another version of the format"
+)]
+pub struct Claimed {
+    /// The actor was not authenticated.
+    pub actor: bool,
+    /// The purpose was not decided by a policy.
+    pub purpose: bool,
+}
+
+impl Claimed {
+    /// Nothing is only claimed, or nothing is known about it (version 2).
+    pub const NONE: Self = Self {
+        actor: false,
+        purpose: false,
+    };
+
+    /// The bits that stand for it on disk: 1 actor, 2 purpose.
+    pub const fn code(self) -> u8 {
+        (if self.actor { 1 } else { 0 }) | (if self.purpose { 2 } else { 0 })
+    }
+
+    /// What `code` stands for, if it has no other bits.
+    pub const fn from_code(code: u8) -> Option<Self> {
+        if code > 3 {
+            return None;
+        }
+        Some(Self {
+            actor: code & 1 != 0,
+            purpose: code & 2 != 0,
+        })
+    }
+
+    /// The names of the fields that are claimed.
+    pub fn fields(self) -> impl Iterator<Item = &'static str> {
+        let actor = self.actor.then_some("actor");
+        actor.into_iter().chain(self.purpose.then_some("purpose"))
+    }
+}
+
 /// One recorded event. Contents are personal data: the type has no `Debug`.
 ///
 /// `key` is where the data lives (the seed's data location); `action` is one of [`Action`]'s
-/// words or another; empty names mean "not said".
+/// words or another; empty names mean "not said". The log sets `taken`, `submitter` and `claimed` when it takes the
+/// entry, whatever stood there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_structs,
     reason = "callers build entries field by field"
 )]
 pub struct Entry<'a> {
-    /// When it happened.
+    /// When it happened, as the caller claims.
     pub time: Timestamp,
     /// What was done; never empty.
     pub action: &'a str,
@@ -151,7 +216,7 @@ pub struct Entry<'a> {
     pub controller: &'a str,
     /// Who processes it for the controller (Art. 4(8) GDPR).
     pub processor: &'a str,
-    /// Who did it: the authenticated principal.
+    /// Who did it; [`Claimed::actor`] says whether that is the caller's word alone.
     pub actor: &'a str,
     /// What for (Art. 5(1)(b) GDPR).
     pub purpose: &'a str,
@@ -161,6 +226,18 @@ pub struct Entry<'a> {
     pub outcome: Outcome,
     /// Anything else, text or binary.
     pub payload: &'a [u8],
+    /// When the log took it; the first nanosecond of 1970 counts as not said.
+    pub taken: Option<Timestamp>,
+    /// Who handed it to the log, as authenticated there.
+    pub submitter: &'a str,
+    /// Which fields are only claimed.
+    pub claimed: Claimed,
+    /// Digest of the caller's idempotency key, see [`idempotency_digest`].
+    pub idempotency: Option<&'a Digest>,
+    /// Digest of the policy that decided.
+    pub policy: Option<&'a Digest>,
+    /// The rule of that policy.
+    pub rule: &'a str,
 }
 
 impl<'a> Entry<'a> {
@@ -178,6 +255,12 @@ impl<'a> Entry<'a> {
             basis: "",
             outcome: Outcome::Ok,
             payload: &[],
+            taken: None,
+            submitter: "",
+            claimed: Claimed::NONE,
+            idempotency: None,
+            policy: None,
+            rule: "",
         }
     }
 
@@ -198,7 +281,9 @@ impl<'a> Entry<'a> {
         check_name("actor", self.actor, NAME_BYTES_MAX)?;
         check_name("purpose", self.purpose, NAME_BYTES_MAX)?;
         check_name("basis", self.basis, NAME_BYTES_MAX)?;
-        check_length("payload", self.payload.len(), PAYLOAD_BYTES_MAX)
+        check_length("payload", self.payload.len(), PAYLOAD_BYTES_MAX)?;
+        check_name("submitter", self.submitter, NAME_BYTES_MAX)?;
+        check_name("rule", self.rule, NAME_BYTES_MAX)
     }
 
     #[inline]
@@ -277,7 +362,7 @@ mod tests {
     fn each_rule_names_its_field() {
         let long = "x".repeat(NAME_BYTES_MAX + 1);
         let subjects = "s\n".repeat(SUBJECTS_MAX) + "s";
-        let cases: [(Entry<'_>, &str); 6] = [
+        let cases: [(Entry<'_>, &str); 8] = [
             (
                 Entry {
                     action: "",
@@ -320,11 +405,44 @@ mod tests {
                 },
                 "field subject holds a control character",
             ),
+            (
+                Entry {
+                    submitter: &long,
+                    ..entry()
+                },
+                "field submitter has 256 bytes, the limit is 255",
+            ),
+            (
+                Entry {
+                    rule: "a\u{1}",
+                    ..entry()
+                },
+                "field rule holds a control character",
+            ),
         ];
         for (entry, message) in cases {
             assert_eq!(std::format!("{}", entry.check().unwrap_err()), message);
         }
         assert_eq!(entry().check(), Ok(()));
+    }
+
+    #[test]
+    fn an_idempotency_key_becomes_its_digest_within_its_bounds() {
+        let digest = idempotency_digest("abc").unwrap();
+        assert_eq!(digest[..4], [0xBA, 0x78, 0x16, 0xBF]);
+        assert!(idempotency_digest("").is_err());
+        assert!(idempotency_digest(&"x".repeat(NAME_BYTES_MAX)).is_ok());
+        assert!(idempotency_digest(&"x".repeat(NAME_BYTES_MAX + 1)).is_err());
+    }
+
+    #[test]
+    fn claims_have_one_code_each() {
+        for code in 0..4 {
+            let claimed = Claimed::from_code(code).unwrap();
+            assert_eq!(claimed.code(), code);
+            assert_eq!(claimed.fields().count(), code.count_ones() as usize);
+        }
+        assert_eq!(Claimed::from_code(4), None);
     }
 
     #[test]

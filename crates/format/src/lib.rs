@@ -50,6 +50,6 @@ pub mod tree;
 pub mod version;
 pub mod wire;
 
-pub use entry::{Action, Entry, Outcome, Subjects, Timestamp};
+pub use entry::{Action, Claimed, Digest, Entry, Outcome, Subjects, Timestamp};
 pub use error::{DecodeError, EntryError};
 pub use version::Version;

@@ -9,7 +9,7 @@ pub const FORMAT_VERSION: u16 = Version::NEWEST.number();
 pub const ACTION_BYTES_MAX: usize = 64;
 /// Longest key (the location of the data in its store), in bytes.
 pub const KEY_BYTES_MAX: usize = 65_535;
-/// Longest subject, controller, processor, actor, purpose or basis, in bytes.
+/// Longest subject, controller, processor, actor, purpose, basis, submitter, rule or idempotency key, in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
 /// Most subjects one entry may concern.
 pub const SUBJECTS_MAX: usize = 64;
@@ -47,7 +47,7 @@ pub const TIME_MIN: i64 = 0;
 pub const TIME_MAX: i64 = 7_258_118_400_000_000_000;
 
 const _: () = assert!(
-    KEY_BYTES_MAX + PAYLOAD_BYTES_MAX + SUBJECTS_MAX * (NAME_BYTES_MAX + 1) + 8 * NAME_BYTES_MAX
+    KEY_BYTES_MAX + PAYLOAD_BYTES_MAX + SUBJECTS_MAX * (NAME_BYTES_MAX + 1) + 10 * NAME_BYTES_MAX
         < ENTRY_BYTES_MAX,
     "an entry with every field at its limit fits a row"
 );

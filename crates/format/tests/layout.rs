@@ -22,7 +22,7 @@ use probity_format::segment::{
 };
 use probity_format::stream::{Cipher, Proofs, StreamConfig, StreamId};
 use probity_format::tree::Hash;
-use probity_format::{Entry, Outcome, Subjects, Timestamp, Version};
+use probity_format::{Claimed, Entry, Outcome, Subjects, Timestamp, Version};
 
 const DOCUMENT: &str = include_str!("../../../docs/format.md");
 const LIMITS: &str = include_str!("../src/limits.rs");
@@ -116,9 +116,10 @@ fn a_frame_header_has_its_fields_where_the_document_says() {
     assert!(section("## Frame").contains(&format!("{FRAME_TRAILER_BYTES}-byte trailer")));
 }
 
-#[test]
-fn a_row_has_its_fields_where_the_document_says() {
-    let entry = Entry {
+const ROW_TIME: i64 = 0x0102_0304_0506_0708;
+
+fn entry() -> Entry<'static> {
+    Entry {
         subjects: Subjects::joined("a\nbc"),
         controller: "controller",
         processor: "processor-1",
@@ -128,41 +129,102 @@ fn a_row_has_its_fields_where_the_document_says() {
         outcome: Outcome::Failed,
         payload: b"payload-1234567",
         ..Entry::new(
-            Timestamp::from_nanoseconds(0x0102_0304_0506_0708).unwrap(),
+            Timestamp::from_nanoseconds(ROW_TIME).unwrap(),
             "act",
             b"key-1234567890123",
         )
-    };
-    let mut row = vec![0; row_bytes(&entry)];
-    encode_row(&entry, &mut row);
+    }
+}
+
+/// The row of `entry`, whose header the table describes; what is behind that is given back.
+fn behind_header(entry: &Entry<'_>, parts: u8) -> Vec<u8> {
+    let mut row = vec![0; row_bytes(entry)];
+    encode_row(entry, &mut row);
     compare(
         "## Row",
         &row,
         &[
             &(row.len() as u32).to_le_bytes(),
-            &0x0102_0304_0506_0708_i64.to_le_bytes(),
+            &ROW_TIME.to_le_bytes(),
             &[2],
             &[3, 10, 11, 12, 13, 14],
-            &[0],
+            &[parts],
             &17_u16.to_le_bytes(),
             &4_u16.to_le_bytes(),
             &15_u32.to_le_bytes(),
         ],
     );
+    row.split_off(ROW_HEADER_BYTES)
+}
+
+const ROW_TEXTS: [&[u8]; 8] = [
+    b"act",
+    b"key-1234567890123",
+    b"a\nbc",
+    b"controller",
+    b"processor-1",
+    b"actor-123456",
+    b"purpose-12345",
+    b"basis-12345678",
+];
+
+#[test]
+fn a_row_has_its_fields_where_the_document_says() {
+    let row = behind_header(&entry(), 0);
+    joined(&row, &[&ROW_TEXTS[..], &[b"payload-1234567"]].concat());
+}
+
+/// The entry above with everything that a row need not have.
+fn full_entry() -> Entry<'static> {
+    Entry {
+        taken: Some(Timestamp::from_nanoseconds(ROW_TIME + 1).unwrap()),
+        submitter: "submitter",
+        policy: Some(&[0xA1; 32]),
+        rule: "rule",
+        idempotency: Some(&[0xA2; 32]),
+        claimed: Claimed {
+            actor: true,
+            purpose: true,
+        },
+        ..entry()
+    }
+}
+
+#[test]
+fn what_a_row_has_besides_stands_where_the_document_says() {
+    let before = [&(ROW_TIME + 1).to_le_bytes()[..], &[9, 4]];
+    let behind: [&[u8]; 5] = [
+        b"submitter",
+        &[0xA1; 32],
+        b"rule",
+        &[0xA2; 32],
+        b"payload-1234567",
+    ];
     joined(
-        &row[ROW_HEADER_BYTES..],
-        &[
-            b"act",
-            b"key-1234567890123",
-            b"a\nbc",
-            b"controller",
-            b"processor-1",
-            b"actor-123456",
-            b"purpose-12345",
-            b"basis-12345678",
-            b"payload-1234567",
-        ],
+        &behind_header(&full_entry(), 0b11_1111),
+        &[&before[..], &ROW_TEXTS, &behind].concat(),
     );
+}
+
+#[test]
+fn each_bit_of_a_row_stands_for_what_the_document_says() {
+    let with = |set: &dyn Fn(&mut Entry<'static>)| {
+        let mut entry = entry();
+        set(&mut entry);
+        entry
+    };
+    let full = full_entry();
+    for (bit, entry) in [
+        (0, with(&|entry| entry.taken = full.taken)),
+        (1, with(&|entry| entry.rule = full.rule)),
+        (1, with(&|entry| entry.submitter = full.submitter)),
+        (2, with(&|entry| entry.policy = full.policy)),
+        (3, with(&|entry| entry.idempotency = full.idempotency)),
+        (4, with(&|entry| entry.claimed.actor = true)),
+        (5, with(&|entry| entry.claimed.purpose = true)),
+    ] {
+        behind_header(&entry, 1 << bit);
+    }
 }
 
 fn record() -> Record {

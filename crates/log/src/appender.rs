@@ -6,13 +6,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use probity_format::Entry;
 use probity_format::row::{encode_row, row_bytes};
+use probity_format::{Claimed, Entry, EntryError};
 use probity_queue::ChunkWriter;
 
 use crate::config::Durability;
 use crate::core::{Core, OpenChunk, Slot};
 use crate::error::{AppendError, LogError};
+use crate::origin::Origin;
 use crate::stream::{Run, Stream};
 
 /// Runs an appender remembers: tickets older than this many batches can no longer be redeemed.
@@ -46,6 +47,7 @@ pub struct Appender {
     core: Arc<Core>,
     stream: Arc<Stream>,
     slot: Arc<Slot>,
+    origin: Origin,
     writer: Option<ChunkWriter>,
     /// Entries in the open chunk; a chunk never holds more than a frame may.
     in_chunk: u32,
@@ -73,11 +75,26 @@ impl Appender {
             core,
             stream,
             slot,
+            origin: Origin::default(),
             writer: None,
             in_chunk: 0,
             next: 0,
             runs: VecDeque::new(),
         }
+    }
+
+    /// Records `submitter`, who must have been authenticated, with the entries appended from now on; nobody at first.
+    ///
+    /// # Errors
+    /// When it breaks the rules of a name; the one before then stays.
+    pub fn set_submitter(&mut self, submitter: &str) -> Result<(), EntryError> {
+        self.origin.set_submitter(submitter)
+    }
+
+    /// Says which fields of the entries appended from now on are the caller's word alone, where they are not empty: both at
+    /// first. An actor who is the submitter is never only claimed.
+    pub const fn set_claimed(&mut self, claimed: Claimed) {
+        self.origin.set_claimed(claimed);
     }
 
     /// Hands in one entry, waiting for room up to [`Options::append_timeout`](crate::Options).
@@ -222,15 +239,19 @@ impl Appender {
             .options
             .frame_entries_max
             .saturating_sub(self.in_chunk);
+        // Once for all that become visible together: the clock costs as much as a short entry.
+        let taken = self.core.clock.now();
+        let origin = &self.origin;
         if let Some(writer) = &mut self.writer
             && room > 0
             && let Ok(mut burst) = writer.burst()
         {
             for entry in entries.iter().take(BURST_ENTRIES) {
+                let entry = origin.stamp(entry, taken);
                 let fits = burst.records() < room
                     && entry.check().is_ok()
                     && burst
-                        .push(row_bytes(entry), |room| encode_row(entry, room))
+                        .push(row_bytes(&entry), |room| encode_row(&entry, room))
                         .is_ok();
                 if !fits {
                     break;
@@ -244,7 +265,8 @@ impl Appender {
             }
         }
         // Not even the first was taken: because of itself, or because the chunk is full or closed.
-        entries.first().map_or(Ok(()), Entry::check)?;
+        let first = entries.first();
+        first.map_or(Ok(()), |entry| origin.stamp(entry, taken).check())?;
         self.next_chunk(patience)?;
         Ok(0)
     }

@@ -110,6 +110,7 @@ impl JournalEntry {
         Entry {
             payload: self.payload.as_bytes(),
             actor: "probity",
+            taken: Some(time),
             ..Entry::new(time, self.action, self.key.as_bytes())
         }
     }

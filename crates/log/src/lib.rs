@@ -24,6 +24,7 @@ mod journal_writer;
 mod keystore;
 mod log;
 mod opener;
+mod origin;
 mod places;
 pub mod prove;
 mod publisher;

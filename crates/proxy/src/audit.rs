@@ -210,9 +210,6 @@ impl EntryBatch {
         let bytes = |range: &Range<usize>| self.bytes.get(range.clone()).unwrap_or_default();
         let [subjects, controller, processor, actor, purpose, basis] = &draft.texts;
         Entry {
-            time: draft.time,
-            action: draft.action,
-            key: bytes(&draft.key),
             subjects: Subjects::joined(text(subjects)),
             controller: text(controller),
             processor: text(processor),
@@ -221,6 +218,7 @@ impl EntryBatch {
             basis: text(basis),
             outcome: draft.outcome,
             payload: bytes(&draft.payload),
+            ..Entry::new(draft.time, draft.action, bytes(&draft.key))
         }
     }
 

@@ -1,7 +1,7 @@
 //! Entries: their limits, and the rows they become.
 
 use probity_format::row::{decode_row, encode_row, row_bytes};
-use probity_format::{Entry, Outcome, Subjects, Timestamp};
+use probity_format::{Claimed, Entry, Outcome, Subjects, Timestamp};
 
 use crate::Target;
 use crate::targets::text;
@@ -82,7 +82,21 @@ fn check_entry(data: &[u8]) -> bool {
 }
 
 fn row_seeds() -> Vec<Vec<u8>> {
-    entries().iter().map(row).collect()
+    let mut seeds: Vec<Vec<u8>> = entries().iter().map(row).collect();
+    let full = entries().into_iter().map(|entry| Entry {
+        taken: Some(entry.time).filter(|time| time.nanoseconds() > 0),
+        submitter: "gateway",
+        claimed: Claimed {
+            actor: true,
+            purpose: !entry.purpose.is_empty(),
+        },
+        idempotency: Some(&[7; 32]),
+        policy: Some(&[9; 32]),
+        rule: "orders",
+        ..entry
+    });
+    seeds.extend(full.map(|entry| row(&entry)));
+    seeds
 }
 
 /// A row that makes an entry holds nothing else than that entry's fields.

@@ -220,6 +220,8 @@ fn walk(packed: &[u8], plain: &[u8]) -> bool {
         let _ = (
             columns.time(index),
             columns.outcome(index),
+            columns.taken(index),
+            columns.claimed(index),
             columns.payload(index),
         );
         assert!(

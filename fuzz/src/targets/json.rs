@@ -9,7 +9,7 @@ use std::io::Cursor;
 
 use probity_format::{Entry, Timestamp};
 
-use self::entry_json::{LINE_BYTES_MAX, Line, Lines, parse_line, write_line};
+use self::entry_json::{LINE_BYTES_MAX, Line, Lines, parse_exported_line, parse_line, write_line};
 use crate::Target;
 use crate::targets::entry::entries;
 
@@ -32,6 +32,7 @@ fn seeds() -> Vec<Vec<u8>> {
     let foreign = "{\"action\":\"re\\u0061d\",\"time\":\"2026-01-31t13:00:00.5+01:00\",\
                    \"subject\":\"\\ud83d\\ude00\",\"payload_base64\":\"AP8=\",\"outcome\":\"ok\"}\r\n";
     seeds.push(foreign.as_bytes().to_vec());
+    seeds.push(b"{\"action\":\"read\",\"idempotency_key\":\"request 7\"}".to_vec());
     seeds
 }
 
@@ -67,7 +68,7 @@ fn check_line(text: &[u8]) -> bool {
     let entry = parsed.entry(now);
     assert!(entry.check().is_ok());
     let written = line(&entry);
-    let again = parse_line(written.trim_ascii_end()).expect("what is written is taken");
+    let again = parse_exported_line(written.trim_ascii_end()).expect("what is written is taken");
     assert!(again.entry(now) == entry);
     assert_eq!(line(&again.entry(now)), written);
     true

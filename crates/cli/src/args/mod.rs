@@ -170,7 +170,9 @@ impl StreamChoice {
 ///
 /// Fields are time (RFC 3339, default now), action, key or key_base64, subject (string or list),
 /// controller, processor, actor, purpose, basis, outcome (ok, denied, failed, absent), payload or
-/// payload_base64. A line that is no entry ends the command; everything before it is durable then.
+/// payload_base64, idempotency_key (only its SHA-256 digest is kept). The log adds when it took the
+/// entry and that actor and purpose are claims. A line that is no entry ends the command; everything
+/// before it is durable then.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   echo '{\"action\":\"read\",\"key\":\"user:7\",\"subject\":\"7\",\"actor\":\"billing\"}' | probity append audit
@@ -196,6 +198,9 @@ pub struct Append {
     /// Report lines that are no entries and go on; the exit status is then 1
     #[arg(long)]
     pub skip_invalid: bool,
+    /// Take lines of an export of another log, without what that log said of them: taken, submitter, claimed, policy, rule
+    #[arg(long)]
+    pub exported: bool,
     /// When an entry counts as durable: strict, group or relaxed
     #[arg(long, value_enum, value_name = "MODE", default_value_t)]
     pub durability: DurabilityChoice,

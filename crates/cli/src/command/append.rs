@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::open_log_with;
 use crate::args::Append;
 use crate::config::Environment;
-use crate::entry_json::{LINE_BYTES_MAX, Line, Lines, parse_line};
+use crate::entry_json::{LINE_BYTES_MAX, Line, Lines, parse_exported_line, parse_line};
 use crate::failure::{Failure, Status};
 use crate::output::{Output, counted, note};
 
@@ -89,9 +89,10 @@ impl Run<'_> {
             if lines.may_block() {
                 self.settle(0)?;
             }
-            let next = lines
-                .next_line()
-                .map(|line| line.as_ref().map(LineFound::new));
+            let next = lines.next_line().map(|line| {
+                line.as_ref()
+                    .map(|line| LineFound::new(line, self.args.exported))
+            });
             let number = lines.number();
             match next.map_err(|error| Failure::file("read", &self.args.file, error))? {
                 None => return Ok(()),
@@ -199,14 +200,19 @@ struct Refused {
 }
 
 impl LineFound {
-    fn new(line: &Line<'_>) -> Self {
+    fn new(line: &Line<'_>, exported: bool) -> Self {
+        let parse = if exported {
+            parse_exported_line
+        } else {
+            parse_line
+        };
         match line {
             Line::TooLong => Self::Refused(Refused {
                 reason: format!("longer than {LINE_BYTES_MAX} bytes"),
                 remedy: "put each entry on a line of its own; write long payloads as payload_base64",
             }),
             Line::Text(text) if text.trim_ascii().is_empty() => Self::Blank,
-            Line::Text(text) => match parse_line(text) {
+            Line::Text(text) => match parse(text) {
                 Ok(entry) => Self::Entry(Box::new(entry)),
                 Err(error) => Self::Refused(Refused {
                     reason: error.to_string(),

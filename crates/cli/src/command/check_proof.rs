@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::prove::CheckpointForm;
 use crate::args::CheckProof;
-use crate::entry_json::{EntryForm, format_time, needs_base64};
+use crate::entry_json::{EntryForm, format_time, hex, needs_base64};
 use crate::failure::{Failure, Status};
 use crate::key_file;
 use crate::output::{Output, counted};
@@ -184,6 +184,15 @@ fn print(proved: &Proved, entry: &Entry<'_>, output: &mut Output) -> Result<(), 
         ("controller", entry.controller.to_owned()),
         ("processor", entry.processor.to_owned()),
         ("payload", quoted(entry.payload)),
+        ("taken", entry.taken.map(format_time).unwrap_or_default()),
+        ("submitter", entry.submitter.to_owned()),
+        (
+            "claimed",
+            entry.claimed.fields().collect::<Vec<_>>().join(", "),
+        ),
+        ("request", entry.idempotency.map(hex).unwrap_or_default()),
+        ("policy", entry.policy.map(hex).unwrap_or_default()),
+        ("rule", entry.rule.to_owned()),
         (
             "frame",
             format!(

@@ -2,8 +2,8 @@
 //!
 //! The fields are those of the command line's reference: `time`, `action`, `key` or `key_base64`,
 //! `subject`, `controller`, `processor`, `actor`, `purpose`, `basis`, `outcome`, `payload` or
-//! `payload_base64`. Nothing else is taken, nothing is taken twice, and what [`write_line`] writes
-//! [`parse_line`] reads back as the same entry.
+//! `payload_base64`, `idempotency_key`. Nothing else is taken and nothing is taken twice. What [`write_line`] writes
+//! has besides them what a log says of the entry; [`parse_exported_line`] reads it back as the same entry without that.
 
 mod error;
 mod lines;
@@ -14,13 +14,13 @@ mod write;
 mod tests;
 
 use probity_format::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, SUBJECTS_MAX};
-use probity_format::{Entry, Outcome, Subjects, Timestamp};
+use probity_format::{Digest, Entry, Outcome, Subjects, Timestamp};
 
 pub use error::LineError;
 pub use lines::{Line, Lines};
-pub use parse::parse_line;
+pub use parse::{parse_exported_line, parse_line};
 pub use probity_format::time::{format_time, parse_time};
-pub use write::{EntryForm, needs_base64, write_line};
+pub use write::{EntryForm, hex, needs_base64, write_line};
 
 /// Longest line taken, in bytes without its line end.
 pub const LINE_BYTES_MAX: usize = 2 * 1024 * 1024;
@@ -28,7 +28,7 @@ pub const LINE_BYTES_MAX: usize = 2 * 1024 * 1024;
 // A byte of text takes at most two in the lines written here, because text with control characters
 // that need longer escapes is written as base64; names take at most four (`"name",` around each).
 const _: () = assert!(
-    2 * (KEY_BYTES_MAX + PAYLOAD_BYTES_MAX) + 4 * (SUBJECTS_MAX + 8) * NAME_BYTES_MAX
+    2 * (KEY_BYTES_MAX + PAYLOAD_BYTES_MAX) + 4 * (SUBJECTS_MAX + 12) * NAME_BYTES_MAX
         < LINE_BYTES_MAX,
     "every entry that may be recorded fits a line"
 );
@@ -48,15 +48,13 @@ pub struct ParsedEntry {
     basis: String,
     outcome: Outcome,
     payload: Vec<u8>,
+    idempotency: Option<Digest>,
 }
 
 impl ParsedEntry {
     /// The entry, at `now` if the line gave no time.
     pub fn entry(&self, now: Timestamp) -> Entry<'_> {
         Entry {
-            time: self.time.unwrap_or(now),
-            action: &self.action,
-            key: &self.key,
             subjects: Subjects::joined(&self.subjects),
             controller: &self.controller,
             processor: &self.processor,
@@ -65,6 +63,8 @@ impl ParsedEntry {
             basis: &self.basis,
             outcome: self.outcome,
             payload: &self.payload,
+            idempotency: self.idempotency.as_ref(),
+            ..Entry::new(self.time.unwrap_or(now), &self.action, &self.key)
         }
     }
 }

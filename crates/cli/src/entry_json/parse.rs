@@ -4,20 +4,28 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use probity_format::entry::idempotency_digest;
 use probity_format::limits::SUBJECTS_MAX;
 use probity_format::time::parse_time;
-use probity_format::{Entry, EntryError, Outcome, Subjects, Timestamp};
+use probity_format::{Digest, Entry, EntryError, Outcome, Subjects, Timestamp};
 use serde::Deserializer as _;
-use serde::de::{self, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
 
 use super::{LineError, ParsedEntry};
 
 const FIELDS: &str = "time, action, key, key_base64, subject, controller, processor, actor, \
-                      purpose, basis, outcome, payload, payload_base64";
+                      purpose, basis, outcome, payload, payload_base64, idempotency_key";
+/// What a log says of an entry that it took; nobody else can.
+const SET_BY_LOG: [&str; 5] = ["taken", "submitter", "claimed", "policy", "rule"];
 const REMEDY_SYNTAX: &str = "write one complete JSON object on each line";
 const REMEDY_FIELD: &str = "fields are time, action, key or key_base64, subject, controller, \
-                            processor, actor, purpose, basis, outcome, payload or payload_base64";
+                            processor, actor, purpose, basis, outcome, payload or payload_base64, \
+                            idempotency_key";
+const REMEDY_SET_BY_LOG: &str = "leave the field out; lines of an export go into another log with --exported, \
+                                 which leaves out what the first log said of them";
+const REMEDY_DIGEST: &str = "give the key itself as idempotency_key; only lines of an export (--exported) have its \
+                             SHA-256 digest, 64 hexadecimal digits, as idempotency";
 const REMEDY_TIME: &str = "write times like 2026-01-31T12:00:00Z, from 1970 to 2199";
 const REMEDY_TEXT: &str = "write the value as a JSON string";
 const REMEDY_SUBJECT: &str = "write one subject as a string or several as a list of strings";
@@ -35,13 +43,28 @@ const FIELD_NAME_CHARS_MAX: usize = 64;
 /// # Errors
 /// The first fault, with its column, field and remedy.
 pub fn parse_line(line: &[u8]) -> Result<ParsedEntry, LineError> {
+    parse(line, Draft::default())
+}
+
+/// Reads one line of an export: what the log that it comes from said of the entry is left out.
+///
+/// # Errors
+/// As [`parse_line`].
+pub fn parse_exported_line(line: &[u8]) -> Result<ParsedEntry, LineError> {
+    let draft = Draft {
+        exported: true,
+        ..Draft::default()
+    };
+    parse(line, draft)
+}
+
+fn parse(line: &[u8], mut draft: Draft) -> Result<ParsedEntry, LineError> {
     let text = str::from_utf8(line).map_err(|error| LineError {
         column: error.valid_up_to().saturating_add(1),
         field: None,
         reason: "the text is not valid UTF-8".to_owned(),
         remedy: REMEDY_UTF8,
     })?;
-    let mut draft = Draft::default();
     let mut json = serde_json::Deserializer::from_str(text);
     let read = json
         .deserialize_map(ObjectVisitor(&mut draft))
@@ -68,10 +91,12 @@ enum Field {
     Outcome,
     Payload,
     PayloadBase64,
+    IdempotencyKey,
+    Idempotency,
 }
 
 impl Field {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 15] = [
         Self::Time,
         Self::Action,
         Self::Key,
@@ -85,6 +110,8 @@ impl Field {
         Self::Outcome,
         Self::Payload,
         Self::PayloadBase64,
+        Self::IdempotencyKey,
+        Self::Idempotency,
     ];
 
     const fn name(self) -> &'static str {
@@ -102,6 +129,8 @@ impl Field {
             Self::Outcome => "outcome",
             Self::Payload => "payload",
             Self::PayloadBase64 => "payload_base64",
+            Self::IdempotencyKey => "idempotency_key",
+            Self::Idempotency => "idempotency",
         }
     }
 
@@ -112,6 +141,8 @@ impl Field {
             Self::KeyBase64 => Some(Self::Key),
             Self::Payload => Some(Self::PayloadBase64),
             Self::PayloadBase64 => Some(Self::Payload),
+            Self::IdempotencyKey => Some(Self::Idempotency),
+            Self::Idempotency => Some(Self::IdempotencyKey),
             _ => None,
         }
     }
@@ -203,6 +234,9 @@ struct Draft {
     basis: String,
     outcome: Outcome,
     payload: Vec<u8>,
+    idempotency: Option<Digest>,
+    /// Whether the line is one of an export.
+    exported: bool,
     seen: Vec<Field>,
     /// The field being read; a fault concerns it.
     field: Option<String>,
@@ -210,9 +244,18 @@ struct Draft {
 }
 
 impl Draft {
-    fn begin(&mut self, name: &str) -> Result<Field, Fault> {
+    /// The field named `name`; none where its value is left out.
+    fn begin(&mut self, name: &str) -> Result<Option<Field>, Fault> {
         let shown: String = name.chars().take(FIELD_NAME_CHARS_MAX).collect();
         self.field = Some(shown.escape_debug().to_string());
+        if SET_BY_LOG.contains(&name) {
+            return if self.exported {
+                Ok(None)
+            } else {
+                let reason = "is set by the log, not by the caller";
+                Err(Fault::new(reason, REMEDY_SET_BY_LOG))
+            };
+        }
         let known = Field::ALL.into_iter().find(|field| field.name() == name);
         let field = known.ok_or(Fault {
             reason: FaultReason::Unknown,
@@ -227,8 +270,12 @@ impl Draft {
                 remedy: REMEDY_ONCE,
             });
         }
+        if field == Field::Idempotency && !self.exported {
+            let reason = "is set by the log, not by the caller";
+            return Err(Fault::new(reason, REMEDY_DIGEST));
+        }
         self.seen.push(field);
-        Ok(field)
+        Ok(Some(field))
     }
 
     /// Takes the value of a field that is written as one string.
@@ -253,6 +300,8 @@ impl Draft {
             Field::Payload => self.payload = text.into_bytes(),
             Field::KeyBase64 => self.key = decode(&text)?,
             Field::PayloadBase64 => self.payload = decode(&text)?,
+            Field::IdempotencyKey => self.idempotency = Some(idempotency_digest(&text)?),
+            Field::Idempotency => self.idempotency = Some(digest(&text)?),
         }
         self.check_limits(field)
     }
@@ -276,9 +325,6 @@ impl Draft {
 
     fn entry(&self, time: Timestamp) -> Entry<'_> {
         Entry {
-            time,
-            action: &self.action,
-            key: &self.key,
             subjects: Subjects::joined(&self.subjects),
             controller: &self.controller,
             processor: &self.processor,
@@ -287,6 +333,7 @@ impl Draft {
             basis: &self.basis,
             outcome: self.outcome,
             payload: &self.payload,
+            ..Entry::new(time, &self.action, &self.key)
         }
     }
 
@@ -311,6 +358,7 @@ impl Draft {
             basis: self.basis,
             outcome: self.outcome,
             payload: self.payload,
+            idempotency: self.idempotency,
         })
     }
 
@@ -362,6 +410,21 @@ fn decode(text: &str) -> Result<Vec<u8>, Fault> {
         .map_err(|_where| Fault::new("is not base64", REMEDY_BASE64))
 }
 
+/// The digest in 64 lower-case hexadecimal digits.
+fn digest(text: &str) -> Result<Digest, Fault> {
+    let mut digest = Digest::default();
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    let is_lower = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    if pairs.len() != digest.len() || !rest.is_empty() || !text.bytes().all(|b| is_lower(&b)) {
+        return Err(Fault::new("is no digest", REMEDY_DIGEST));
+    }
+    for (byte, pair) in digest.iter_mut().zip(pairs) {
+        let pair = str::from_utf8(pair).unwrap_or_default();
+        *byte = u8::from_str_radix(pair, 16).unwrap_or_default();
+    }
+    Ok(digest)
+}
+
 struct ObjectVisitor<'d>(&'d mut Draft);
 
 impl<'de> Visitor<'de> for ObjectVisitor<'_> {
@@ -375,6 +438,10 @@ impl<'de> Visitor<'de> for ObjectVisitor<'_> {
         let draft = self.0;
         while let Some(name) = map.next_key::<String>()? {
             let field = draft.begin(&name).map_err(|fault| draft.stop(fault))?;
+            let Some(field) = field else {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            };
             if field == Field::Subject {
                 map.next_value_seed(SubjectSeed(draft))?;
             } else {

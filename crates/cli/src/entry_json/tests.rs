@@ -1,7 +1,7 @@
 //! Lines in, entries out, and back; every rule of the form broken once.
 
 use probity_format::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, PAYLOAD_BYTES_MAX, SUBJECTS_MAX};
-use probity_format::{Entry, Outcome, Subjects, Timestamp};
+use probity_format::{Claimed, Entry, Outcome, Subjects, Timestamp};
 use proptest::prelude::*;
 
 use super::*;
@@ -198,6 +198,15 @@ fn the_largest_entry_is_written_as_a_line_that_is_taken() {
         purpose: &name,
         basis: &name,
         payload: &payload,
+        taken: Timestamp::from_nanoseconds(1).ok(),
+        submitter: &name,
+        claimed: Claimed {
+            actor: true,
+            purpose: true,
+        },
+        idempotency: Some(&[0xAB; 32]),
+        policy: Some(&[0xCD; 32]),
+        rule: &name,
         ..Entry::new(Timestamp::from_nanoseconds(0).unwrap(), "x", &key)
     };
     assert_identity(&entry);
@@ -208,11 +217,89 @@ fn assert_identity(entry: &Entry<'_>) {
     write_line(entry, &mut line).unwrap();
     let text = line.strip_suffix(b"\n").unwrap();
     assert!(text.len() <= LINE_BYTES_MAX && !text.contains(&b'\n'));
-    let parsed = parse_line(text)
+    let now = Timestamp::from_nanoseconds(9).unwrap();
+    let parsed = parse_exported_line(text)
         .map_err(|error| error.to_string())
         .ok()
         .unwrap();
-    assert!(parsed.entry(Timestamp::from_nanoseconds(9).unwrap()) == *entry);
+    assert!(parsed.entry(now) == without_the_log(entry));
+    // What no log has said anything of is taken as it stands.
+    let entry = Entry {
+        idempotency: None,
+        ..without_the_log(entry)
+    };
+    let mut line = Vec::new();
+    write_line(&entry, &mut line).unwrap();
+    let parsed = parse_line(line.trim_ascii_end()).ok().unwrap();
+    assert!(parsed.entry(now) == entry);
+}
+
+/// What the caller said of `entry`.
+fn without_the_log<'a>(entry: &Entry<'a>) -> Entry<'a> {
+    Entry {
+        taken: None,
+        submitter: "",
+        claimed: Claimed::NONE,
+        policy: None,
+        rule: "",
+        ..*entry
+    }
+}
+
+/// A caller cannot say what only the log knows; each such field is refused by its name.
+#[test]
+fn what_the_log_sets_is_refused_from_callers() {
+    for (field, value) in [
+        ("taken", r#""2026-01-31T12:00:00Z""#),
+        ("submitter", r#""root""#),
+        ("claimed", "[]"),
+        ("policy", r#""00""#),
+        ("rule", r#""all""#),
+        ("idempotency", r#""00""#),
+    ] {
+        let line = format!(r#"{{"action":"a","{field}":{value}}}"#);
+        let message = refused(&line);
+        assert!(
+            message.ends_with(&format!(
+                "field {field}: is set by the log, not by the caller"
+            )),
+            "{message}"
+        );
+        let taken = parse_exported_line(line.as_bytes());
+        assert_eq!(taken.is_ok(), field != "idempotency", "{field}");
+    }
+}
+
+/// The key of a request is hashed at once; what is recorded and written does not show it.
+#[test]
+fn an_idempotency_key_is_taken_as_its_digest() {
+    let parsed = parse_line(br#"{"action":"a","idempotency_key":"abc"}"#);
+    let parsed = parsed.ok().unwrap();
+    let entry = parsed.entry(Timestamp::from_nanoseconds(0).unwrap());
+    let digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    assert_eq!(entry.idempotency.map(hex).unwrap(), digest);
+    let mut line = Vec::new();
+    write_line(&entry, &mut line).unwrap();
+    let line = String::from_utf8(line).unwrap();
+    assert!(line.contains(&format!(r#""idempotency":"{digest}""#)) && !line.contains("abc\""));
+    assert_eq!(
+        refused(r#"{"action":"a","idempotency_key":""}"#),
+        "column 35, field idempotency_key: is empty"
+    );
+    let long = "x".repeat(NAME_BYTES_MAX + 1);
+    let message = refused(&format!(r#"{{"action":"a","idempotency_key":"{long}"}}"#));
+    assert!(
+        message.ends_with("has 256 bytes, the limit is 255"),
+        "{message}"
+    );
+    for bad in [
+        digest.trim_start_matches('b'),
+        &digest.to_uppercase(),
+        &digest.replace('b', "x"),
+    ] {
+        let line = format!(r#"{{"action":"a","idempotency":"{bad}"}}"#);
+        assert!(parse_exported_line(line.as_bytes()).is_err(), "{bad}");
+    }
 }
 
 proptest! {
@@ -224,13 +311,13 @@ proptest! {
         key in proptest::collection::vec(any::<u8>(), 0..30),
         payload in "\\PC{0,40}",
         outcome in 0_u8..4,
+        taken in 1..=probity_format::limits::TIME_MAX,
+        claimed in 0_u8..4,
+        digests in proptest::option::of(any::<[[u8; 32]; 2]>()),
     ) {
         let joined = subjects.join("\n");
         let [action, controller, processor, actor, purpose, basis] = &names;
         assert_identity(&Entry {
-            time: Timestamp::from_nanoseconds(time).unwrap(),
-            action,
-            key: &key,
             subjects: Subjects::joined(&joined),
             controller,
             processor,
@@ -239,6 +326,13 @@ proptest! {
             basis,
             outcome: Outcome::from_code(outcome).unwrap(),
             payload: payload.as_bytes(),
+            taken: Some(Timestamp::from_nanoseconds(taken).unwrap()),
+            submitter: purpose,
+            claimed: Claimed::from_code(claimed).unwrap(),
+            idempotency: digests.as_ref().map(|[digest, _]| digest),
+            policy: digests.as_ref().map(|[_, digest]| digest),
+            rule: actor,
+            ..Entry::new(Timestamp::from_nanoseconds(time).unwrap(), action, &key)
         });
     }
 

@@ -1,12 +1,13 @@
-//! An entry as one line of JSON, in the form that is read back as the same entry.
+//! An entry as one line of JSON, in the form that is read back as the same entry of another log.
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use probity_format::Entry;
 use probity_format::time::format_time;
-use serde::ser::{Serialize, SerializeMap as _, Serializer};
+use probity_format::{Digest, Entry};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// Writes `entry` as one line, its line end included. Empty fields are left out.
 ///
@@ -55,11 +56,45 @@ impl Serialize for EntryForm<'_, '_> {
         }
         map.serialize_entry("outcome", entry.outcome.as_str())?;
         serialize_bytes(&mut map, ["payload", "payload_base64"], entry.payload)?;
+        serialize_origin(&mut map, entry)?;
         map.end()
     }
 }
 
-fn serialize_bytes<M: serde::ser::SerializeMap>(
+/// What the log says of the entry, and the digest of the caller's idempotency key.
+fn serialize_origin<M: SerializeMap>(map: &mut M, entry: &Entry<'_>) -> Result<(), M::Error> {
+    if let Some(taken) = entry.taken {
+        map.serialize_entry("taken", &format_time(taken))?;
+    }
+    if !entry.submitter.is_empty() {
+        map.serialize_entry("submitter", entry.submitter)?;
+    }
+    let claimed: Vec<&str> = entry.claimed.fields().collect();
+    if !claimed.is_empty() {
+        map.serialize_entry("claimed", &claimed)?;
+    }
+    if let Some(digest) = entry.idempotency {
+        map.serialize_entry("idempotency", &hex(digest))?;
+    }
+    if let Some(digest) = entry.policy {
+        map.serialize_entry("policy", &hex(digest))?;
+    }
+    if !entry.rule.is_empty() {
+        map.serialize_entry("rule", entry.rule)?;
+    }
+    Ok(())
+}
+
+/// A digest in lower-case hexadecimal digits.
+pub fn hex(digest: &Digest) -> String {
+    digest.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _written = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn serialize_bytes<M: SerializeMap>(
     map: &mut M,
     [text_name, base64_name]: [&'static str; 2],
     bytes: &[u8],

@@ -43,7 +43,7 @@ pub(super) fn put_packed(out: &mut Vec<u8>, values: impl Iterator<Item = u32>, w
     out.extend_from_slice(&rest[..bits.div_ceil(8) as usize]);
 }
 
-/// Reads what [`put_packed`] wrote.
+/// Reads what [`put_packed`] wrote; bits that fill the last byte must be zeros.
 pub(super) fn packed(
     reader: &mut Reader<'_>,
     count: usize,
@@ -71,15 +71,55 @@ pub(super) fn packed(
         pending >>= width;
         bits -= width;
     }
+    if pending != 0 {
+        return Err(reader.error("has bits behind its last value"));
+    }
     Ok(values)
+}
+
+/// Writes values of two bits each: one byte for all if they are the same, or 2 and then each.
+pub(super) fn put_pairs(out: &mut Vec<u8>, values: &[u8]) {
+    let first = values.first().copied().unwrap_or_default();
+    if values.iter().all(|value| *value == first) {
+        out.extend_from_slice(&[0, first]);
+    } else {
+        out.push(2);
+        put_packed(out, values.iter().map(|value| u32::from(*value)), 2);
+    }
+}
+
+/// Reads `count` values that [`put_pairs`] wrote.
+pub(super) fn pairs(reader: &mut Reader<'_>, count: usize) -> Result<Vec<u8>, DecodeError> {
+    match reader.u8()? {
+        0 => {
+            let value = reader.u8()?;
+            if value > 3 {
+                return Err(reader.error("has a value of more than two bits"));
+            }
+            Ok(alloc::vec![value; count])
+        }
+        2 => {
+            let values = packed(reader, count, 2)?;
+            if values.iter().all(|value| Some(value) == values.first()) {
+                return Err(reader.error("stores equal values one by one"));
+            }
+            Ok(values.iter().map(|value| *value as u8).collect())
+        }
+        _ => Err(reader.error("has values of two bits in an unknown form")),
+    }
+}
+
+/// The least value of a block, and the bits that the others' differences from it need.
+fn shape(block: &[i64]) -> (i64, u32) {
+    let least = block.iter().copied().min().unwrap_or_default();
+    let most = block.iter().copied().max().unwrap_or_default();
+    (least, width_of(most.wrapping_sub(least).cast_unsigned()))
 }
 
 /// Writes `values` in blocks: each block's smallest value, the width of the differences, the differences.
 pub(super) fn put_blocks(out: &mut Vec<u8>, values: &[i64]) {
     for block in values.chunks(BLOCK) {
-        let least = block.iter().copied().min().unwrap_or_default();
-        let most = block.iter().copied().max().unwrap_or_default();
-        let width = width_of(most.wrapping_sub(least).cast_unsigned());
+        let (least, width) = shape(block);
         put_varint(out, zigzag(least));
         out.push(width as u8);
         let differences = block
@@ -95,10 +135,11 @@ pub(super) fn put_blocks(out: &mut Vec<u8>, values: &[i64]) {
     }
 }
 
-/// Reads `count` values that [`put_blocks`] wrote.
+/// Reads `count` values that [`put_blocks`] wrote, in the one form that it writes.
 pub(super) fn blocks(reader: &mut Reader<'_>, count: usize) -> Result<Vec<i64>, DecodeError> {
     let mut values = Vec::with_capacity(count);
     while values.len() < count {
+        let start = values.len();
         let in_block = BLOCK.min(count - values.len());
         let least = unzigzag(reader.varint()?);
         let width = u32::from(reader.u8()?);
@@ -112,6 +153,9 @@ pub(super) fn blocks(reader: &mut Reader<'_>, count: usize) -> Result<Vec<i64>, 
             }
         } else {
             return Err(reader.error("has a block wider than 64 bits"));
+        }
+        if shape(&values[start..]) != (least, width) {
+            return Err(reader.error("has a block with another least value or width than it needs"));
         }
     }
     Ok(values)
@@ -156,5 +200,33 @@ mod tests {
             assert_eq!(reader.finish(), Ok(()));
         }
         assert!(blocks(&mut Reader::new(&vec![0xFF; 40], "blocks"), 5).is_err());
+    }
+
+    /// A second form of the same values would make two bodies of one frame.
+    #[test]
+    fn only_the_form_that_is_written_is_read() {
+        let block = |bytes: &[u8]| blocks(&mut Reader::new(bytes, "blocks"), 2).is_err();
+        // 5 and 6: least 5, width 1, bits 0 and 1.
+        assert!(!block(&[10, 1, 0b10]));
+        assert!(block(&[8, 2, 0b1001]), "a least value that is none");
+        assert!(block(&[10, 2, 0b0100]), "a width that is not needed");
+        assert!(block(&[10, 1, 0b110]), "a bit behind the last");
+        let pair = |bytes: &[u8]| pairs(&mut Reader::new(bytes, "pairs"), 3);
+        assert_eq!(pair(&[0, 3]).unwrap(), [3, 3, 3]);
+        assert_eq!(pair(&[2, 0b0001_1011]).unwrap(), [3, 2, 1]);
+        for bad in [&[0, 4][..], &[1, 0], &[2, 0b0001_0101], &[2, 0b1101_1011]] {
+            assert!(pair(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn pairs_round_trip() {
+        for values in [&[][..], &[2], &[1, 1, 1], &[0, 1, 2, 3, 3]] {
+            let mut out = Vec::new();
+            put_pairs(&mut out, values);
+            let mut reader = Reader::new(&out, "pairs");
+            assert_eq!(pairs(&mut reader, values.len()).unwrap(), values);
+            assert_eq!(reader.finish(), Ok(()));
+        }
     }
 }

@@ -3,23 +3,26 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::bits::{blocks, packed, width_of};
-use super::{ColumnSet, ORDER, PARENTS, form};
+use super::bits::{blocks, packed, pairs, width_of};
+use super::taken::taken;
+use super::{ColumnSet, SUBJECTS, TEXTS_AT, decode_v2, form};
 use crate::entry::Entry;
 use crate::error::DecodeError;
 use crate::limits::{FRAME_ENTRIES_MAX, KEY_BYTES_MAX, PAYLOAD_BYTES_MAX};
-use crate::row::{TEXT_COLUMNS, entry_of};
+use crate::row::{Fields, TEXT_COLUMNS};
 use crate::version::Version;
 use crate::wire::Reader;
 
 /// The columns of one opened section, borrowing its decompressed bytes.
 #[non_exhaustive]
 pub struct Columns<'a> {
-    set: ColumnSet,
-    count: usize,
+    pub(super) set: ColumnSet,
+    pub(super) count: usize,
     times: Vec<i64>,
     outcomes: Vec<u8>,
-    texts: [Text<'a>; TEXT_COLUMNS],
+    taken: Vec<i64>,
+    claimed: Vec<u8>,
+    pub(super) texts: [Text<'a>; TEXT_COLUMNS],
     payloads: Vec<Range<usize>>,
     plain: &'a [u8],
 }
@@ -28,9 +31,9 @@ pub struct Columns<'a> {
 #[derive(Default)]
 #[non_exhaustive]
 pub struct Text<'a> {
-    words: Vec<&'a [u8]>,
-    numbers: Vec<u32>,
-    identity: bool,
+    pub(super) words: Vec<&'a [u8]>,
+    pub(super) numbers: Vec<u32>,
+    pub(super) identity: bool,
 }
 
 impl<'a> Text<'a> {
@@ -59,51 +62,54 @@ impl<'a> Text<'a> {
     }
 }
 
+/// The two parts of a section body while they are read.
+pub(super) struct Parts<'r, 'a> {
+    pub(super) packed: Reader<'r>,
+    pub(super) plain: Reader<'a>,
+}
+
 impl<'a> Columns<'a> {
     /// Takes a section body of a log of `version` apart: its packed bytes and its decompressed bytes.
     ///
     /// # Errors
-    /// On anything the encoder of that version would not write.
+    /// On anything the encoder of that version would not write, but that words may be equal and forms may be chosen
+    /// otherwise.
     pub fn decode(
         version: Version,
         packed_bytes: &[u8],
         plain: &'a [u8],
     ) -> Result<Self, DecodeError> {
-        match version {
-            Version::V2 | Version::V3 => {}
-        }
-        let mut reader = Reader::new(packed_bytes, "section columns");
-        let mut words = Reader::new(plain, "section words");
-        let set = ColumnSet(reader.u16()?);
-        if set != ColumnSet::ALL && set != ColumnSet::SHARED && set != ColumnSet::SUBJECT {
-            return Err(reader.error("holds an unknown set of columns"));
-        }
-        let count = reader.length(usize::try_from(FRAME_ENTRIES_MAX).unwrap_or_default())?;
+        let mut parts = Parts {
+            packed: Reader::new(packed_bytes, "section columns"),
+            plain: Reader::new(plain, "section words"),
+        };
+        let set = parts.packed.u16()?;
+        let most = usize::try_from(FRAME_ENTRIES_MAX).unwrap_or_default();
         let mut columns = Self {
-            set,
-            count,
+            set: ColumnSet(set),
+            count: parts.packed.length(most)?,
             times: Vec::new(),
             outcomes: Vec::new(),
+            taken: Vec::new(),
+            claimed: Vec::new(),
             texts: Default::default(),
             payloads: Vec::new(),
             plain,
         };
-        if set.has(ColumnSet::PAYLOAD) {
-            columns.payloads = payloads(&mut reader, &mut words, count)?;
-        }
-        if set.has(ColumnSet::TIME) {
-            columns.decode_times(&mut reader)?;
-        }
-        for (place, column) in ORDER.into_iter().enumerate() {
-            if set.has_text(column) {
-                let text = columns.decode_text(&mut reader, &mut words, place)?;
-                if let Some(slot) = columns.texts.get_mut(column) {
-                    *slot = text;
-                }
+        match version {
+            Version::V2 => {
+                columns.set = decode_v2::set(set, &parts.packed)?;
+                columns.decode_fixed(&mut parts)?;
+                decode_v2::texts(&mut columns, &mut parts)?;
+            }
+            Version::V3 => {
+                columns.check_set(&parts.packed)?;
+                columns.decode_fixed(&mut parts)?;
+                columns.decode_texts(&mut parts)?;
             }
         }
-        reader.finish()?;
-        words.finish()?;
+        parts.packed.finish()?;
+        parts.plain.finish()?;
         Ok(columns)
     }
 
@@ -132,6 +138,16 @@ impl<'a> Columns<'a> {
         self.outcomes.get(index).copied().unwrap_or_default()
     }
 
+    /// The time at which the log took entry `index`, in nanoseconds since 1970; 0 where there is none.
+    pub fn taken(&self, index: usize) -> i64 {
+        self.taken.get(index).copied().unwrap_or_default()
+    }
+
+    /// What is only claimed of entry `index`, as [`Claimed::code`](crate::Claimed::code).
+    pub fn claimed(&self, index: usize) -> u8 {
+        self.claimed.get(index).copied().unwrap_or_default()
+    }
+
     /// Text column `column`, numbered as in [`Row::texts`](crate::row::Row).
     pub fn text(&self, column: usize) -> Option<&Text<'a>> {
         self.texts.get(column)
@@ -153,15 +169,10 @@ impl<'a> Columns<'a> {
     /// # Errors
     /// When a name is not UTF-8, or time or outcome are out of range.
     pub fn entry(&self, index: usize) -> Result<Entry<'a>, DecodeError> {
-        entry_of(
-            self.time(index),
-            self.outcome(index),
-            self.texts(index),
-            self.payload(index),
-        )
+        self.entry_with(index, self.texts(index), self.payload(index))
     }
 
-    /// Entry `index` with time and outcome from these columns and everything else given.
+    /// Entry `index` with its texts and payload given and everything else from these columns.
     ///
     /// # Errors
     /// As [`Columns::entry`].
@@ -171,87 +182,129 @@ impl<'a> Columns<'a> {
         texts: [&'b [u8]; TEXT_COLUMNS],
         payload: &'b [u8],
     ) -> Result<Entry<'b>, DecodeError> {
-        entry_of(self.time(index), self.outcome(index), texts, payload)
+        Fields {
+            time: self.time(index),
+            outcome: self.outcome(index),
+            taken: self.taken(index),
+            claimed: self.claimed(index),
+            texts,
+            payload,
+        }
+        .entry()
+    }
+
+    /// Only a section of subjects is without times, and it has no column that stands in the shared one.
+    fn check_set(&self, reader: &Reader<'_>) -> Result<(), DecodeError> {
+        if self.count == 0 && self.set.0 & !ColumnSet::TIME != 0 {
+            return Err(reader.error("has a column without values"));
+        }
+        let of_subject = self.set.0 & !ColumnSet::SUBJECT.0 == 0;
+        if of_subject || self.set.has(ColumnSet::TIME) {
+            return Ok(());
+        }
+        Err(reader.error("holds columns without times"))
+    }
+
+    /// The columns that are not texts.
+    fn decode_fixed(&mut self, parts: &mut Parts<'_, 'a>) -> Result<(), DecodeError> {
+        if self.set.has(ColumnSet::PAYLOAD) {
+            self.payloads = payloads(parts, self.count)?;
+        }
+        if self.set.has(ColumnSet::TIME) {
+            self.decode_times(&mut parts.packed)?;
+        }
+        if self.set.has(ColumnSet::TAKEN) {
+            self.taken = taken(&mut parts.packed, &self.times)?;
+        }
+        if self.set.has(ColumnSet::CLAIMED) {
+            self.claimed = pairs(&mut parts.packed, self.count)?;
+            if self.claimed.iter().all(|claimed| *claimed == 0) {
+                return Err(parts.packed.error("has a column without values"));
+            }
+        }
+        Ok(())
     }
 
     fn decode_times(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
-        let first = reader.i64()?;
+        let mut time = reader.i64()?;
         let differences = blocks(reader, self.count.saturating_sub(1))?;
-        let mut time = first;
         if self.count > 0 {
             self.times.push(time);
+        } else if time != 0 {
+            return Err(reader.error("has a time of no entry"));
         }
         for difference in differences {
             time = time.wrapping_add(difference);
             self.times.push(time);
         }
-        match reader.u8()? {
-            0 => {
-                let outcome = reader.u8()?;
-                self.outcomes.resize(self.count, outcome);
+        self.outcomes = pairs(reader, self.count)?;
+        Ok(())
+    }
+
+    fn decode_texts(&mut self, parts: &mut Parts<'_, 'a>) -> Result<(), DecodeError> {
+        if self.set.has(ColumnSet::PAYLOAD) && self.payloads.iter().all(Range::is_empty) {
+            return Err(parts.packed.error("has a column without values"));
+        }
+        for column in 0..TEXT_COLUMNS {
+            if !self.set.has_text(column) {
+                continue;
             }
-            2 => {
-                let outcomes = packed(reader, self.count, 2)?;
-                self.outcomes
-                    .extend(outcomes.iter().map(|outcome| outcome.to_le_bytes()[0]));
+            let text = self.decode_text(parts, column)?;
+            if text.words.iter().all(|word| word.is_empty()) {
+                return Err(parts.packed.error("has a column without values"));
             }
-            _ => return Err(reader.error("has outcomes of an unknown width")),
+            if let Some(slot) = self.texts.get_mut(column) {
+                *slot = text;
+            }
+        }
+        // The sections of subjects are those of the words here, and entries about nobody have one, too.
+        if let Some(text) = self.texts.get_mut(SUBJECTS)
+            && self.count > 0
+            && !self.set.has_text(SUBJECTS)
+        {
+            text.words.push(&[]);
         }
         Ok(())
     }
 
     fn decode_text(
         &self,
-        reader: &mut Reader<'_>,
-        words: &mut Reader<'a>,
-        place: usize,
+        parts: &mut Parts<'_, 'a>,
+        column: usize,
     ) -> Result<Text<'a>, DecodeError> {
-        let distinct = reader.length(self.count.max(1))?;
-        let mut lengths = Vec::with_capacity(distinct);
-        for _ in 0..distinct {
-            lengths.push(words.length(KEY_BYTES_MAX)?);
-        }
-        let mut text = Text::default();
-        for length in lengths {
-            text.words.push(words.take(length)?);
-        }
-        let width = width_of(u64::try_from(distinct.saturating_sub(1)).unwrap_or(u64::MAX));
+        let mut text = Text {
+            words: words(parts, self.count)?,
+            ..Text::default()
+        };
+        let distinct = text.words.len();
+        let reader = &mut parts.packed;
+        let width = width_for(distinct);
         match reader.u8()? {
-            form::CONSTANT if distinct <= 1 => {}
-            form::IDENTITY if distinct == self.count => text.identity = true,
-            form::PACKED => text.numbers = packed(reader, self.count, width)?,
-            form::BYTES => {
-                text.numbers = words
-                    .take(self.count)?
-                    .iter()
-                    .copied()
-                    .map(u32::from)
-                    .collect();
+            form::CONSTANT if distinct == 1 => return Ok(text),
+            form::IDENTITY if distinct == self.count && distinct > 1 => {
+                text.identity = true;
+                return Ok(text);
             }
-            form::DERIVED => text.numbers = self.derived(reader, place, width)?,
+            form::PACKED if distinct > 1 => text.numbers = packed(reader, self.count, width)?,
+            form::DERIVED if distinct > 1 => {
+                let parent = usize::from(reader.u8()?).checked_sub(TEXTS_AT);
+                let parent = parent.filter(|parent| *parent < column && self.set.has_text(*parent));
+                text.numbers = self.derived(reader, parent, width)?;
+            }
             _ => return Err(reader.error("has a text column of an unknown form")),
         }
-        let in_range =
-            |number: &u32| usize::try_from(*number).is_ok_and(|number| number < distinct);
-        if !text.numbers.iter().all(in_range) {
-            return Err(reader.error("has a word number out of range"));
-        }
+        check_numbers(reader, &text.numbers, distinct)?;
         Ok(text)
     }
 
-    /// Numbers that follow from a column decoded before.
-    fn derived(
+    /// Numbers that follow from those of the column `parent`, which was decoded before.
+    pub(super) fn derived(
         &self,
         reader: &mut Reader<'_>,
-        place: usize,
+        parent: Option<usize>,
         width: u32,
     ) -> Result<Vec<u32>, DecodeError> {
-        let parent = usize::from(reader.u8()?);
-        let known = ORDER
-            .into_iter()
-            .take(place.min(PARENTS))
-            .any(|column| column == parent);
-        let Some(parent) = self.texts.get(parent).filter(|_| known) else {
+        let Some(parent) = parent.and_then(|parent| self.texts.get(parent)) else {
             return Err(reader.error("has a column that follows from one not decoded yet"));
         };
         let table = packed(reader, parent.words.len(), width)?;
@@ -260,23 +313,61 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// Where each entry's payload lies; payloads stand first among the decompressed bytes.
-fn payloads(
-    reader: &mut Reader<'_>,
-    words: &mut Reader<'_>,
+/// The words of a column of `count` entries: how many, their lengths, their bytes.
+pub(super) fn words<'a>(
+    parts: &mut Parts<'_, 'a>,
     count: usize,
-) -> Result<Vec<Range<usize>>, DecodeError> {
+) -> Result<Vec<&'a [u8]>, DecodeError> {
+    let distinct = parts.packed.length(count.max(1))?;
+    let mut lengths = Vec::with_capacity(distinct);
+    for _ in 0..distinct {
+        lengths.push(parts.plain.length(KEY_BYTES_MAX)?);
+    }
+    let mut words = Vec::with_capacity(distinct);
+    for length in lengths {
+        words.push(parts.plain.take(length)?);
+    }
+    Ok(words)
+}
+
+/// Bits of a number of one of `distinct` words.
+pub(super) fn width_for(distinct: usize) -> u32 {
+    width_of(u64::try_from(distinct.saturating_sub(1)).unwrap_or(u64::MAX))
+}
+
+/// Each word has a number, and they count up in order of first appearance.
+pub(super) fn check_numbers(
+    reader: &Reader<'_>,
+    numbers: &[u32],
+    distinct: usize,
+) -> Result<(), DecodeError> {
+    let mut next: u32 = 0;
+    for number in numbers {
+        if *number > next {
+            return Err(reader.error("has words that are not in order of first appearance"));
+        }
+        next = next.max(number.saturating_add(1));
+    }
+    if usize::try_from(next) == Ok(distinct) {
+        Ok(())
+    } else {
+        Err(reader.error("has another number of words than its entries name"))
+    }
+}
+
+/// Where each entry's payload lies; payloads stand first among the decompressed bytes.
+fn payloads(parts: &mut Parts<'_, '_>, count: usize) -> Result<Vec<Range<usize>>, DecodeError> {
     let mut ranges = Vec::with_capacity(count);
-    for length in blocks(reader, count)? {
+    for length in blocks(&mut parts.packed, count)? {
         let length = usize::try_from(length)
             .ok()
             .filter(|length| *length <= PAYLOAD_BYTES_MAX);
         let Some(length) = length else {
-            return Err(reader.error("has a payload length out of range"));
+            return Err(parts.packed.error("has a payload length out of range"));
         };
-        let start = words.offset();
-        words.take(length)?;
-        ranges.push(start..words.offset());
+        let start = parts.plain.offset();
+        parts.plain.take(length)?;
+        ranges.push(start..parts.plain.offset());
     }
     Ok(ranges)
 }

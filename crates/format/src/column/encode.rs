@@ -11,9 +11,10 @@
 
 use alloc::vec::Vec;
 
-use super::bits::{put_blocks, put_packed, width_of};
+use super::bits::{put_blocks, put_packed, put_pairs, width_of};
 use super::dictionary::Dictionary;
-use super::{ColumnSet, ORDER, PARENTS, form};
+use super::taken::put_taken;
+use super::{ColumnSet, TEXTS_AT, form, text_bit};
 use crate::row::{Row, TEXT_COLUMNS};
 use crate::wire::put_varint;
 
@@ -21,14 +22,20 @@ use crate::wire::put_varint;
 #[derive(Default)]
 pub struct Encoder {
     columns: Option<ColumnSet>,
+    count: usize,
     dictionaries: [Dictionary; TEXT_COLUMNS],
+    /// Empty for a column that has had no word but the empty one.
     numbers: [Vec<u32>; TEXT_COLUMNS],
+    seed: u64,
     times: Vec<i64>,
     outcomes: Vec<u8>,
+    taken: Vec<i64>,
+    claimed: Vec<u8>,
     lengths: Vec<i64>,
     packed: Vec<u8>,
     plain: Vec<u8>,
     table: Vec<u32>,
+    best: Vec<u32>,
 }
 
 /// A finished section body before compression.
@@ -45,14 +52,15 @@ impl Encoder {
     /// Starts a section of `columns`; `seed` must not be predictable to those who choose words.
     pub fn begin(&mut self, columns: ColumnSet, seed: u64) {
         self.columns = Some(columns);
-        for column in 0..TEXT_COLUMNS {
-            if columns.has_text(column) {
-                self.dictionaries[column].reset(seed);
-            }
-            self.numbers[column].clear();
+        self.count = 0;
+        self.seed = seed;
+        for numbers in &mut self.numbers {
+            numbers.clear();
         }
         self.times.clear();
         self.outcomes.clear();
+        self.taken.clear();
+        self.claimed.clear();
         self.lengths.clear();
         self.packed.clear();
         self.plain.clear();
@@ -64,13 +72,14 @@ impl Encoder {
         let Some(columns) = self.columns else { return };
         for column in 0..TEXT_COLUMNS {
             if columns.has_text(column) {
-                let words = rows.iter().map(|row| row.texts[column]);
-                self.dictionaries[column].number_all(words, &mut self.numbers[column]);
+                self.extend_text(column, rows);
             }
         }
         if columns.has(ColumnSet::TIME) {
             self.times.extend(rows.iter().map(|row| row.time));
             self.outcomes.extend(rows.iter().map(|row| row.outcome));
+            self.taken.extend(rows.iter().map(|row| row.taken));
+            self.claimed.extend(rows.iter().map(|row| row.claimed));
         }
         if columns.has(ColumnSet::PAYLOAD) {
             let lengths = rows.iter().map(|row| row.payload.len() as i64);
@@ -79,6 +88,24 @@ impl Encoder {
                 self.plain.extend_from_slice(row.payload);
             }
         }
+        self.count += rows.len();
+    }
+
+    /// A column costs nothing until its first word that is not empty.
+    #[inline]
+    fn extend_text(&mut self, column: usize, rows: &[Row<'_>]) {
+        let words = rows.iter().map(|row| row.texts[column]);
+        if self.numbers[column].is_empty() {
+            if words.clone().all(<[u8]>::is_empty) {
+                return;
+            }
+            self.dictionaries[column].reset(self.seed);
+            if self.count > 0 {
+                let empty = self.dictionaries[column].number(b"");
+                self.numbers[column].resize(self.count, empty);
+            }
+        }
+        self.dictionaries[column].number_all(words, &mut self.numbers[column]);
     }
 
     /// Ends the section.
@@ -89,23 +116,24 @@ impl Encoder {
                 plain: &[],
             };
         };
-        let count = ORDER
-            .iter()
-            .map(|column| self.numbers[*column].len())
-            .max()
-            .unwrap_or_default()
-            .max(self.times.len());
-        self.packed.extend_from_slice(&columns.0.to_le_bytes());
-        put_varint(&mut self.packed, count as u64);
-        if columns.has(ColumnSet::PAYLOAD) {
+        let there = self.with_values(columns);
+        self.packed.extend_from_slice(&there.0.to_le_bytes());
+        put_varint(&mut self.packed, self.count as u64);
+        if there.has(ColumnSet::PAYLOAD) {
             put_blocks(&mut self.packed, &self.lengths);
         }
-        if columns.has(ColumnSet::TIME) {
+        if there.has(ColumnSet::TIME) {
             self.finish_times();
         }
-        for (place, column) in ORDER.into_iter().enumerate() {
-            if columns.has_text(column) {
-                self.finish_text(columns, place, column);
+        if there.has(ColumnSet::TAKEN) {
+            put_taken(&mut self.packed, &self.taken, &self.times);
+        }
+        if there.has(ColumnSet::CLAIMED) {
+            put_pairs(&mut self.packed, &self.claimed);
+        }
+        for column in 0..TEXT_COLUMNS {
+            if there.has_text(column) {
+                self.finish_text(column);
             }
         }
         Parts {
@@ -114,37 +142,40 @@ impl Encoder {
         }
     }
 
-    /// Times as differences from the entry before, outcomes in two bits each.
-    fn finish_times(&mut self) {
-        let mut before = 0;
-        for time in &mut self.times {
-            let difference = time.wrapping_sub(before);
-            before = *time;
-            *time = difference;
+    /// Those of `columns` that say anything; times and outcomes always do.
+    fn with_values(&self, columns: ColumnSet) -> ColumnSet {
+        let mut there = columns.0 & ColumnSet::TIME;
+        if !self.plain.is_empty() {
+            there |= ColumnSet::PAYLOAD;
         }
-        // The first difference is the time itself; it stands apart so that it widens no block.
-        let (first, rest) = self
-            .times
-            .split_first()
-            .map_or((0, &[][..]), |(f, r)| (*f, r));
-        self.packed.extend_from_slice(&first.to_le_bytes());
-        put_blocks(&mut self.packed, rest);
-        let same = self
-            .outcomes
-            .iter()
-            .all(|outcome| *outcome == self.outcomes[0]);
-        let width = if same { 0 } else { 2 };
-        self.packed.push(width);
-        if same {
-            self.packed
-                .push(self.outcomes.first().copied().unwrap_or_default());
-        } else {
-            let outcomes = self.outcomes.iter().map(|outcome| u32::from(*outcome));
-            put_packed(&mut self.packed, outcomes, u32::from(width));
+        if self.taken.iter().any(|taken| *taken != 0) {
+            there |= ColumnSet::TAKEN;
         }
+        if self.claimed.iter().any(|claimed| *claimed != 0) {
+            there |= ColumnSet::CLAIMED;
+        }
+        for column in 0..TEXT_COLUMNS {
+            if !self.numbers[column].is_empty() {
+                there |= text_bit(column);
+            }
+        }
+        ColumnSet(there)
     }
 
-    fn finish_text(&mut self, columns: ColumnSet, place: usize, column: usize) {
+    /// Times as the first and differences from the entry before, and outcomes. Leaves the times as they were.
+    fn finish_times(&mut self) {
+        let first = self.times.first().copied().unwrap_or_default();
+        // The first time stands apart so that it widens no block.
+        self.packed.extend_from_slice(&first.to_le_bytes());
+        self.lengths.clear();
+        let pairs = self.times.windows(2);
+        self.lengths
+            .extend(pairs.map(|pair| pair[1].wrapping_sub(pair[0])));
+        put_blocks(&mut self.packed, &self.lengths);
+        put_pairs(&mut self.packed, &self.outcomes);
+    }
+
+    fn finish_text(&mut self, column: usize) {
         let dictionary = &self.dictionaries[column];
         let words = dictionary.len();
         put_varint(&mut self.packed, words as u64);
@@ -152,86 +183,53 @@ impl Encoder {
             put_varint(&mut self.plain, u64::from(length));
         }
         self.plain.extend_from_slice(dictionary.words());
-        let count = self.numbers[column].len();
         let width = width_of(words.saturating_sub(1) as u64);
         if words <= 1 {
             self.packed.push(form::CONSTANT);
-        } else if words == count {
+        } else if words == self.count {
             self.packed.push(form::IDENTITY);
-        } else if let Some(parent) = self.parent(columns, place, column) {
+        } else if let Some(parent) = self.parent(column) {
             self.packed.push(form::DERIVED);
-            self.packed.push(parent as u8);
-            put_packed(&mut self.packed, self.table.iter().copied(), width);
-        } else if words <= 256 && is_skewed(&self.numbers[column], width) {
-            self.packed.push(form::BYTES);
-            self.plain
-                .extend(self.numbers[column].iter().map(|number| *number as u8));
+            self.packed.push((TEXTS_AT + parent) as u8);
+            put_packed(&mut self.packed, self.best.iter().copied(), width);
         } else {
             self.packed.push(form::PACKED);
-            put_packed(
-                &mut self.packed,
-                self.numbers[column].iter().copied(),
-                width,
-            );
+            let numbers = self.numbers[column].iter().copied();
+            put_packed(&mut self.packed, numbers, width);
         }
     }
 
-    /// A column already written whose word decides this column's word, if that saves anything;
-    /// `table` then holds this column's number for each word of that.
-    fn parent(&mut self, columns: ColumnSet, place: usize, column: usize) -> Option<usize> {
-        let count = self.numbers[column].len();
-        for parent in ORDER.into_iter().take(place.min(PARENTS)) {
-            let words = if columns.has_text(parent) {
-                self.dictionaries[parent].len()
-            } else {
+    /// The column before this one with the fewest words whose word decides this column's word, if that saves anything;
+    /// `best` then holds this column's number for each word of that.
+    fn parent(&mut self, column: usize) -> Option<usize> {
+        let own = self.dictionaries[column].len();
+        let mut fewest = self.count / 4 * 3 + 1;
+        let mut found = None;
+        for parent in 0..column {
+            let words = if self.numbers[parent].is_empty() {
                 0
+            } else {
+                self.dictionaries[parent].len()
             };
-            if words < self.dictionaries[column].len() || words > count / 4 * 3 {
-                continue;
-            }
-            self.table.clear();
-            self.table.resize(words, u32::MAX);
-            let follows = self.numbers[parent]
-                .iter()
-                .zip(&self.numbers[column])
-                .all(|(p, n)| {
-                    let known = &mut self.table[*p as usize];
-                    if *known == u32::MAX {
-                        *known = *n;
-                    }
-                    *known == *n
-                });
-            if follows {
-                return Some(parent);
+            if words >= own && words < fewest && self.follows(column, parent, words) {
+                (fewest, found) = (words, Some(parent));
+                core::mem::swap(&mut self.table, &mut self.best);
             }
         }
-        None
+        found
     }
-}
 
-/// Whether an entropy coder would save at least a fifth of the packed bits of `numbers`, all below 256.
-fn is_skewed(numbers: &[u32], width: u32) -> bool {
-    let mut counts = [0_u32; 256];
-    for number in numbers {
-        counts[*number as u8 as usize] += 1;
-    }
-    let total = numbers.len() as u64;
-    let ideal: u64 = counts
-        .iter()
-        .map(|count| {
-            u64::from(*count) * log2_256(total).saturating_sub(log2_256(u64::from(*count)))
+    /// Whether the word of `parent` decides that of `column`; `table` then holds the one for each of the other.
+    fn follows(&mut self, column: usize, parent: usize, words: usize) -> bool {
+        self.table.clear();
+        self.table.resize(words, u32::MAX);
+        let both = self.numbers[parent].iter().zip(&self.numbers[column]);
+        both.into_iter().all(|(p, n)| {
+            let known = &mut self.table[*p as usize];
+            if *known == u32::MAX {
+                *known = *n;
+            }
+            *known == *n
         })
-        .sum();
-    ideal / 256 * 5 < total * u64::from(width) * 4
-}
-
-/// The binary logarithm in 256ths, linear between powers of two: good to a tenth of a bit.
-fn log2_256(value: u64) -> u64 {
-    let whole = u64::from(width_of(value).saturating_sub(1));
-    let fraction = if whole >= 8 {
-        value >> (whole - 8)
-    } else {
-        value << (8 - whole)
-    };
-    whole * 256 + (fraction & 0xFF)
+    }
 }

@@ -6,8 +6,10 @@
 
 mod bits;
 mod decode;
+mod decode_v2;
 mod dictionary;
 mod encode;
+mod taken;
 
 #[cfg(test)]
 mod tests;
@@ -17,24 +19,27 @@ pub use encode::{Encoder, Parts};
 
 use crate::row::TEXT_COLUMNS;
 
-/// Which columns a section holds.
+/// Which columns a section holds: one bit each, in the order in which the columns stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ColumnSet(u16);
 
 impl ColumnSet {
     /// Every column: what a stream that is not erasable seals together.
-    pub const ALL: Self = Self(0x3FF);
+    pub const ALL: Self = Self(0xFFFF);
+    /// Columns that identify or describe a subject: payload, key, subjects, idempotency.
+    pub const SUBJECT: Self =
+        Self(Self::PAYLOAD | text_bit(KEY) | text_bit(SUBJECTS) | text_bit(IDEMPOTENCY));
     /// Columns that may outlive a subject; the subjects column then holds pseudonyms, and its word
     /// numbers say which subject section an entry's other columns are in.
-    pub const SHARED: Self = Self(0x3FF & !(1 << KEY | Self::PAYLOAD));
-    /// Columns that identify or describe a subject: key, subjects, payload.
-    pub const SUBJECT: Self = Self(1 << KEY | 1 << SUBJECTS | Self::PAYLOAD);
+    pub const SHARED: Self = Self(Self::ALL.0 & !Self::SUBJECT.0 | text_bit(SUBJECTS));
 
-    const PAYLOAD: u16 = 1 << TEXT_COLUMNS;
-    const TIME: u16 = 1 << 9;
+    const PAYLOAD: u16 = 1;
+    const TIME: u16 = 1 << 1;
+    const TAKEN: u16 = 1 << 2;
+    const CLAIMED: u16 = 1 << 3;
 
     const fn has_text(self, column: usize) -> bool {
-        self.0 >> column & 1 == 1
+        self.has(text_bit(column))
     }
 
     const fn has(self, flag: u16) -> bool {
@@ -42,17 +47,22 @@ impl ColumnSet {
     }
 }
 
+/// Bits before those of the text columns.
+const TEXTS_AT: usize = 4;
+
+const _: () = assert!(TEXTS_AT + TEXT_COLUMNS == 16, "each column has a bit");
+
+/// The bit of text column `column`.
+const fn text_bit(column: usize) -> u16 {
+    1 << TEXTS_AT << column
+}
+
 /// Number of the key column in a row's texts.
 pub(crate) const KEY: usize = 1;
 /// Number of the subjects column in a row's texts.
 pub(crate) const SUBJECTS: usize = 2;
-/// Number of the actor column in a row's texts.
-const ACTOR: usize = 5;
-
-/// The order in which text columns are written: those that others follow from come first.
-const ORDER: [usize; TEXT_COLUMNS] = [KEY, ACTOR, SUBJECTS, 0, 3, 4, 6, 7];
-/// How many of [`ORDER`] other columns may follow from.
-const PARENTS: usize = 3;
+/// Number of the idempotency column in a row's texts.
+pub(crate) const IDEMPOTENCY: usize = 11;
 
 /// How the numbers of a text column are stored.
 mod form {
@@ -62,8 +72,6 @@ mod form {
     pub(super) const PACKED: u8 = 1;
     /// Entry i has word i.
     pub(super) const IDENTITY: u8 = 2;
-    /// Each number is a byte among the compressed bytes: for skewed columns.
-    pub(super) const BYTES: u8 = 3;
     /// The word follows from the word of another column; one number for each word of that.
-    pub(super) const DERIVED: u8 = 4;
+    pub(super) const DERIVED: u8 = 3;
 }

@@ -69,6 +69,8 @@ fn assert_round_trip(rows: &[u8]) {
             if set != ColumnSet::SUBJECT {
                 assert_eq!(columns.time(index), row.time);
                 assert_eq!(columns.outcome(index), row.outcome);
+                assert_eq!(columns.taken(index), row.taken);
+                assert_eq!(columns.claimed(index), row.claimed);
             }
         }
     }
@@ -139,4 +141,161 @@ fn damaged_columns_are_refused_or_at_least_harmless() {
         }
     }
     assert!(Columns::decode(Version::NEWEST, &vec![0xFF; 64], &plain).is_err());
+}
+
+/// The rows that `version-2.txt` was made from by the encoder of version 2; every form of it is in there.
+fn captured_rows() -> Vec<u8> {
+    rows(96, |column, index| match column {
+        0 => ["create", "read", "update", "delete"][index * 7 % 4].into(),
+        1 => format!("user:{}", index * 31 % 20),
+        2 => format!("{}", index * 31 % 20 / 2),
+        3 => "acme".into(),
+        4 => format!("p{}", if index % 20 == 0 { index % 7 } else { 0 }),
+        5 => format!("unique-{index}"),
+        6 => String::new(),
+        7 => format!("{}", index * 5 % 13),
+        _ => "x".repeat(index % 9),
+    })
+}
+
+/// The bytes behind `name`: packed and plain part of a body, or a row.
+fn captured(name: &str) -> Vec<Vec<u8>> {
+    let mut lines = include_str!("version-2.txt").lines();
+    let line = lines.find_map(|line| line.strip_prefix(&format!("{name} ")));
+    let byte = |pair: &[u8]| {
+        let pair = std::str::from_utf8(pair).unwrap();
+        u8::from_str_radix(pair, 16).unwrap()
+    };
+    let words = line.unwrap().split(' ');
+    words
+        .map(|word| word.as_bytes().chunks(2).map(byte).collect())
+        .collect()
+}
+
+/// Logs of version 2 stay readable. The encoder that wrote these bytes is gone.
+#[test]
+fn bodies_of_version_2_are_read() {
+    let rows = captured_rows();
+    let first = Rows::new(&rows).next().unwrap();
+    assert_eq!(captured("row"), [first.bytes]);
+    let shared = |column| column != 1;
+    let subject = |column| column == 1 || column == 2;
+    let all = |_column| true;
+    let sets: [(&str, &dyn Fn(usize) -> bool); 3] =
+        [("all", &all), ("shared", &shared), ("subject", &subject)];
+    for (name, has) in sets {
+        let body = captured(name);
+        let columns = Columns::decode(Version::V2, &body[0], &body[1]).unwrap();
+        assert_eq!(columns.len(), 96);
+        for (index, row) in Rows::new(&rows).enumerate() {
+            let mut texts = row.texts;
+            for (column, text) in texts.iter_mut().enumerate().filter(|(c, _)| !has(*c)) {
+                *text = b"";
+                assert!(columns.text(column).unwrap().words().is_empty());
+            }
+            assert_eq!(columns.texts(index), texts, "{name}");
+            let (payload, time, outcome) = match name {
+                "shared" => (&[][..], row.time, row.outcome),
+                "subject" => (row.payload, 0, 0),
+                _ => (row.payload, row.time, row.outcome),
+            };
+            assert_eq!(columns.payload(index), payload, "{name}");
+            assert_eq!(
+                (columns.time(index), columns.outcome(index)),
+                (time, outcome)
+            );
+            assert_eq!((columns.taken(index), columns.claimed(index)), (0, 0));
+            if name == "all" {
+                let expected = row.entry().unwrap();
+                assert!(columns.entry(index).unwrap() == expected);
+            }
+        }
+    }
+    let none = captured("none");
+    let columns = Columns::decode(Version::V2, &none[0], &[0; 0]).unwrap();
+    assert!(columns.is_empty());
+}
+
+/// No body is one of both versions, and damage to one of version 2 is refused or harmless.
+#[test]
+fn bodies_of_version_2_are_checked_like_others() {
+    for name in ["all", "shared", "subject"] {
+        let body = captured(name);
+        assert!(Columns::decode(Version::V3, &body[0], &body[1]).is_err());
+        for cut in 0..body[0].len() {
+            assert!(Columns::decode(Version::V2, &body[0][..cut], &body[1]).is_err());
+        }
+        for place in 0..body[0].len() {
+            for bit in 0..8 {
+                let mut bad = body[0].clone();
+                bad[place] ^= 1 << bit;
+                if let Ok(columns) = Columns::decode(Version::V2, &bad, &body[1]) {
+                    for index in 0..columns.len() {
+                        let _ = (columns.texts(index), columns.payload(index));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What nobody says costs nothing: not even the byte that says how many words a column has.
+#[test]
+fn columns_without_values_are_not_there() {
+    let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
+    let entry = Entry::new(time, "read", b"");
+    let mut row = vec![0; row_bytes(&entry)];
+    encode_row(&entry, &mut row);
+    let rows = row.repeat(5);
+    let (packed, plain) = encode(&mut Encoder::default(), &rows, ColumnSet::ALL);
+    // The set, the count, the first time, one block of differences, one outcome, one action of one word.
+    assert_eq!(packed.len(), 2 + 1 + 8 + 2 + 2 + 2);
+    assert_eq!(plain, b"\x04read");
+    for (set, left) in [(ColumnSet::SUBJECT, 0), (ColumnSet::SHARED, 0x12)] {
+        let (packed, plain) = encode(&mut Encoder::default(), &rows, set);
+        assert_eq!(packed[..2], [left, 0]);
+        let columns = Columns::decode(Version::V3, &packed, &plain).unwrap();
+        assert_eq!(columns.len(), 5);
+    }
+    // The sections of subjects are counted by the words of the shared column, absent or not.
+    let (packed, plain) = encode(&mut Encoder::default(), &rows, ColumnSet::SHARED);
+    let columns = Columns::decode(Version::V3, &packed, &plain).unwrap();
+    assert_eq!(columns.text(super::SUBJECTS).unwrap().words(), [b""]);
+}
+
+/// A body in another form than the encoder's would be a second body of the same entries.
+#[test]
+fn what_the_encoder_would_not_write_is_refused() {
+    let two = rows(2, |column, index| match column {
+        0 => ["read", "read2"][index].into(),
+        _ => String::new(),
+    });
+    let (packed, plain) = encode(&mut Encoder::default(), &two, ColumnSet::ALL);
+    let decode =
+        |packed: &[u8], plain: &[u8]| Columns::decode(Version::V3, packed, plain).map(drop);
+    assert_eq!(decode(&packed, &plain), Ok(()));
+    let words = packed.len() - 2;
+    assert_eq!(packed[words..], [2, 2], "two words, one for each entry");
+    let with = |numbers: &[u8]| decode(&[&packed[..words], numbers].concat(), &plain);
+    assert_eq!(with(&[2, 1, 0b10]), Ok(()), "the same in another form");
+    for bad in [&[2, 0][..], &[2, 1, 0b01], &[2, 1, 0b00], &[2, 1, 0b110]] {
+        assert!(with(bad).is_err(), "{bad:?}");
+    }
+    for bad in [
+        &[2, 3, 4, 0b10][..],
+        &[2, 3, 5, 0b10],
+        &[2, 3, 0, 0b10],
+        &[2, 4],
+    ] {
+        assert!(
+            with(bad).is_err(),
+            "{bad:?}: it follows from none before it"
+        );
+    }
+    let empty = [&packed[..words], &[1, 0]].concat();
+    assert!(decode(&empty, &[0]).is_err(), "a column without values");
+    for set in [0x10_u16, 0x14, 0x18] {
+        let bad = [&set.to_le_bytes(), &packed[2..]].concat();
+        assert!(decode(&bad, &plain).is_err(), "columns without times");
+    }
 }

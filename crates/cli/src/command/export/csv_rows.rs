@@ -6,9 +6,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use probity_log::reader::Found;
 
-use crate::entry_json::{format_time, needs_base64};
+use crate::entry_json::{format_time, hex, needs_base64};
 
-const HEADING: [&str; 16] = [
+const HEADING: [&str; 22] = [
     "stream",
     "index",
     "time",
@@ -25,6 +25,12 @@ const HEADING: [&str; 16] = [
     "payload",
     "payload_base64",
     "erased",
+    "taken",
+    "submitter",
+    "claimed",
+    "idempotency",
+    "policy",
+    "rule",
 ];
 
 /// A CSV file being written.
@@ -65,6 +71,12 @@ impl<W: Write> CsvRows<W> {
             payload,
             &payload_base64,
             if found.erased { "yes" } else { "" },
+            &entry.taken.map(format_time).unwrap_or_default(),
+            entry.submitter,
+            &entry.claimed.fields().collect::<Vec<_>>().join(" "),
+            &entry.idempotency.map(hex).unwrap_or_default(),
+            &entry.policy.map(hex).unwrap_or_default(),
+            entry.rule,
         ];
         for cell in cells {
             if self.spreadsheet_safe && is_formula(cell) {
