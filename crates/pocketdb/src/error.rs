@@ -57,6 +57,16 @@ pub enum Error {
     Stopped,
 }
 
+impl Error {
+    /// Whether an operation was refused for want of room, with nothing broken.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::Limit(_) | Self::DeviceFull | Self::Memory { .. }
+        )
+    }
+}
+
 /// The engine's result.
 pub type Result<T> = core::result::Result<T, Error>;
 

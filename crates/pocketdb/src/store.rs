@@ -81,6 +81,10 @@ pub struct Store<F: Nand, S: SecureStore> {
     pub(crate) effort: Effort,
     pub(crate) root_writes: u64,
     pub(crate) plan: Plan,
+    /// Epoch and sequence number that the last record has.
+    pub(crate) noted: (u64, u64),
+    /// What failed behind a commit, for whoever comes next.
+    deferred: Option<Error>,
     poisoned: bool,
 }
 
@@ -116,7 +120,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let plan = Plan::new(&catalogue, memory)?;
         let mut store = Self {
             rows: committed.tables.map(|table| table.rows),
-            window: Window::new(&committed, plan.runs),
+            window: Window::new(&committed, &plan),
+            noted: (committed.epoch, committed.buffer_next),
+            deferred: None,
             arena: Arena::new(plan.frames),
             summary: Summary::new(plan.summary),
             blocks: Blocks::new(blocks, committed.block_next),
@@ -164,6 +170,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         catalogue.shrink();
         let memory = self.plan.memory;
         let plan = Plan::new(&catalogue, memory)?;
+        if self.window.runs() > plan.room {
+            self.settle()?;
+        }
         let result = self.replace_catalogue(catalogue, plan);
         self.poisoned = result.is_err();
         result?;
@@ -201,6 +210,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Makes every inserted row final.
+    ///
+    /// What is refused is not final. What fails once the rows are final, while they are brought to
+    /// their place, is the error of the next operation.
     ///
     /// # Errors
     /// A failure of the device or the secure store; the handle is then poisoned, and opening the
@@ -278,10 +290,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Refuses everything after a failure, and takes back what an operation had leased.
     pub(crate) fn usable(&mut self) -> Result<()> {
         self.arena.reset();
-        if self.poisoned {
-            Err(Error::Poisoned)
-        } else {
-            Ok(())
+        match self.deferred.take() {
+            Some(error) => Err(error),
+            None if self.poisoned => Err(Error::Poisoned),
+            None => Ok(()),
         }
     }
 
@@ -315,16 +327,64 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             state.rows = rows;
         }
         self.finish(&record)?;
+        // The rows are final: what cannot be done now is done before the next change.
+        match self.settle() {
+            Err(error) if !error.is_refusal() => {
+                self.poison();
+                self.deferred = Some(error);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Does what the last commit left to be done, before anything changes: what is refused here has
+    /// changed nothing.
+    pub(crate) fn prepare_change(&mut self) -> Result<()> {
+        let unsettled = |store: &Self| {
+            (0..store.catalogue.len()).any(|table| store.has_whole_unit(table))
+                || store.is_window_long()
+        };
+        if self.has_changes() || !unsettled(self) {
+            return Ok(());
+        }
+        let result = self.settle();
+        if matches!(&result, Err(error) if !error.is_refusal()) {
+            self.poison();
+        }
+        result
+    }
+
+    /// Brings committed rows to their units, and the window to its length. Where that is refused
+    /// everything is as it was.
+    pub(crate) fn settle(&mut self) -> Result<()> {
+        let result = self.settle_rows();
+        if matches!(&result, Err(error) if error.is_refusal()) {
+            self.restore_window()?;
+        }
+        result
+    }
+
+    fn settle_rows(&mut self) -> Result<()> {
         for table in 0..self.catalogue.len() {
-            while self.count(table) - self.placed(table) >= UNIT_ROWS {
+            while self.has_whole_unit(table) {
                 self.place_unit(table)?;
             }
         }
-        self.trim_window();
+        self.trim_window()?;
         if self.is_window_long() {
             self.densify()?;
         }
         Ok(())
+    }
+
+    /// Whether so many rows of `table` wait as make a unit.
+    fn has_whole_unit(&self, table: usize) -> bool {
+        self.committed_rows(table) - self.placed(table) >= UNIT_ROWS
+    }
+
+    fn committed_rows(&self, table: usize) -> u32 {
+        self.committed.tables.get(table).map_or(0, |state| state.rows)
     }
 
     /// The record that keeps everything but follows the buffer's present end.
@@ -346,10 +406,17 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.secure.sync()?;
             self.pending = Pending::Nothing;
         }
+        self.write(record)?;
+        self.seal.turn(record.part.generations());
+        Ok(())
+    }
+
+    /// Writes a record that needs nothing beside those before it.
+    pub(crate) fn write(&mut self, record: &RootRecord) -> Result<()> {
         write_record(&mut self.secure, &mut self.seal, record)?;
         self.root_writes += 1;
+        self.noted = (record.epoch, record.buffer_next);
         self.committed = *record;
-        self.seal.turn(record.part.generations());
         Ok(())
     }
 

@@ -93,6 +93,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if parser.pass("INSERT")? {
             let insertion = parser.insertion()?;
             self.check_memory(insertion.values.memory_bytes())?;
+            self.prepare_change()?;
             let rows = self.run_insertion(&insertion)?;
             return self.changed(rows);
         }
@@ -149,6 +150,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     fn run_and_commit(&mut self, change: &Change<'_>) -> Result<Outcome> {
         self.check_memory(change.select.memory_bytes() + change.columns.memory_bytes())?;
+        self.prepare_change()?;
         let rows = self.run_change(change)?;
         self.changed(rows)
     }

@@ -8,6 +8,8 @@
 #[cfg(test)]
 mod changes;
 #[cfg(test)]
+mod openings;
+#[cfg(test)]
 mod choice;
 #[cfg(test)]
 mod crash;
