@@ -41,8 +41,10 @@ pub enum Error {
         /// What the page should have been.
         what: &'static str,
     },
-    /// The secure store is not one of this engine, damaged, or belongs to another image.
+    /// The secure store is damaged, or belongs to another image.
     Root(&'static str),
+    /// The secure store is not one that this engine reads.
+    ForeignRoot(&'static str),
     /// The image was written by a newer engine; holds its format number.
     NewerFormat(u16),
     /// An earlier failure left this handle unusable; open the database again.
@@ -92,7 +94,7 @@ impl core::fmt::Display for Error {
             Self::Tampered { page, what } => {
                 write!(f, "flash page {page} is not the {what} that was written")
             }
-            Self::Root(what) => write!(f, "the secure store {what}"),
+            Self::Root(what) | Self::ForeignRoot(what) => write!(f, "the secure store {what}"),
             Self::NewerFormat(version) => {
                 write!(f, "the image has format {version}, newer than this program")
             }

@@ -11,18 +11,23 @@ use crate::flash::{BLOCK_PAGES, FlashError, Nand, PageState, SECTOR_BYTES};
 use crate::memory::Plan;
 use crate::part::{Side, all_sides};
 use crate::root::{
-    CatalogueState, Level, RootRecord, SecureStore, read_generation, write_generation,
+    CatalogueState, Level, RootRecord, SecureStore, raise_format, read_generation, write_generation,
 };
-use crate::seal::{PAYLOAD_BYTES, PageIdentity, ROLE_CATALOGUE};
+use crate::seal::{PAYLOAD_BYTES, PageIdentity, ROLE_CATALOGUE, Since};
 use crate::store::Store;
 use crate::window::Window;
 
-/// Distance between the numbers that two openings give to what they write.
+/// Numbers that every opening leaves out at least, behind those that were noted last.
 const NUMBERS_PER_OPENING: u64 = 1 << 20;
+/// The number behind which nothing is opened any more; an opening uses far fewer than are left.
+const NUMBER_MAX: u64 = u64::MAX - (1 << 40);
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Restores the committed state and continues behind everything an earlier opening left.
-    pub(crate) fn recover(&mut self, memory: usize) -> Result<()> {
+    ///
+    /// `since` says which pages are sealed in the present form; nothing in a store of the format
+    /// before, which has it from here on.
+    pub(crate) fn recover(&mut self, memory: usize, since: Option<Since>) -> Result<()> {
         self.read_generations()?;
         self.read_structure()?;
         self.clear_blocks()?;
@@ -36,8 +41,17 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.committed.unit_next = 0;
         }
         // No number that an interrupted transaction may have used comes again.
-        self.committed.epoch = behind(self.committed.epoch)?;
-        self.window.continue_with(behind(self.window.next())?);
+        let first = Since {
+            epoch: behind(self.committed.epoch)?,
+            sequence: behind(self.window.next())?,
+        };
+        if since.is_none() {
+            raise_format(&mut self.secure, first)?;
+            self.seal.seal_anew(first);
+        }
+        let more = u64::from(self.secure.random()?);
+        self.committed.epoch = first.epoch + more;
+        self.window.continue_with(first.sequence + more);
         let record = self.next_record()?;
         self.finish(&record)?;
         self.summarize()?;
@@ -275,7 +289,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 /// The first number of an opening when `number` is the one behind the last that was noted.
 fn behind(number: u64) -> Result<u64> {
     let next = number.checked_add(NUMBERS_PER_OPENING);
-    next.ok_or(Error::Limit("the number of openings"))
+    next.filter(|&next| next <= NUMBER_MAX).ok_or(Error::Limit("the number of openings"))
 }
 
 fn pages_of(bytes: usize) -> u32 {

@@ -18,7 +18,7 @@ use crate::root::{
     RootRecord, SecureStore, check_capacity, format_store, read_head, read_newest, write_chain,
     write_generation, write_record,
 };
-use crate::seal::{CipherCounters, PageIdentity, ROLE_DATA, Seal, first_secrets, signing_secret};
+use crate::seal::{CipherCounters, PageIdentity, ROLE_DATA, Seal, Since, first_secrets, signing_secret};
 use crate::sql::explain::Effort;
 use crate::usage::Usage;
 use crate::value::ValueType;
@@ -110,11 +110,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Root`], [`Error::NewerFormat`], [`Error::Tampered`], [`Error::Memory`], or a
     /// failure of the device or the secure store.
     pub fn open(flash: F, mut secure: S, memory: usize) -> Result<Self> {
-        let (blocks, secret) = read_head(&mut secure)?;
+        let head = read_head(&mut secure)?;
+        let blocks = head.blocks;
         if blocks != flash.blocks() {
             return Err(Error::Root("belongs to a device of another size"));
         }
-        let mut seal = Box::new(Seal::new(&secret));
+        // Until the format is raised nothing is sealed in the present form.
+        let since = head.since.unwrap_or(Since::NEVER);
+        let mut seal = Box::new(Seal::new(&head.secret, since));
         let committed = read_newest(&mut secure, &mut seal)?;
         let catalogue = Catalogue::new()?;
         let plan = Plan::new(&catalogue, memory)?;
@@ -147,7 +150,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             committed,
             plan,
         };
-        store.recover(memory)?;
+        store.recover(memory, head.since)?;
         Ok(store)
     }
 
@@ -263,8 +266,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// The secure store cannot be read.
     pub fn signing_seed(&mut self) -> Result<zeroize::Zeroizing<[u8; 32]>> {
-        let (_, secret) = read_head(&mut self.secure)?;
-        Ok(signing_secret(&secret))
+        let head = read_head(&mut self.secure)?;
+        Ok(signing_secret(&head.secret))
     }
 
     /// Operations and memory since the store was opened.
@@ -424,6 +427,21 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ///
     /// A block that fails is retired; the caller finds another one.
     pub(crate) fn program(&mut self, page: u32, area: Area, number: usize) -> Result<()> {
+        self.program_with(page, area, number, F::program)
+    }
+
+    /// The same for a page that nobody needs after a loss of power.
+    pub(crate) fn program_temporary(&mut self, page: u32, area: Area, number: usize) -> Result<()> {
+        self.program_with(page, area, number, F::program_temporary)
+    }
+
+    fn program_with(
+        &mut self,
+        page: u32,
+        area: Area,
+        number: usize,
+        program: impl FnOnce(&mut F, u32, &[u8]) -> core::result::Result<(), FlashError>,
+    ) -> Result<()> {
         self.spend()?;
         let erased = if page.is_multiple_of(BLOCK_PAGES) {
             self.flash.erase(page / BLOCK_PAGES)
@@ -431,7 +449,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             Ok(())
         };
         let bytes = self.arena.area_page(area, number);
-        let result = erased.and_then(|()| self.flash.program(page, bytes));
+        let result = erased.and_then(|()| program(&mut self.flash, page, bytes));
         if result == Err(FlashError::BadBlock) {
             self.retire(page / BLOCK_PAGES)?;
         }
@@ -470,7 +488,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.spend()?;
         let frame = self.arena.victim();
         let bytes = self.arena.page_mut(frame);
-        self.flash.read(identity.page, 0, bytes)?;
+        let read = self.flash.read(identity.page, 0, bytes);
+        if read == Err(FlashError::OutOfRange) {
+            return Err(Error::Root("names a page that the device does not have"));
+        }
+        read?;
         let code = self.seal.open(identity, bytes)?;
         self.arena.note(frame, identity.page, identity.epoch);
         Ok((frame, code))
@@ -488,7 +510,7 @@ fn prepare(
     memory: usize,
 ) -> Result<()> {
     let [secret, first, chain] = first_secrets(secret);
-    let mut seal = Box::new(Seal::new(&secret));
+    let mut seal = Box::new(Seal::new(&secret, Since::default()));
     write_generation(secure, 0, &first)?;
     write_chain(secure, &chain)?;
     let mut record = RootRecord::empty();

@@ -10,6 +10,10 @@ mod choice;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod copies;
+#[cfg(test)]
+mod format;
+#[cfg(test)]
 mod lookup;
 #[cfg(test)]
 mod mixes;
