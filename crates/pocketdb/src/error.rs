@@ -28,6 +28,13 @@ pub enum Error {
         /// Bytes given at the start.
         given: usize,
     },
+    /// A statement needs more than its share of the memory.
+    Share {
+        /// Bytes that it needs.
+        needed: usize,
+        /// Bytes that there are for it.
+        given: usize,
+    },
     /// Something that this engine does not do; the text names it.
     Refused(String),
     /// A fixed limit of the engine is exceeded; the text names it.
@@ -64,7 +71,7 @@ impl Error {
     pub(crate) fn is_refusal(&self) -> bool {
         matches!(
             self,
-            Self::Limit(_) | Self::DeviceFull | Self::Memory { .. }
+            Self::Limit(_) | Self::DeviceFull | Self::Memory { .. } | Self::Share { .. }
         )
     }
 }
@@ -88,6 +95,10 @@ impl core::fmt::Display for Error {
             Self::Memory { needed, given } => {
                 write!(f, "{needed} bytes of memory are needed, {given} were given")
             }
+            Self::Share { needed, given } => write!(
+                f,
+                "this takes {needed} bytes of the working memory, of which {given} are there for it"
+            ),
             Self::Refused(what) => write!(f, "{what} is not possible"),
             Self::Limit(what) => write!(f, "{what} exceeds the limit"),
             Self::DeviceFull => f.write_str("the flash device is full"),

@@ -289,7 +289,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 /// The first number of an opening when `number` is the one behind the last that was noted.
 fn behind(number: u64) -> Result<u64> {
     let next = number.checked_add(NUMBERS_PER_OPENING);
-    next.filter(|&next| next <= NUMBER_MAX).ok_or(Error::Limit("the number of openings"))
+    next.filter(|&next| next <= NUMBER_MAX)
+        .ok_or(Error::Limit("the number of openings"))
 }
 
 fn pages_of(bytes: usize) -> u32 {
@@ -397,7 +398,9 @@ mod tests {
         for number in 0..40u32 {
             let row = [9; 200];
             store.insert(TABLE, &row, &[]).unwrap();
-            store.window.continue_with(sequence + u64::from(number) * (1 << 17));
+            store
+                .window
+                .continue_with(sequence + u64::from(number) * (1 << 17));
             store.rollback().unwrap();
             store.insert(TABLE, &row, &[]).unwrap();
             store.program_open_page().unwrap();

@@ -156,7 +156,9 @@ impl Runs {
 
     /// Whether `sequence` lies so far behind the base that the base must follow.
     pub(crate) fn is_far(&self, sequence: u64) -> bool {
-        sequence.checked_sub(self.base).is_none_or(|far| far >= OFFSET_FAR)
+        sequence
+            .checked_sub(self.base)
+            .is_none_or(|far| far >= OFFSET_FAR)
     }
 
     /// Notes that the page with this sequence number was programmed.
@@ -178,7 +180,12 @@ impl Runs {
 
     /// Forgets the blocks of which nothing is needed from sequence number `start` on, but not
     /// `current`; tells `free` which they are.
-    pub(crate) fn drop_blocks(&mut self, start: u64, current: Option<u32>, mut free: impl FnMut(u32)) {
+    pub(crate) fn drop_blocks(
+        &mut self,
+        start: u64,
+        current: Option<u32>,
+        mut free: impl FnMut(u32),
+    ) {
         let base = self.base;
         self.blocks.retain(|used| {
             let kept = base + used.last.distance() >= start || Some(used.block()) == current;
@@ -248,7 +255,8 @@ impl Runs {
     /// Keeps the runs that `kept` says.
     pub(crate) fn retain(&mut self, kept: impl Fn(&Run, u64) -> bool) {
         let base = self.base;
-        self.runs.retain(|run| kept(run, base + run.offset.distance()));
+        self.runs
+            .retain(|run| kept(run, base + run.offset.distance()));
     }
 
     /// Takes out the run of `table` with the lowest ids that was written before sequence number
@@ -258,7 +266,9 @@ impl Runs {
             run.1.table() == table && run.1.page != OPEN && self.sequence(run.1) < start
         };
         let runs = self.runs.iter().enumerate();
-        let (number, _) = runs.filter(|run| old(&run)).min_by_key(|(_, run)| run.first)?;
+        let (number, _) = runs
+            .filter(|run| old(&run))
+            .min_by_key(|(_, run)| run.first)?;
         Some(self.runs.remove(number))
     }
 

@@ -18,7 +18,9 @@ use crate::root::{
     RootRecord, SecureStore, check_capacity, format_store, read_head, read_newest, write_chain,
     write_generation, write_record,
 };
-use crate::seal::{CipherCounters, PageIdentity, ROLE_DATA, Seal, Since, first_secrets, signing_secret};
+use crate::seal::{
+    CipherCounters, PageIdentity, ROLE_DATA, Seal, Since, first_secrets, signing_secret,
+};
 use crate::sql::explain::Effort;
 use crate::usage::Usage;
 use crate::value::ValueType;
@@ -200,6 +202,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let name = self.catalogue.column_name(table, number);
             (name, self.catalogue.shown_type(column))
         })
+    }
+
+    /// The number of the committed state: every commit and every opening has the next ones.
+    pub fn state(&self) -> u64 {
+        self.committed.sequence
     }
 
     /// The device.
@@ -387,7 +394,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn committed_rows(&self, table: usize) -> u32 {
-        self.committed.tables.get(table).map_or(0, |state| state.rows)
+        self.committed
+            .tables
+            .get(table)
+            .map_or(0, |state| state.rows)
     }
 
     /// The record that keeps everything but follows the buffer's present end.

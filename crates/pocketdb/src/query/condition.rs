@@ -222,14 +222,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ) -> Result<bool> {
         match condition.node(node) {
             Node::Always => Ok(true),
-            Node::And(a, b) => {
-                Ok(self.fulfils(condition, a, known, ids)?
-                    && self.fulfils(condition, b, known, ids)?)
-            }
-            Node::Or(a, b) => {
-                Ok(self.fulfils(condition, a, known, ids)?
-                    || self.fulfils(condition, b, known, ids)?)
-            }
+            Node::And(a, b) => Ok(self.fulfils(condition, a, known, ids)?
+                && self.fulfils(condition, b, known, ids)?),
+            Node::Or(a, b) => Ok(self.fulfils(condition, a, known, ids)?
+                || self.fulfils(condition, b, known, ids)?),
             Node::Test(number) if known >> number & 1 == 1 => Ok(true),
             Node::Test(number) => {
                 let test = condition.test(number);
@@ -243,7 +239,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ///
     /// It stands alone, so that the value takes no room on the way through the tree.
     #[inline(never)]
-    pub(crate) fn passes(&mut self, condition: &Condition<'_>, test: &Test, id: u32) -> Result<bool> {
+    pub(crate) fn passes(
+        &mut self,
+        condition: &Condition<'_>,
+        test: &Test,
+        id: u32,
+    ) -> Result<bool> {
         let mut value = Scratch::new(usize::from(test.reach.width));
         self.fetch_value(test.reach, id, &mut value)?;
         let found = decode(test.reach.kind, &value);

@@ -144,13 +144,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// The id of a row of a chunk in `slot`.
-    fn id_in(
-        &mut self,
-        sieve: &Sieve<'_, '_>,
-        chunk: &Chunk,
-        row: usize,
-        slot: u8,
-    ) -> Result<u32> {
+    fn id_in(&mut self, sieve: &Sieve<'_, '_>, chunk: &Chunk, row: usize, slot: u8) -> Result<u32> {
         match sieve.reached.at(slot) {
             Some(at) => Ok(chunk.id(self, row, at)),
             None => {

@@ -132,7 +132,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let commit = parser.pass("COMMIT")? || parser.pass("END")?;
         let rollback = !commit && parser.pass("ROLLBACK")?;
         if !commit && !rollback {
-            return wrong(&parser, "this statement is not supported");
+            return Err(parser.unknown_statement());
         }
         parser.pass("TRANSACTION")?;
         parser.end()?;
@@ -159,9 +159,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn check_memory(&self, bytes: usize) -> Result<()> {
         let plan = &self.plan;
         if bytes > plan.statement {
-            return Err(Error::Memory {
-                needed: plan.used - plan.statement + bytes,
-                given: plan.memory,
+            return Err(Error::Share {
+                needed: bytes,
+                given: plan.statement,
             });
         }
         Ok(())

@@ -8,13 +8,13 @@
 #[cfg(test)]
 mod changes;
 #[cfg(test)]
-mod openings;
-#[cfg(test)]
 mod choice;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod equality;
+#[cfg(test)]
+mod openings;
 #[cfg(test)]
 mod pair;
 #[cfg(test)]

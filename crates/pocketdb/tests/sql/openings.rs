@@ -32,13 +32,18 @@ fn filled(memory: usize) -> Pair {
     let mut pair = Pair::sized(memory, BLOCKS, 1 << 20);
     for text in TABLES {
         pair.own(text).unwrap();
-        pair.other.execute(&text.replace(" INDEXED", ""), []).unwrap();
+        pair.other
+            .execute(&text.replace(" INDEXED", ""), [])
+            .unwrap();
     }
     for i in 1..=30 {
         assert!(pair.change(&format!("INSERT INTO c VALUES ({i}, 's{i}', {i}, 1.5)")));
     }
     for i in 1..=150 {
-        let text = format!("INSERT INTO b VALUES ({i}, {}, 'b{i}', {i}, 1.5)", i % 30 + 1);
+        let text = format!(
+            "INSERT INTO b VALUES ({i}, {}, 'b{i}', {i}, 1.5)",
+            i % 30 + 1
+        );
         assert!(pair.change(&text));
     }
     for i in 1..=1180 {

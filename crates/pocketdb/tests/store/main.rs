@@ -8,9 +8,9 @@ mod bounds;
 #[path = "../sql/choice.rs"]
 mod choice;
 #[cfg(test)]
-mod crash;
-#[cfg(test)]
 mod copies;
+#[cfg(test)]
+mod crash;
 #[cfg(test)]
 mod format;
 #[cfg(test)]
