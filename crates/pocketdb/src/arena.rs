@@ -120,9 +120,9 @@ impl Arena {
     /// Takes `frames` frames from the cache.
     pub(crate) fn lease(&mut self, frames: usize) -> Result<Area> {
         if frames > self.spare() {
-            return Err(Error::Memory {
-                needed: self.bytes.len() + (frames - self.spare()) * PAGE_BYTES,
-                given: self.bytes.len(),
+            return Err(Error::Share {
+                needed: frames * PAGE_BYTES,
+                given: self.spare() * PAGE_BYTES,
             });
         }
         self.cached -= frames;
@@ -257,7 +257,7 @@ mod tests {
         }
         let area = arena.lease(3).unwrap();
         assert_eq!(arena.area(area).len(), 3 * PAGE_BYTES);
-        assert!(matches!(arena.lease(1), Err(Error::Memory { .. })));
+        assert!(matches!(arena.lease(1), Err(Error::Share { .. })));
         let kept = (0..5).filter(|&page| arena.find(page, 1).is_some());
         assert_eq!(kept.count(), 2);
         assert_eq!(arena.find(0, 2), None);

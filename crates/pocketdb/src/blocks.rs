@@ -168,6 +168,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Takes `wanted` free blocks in a row and returns the first.
     pub(crate) fn take_blocks(&mut self, wanted: u32) -> Result<u32> {
+        self.keep_numbers()?;
         // A row may begin before the place where the search began, hence the margin.
         let mut left = self.blocks.count + wanted + MAP_BLOCKS;
         loop {

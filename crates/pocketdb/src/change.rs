@@ -179,6 +179,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Key`] when there is no such row, or the reasons of [`Self::insert`].
     pub fn delete(&mut self, table: usize, id: u32) -> Result<()> {
         self.usable()?;
+        self.prepare_change()?;
         self.check_alive(table, id)?;
         self.note_delete(table, id)
     }
@@ -190,6 +191,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// or the reasons of [`Self::insert`].
     pub fn update(&mut self, table: usize, id: u32, column: usize, value: &[u8]) -> Result<()> {
         self.usable()?;
+        self.prepare_change()?;
         self.check_alive(table, id)?;
         let entry = self.catalogue.column_at(table, column)?;
         if entry.width == 0 || value.len() != usize::from(entry.width) {

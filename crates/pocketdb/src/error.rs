@@ -28,6 +28,13 @@ pub enum Error {
         /// Bytes given at the start.
         given: usize,
     },
+    /// A statement needs more than its share of the memory.
+    Share {
+        /// Bytes that it needs.
+        needed: usize,
+        /// Bytes that there are for it.
+        given: usize,
+    },
     /// Something that this engine does not do; the text names it.
     Refused(String),
     /// A fixed limit of the engine is exceeded; the text names it.
@@ -41,8 +48,10 @@ pub enum Error {
         /// What the page should have been.
         what: &'static str,
     },
-    /// The secure store is not one of this engine, damaged, or belongs to another image.
+    /// The secure store is damaged, or belongs to another image.
     Root(&'static str),
+    /// The secure store is not one that this engine reads.
+    ForeignRoot(&'static str),
     /// The image was written by a newer engine; holds its format number.
     NewerFormat(u16),
     /// An earlier failure left this handle unusable; open the database again.
@@ -55,6 +64,16 @@ pub enum Error {
     Receiver,
     /// The operations allowed are used up; what was under way is begun anew later.
     Stopped,
+}
+
+impl Error {
+    /// Whether an operation was refused for want of room, with nothing broken.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::Limit(_) | Self::DeviceFull | Self::Memory { .. } | Self::Share { .. }
+        )
+    }
 }
 
 /// The engine's result.
@@ -76,13 +95,17 @@ impl core::fmt::Display for Error {
             Self::Memory { needed, given } => {
                 write!(f, "{needed} bytes of memory are needed, {given} were given")
             }
+            Self::Share { needed, given } => write!(
+                f,
+                "this takes {needed} bytes of the working memory, of which {given} are there for it"
+            ),
             Self::Refused(what) => write!(f, "{what} is not possible"),
             Self::Limit(what) => write!(f, "{what} exceeds the limit"),
             Self::DeviceFull => f.write_str("the flash device is full"),
             Self::Tampered { page, what } => {
                 write!(f, "flash page {page} is not the {what} that was written")
             }
-            Self::Root(what) => write!(f, "the secure store {what}"),
+            Self::Root(what) | Self::ForeignRoot(what) => write!(f, "the secure store {what}"),
             Self::NewerFormat(version) => {
                 write!(f, "the image has format {version}, newer than this program")
             }

@@ -34,6 +34,7 @@ mod recovery;
 mod reorganize;
 pub mod root;
 mod rows;
+mod run;
 mod scratch;
 mod seal;
 #[cfg(feature = "std")]

@@ -8,7 +8,7 @@ use crate::directory::{Entry, TEMPORARY};
 use crate::error::{Error, Result};
 use crate::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::root::SecureStore;
-use crate::seal::PageIdentity;
+use crate::seal::{PageIdentity, ROLE_TEMPORARY};
 use crate::store::Store;
 
 /// A log that is being written.
@@ -57,7 +57,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let identity = self.log_identity(log.owner, role, log.pages)?;
         self.seal
             .close(&identity, self.arena.area_page(area, number));
-        self.program(identity.page, area, number)?;
+        if role == ROLE_TEMPORARY {
+            self.program_temporary(identity.page, area, number)?;
+        } else {
+            self.program(identity.page, area, number)?;
+        }
         log.pages += 1;
         Ok(())
     }

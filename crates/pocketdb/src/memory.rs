@@ -9,7 +9,7 @@ use crate::window::window_bytes;
 
 /// Stack of a statement; a test measures that no more is used. A reorganisation needs more of it, but
 /// nothing of what statements allocate.
-const STACK_BYTES: usize = 6_080;
+const STACK_BYTES: usize = 6_128;
 /// Keys, and the store itself.
 const STATE_BYTES: usize = 3_712;
 const _: () = assert!(size_of::<crate::seal::Seal>() + 1_600 <= STATE_BYTES);
@@ -37,8 +37,11 @@ const FRAME_BYTES: usize = PAGE_BYTES + size_of::<crate::arena::Head>();
 pub(crate) struct Plan {
     /// Bytes given.
     pub(crate) memory: usize,
-    /// Runs of waiting rows.
+    /// Runs of waiting rows, and so many of them that rows of transactions may fill.
     pub(crate) runs: usize,
+    pub(crate) room: usize,
+    /// Pages that waiting rows fill at most when they lie densely.
+    pub(crate) waiting: usize,
     /// Runs at which the waiting rows are written again, densely.
     pub(crate) crowded: usize,
     /// Bytes of the summary of deletes and updates.
@@ -74,7 +77,10 @@ impl Plan {
             summary = *SUMMARY_BYTES.end();
         }
         let others = STACK_BYTES + STATE_BYTES + catalogue.memory_bytes() + summary + statement;
-        let needed = |runs| others + window_bytes(runs) + FRAMES.start() * FRAME_BYTES;
+        // Writing all rows again takes one run more for each table than they have.
+        let spare = catalogue.len();
+        let window = |runs| window_bytes(runs + spare, waiting);
+        let needed = |runs| others + window(runs) + FRAMES.start() * FRAME_BYTES;
         if needed(runs) > memory {
             runs = waiting + least;
         }
@@ -84,11 +90,13 @@ impl Plan {
                 given: memory,
             });
         }
-        let fixed = others + window_bytes(runs);
+        let fixed = others + window(runs);
         let frames = ((memory - fixed) / FRAME_BYTES).min(*FRAMES.end());
         Ok(Self {
             memory,
-            runs,
+            runs: runs + spare,
+            room: runs,
+            waiting,
             crowded: (runs / 2).max(waiting + RUNS_LOOSE),
             summary,
             statement,

@@ -10,17 +10,24 @@ use crate::error::{Error, Result};
 use crate::flash::{BLOCK_PAGES, FlashError, Nand, PageState, SECTOR_BYTES};
 use crate::memory::Plan;
 use crate::part::{Side, all_sides};
-use crate::root::{CatalogueState, Level, SecureStore, read_generation, write_generation};
-use crate::seal::{PAYLOAD_BYTES, PageIdentity, ROLE_CATALOGUE};
+use crate::root::{
+    CatalogueState, Level, RootRecord, SecureStore, raise_format, read_generation, write_generation,
+};
+use crate::seal::{PAYLOAD_BYTES, PageIdentity, ROLE_CATALOGUE, Since};
 use crate::store::Store;
 use crate::window::Window;
 
-/// Distance between the numbers that two openings give to what they write.
+/// Numbers that every opening leaves out at least, behind those that were noted last.
 const NUMBERS_PER_OPENING: u64 = 1 << 20;
+/// The number behind which nothing is opened any more; an opening uses far fewer than are left.
+const NUMBER_MAX: u64 = u64::MAX - (1 << 40);
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Restores the committed state and continues behind everything an earlier opening left.
-    pub(crate) fn recover(&mut self, memory: usize) -> Result<()> {
+    ///
+    /// `since` says which pages are sealed in the present form; nothing in a store of the format
+    /// before, which has it from here on.
+    pub(crate) fn recover(&mut self, memory: usize, since: Option<Since>) -> Result<()> {
         self.read_generations()?;
         self.read_structure()?;
         self.clear_blocks()?;
@@ -34,11 +41,43 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.committed.unit_next = 0;
         }
         // No number that an interrupted transaction may have used comes again.
-        self.committed.epoch += NUMBERS_PER_OPENING;
-        self.window.skip(NUMBERS_PER_OPENING);
+        let first = Since {
+            epoch: behind(self.committed.epoch)?,
+            sequence: behind(self.window.next())?,
+        };
+        if since.is_none() {
+            raise_format(&mut self.secure, first)?;
+            self.seal.seal_anew(first);
+        }
+        let more = u64::from(self.secure.random()?);
+        self.committed.epoch = first.epoch + more;
+        self.window.continue_with(first.sequence + more);
         let record = self.next_record()?;
         self.finish(&record)?;
-        self.summarize()
+        self.summarize()?;
+        match self.window.is_far().then(|| self.settle()) {
+            // It opens all the same: the window's numbers suffice for as many openings again.
+            Some(Err(error)) if error.is_refusal() => Ok(()),
+            Some(settled) => settled,
+            None => Ok(()),
+        }
+    }
+
+    /// Notes the numbers in use, long before those that the next opening leaves out are used up.
+    pub(crate) fn keep_numbers(&mut self) -> Result<()> {
+        let (epoch, next) = (self.committed.epoch, self.window.next());
+        let near = |number: u64, noted| number.abs_diff(noted) < NUMBERS_PER_OPENING / 2;
+        let (noted_epoch, noted_next) = self.noted;
+        if near(epoch, noted_epoch) && near(next, noted_next) {
+            return Ok(());
+        }
+        // Nothing else may become final here: a transaction or an attempt is under way.
+        let record = RootRecord {
+            sequence: self.committed.sequence + 1,
+            buffer_next: next,
+            ..self.committed
+        };
+        self.write(&record)
     }
 
     /// Takes the keys of the generations that are in use, and destroys what an interrupted end of
@@ -92,7 +131,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn adopt_plan(&mut self, catalogue: Catalogue, plan: Plan) {
         // The old frames go before anything new comes, so that both never exist together.
         self.arena = Arena::new(0);
-        self.window = Window::new(&self.committed, plan.runs);
+        self.window = Window::new(&self.committed, &plan);
         self.arena = Arena::new(plan.frames);
         self.catalogue = catalogue;
         self.plan = plan;
@@ -247,6 +286,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 }
 
+/// The first number of an opening when `number` is the one behind the last that was noted.
+fn behind(number: u64) -> Result<u64> {
+    let next = number.checked_add(NUMBERS_PER_OPENING);
+    next.filter(|&next| next <= NUMBER_MAX)
+        .ok_or(Error::Limit("the number of openings"))
+}
+
 fn pages_of(bytes: usize) -> u32 {
     narrow(bytes.div_ceil(PAYLOAD_BYTES))
 }
@@ -258,5 +304,113 @@ fn catalogue_identity(state: &CatalogueState, number: u32) -> PageIdentity {
         role: ROLE_CATALOGUE,
         owner: 0,
         number,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::{ColumnDefinition, Kind, Layout, TableDefinition};
+    use crate::flash::Simulator;
+    use crate::secure::MemoryStore;
+
+    const MEMORY: usize = 65_536;
+    /// The table of the test; the first two belong to the engine.
+    const TABLE: usize = 2;
+
+    fn filled(rows: u32) -> Store<Simulator, MemoryStore> {
+        let (flash, secure) = (Simulator::new(24), MemoryStore::new(128 * 1024));
+        let mut store = Store::create(flash, secure, &[7; 32], MEMORY).unwrap();
+        let column = ColumnDefinition {
+            name: "text",
+            kind: Kind::Text(200),
+            indexed: false,
+            unique: false,
+            reference: None,
+        };
+        let table = TableDefinition {
+            name: "table",
+            columns: &[column],
+            layout: Layout::Keyed,
+        };
+        assert_eq!(store.create_table(&table), Ok(TABLE));
+        for number in 0..rows {
+            insert(&mut store, number);
+        }
+        store
+    }
+
+    fn insert(store: &mut Store<Simulator, MemoryStore>, number: u32) {
+        let mut row = [0; 200];
+        put(&mut row, 0, &number.to_le_bytes());
+        store.insert(TABLE, &row, &[]).unwrap();
+        store.commit().unwrap();
+    }
+
+    fn reopen(store: Store<Simulator, MemoryStore>) -> Store<Simulator, MemoryStore> {
+        let (flash, secure) = store.into_parts();
+        Store::open(flash, secure, MEMORY).unwrap()
+    }
+
+    fn check(store: &mut Store<Simulator, MemoryStore>, rows: u32) {
+        let mut row = [0; 200];
+        for number in 0..rows {
+            store.read(TABLE, number + 1, &mut row).unwrap();
+            assert_eq!(row.get(..4), Some(&number.to_le_bytes()[..]));
+        }
+        store.verify().unwrap();
+    }
+
+    /// P2: distances between numbers once stopped at 32 bits. Here each opening stands for 2^26, so
+    /// that the numbers pass every distance that the window can keep, again and again.
+    #[test]
+    fn openings_without_end_leave_waiting_rows_readable() {
+        let mut rows = 30;
+        let mut store = filled(rows);
+        for opening in 0..300 {
+            let far = 1 << 46;
+            store.committed.epoch += far;
+            store.window.continue_with(store.window.next() + far);
+            let record = store.next_record().unwrap();
+            store.finish(&record).unwrap();
+            store = reopen(store);
+            if opening % 40 == 39 {
+                insert(&mut store, rows);
+                rows += 1;
+                check(&mut store, rows);
+            }
+        }
+        check(&mut store, rows);
+    }
+
+    #[test]
+    fn numbers_that_would_begin_anew_are_refused() {
+        assert_eq!(behind(7), Ok(7 + NUMBERS_PER_OPENING));
+        assert!(matches!(behind(u64::MAX - 9), Err(Error::Limit(_))));
+    }
+
+    /// An opening that used up more numbers than the next one leaves out, and then lost power, had
+    /// them given a second time. The record follows before that now, and makes nothing else final.
+    #[test]
+    fn an_opening_notes_its_numbers_before_they_are_used_up() {
+        let mut store = filled(5);
+        let (begun, sequence) = (store.committed.sequence, store.window.next());
+        for number in 0..40u32 {
+            let row = [9; 200];
+            store.insert(TABLE, &row, &[]).unwrap();
+            store
+                .window
+                .continue_with(sequence + u64::from(number) * (1 << 17));
+            store.rollback().unwrap();
+            store.insert(TABLE, &row, &[]).unwrap();
+            store.program_open_page().unwrap();
+            store.rollback().unwrap();
+        }
+        assert!(store.committed.sequence > begun + 5);
+        let used = store.window.next();
+        let mut store = reopen(store);
+        assert!(store.window.next() > used);
+        check(&mut store, 5);
+        assert_eq!(store.count(TABLE), 5);
     }
 }

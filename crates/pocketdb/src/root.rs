@@ -9,12 +9,20 @@ use crate::bytes::{part, put, take, u16_at, u32_at, u64_at};
 use crate::error::{Error, Result};
 use crate::limits::{BAD_BLOCKS_MAX, PARTS_MAX, RECORD_SLOTS, ROOT_RECORD_BYTES, TABLES_MAX};
 use crate::part::SIDES;
-use crate::seal::{Generations, MAC_BYTES, Seal};
+use crate::seal::{Generations, MAC_BYTES, Seal, Since};
 
 /// First bytes of every secure store.
 const MAGIC: &[u8; 8] = b"PRBPOCKT";
 /// Format of the image and the store; grows when bytes change.
-pub const FORMAT: u16 = 6;
+pub const FORMAT: u16 = 7;
+/// The format before, which is read, and raised by the first opening.
+const FORMAT_BEFORE: u16 = 6;
+/// Bits of the first bytes that damage may have changed in a file that is one of this kind.
+const MAGIC_BITS_CHANGED: u32 = 8;
+/// Where the format is, and behind it its complement.
+const FORMAT_AT: usize = 8;
+/// Where the head has the first numbers of pages that are sealed in the present form.
+const SINCE_AT: usize = 48;
 /// Where the secrets of the generations are, one for each side, zero where there is none.
 const GENERATIONS_AT: usize = 208;
 /// Where the secret is from which the next generation's comes.
@@ -66,6 +74,14 @@ pub trait SecureStore {
     /// # Errors
     /// The store cannot be written.
     fn sync(&mut self) -> Result<()>;
+    /// A number that nobody can foresee, zero where there is no source of such numbers. An opening
+    /// leaves as many numbers out, so that copies of a store do not go on with the same ones.
+    ///
+    /// # Errors
+    /// The source fails.
+    fn random(&mut self) -> Result<u32> {
+        Ok(0)
+    }
 }
 
 /// A page of the commit buffer as its successor and the record know it.
@@ -352,7 +368,7 @@ pub(crate) fn format_store(
 ) -> Result<()> {
     let mut head = Zeroizing::new([0u8; 64]);
     put(&mut *head, 0, MAGIC);
-    put(&mut *head, 8, &FORMAT.to_le_bytes());
+    put(&mut *head, FORMAT_AT, &format_bytes());
     put(&mut *head, 12, &blocks.to_le_bytes());
     put(&mut *head, 16, secret);
     store.write(0, &*head)?;
@@ -362,25 +378,77 @@ pub(crate) fn format_store(
 /// Refuses a store that has no room for a directory.
 pub(crate) fn check_capacity(store: &impl SecureStore) -> Result<()> {
     if store.capacity() < DIRECTORY_AT + crate::directory::CHUNK_BYTES {
-        return Err(Error::Root("is too small"));
+        return Err(Error::ForeignRoot("is too small"));
     }
     Ok(())
 }
 
-/// Reads the head; returns the number of blocks and the image's secret.
-pub(crate) fn read_head(store: &mut impl SecureStore) -> Result<(u32, Zeroizing<[u8; 32]>)> {
+/// What the head of a secure store says.
+pub(crate) struct Head {
+    /// Blocks of the device.
+    pub(crate) blocks: u32,
+    pub(crate) secret: Zeroizing<[u8; SECRET_BYTES]>,
+    /// Which pages are sealed in the present form; nothing where that is still to be written, as in
+    /// a store of the format before.
+    pub(crate) since: Option<Since>,
+}
+
+/// Reads the head.
+pub(crate) fn read_head(store: &mut impl SecureStore) -> Result<Head> {
     let mut head = Zeroizing::new([0u8; 64]);
     store.read(0, &mut *head)?;
-    if head.first_chunk::<8>() != Some(MAGIC) {
-        return Err(Error::Root("is not one of a pocket database"));
+    let magic = head.iter().zip(MAGIC);
+    let changed: u32 = magic.map(|(found, due)| (found ^ due).count_ones()).sum();
+    match changed {
+        0 => {}
+        1..=MAGIC_BITS_CHANGED => return Err(Error::Root("is damaged")),
+        _ => return Err(Error::ForeignRoot("is not one of a pocket database")),
     }
-    match u16_at(&*head, 8) {
-        FORMAT => Ok((u32_at(&*head, 12), Zeroizing::new(take(&*head, 16)))),
-        format if format > FORMAT => Err(Error::NewerFormat(format)),
-        _ => Err(Error::Root(
-            "has a format that this program no longer reads",
-        )),
-    }
+    let (format, check) = (u16_at(&*head, FORMAT_AT), u16_at(&*head, FORMAT_AT + 2));
+    let since = match format {
+        FORMAT if is_raised(check) => Some(Since {
+            epoch: u64_at(&*head, SINCE_AT),
+            sequence: u64_at(&*head, SINCE_AT + 8),
+        }),
+        FORMAT_BEFORE if check == 0 => None,
+        format if format > FORMAT && check == !format => return Err(Error::NewerFormat(format)),
+        format if format < FORMAT_BEFORE && check == 0 => {
+            let what = "has a format that this program no longer reads";
+            return Err(Error::ForeignRoot(what));
+        }
+        _ => return Err(Error::Root("is damaged")),
+    };
+    Ok(Head {
+        blocks: u32_at(&*head, 12),
+        secret: Zeroizing::new(take(&*head, 16)),
+        since,
+    })
+}
+
+fn format_bytes() -> [u8; 4] {
+    let mut bytes = [0; 4];
+    put(&mut bytes, 0, &FORMAT.to_le_bytes());
+    put(&mut bytes, 2, &(!FORMAT).to_le_bytes());
+    bytes
+}
+
+/// Whether this stands behind the format of a store that has the present one, or that a loss of power
+/// left while it was raised to it.
+fn is_raised(check: u16) -> bool {
+    let [low, _] = (!FORMAT).to_le_bytes();
+    [!FORMAT, u16::from(low), 0].contains(&check)
+}
+
+/// Gives the store of the format before the present one. The numbers come first: until the format
+/// stands there they mean nothing, and whoever finds the old format writes them anew.
+pub(crate) fn raise_format(store: &mut impl SecureStore, since: Since) -> Result<()> {
+    let mut numbers = [0; 16];
+    put(&mut numbers, 0, &since.epoch.to_le_bytes());
+    put(&mut numbers, 8, &since.sequence.to_le_bytes());
+    store.write(SINCE_AT, &numbers)?;
+    store.sync()?;
+    store.write(FORMAT_AT, &format_bytes())?;
+    store.sync()
 }
 
 /// The secret of the generation of `side`; nothing once it was destroyed.

@@ -23,6 +23,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// commit it).
     pub fn insert(&mut self, table: usize, row: &[u8], references: &[u32]) -> Result<u32> {
         self.usable()?;
+        self.prepare_change()?;
         let (own, all) = self.catalogue.widths(table);
         self.catalogue.entry(table)?;
         if row.len() != own {

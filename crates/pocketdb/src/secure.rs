@@ -8,10 +8,14 @@ use std::vec::Vec;
 
 use crate::bytes::put;
 use crate::error::{Error, Result};
+use crate::flash::lock;
 use crate::root::SecureStore;
 
 /// Permissions of a new file: it holds the key.
 const OWNER_ONLY: u32 = 0o600;
+
+/// The system's source of random numbers.
+const RANDOM: &str = "/dev/urandom";
 
 /// A secure store in memory that can lose power in the middle of a write.
 #[derive(Debug, Clone)]
@@ -111,6 +115,7 @@ impl FileStore {
             .create_new(true)
             .mode(OWNER_ONLY)
             .open(path)?;
+        lock(&file)?;
         Ok(Self {
             file,
             bytes: vec![0; capacity],
@@ -118,12 +123,14 @@ impl FileStore {
         })
     }
 
-    /// Opens an existing file.
+    /// Opens an existing file, for this program alone.
     ///
     /// # Errors
-    /// The file cannot be opened for reading and writing, or has more than `capacity` bytes.
+    /// The file cannot be opened for reading and writing, has more than `capacity` bytes, or another
+    /// program has it open.
     pub fn open(path: &Path, capacity: usize) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
+        lock(&file)?;
         let mut bytes = Vec::with_capacity(capacity);
         let mut all = (&file).take(capacity as u64 + 1);
         if all.read_to_end(&mut bytes)? > capacity {
@@ -175,5 +182,12 @@ impl SecureStore for FileStore {
 
     fn sync(&mut self) -> Result<()> {
         self.file.sync_data().map_err(|cause| self.failed(cause))
+    }
+
+    fn random(&mut self) -> Result<u32> {
+        let mut bytes = [0; 4];
+        let read = File::open(RANDOM).and_then(|mut source| source.read_exact(&mut bytes));
+        read.map_err(|cause| self.failed(cause))?;
+        Ok(u32::from_le_bytes(bytes))
     }
 }

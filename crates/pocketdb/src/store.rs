@@ -18,7 +18,9 @@ use crate::root::{
     RootRecord, SecureStore, check_capacity, format_store, read_head, read_newest, write_chain,
     write_generation, write_record,
 };
-use crate::seal::{CipherCounters, PageIdentity, ROLE_DATA, Seal, first_secrets, signing_secret};
+use crate::seal::{
+    CipherCounters, PageIdentity, ROLE_DATA, Seal, Since, first_secrets, signing_secret,
+};
 use crate::sql::explain::Effort;
 use crate::usage::Usage;
 use crate::value::ValueType;
@@ -81,6 +83,10 @@ pub struct Store<F: Nand, S: SecureStore> {
     pub(crate) effort: Effort,
     pub(crate) root_writes: u64,
     pub(crate) plan: Plan,
+    /// Epoch and sequence number that the last record has.
+    pub(crate) noted: (u64, u64),
+    /// What failed behind a commit, for whoever comes next.
+    deferred: Option<Error>,
     poisoned: bool,
 }
 
@@ -106,17 +112,22 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// [`Error::Root`], [`Error::NewerFormat`], [`Error::Tampered`], [`Error::Memory`], or a
     /// failure of the device or the secure store.
     pub fn open(flash: F, mut secure: S, memory: usize) -> Result<Self> {
-        let (blocks, secret) = read_head(&mut secure)?;
+        let head = read_head(&mut secure)?;
+        let blocks = head.blocks;
         if blocks != flash.blocks() {
             return Err(Error::Root("belongs to a device of another size"));
         }
-        let mut seal = Box::new(Seal::new(&secret));
+        // Until the format is raised nothing is sealed in the present form.
+        let since = head.since.unwrap_or(Since::NEVER);
+        let mut seal = Box::new(Seal::new(&head.secret, since));
         let committed = read_newest(&mut secure, &mut seal)?;
         let catalogue = Catalogue::new()?;
         let plan = Plan::new(&catalogue, memory)?;
         let mut store = Self {
             rows: committed.tables.map(|table| table.rows),
-            window: Window::new(&committed, plan.runs),
+            window: Window::new(&committed, &plan),
+            noted: (committed.epoch, committed.buffer_next),
+            deferred: None,
             arena: Arena::new(plan.frames),
             summary: Summary::new(plan.summary),
             blocks: Blocks::new(blocks, committed.block_next),
@@ -141,7 +152,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             committed,
             plan,
         };
-        store.recover(memory)?;
+        store.recover(memory, head.since)?;
         Ok(store)
     }
 
@@ -164,6 +175,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         catalogue.shrink();
         let memory = self.plan.memory;
         let plan = Plan::new(&catalogue, memory)?;
+        if self.window.runs() > plan.room {
+            self.settle()?;
+        }
         let result = self.replace_catalogue(catalogue, plan);
         self.poisoned = result.is_err();
         result?;
@@ -190,6 +204,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         })
     }
 
+    /// The number of the committed state: every commit and every opening has the next ones.
+    pub fn state(&self) -> u64 {
+        self.committed.sequence
+    }
+
     /// The device.
     pub fn device(&self) -> &F {
         &self.flash
@@ -201,6 +220,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Makes every inserted row final.
+    ///
+    /// What is refused is not final. What fails once the rows are final, while they are brought to
+    /// their place, is the error of the next operation.
     ///
     /// # Errors
     /// A failure of the device or the secure store; the handle is then poisoned, and opening the
@@ -251,8 +273,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// # Errors
     /// The secure store cannot be read.
     pub fn signing_seed(&mut self) -> Result<zeroize::Zeroizing<[u8; 32]>> {
-        let (_, secret) = read_head(&mut self.secure)?;
-        Ok(signing_secret(&secret))
+        let head = read_head(&mut self.secure)?;
+        Ok(signing_secret(&head.secret))
     }
 
     /// Operations and memory since the store was opened.
@@ -278,10 +300,10 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Refuses everything after a failure, and takes back what an operation had leased.
     pub(crate) fn usable(&mut self) -> Result<()> {
         self.arena.reset();
-        if self.poisoned {
-            Err(Error::Poisoned)
-        } else {
-            Ok(())
+        match self.deferred.take() {
+            Some(error) => Err(error),
+            None if self.poisoned => Err(Error::Poisoned),
+            None => Ok(()),
         }
     }
 
@@ -315,16 +337,67 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             state.rows = rows;
         }
         self.finish(&record)?;
+        // The rows are final: what cannot be done now is done before the next change.
+        match self.settle() {
+            Err(error) if !error.is_refusal() => {
+                self.poison();
+                self.deferred = Some(error);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Does what the last commit left to be done, before anything changes: what is refused here has
+    /// changed nothing.
+    pub(crate) fn prepare_change(&mut self) -> Result<()> {
+        let unsettled = |store: &Self| {
+            (0..store.catalogue.len()).any(|table| store.has_whole_unit(table))
+                || store.is_window_long()
+        };
+        if self.has_changes() || !unsettled(self) {
+            return Ok(());
+        }
+        let result = self.settle();
+        if matches!(&result, Err(error) if !error.is_refusal()) {
+            self.poison();
+        }
+        result
+    }
+
+    /// Brings committed rows to their units, and the window to its length. Where that is refused
+    /// everything is as it was.
+    pub(crate) fn settle(&mut self) -> Result<()> {
+        let result = self.settle_rows();
+        if matches!(&result, Err(error) if error.is_refusal()) {
+            self.restore_window()?;
+        }
+        result
+    }
+
+    fn settle_rows(&mut self) -> Result<()> {
         for table in 0..self.catalogue.len() {
-            while self.count(table) - self.placed(table) >= UNIT_ROWS {
+            while self.has_whole_unit(table) {
                 self.place_unit(table)?;
             }
         }
-        self.trim_window();
+        self.trim_window()?;
         if self.is_window_long() {
             self.densify()?;
         }
         Ok(())
+    }
+
+    /// Whether so many rows of `table` wait as make a unit.
+    fn has_whole_unit(&self, table: usize) -> bool {
+        self.committed_rows(table) - self.placed(table) >= UNIT_ROWS
+    }
+
+    fn committed_rows(&self, table: usize) -> u32 {
+        self.committed
+            .tables
+            .get(table)
+            .map_or(0, |state| state.rows)
     }
 
     /// The record that keeps everything but follows the buffer's present end.
@@ -346,10 +419,17 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             self.secure.sync()?;
             self.pending = Pending::Nothing;
         }
+        self.write(record)?;
+        self.seal.turn(record.part.generations());
+        Ok(())
+    }
+
+    /// Writes a record that needs nothing beside those before it.
+    pub(crate) fn write(&mut self, record: &RootRecord) -> Result<()> {
         write_record(&mut self.secure, &mut self.seal, record)?;
         self.root_writes += 1;
+        self.noted = (record.epoch, record.buffer_next);
         self.committed = *record;
-        self.seal.turn(record.part.generations());
         Ok(())
     }
 
@@ -357,6 +437,21 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ///
     /// A block that fails is retired; the caller finds another one.
     pub(crate) fn program(&mut self, page: u32, area: Area, number: usize) -> Result<()> {
+        self.program_with(page, area, number, F::program)
+    }
+
+    /// The same for a page that nobody needs after a loss of power.
+    pub(crate) fn program_temporary(&mut self, page: u32, area: Area, number: usize) -> Result<()> {
+        self.program_with(page, area, number, F::program_temporary)
+    }
+
+    fn program_with(
+        &mut self,
+        page: u32,
+        area: Area,
+        number: usize,
+        program: impl FnOnce(&mut F, u32, &[u8]) -> core::result::Result<(), FlashError>,
+    ) -> Result<()> {
         self.spend()?;
         let erased = if page.is_multiple_of(BLOCK_PAGES) {
             self.flash.erase(page / BLOCK_PAGES)
@@ -364,7 +459,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             Ok(())
         };
         let bytes = self.arena.area_page(area, number);
-        let result = erased.and_then(|()| self.flash.program(page, bytes));
+        let result = erased.and_then(|()| program(&mut self.flash, page, bytes));
         if result == Err(FlashError::BadBlock) {
             self.retire(page / BLOCK_PAGES)?;
         }
@@ -403,7 +498,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.spend()?;
         let frame = self.arena.victim();
         let bytes = self.arena.page_mut(frame);
-        self.flash.read(identity.page, 0, bytes)?;
+        let read = self.flash.read(identity.page, 0, bytes);
+        if read == Err(FlashError::OutOfRange) {
+            return Err(Error::Root("names a page that the device does not have"));
+        }
+        read?;
         let code = self.seal.open(identity, bytes)?;
         self.arena.note(frame, identity.page, identity.epoch);
         Ok((frame, code))
@@ -421,7 +520,7 @@ fn prepare(
     memory: usize,
 ) -> Result<()> {
     let [secret, first, chain] = first_secrets(secret);
-    let mut seal = Box::new(Seal::new(&secret));
+    let mut seal = Box::new(Seal::new(&secret, Since::default()));
     write_generation(secure, 0, &first)?;
     write_chain(secure, &chain)?;
     let mut record = RootRecord::empty();

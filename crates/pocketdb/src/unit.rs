@@ -34,16 +34,18 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 epoch: self.committed.epoch,
                 page: start,
             };
-            match self.build_unit(site) {
+            let built = self.build_unit(site);
+            if built != Err(Error::Flash(FlashError::BadBlock)) && temporary == 0 {
+                // What a statement wrote there stays until it ends.
+                self.drop_temporary()?;
+            }
+            match built.and_then(|()| self.finish_unit(site, start, pages)) {
+                Ok(()) => return Ok(()),
                 Err(Error::Flash(FlashError::BadBlock)) => self.abandon(start, pages),
-                Ok(()) => {
-                    // What a statement wrote there stays until it ends.
-                    if temporary == 0 {
-                        self.drop_temporary()?;
-                    }
-                    return self.finish_unit(site, start, pages);
+                Err(error) => {
+                    self.abandon(start, pages);
+                    return Err(error);
                 }
-                Err(error) => return Err(error),
             }
         }
     }

@@ -33,8 +33,8 @@ pub struct Operations {
 pub struct Usage {
     /// Bytes of memory given at creation.
     pub memory_given: u64,
-    /// The most bytes of memory that an opening used.
-    pub memory_peak: u64,
+    /// The most bytes of memory that the plan of an opening had; it is not measured.
+    pub memory_planned: u64,
     /// Operations since the database was created.
     pub total: Operations,
     /// Operations of the last opening.
@@ -115,7 +115,7 @@ impl Usage {
         };
         Ok(Self {
             memory_given: u64_at(&bytes, 0),
-            memory_peak: u64_at(&bytes, 8),
+            memory_planned: u64_at(&bytes, 8),
             total: operations(2),
             last: operations(2 + OPERATIONS),
         })
@@ -125,7 +125,7 @@ impl Usage {
     pub(crate) fn write(&self, secure: &mut impl SecureStore) -> Result<()> {
         let mut bytes = [0; USAGE_BYTES];
         let sets = [self.total.numbers(), self.last.numbers()];
-        let numbers = [self.memory_given, self.memory_peak].into_iter();
+        let numbers = [self.memory_given, self.memory_planned].into_iter();
         for (at, number) in numbers.chain(sets.into_iter().flatten()).enumerate() {
             put(&mut bytes, at * 8, &number.to_le_bytes());
         }
@@ -152,7 +152,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let before = Usage::read(&mut self.secure)?;
         let last = self.operations();
         let usage = Usage {
-            memory_peak: before.memory_peak.max(self.plan.used as u64),
+            memory_planned: before.memory_planned.max(self.plan.used as u64),
             total: before.total.plus(&last),
             last,
             ..before

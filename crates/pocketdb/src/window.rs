@@ -5,8 +5,6 @@
 //! rows always lie densely, however small the transactions are. A frame is held for the page as
 //! long as no version has all of its rows.
 
-use alloc::vec::Vec;
-
 use crate::arena::HELD;
 use crate::buffer;
 use crate::bytes::part;
@@ -14,43 +12,15 @@ use crate::directory::owner_of;
 use crate::error::{Error, Result};
 use crate::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::limits::{BUFFER_BLOCKS_MAX, UNIT_ROWS};
+use crate::memory::Plan;
 use crate::root::{Link, RootRecord, SecureStore};
+use crate::run::{OPEN, Run, Runs, rewrite_blocks};
 use crate::scratch::Scratch;
 use crate::seal::{PageIdentity, ROLE_BUFFER};
 use crate::store::Store;
 
 /// So many frames are all wanted by whoever needs working space.
 const FRAMES_FEW: usize = 7;
-/// Place of rows in the page being filled.
-const OPEN: u32 = u32::MAX;
-
-/// Rows of one table in one page: their ids follow each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Run {
-    page: u32,
-    /// Sequence number of the page, counted from the window's base.
-    sequence: u32,
-    first: u32,
-    count: u16,
-    table: u8,
-}
-
-impl Run {
-    /// Whether one of its rows has no unit yet.
-    fn waits(&self, record: &RootRecord) -> bool {
-        let last = self.first + u32::from(self.count) - 1;
-        last > placed_in(record, usize::from(self.table))
-    }
-}
-
-/// A block of the buffer and the last page of it that was programmed.
-#[derive(Debug, Clone, Copy)]
-struct Used {
-    block: u32,
-    /// Counted from the window's base.
-    last: u32,
-}
-
 /// The state of the commit buffer in memory.
 pub(crate) struct Window {
     /// Bytes in use of the page being filled.
@@ -64,19 +34,24 @@ pub(crate) struct Window {
     next: u64,
     /// The next page of the block in use; none when a block begins.
     page: u32,
-    blocks: Vec<Used>,
-    runs: Vec<Run>,
-    base: u64,
+    runs: Runs,
+    /// Whether all waiting rows are being written again; the chain then lacks some of them.
+    rewriting: bool,
 }
 
-/// Bytes of memory a window with room for `runs` runs takes.
-pub(crate) fn window_bytes(runs: usize) -> usize {
-    runs * size_of::<Run>() + (BUFFER_BLOCKS_MAX + 8) * size_of::<Used>()
+/// Blocks that a window may have before all that wait is written again.
+const BLOCKS_ROOM: usize = BUFFER_BLOCKS_MAX + 8;
+
+/// Bytes of memory that the window of a plan takes.
+pub(crate) fn window_bytes(runs: usize, waiting_pages: usize) -> usize {
+    Runs::bytes(runs, BLOCKS_ROOM + rewrite_blocks(waiting_pages))
 }
 
 impl Window {
     /// The window that `record` describes, still without its rows.
-    pub(crate) fn new(record: &RootRecord, runs: usize) -> Self {
+    pub(crate) fn new(record: &RootRecord, plan: &Plan) -> Self {
+        let blocks = BLOCKS_ROOM + rewrite_blocks(plan.waiting);
+        let runs = Runs::new(base_of(record), plan.runs, plan.room, blocks);
         Self {
             used: buffer::HEAD_BYTES,
             previous: Link::default(),
@@ -84,9 +59,8 @@ impl Window {
             changed: false,
             next: record.buffer_next,
             page: 0,
-            blocks: Vec::with_capacity(BUFFER_BLOCKS_MAX + 8),
-            runs: Vec::with_capacity(runs),
-            base: record.buffer_start.saturating_sub(1),
+            runs,
+            rewriting: false,
         }
     }
 
@@ -98,18 +72,21 @@ impl Window {
 
     /// The oldest sequence number that a row needs which waits once `record` holds.
     pub(crate) fn oldest(&self, record: &RootRecord) -> u64 {
-        let closed = self
-            .runs
-            .iter()
-            .filter(|run| run.page != OPEN && run.waits(record));
-        let oldest = closed.map(|run| self.base + u64::from(run.sequence)).min();
+        let closed = self.runs.iter().filter(|run| run.page != OPEN);
+        let waiting = closed.filter(|run| waits(run, record));
+        let oldest = waiting.map(|run| self.runs.sequence(run)).min();
         let tail = self.tail.sequence.max(1);
         oldest.unwrap_or(tail).min(tail)
     }
 
     /// Blocks that hold the window.
-    pub(crate) fn blocks(&self) -> impl Iterator<Item = u32> + '_ {
-        self.blocks.iter().map(|used| used.block)
+    pub(crate) fn blocks(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
+        self.runs.blocks()
+    }
+
+    /// Runs of waiting rows.
+    pub(crate) fn runs(&self) -> usize {
+        self.runs.len()
     }
 
     /// Sequence number of the next page.
@@ -117,92 +94,34 @@ impl Window {
         self.next
     }
 
-    /// Skips `count` sequence numbers.
-    pub(crate) fn skip(&mut self, count: u64) {
-        self.next += count;
+    /// Whether the next page lies so far behind the first that all rows should be written again.
+    pub(crate) fn is_far(&self) -> bool {
+        self.runs.is_far(self.next)
     }
 
-    /// A sequence number counted from the window's base.
-    fn offset(&self, sequence: u64) -> u32 {
-        u32::try_from(sequence.saturating_sub(self.base)).unwrap_or(u32::MAX)
+    /// Goes on with sequence number `next`.
+    pub(crate) fn continue_with(&mut self, next: u64) {
+        self.next = next;
     }
 
-    fn note_block(&mut self, page: u32, sequence: u64) {
-        let block = page / BLOCK_PAGES;
-        let sequence = self.offset(sequence);
-        match self.blocks.iter_mut().find(|used| used.block == block) {
-            Some(used) => used.last = used.last.max(sequence),
-            None => self.blocks.push(Used {
-                block,
-                last: sequence,
-            }),
-        }
-    }
-
-    fn add_run(&mut self, run: Run) -> Result<()> {
-        if self.runs.len() == self.runs.capacity() {
-            return Err(Error::Limit("the number of rows in one transaction"));
-        }
-        self.runs.push(run);
-        Ok(())
-    }
-
-    fn note_row(&mut self, table: u8, id: u32) -> Result<()> {
-        if let Some(number) = self.open_run(table, id)
-            && let Some(run) = self.runs.get_mut(number)
-        {
-            run.count += 1;
-            return Ok(());
-        }
-        self.add_run(Run {
-            page: OPEN,
-            sequence: 0,
-            first: id,
-            count: 1,
-            table,
-        })
+    fn note_block(&mut self, page: u32, sequence: u64) -> Result<()> {
+        self.runs.note_block(page / BLOCK_PAGES, sequence)
     }
 
     /// Lets the rows of the page being filled be found where its last version is.
-    fn close_runs(&mut self) {
-        let sequence = self.offset(self.tail.sequence);
-        for run in self.runs.iter_mut().filter(|run| run.page == OPEN) {
-            run.page = self.tail.page;
-            run.sequence = sequence;
-        }
+    fn close_runs(&mut self) -> Result<()> {
+        self.runs.close(self.tail.page, self.tail.sequence)
     }
+}
 
-    /// The first run of `table` that was written before sequence number `start`.
-    fn old_run(&self, table: usize, start: u64) -> Option<usize> {
-        let old = |run: &Run| {
-            usize::from(run.table) == table
-                && run.page != OPEN
-                && self.base + u64::from(run.sequence) < start
-        };
-        self.runs.iter().position(old)
-    }
+/// Whether one of the rows of a run has no unit yet.
+fn waits(run: &Run, record: &RootRecord) -> bool {
+    run.end() > placed_in(record, run.table()) + 1
+}
 
-    /// Whether a row of `table` finds a run, its own or a new one.
-    fn has_room(&self, table: u8, id: u32) -> bool {
-        self.runs.len() < self.runs.capacity() || self.open_run(table, id).is_some()
-    }
-
-    /// The run of the page being filled that the row `id` continues.
-    fn open_run(&self, table: u8, id: u32) -> Option<usize> {
-        self.runs.iter().rposition(|run| {
-            run.page == OPEN && run.table == table && run.first + u32::from(run.count) == id
-        })
-    }
-
-    fn find(&self, table: usize, id: u32) -> Option<Run> {
-        let holds = |run: &&Run| {
-            usize::from(run.table) == table
-                && id
-                    .checked_sub(run.first)
-                    .is_some_and(|at| at < u32::from(run.count))
-        };
-        self.runs.iter().find(holds).copied()
-    }
+/// The number from which the window of a record counts.
+fn base_of(record: &RootRecord) -> u64 {
+    record.buffer_start.max(1) - 1
 }
 
 impl<F: Nand, S: SecureStore> Store<F, S> {
@@ -210,7 +129,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn append(&mut self, table: usize, id: u32, row: &[u8]) -> Result<()> {
         let tag = owner_of(table);
         for _ in 0..2 {
-            if !self.window.has_room(tag, id) {
+            if !self.window.rewriting && !self.window.runs.has_room(tag, id) {
                 return Err(Error::Limit("the number of rows in one transaction"));
             }
             self.hold_page()?;
@@ -219,7 +138,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             if let Some(used) = buffer::append(page, window.used, tag, id, row) {
                 window.used = used;
                 window.changed = true;
-                return window.note_row(tag, id);
+                window.runs.note_row(tag, id);
+                return Ok(());
             }
             self.turn_page()?;
         }
@@ -251,7 +171,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn turn_page(&mut self) -> Result<()> {
         self.program_open_page()?;
         let window = &mut self.window;
-        window.close_runs();
+        window.close_runs()?;
         window.previous = window.tail;
         window.used = buffer::HEAD_BYTES;
         Ok(())
@@ -301,18 +221,19 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     fn program_version(&mut self, area: crate::arena::Area) -> Result<()> {
         if self.window.page.is_multiple_of(BLOCK_PAGES) {
-            if self.window.blocks.len() >= BUFFER_BLOCKS_MAX + 8 {
+            if !self.window.rewriting && self.window.blocks().len() >= BLOCKS_ROOM {
                 return Err(Error::Limit("the number of rows in one transaction"));
             }
             let block = self.take_blocks(1)?;
             self.window.page = block * BLOCK_PAGES;
         }
+        self.keep_numbers()?;
         let sequence = self.window.next;
         let identity = buffer_identity(self.window.page, sequence);
         self.arena.copy_page(HELD, area);
         let code = self.seal.close(&identity, self.arena.area_mut(area));
         self.window.next += 1;
-        self.window.note_block(identity.page, sequence);
+        self.window.note_block(identity.page, sequence)?;
         self.program(identity.page, area, 0)?;
         let window = &mut self.window;
         window.tail = Link {
@@ -337,13 +258,13 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             page: self.window.tail.page,
             what: "row",
         };
-        let run = self.window.find(table, id).ok_or(missing)?;
+        let run = self.window.runs.find(table, id).ok_or(missing)?;
         self.read_run(run, id, at, out)
     }
 
     fn read_run(&mut self, run: Run, id: u32, at: usize, out: &mut [u8]) -> Result<()> {
         let frame = if run.page != OPEN {
-            let sequence = self.window.base + u64::from(run.sequence);
+            let sequence = self.window.runs.sequence(&run);
             self.load(&buffer_identity(run.page, sequence))?
         } else if self.arena.is_held() {
             HELD
@@ -353,7 +274,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         };
         let page = self.arena.page(frame);
         // Most rows of a page are of one table.
-        let table = usize::from(run.table);
+        let table = run.table();
         let own = self.catalogue.widths(table).1;
         let width = |other| {
             if other == table {
@@ -362,7 +283,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 self.catalogue.widths(other).1
             }
         };
-        let wanted = |row: &buffer::Located| row.table == run.table && row.id == id;
+        let wanted = |row: &buffer::Located| usize::from(row.table) == table && row.id == id;
         let missing = Error::Tampered {
             page: run.page,
             what: "row",
@@ -375,8 +296,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Forgets every row that was appended since the last commit.
     pub(crate) fn rollback_window(&mut self) -> Result<()> {
         let tail = self.committed.tail;
-        let base = self.window.base;
-        let kept = |run: &Run| run.page != OPEN && base + u64::from(run.sequence) < tail.sequence;
+        let kept = |run: &Run, sequence| run.page != OPEN && sequence < tail.sequence;
         self.window.runs.retain(kept);
         self.window.tail = tail;
         self.reload_tail()
@@ -390,8 +310,8 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             link = self.note_page(&link)?;
         }
         self.continue_block()?;
-        for used in &self.window.blocks {
-            self.blocks.mark(used.block);
+        for block in self.window.runs.blocks() {
+            self.blocks.mark(block);
         }
         Ok(())
     }
@@ -426,7 +346,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             let table = usize::from(row.table);
             self.window.used = row.at + width(table);
             if row.id > placed_in(&self.committed, table) {
-                self.window.note_row(row.table, row.id)?;
+                self.window.runs.note_row(row.table, row.id);
             }
         }
         Ok(())
@@ -450,25 +370,14 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let frame = self.load_link(link)?;
         let page = self.arena.page(frame);
         let width = |table| self.catalogue.widths(table).1;
-        let sequence = self.window.offset(link.sequence);
+        let place = (link.page, link.sequence);
         for row in buffer::rows(page, width) {
-            if row.id <= placed_in(&self.committed, usize::from(row.table)) {
-                continue;
-            }
-            let own = |run: &&mut Run| run.page == link.page && run.table == row.table;
-            match self.window.runs.iter_mut().rev().find(own) {
-                Some(run) if run.first + u32::from(run.count) == row.id => run.count += 1,
-                _ => self.window.add_run(Run {
-                    page: link.page,
-                    sequence,
-                    first: row.id,
-                    count: 1,
-                    table: row.table,
-                })?,
+            if row.id > placed_in(&self.committed, usize::from(row.table)) {
+                self.window.runs.note_old_row(place, row.table, row.id)?;
             }
         }
         let previous = buffer::previous(page);
-        self.window.note_block(link.page, link.sequence);
+        self.window.note_block(link.page, link.sequence)?;
         Ok(previous)
     }
 
@@ -479,7 +388,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if tail.sequence == 0 {
             return Ok(());
         }
-        self.window.note_block(tail.page, tail.sequence);
+        self.window.note_block(tail.page, tail.sequence)?;
         let next = tail.page + 1;
         if !next.is_multiple_of(BLOCK_PAGES) && self.is_clean(next)? {
             self.window.page = next;
@@ -488,35 +397,30 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     /// Forgets rows that have their place now and frees the blocks nobody needs.
-    pub(crate) fn trim_window(&mut self) {
+    pub(crate) fn trim_window(&mut self) -> Result<()> {
         let committed = self.committed;
-        self.window.runs.retain(|run| run.waits(&committed));
-        let current = self
-            .window
-            .page
-            .checked_sub(1)
-            .map(|page| page / BLOCK_PAGES);
+        let runs = &mut self.window.runs;
+        runs.retain(|run, _| waits(run, &committed));
+        let page = self.window.page.checked_sub(1);
+        let current = page.map(|page| page / BLOCK_PAGES);
         let blocks = &mut self.blocks;
-        let start = self.window.offset(committed.buffer_start);
-        self.window.blocks.retain(|used| {
-            let kept = used.last >= start || Some(used.block) == current;
-            if !kept {
-                blocks.free(used.block);
-            }
-            kept
-        });
+        runs.drop_blocks(committed.buffer_start, current, |block| blocks.free(block));
+        runs.follow(base_of(&committed))
     }
 
     /// Whether so much is in use that the waiting rows should be written again.
     pub(crate) fn is_window_long(&self) -> bool {
         let window = &self.window;
-        window.runs.len() > self.plan.crowded || window.blocks.len() > BUFFER_BLOCKS_MAX
+        window.runs.len() > self.plan.crowded
+            || window.blocks().len() > BUFFER_BLOCKS_MAX
+            || window.is_far()
     }
 
     /// Writes every waiting row again and lets the window begin there, even if no row waits, so that
-    /// none of its earlier pages matters.
+    /// none of its earlier pages matters. If it ends early, [`Self::restore_window`] must follow.
     pub(crate) fn densify(&mut self) -> Result<()> {
-        self.window.close_runs();
+        self.window.close_runs()?;
+        self.window.rewriting = true;
         self.window.previous = Link::default();
         self.window.used = buffer::HEAD_BYTES;
         let start = self.window.next;
@@ -525,8 +429,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.window.changed = true;
         for table in 0..self.catalogue.len() {
             // A run goes as soon as its rows are written again, so that both find room.
-            while let Some(number) = self.window.old_run(table, start) {
-                let run = self.window.runs.remove(number);
+            while let Some(run) = self.window.runs.take_oldest(table, start) {
                 self.copy_run(run)?;
             }
         }
@@ -534,17 +437,33 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let mut record = self.next_record()?;
         record.buffer_start = start;
         self.finish(&record)?;
-        self.trim_window();
+        self.window.rewriting = false;
+        self.trim_window()?;
+        let blocks = BLOCKS_ROOM + rewrite_blocks(self.plan.waiting);
+        self.window.runs.shrink(self.plan.runs, blocks);
         Ok(())
+    }
+
+    /// Takes the window from flash again where writing it anew ended early; nothing may be open.
+    pub(crate) fn restore_window(&mut self) -> Result<()> {
+        if !self.window.rewriting {
+            return Ok(());
+        }
+        self.arena.reset();
+        self.window.rewriting = false;
+        self.window.tail = self.committed.tail;
+        self.window.runs.restart(base_of(&self.committed));
+        self.reload_window()?;
+        self.remark_blocks()
     }
 
     /// Appends the rows of `run` again, those that still wait.
     fn copy_run(&mut self, run: Run) -> Result<()> {
-        let table = usize::from(run.table);
+        let table = run.table();
         let width = self.catalogue.widths(table).1;
         let placed = placed_in(&self.committed, table);
         let mut row = Scratch::new(width);
-        for id in run.first.max(placed + 1)..run.first + u32::from(run.count) {
+        for id in run.first.max(placed + 1)..run.end() {
             self.read_run(run, id, 0, &mut row)?;
             self.append(table, id, &row)?;
         }

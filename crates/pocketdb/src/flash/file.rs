@@ -1,10 +1,10 @@
 //! A flash chip kept in one file, under the same discipline as the simulated one.
 
+use std::cell::Cell;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::vec::Vec;
 
 use super::{BLOCK_PAGES, FlashCounters, FlashError, Nand, PAGE_BYTES, PageState, SECTOR_BYTES};
 
@@ -14,6 +14,10 @@ const OWNER_ONLY: u32 = 0o600;
 const MAGIC: &[u8; 8] = b"PRBFLASH";
 /// Where the erasures of each block are counted.
 const WEAR_AT: u64 = 64;
+/// Blocks of which it is remembered how far they are programmed; more than the engine writes to in turn.
+const FILLED_KNOWN: usize = 16;
+/// Blocks of the largest chip, whose pages have numbers of 32 bits.
+const BLOCKS_MAX: u32 = u32::MAX / BLOCK_PAGES;
 /// Bytes of one block in the file.
 const BLOCK_BYTES: u64 = BLOCK_PAGES as u64 * PAGE_BYTES as u64;
 
@@ -27,10 +31,14 @@ pub struct FileFlash {
     blocks: u32,
     counters: FlashCounters,
     failure: Option<io::Error>,
-    /// Pages programmed of each block; nothing where that was not looked up yet.
-    filled: Vec<Option<u8>>,
-    /// Whether every program is followed by a wait for the medium.
+    /// Blocks and how many of their pages are programmed, those asked for last.
+    filled: [Option<(u32, u8)>; FILLED_KNOWN],
+    /// Which of them goes next.
+    oldest: usize,
+    /// Whether every program of a page that lasts is followed by a wait for the medium.
     synchronous: bool,
+    /// Waits for the medium so far.
+    syncs: Cell<u64>,
 }
 
 impl FileFlash {
@@ -66,7 +74,12 @@ impl FileFlash {
         if &magic != MAGIC {
             return Err(foreign());
         }
-        Ok(Self::new(file, u32::from_le_bytes(blocks), synchronous))
+        let blocks = u32::from_le_bytes(blocks);
+        if blocks > BLOCKS_MAX || file.metadata()?.len() < head_bytes(blocks) {
+            let what = format!("its head names {blocks} blocks, more than it has counts for");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        Ok(Self::new(file, blocks, synchronous))
     }
 
     fn new(file: File, blocks: u32, synchronous: bool) -> Self {
@@ -75,9 +88,16 @@ impl FileFlash {
             blocks,
             counters: FlashCounters::default(),
             failure: None,
-            filled: vec![None; blocks as usize],
+            filled: [None; FILLED_KNOWN],
+            oldest: 0,
             synchronous,
+            syncs: Cell::new(0),
         }
+    }
+
+    /// How often this opening waited for the medium.
+    pub fn syncs(&self) -> u64 {
+        self.syncs.get()
     }
 
     /// The system's own error behind the last [`FlashError::Medium`].
@@ -121,8 +141,9 @@ impl FileFlash {
 
     /// Pages of `block` that are programmed: the first ones, as the order demands.
     fn filled(&mut self, block: u32) -> Result<u8, FlashError> {
-        if let Some(known) = self.filled.get(block as usize).copied().flatten() {
-            return Ok(known);
+        let mut known = self.filled.iter().flatten();
+        if let Some((_, count)) = known.find(|(number, _)| *number == block) {
+            return Ok(*count);
         }
         let mut count = 0;
         let mut bytes = [0; PAGE_BYTES];
@@ -140,8 +161,12 @@ impl FileFlash {
     }
 
     fn note_filled(&mut self, block: u32, count: u8) {
-        if let Some(filled) = self.filled.get_mut(block as usize) {
-            *filled = Some(count);
+        let mut places = self.filled.iter_mut().flatten();
+        if let Some(place) = places.find(|(number, _)| *number == block) {
+            place.1 = count;
+        } else if let Some(place) = self.filled.get_mut(self.oldest) {
+            *place = Some((block, count));
+            self.oldest = (self.oldest + 1) % FILLED_KNOWN;
         }
     }
 
@@ -153,11 +178,33 @@ impl FileFlash {
         for gap in (end..at).step_by(PAGE_BYTES) {
             self.file.write_all_at(&blank, gap)?;
         }
-        self.file.write_all_at(bytes, at)?;
-        if self.synchronous {
-            self.file.sync_data()?;
+        self.file.write_all_at(bytes, at)
+    }
+
+    fn program_page(&mut self, page: u32, bytes: &[u8], durable: bool) -> Result<(), FlashError> {
+        let block = page / BLOCK_PAGES;
+        self.in_range(block)?;
+        if bytes.len() != PAGE_BYTES {
+            return Err(FlashError::BadLength);
         }
+        let filled = u32::from(self.filled(block)?);
+        match (page % BLOCK_PAGES).cmp(&filled) {
+            core::cmp::Ordering::Less => return Err(FlashError::NotErased),
+            core::cmp::Ordering::Greater => return Err(FlashError::OutOfOrder),
+            core::cmp::Ordering::Equal => {}
+        }
+        self.write_page(page, bytes)
+            .and_then(|()| if durable { self.sync() } else { Ok(()) })
+            .map_err(|cause| self.medium(cause))?;
+        self.note_filled(block, u8::try_from(filled + 1).unwrap_or(u8::MAX));
+        self.counters.programs += 1;
         Ok(())
+    }
+
+    /// Waits for the medium.
+    fn sync(&self) -> io::Result<()> {
+        self.syncs.set(self.syncs.get() + 1);
+        self.file.sync_data()
     }
 
     fn erase_block(&self, block: u32) -> io::Result<()> {
@@ -182,7 +229,7 @@ impl FileFlash {
 }
 
 /// Keeps every other program away until the file is closed.
-fn lock(file: &File) -> io::Result<()> {
+pub(crate) fn lock(file: &File) -> io::Result<()> {
     match file.try_lock() {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(io::Error::new(
@@ -222,22 +269,11 @@ impl Nand for FileFlash {
     }
 
     fn program(&mut self, page: u32, bytes: &[u8]) -> Result<(), FlashError> {
-        let block = page / BLOCK_PAGES;
-        self.in_range(block)?;
-        if bytes.len() != PAGE_BYTES {
-            return Err(FlashError::BadLength);
-        }
-        let filled = u32::from(self.filled(block)?);
-        match (page % BLOCK_PAGES).cmp(&filled) {
-            core::cmp::Ordering::Less => return Err(FlashError::NotErased),
-            core::cmp::Ordering::Greater => return Err(FlashError::OutOfOrder),
-            core::cmp::Ordering::Equal => {}
-        }
-        self.write_page(page, bytes)
-            .map_err(|cause| self.medium(cause))?;
-        self.note_filled(block, u8::try_from(filled + 1).unwrap_or(u8::MAX));
-        self.counters.programs += 1;
-        Ok(())
+        self.program_page(page, bytes, self.synchronous)
+    }
+
+    fn program_temporary(&mut self, page: u32, bytes: &[u8]) -> Result<(), FlashError> {
+        self.program_page(page, bytes, false)
     }
 
     fn erase(&mut self, block: u32) -> Result<(), FlashError> {

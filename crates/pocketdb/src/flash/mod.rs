@@ -8,6 +8,8 @@ mod simulator;
 #[cfg(feature = "std")]
 pub use file::FileFlash;
 #[cfg(feature = "std")]
+pub(crate) use file::lock;
+#[cfg(feature = "std")]
 pub use simulator::{CostModel, PowerCut, Simulator, Torn};
 
 /// Bytes of one flash page, the unit of programming.
@@ -80,6 +82,14 @@ pub trait Nand {
     /// # Errors
     /// Any [`FlashError`]; the page is lost until its block is erased.
     fn program(&mut self, page: u32, bytes: &[u8]) -> Result<(), FlashError>;
+
+    /// Programs one whole page that nobody needs after a loss of power.
+    ///
+    /// # Errors
+    /// As [`Self::program`].
+    fn program_temporary(&mut self, page: u32, bytes: &[u8]) -> Result<(), FlashError> {
+        self.program(page, bytes)
+    }
 
     /// Erases one block.
     ///

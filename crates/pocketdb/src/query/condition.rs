@@ -133,6 +133,19 @@ impl<'a> Condition<'a> {
         Ok(())
     }
 
+    /// The tests that every row must pass, one bit each.
+    pub(crate) fn required(&self) -> u32 {
+        self.root.map_or(0, |root| self.required_by(root))
+    }
+
+    fn required_by(&self, node: u16) -> u32 {
+        match self.node(node) {
+            Node::Test(number) => 1 << number,
+            Node::And(a, b) => self.required_by(a) | self.required_by(b),
+            Node::Always | Node::Or(..) => 0,
+        }
+    }
+
     /// A node by its number.
     pub(crate) fn node(&self, number: u16) -> Node {
         self.nodes
@@ -198,21 +211,22 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         self.latest(table, id, number, &column, out)
     }
 
-    /// Whether the row with the ids that `ids` gives for each slot fulfils a part of a condition.
+    /// Whether the row with the ids that `ids` gives for each slot fulfils a part of a condition;
+    /// it passes the tests in `known`, one bit each.
     pub(crate) fn fulfils(
         &mut self,
         condition: &Condition<'_>,
         node: u16,
+        known: u32,
         ids: &mut dyn FnMut(&mut Self, u8) -> Result<u32>,
     ) -> Result<bool> {
         match condition.node(node) {
             Node::Always => Ok(true),
-            Node::And(a, b) => {
-                Ok(self.fulfils(condition, a, ids)? && self.fulfils(condition, b, ids)?)
-            }
-            Node::Or(a, b) => {
-                Ok(self.fulfils(condition, a, ids)? || self.fulfils(condition, b, ids)?)
-            }
+            Node::And(a, b) => Ok(self.fulfils(condition, a, known, ids)?
+                && self.fulfils(condition, b, known, ids)?),
+            Node::Or(a, b) => Ok(self.fulfils(condition, a, known, ids)?
+                || self.fulfils(condition, b, known, ids)?),
+            Node::Test(number) if known >> number & 1 == 1 => Ok(true),
             Node::Test(number) => {
                 let test = condition.test(number);
                 let id = ids(self, test.reach.slot)?;
@@ -225,7 +239,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     ///
     /// It stands alone, so that the value takes no room on the way through the tree.
     #[inline(never)]
-    fn passes(&mut self, condition: &Condition<'_>, test: &Test, id: u32) -> Result<bool> {
+    pub(crate) fn passes(
+        &mut self,
+        condition: &Condition<'_>,
+        test: &Test,
+        id: u32,
+    ) -> Result<bool> {
         let mut value = Scratch::new(usize::from(test.reach.width));
         self.fetch_value(test.reach, id, &mut value)?;
         let found = decode(test.reach.kind, &value);

@@ -5,4 +5,5 @@ pub(crate) mod condition;
 pub(crate) mod pipeline;
 pub(crate) mod rows;
 pub(crate) mod select;
+mod sieve;
 pub(crate) mod stream;

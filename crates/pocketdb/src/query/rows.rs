@@ -13,6 +13,7 @@ use crate::limits::{COLUMNS_MAX, TABLES_MAX};
 use crate::list::List;
 use crate::query::condition::Condition;
 use crate::query::select::{Select, Source};
+use crate::query::sieve::Sieve;
 use crate::query::stream::Candidates;
 use crate::root::SecureStore;
 use crate::scratch::Scratch;
@@ -45,7 +46,7 @@ impl Reached {
     }
 
     /// Where the id of `slot` is among them.
-    fn at(&self, slot: u8) -> Option<usize> {
+    pub(crate) fn at(&self, slot: u8) -> Option<usize> {
         if slot == OWN {
             return Some(0);
         }
@@ -83,6 +84,71 @@ impl Chunk {
 
     fn at(&self, row: usize) -> usize {
         row * self.width
+    }
+
+    /// Rows in it.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Keeps the first `count` rows.
+    pub(crate) fn truncate(&mut self, count: usize) {
+        self.count = count;
+    }
+
+    /// Notes pair number `rank`: an id, and the row that leads to it.
+    pub(crate) fn put_pair<F: Nand, S: SecureStore>(
+        &self,
+        store: &mut Store<F, S>,
+        rank: usize,
+        id: u32,
+        row: usize,
+    ) {
+        let at = self.pairs_at() + rank * PAIR_BYTES;
+        let area = store.arena.area_mut(self.area);
+        put(area, at, &id.to_be_bytes());
+        put(area, at + 4, &narrow(row).to_be_bytes());
+    }
+
+    /// Puts the first `count` pairs into the order of their ids.
+    pub(crate) fn sort_pairs<F: Nand, S: SecureStore>(
+        &self,
+        store: &mut Store<F, S>,
+        count: usize,
+    ) {
+        let pairs = self.pairs_at()..self.pairs_at() + count * PAIR_BYTES;
+        let area = store.arena.area_mut(self.area);
+        let pairs = area.get_mut(pairs).unwrap_or(&mut []);
+        pairs.as_chunks_mut::<PAIR_BYTES>().0.sort_unstable();
+    }
+
+    /// The id and the row of a pair.
+    pub(crate) fn pair<F: Nand, S: SecureStore>(
+        &self,
+        store: &Store<F, S>,
+        rank: usize,
+    ) -> (u32, usize) {
+        let at = self.pairs_at() + rank * PAIR_BYTES;
+        let pair: [u8; PAIR_BYTES] = take(store.arena.area(self.area), at);
+        let row = u32::from_be_bytes(take(&pair, 4));
+        (u32::from_be_bytes(take(&pair, 0)), row as usize)
+    }
+
+    /// Drops a row: no row has the id that it has then.
+    pub(crate) fn drop_row<F: Nand, S: SecureStore>(&self, store: &mut Store<F, S>, row: usize) {
+        self.put(store, row, 0, &0u32.to_le_bytes());
+    }
+
+    /// Copies the ids of one row over those of another.
+    pub(crate) fn copy_ids<F: Nand, S: SecureStore>(
+        &self,
+        store: &mut Store<F, S>,
+        from: usize,
+        to: usize,
+    ) {
+        let (from, to) = (self.at(from), self.at(to));
+        let area = self.area;
+        store.arena.copy_within((area, from), (area, to), self.ids);
     }
 
     fn pairs_at(&self) -> usize {
@@ -162,81 +228,16 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 }
             }
             let sure = if candidates.exact { candidates.sure } else { 0 };
-            self.sift(table, condition, sure, reached, chunk, from)?;
-        }
-        Ok(())
-    }
-
-    /// Keeps the rows from `from` on that are not deleted and fulfil the condition, which those
-    /// up to `sure` do.
-    fn sift(
-        &mut self,
-        table: usize,
-        condition: &Condition<'_>,
-        sure: u32,
-        reached: &Reached,
-        chunk: &mut Chunk,
-        from: usize,
-    ) -> Result<()> {
-        let mut kept = from;
-        for row in from..chunk.count {
-            let id = chunk.id(self, row, 0);
-            if self.is_deleted_in(table, reached, chunk, row)? {
-                continue;
-            }
-            if let Some(root) = condition.root.filter(|_| id > sure) {
-                let copy = *chunk;
-                let mut ids = |store: &mut Self, slot: u8| match reached.at(slot) {
-                    Some(at) => Ok(copy.id(store, row, at)),
-                    None => store.join_id(table, id, usize::from(slot)),
-                };
-                if !self.fulfils(condition, root, &mut ids)? {
-                    continue;
-                }
-            }
-            if kept != row {
-                let (from, to) = (chunk.at(row), chunk.at(kept));
-                self.arena
-                    .copy_within((chunk.area, from), (chunk.area, to), chunk.ids);
-            }
-            kept += 1;
-        }
-        chunk.count = kept;
-        Ok(())
-    }
-
-    fn is_deleted_in(
-        &mut self,
-        table: usize,
-        reached: &Reached,
-        chunk: &Chunk,
-        row: usize,
-    ) -> Result<bool> {
-        let id = chunk.id(self, row, 0);
-        if self.is_hole(table, id)? {
-            return Ok(true);
-        }
-        if !self.summary.any_deletes() {
-            return Ok(false);
-        }
-        if self.is_named_deleted(table, id)? {
-            return Ok(true);
-        }
-        for number in 0..self.catalogue.slots_of(table).len() {
-            let slot = self.catalogue.slots_of(table).get(number).copied();
-            let target = slot.map_or(0, |slot| usize::from(slot.table));
-            if !self.summary.has_deletes(target) {
-                continue;
-            }
-            let found = match u8::try_from(number).ok().and_then(|slot| reached.at(slot)) {
-                Some(at) => chunk.id(self, row, at),
-                None => self.join_id(table, id, number)?,
+            let sieve = Sieve {
+                table,
+                condition,
+                reached,
+                sure,
+                required: condition.required(),
             };
-            if self.is_named_deleted(target, found)? {
-                return Ok(true);
-            }
+            self.sift(&sieve, chunk, from)?;
         }
-        Ok(false)
+        Ok(())
     }
 
     /// The slots whose ids the rows of a query need.
@@ -502,26 +503,17 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             return Ok(());
         }
         for row in 0..chunk.count {
-            let at = chunk.pairs_at() + row * PAIR_BYTES;
             let id = chunk.id(self, row, id_at);
-            let area = self.arena.area_mut(chunk.area);
-            put(area, at, &id.to_be_bytes());
-            put(area, at + 4, &narrow(row).to_be_bytes());
+            chunk.put_pair(self, row, id, row);
         }
-        let pairs = chunk.pairs_at()..chunk.pairs_at() + chunk.count * PAIR_BYTES;
-        let area = self.arena.area_mut(chunk.area);
-        let pairs = area.get_mut(pairs).unwrap_or(&mut []);
-        pairs.as_chunks_mut::<PAIR_BYTES>().0.sort_unstable();
+        chunk.sort_pairs(self, chunk.count);
         for &number in sources.iter() {
             let Some(source) = select.sources.get(usize::from(number)).copied() else {
                 continue;
             };
             let mut value = Scratch::new(usize::from(source.reach.width));
             for rank in 0..chunk.count {
-                let at = chunk.pairs_at() + rank * PAIR_BYTES;
-                let pair: [u8; PAIR_BYTES] = take(self.arena.area(chunk.area), at);
-                let id = u32::from_be_bytes(take(&pair, 0));
-                let row = u32::from_be_bytes(take(&pair, 4)) as usize;
+                let (id, row) = chunk.pair(self, rank);
                 self.fetch_value(source.reach, id, &mut value)?;
                 chunk.put(self, row, chunk.ids + usize::from(source.at), &value);
             }

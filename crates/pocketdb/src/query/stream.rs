@@ -14,12 +14,13 @@ use crate::root::SecureStore;
 use crate::seal::KeyHash;
 use crate::series::Series;
 use crate::sort::{Repeats, Run, RunWriter, Sorter, ascending, descending};
-use crate::store::Store;
+use crate::store::{Store, rows_per_page};
 use crate::value::{Value, encode};
 
 /// Values of an `IN` list that get a stream each; longer lists are checked row by row.
 const AMONG_MAX: usize = 8;
-/// A range that leads to more than this part of the rows is checked row by row.
+/// A range that leads to more than this part of the rows is checked row by row, unless that would read
+/// another table all over, again and again.
 const RANGE_SHARE: u32 = 4;
 /// Bytes of memory of one list of ids.
 pub(crate) const STREAM_BYTES: usize = size_of::<Stream>();
@@ -300,7 +301,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             _ => return Ok(None),
         };
         let mut listing = self.listing_between(index, low, high)?;
-        if listing.left() > rows / RANGE_SHARE {
+        if listing.left() > rows / RANGE_SHARE && !self.is_scattered(test)? {
             return Ok(None);
         }
         let area = self.arena.lease((self.arena.spare() / 2).max(1))?;
@@ -321,6 +322,18 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
             }
             None => Ok(Some(newer)),
         }
+    }
+
+    /// Whether a test reads another table, all over it, that has more pages than stay in memory.
+    fn is_scattered(&self, test: &Test) -> Result<bool> {
+        if test.reach.slot == OWN {
+            return Ok(false);
+        }
+        let table = usize::from(test.reach.table);
+        let column = usize::from(test.reach.column);
+        let width = self.catalogue.column_at(table, column)?.group_width;
+        let pages = self.count(table) / rows_per_page(usize::from(width));
+        Ok(pages as usize > self.arena.cached())
     }
 
     /// The rows that lead to `value`, and those that an update led there.

@@ -342,9 +342,12 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn continue_log(&mut self, owner: u8, pages: u32) -> Result<Log> {
         let mut log = Log { owner, pages };
         if !pages.is_multiple_of(BLOCK_PAGES) {
-            let block = self.entry(owner, pages / BLOCK_PAGES)?.page;
-            let next = block + pages % BLOCK_PAGES;
-            if self.is_bad(block / BLOCK_PAGES)? || !self.is_clean(next)? {
+            let entry = self.entry(owner, pages / BLOCK_PAGES)?;
+            let next = entry.page + pages % BLOCK_PAGES;
+            if self.is_bad(entry.page / BLOCK_PAGES)?
+                || !self.seal.is_present(entry.epoch)
+                || !self.is_clean(next)?
+            {
                 log.pages = pages.next_multiple_of(BLOCK_PAGES);
             }
         }

@@ -93,6 +93,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         if parser.pass("INSERT")? {
             let insertion = parser.insertion()?;
             self.check_memory(insertion.values.memory_bytes())?;
+            self.prepare_change()?;
             let rows = self.run_insertion(&insertion)?;
             return self.changed(rows);
         }
@@ -131,7 +132,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let commit = parser.pass("COMMIT")? || parser.pass("END")?;
         let rollback = !commit && parser.pass("ROLLBACK")?;
         if !commit && !rollback {
-            return wrong(&parser, "this statement is not supported");
+            return Err(parser.unknown_statement());
         }
         parser.pass("TRANSACTION")?;
         parser.end()?;
@@ -149,6 +150,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     fn run_and_commit(&mut self, change: &Change<'_>) -> Result<Outcome> {
         self.check_memory(change.select.memory_bytes() + change.columns.memory_bytes())?;
+        self.prepare_change()?;
         let rows = self.run_change(change)?;
         self.changed(rows)
     }
@@ -157,9 +159,9 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     fn check_memory(&self, bytes: usize) -> Result<()> {
         let plan = &self.plan;
         if bytes > plan.statement {
-            return Err(Error::Memory {
-                needed: plan.used - plan.statement + bytes,
-                given: plan.memory,
+            return Err(Error::Share {
+                needed: bytes,
+                given: plan.statement,
             });
         }
         Ok(())

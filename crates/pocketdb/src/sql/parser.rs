@@ -2,10 +2,10 @@
 
 use crate::catalogue::{Catalogue, ID, Kind, OWN};
 use crate::error::{Error, Result};
-use crate::limits::{DEPTH_MAX, TABLES_MAX};
+use crate::limits::{DEPTH_MAX, NAME_BYTES_MAX, TABLES_MAX};
 use crate::query::condition::{Comparison, Condition, Node, Reach, Test};
 use crate::series::Series;
-use crate::sql::token::{Token, Tokens};
+use crate::sql::token::{TOO_LONG, Token, Tokens};
 use crate::value::{NUMBER_BYTES, Value, ValueType};
 
 /// Words that end a name or an alias.
@@ -127,6 +127,18 @@ impl<'a, 'c> Parser<'a, 'c> {
         }
     }
 
+    /// Refuses a statement by its first word.
+    pub(crate) fn unknown_statement(&self) -> Error {
+        match self.tokens.token {
+            Token::Word(word) => {
+                let word = word.get(..NAME_BYTES_MAX).unwrap_or(word);
+                let word = word.to_ascii_uppercase();
+                self.tokens.error(alloc::format!("{word} is not supported"))
+            }
+            _ => self.tokens.error("a statement begins with a word"),
+        }
+    }
+
     /// Refuses anything behind a statement but its semicolon.
     pub(crate) fn end(&mut self) -> Result<()> {
         self.pass(";")?;
@@ -197,9 +209,12 @@ impl<'a, 'c> Parser<'a, 'c> {
         }
         let error = self.tokens.error("a value is expected");
         match self.tokens.token {
+            Token::Integer(i64::MIN) if !negative => Err(self.tokens.error(TOO_LONG)),
             Token::Integer(number) => {
                 self.tokens.advance()?;
-                Ok(Value::Integer(if negative { -number } else { number }))
+                // The lowest number is its own opposite.
+                let opposite = number.wrapping_neg();
+                Ok(Value::Integer(if negative { opposite } else { number }))
             }
             Token::Real(number) => {
                 self.tokens.advance()?;

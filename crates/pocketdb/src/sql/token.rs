@@ -7,10 +7,16 @@ use crate::error::{Error, Result};
 /// Stands around a text whose doubled quotes were made single beforehand.
 const PLAIN_QUOTE: char = '\u{1}';
 
+/// The digits of the lowest number of 64 bits.
+const LOWEST: &str = "9223372036854775808";
+/// Why a number is refused.
+pub(crate) const TOO_LONG: &str = "the number exceeds 64 bits";
+
 /// A word of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) enum Token<'a> {
     Word(&'a str),
+    /// Digits without a sign; the lowest number stands for itself without its sign.
     Integer(i64),
     Real(f64),
     Text(&'a str),
@@ -212,8 +218,10 @@ impl<'a> Tokens<'a> {
         let text = rest.get(..end).unwrap_or("");
         let token = match text.parse::<i64>() {
             Ok(number) => Token::Integer(number),
+            // It exists below zero only: whoever reads it looks for its sign.
+            Err(_) if text.trim_start_matches('0') == LOWEST => Token::Integer(i64::MIN),
             Err(_) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
-                return Err(self.error("the number exceeds 64 bits"));
+                return Err(self.error(TOO_LONG));
             }
             Err(_) => match text.parse::<f64>() {
                 Ok(number) if number.is_finite() => Token::Real(number),

@@ -14,6 +14,8 @@ mod crash;
 #[cfg(test)]
 mod equality;
 #[cfg(test)]
+mod openings;
+#[cfg(test)]
 mod pair;
 #[cfg(test)]
 mod query;

@@ -177,8 +177,8 @@ fn keys_and_values_that_break_a_rule_are_refused_by_name() {
 }
 
 /// Statements, where they stop making sense, and what is said of that.
-const REFUSED: [(&str, usize, &str); 29] = [
-    ("CHOOSE 1", 0, "this statement is not supported"),
+const REFUSED: [(&str, usize, &str); 35] = [
+    ("CHOOSE 1", 0, "CHOOSE is not supported"),
     ("SELECT name FROM persons", 17, "there is no table persons"),
     ("SELECT mail FROM person", 7, "there is no column mail"),
     (
@@ -267,7 +267,17 @@ const REFUSED: [(&str, usize, &str); 29] = [
     ),
     ("CREATE TABLE x (a TEXT)", 22, "largest length"),
     ("CREATE INDEX i ON person(age)", 7, "INDEX is not supported"),
-    ("DROP TABLE person", 0, "this statement is not supported"),
+    ("DROP TABLE person", 0, "DROP is not supported"),
+    ("alter table person ADD x", 0, "ALTER is not supported"),
+    ("PRAGMA page_size", 0, "PRAGMA is not supported"),
+    ("WITH x AS (SELECT 1) SELECT 1", 0, "WITH is not supported"),
+    ("VACUUM", 0, "VACUUM is not supported"),
+    ("(SELECT 1)", 0, "a statement begins with a word"),
+    (
+        "SELECT age FROM person WHERE age = 9223372036854775808",
+        35,
+        "the number exceeds 64 bits",
+    ),
     (
         "INSERT INTO person SELECT * FROM person",
         19,
@@ -367,4 +377,36 @@ fn an_explanation_names_indexes_passes_and_transfers() {
             .1,
     );
     assert_eq!(own_id[1], "person.id =: by position");
+}
+
+/// P6: the lowest number could be imported, but no statement could name it.
+#[test]
+fn the_lowest_number_is_a_literal() {
+    let mut pair = shop();
+    let lowest = "-9223372036854775808";
+    let insert = format!("INSERT INTO person VALUES (4, 1, 'Low', {lowest})");
+    pair.own(&insert).unwrap();
+    let select = format!("SELECT name FROM person WHERE age = {lowest}");
+    assert_eq!(texts(&pair.own(&select).unwrap().1), ["Low"]);
+    assert_eq!(
+        texts(&pair.own("SELECT MIN(age) FROM person").unwrap().1),
+        [lowest]
+    );
+}
+
+/// P7: a statement that needed more than its share was told two numbers of which the lesser was needed.
+#[test]
+fn a_statement_too_large_for_its_share_is_told_how_large() {
+    let mut pair = shop();
+    let comparisons = (0..24).map(|number| format!("name <> 'name {number}'"));
+    let comparisons: Vec<String> = comparisons.collect();
+    let columns = "name, age, id, name, age, id, name, age, id, name, age, id";
+    let text = format!(
+        "SELECT DISTINCT {columns} FROM person WHERE {} ORDER BY name, age",
+        comparisons.join(" AND ")
+    );
+    match pair.own(&text) {
+        Err(Error::Share { needed, given }) => assert!(needed > given, "{needed} of {given}"),
+        other => panic!("{:?}", other.map(|(outcome, _)| outcome)),
+    }
 }

@@ -8,7 +8,11 @@ mod bounds;
 #[path = "../sql/choice.rs"]
 mod choice;
 #[cfg(test)]
+mod copies;
+#[cfg(test)]
 mod crash;
+#[cfg(test)]
+mod format;
 #[cfg(test)]
 mod lookup;
 #[cfg(test)]

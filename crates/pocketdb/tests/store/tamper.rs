@@ -126,12 +126,16 @@ fn a_foreign_newer_or_missing_root_is_refused_by_name() {
     let open = |secure: MemoryStore| Store::open(flash.clone(), secure, MEMORY).err().unwrap();
     assert!(matches!(
         open(MemoryStore::new(STORE_BYTES)),
-        Error::Root(_)
+        Error::ForeignRoot(_)
     ));
-    let mut newer = secure.clone();
-    newer.bytes_mut()[8] += 1;
     let next = probity_pocketdb::root::FORMAT + 1;
+    let mut newer = secure.clone();
+    newer.bytes_mut()[8..10].copy_from_slice(&next.to_le_bytes());
+    newer.bytes_mut()[10..12].copy_from_slice(&(!next).to_le_bytes());
     assert_eq!(open(newer), Error::NewerFormat(next));
+    let mut older = secure.clone();
+    older.bytes_mut()[8..12].copy_from_slice(&[5, 0, 0, 0]);
+    assert!(matches!(open(older), Error::ForeignRoot(_)));
     let mut secret = secure.clone();
     secret.bytes_mut()[20] ^= 1;
     assert!(matches!(open(secret), Error::Root(_)));
@@ -150,6 +154,29 @@ fn a_foreign_newer_or_missing_root_is_refused_by_name() {
         Store::open(Simulator::new(BLOCKS + 1), secure, MEMORY).err(),
         Some(Error::Root(_))
     ));
+}
+
+/// P10: a flipped bit of the root file was told as if the file were another one's. Whatever bit is
+/// flipped of what says how to read the database, it is damage, and never another answer.
+#[test]
+fn a_flipped_bit_of_the_root_is_damage() {
+    let (flash, secure, _) = image();
+    let head = 0..64 * 8;
+    // Behind it are sums for `stats`, which nothing depends on; of the rest one bit in 211.
+    let rest = (208 * 8..40_000 * 8).step_by(211);
+    let mut noticed = 0;
+    for bit in head.chain(rest) {
+        let mut changed = secure.clone();
+        changed.bytes_mut()[bit / 8] ^= 1 << (bit % 8);
+        let opened = Store::open(flash.clone(), changed, MEMORY);
+        match opened.and_then(|mut store| store.verify()) {
+            Err(Error::Root(_) | Error::Tampered { .. }) => noticed += 1,
+            Err(error) => panic!("bit {bit}: {error}"),
+            // The last number that no page has may be another one.
+            Ok(_) => assert!(bit >= 48 * 8, "bit {bit} of the head"),
+        }
+    }
+    assert!(noticed > 48 * 8 + 100, "{noticed}");
 }
 
 /// Where the secrets of the generations are in the secure store, and the one that they come from.

@@ -1,7 +1,7 @@
 //! `pocket sign`, `extract` and `check`: what others can check without the key.
 //!
 //! Each file is a body of lines and below it a signed note (C2SP signed-note) with the root of a
-//! Merkle tree. For an extract the leaves are the lines. For the digest of a reorganised part the
+//! Merkle tree, the time, and the number of the database's state. For an extract the leaves are the lines. For the digest of a reorganised part the
 //! lines say which pages it lies in, and the leaves are those pages, each behind its number.
 
 use std::fs;
@@ -9,7 +9,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use probity_format::note::{SignedNote, Signer as _, SigningKey, VerifierKey};
+use probity_format::time::{format_time, parse_time};
 use probity_format::tree::{Frontier, leaf_hash, leaf_hash_parts};
+use probity_log::clock::{Clock as _, SystemClock};
 use probity_pocketdb::flash::{FileFlash, Nand as _, PAGE_BYTES};
 use probity_pocketdb::{Error, Heading, Row, Sink};
 use serde::Serialize;
@@ -38,8 +40,37 @@ struct Signed {
     file: PathBuf,
     key: String,
     reorganizations: u32,
+    #[serde(flatten)]
+    moment: Moment,
     count: u64,
     root: String,
+}
+
+/// When something was signed, and of which state of the database: each commit and each opening has the
+/// next number.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Moment {
+    state: u64,
+    time: String,
+}
+
+impl Moment {
+    fn now(state: u64) -> Self {
+        let time = format_time(SystemClock::new().now());
+        Self { state, time }
+    }
+
+    /// The lines of a note.
+    fn lines(&self) -> String {
+        format!("state {}\ntime {}\n", self.state, self.time)
+    }
+
+    /// The moment that two lines of a note say; nothing else is one.
+    fn parse(state: &str, time: &str) -> Option<Self> {
+        let state = state.strip_prefix("state ")?.parse().ok()?;
+        let time = time.strip_prefix("time ")?.to_owned();
+        parse_time(&time).is_ok().then_some(Self { state, time })
+    }
 }
 
 /// A file that holds a body and a note, taken apart.
@@ -57,6 +88,7 @@ pub(super) fn sign(args: &PocketSign, environment: &Environment) -> Result<Statu
         .and_then(|_| vault.part_pages(&mut |first, pages| runs.push((first, pages))));
     let work = work.map_err(|error| place.failed(&vault, error));
     let (key, instance) = (signing_key(&place, &mut vault)?, vault.instance());
+    let moment = Moment::now(vault.state());
     place.close(vault)?;
     work?;
     if runs.is_empty() {
@@ -70,10 +102,10 @@ pub(super) fn sign(args: &PocketSign, environment: &Environment) -> Result<Statu
         .output
         .clone()
         .unwrap_or_else(|| place.beside("digest"));
-    write(&out, body, (DIGEST, &said), &tree, &key)?;
+    write(&out, body, (DIGEST, &said), &moment, &tree, &key)?;
     let key_file = args.key_out.clone().unwrap_or_else(|| place.beside("vkey"));
     write_key(&key_file, key.verifier_key())?;
-    report(args.json, out, &key, instance, &tree, "page")
+    report(args.json, out, &key, instance, moment, &tree, "page")
 }
 
 pub(super) fn extract(args: &PocketExtract, environment: &Environment) -> Result<Status, Failure> {
@@ -90,6 +122,7 @@ pub(super) fn extract(args: &PocketExtract, environment: &Environment) -> Result
     let ran = vault.execute(&args.sql, &[], &mut rows);
     let ran = ran.map_err(|error| place.failed(&vault, error));
     let (key, instance) = (signing_key(&place, &mut vault)?, vault.instance());
+    let moment = Moment::now(vault.state());
     place.close(vault)?;
     ran?;
     let tree = hash_lines(&rows.lines);
@@ -98,12 +131,21 @@ pub(super) fn extract(args: &PocketExtract, environment: &Environment) -> Result
         &args.output,
         rows.lines.into_iter(),
         (EXTRACT, &said),
+        &moment,
         &tree,
         &key,
     )?;
     let key_file = args.key_out.clone().unwrap_or_else(|| place.beside("vkey"));
     write_key(&key_file, key.verifier_key())?;
-    report(args.json, args.output.clone(), &key, instance, &tree, "row")
+    report(
+        args.json,
+        args.output.clone(),
+        &key,
+        instance,
+        moment,
+        &tree,
+        "row",
+    )
 }
 
 #[derive(Serialize)]
@@ -112,13 +154,16 @@ struct Checked<'a> {
     intact: bool,
     statement: &'a str,
     rows: u64,
+    /// Nothing where an earlier version signed without them.
+    state: Option<u64>,
+    time: Option<&'a str>,
 }
 
 /// `pocket check`: an extract, with nothing but a verifier key.
 pub(super) fn check(args: &PocketCheck) -> Result<Status, Failure> {
     let evidence = Evidence::read(&args.file, &args.key)?;
     let tree = hash_lines(&evidence.body);
-    let said = evidence.said(&args.file, EXTRACT, &tree)?;
+    let (said, moment) = evidence.said(&args.file, EXTRACT, &tree)?;
     let statement = said.strip_prefix("statement ").unwrap_or_default();
     let mut output = Output::new();
     if args.json {
@@ -127,10 +172,18 @@ pub(super) fn check(args: &PocketCheck) -> Result<Status, Failure> {
             intact: true,
             statement,
             rows: tree.size(),
+            state: moment.as_ref().map(|moment| moment.state),
+            time: moment.as_ref().map(|moment| moment.time.as_str()),
         })?;
     } else {
         let rows = counted(tree.size(), "row is", "rows are");
         output.line(&format!("intact: {rows} what was signed for: {statement}"))?;
+        output.line(&match &moment {
+            Some(Moment { state, time }) => {
+                format!("signed {time} of state {state}; what changed since is not in it")
+            }
+            None => "signed without a time: it may be of any state of the database".to_owned(),
+        })?;
     }
     output.flush()?;
     Ok(Status::Done)
@@ -142,6 +195,8 @@ struct Compared<'a> {
     intact: bool,
     pages: u64,
     signed: &'a str,
+    state: Option<u64>,
+    time: Option<&'a str>,
 }
 
 /// `pocket verify --keyless`: the reorganised part is the one that was signed.
@@ -160,7 +215,7 @@ pub(super) fn verify(
     let runs: Option<Vec<_>> = runs.collect();
     let runs = runs.ok_or_else(|| broken(&digest, "a line does not name pages"))?;
     let tree = hash_pages(&place, &runs)?;
-    let signed = evidence.said(&place.file, DIGEST, &tree)?;
+    let (signed, moment) = evidence.said(&place.file, DIGEST, &tree)?;
     let mut output = Output::new();
     if args.json {
         output.json(&Compared {
@@ -168,10 +223,18 @@ pub(super) fn verify(
             intact: true,
             pages: tree.size(),
             signed,
+            state: moment.as_ref().map(|moment| moment.state),
+            time: moment.as_ref().map(|moment| moment.time.as_str()),
         })?;
     } else {
         let pages = counted(tree.size(), "page is", "pages are");
-        output.line(&format!("intact: {pages} what was signed, {signed}"))?;
+        let when = moment.map_or_else(
+            || "without a time".to_owned(),
+            |moment| format!("{} of state {}", moment.time, moment.state),
+        );
+        output.line(&format!(
+            "intact: {pages} what was signed, {signed}, signed {when}"
+        ))?;
     }
     output.flush()?;
     Ok(Status::Done)
@@ -200,23 +263,36 @@ impl Evidence {
             .map_err(|error| broken(path, "its note is malformed").because(error))?;
         note.verify(std::slice::from_ref(&key))
             .map_err(|error| broken(path, "it is not signed with this key").because(error))?;
-        Ok(Self {
-            body: body.lines().map(str::to_owned).collect(),
-            note,
-        })
+        // Lines end as they were written: another end is another line.
+        let body = body.strip_suffix('\n').map(|body| body.split('\n'));
+        let body = body.into_iter().flatten().map(str::to_owned).collect();
+        Ok(Self { body, note })
     }
 
-    /// What the note says besides the tree, if it is of kind `kind` and about `tree`.
-    fn said(&self, path: &Path, kind: &str, tree: &Frontier) -> Result<&str, Failure> {
-        let mut lines = self.note.text().lines();
+    /// What the note says besides the tree, and of when, if it is of kind `kind` and about `tree`.
+    fn said(
+        &self,
+        path: &Path,
+        kind: &str,
+        tree: &Frontier,
+    ) -> Result<(&str, Option<Moment>), Failure> {
+        let mut lines = self.note.text().split_terminator('\n');
         if lines.next() != Some(kind) {
             return Err(broken(path, "it is a statement of another kind"));
         }
         let said = lines.next().unwrap_or_default();
+        let mut behind = lines.clone();
+        let moment = behind
+            .next()
+            .zip(behind.next())
+            .and_then(|(state, time)| Moment::parse(state, time));
+        if moment.is_some() {
+            lines = behind;
+        }
         if !lines.eq(tree_lines(tree).lines()) {
             return Err(broken(path, "what is there is not what was signed"));
         }
-        Ok(said)
+        Ok((said, moment))
     }
 }
 
@@ -271,10 +347,11 @@ fn write(
     path: &Path,
     body: impl Iterator<Item = String>,
     (kind, said): (&str, &str),
+    moment: &Moment,
     tree: &Frontier,
     key: &SigningKey,
 ) -> Result<(), Failure> {
-    let unsigned = format!("{kind}\n{said}\n{}", tree_lines(tree));
+    let unsigned = format!("{kind}\n{said}\n{}{}", moment.lines(), tree_lines(tree));
     let refused = |error: &dyn std::error::Error| {
         Failure::new("the statement cannot be signed").because(error.to_string())
     };
@@ -301,6 +378,7 @@ fn report(
     file: PathBuf,
     key: &SigningKey,
     reorganizations: u32,
+    moment: Moment,
     tree: &Frontier,
     what: &str,
 ) -> Result<Status, Failure> {
@@ -311,6 +389,7 @@ fn report(
             file,
             key,
             reorganizations,
+            moment,
             count: tree.size(),
             root: tree.root().to_string(),
         })?;

@@ -51,7 +51,7 @@ struct Stats<'a> {
     file_bytes: u64,
     tables: Vec<TableForm>,
     ram_given_bytes: u64,
-    ram_peak_bytes: u64,
+    ram_planned_bytes: u64,
     since_creation: Cost,
     last_command: Cost,
     wear: Wear,
@@ -150,7 +150,7 @@ pub(super) fn stats(args: &PocketStats, environment: &Environment) -> Result<Sta
         file_bytes: found.len(),
         tables,
         ram_given_bytes: usage.memory_given,
-        ram_peak_bytes: usage.memory_peak,
+        ram_planned_bytes: usage.memory_planned,
         since_creation: Cost::of(&usage.total),
         last_command: Cost::of(&usage.last),
         wear,
@@ -200,8 +200,8 @@ fn print(output: &mut Output, stats: &Stats<'_>) -> Result<(), Failure> {
     output.table(["operations", "since creation", "last command"], &costs)?;
     output.line("")?;
     output.line(&format!(
-        "memory  {} bytes given, {} used at most",
-        stats.ram_given_bytes, stats.ram_peak_bytes
+        "memory  {} bytes given, {} planned at most",
+        stats.ram_given_bytes, stats.ram_planned_bytes
     ))?;
     output.line(&format!(
         "wear    {} of {} blocks erased, one {} at most",

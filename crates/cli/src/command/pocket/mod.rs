@@ -78,6 +78,7 @@ impl Place {
         FileFlash::open(&self.file, durable).map_err(|error| {
             let remedy = match error.kind() {
                 io::ErrorKind::WouldBlock => "wait until the other command has ended",
+                io::ErrorKind::InvalidData => "take an undamaged copy of the database",
                 _ => "make one with: probity pocket create FILE",
             };
             Failure::file("open the pocket database", &self.file, error).remedy(remedy)
@@ -88,8 +89,11 @@ impl Place {
     fn open(&self, durable: bool) -> Result<Vault, Failure> {
         let flash = self.chip(durable)?;
         let mut secure = FileStore::open(&self.root, STORE_BYTES).map_err(|error| {
-            Failure::file("open the root file", &self.root, error)
-                .remedy("name it with --root ROOT or PROBITY_POCKET_ROOT")
+            let remedy = match error.kind() {
+                io::ErrorKind::WouldBlock => "wait until the other command has ended",
+                _ => "name it with --root ROOT or PROBITY_POCKET_ROOT",
+            };
+            Failure::file("open the root file", &self.root, error).remedy(remedy)
         })?;
         let usage = Usage::read(&mut secure).map_err(|error| self.refused(error))?;
         let memory = usize::try_from(usage.memory_given).unwrap_or(usize::MAX);
@@ -103,7 +107,13 @@ impl Place {
             Error::Tampered { .. } => Failure::broken(format!("{file} is not what was written"))
                 .because(error)
                 .remedy("take an undamaged copy; with another database's root file every page looks like this"),
-            Error::Root(_) => Failure::new(format!(
+            Error::Root(_) => Failure::broken(format!(
+                "{} does not open {file}",
+                self.root.display()
+            ))
+            .because(error)
+            .remedy("take an undamaged copy, or name the root file that was made with the database with --root ROOT"),
+            Error::ForeignRoot(_) => Failure::new(format!(
                 "{} does not open {file}",
                 self.root.display()
             ))
@@ -115,6 +125,9 @@ impl Place {
             Error::DeviceFull => Failure::new(format!("{file} has no room left"))
                 .because(error)
                 .remedy("the committed rows are safe; make room with: probity pocket reorganize FILE, or a larger one with: probity pocket create --size MIB"),
+            Error::Share { .. } => Failure::new("the statement takes too much memory")
+                .because(error)
+                .remedy("ask for fewer comparisons or columns at a time, or change fewer rows with one statement"),
             Error::Memory { .. } => Failure::new("the memory does not suffice")
                 .because(error)
                 .remedy("create the database with more --ram, or with fewer or narrower tables"),

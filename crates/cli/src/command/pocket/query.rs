@@ -42,7 +42,7 @@ pub(super) fn run(args: &PocketQuery, environment: &Environment) -> Result<Statu
     let ran = vault.execute(&text, &[], &mut shown);
     let failed = ran.err().map(|error| place.failed(&vault, error));
     place.close(vault)?;
-    match (shown.finish(), failed) {
+    match (shown.finish(failed.is_none()), failed) {
         (Err(failure), _) | (Ok(()), Some(failure)) => Err(failure),
         (Ok(()), None) => Ok(Status::Done),
     }
@@ -52,6 +52,8 @@ pub(super) fn run(args: &PocketQuery, environment: &Environment) -> Result<Statu
 struct Shown {
     form: Form,
     names: Vec<String>,
+    /// Whether the heading of a CSV file is written: only with a row, or once the query has succeeded.
+    headed: bool,
     failure: Option<Failure>,
 }
 
@@ -72,6 +74,7 @@ impl Shown {
         Self {
             form,
             names: Vec::new(),
+            headed: false,
             failure: None,
         }
     }
@@ -86,17 +89,27 @@ impl Shown {
 
     fn begin_form(&mut self) -> Result<(), Failure> {
         match &mut self.form {
-            Form::Table(_) => Ok(()),
+            Form::Table(_) | Form::Csv(_) => Ok(()),
             Form::Json(_) => match repeated(&self.names) {
                 Some(name) => Err(Failure::new(format!("two columns are called {name}"))
                     .remedy("give them names of their own with AS")),
                 None => Ok(()),
             },
-            Form::Csv(writer) => writer.write_record(&self.names).map_err(csv_failure),
+        }
+    }
+
+    fn head(&mut self) -> Result<(), Failure> {
+        match &mut self.form {
+            Form::Csv(writer) if !self.headed => {
+                self.headed = true;
+                writer.write_record(&self.names).map_err(csv_failure)
+            }
+            _ => Ok(()),
         }
     }
 
     fn show(&mut self, row: &Row<'_>) -> Result<(), Failure> {
+        self.head()?;
         let cells = (0..row.len()).map(|number| row.value(number).to_string());
         match &mut self.form {
             Form::Table(rows) => {
@@ -120,9 +133,13 @@ impl Shown {
         }
     }
 
-    fn finish(self) -> Result<(), Failure> {
+    /// Shows what is left; `complete` says whether the query succeeded.
+    fn finish(mut self, complete: bool) -> Result<(), Failure> {
         if let Some(failure) = self.failure {
             return Err(failure);
+        }
+        if complete && !self.names.is_empty() {
+            self.head()?;
         }
         match self.form {
             Form::Table(rows) if self.names.is_empty() => {

@@ -12,6 +12,8 @@ use super::{Place, Vault};
 use crate::args::PocketCreate;
 use crate::failure::Failure;
 
+/// What the names of the tables begin with that disguises make in a database.
+const DISGUISES_OWN: &str = "probity_";
 /// Rows that are read and made final together.
 const ROWS_AT_ONCE: u32 = 64;
 
@@ -42,7 +44,11 @@ impl<'a> Takeover<'a> {
                 )));
             }
         }
-        catalog.retain(|name, _| args.tables.is_empty() || args.tables.contains(name));
+        // What the disguises keep in a database is theirs, and nothing without it.
+        catalog.retain(|name, _| match args.tables.as_slice() {
+            [] => !name.starts_with(DISGUISES_OWN),
+            named => named.contains(name),
+        });
         for index in &args.indexes {
             let column = index.split_once('.');
             let found = column.and_then(|(table, column)| catalog.get(table)?.column(column));

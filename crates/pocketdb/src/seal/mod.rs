@@ -1,7 +1,7 @@
 //! Encryption and authentication of flash pages; the layout is section 5 of `docs/pocketdb.md`.
 
 use aes::Aes128Enc;
-use aes::cipher::{BlockCipherEncrypt as _, InnerIvInit as _, KeyInit as _, StreamCipher as _};
+use aes::cipher::{BlockCipherEncrypt as _, InnerIvInit as _, KeyInit as _, StreamCipher};
 use cmac::{Cmac, Mac as _};
 use polyval::universal_hash::UniversalHash as _;
 use polyval::{Block, Polyval};
@@ -55,7 +55,7 @@ pub(crate) const ROLE_BUFFER: u8 = 1;
 pub(crate) const ROLE_DATA: u8 = 2;
 /// A page of referenced ids.
 pub(crate) const ROLE_JOIN: u8 = 3;
-/// A page of key tags; the tags are not encrypted again.
+/// A page of key tags.
 pub(crate) const ROLE_KEY: u8 = 4;
 /// A page of filters and pointers.
 pub(crate) const ROLE_FILTER: u8 = 5;
@@ -102,19 +102,52 @@ impl PageKeys {
     }
 }
 
+/// The first numbers of what is sealed in the present form; what format 6 wrote has lower ones.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Since {
+    pub(crate) epoch: u64,
+    pub(crate) sequence: u64,
+}
+
+impl Since {
+    /// Nothing is.
+    pub(crate) const NEVER: Self = Self {
+        epoch: u64::MAX,
+        sequence: u64::MAX,
+    };
+}
+
+/// How pages are sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// The code of the plain page begins its key stream, so that another page never has the same.
+    Synthetic,
+    /// The place and number of the page begin its key stream, as format 6 had it.
+    Numbered,
+}
+
 /// Keys as they are worked with, seven times as long.
 struct Expanded {
     holder: Holder,
+    form: Form,
     cipher: Aes128Enc,
     /// Hashes a page under a key that nobody sees; blocks go side by side, unlike those of CMAC.
     hash: Polyval,
 }
 
 impl Expanded {
-    fn new(holder: Holder, keys: &PageKeys) -> Self {
+    fn new(holder: Holder, form: Form, keys: &PageKeys) -> Self {
+        let mut cipher = Aes128Enc::new(&(*keys.cipher).into());
+        if form == Form::Synthetic {
+            // No page of format 6 begins its key stream there: none has role 255.
+            let mut key = Block::from([0xFF; 16]);
+            cipher.encrypt_block(&mut key);
+            cipher = Aes128Enc::new(&key);
+        }
         Self {
             holder,
-            cipher: Aes128Enc::new(&(*keys.cipher).into()),
+            form,
+            cipher,
             hash: Polyval::new(&(*keys.hash).into()),
         }
     }
@@ -184,7 +217,8 @@ pub(crate) struct Seal {
     recent: Expanded,
     before: Expanded,
     generations: Generations,
-    /// Makes a code of the hash of a page.
+    since: Since,
+    /// Makes a code of the hash of a page of format 6.
     page_cipher: Aes128Enc,
     root_mac: Cmac<Aes128Enc>,
     tag_mac: Cmac<Aes128Enc>,
@@ -244,12 +278,14 @@ pub(crate) fn next_secrets(chain: &[u8; 32]) -> [Zeroizing<[u8; 32]>; 2] {
 
 impl Seal {
     /// Derives the lasting keys from the image's secret.
-    pub(crate) fn new(secret: &[u8; 32]) -> Self {
+    pub(crate) fn new(secret: &[u8; 32], since: Since) -> Self {
         let lasting = PageKeys::new(secret);
+        let expanded = || Expanded::new(Holder::Lasting, Form::Synthetic, &lasting);
         Self {
-            recent: Expanded::new(Holder::Lasting, &lasting),
-            before: Expanded::new(Holder::Lasting, &lasting),
+            recent: expanded(),
+            before: expanded(),
             lasting,
+            since,
             sides: [const { None }; SIDES],
             generations: Generations::default(),
             page_cipher: Aes128Enc::new(&derive(secret, LABEL_CODE).into()),
@@ -267,9 +303,19 @@ impl Seal {
         }
         for keys in [&mut self.recent, &mut self.before] {
             if keys.holder == Holder::Side(side) {
-                *keys = Expanded::new(Holder::Lasting, &self.lasting);
+                *keys = Expanded::new(Holder::Lasting, Form::Synthetic, &self.lasting);
             }
         }
+    }
+
+    /// Says from which numbers on pages are sealed in the present form.
+    pub(crate) fn seal_anew(&mut self, since: Since) {
+        self.since = since;
+    }
+
+    /// Whether more may be written under the epoch of a block.
+    pub(crate) fn is_present(&self, epoch: u64) -> bool {
+        epoch >= self.since.epoch
     }
 
     /// Says which pages belong to which generation from now on.
@@ -294,51 +340,75 @@ impl Seal {
         })
     }
 
-    /// Lets the keys of a page be those used last.
-    fn take_keys(&mut self, identity: &PageIdentity) {
-        let holder = self.holder(identity);
-        if self.recent.holder == holder {
-            return;
+    /// How a page is sealed.
+    fn form(&self, identity: &PageIdentity) -> Form {
+        let first = if identity.role == ROLE_BUFFER {
+            self.since.sequence
+        } else {
+            self.since.epoch
+        };
+        if identity.epoch < first {
+            Form::Numbered
+        } else {
+            Form::Synthetic
+        }
+    }
+
+    /// Lets the keys of a page be those used last; returns how it is sealed.
+    fn take_keys(&mut self, identity: &PageIdentity) -> Form {
+        let (holder, form) = (self.holder(identity), self.form(identity));
+        let fits = |keys: &Expanded| keys.holder == holder && keys.form == form;
+        if fits(&self.recent) {
+            return form;
         }
         core::mem::swap(&mut self.recent, &mut self.before);
-        if self.recent.holder != holder {
+        if !fits(&self.recent) {
             let keys = match holder {
                 Holder::Lasting => &self.lasting,
                 Holder::Side(number) => self.side(number),
             };
-            self.recent = Expanded::new(holder, keys);
+            self.recent = Expanded::new(holder, form, keys);
         }
+        form
     }
 
     /// Encrypts the payload in `page` in place and closes it with its code, which is returned.
     pub(crate) fn close(&mut self, identity: &PageIdentity, page: &mut [u8]) -> [u8; MAC_BYTES] {
-        self.take_keys(identity);
-        self.apply_cipher(identity, page);
-        let code = self.code(identity, page);
+        let form = self.take_keys(identity);
+        debug_assert_eq!(form, Form::Synthetic, "nothing is written in an old form");
+        let code = self.plain_code(identity, page);
+        self.apply_stream(&code, page);
         put(page, PAYLOAD_BYTES, &code);
         code
     }
 
-    /// Checks the code of `page` and decrypts its payload in place; returns the code.
+    /// Decrypts the payload of `page` in place and checks its code, which is returned. Nothing of a
+    /// page that is refused stays.
     pub(crate) fn open(
         &mut self,
         identity: &PageIdentity,
         page: &mut [u8],
     ) -> Result<[u8; MAC_BYTES]> {
-        self.take_keys(identity);
-        let code = self.code(identity, page);
-        let found = page.get(PAYLOAD_BYTES..).unwrap_or(&[]);
-        let difference = code
-            .iter()
-            .zip(found)
-            .fold(0u8, |all, (a, b)| all | (a ^ b));
-        if difference != 0 || found.len() != MAC_BYTES {
+        let form = self.take_keys(identity);
+        let found: [u8; MAC_BYTES] = take(page, PAYLOAD_BYTES);
+        let code = match form {
+            Form::Synthetic => {
+                self.apply_stream(&found, page);
+                self.plain_code(identity, page)
+            }
+            Form::Numbered => self.numbered_code(identity, page),
+        };
+        let pairs = code.iter().zip(found);
+        if page.len() != PAGE_BYTES || pairs.fold(0, |all, (a, b)| all | (a ^ b)) != 0 {
+            page.fill(0);
             return Err(Error::Tampered {
                 page: identity.page,
                 what: identity.description(),
             });
         }
-        self.apply_cipher(identity, page);
+        if form == Form::Numbered {
+            self.apply_numbered(identity, page);
+        }
         Ok(code)
     }
 
@@ -398,7 +468,24 @@ impl Seal {
         self.counters.mac_blocks += bytes.len().div_ceil(16) as u64;
     }
 
-    fn code(&mut self, identity: &PageIdentity, page: &[u8]) -> [u8; MAC_BYTES] {
+    /// The code of a page that is not encrypted, under the key that encrypts it.
+    fn plain_code(&mut self, identity: &PageIdentity, page: &[u8]) -> [u8; MAC_BYTES] {
+        let mut code = self.hash_page(identity, page);
+        // The first blocks of key streams have this bit, so that no code is one of their blocks.
+        code[15] &= 0x7F;
+        self.recent.cipher.encrypt_block(&mut code);
+        code.into()
+    }
+
+    /// Encrypts or decrypts a payload with the key stream that its code begins.
+    fn apply_stream(&mut self, code: &[u8; MAC_BYTES], page: &mut [u8]) {
+        let mut start = *code;
+        start[15] |= 0x80;
+        let core = ctr::CtrCore::inner_iv_init(self.recent.cipher.clone(), &start.into());
+        self.apply(ctr::Ctr32LE::<Aes128Enc>::from_core(core), page);
+    }
+
+    fn hash_page(&mut self, identity: &PageIdentity, page: &[u8]) -> Block {
         let (mut place, mut kind) = (Block::default(), Block::default());
         put(&mut place, 0, &identity.page.to_le_bytes());
         put(&mut place, 4, &identity.epoch.to_le_bytes());
@@ -408,25 +495,33 @@ impl Seal {
         hash.update(&[place, kind]);
         hash.update_padded(page.get(..PAYLOAD_BYTES).unwrap_or(&[]));
         // Every page has the same number of blocks, so their number need not be hashed.
-        let mut code = hash.finalize();
-        self.page_cipher.encrypt_block(&mut code);
         self.counters.mac_blocks += (PAGE_BYTES / 16) as u64 + 2;
+        hash.finalize()
+    }
+
+    /// The code of an encrypted page of format 6.
+    fn numbered_code(&mut self, identity: &PageIdentity, page: &[u8]) -> [u8; MAC_BYTES] {
+        let mut code = self.hash_page(identity, page);
+        self.page_cipher.encrypt_block(&mut code);
         code.into()
     }
 
-    fn apply_cipher(&mut self, identity: &PageIdentity, page: &mut [u8]) {
+    /// Decrypts a payload of format 6.
+    fn apply_numbered(&mut self, identity: &PageIdentity, page: &mut [u8]) {
         if identity.role == ROLE_KEY {
             return;
         }
-        // Page, role and epoch never repeat together, so no counter block does.
         let mut start = [0u8; 16];
         put(&mut start, 0, &identity.page.to_be_bytes());
         put(&mut start, 4, &identity.epoch.to_be_bytes());
         put(&mut start, 4, &[identity.role]);
         let core = ctr::CtrCore::inner_iv_init(self.recent.cipher.clone(), &start.into());
-        let mut cipher = ctr::Ctr32BE::<Aes128Enc>::from_core(core);
+        self.apply(ctr::Ctr32BE::<Aes128Enc>::from_core(core), page);
+    }
+
+    fn apply(&mut self, mut stream: impl StreamCipher, page: &mut [u8]) {
         if let Some(payload) = page.get_mut(..PAYLOAD_BYTES) {
-            cipher.apply_keystream(payload);
+            stream.apply_keystream(payload);
         }
         self.counters.cipher_blocks += (PAYLOAD_BYTES / 16) as u64;
     }
@@ -437,105 +532,4 @@ fn to_key(half: &[u8]) -> aes::cipher::Key<Aes128Enc> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn identity() -> PageIdentity {
-        PageIdentity {
-            page: 3,
-            epoch: 9,
-            role: ROLE_DATA,
-            owner: 1,
-            number: 2,
-        }
-    }
-
-    fn seal_of(secret: u8) -> Seal {
-        let mut seal = Seal::new(&[secret; 32]);
-        seal.set_side(0, Some(&[secret + 1; 32]));
-        seal
-    }
-
-    #[test]
-    fn generations_are_read_under_their_own_keys_alone() {
-        let mut seal = seal_of(5);
-        let sealed = |seal: &mut Seal, epoch| {
-            let mut page = [0x41u8; PAGE_BYTES];
-            let identity = PageIdentity {
-                epoch,
-                ..identity()
-            };
-            seal.close(&identity, &mut page);
-            (identity, page)
-        };
-        let (old, old_page) = sealed(&mut seal, 9);
-        let old_tag = seal.tag(&[1; 16], 9);
-        let [next, _] = next_secrets(&[6; 32]);
-        seal.set_side(1, Some(&next));
-        let mut generations = Generations::default();
-        generations.spans[0] = (10, 1);
-        seal.turn(generations);
-        let (new, new_page) = sealed(&mut seal, 10);
-        assert!(seal.open(&old, &mut old_page.clone()).is_ok());
-        assert!(seal.open(&new, &mut new_page.clone()).is_ok());
-        generations.present = 1;
-        seal.turn(generations);
-        seal.set_side(0, None);
-        assert!(seal.open(&new, &mut new_page.clone()).is_ok());
-        assert!(seal.open(&old, &mut old_page.clone()).is_err());
-        assert_ne!(seal.tag(&[1; 16], 9), old_tag);
-    }
-
-    #[test]
-    fn a_page_opens_only_under_its_own_identity() {
-        let mut seal = seal_of(5);
-        let mut page = [0x41u8; PAGE_BYTES];
-        let code = seal.close(&identity(), &mut page);
-        assert!(page.windows(8).all(|part| part != [0x41; 8]));
-        let sealed = page;
-        assert_eq!(seal.open(&identity(), &mut page), Ok(code));
-        assert!(page[..PAYLOAD_BYTES].iter().all(|&byte| byte == 0x41));
-        let others = [
-            PageIdentity {
-                page: 4,
-                ..identity()
-            },
-            PageIdentity {
-                epoch: 8,
-                ..identity()
-            },
-            PageIdentity {
-                role: ROLE_JOIN,
-                ..identity()
-            },
-            PageIdentity {
-                owner: 0,
-                ..identity()
-            },
-            PageIdentity {
-                number: 3,
-                ..identity()
-            },
-        ];
-        for other in others {
-            let mut copy = sealed;
-            assert!(matches!(
-                seal.open(&other, &mut copy),
-                Err(Error::Tampered { .. })
-            ));
-        }
-        assert!(seal_of(6).open(&identity(), &mut sealed.clone()).is_err());
-    }
-
-    #[test]
-    fn every_flipped_bit_of_a_page_is_detected() {
-        let mut seal = seal_of(5);
-        let mut page = [0u8; PAGE_BYTES];
-        seal.close(&identity(), &mut page);
-        for bit in 0..PAGE_BYTES * 8 {
-            let mut copy = page;
-            copy[bit / 8] ^= 1 << (bit % 8);
-            assert!(seal.open(&identity(), &mut copy).is_err(), "bit {bit}");
-        }
-    }
-}
+mod tests;

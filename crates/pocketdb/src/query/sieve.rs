@@ -1,0 +1,200 @@
+//! Which candidates are rows of the result: none that is deleted, and all that fulfil the condition.
+//!
+//! Tests of referenced tables are made slot by slot for all rows of a chunk, in the order of the
+//! referenced ids, so that each page of those tables is read once for a chunk.
+
+use crate::catalogue::OWN;
+use crate::error::Result;
+use crate::flash::Nand;
+use crate::query::condition::Condition;
+use crate::query::rows::{Chunk, Reached};
+use crate::root::SecureStore;
+use crate::store::Store;
+
+/// What decides which candidates stay.
+pub(crate) struct Sieve<'c, 'a> {
+    pub(crate) table: usize,
+    pub(crate) condition: &'c Condition<'a>,
+    pub(crate) reached: &'c Reached,
+    /// Rows up to this one fulfil the condition for sure.
+    pub(crate) sure: u32,
+    /// Tests that every row must pass, one bit each.
+    pub(crate) required: u32,
+}
+
+impl Sieve<'_, '_> {
+    /// The required tests of the table in `slot`, one bit each.
+    fn required_of(&self, slot: u8) -> u32 {
+        let tests = self.condition.tests.iter().zip(0u32..);
+        tests
+            .filter(|(test, _)| test.reach.slot == slot)
+            .fold(0, |all, (_, number)| all | 1 << number)
+            & self.required
+    }
+
+    /// Whether there is more to a condition than its required tests.
+    fn has_more(&self) -> bool {
+        let known = self.required.count_ones() as usize;
+        self.condition.root.is_some() && known < self.condition.tests.len()
+    }
+}
+
+impl<F: Nand, S: SecureStore> Store<F, S> {
+    /// Keeps the rows of a chunk from `from` on that are not deleted and fulfil the condition.
+    pub(crate) fn sift(
+        &mut self,
+        sieve: &Sieve<'_, '_>,
+        chunk: &mut Chunk,
+        from: usize,
+    ) -> Result<()> {
+        self.sift_own(sieve, chunk, from)?;
+        for (number, test) in sieve.condition.tests.iter().enumerate() {
+            let slot = test.reach.slot;
+            let tests = sieve.required_of(slot);
+            // The first test of a slot brings the others with it.
+            if slot != OWN && tests.trailing_zeros() as usize == number {
+                self.sift_slot(sieve, (slot, tests), chunk, from)?;
+            }
+        }
+        if sieve.has_more() {
+            self.sift_rest(sieve, chunk, from)?;
+        }
+        let mut kept = from;
+        for row in from..chunk.count() {
+            if chunk.id(self, row, 0) == 0 {
+                continue;
+            }
+            if kept != row {
+                chunk.copy_ids(self, row, kept);
+            }
+            kept += 1;
+        }
+        chunk.truncate(kept);
+        Ok(())
+    }
+
+    /// Drops rows that are deleted, or fail a test of their own columns.
+    #[inline(never)] // Its variables take no room on the stack of the other steps.
+    fn sift_own(&mut self, sieve: &Sieve<'_, '_>, chunk: &Chunk, from: usize) -> Result<()> {
+        let own = sieve.required_of(OWN);
+        for row in from..chunk.count() {
+            let id = chunk.id(self, row, 0);
+            let kept = !self.is_deleted_in(sieve.table, sieve.reached, chunk, row)?
+                && (id <= sieve.sure || self.passes_all(sieve.condition, own, id)?);
+            if !kept {
+                chunk.drop_row(self, row);
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops rows that lead to a row of the table in `slot` that fails one of `tests`.
+    #[inline(never)]
+    fn sift_slot(
+        &mut self,
+        sieve: &Sieve<'_, '_>,
+        (slot, tests): (u8, u32),
+        chunk: &Chunk,
+        from: usize,
+    ) -> Result<()> {
+        let mut pairs = 0;
+        for row in from..chunk.count() {
+            let id = chunk.id(self, row, 0);
+            if id > sieve.sure {
+                let found = self.id_in(sieve, chunk, row, slot)?;
+                chunk.put_pair(self, pairs, found, row);
+                pairs += 1;
+            }
+        }
+        chunk.sort_pairs(self, pairs);
+        let mut last = None;
+        for rank in 0..pairs {
+            let (id, row) = chunk.pair(self, rank);
+            let passes = match last {
+                Some((known, passes)) if known == id => passes,
+                _ => self.passes_all(sieve.condition, tests, id)?,
+            };
+            last = Some((id, passes));
+            if !passes {
+                chunk.drop_row(self, row);
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops rows that fail what is not required of each by itself.
+    #[inline(never)]
+    fn sift_rest(&mut self, sieve: &Sieve<'_, '_>, chunk: &Chunk, from: usize) -> Result<()> {
+        let (condition, known) = (sieve.condition, sieve.required);
+        for row in from..chunk.count() {
+            let id = chunk.id(self, row, 0);
+            if id <= sieve.sure {
+                continue;
+            }
+            let mut ids = |store: &mut Self, slot| store.id_in(sieve, chunk, row, slot);
+            let fulfils = match condition.root {
+                Some(root) => self.fulfils(condition, root, known, &mut ids)?,
+                None => true,
+            };
+            if !fulfils {
+                chunk.drop_row(self, row);
+            }
+        }
+        Ok(())
+    }
+
+    /// The id of a row of a chunk in `slot`.
+    fn id_in(&mut self, sieve: &Sieve<'_, '_>, chunk: &Chunk, row: usize, slot: u8) -> Result<u32> {
+        match sieve.reached.at(slot) {
+            Some(at) => Ok(chunk.id(self, row, at)),
+            None => {
+                let id = chunk.id(self, row, 0);
+                self.join_id(sieve.table, id, usize::from(slot))
+            }
+        }
+    }
+
+    /// Whether the row `id` of the table that they are about passes all of `tests`.
+    fn passes_all(&mut self, condition: &Condition<'_>, tests: u32, id: u32) -> Result<bool> {
+        for (number, test) in condition.tests.iter().enumerate() {
+            if tests >> number & 1 == 1 && !self.passes(condition, test, id)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn is_deleted_in(
+        &mut self,
+        table: usize,
+        reached: &Reached,
+        chunk: &Chunk,
+        row: usize,
+    ) -> Result<bool> {
+        let id = chunk.id(self, row, 0);
+        if self.is_hole(table, id)? {
+            return Ok(true);
+        }
+        if !self.summary.any_deletes() {
+            return Ok(false);
+        }
+        if self.is_named_deleted(table, id)? {
+            return Ok(true);
+        }
+        for number in 0..self.catalogue.slots_of(table).len() {
+            let slot = self.catalogue.slots_of(table).get(number).copied();
+            let target = slot.map_or(0, |slot| usize::from(slot.table));
+            if !self.summary.has_deletes(target) {
+                continue;
+            }
+            let found = match u8::try_from(number).ok().and_then(|slot| reached.at(slot)) {
+                Some(at) => chunk.id(self, row, at),
+                None => self.join_id(table, id, number)?,
+            };
+            if self.is_named_deleted(target, found)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,330 @@
+//! Where waiting rows are: runs of them in pages of the buffer, and the blocks of those pages.
+
+use alloc::vec::Vec;
+
+use crate::bytes::{put, take, u64_at};
+use crate::error::{Error, Result};
+use crate::flash::BLOCK_PAGES;
+
+/// Place of rows in the page being filled.
+pub(crate) const OPEN: u32 = u32::MAX;
+/// Distance from a window's base at which the waiting rows are written again and the base follows.
+/// What one opening uses is far less than the distance that is left then.
+pub(crate) const OFFSET_FAR: u64 = 1 << 47;
+const OFFSET_BYTES: usize = 6;
+/// Bits of the number of rows in a run; the others tell the table.
+const COUNT_BITS: u32 = 11;
+const COUNT_MAX: u16 = (1 << COUNT_BITS) - 1;
+const _: () = assert!(
+    crate::limits::TABLES_MAX < 1 << (u16::BITS - COUNT_BITS)
+        && crate::flash::PAGE_BYTES / 5 < 1 << COUNT_BITS,
+    "a run tells its table, and counts the rows of a page"
+);
+const _: () = assert!(size_of::<Run>() == 16 && size_of::<Used>() == 10);
+
+/// A sequence number counted from the base of a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Offset([u16; OFFSET_BYTES / 2]);
+
+impl Offset {
+    /// The distance of `sequence` from `base`.
+    fn new(sequence: u64, base: u64) -> Result<Self> {
+        let distance = sequence.checked_sub(base).filter(|far| far >> 48 == 0);
+        let distance = distance.ok_or(Error::Root("has numbers that do not follow each other"))?;
+        let bytes = distance.to_le_bytes();
+        let half = |at| u16::from_le_bytes(take(&bytes, at));
+        Ok(Self([half(0), half(2), half(4)]))
+    }
+
+    fn distance(self) -> u64 {
+        let mut bytes = [0u8; 8];
+        for (number, half) in self.0.into_iter().enumerate() {
+            put(&mut bytes, number * 2, &half.to_le_bytes());
+        }
+        u64_at(&bytes, 0)
+    }
+}
+
+/// Rows of one table in one page: their ids follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) page: u32,
+    pub(crate) first: u32,
+    offset: Offset,
+    table_and_count: u16,
+}
+
+impl Run {
+    /// The row `id` of `table` in the page being filled.
+    pub(crate) fn open(table: u8, id: u32) -> Self {
+        Self {
+            page: OPEN,
+            first: id,
+            offset: Offset([0; 3]),
+            table_and_count: u16::from(table) << COUNT_BITS | 1,
+        }
+    }
+
+    pub(crate) fn table(&self) -> usize {
+        usize::from(self.table_and_count >> COUNT_BITS)
+    }
+
+    fn count(&self) -> u16 {
+        self.table_and_count & COUNT_MAX
+    }
+
+    /// The id behind the last of its rows.
+    pub(crate) fn end(&self) -> u32 {
+        self.first + u32::from(self.count())
+    }
+
+    /// Takes in the row `id` if it is the next one of the same table in the same page.
+    fn take(&mut self, page: u32, table: u8, id: u32) -> bool {
+        let next = self.page == page
+            && self.table() == usize::from(table)
+            && self.end() == id
+            && self.count() < COUNT_MAX;
+        if next {
+            self.table_and_count += 1;
+        }
+        next
+    }
+}
+
+/// A block of the buffer and the last page of it that was programmed.
+#[derive(Debug, Clone, Copy)]
+struct Used {
+    block: [u16; 2],
+    last: Offset,
+}
+
+impl Used {
+    fn block(&self) -> u32 {
+        let [low, high] = self.block;
+        u32::from(low) | u32::from(high) << 16
+    }
+}
+
+/// The runs and blocks of a window; their sequence numbers count from a base.
+pub(crate) struct Runs {
+    base: u64,
+    runs: Vec<Run>,
+    blocks: Vec<Used>,
+    /// Runs that rows of transactions may fill; more are there for writing all rows again.
+    room: usize,
+}
+
+impl Runs {
+    /// None yet; rows of transactions may fill `room` of `runs` runs.
+    pub(crate) fn new(base: u64, runs: usize, room: usize, blocks: usize) -> Self {
+        Self {
+            base,
+            runs: Vec::with_capacity(runs),
+            blocks: Vec::with_capacity(blocks),
+            room,
+        }
+    }
+
+    /// Bytes of memory that so many runs and blocks take.
+    pub(crate) fn bytes(runs: usize, blocks: usize) -> usize {
+        runs * size_of::<Run>() + blocks * size_of::<Used>()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.runs.len()
+    }
+
+    pub(crate) fn blocks(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
+        self.blocks.iter().map(Used::block)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Run> {
+        self.runs.iter()
+    }
+
+    /// Forgets all of them and counts from `base`.
+    pub(crate) fn restart(&mut self, base: u64) {
+        self.base = base;
+        self.runs.clear();
+        self.blocks.clear();
+    }
+
+    /// Sequence number of the page of a run that is closed.
+    pub(crate) fn sequence(&self, run: &Run) -> u64 {
+        self.base + run.offset.distance()
+    }
+
+    /// Whether `sequence` lies so far behind the base that the base must follow.
+    pub(crate) fn is_far(&self, sequence: u64) -> bool {
+        sequence
+            .checked_sub(self.base)
+            .is_none_or(|far| far >= OFFSET_FAR)
+    }
+
+    /// Notes that the page with this sequence number was programmed.
+    pub(crate) fn note_block(&mut self, block: u32, sequence: u64) -> Result<()> {
+        let last = Offset::new(sequence, self.base)?;
+        let mut known = self.blocks.iter_mut();
+        match known.find(|used| used.block() == block) {
+            Some(used) if used.last.distance() >= last.distance() => {}
+            Some(used) => used.last = last,
+            None => {
+                let bytes = block.to_le_bytes();
+                let half = |at| u16::from_le_bytes(take(&bytes, at));
+                let block = [half(0), half(2)];
+                self.blocks.push(Used { block, last });
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets the blocks of which nothing is needed from sequence number `start` on, but not
+    /// `current`; tells `free` which they are.
+    pub(crate) fn drop_blocks(
+        &mut self,
+        start: u64,
+        current: Option<u32>,
+        mut free: impl FnMut(u32),
+    ) {
+        let base = self.base;
+        self.blocks.retain(|used| {
+            let kept = base + used.last.distance() >= start || Some(used.block()) == current;
+            if !kept {
+                free(used.block());
+            }
+            kept
+        });
+    }
+
+    /// Counts from `base` from now on, behind which every run lies.
+    pub(crate) fn follow(&mut self, base: u64) -> Result<()> {
+        for run in self.runs.iter_mut().filter(|run| run.page != OPEN) {
+            run.offset = Offset::new(self.base + run.offset.distance(), base)?;
+        }
+        for used in &mut self.blocks {
+            // Of a block that is only there to be filled nothing older matters.
+            let last = (self.base + used.last.distance()).max(base);
+            used.last = Offset::new(last, base)?;
+        }
+        self.base = base;
+        Ok(())
+    }
+
+    /// Whether a row of a transaction finds a run, its own or a new one.
+    pub(crate) fn has_room(&self, table: u8, id: u32) -> bool {
+        let own = |run: &Run| run.clone().take(OPEN, table, id);
+        self.runs.len() < self.room || self.runs.iter().any(own)
+    }
+
+    /// Notes a row of the page being filled.
+    pub(crate) fn note_row(&mut self, table: u8, id: u32) {
+        let mut known = self.runs.iter_mut().rev();
+        if !known.any(|run| run.take(OPEN, table, id)) {
+            self.runs.push(Run::open(table, id));
+        }
+    }
+
+    /// Notes a row of a page that is finished.
+    pub(crate) fn note_old_row(
+        &mut self,
+        (page, sequence): (u32, u64),
+        table: u8,
+        id: u32,
+    ) -> Result<()> {
+        let mut known = self.runs.iter_mut().rev();
+        if !known.any(|run| run.take(page, table, id)) {
+            self.runs.push(Run {
+                page,
+                offset: Offset::new(sequence, self.base)?,
+                ..Run::open(table, id)
+            });
+        }
+        Ok(())
+    }
+
+    /// Lets the rows of the page being filled be found in its last version.
+    pub(crate) fn close(&mut self, page: u32, sequence: u64) -> Result<()> {
+        let offset = Offset::new(sequence, self.base)?;
+        for run in self.runs.iter_mut().filter(|run| run.page == OPEN) {
+            run.page = page;
+            run.offset = offset;
+        }
+        Ok(())
+    }
+
+    /// Keeps the runs that `kept` says.
+    pub(crate) fn retain(&mut self, kept: impl Fn(&Run, u64) -> bool) {
+        let base = self.base;
+        self.runs
+            .retain(|run| kept(run, base + run.offset.distance()));
+    }
+
+    /// Takes out the run of `table` with the lowest ids that was written before sequence number
+    /// `start`. In their order they become fewer when they are written again.
+    pub(crate) fn take_oldest(&mut self, table: usize, start: u64) -> Option<Run> {
+        let old = |run: &&(usize, &Run)| {
+            run.1.table() == table && run.1.page != OPEN && self.sequence(run.1) < start
+        };
+        let runs = self.runs.iter().enumerate();
+        let (number, _) = runs
+            .filter(|run| old(&run))
+            .min_by_key(|(_, run)| run.first)?;
+        Some(self.runs.remove(number))
+    }
+
+    /// Gives back the memory of more runs and blocks than `runs` and `blocks`.
+    pub(crate) fn shrink(&mut self, runs: usize, blocks: usize) {
+        self.runs.shrink_to(runs);
+        self.blocks.shrink_to(blocks);
+    }
+
+    /// The run that holds the row `id` of `table`.
+    pub(crate) fn find(&self, table: usize, id: u32) -> Option<Run> {
+        let holds = |run: &&Run| run.table() == table && (run.first..run.end()).contains(&id);
+        self.runs.iter().find(holds).copied()
+    }
+}
+
+/// Blocks that writing all waiting rows again may begin beside those of the window.
+pub(crate) fn rewrite_blocks(waiting_pages: usize) -> usize {
+    waiting_pages.div_ceil(BLOCK_PAGES as usize) + 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_keep_tables_counts_and_distant_numbers() {
+        let mut runs = Runs::new(7, 8, 6, 2);
+        let far = 7 + OFFSET_FAR + 0x1234_5678_9ABC;
+        for id in 10..12 {
+            runs.note_old_row((3, far), 17, id).unwrap();
+        }
+        let run = runs.find(17, 11).unwrap();
+        assert_eq!((run.table(), run.first, run.end()), (17, 10, 12));
+        assert_eq!(runs.sequence(&run), far);
+        assert!(runs.is_far(far) && !runs.is_far(7 + OFFSET_FAR - 1) && runs.is_far(6));
+        runs.note_block(0x0102_0304, far).unwrap();
+        runs.follow(far - 1).unwrap();
+        assert_eq!(runs.sequence(&runs.find(17, 10).unwrap()), far);
+        assert_eq!(runs.blocks().collect::<Vec<_>>(), [0x0102_0304]);
+        assert!(!runs.is_far(far));
+        for sequence in [far - 2, far + (1 << 48)] {
+            assert!(matches!(runs.close(1, sequence), Err(Error::Root(_))));
+        }
+    }
+
+    #[test]
+    fn the_oldest_run_comes_first_whatever_the_order_of_reading() {
+        let mut runs = Runs::new(0, 8, 6, 2);
+        for (page, id) in [(9, 50), (8, 30), (7, 10)] {
+            runs.note_old_row((page, u64::from(page)), 2, id).unwrap();
+        }
+        let order: Vec<u32> = core::iter::from_fn(|| runs.take_oldest(2, 9))
+            .map(|run| run.first)
+            .collect();
+        assert_eq!(order, [10, 30]);
+        assert_eq!(runs.len(), 1);
+    }
+}
