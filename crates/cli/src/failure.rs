@@ -7,6 +7,8 @@ use std::path::Path;
 
 use probity_log::{AppendError, LogError};
 
+use crate::output_guard::Refusal;
+
 /// How the program ends; scripts rely on the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
@@ -75,7 +77,11 @@ impl Failure {
 
     /// A failure to do `what` with the file at `path`.
     pub fn file(what: &str, path: &Path, source: io::Error) -> Self {
-        let remedy = storage_remedy(&source).map(str::to_owned);
+        let refusal = source.get_ref().and_then(|cause| cause.downcast_ref());
+        let remedy = refusal
+            .map(Refusal::remedy)
+            .or_else(|| storage_remedy(&source));
+        let remedy = remedy.map(str::to_owned);
         let failure = Self::new(format!("cannot {what} {}", path.display())).because(source);
         Self { remedy, ..failure }
     }

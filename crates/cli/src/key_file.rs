@@ -1,8 +1,8 @@
 //! Files that hold keys: the root key, which stays secret, and verifier keys, which do not.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use probity_format::keys::{SECRET_BYTES, Secret};
@@ -12,11 +12,12 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
+use crate::output_file::OutputFile;
+use crate::output_guard::protect;
 
 const FILE_BYTES_MAX: u64 = 4096;
 /// Enough for the longest file, so that no copy of a secret is left behind by growing.
 const FILE_BYTES_CAPACITY: usize = 8192;
-const ROOT_KEY_MODE: u32 = 0o600;
 const OTHERS: u32 = 0o077;
 
 /// Either kind of key `verify` can be given.
@@ -32,22 +33,12 @@ pub(crate) fn create_root(path: &Path) -> Result<RootKey, Failure> {
     let fail = |source| Failure::file("create the key file", path, source);
     let bytes = random_secret().map_err(fail)?;
     let root = RootKey::new(Secret::new(*bytes));
-    let mut options = OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(ROOT_KEY_MODE)
-        .open(path)
+    let mut file = OutputFile::reserve(path).map_err(fail)?;
+    file.write_secret(root.to_text().as_bytes())
+        .and_then(|()| file.finish())
         .map_err(fail)?;
-    let stored = file.write_all(root.to_text().as_bytes()).and_then(|()| {
-        file.sync_all()?;
-        sync_folder_of(path)
-    });
-    stored.map(|()| root).map_err(|error| {
-        // The first error is the one to report.
-        drop(fs::remove_file(path));
-        fail(error)
-    })
+    protect(path);
+    Ok(root)
 }
 
 /// A secret of the system's random bytes.
@@ -86,6 +77,8 @@ pub(crate) fn read_verifier(path: &Path) -> Result<VerifierKey, Failure> {
 
 /// Reads the key at `path`, of whichever kind it is.
 pub(crate) fn read(path: &Path) -> Result<Key, Failure> {
+    // What a command reads as a key it never overwrites, however damaged it is.
+    protect(path);
     let text = read_text(path).map_err(|error| {
         Failure::file("read the key file", path, error)
             .remedy("name the key file with --key FILE or PROBITY_KEY_FILE")
@@ -116,13 +109,6 @@ fn read_text(path: &Path) -> io::Result<Zeroizing<String>> {
         ));
     }
     Ok(text)
-}
-
-fn sync_folder_of(path: &Path) -> io::Result<()> {
-    let parent = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    File::open(parent.unwrap_or_else(|| Path::new(".")))?.sync_all()
 }
 
 #[cfg(test)]

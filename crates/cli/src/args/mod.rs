@@ -60,7 +60,7 @@ Environment:
 
 /// Records who did what to whose data, so that nobody can alter the record unnoticed.
 #[derive(Parser)]
-#[command(name = "probity", version, after_help = EXIT_STATUS, disable_help_subcommand = true)]
+#[command(name = "probity", version, after_help = EXIT_STATUS)]
 pub struct Args {
     /// What to do.
     #[command(subcommand)]
@@ -257,9 +257,12 @@ pub struct Export {
     /// Form of the output
     #[arg(long, value_enum, value_name = "FORM")]
     pub format: ExportFormat,
-    /// File to write; it appears once it is complete, for its owner alone [default: standard output]
+    /// New file to write; it appears once it is complete, for its owner alone [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Replace the file if it exists; keys, heads of logs, databases and what lies in a log never are
+    #[arg(long, requires = "output")]
+    pub overwrite: bool,
     /// Which entries.
     #[command(flatten)]
     pub filter: FilterChoice,

@@ -25,9 +25,12 @@ pub struct Prove {
     /// Index of the entry in its stream, from 0, as in its receipt
     #[arg(long, value_name = "N")]
     pub index: u64,
-    /// File to write; it appears once it is complete, for its owner alone
+    /// New file to write; it appears once it is complete, for its owner alone
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
+    /// Replace the file if it exists; keys, heads of logs, databases and what lies in a log never are
+    #[arg(long)]
+    pub overwrite: bool,
     /// Write nothing when the proof would show other entries too
     #[arg(long)]
     pub alone: bool,

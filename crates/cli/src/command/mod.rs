@@ -29,12 +29,17 @@ use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
 use crate::output::note;
+use crate::output_guard::protect;
 
 /// Runs the command that `args` name.
 ///
 /// # Errors
 /// When it could not do its work; damage that `verify` finds is a status, not an error.
 pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
+    let kept = environment.heads.iter().chain(&environment.key_file);
+    // A key that does not exist yet is one that `init` makes.
+    kept.filter(|path| path.exists())
+        .for_each(|path| protect(path));
     match args.command {
         Command::Demo(args) => demo::run(&args, environment),
         Command::Bench(args) => bench::run(&args),
@@ -102,6 +107,7 @@ fn open_reader(
 
 /// Refuses a place without a log in it; whether it is a sound one is for the library to say.
 fn check_is_log(dir: &Path) -> Result<(), Failure> {
+    protect(dir);
     match dir.join("probity.toml").try_exists() {
         Ok(true) => Ok(()),
         Ok(false) => Err(LogError::NotALog {

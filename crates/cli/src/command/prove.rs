@@ -15,7 +15,7 @@ use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
 use crate::output::{Output, counted, note};
-use crate::output_file::OutputFile;
+use crate::output_file::{Existing, OutputFile};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Prove, environment: &Environment) -> Result<Status, Fai
         .proof
         .encode()
         .map_err(|error| Failure::new("the proof cannot be written").because(error))?;
-    write(&args.output, &text)?;
+    write(args, &text)?;
     let mut output = Output::new();
     if args.json {
         let (proof, proved) = (&made.proof, &made.proved);
@@ -128,9 +128,10 @@ fn first_key(proof: &probity_format::proof::EntryProof, proved: &Proved) -> Stri
         .map_or_else(|_| String::new(), |key| key.encode())
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
+fn write(args: &Prove, text: &str) -> Result<(), Failure> {
+    let path = args.output.as_path();
     let fail = |error| Failure::file("write", path, error);
-    let mut file = OutputFile::create(path).map_err(fail)?;
+    let mut file = OutputFile::begin(path, Existing::of(args.overwrite)).map_err(fail)?;
     file.write_all(text.as_bytes()).map_err(fail)?;
     file.finish().map_err(fail)
 }
