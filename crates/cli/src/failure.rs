@@ -122,6 +122,25 @@ impl Failure {
         }
     }
 
+    /// The same with one more thing to do about it: a sentence without a full stop.
+    #[must_use]
+    pub fn also(self, more: &str) -> Self {
+        let remedy = match &self.remedy {
+            Some(remedy) => format!("{remedy}; {more}"),
+            None => more.to_owned(),
+        };
+        self.remedy(remedy)
+    }
+
+    /// The same, told even where the reader of standard output went away.
+    #[must_use]
+    pub fn loud(self) -> Self {
+        Self {
+            closed_pipe: false,
+            ..self
+        }
+    }
+
     /// Whether the reader of standard output went away, which is its right.
     pub const fn is_closed_pipe(&self) -> bool {
         self.closed_pipe
@@ -239,7 +258,7 @@ fn remedy_of(error: &LogError) -> Option<String> {
 fn storage_remedy(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            Some("make room on the disk and run the command again; the log is repaired when opened")
+            Some("make room on the disk; a log is repaired when it is opened")
         }
         io::ErrorKind::PermissionDenied => Some("check who owns the folder and its permissions"),
         io::ErrorKind::ReadOnlyFilesystem => Some("mount the file system for writing"),
@@ -262,8 +281,8 @@ mod tests {
         let failure = Failure::from(error);
         assert_eq!(
             failure.to_string(),
-            "error: cannot write streams/x: no storage space\nhelp: make room on the disk and run \
-             the command again; the log is repaired when opened"
+            "error: cannot write streams/x: no storage space\nhelp: make room on the disk; a log is \
+             repaired when it is opened"
         );
         assert_eq!(failure.status().code(), 1);
     }

@@ -20,6 +20,11 @@ const FILE_BYTES_MAX: u64 = 4096;
 const FILE_BYTES_CAPACITY: usize = 8192;
 const OTHERS: u32 = 0o077;
 
+/// What key files look like.
+const ROOT_FORM: &str = "a root key file is one line beginning with probity-root-key-v1";
+const VERIFIER_FORM: &str = "a verifier key file is one line like example.com/audit+1a2b3c4d+AX...";
+const EITHER_FORM: &str = "a verifier key file is one line like example.com/audit+1a2b3c4d+AX..., a root key file one beginning with probity-root-key-v1";
+
 /// Either kind of key `verify` can be given.
 pub(crate) enum Key {
     /// Opens the log's contents.
@@ -53,7 +58,12 @@ pub(crate) fn random_secret() -> io::Result<Zeroizing<[u8; SECRET_BYTES]>> {
 
 /// Reads the root key at `path`.
 pub(crate) fn read_root(path: &Path) -> Result<RootKey, Failure> {
-    match read(path)? {
+    let read = read_any(
+        path,
+        "name the key file with --key FILE or PROBITY_KEY_FILE",
+        ROOT_FORM,
+    );
+    match read? {
         Key::Root(root) => Ok(root),
         Key::Verifier(_) => Err(Failure::new(format!(
             "{} holds a verifier key, which opens nothing",
@@ -65,32 +75,45 @@ pub(crate) fn read_root(path: &Path) -> Result<RootKey, Failure> {
 
 /// Reads the verifier key at `path`.
 pub(crate) fn read_verifier(path: &Path) -> Result<VerifierKey, Failure> {
-    match read(path)? {
+    let read = read_any(
+        path,
+        "name the verifier key's file with --key FILE; `probity init` made DIR.vkey",
+        VERIFIER_FORM,
+    );
+    match read? {
         Key::Verifier(key) => Ok(key),
         Key::Root(_) => Err(Failure::new(format!(
             "{} holds a root key, which must not leave its owner",
             path.display()
         ))
-        .remedy("give the verifier key, which `probity keys status DIR` prints")),
+        .remedy("give the verifier key: `probity init` made DIR.vkey, and `probity keys status DIR` prints it")),
     }
 }
 
 /// Reads the key at `path`, of whichever kind it is.
 pub(crate) fn read(path: &Path) -> Result<Key, Failure> {
+    read_any(
+        path,
+        "name the file of the verifier key or of the root key with --key FILE",
+        EITHER_FORM,
+    )
+}
+
+fn read_any(path: &Path, missing: &str, form: &str) -> Result<Key, Failure> {
     // What a command reads as a key it never overwrites, however damaged it is.
     protect(path);
-    let text = read_text(path).map_err(|error| {
-        Failure::file("read the key file", path, error)
-            .remedy("name the key file with --key FILE or PROBITY_KEY_FILE")
-    })?;
+    let text = read_text(path)
+        .map_err(|error| Failure::file("read the key file", path, error).remedy(missing))?;
     if let Ok(root) = RootKey::from_text(&text) {
         return Ok(Key::Root(root));
     }
     // The reason could quote the file, which may be a damaged root key.
-    VerifierKey::parse(text.trim_end()).map(Key::Verifier).map_err(|_reason| {
-        Failure::new(format!("{} is no key file", path.display()))
-            .remedy("take an undamaged copy; a root key file is one line beginning with probity-root-key-v1")
-    })
+    VerifierKey::parse(text.trim_end())
+        .map(Key::Verifier)
+        .map_err(|_reason| {
+            Failure::new(format!("{} is no key file", path.display()))
+                .remedy(format!("take an undamaged copy; {form}"))
+        })
 }
 
 /// Whether others than its owner may read or write the file at `path`.

@@ -3,6 +3,7 @@
 mod append;
 mod bench;
 mod check_proof;
+mod check_receipts;
 mod demo;
 mod disguise;
 mod export;
@@ -48,9 +49,13 @@ pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
         Command::Proxy(args) => proxy::run(&args, environment),
         Command::Serve(args) => serve::run(&args, environment),
         Command::Verify(args) => verify::run(&args),
-        Command::Export(args) => export::run(&args, environment),
+        Command::Export(args) => {
+            args.filter.check()?;
+            export::run(&args, environment)
+        }
         Command::Prove(args) => prove::run(&args, environment),
         Command::CheckProof(args) => check_proof::run(&args),
+        Command::CheckReceipts(args) => check_receipts::run(&args),
         Command::Disguise(args) => disguise::run(&args.command, environment),
         Command::Pocket(args) => pocket::run(&args.command, environment),
         Command::Subject(args) => match args.command {

@@ -1,9 +1,11 @@
 //! `probity prove`: one entry as a file that stands alone.
 
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 
 use probity_format::checkpoint::Checkpoint;
+use probity_format::limits::CHECKPOINT_BYTES_MAX;
 use probity_format::note::VerifierKey;
 use probity_format::proof::Proved;
 use probity_log::prove::ProveError;
@@ -53,9 +55,12 @@ pub(crate) fn run(args: &Prove, environment: &Environment) -> Result<Status, Fai
     let reader = open_reader(&args.dir, args.key.as_deref(), environment)?;
     let recipient = args.recipient_key.as_deref();
     let recipient = recipient.map(key_file::read_verifier).transpose()?;
-    let made = reader
-        .prove(&args.stream, args.index, recipient.as_ref())
-        .map_err(|error| failure(error, &args.dir))?;
+    let (stream, recipient) = (&args.stream, recipient.as_ref());
+    let made = match &args.checkpoint {
+        None => reader.prove(stream, args.index, recipient),
+        Some(path) => reader.prove_under(stream, args.index, recipient, read_note(path)?),
+    };
+    let made = made.map_err(|error| failure(error, &args.dir))?;
     let others = others(&made.proved);
     if args.alone
         && let Some(others) = others
@@ -99,6 +104,22 @@ pub(crate) fn run(args: &Prove, environment: &Environment) -> Result<Status, Fai
         note(&format!("the proof also shows {others}"));
     }
     Ok(Status::Done)
+}
+
+/// The text of a signed head that somebody keeps.
+pub(super) fn read_note(path: &Path) -> Result<String, Failure> {
+    let fail = |error| Failure::file("read the checkpoint", path, error);
+    let file = File::open(path).map_err(fail)?;
+    let most = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
+    let mut text = String::new();
+    let length = file.take(most.saturating_add(1)).read_to_string(&mut text);
+    if length.map_err(fail)? > CHECKPOINT_BYTES_MAX {
+        return Err(Failure::new(format!(
+            "{} is too long for a checkpoint",
+            path.display()
+        )));
+    }
+    Ok(text)
 }
 
 /// What the proof shows of other entries.
