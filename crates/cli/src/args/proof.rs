@@ -15,6 +15,10 @@ use probity_log::StreamName;
   probity prove audit --index 41 -o entry.tlog-proof
   probity prove audit --stream persons --index 0 -o entry.tlog-proof --alone --json
   probity prove audit --index 41 -o entry.tlog-proof --recipient-key theirs.vkey")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
+)]
 pub struct Prove {
     /// Folder of the log
     #[arg(value_name = "DIR")]
