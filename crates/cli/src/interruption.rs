@@ -15,16 +15,26 @@ use crate::output::note;
 /// What the watching thread and the rest of the program share.
 static STATE: Mutex<State> = Mutex::new(State {
     watching: false,
-    graceful: false,
+    then: Then::End,
     parts: BTreeSet::new(),
 });
 /// Set by the first signal while the command finishes by itself.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
+/// What a signal does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    /// It ends the program.
+    End,
+    /// The first sets [`is_stopped`], at which the command looks; the second ends the program.
+    Ask,
+    /// Nothing: the command waits for signals itself.
+    Nothing,
+}
+
 struct State {
     watching: bool,
-    /// Whether the command looks at [`is_stopped`] and ends by itself.
-    graceful: bool,
+    then: Then,
     /// Files that are not whole.
     parts: BTreeSet<PathBuf>,
 }
@@ -44,8 +54,13 @@ pub(crate) fn keep(part: &Path) {
 /// From now on the first signal only sets [`is_stopped`]; the second ends the program.
 pub(crate) fn end_gracefully() -> io::Result<()> {
     watch()?;
-    lock().graceful = true;
+    lock().then = Then::Ask;
     Ok(())
+}
+
+/// From now on the command waits for signals itself.
+pub(crate) fn leave_signals() {
+    lock().then = Then::Nothing;
 }
 
 /// Whether a signal asked the program to stop.
@@ -123,8 +138,10 @@ async fn received(signals: &mut Option<Signal>) {
 fn stop() {
     // Held to the end: no other file is begun or put in its place meanwhile.
     let state = lock();
-    if state.graceful && !STOPPED.swap(true, Ordering::AcqRel) {
-        return;
+    match state.then {
+        Then::Nothing => return,
+        Then::Ask if !STOPPED.swap(true, Ordering::AcqRel) => return,
+        Then::Ask | Then::End => {}
     }
     for part in &state.parts {
         // There is nobody left to do more about it.

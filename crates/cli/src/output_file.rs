@@ -14,7 +14,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use crate::interruption;
-use crate::output_guard::{Refusal, check_new, check_replaced, folder_of};
+use crate::output_guard::{Refusal, check_name, check_new, check_replaced, folder_of};
 
 const BUFFER_BYTES: usize = 256 * 1024;
 /// Contents of a log are personal data: for the owner alone.
@@ -53,6 +53,16 @@ impl OutputFile {
 
     /// Begins the file at `path`.
     pub(crate) fn begin(path: &Path, existing: Existing) -> io::Result<Self> {
+        check_name(path)?;
+        Self::begin_part(path, existing)
+    }
+
+    /// Begins a new file that belongs to a log, with the name that only such a file may have.
+    pub(crate) fn create_of_log(path: &Path) -> io::Result<Self> {
+        Self::begin_part(path, Existing::Keep)
+    }
+
+    fn begin_part(path: &Path, existing: Existing) -> io::Result<Self> {
         check(path, existing)?;
         let mut part = path.as_os_str().to_owned();
         part.push(format!(".part-{}", std::process::id()));
@@ -61,6 +71,12 @@ impl OutputFile {
 
     /// Makes a new, empty file at `path` at once, so that what it will hold cannot be lost for want of a place.
     pub(crate) fn reserve(path: &Path) -> io::Result<Self> {
+        check_name(path)?;
+        Self::reserve_of_log(path)
+    }
+
+    /// The same for a file that belongs to a log.
+    pub(crate) fn reserve_of_log(path: &Path) -> io::Result<Self> {
         check(path, Existing::Keep)?;
         Self::open(path.to_owned(), path, Existing::Keep)
     }

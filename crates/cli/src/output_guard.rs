@@ -9,10 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use probity_format::checkpoint::Checkpoint;
+use probity_format::geometry::{Geometry, GeometryError};
 use probity_format::note::{SignedNote, VerifierKey};
 
-/// The file that makes a folder a log.
+/// The file that makes a folder a log; the configuration of a server may have the same name.
 const GEOMETRY: &str = "probity.toml";
+/// Folders of a log.
+const LOG_FOLDERS: [&str; 2] = ["keys", "streams"];
 /// Enough to recognise a file: no key and no checkpoint is longer.
 const HEAD_BYTES: u64 = 16 * 1024;
 /// How files begin that nobody can make again, and what each is.
@@ -105,7 +108,7 @@ pub(crate) fn check_new(path: &Path) -> io::Result<()> {
     }
     let folder = fs::canonicalize(folder_of(path))?;
     for above in folder.ancestors() {
-        if above.join(GEOMETRY).symlink_metadata().is_ok() {
+        if is_log(above) {
             return Err(Refusal::InLog(above.to_owned()).into());
         }
         if let Some(log) = log_beside(above, &["heads"]) {
@@ -116,13 +119,18 @@ pub(crate) fn check_new(path: &Path) -> io::Result<()> {
         }
     }
     let place = resolved(path);
-    if let Some(log) = log_beside(&place, &["key", "vkey", "heads"]) {
-        return Err(Refusal::OfLog(log).into());
-    }
     if is_in_use(&place) || is_in_use(path) {
         return Err(Refusal::InUse.into());
     }
     Ok(())
+}
+
+/// Refuses the name of a log's key, verifier key or folder of heads.
+pub(crate) fn check_name(path: &Path) -> io::Result<()> {
+    match log_beside(&resolved(path), &["key", "vkey", "heads"]) {
+        Some(log) => Err(Refusal::OfLog(log).into()),
+        None => Ok(()),
+    }
 }
 
 /// Refuses to replace what lies at `path`, unless it is a plain file of which another can be made.
@@ -166,12 +174,28 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     parent.unwrap_or_else(|| Path::new("."))
 }
 
+/// Whether `folder` is a log, or what is left of one.
+fn is_log(folder: &Path) -> bool {
+    let geometry = folder.join(GEOMETRY);
+    if geometry.symlink_metadata().is_err() {
+        return false;
+    }
+    if LOG_FOLDERS.iter().any(|name| folder.join(name).is_dir()) {
+        return true;
+    }
+    let mut text = String::new();
+    let read =
+        File::open(geometry).and_then(|file| file.take(HEAD_BYTES).read_to_string(&mut text));
+    // What cannot be read could be one.
+    read.is_err() || !matches!(Geometry::parse(&text), Err(GeometryError::Malformed(_)))
+}
+
 /// The log of which the file or folder at `path` is a part that lies beside it.
 fn log_beside(path: &Path, endings: &[&str]) -> Option<PathBuf> {
     let ending = path.extension()?;
     let log = path.with_extension("");
     let is_part = endings.iter().any(|known| ending == *known);
-    (is_part && log.join(GEOMETRY).symlink_metadata().is_ok()).then_some(log)
+    (is_part && is_log(&log)).then_some(log)
 }
 
 /// By name, and by place on the disk, which other names of a file share.

@@ -319,6 +319,10 @@ fn a_creation_cut_short_is_said_and_done_again_with_the_same_key() {
         "error: the log at audit was never completely created\n\
          help: nothing is recorded in it; create it again with: probity init audit\n"
     );
+    // The verifier key is written last: where it is there, the log was complete, and nothing replaces it.
+    let refused = run(folder.path(), &["init", "audit"], b"");
+    assert!(text(&refused.stderr).contains("verifier key audit.vkey: it is there already"));
+    fs::remove_file(folder.path().join("audit.vkey")).unwrap();
     let again = run(folder.path(), &["init", "audit"], b"");
     assert!(again.status.success(), "{}", text(&again.stderr));
     assert_eq!(fs::read(folder.path().join("audit.key")).unwrap(), key);

@@ -193,6 +193,27 @@ fn a_file_is_replaced_only_when_asked() {
     assert_eq!(parts(at), Vec::<PathBuf>::new());
 }
 
+/// L2: what is left of a log is a log too, and a server's configuration of the same name is none.
+#[test]
+fn an_emptied_log_takes_no_file_and_the_folder_of_a_server_does() {
+    let folder = place();
+    let at = folder.path();
+    for (name, content) in [
+        (
+            "emptied",
+            fs::read_to_string(at.join("audit/probity.toml")).unwrap(),
+        ),
+        ("server", "listen = [\"127.0.0.1:0\"]\n".to_owned()),
+    ] {
+        fs::create_dir(at.join(name)).unwrap();
+        fs::write(at.join(name).join("probity.toml"), content).unwrap();
+    }
+    for (target, status) in [("emptied/out", 1), ("emptied.key", 1), ("server/out", 0)] {
+        let args = ["export", "audit", "--format", "jsonl", "-o", target];
+        assert_eq!(run(at, &args, b"").status.code(), Some(status), "{target}");
+    }
+}
+
 /// L2: with `PROBITY_HEADS` the heads lie in a folder that no name gives away, and the key anywhere.
 #[test]
 fn heads_and_keys_elsewhere_are_kept_too() {

@@ -36,7 +36,7 @@ impl VerifierFile {
     /// Begins the file beside the log at `dir`; it must not exist.
     pub(super) fn begin(dir: &Path) -> Result<Self, Failure> {
         let path = verifier_path_beside(dir);
-        let file = OutputFile::create(&path)
+        let file = OutputFile::create_of_log(&path)
             .map_err(|error| Failure::file("write the verifier key", &path, error))?;
         Ok(Self { path, file })
     }
