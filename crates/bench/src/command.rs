@@ -150,10 +150,10 @@ pub struct OutputArguments {
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write a CSV file
+    /// Write a new CSV file
     #[arg(long)]
     pub(crate) csv: Option<PathBuf>,
-    /// Write an SVG plot
+    /// Write a new SVG plot
     #[arg(long)]
     pub(crate) plot: Option<PathBuf>,
 }
@@ -251,7 +251,7 @@ pub struct PocketArguments {
     /// Compare with `SQLCipher` too, whose shell is this program
     #[arg(long)]
     pub(crate) sqlcipher: Option<PathBuf>,
-    /// Write figure7.svg to figure10.svg, in the form of the paper's figures, to this folder
+    /// Write figure7.svg to figure10.svg, new files in the form of the paper's figures, to this folder
     #[arg(long)]
     pub(crate) plots: Option<PathBuf>,
     #[command(flatten)]

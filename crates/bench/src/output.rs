@@ -1,6 +1,8 @@
 //! Results as a table for people, JSON and CSV for machines, and a plot.
 
-use std::io::Write;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -56,10 +58,6 @@ pub(crate) struct Document<'a> {
 }
 
 /// Writes `document` wherever `arguments` ask for it; `table` writes it for people.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "plots and tables are files of the user's choice"
-)]
 pub(crate) fn write_document(
     document: &Document<'_>,
     arguments: &OutputArguments,
@@ -72,12 +70,18 @@ pub(crate) fn write_document(
         table(out)?;
     }
     if let Some(path) = &arguments.csv {
-        std::fs::write(path, csv(document.rows))?;
+        write_new(path, &csv(document.rows))?;
     }
     if let Some(path) = &arguments.plot {
-        std::fs::write(path, bars(document.title, document.unit, document.bars))?;
+        write_new(path, &bars(document.title, document.unit, document.bars))?;
     }
     Ok(())
+}
+
+/// Writes a file of the user's choice, which must not exist yet: it could be anything, a key too.
+pub(crate) fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.write_all(text.as_bytes())
 }
 
 fn row(result: &Outcome) -> Value {

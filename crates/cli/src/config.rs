@@ -58,9 +58,18 @@ impl Environment {
 
 /// The root key file that `init` makes: the log's path with `.key` behind it.
 pub fn key_path_beside(log: &Path) -> PathBuf {
+    beside(log, ".key")
+}
+
+/// The file with the verifier key that `init` makes: the log's path with `.vkey` behind it.
+pub fn verifier_path_beside(log: &Path) -> PathBuf {
+    beside(log, ".vkey")
+}
+
+fn beside(log: &Path, ending: &str) -> PathBuf {
     // `audit/` and `audit` are the same log and have the same key.
     let mut name = log.components().as_path().as_os_str().to_owned();
-    name.push(".key");
+    name.push(ending);
     PathBuf::from(name)
 }
 

@@ -7,6 +7,8 @@ use std::path::Path;
 
 use probity_log::{AppendError, LogError};
 
+use crate::output_guard::Refusal;
+
 /// How the program ends; scripts rely on the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
@@ -75,7 +77,11 @@ impl Failure {
 
     /// A failure to do `what` with the file at `path`.
     pub fn file(what: &str, path: &Path, source: io::Error) -> Self {
-        let remedy = storage_remedy(&source).map(str::to_owned);
+        let refusal = source.get_ref().and_then(|cause| cause.downcast_ref());
+        let remedy = refusal
+            .map(Refusal::remedy)
+            .or_else(|| storage_remedy(&source));
+        let remedy = remedy.map(str::to_owned);
         let failure = Self::new(format!("cannot {what} {}", path.display())).because(source);
         Self { remedy, ..failure }
     }
@@ -121,6 +127,25 @@ impl Failure {
     pub fn so(self, what: &str) -> Self {
         Self {
             message: format!("{what}: {}", self.message),
+            ..self
+        }
+    }
+
+    /// The same with one more thing to do about it: a sentence without a full stop.
+    #[must_use]
+    pub fn also(self, more: &str) -> Self {
+        let remedy = match &self.remedy {
+            Some(remedy) => format!("{remedy}; {more}"),
+            None => more.to_owned(),
+        };
+        self.remedy(remedy)
+    }
+
+    /// The same, told even where the reader of standard output went away.
+    #[must_use]
+    pub fn loud(self) -> Self {
+        Self {
+            closed_pipe: false,
             ..self
         }
     }
@@ -255,7 +280,7 @@ fn remedy_of(error: &LogError) -> Option<String> {
 fn storage_remedy(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            Some("make room on the disk and run the command again; the log is repaired when opened")
+            Some("make room on the disk; a log is repaired when it is opened")
         }
         io::ErrorKind::PermissionDenied => Some("check who owns the folder and its permissions"),
         io::ErrorKind::ReadOnlyFilesystem => Some("mount the file system for writing"),
@@ -278,8 +303,8 @@ mod tests {
         let failure = Failure::from(error);
         assert_eq!(
             failure.to_string(),
-            "error: cannot write streams/x: no storage space\nhelp: make room on the disk and run \
-             the command again; the log is repaired when opened"
+            "error: cannot write streams/x: no storage space\nhelp: make room on the disk; a log is \
+             repaired when it is opened"
         );
         assert_eq!(failure.status().code(), 1);
     }

@@ -1,8 +1,8 @@
 //! Files that hold keys: the root key, which stays secret, and verifier keys, which do not.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use probity_format::keys::{SECRET_BYTES, Secret};
@@ -12,12 +12,18 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
+use crate::output_file::OutputFile;
+use crate::output_guard::protect;
 
 const FILE_BYTES_MAX: u64 = 4096;
 /// Enough for the longest file, so that no copy of a secret is left behind by growing.
 const FILE_BYTES_CAPACITY: usize = 8192;
-const ROOT_KEY_MODE: u32 = 0o600;
 const OTHERS: u32 = 0o077;
+
+/// What key files look like.
+const ROOT_FORM: &str = "a root key file is one line beginning with probity-root-key-v1";
+const VERIFIER_FORM: &str = "a verifier key file is one line like example.com/audit+1a2b3c4d+AX...";
+const EITHER_FORM: &str = "a verifier key file is one line like example.com/audit+1a2b3c4d+AX..., a root key file one beginning with probity-root-key-v1";
 
 /// Either kind of key `verify` can be given.
 pub(crate) enum Key {
@@ -32,22 +38,12 @@ pub(crate) fn create_root(path: &Path) -> Result<RootKey, Failure> {
     let fail = |source| Failure::file("create the key file", path, source);
     let bytes = random_secret().map_err(fail)?;
     let root = RootKey::new(Secret::new(*bytes));
-    let mut options = OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(ROOT_KEY_MODE)
-        .open(path)
+    let mut file = OutputFile::reserve_of_log(path).map_err(fail)?;
+    file.write_secret(root.to_text().as_bytes())
+        .and_then(|()| file.finish())
         .map_err(fail)?;
-    let stored = file.write_all(root.to_text().as_bytes()).and_then(|()| {
-        file.sync_all()?;
-        sync_folder_of(path)
-    });
-    stored.map(|()| root).map_err(|error| {
-        // The first error is the one to report.
-        drop(fs::remove_file(path));
-        fail(error)
-    })
+    protect(path);
+    Ok(root)
 }
 
 /// A secret of the system's random bytes.
@@ -62,7 +58,12 @@ pub(crate) fn random_secret() -> io::Result<Zeroizing<[u8; SECRET_BYTES]>> {
 
 /// Reads the root key at `path`.
 pub(crate) fn read_root(path: &Path) -> Result<RootKey, Failure> {
-    match read(path)? {
+    let read = read_any(
+        path,
+        "name the key file with --key FILE or PROBITY_KEY_FILE",
+        ROOT_FORM,
+    );
+    match read? {
         Key::Root(root) => Ok(root),
         Key::Verifier(_) => Err(Failure::new(format!(
             "{} holds a verifier key, which opens nothing",
@@ -74,30 +75,45 @@ pub(crate) fn read_root(path: &Path) -> Result<RootKey, Failure> {
 
 /// Reads the verifier key at `path`.
 pub(crate) fn read_verifier(path: &Path) -> Result<VerifierKey, Failure> {
-    match read(path)? {
+    let read = read_any(
+        path,
+        "name the verifier key's file with --key FILE; `probity init` made DIR.vkey",
+        VERIFIER_FORM,
+    );
+    match read? {
         Key::Verifier(key) => Ok(key),
         Key::Root(_) => Err(Failure::new(format!(
             "{} holds a root key, which must not leave its owner",
             path.display()
         ))
-        .remedy("give the verifier key, which `probity keys status DIR` prints")),
+        .remedy("give the verifier key: `probity init` made DIR.vkey, and `probity keys status DIR` prints it")),
     }
 }
 
 /// Reads the key at `path`, of whichever kind it is.
 pub(crate) fn read(path: &Path) -> Result<Key, Failure> {
-    let text = read_text(path).map_err(|error| {
-        Failure::file("read the key file", path, error)
-            .remedy("name the key file with --key FILE or PROBITY_KEY_FILE")
-    })?;
+    read_any(
+        path,
+        "name the file of the verifier key or of the root key with --key FILE",
+        EITHER_FORM,
+    )
+}
+
+fn read_any(path: &Path, missing: &str, form: &str) -> Result<Key, Failure> {
+    // What a command reads as a key it never overwrites, however damaged it is.
+    protect(path);
+    let text = read_text(path)
+        .map_err(|error| Failure::file("read the key file", path, error).remedy(missing))?;
     if let Ok(root) = RootKey::from_text(&text) {
         return Ok(Key::Root(root));
     }
     // The reason could quote the file, which may be a damaged root key.
-    VerifierKey::parse(text.trim_end()).map(Key::Verifier).map_err(|_reason| {
-        Failure::new(format!("{} is no key file", path.display()))
-            .remedy("take an undamaged copy; a root key file is one line beginning with probity-root-key-v1")
-    })
+    VerifierKey::parse(text.trim_end())
+        .map(Key::Verifier)
+        .map_err(|_reason| {
+            Failure::new(format!("{} is no key file", path.display()))
+                .remedy(format!("take an undamaged copy; {form}"))
+        })
 }
 
 /// Whether others than its owner may read or write the file at `path`.
@@ -116,13 +132,6 @@ fn read_text(path: &Path) -> io::Result<Zeroizing<String>> {
         ));
     }
     Ok(text)
-}
-
-fn sync_folder_of(path: &Path) -> io::Result<()> {
-    let parent = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    File::open(parent.unwrap_or_else(|| Path::new(".")))?.sync_all()
 }
 
 #[cfg(test)]

@@ -9,8 +9,14 @@ use probity_cli::args::Args;
 use probity_cli::command;
 use probity_cli::config::Environment;
 use probity_cli::failure::{Failure, Status};
+use probity_cli::process;
 
 fn main() -> ExitCode {
+    if let Err(error) = process::withhold_memory() {
+        complain(&format!(
+            "warning: a crash may leave keys in a core dump: the system refuses to switch it off: {error}"
+        ));
+    }
     panic::set_hook(Box::new(|panic| {
         // The panic's own text may quote data; its place is enough to find the fault.
         let place = panic

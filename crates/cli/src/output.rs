@@ -1,6 +1,7 @@
 //! Standard output: lines, tables and JSON documents; a reader that goes away ends the command.
 
 use std::io::{self, BufWriter, StdoutLock, Write as _};
+use std::path::Path;
 
 use serde::Serialize;
 
@@ -85,4 +86,31 @@ pub(crate) fn note(text: &str) {
 /// `count` with its noun in the right number.
 pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// A path as a shell takes it back.
+pub(crate) fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |symbol: char| symbol.is_alphanumeric() || "/._-+,:@%=".contains(symbol);
+    if text.chars().all(plain) && !text.is_empty() {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_takes_a_path_back_as_it_was() {
+        for path in ["/srv/a-b_1.c", "a b", "it's", "$(x)", "a*?;\n"] {
+            let shell = std::process::Command::new("sh")
+                .args(["-c", &format!("printf %s {}", quoted(Path::new(path)))])
+                .output()
+                .unwrap();
+            assert_eq!(String::from_utf8(shell.stdout).unwrap(), path);
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Files that a command makes: they appear whole, or not at all.
+//! Files that a command makes: they appear whole, or not at all, and never in the place of what cannot be made again.
 
 #![expect(
     clippy::disallowed_methods,
@@ -10,41 +10,148 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+use crate::interruption;
+use crate::output_guard::{Refusal, check_name, check_new, check_replaced, folder_of};
+
 const BUFFER_BYTES: usize = 256 * 1024;
 /// Contents of a log are personal data: for the owner alone.
 const FILE_MODE: u32 = 0o600;
 
-/// A file under way, beside its place. Dropping it leaves nothing behind.
+/// What happens to a file that is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Existing {
+    /// It stays, and the command is refused.
+    Keep,
+    /// It is replaced, unless it is a key, a head, a database or part of a log.
+    Replace,
+}
+
+impl Existing {
+    /// As the switch `--overwrite` says.
+    pub(crate) const fn of(overwrite: bool) -> Self {
+        if overwrite { Self::Replace } else { Self::Keep }
+    }
+}
+
+/// A file under way, beside its place or in it. Dropping it, or a signal that ends the program, leaves nothing behind.
 pub(crate) struct OutputFile {
     out: Option<BufWriter<File>>,
+    /// What is written to; the same as `path` where the place itself was reserved.
     part: PathBuf,
     path: PathBuf,
+    existing: Existing,
 }
 
 impl OutputFile {
-    /// Begins the file at `path`.
+    /// Begins a new file at `path`.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        Self::begin(path, Existing::Keep)
+    }
+
+    /// Begins the file at `path`.
+    pub(crate) fn begin(path: &Path, existing: Existing) -> io::Result<Self> {
+        check_name(path)?;
+        Self::begin_part(path, existing)
+    }
+
+    /// Begins a new file that belongs to a log, with the name that only such a file may have.
+    pub(crate) fn create_of_log(path: &Path) -> io::Result<Self> {
+        Self::begin_part(path, Existing::Keep)
+    }
+
+    fn begin_part(path: &Path, existing: Existing) -> io::Result<Self> {
+        check(path, existing)?;
         let mut part = path.as_os_str().to_owned();
         part.push(format!(".part-{}", std::process::id()));
-        let part = PathBuf::from(part);
+        Self::open(PathBuf::from(part), path, existing)
+    }
+
+    /// Makes a new, empty file at `path` at once, so that what it will hold cannot be lost for want of a place.
+    pub(crate) fn reserve(path: &Path) -> io::Result<Self> {
+        check_name(path)?;
+        Self::reserve_of_log(path)
+    }
+
+    /// The same for a file that belongs to a log.
+    pub(crate) fn reserve_of_log(path: &Path) -> io::Result<Self> {
+        check(path, Existing::Keep)?;
+        Self::open(path.to_owned(), path, Existing::Keep)
+    }
+
+    fn open(part: PathBuf, path: &Path, existing: Existing) -> io::Result<Self> {
+        interruption::remove_when_ended(&part)?;
         let mut options = OpenOptions::new();
         let options = options.write(true).create_new(true).mode(FILE_MODE);
-        let file = options.open(&part)?;
+        let file = options
+            .open(&part)
+            .inspect_err(|_error| interruption::keep(&part))?;
         Ok(Self {
             out: Some(BufWriter::with_capacity(BUFFER_BYTES, file)),
             part,
             path: path.to_owned(),
+            existing,
         })
     }
 
-    /// Puts the complete file in its place, replacing what was there.
+    /// Writes a secret past the buffer, of which copies would stay in memory.
+    pub(crate) fn write_secret(&mut self, secret: &[u8]) -> io::Result<()> {
+        let Some(out) = self.out.as_mut() else {
+            return Ok(());
+        };
+        out.flush()?;
+        out.get_mut().write_all(secret)
+    }
+
+    /// Writes what is left, makes it durable and puts the complete file in its place.
     pub(crate) fn finish(mut self) -> io::Result<()> {
+        let reserved = self.part == self.path;
+        if reserved {
+            // What it holds may exist nowhere else by now.
+            interruption::keep(&self.part);
+        }
         if let Some(out) = self.out.take() {
             out.into_inner()
                 .map_err(io::IntoInnerError::into_error)?
                 .sync_all()?;
         }
-        fs::rename(&self.part, &self.path)
+        if !reserved {
+            self.put_in_place()?;
+            interruption::keep(&self.part);
+        }
+        // Nothing is left for dropping to remove.
+        self.part = PathBuf::new();
+        File::open(folder_of(&self.path))?.sync_all()
+    }
+
+    fn put_in_place(&self) -> io::Result<()> {
+        if self.existing == Existing::Replace && self.path.symlink_metadata().is_ok() {
+            // Looked at again: writing the file may have taken hours.
+            check_replaced(&self.path)?;
+            return fs::rename(&self.part, &self.path);
+        }
+        match renameat_with(CWD, &self.part, CWD, &self.path, RenameFlags::NOREPLACE) {
+            Ok(()) => Ok(()),
+            Err(Errno::EXIST) => Err(Refusal::Exists.into()),
+            // The file system cannot rename like that; a second name never replaces anything either.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                fs::hard_link(&self.part, &self.path)?;
+                fs::remove_file(&self.part)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn check(path: &Path, existing: Existing) -> io::Result<()> {
+    check_new(path)?;
+    match (path.symlink_metadata(), existing) {
+        (Ok(_), Existing::Keep) => Err(Refusal::Exists.into()),
+        (Ok(_), Existing::Replace) => check_replaced(path),
+        (Err(error), _) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        (Err(error), _) => Err(error),
     }
 }
 
@@ -60,8 +167,12 @@ impl Write for OutputFile {
 
 impl Drop for OutputFile {
     fn drop(&mut self) {
-        // Gone when it was put in its place; otherwise the error that ended the writing is the one to report.
+        if self.part.as_os_str().is_empty() {
+            return;
+        }
+        // The error that ended the writing is the one to report.
         drop(fs::remove_file(&self.part));
+        interruption::keep(&self.part);
     }
 }
 
@@ -70,19 +181,49 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_appears_when_it_is_complete_and_replaces_what_was_there() {
+    fn a_file_appears_when_it_is_complete_and_replaces_only_when_asked() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("made");
         fs::write(&path, "before").unwrap();
-        let mut given_up = OutputFile::create(&path).unwrap();
+        assert!(OutputFile::create(&path).is_err());
+        let mut given_up = OutputFile::begin(&path, Existing::Replace).unwrap();
         given_up.write_all(b"half").unwrap();
         drop(given_up);
         assert_eq!(fs::read(&path).unwrap(), b"before");
-        let mut made = OutputFile::create(&path).unwrap();
+        let mut made = OutputFile::begin(&path, Existing::Replace).unwrap();
         made.write_all(b"whole").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"before");
         made.finish().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"whole");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    /// L2: what appeared at the place while the file was being written was replaced.
+    #[test]
+    fn what_came_to_the_place_meanwhile_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("made");
+        let mut late = OutputFile::create(&path).unwrap();
+        late.write_all(b"late").unwrap();
+        fs::write(&path, "early").unwrap();
+        let refused = late.finish().unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&path).unwrap(), b"early");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_reserved_file_is_there_at_once_and_gone_when_given_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("made");
+        let reserved = OutputFile::reserve(&path).unwrap();
+        assert!(path.exists());
+        assert!(OutputFile::reserve(&path).is_err());
+        drop(reserved);
+        assert!(!path.exists());
+        let mut reserved = OutputFile::reserve(&path).unwrap();
+        reserved.write_all(b"kept").unwrap();
+        reserved.finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"kept");
     }
 }

@@ -13,6 +13,7 @@ use probity_queue::ChunkWriter;
 use crate::config::Durability;
 use crate::core::{Core, OpenChunk, Slot};
 use crate::error::{AppendError, LogError};
+use crate::leaves::Leaf;
 use crate::origin::Origin;
 use crate::stream::{Run, Stream};
 
@@ -174,6 +175,13 @@ impl Appender {
         }
         self.check_poison()?;
         Ok(None)
+    }
+
+    /// What the stream's tree holds for the frame of the entry at `index`, which has a receipt.
+    ///
+    /// `None` when thousands of frames were written since. Whoever keeps it finds out if the frame is changed or removed later.
+    pub fn leaf_of(&self, index: u64) -> Option<Leaf> {
+        self.stream.leaf_of(index)
     }
 
     /// Waits for the receipt of `ticket`, hurrying it along.

@@ -72,7 +72,8 @@ pub(crate) fn read_checkpoint(
 
 /// Reads what the journal says as far as it is whole, without the heads that it anchors.
 ///
-/// Only frames that a holder of `master` sealed are believed: the journal is in clear, and anybody can write one that looks whole.
+/// Only frames that a holder of `master` sealed are believed: the journal is in clear, and anybody can write one that looks whole. Without a key only those are
+/// that the checkpoint covers.
 ///
 /// Each frame names the last one before it that says more than heads, so that those are read alone, from the published
 /// checkpoint back to the first, and after them what came behind the checkpoint. Where something on that way is missing or
@@ -80,7 +81,7 @@ pub(crate) fn read_checkpoint(
 pub(crate) fn read_history(
     files: &Files,
     geometry: &Geometry,
-    master: &MasterKey,
+    master: Option<&MasterKey>,
 ) -> Result<History, LogError> {
     let journal = Journal {
         files,
@@ -90,8 +91,8 @@ pub(crate) fn read_history(
     };
     let mut history = History::new(geometry.anchor().clone());
     let mut decompressor = Decompressor::default();
-    let mut epochs = Epochs::new(master, journal.id());
-    let published = match journal.read_back(&mut history, &mut epochs, &mut decompressor) {
+    let mut epochs = master.map(|master| Epochs::new(master, journal.id()));
+    let published = match journal.read_back(&mut history, epochs.as_mut(), &mut decompressor) {
         Err(LogError::Broken { .. }) => None,
         read => read?,
     };
@@ -99,7 +100,11 @@ pub(crate) fn read_history(
         history = History::new(geometry.anchor().clone());
         Position::start(geometry.version(), journal.id(), journal.fingerprint)
     });
-    let mut believe = |_: &Record, frame: &Frame<'_>| epochs.authenticate(frame);
+    let size = journal.claimed_size()?;
+    let mut believe = |record: &Record, frame: &Frame<'_>| match &mut epochs {
+        Some(epochs) => epochs.authenticate(frame),
+        None => record.frame < size,
+    };
     let mut add = |record: &Record, frame: &Frame<'_>| {
         add_to_history(&mut history, record.frame, frame, &mut decompressor)
             .map_err(|error| broken(&error))?;
@@ -123,19 +128,23 @@ impl Journal<'_> {
         StreamId::new(&self.fingerprint, &self.name, &StreamConfig::JOURNAL)
     }
 
+    /// The size in the published checkpoint. Whose checkpoint it is shows when the keys are known; until then it only says where to begin.
+    fn claimed_size(&self) -> Result<u64, LogError> {
+        let note = read_checkpoint(self.files, &self.name)?;
+        let note = note.and_then(|note| SignedNote::parse(note.as_bytes()).ok());
+        let head = note.and_then(|note| Checkpoint::parse(note.text()).ok());
+        Ok(head.map_or(0, |head| head.size()))
+    }
+
     /// Adds to `history` what the published journal says, and gives the position behind it. Nothing where nothing is published, or
     /// the frames do not lead back to the first.
     fn read_back(
         &self,
         history: &mut History,
-        epochs: &mut Epochs<'_>,
+        mut epochs: Option<&mut Epochs<'_>>,
         decompressor: &mut Decompressor,
     ) -> Result<Option<Position>, LogError> {
-        // Whose checkpoint it is shows when the keys are known; until then it only says where to begin.
-        let note = read_checkpoint(self.files, &self.name)?;
-        let note = note.and_then(|note| SignedNote::parse(note.as_bytes()).ok());
-        let head = note.and_then(|note| Checkpoint::parse(note.text()).ok());
-        let size = head.map_or(0, |head| head.size());
+        let size = self.claimed_size()?;
         let mut records = Records::new(self.files, &self.name, size);
         let Some(last) = records.last()? else {
             return Ok(None);
@@ -150,7 +159,10 @@ impl Journal<'_> {
                 return Ok(None);
             };
             let frame = Frame::parse(&bytes).map_err(|error| broken(&error))?;
-            if !epochs.authenticate(&frame) {
+            if epochs
+                .as_mut()
+                .is_some_and(|epochs| !epochs.authenticate(&frame))
+            {
                 return Ok(None);
             }
             let (before, is_telling) =

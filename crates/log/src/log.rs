@@ -135,6 +135,18 @@ impl Log {
         Ok(Appender::new(Arc::clone(core), stream))
     }
 
+    /// Index that the next entry of `stream` gets.
+    ///
+    /// # Errors
+    /// [`LogError::NoStream`].
+    pub fn next_index(&self, stream: &StreamName) -> Result<u64, LogError> {
+        let found = self.inner.core.stream(stream);
+        let stream = found.ok_or_else(|| LogError::NoStream {
+            name: stream.to_string(),
+        })?;
+        Ok(stream.next_entry())
+    }
+
     /// Calls `callback` after every commit, from the committing thread; it must return quickly.
     ///
     /// For doors that wait for receipts without blocking a thread. It is also called when the log

@@ -18,6 +18,7 @@ use probity_format::stream::{Cipher, Proofs, StreamConfig, StreamId, StreamName}
 use probity_format::tile::TileReader;
 use probity_format::tree::{Hash, inclusion_path_of, root_of};
 
+use crate::epochs::Epochs;
 use crate::error::LogError;
 use crate::files::TILE_FILE_BYTES_MAX;
 use crate::history::{read_checkpoint, read_history};
@@ -25,7 +26,7 @@ use crate::journal::History;
 use crate::opener::{Opened, Opening};
 use crate::reader::Reader;
 use crate::records::Records;
-use crate::scan::{Position, scan};
+use crate::scan::{Position, scan_believed};
 
 /// Why an entry could not be proved.
 #[derive(Debug, thiserror::Error)]
@@ -101,8 +102,32 @@ impl Reader {
         recipient: Option<&VerifierKey>,
     ) -> Result<Proof, ProveError> {
         let checkpoint = read_checkpoint(&self.files, stream)?;
+        self.prove_from(stream, index, recipient, checkpoint)
+    }
+
+    /// As [`Reader::prove`], under the head in `checkpoint`, which the log published some time.
+    ///
+    /// # Errors
+    /// See [`ProveError`]; [`LogError::Broken`] where the log has not grown from that head.
+    pub fn prove_under(
+        &self,
+        stream: &StreamName,
+        index: u64,
+        recipient: Option<&VerifierKey>,
+        checkpoint: String,
+    ) -> Result<Proof, ProveError> {
+        self.prove_from(stream, index, recipient, Some(checkpoint))
+    }
+
+    fn prove_from(
+        &self,
+        stream: &StreamName,
+        index: u64,
+        recipient: Option<&VerifierKey>,
+        checkpoint: Option<String>,
+    ) -> Result<Proof, ProveError> {
         // Read after the checkpoint, so that it knows the key that signed it.
-        let history = read_history(&self.files, &self.geometry, &self.opener.master)?;
+        let history = read_history(&self.files, &self.geometry, Some(&self.opener.master))?;
         let config = config_of(&history, stream)?;
         let proving = Proving {
             reader: self,
@@ -139,6 +164,68 @@ impl Reader {
     }
 }
 
+impl Reader {
+    /// Number of entries that are stored whole in `stream`, published or not.
+    ///
+    /// # Errors
+    /// See [`LogError`].
+    pub fn entries(&self, stream: &StreamName) -> Result<u64, LogError> {
+        let checkpoint = read_checkpoint(&self.files, stream)?;
+        let history = read_history(&self.files, &self.geometry, Some(&self.opener.master))?;
+        let config = config_of(&history, stream)?;
+        let id = StreamId::new(&self.geometry.fingerprint(), stream, &config);
+        let origin = self.geometry.stream_origin(stream.as_str());
+        let last = match checkpoint {
+            None => None,
+            Some(note) => {
+                let (_, checkpoint) = signer_of(&note, &history, &origin)?;
+                Records::new(&self.files, stream, checkpoint.size()).last()?
+            }
+        };
+        self.entries_behind(stream, id, last.as_ref())
+    }
+
+    /// Number of entries, the last frame that a checkpoint covers having the record `last`.
+    fn entries_behind(
+        &self,
+        stream: &StreamName,
+        id: StreamId,
+        last: Option<&Record>,
+    ) -> Result<u64, LogError> {
+        let position = match last {
+            None => {
+                let (version, fingerprint) = (self.geometry.version(), self.geometry.fingerprint());
+                Some(Position::start(version, id, fingerprint))
+            }
+            Some(record) => Position::behind(&self.files, stream, record)?,
+        };
+        let mut entries = last.map_or(0, Record::next_entry);
+        let mut epochs = Epochs::new(&self.opener.master, id);
+        let mut believe = |_: &Record, frame: &Frame<'_>| epochs.authenticate(frame);
+        let mut count = |record: &Record, _: &Frame<'_>| {
+            entries = record.next_entry();
+            Ok::<(), LogError>(())
+        };
+        if let Some(mut position) = position {
+            let _end = scan_believed(&self.files, stream, &mut position, &mut believe, &mut count)?;
+        }
+        Ok(entries)
+    }
+}
+
+/// The checkpoint in `note`, and the place, from the log's first, of the key that signed it.
+fn signer_of(note: &str, history: &History, origin: &str) -> Result<(usize, Checkpoint), LogError> {
+    let keys = history.keys_named(origin);
+    let signed = keys.iter().rev().enumerate().find_map(|(place, key)| {
+        let opened = Checkpoint::open(note.as_bytes(), std::slice::from_ref(key));
+        opened.ok().map(|checkpoint| (place, checkpoint))
+    });
+    signed.ok_or_else(|| LogError::Broken {
+        place: format!("the checkpoint of {origin}"),
+        reason: "is signed by no key of the log".into(),
+    })
+}
+
 fn config_of(history: &History, stream: &StreamName) -> Result<StreamConfig, LogError> {
     let found = history.streams.iter().find(|(name, _)| name == stream);
     found
@@ -162,15 +249,7 @@ impl Chain {
         origin: &str,
         recipient: Option<&VerifierKey>,
     ) -> Result<Self, ProveError> {
-        let keys = history.keys_named(origin);
-        let signed = keys.iter().rev().enumerate().find_map(|(place, key)| {
-            let opened = Checkpoint::open(note.as_bytes(), std::slice::from_ref(key));
-            opened.ok().map(|checkpoint| (place, checkpoint))
-        });
-        let (signer, checkpoint) = signed.ok_or_else(|| LogError::Broken {
-            place: format!("the checkpoint of {origin}"),
-            reason: "is signed by no key of the log".into(),
-        })?;
+        let (signer, checkpoint) = signer_of(note, history, origin)?;
         let key = |reason| ProveError::Key { reason };
         let first = match recipient {
             None => 0,
@@ -216,23 +295,10 @@ impl Proving<'_> {
 
     /// Why there is no record of the entry: it does not exist, or is behind the last record.
     fn not_covered(&self, last: Option<Record>) -> Result<ProveError, LogError> {
-        let files = &self.reader.files;
-        let position = match &last {
-            None => {
-                let geometry = &self.reader.geometry;
-                let fingerprint = geometry.fingerprint();
-                Some(Position::start(geometry.version(), self.id, fingerprint))
-            }
-            Some(record) => Position::behind(files, self.stream, record)?,
-        };
         let covered = last.as_ref().map_or(0, Record::next_entry);
-        let mut entries = covered;
-        if let Some(mut position) = position {
-            let _end = scan(files, self.stream, &mut position, &mut |record, _| {
-                entries = record.next_entry();
-                Ok(())
-            })?;
-        }
+        let entries = self
+            .reader
+            .entries_behind(self.stream, self.id, last.as_ref())?;
         let (stream, index) = (self.stream.to_string(), self.index);
         Ok(if index < entries {
             ProveError::Unpublished {

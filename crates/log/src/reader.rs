@@ -164,7 +164,7 @@ impl Reader {
         let files = Files::of_log(places, &Options::default());
         let geometry = read_geometry(&files, &places.path)?;
         let opener = Opener::new(&files, root, &geometry)?;
-        let history = read_history(&files, &geometry, &opener.master)?;
+        let history = read_history(&files, &geometry, Some(&opener.master))?;
         Ok(Self {
             places: places.clone(),
             files,
@@ -182,7 +182,7 @@ impl Reader {
         let files = Files::of_log(places, &Options::default());
         let geometry = read_geometry(&files, &places.path)?;
         let opener = Opener::new_past_damage(&files, root, &geometry)?;
-        let history = match read_history(&files, &geometry, &opener.master) {
+        let history = match read_history(&files, &geometry, Some(&opener.master)) {
             Err(LogError::Broken { .. }) => History::new(geometry.anchor().clone()),
             history => history?,
         };

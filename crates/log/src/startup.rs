@@ -86,7 +86,7 @@ pub(crate) fn open_locked(
     files.sweep()?;
     let mut keys = KeyStore::open(&files, root, &geometry.fingerprint())?;
     let heads = Heads::new(Files::of_heads(places, &options));
-    let history = read_history(&files, &geometry, &keys.master)?;
+    let history = read_history(&files, &geometry, Some(&keys.master))?;
     let mut repairs = Repairs::resume(&files)?;
     let notes = NotesFound::read(&files, DurableNotes::new(&keys.master))?;
     let anchored = read_anchored(

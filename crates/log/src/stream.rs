@@ -21,6 +21,7 @@ use crate::error::LogError;
 use crate::files::Files;
 use crate::heads::Heads;
 use crate::keystore::random;
+use crate::leaves::{Leaf, RecentLeaves};
 
 /// What a batch of one appender's entries became; shared by the appender and the pipeline.
 #[derive(Debug, Default)]
@@ -65,6 +66,8 @@ pub(crate) struct Stream {
     tree: Mutex<TreeWriter>,
     /// Locked while a checkpoint is published.
     published: Mutex<Published>,
+    /// What the frames integrated last are in the tree.
+    leaves: RecentLeaves,
 }
 
 struct Next {
@@ -162,7 +165,18 @@ impl Stream {
                 size: found.published,
                 key: None,
             }),
+            leaves: RecentLeaves::default(),
         }
+    }
+
+    /// Index of the next entry, if nothing that is under way fails.
+    pub(crate) fn next_entry(&self) -> u64 {
+        lock(&self.next).entry
+    }
+
+    /// What the tree holds for the frame with entry `index`, while that is remembered.
+    pub(crate) fn leaf_of(&self, index: u64) -> Option<Leaf> {
+        self.leaves.of_entry(index)
     }
 
     /// The state of a stream without entries.
@@ -307,6 +321,7 @@ impl Stream {
         }
         let mut tree = self.lock_tree();
         for (record, _) in &written {
+            self.leaves.remember(record);
             let index = tree
                 .append(&record.encode())
                 .map_err(|error| LogError::Broken {

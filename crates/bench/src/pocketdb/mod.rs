@@ -27,6 +27,7 @@ pub(crate) use self::part::Part;
 use self::data::{Data, TABLES, Table};
 use self::part::Parts;
 use crate::command::{BenchError, PocketArguments};
+use crate::output::write_new;
 use crate::plot::{Bar, bars};
 
 /// Bytes of the secure store.
@@ -432,10 +433,6 @@ const NAMES: [&str; 11] = [
     "memory_bytes",
 ];
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "plots and tables are files of the user's choice"
-)]
 fn write(
     figures: &[Figure],
     arguments: &PocketArguments,
@@ -471,7 +468,7 @@ fn write(
         }
     }
     if let Some(path) = &arguments.output.csv {
-        std::fs::write(path, csv(&rows))?;
+        write_new(path, &csv(&rows))?;
     }
     if let Some(folder) = &arguments.plots {
         plots::write(figures, folder)?;
@@ -486,7 +483,7 @@ fn write(
             })
             .collect();
         let unit = "milliseconds on the token's flash chip, simulated";
-        std::fs::write(path, bars("The 18 queries", unit, &shown))?;
+        write_new(path, &bars("The 18 queries", unit, &shown))?;
     }
     Ok(())
 }

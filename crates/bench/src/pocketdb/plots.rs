@@ -4,13 +4,10 @@ use std::path::Path;
 
 use super::Figure;
 use crate::command::BenchError;
+use crate::output::write_new;
 use crate::plot::{Bar, Line, bars, lines};
 
 /// Writes `figure7.svg` to `figure10.svg` to a folder.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "plots are files of the user's choice"
-)]
 pub(super) fn write(figures: &[Figure], folder: &Path) -> Result<(), BenchError> {
     std::fs::create_dir_all(folder)?;
     let plots = [
@@ -20,7 +17,7 @@ pub(super) fn write(figures: &[Figure], folder: &Path) -> Result<(), BenchError>
         ("figure10.svg", reorganisations(figures)),
     ];
     for (name, svg) in plots {
-        std::fs::write(folder.join(name), svg)?;
+        write_new(&folder.join(name), &svg)?;
     }
     Ok(())
 }

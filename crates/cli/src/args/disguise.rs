@@ -142,9 +142,12 @@ pub struct Draft {
     /// The users table, when it cannot be guessed
     #[arg(long, value_name = "TABLE")]
     pub users: Option<String>,
-    /// File to write [default: standard output]
+    /// New file to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Replace the file if it exists; keys, heads of logs, databases and what lies in a log never are
+    #[arg(long, requires = "output")]
+    pub overwrite: bool,
 }
 
 /// Checks a specification against the live schema, changing nothing.

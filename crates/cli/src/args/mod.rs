@@ -36,11 +36,12 @@ pub use self::pocket::{
     PocketExtract, PocketImport, PocketQuery, PocketReorganize, PocketSign, PocketSimulate,
     PocketStats, PocketVerify, RowsFormat, ShownFormat,
 };
-pub use self::proof::{CheckProof, Prove};
+pub use self::proof::{CheckProof, CheckReceipts, Prove};
 pub use self::proxy::{Proxy, SyncChoice};
 pub use self::serve::Serve;
 pub use self::subject::{Subject, SubjectCommand, SubjectExport};
 use crate::entry_json::parse_time;
+use crate::failure::Failure;
 
 const EXIT_STATUS: &str = "Exit status:
   0  done; for verify: intact
@@ -60,7 +61,7 @@ Environment:
 
 /// Records who did what to whose data, so that nobody can alter the record unnoticed.
 #[derive(Parser)]
-#[command(name = "probity", version, after_help = EXIT_STATUS, disable_help_subcommand = true)]
+#[command(name = "probity", version, after_help = EXIT_STATUS)]
 pub struct Args {
     /// What to do.
     #[command(subcommand)]
@@ -83,6 +84,7 @@ pub enum Command {
     Export(Export),
     Prove(Prove),
     CheckProof(CheckProof),
+    CheckReceipts(CheckReceipts),
     Stream(Stream),
     Keys(Keys),
     Disguise(Box<Disguise>),
@@ -116,7 +118,7 @@ pub struct Bench {
     pub command: BenchCommand,
 }
 
-/// Creates a log, and a root key for it unless there is one.
+/// Creates a log, its verifier key DIR.vkey to hand out, and a root key for it unless there is one.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity init audit
@@ -127,7 +129,7 @@ pub struct Init {
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
     /// Name of the log in its checkpoints, like example.com/audit [default: the folder's name]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub origin: Option<String>,
     /// Root key file; made if it does not exist [default: DIR.key]
     #[arg(long, value_name = "FILE")]
@@ -171,8 +173,8 @@ impl StreamChoice {
 /// Fields are time (RFC 3339, default now), action, key or key_base64, subject (string or list),
 /// controller, processor, actor, purpose, basis, outcome (ok, denied, failed, absent), payload or
 /// payload_base64, idempotency_key (only its SHA-256 digest is kept). The log adds when it took the
-/// entry and that actor and purpose are claims. A line that is no entry ends the command; everything
-/// before it is durable then.
+/// entry and that actor and purpose are claims. A line that is no entry ends the command, and so do a signal and a full disk; what was appended
+/// until then is durable and published, and the command says how to go on behind it.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   echo '{\"action\":\"read\",\"key\":\"user:7\",\"subject\":\"7\",\"actor\":\"billing\"}' | probity append audit
@@ -195,6 +197,12 @@ pub struct Append {
     /// Print a receipt for each entry, as JSON on a line, once the entry is durable
     #[arg(long)]
     pub receipts: bool,
+    /// Begin with this line of the input; what stopped an earlier run said which
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub from_line: u64,
+    /// Append only if the next entry of the stream gets this index, so that nothing is appended twice or left out
+    #[arg(long, value_name = "I")]
+    pub at_index: Option<u64>,
     /// Report lines that are no entries and go on; the exit status is then 1
     #[arg(long)]
     pub skip_invalid: bool,
@@ -268,9 +276,12 @@ pub struct Export {
     /// Form of the output
     #[arg(long, value_enum, value_name = "FORM")]
     pub format: ExportFormat,
-    /// File to write; it appears once it is complete, for its owner alone [default: standard output]
+    /// New file to write; it appears once it is complete, for its owner alone [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Replace the file if it exists; keys, heads of logs, databases and what lies in a log never are
+    #[arg(long, requires = "output")]
+    pub overwrite: bool,
     /// Which entries.
     #[command(flatten)]
     pub filter: FilterChoice,
@@ -334,6 +345,19 @@ pub struct FilterChoice {
 pub struct Base64Bytes(Vec<u8>);
 
 impl FilterChoice {
+    /// Refuses a time that ends before it begins, of which no entry can be.
+    ///
+    /// # Errors
+    /// When `--from` is not before `--to`.
+    pub fn check(&self) -> Result<(), Failure> {
+        match (self.from, self.to) {
+            (Some(from), Some(to)) if from >= to => {
+                Err(Failure::usage("--from is not before --to"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The filter chosen.
     pub fn filter(&self) -> Filter {
         let key = self.key.as_ref().map(|key| key.as_bytes().to_vec());
@@ -480,7 +504,10 @@ fn parse_base64(text: &str) -> Result<Base64Bytes, &'static str> {
 }
 
 fn parse_compression(word: &str) -> Result<Compression, &'static str> {
-    Compression::from_word(word).ok_or("use zstd:1 to zstd:19, lz4 or none")
+    // The library reads a bare level as well, and level 0 as none: said here is what the help says.
+    Compression::from_word(word)
+        .filter(|found| found.to_string() == word)
+        .ok_or("use zstd:1 to zstd:19, lz4 or none")
 }
 
 /// A time argument.

@@ -288,9 +288,12 @@ pub struct PocketSign {
     /// Which database.
     #[command(flatten)]
     pub pocket: PocketChoice,
-    /// The digest [default: FILE.digest]
+    /// New file for the digest [default: FILE.digest, which is replaced]
     #[arg(short, long, value_name = "DIGEST")]
     pub output: Option<PathBuf>,
+    /// Replace the file if it exists; keys, heads of logs, databases and what lies in a log never are
+    #[arg(long, requires = "output")]
+    pub overwrite: bool,
     /// The key that checks it [default: FILE.vkey]
     #[arg(long, value_name = "VKEY")]
     pub key_out: Option<PathBuf>,
@@ -310,9 +313,12 @@ pub struct PocketExtract {
     /// The statement
     #[arg(value_name = "SELECT")]
     pub sql: String,
-    /// File of rows and their signature
+    /// New file of rows and their signature
     #[arg(short, long, value_name = "EXTRACT")]
     pub output: PathBuf,
+    /// Replace the file if it exists; keys, heads of logs, databases and what lies in a log never are
+    #[arg(long)]
+    pub overwrite: bool,
     /// The key that checks it [default: FILE.vkey]
     #[arg(long, value_name = "VKEY")]
     pub key_out: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! The arguments of `prove` and `check-proof`.
+//! The arguments of `prove`, `check-proof` and `check-receipts`.
 
 use std::path::PathBuf;
 
@@ -15,6 +15,10 @@ use probity_log::StreamName;
   probity prove audit --index 41 -o entry.tlog-proof
   probity prove audit --stream persons --index 0 -o entry.tlog-proof --alone --json
   probity prove audit --index 41 -o entry.tlog-proof --recipient-key theirs.vkey")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
+)]
 pub struct Prove {
     /// Folder of the log
     #[arg(value_name = "DIR")]
@@ -25,15 +29,21 @@ pub struct Prove {
     /// Index of the entry in its stream, from 0, as in its receipt
     #[arg(long, value_name = "N")]
     pub index: u64,
-    /// File to write; it appears once it is complete, for its owner alone
+    /// New file to write; it appears once it is complete, for its owner alone
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
+    /// Replace the file if it exists; keys, heads of logs, databases and what lies in a log never are
+    #[arg(long)]
+    pub overwrite: bool,
     /// Write nothing when the proof would show other entries too
     #[arg(long)]
     pub alone: bool,
     /// Verifier key that the recipient has; key certificates before it are left out [default: the log's first]
     #[arg(long, value_name = "FILE")]
     pub recipient_key: Option<PathBuf>,
+    /// Signed head of the stream under which to prove the entry, for a recipient who keeps it [default: the newest]
+    #[arg(long, value_name = "FILE")]
+    pub checkpoint: Option<PathBuf>,
     /// Root key file [default: PROBITY_KEY_FILE, else DIR.key]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
@@ -44,15 +54,43 @@ pub struct Prove {
 
 /// Checks the proof of an entry, offline, and prints what it proves: who did what when.
 ///
-/// The exit status is 0 when it holds and 3 when it does not; then the part that broke is named.
+/// The exit status is 0 when it holds and 3 when it does not; then the part that broke is named. Whoever has an old
+/// signing key can sign another history: --checkpoint compares with a head that you keep, which no key can change.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity check-proof entry.tlog-proof --key audit.vkey
-  probity check-proof entry.tlog-proof --key audit.vkey --json")]
+  probity check-proof entry.tlog-proof --key audit.vkey --checkpoint kept/checkpoint --json")]
 pub struct CheckProof {
     /// The proof
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    /// Verifier key of the log, from anybody who is trusted to know it
+    #[arg(long, value_name = "FILE")]
+    pub key: PathBuf,
+    /// A checkpoint of the stream that you keep: the proof must stand under this very head
+    #[arg(long, value_name = "FILE")]
+    pub checkpoint: Option<PathBuf>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Checks receipts against a copy of the log: that what was receipted is still there, unchanged.
+///
+/// A receipt names the frame of its entry and the hash of the frame's record, which commits to every sealed byte of the
+/// frame. The copy is verified as a whole, without any secret, and each receipt compared with it. The exit status is 0
+/// when all are held, and 3 when one is not or the copy is broken.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity append audit entries.jsonl --receipts > receipts.jsonl
+  probity check-receipts receipts.jsonl --log copy-of-audit --key audit.vkey")]
+pub struct CheckReceipts {
+    /// Lines that `probity append --receipts` printed, or - for standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Folder of the log, or of a copy
+    #[arg(long, value_name = "DIR")]
+    pub log: PathBuf,
     /// Verifier key of the log, from anybody who is trusted to know it
     #[arg(long, value_name = "FILE")]
     pub key: PathBuf,

@@ -7,12 +7,14 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use probity_format::checkpoint::Checkpoint;
 use probity_format::limits::ENTRY_PROOF_BYTES_MAX;
+use probity_format::note::SignedNote;
 use probity_format::proof::{EntryProof, EntryProofError, Proved};
 use probity_format::{DecodeError, Entry, Timestamp};
 use serde::Serialize;
 
-use super::prove::CheckpointForm;
+use super::prove::{CheckpointForm, read_note};
 use crate::args::CheckProof;
 use crate::entry_json::{EntryForm, format_time, hex, needs_base64};
 use crate::failure::{Failure, Status};
@@ -26,7 +28,7 @@ struct Document<'a> {
     status: u8,
     #[serde(flatten)]
     holds: Option<Holds<'a>>,
-    fault: Option<Fault>,
+    fault: Option<&'a Fault>,
 }
 
 #[derive(Serialize)]
@@ -65,7 +67,15 @@ pub(crate) fn run(args: &CheckProof) -> Result<Status, Failure> {
             EntryProofError::Form(DecodeError::new("entry proof", offset, "is not text"))
         })
         .and_then(EntryProof::parse)
-        .and_then(|proof| proof.check(&key));
+        .and_then(|proof| proof.check(&key))
+        .map_err(|error| Fault {
+            part: error.part(),
+            detail: detail(&error),
+        });
+    let proved = match (proved, &args.checkpoint) {
+        (Ok(proved), Some(kept)) => compare(&proved, kept)?.map_or(Ok(proved), Err),
+        (proved, _) => proved,
+    };
     let mut output = Output::new();
     let status = match &proved {
         Ok(proved) => {
@@ -76,20 +86,69 @@ pub(crate) fn run(args: &CheckProof) -> Result<Status, Failure> {
                 output.json(&document(args, Ok((proved, &entry))))?;
             } else {
                 print(proved, &entry, &mut output)?;
+                if let Some(kept) = &args.checkpoint {
+                    output.line(&format!("kept head  {}: the same", kept.display()))?;
+                }
             }
             Status::Done
         }
-        Err(error) => {
+        Err(fault) => {
+            let line = format!("broken, {}: {}", fault.part, fault.detail);
             if args.json {
-                output.json(&document(args, Err(error)))?;
+                output.json(&document(args, Err(fault)))?;
             } else {
-                output.line(&format!("broken, {}: {}", error.part(), detail(error)))?;
+                output.line(&line)?;
             }
             Status::Broken
         }
     };
     output.flush()?;
     Ok(status)
+}
+
+/// Compares the head that the proof stands under with the one kept in `path`; gives what is broken.
+///
+/// The kept head needs no signature: whoever keeps it knows what they saw. A proof under a head of another size is not compared
+/// at all: nothing in it says whether one tree grew from the other.
+fn compare(proved: &Proved, path: &Path) -> Result<Option<Fault>, Failure> {
+    let kept = SignedNote::parse(read_note(path)?.as_bytes())
+        .and_then(|note| Checkpoint::parse(note.text()));
+    let kept = kept.map_err(|error| {
+        Failure::new(format!("{} is no checkpoint", path.display()))
+            .because(error)
+            .remedy("give a copy of a stream's file `checkpoint`, as it was seen once")
+    })?;
+    let (shown, path) = (&proved.checkpoint, path.display());
+    if kept.origin() != shown.origin() {
+        return Err(Failure::new(format!(
+            "{path} is a head of {}, and the proof is of {}",
+            kept.origin(),
+            shown.origin()
+        ))
+        .remedy("give the checkpoint of the proof's stream"));
+    }
+    if kept.size() != shown.size() {
+        let remedy = if proved.record.frame < kept.size() {
+            "ask for a proof under the head that you keep, made with: probity prove DIR --index N --checkpoint FILE"
+        } else {
+            "the entry is newer than the head that you keep: get a newer one from where you got that, and a proof under it"
+        };
+        return Err(Failure::new(format!(
+            "the proof stands under a head of size {}, the one in {path} has size {}: they cannot be compared",
+            shown.size(),
+            kept.size()
+        ))
+        .remedy(remedy));
+    }
+    Ok((kept.root() != shown.root()).then(|| Fault {
+        part: "checkpoint",
+        detail: format!(
+            "another history was signed: the head in {path} has the same size {} and root {}, not {}",
+            kept.size(),
+            kept.root(),
+            shown.root()
+        ),
+    }))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
@@ -111,7 +170,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
 
 fn document<'a>(
     args: &CheckProof,
-    result: Result<(&'a Proved, &'a Entry<'a>), &EntryProofError>,
+    result: Result<(&'a Proved, &'a Entry<'a>), &'a Fault>,
 ) -> Document<'a> {
     let status = if result.is_ok() {
         Status::Done
@@ -123,10 +182,7 @@ fn document<'a>(
         verdict: if result.is_ok() { "holds" } else { "broken" },
         status: status.code(),
         holds: result.ok().map(|(proved, entry)| Holds::new(proved, entry)),
-        fault: result.err().map(|error| Fault {
-            part: error.part(),
-            detail: detail(error),
-        }),
+        fault: result.err(),
     }
 }
 

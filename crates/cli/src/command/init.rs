@@ -1,17 +1,19 @@
-//! `probity init`: a new log and its root key.
+//! `probity init`: a new log, its root key, and the verifier key to hand out.
 
 use std::fs;
-use std::path::Path;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 use probity_log::{Log, LogError, Options, RootKey};
 use serde::Serialize;
 
 use super::read_geometry;
 use crate::args::Init;
-use crate::config::{Environment, key_path_beside};
+use crate::config::{Environment, key_path_beside, verifier_path_beside};
 use crate::failure::{Failure, Status};
 use crate::key_file;
-use crate::output::Output;
+use crate::output::{Output, quoted};
+use crate::output_file::OutputFile;
 
 /// What was created.
 #[derive(Serialize)]
@@ -21,6 +23,32 @@ struct Created {
     key_file: String,
     key_made: bool,
     verifier_key: String,
+    verifier_key_file: String,
+}
+
+/// The file for the verifier key: begun before there is a log, so that none is made whose key finds no place.
+pub(super) struct VerifierFile {
+    path: PathBuf,
+    file: OutputFile,
+}
+
+impl VerifierFile {
+    /// Begins the file beside the log at `dir`; it must not exist.
+    pub(super) fn begin(dir: &Path) -> Result<Self, Failure> {
+        let path = verifier_path_beside(dir);
+        let file = OutputFile::create_of_log(&path)
+            .map_err(|error| Failure::file("write the verifier key", &path, error))?;
+        Ok(Self { path, file })
+    }
+
+    /// Writes the key of the log at `dir`; gives the key and the file's name.
+    pub(super) fn finish(mut self, dir: &Path) -> Result<(String, PathBuf), Failure> {
+        let key = read_geometry(dir)?.anchor().encode();
+        writeln!(self.file, "{key}")
+            .and_then(|()| self.file.finish())
+            .map_err(|error| Failure::file("write the verifier key", &self.path, error))?;
+        Ok((key, self.path))
+    }
 }
 
 pub(crate) fn run(args: &Init, environment: &Environment) -> Result<Status, Failure> {
@@ -47,6 +75,7 @@ fn create(args: &Init, key_path: &Path, options: Options) -> Result<Created, Fai
         Some(origin) => origin.clone(),
         None => default_origin(dir)?,
     };
+    let verifier = VerifierFile::begin(dir)?;
     let key_made = !key_path.exists();
     let root = if key_made {
         key_file::create_root(key_path)?
@@ -59,12 +88,14 @@ fn create(args: &Init, key_path: &Path, options: Options) -> Result<Created, Fai
             drop(fs::remove_file(key_path));
         }
     })?;
+    let (verifier_key, verifier_path) = verifier.finish(dir)?;
     Ok(Created {
         log: shown,
         origin,
         key_file: key_path.display().to_string(),
         key_made,
-        verifier_key: read_geometry(dir)?.anchor().encode(),
+        verifier_key,
+        verifier_key_file: verifier_path.display().to_string(),
     })
 }
 
@@ -96,10 +127,20 @@ fn print(created: &Created, output: &mut Output) -> Result<(), Failure> {
         key_file,
         key_made,
         verifier_key,
+        verifier_key_file,
     } = created;
     output.line(&format!("log created in {log}, named {origin}"))?;
     let made = if *key_made { "made" } else { "used" };
     output.line(&format!("root key {made}: {key_file}"))?;
     output.line("  back it up apart from the log: without it nothing can be read or appended")?;
-    output.line(&format!("verifier key, for everybody: {verifier_key}"))
+    output.line(&format!("verifier key made: {verifier_key_file}"))?;
+    output.line(&format!("  {verifier_key}"))?;
+    output.line(
+        "  hand it now to whoever will check the log: it checks everything and opens nothing",
+    )?;
+    output.line(&format!(
+        "  they check a copy with: probity verify {} --key {}",
+        quoted(Path::new(log)),
+        quoted(Path::new(verifier_key_file))
+    ))
 }

@@ -79,7 +79,7 @@ fn root_key(args: &KeysStatus, path: &std::path::Path) -> Result<&'static str, F
 
 fn print(document: &KeysDocument, output: &mut Output) -> Result<(), Failure> {
     let others = if document.root_key_open_to_others {
-        "; others can read it"
+        "; others can read it, restrict it with chmod 600"
     } else {
         ""
     };

@@ -3,6 +3,7 @@
 mod append;
 mod bench;
 mod check_proof;
+mod check_receipts;
 mod demo;
 mod disguise;
 mod export;
@@ -30,12 +31,17 @@ use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
 use crate::output::note;
+use crate::output_guard::protect;
 
 /// Runs the command that `args` name.
 ///
 /// # Errors
 /// When it could not do its work; damage that `verify` finds is a status, not an error.
 pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
+    let kept = environment.heads.iter().chain(&environment.key_file);
+    // A key that does not exist yet is one that `init` makes.
+    kept.filter(|path| path.exists())
+        .for_each(|path| protect(path));
     match args.command {
         Command::Demo(args) => demo::run(&args, environment),
         Command::Bench(args) => bench::run(&args),
@@ -44,9 +50,13 @@ pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
         Command::Proxy(args) => proxy::run(&args, environment),
         Command::Serve(args) => serve::run(&args, environment),
         Command::Verify(args) => verify::run(&args, environment),
-        Command::Export(args) => export::run(&args, environment),
+        Command::Export(args) => {
+            args.filter.check()?;
+            export::run(&args, environment)
+        }
         Command::Prove(args) => prove::run(&args, environment),
         Command::CheckProof(args) => check_proof::run(&args),
+        Command::CheckReceipts(args) => check_receipts::run(&args),
         Command::Disguise(args) => disguise::run(&args.command, environment),
         Command::Pocket(args) => pocket::run(&args.command, environment),
         Command::Subject(args) => match args.command {
@@ -120,6 +130,7 @@ fn read_root_of(
 
 /// Refuses a place without a log in it; whether it is a sound one is for the library to say.
 fn check_is_log(dir: &Path) -> Result<(), Failure> {
+    protect(dir);
     match dir.join("probity.toml").try_exists() {
         Ok(true) => Ok(()),
         Ok(false) => Err(LogError::NotALog {

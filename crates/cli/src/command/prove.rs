@@ -1,9 +1,11 @@
 //! `probity prove`: one entry as a file that stands alone.
 
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 
 use probity_format::checkpoint::Checkpoint;
+use probity_format::limits::CHECKPOINT_BYTES_MAX;
 use probity_format::note::VerifierKey;
 use probity_format::proof::Proved;
 use probity_log::prove::ProveError;
@@ -15,7 +17,7 @@ use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
 use crate::output::{Output, counted, note};
-use crate::output_file::OutputFile;
+use crate::output_file::{Existing, OutputFile};
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -53,9 +55,12 @@ pub(crate) fn run(args: &Prove, environment: &Environment) -> Result<Status, Fai
     let reader = open_reader(&args.dir, args.key.as_deref(), environment)?;
     let recipient = args.recipient_key.as_deref();
     let recipient = recipient.map(key_file::read_verifier).transpose()?;
-    let made = reader
-        .prove(&args.stream, args.index, recipient.as_ref())
-        .map_err(|error| failure(error, &args.dir))?;
+    let (stream, recipient) = (&args.stream, recipient.as_ref());
+    let made = match &args.checkpoint {
+        None => reader.prove(stream, args.index, recipient),
+        Some(path) => reader.prove_under(stream, args.index, recipient, read_note(path)?),
+    };
+    let made = made.map_err(|error| failure(error, &args.dir))?;
     let others = others(&made.proved);
     if args.alone
         && let Some(others) = others
@@ -67,7 +72,7 @@ pub(crate) fn run(args: &Prove, environment: &Environment) -> Result<Status, Fai
         .proof
         .encode()
         .map_err(|error| Failure::new("the proof cannot be written").because(error))?;
-    write(&args.output, &text)?;
+    write(args, &text)?;
     let mut output = Output::new();
     if args.json {
         let (proof, proved) = (&made.proof, &made.proved);
@@ -101,6 +106,22 @@ pub(crate) fn run(args: &Prove, environment: &Environment) -> Result<Status, Fai
     Ok(Status::Done)
 }
 
+/// The text of a signed head that somebody keeps.
+pub(super) fn read_note(path: &Path) -> Result<String, Failure> {
+    let fail = |error| Failure::file("read the checkpoint", path, error);
+    let file = File::open(path).map_err(fail)?;
+    let most = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
+    let mut text = String::new();
+    let length = file.take(most.saturating_add(1)).read_to_string(&mut text);
+    if length.map_err(fail)? > CHECKPOINT_BYTES_MAX {
+        return Err(Failure::new(format!(
+            "{} is too long for a checkpoint",
+            path.display()
+        )));
+    }
+    Ok(text)
+}
+
 /// What the proof shows of other entries.
 fn others(proved: &Proved) -> Option<String> {
     let whole = u64::from(proved.entries_whole.saturating_sub(1));
@@ -128,9 +149,10 @@ fn first_key(proof: &probity_format::proof::EntryProof, proved: &Proved) -> Stri
         .map_or_else(|_| String::new(), |key| key.encode())
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
+fn write(args: &Prove, text: &str) -> Result<(), Failure> {
+    let path = args.output.as_path();
     let fail = |error| Failure::file("write", path, error);
-    let mut file = OutputFile::create(path).map_err(fail)?;
+    let mut file = OutputFile::begin(path, Existing::of(args.overwrite)).map_err(fail)?;
     file.write_all(text.as_bytes()).map_err(fail)?;
     file.finish().map_err(fail)
 }

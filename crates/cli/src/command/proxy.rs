@@ -11,6 +11,7 @@ use probity_proxy::{
 };
 use probity_store::{Options as StoreOptions, Store, Sync};
 
+use super::init::VerifierFile;
 use super::open_log;
 use super::signals::until_stopped;
 use crate::args::Proxy as ProxyArgs;
@@ -104,6 +105,7 @@ pub(super) fn close_store(backend: Backend) -> Result<(), Failure> {
 
 fn create_log(args: &ProxyArgs, environment: &Environment) -> Result<(), Failure> {
     let path = environment.key_path(args.key.as_deref(), &args.log);
+    let verifier = VerifierFile::begin(&args.log)?;
     let root = if path.exists() {
         key_file::read_root(&path)?
     } else {
@@ -121,10 +123,12 @@ fn create_log(args: &ProxyArgs, environment: &Environment) -> Result<(), Failure
         StreamConfig::default(),
         environment.log_options(),
     )?;
+    let (_, verifier) = verifier.finish(&args.log)?;
     note(&format!(
-        "log created in {}; back up its root key {}",
+        "log created in {}; back up its root key {}, and hand out its verifier key {}",
         args.log.display(),
-        path.display()
+        path.display(),
+        verifier.display()
     ));
     Ok(())
 }

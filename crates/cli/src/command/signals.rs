@@ -3,6 +3,7 @@
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Failure;
+use crate::interruption;
 
 /// Calls `announce` once a signal would be noticed, and returns when the process is asked to stop.
 pub(super) fn until_stopped(announce: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
@@ -14,6 +15,7 @@ pub(super) fn until_stopped(announce: impl FnOnce() -> Result<(), Failure>) -> R
     runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt()).map_err(fail)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(fail)?;
+        interruption::leave_signals();
         announce()?;
         received(&mut interrupt, &mut terminate).await;
         Ok(())

@@ -27,6 +27,7 @@ use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
 use crate::output::Output;
+use crate::output_file::OutputFile;
 
 const ORIGIN: &str = "shop.example/audit";
 /// The person whose history is shown.
@@ -89,6 +90,7 @@ impl Places {
             dir: self.log.clone(),
             format,
             output: None,
+            overwrite: false,
             filter,
             spreadsheet_safe: false,
             damaged_too: false,
@@ -260,13 +262,10 @@ fn show_person(
 }
 
 fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
-    let mut options = fs::OpenOptions::new();
-    options
-        .write(true)
-        .create_new(true)
-        .open(path)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(|error| Failure::file("write", path, error))
+    let fail = |error| Failure::file("write", path, error);
+    let mut file = OutputFile::create(path).map_err(fail)?;
+    file.write_all(text.as_bytes()).map_err(fail)?;
+    file.finish().map_err(fail)
 }
 
 fn seconds(took: Duration) -> String {

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{PERSON, Places};
 use crate::config::Environment;
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, quoted};
 
 /// Prints the commands, each below what it is for.
 pub(super) fn show(
@@ -51,31 +51,4 @@ pub(super) fn show(
         }
     }
     Ok(())
-}
-
-/// A path as a shell takes it back.
-fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    let plain = |symbol: char| symbol.is_alphanumeric() || "/._-+,:@%=".contains(symbol);
-    if text.chars().all(plain) && !text.is_empty() {
-        text
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_shell_takes_a_path_back_as_it_was() {
-        for path in ["/srv/a-b_1.c", "a b", "it's", "$(x)", "a*?;\n"] {
-            let shell = std::process::Command::new("sh")
-                .args(["-c", &format!("printf %s {}", quoted(Path::new(path)))])
-                .output()
-                .unwrap();
-            assert_eq!(String::from_utf8(shell.stdout).unwrap(), path);
-        }
-    }
 }

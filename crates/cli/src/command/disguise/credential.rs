@@ -1,19 +1,19 @@
 //! Files with credentials: what `register` writes, and what a person brings.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use probity_disguise::{Credential, CredentialLine, Error, RecoveryToken, SecretKey, TokenShare};
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
+use crate::output_file::OutputFile;
+use crate::output_guard::protect;
 
 const FILE_BYTES_MAX: u64 = 4_096;
 /// Enough for the longest file, so that no copy of a secret is left behind by growing.
 const FILE_BYTES_CAPACITY: usize = 8_192;
-const FILE_MODE: u32 = 0o600;
 
 /// A credential as it was brought; it has no `Debug`.
 pub(super) enum Brought {
@@ -100,24 +100,24 @@ pub(super) fn read_password(path: &Path) -> Result<Zeroizing<String>, Failure> {
 /// A file for a credential, made before the credential is, so that none is lost for want of a place.
 pub(super) struct CredentialFile<'a> {
     path: &'a Path,
-    file: fs::File,
+    file: OutputFile,
 }
 
 impl<'a> CredentialFile<'a> {
     /// Makes the file, which must not exist, for its owner alone.
     pub(super) fn create(path: &'a Path) -> Result<Self, Failure> {
-        let mut options = OpenOptions::new();
-        let options = options.write(true).create_new(true).mode(FILE_MODE);
-        let file = options
-            .open(path)
-            .map_err(|error| Failure::file("create", path, error))?;
+        let file =
+            OutputFile::reserve(path).map_err(|error| Failure::file("create", path, error))?;
         Ok(Self { path, file })
     }
 
     /// Writes the line, durably.
     pub(super) fn finish(mut self, line: &str) -> Result<(), Failure> {
-        let written = writeln!(self.file, "{line}").and_then(|()| self.file.sync_all());
-        written.map_err(|error| Failure::file("write", self.path, error))
+        let written = self.file.write_secret(line.as_bytes());
+        let written = written.and_then(|()| self.file.write_secret(b"\n"));
+        written
+            .and_then(|()| self.file.finish())
+            .map_err(|error| Failure::file("write", self.path, error))
     }
 
     /// Its name, for the report.
@@ -127,8 +127,7 @@ impl<'a> CredentialFile<'a> {
 
     /// Takes the file away again; nothing was made that it could hold.
     pub(super) fn give_up(self) {
-        // The first error is the one to report.
-        drop(fs::remove_file(self.path));
+        drop(self.file);
     }
 }
 
@@ -138,6 +137,7 @@ pub(super) fn first_line(path: &Path) -> Result<Zeroizing<String>, Failure> {
     let source: Box<dyn io::Read> = if path == Path::new("-") {
         Box::new(io::stdin().lock())
     } else {
+        protect(path);
         Box::new(fs::File::open(path).map_err(failed)?)
     };
     source

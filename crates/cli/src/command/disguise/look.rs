@@ -12,7 +12,7 @@ use crate::args::{Check, DatabaseChoice, Draft, Plan, SpecChoice};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::output::{Output, counted};
-use crate::output_file::OutputFile;
+use crate::output_file::{Existing, OutputFile};
 
 #[derive(Serialize)]
 struct Checked<'a> {
@@ -43,7 +43,7 @@ pub(super) fn draft(args: &Draft, environment: &Environment) -> Result<Status, F
         return Ok(Status::Done);
     };
     let failed = |error| Failure::file("write", path, error);
-    let mut file = OutputFile::create(path).map_err(failed)?;
+    let mut file = OutputFile::begin(path, Existing::of(args.overwrite)).map_err(failed)?;
     file.write_all(made.text.as_bytes()).map_err(failed)?;
     file.finish().map_err(failed)?;
     Ok(Status::Done)

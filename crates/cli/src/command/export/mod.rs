@@ -15,7 +15,7 @@ use crate::config::Environment;
 use crate::entry_json::write_line;
 use crate::failure::{Failure, Status};
 use crate::output::{counted, note};
-use crate::output_file::OutputFile;
+use crate::output_file::{Existing, OutputFile};
 
 const BUFFER_BYTES: usize = 256 * 1024;
 /// Entries between two looks of the person at the terminal.
@@ -64,7 +64,7 @@ pub(super) fn export_to_file(
     path: &Path,
 ) -> Result<Counts, Failure> {
     let fail = |error| Failure::file("write", path, error);
-    let file = OutputFile::create(path).map_err(fail)?;
+    let file = OutputFile::begin(path, Existing::of(args.overwrite)).map_err(fail)?;
     let (counts, file) = export(args, reader, file, fail)?;
     file.finish().map_err(fail)?;
     Ok(counts)

@@ -23,7 +23,7 @@ use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
 use crate::output::{Output, counted};
-use crate::output_file::OutputFile;
+use crate::output_file::{Existing, OutputFile};
 
 /// The name of every database's key.
 const KEY_NAME: &str = "probity-pocket";
@@ -98,11 +98,19 @@ pub(super) fn sign(args: &PocketSign, environment: &Environment) -> Result<Statu
     let tree = hash_pages(&place, &runs)?;
     let body = runs.iter().map(|(first, pages)| format!("{first} {pages}"));
     let said = format!("reorganisation {instance}");
-    let out = args
-        .output
-        .clone()
-        .unwrap_or_else(|| place.beside("digest"));
-    write(&out, body, (DIGEST, &said), &moment, &tree, &key)?;
+    let (out, existing) = match &args.output {
+        Some(said) => (said.clone(), Existing::of(args.overwrite)),
+        // The database's own: of its newest part.
+        None => (place.beside("digest"), Existing::Replace),
+    };
+    write(
+        (&out, existing),
+        body,
+        (DIGEST, &said),
+        &moment,
+        &tree,
+        &key,
+    )?;
     let key_file = args.key_out.clone().unwrap_or_else(|| place.beside("vkey"));
     write_key(&key_file, key.verifier_key())?;
     report(args.json, out, &key, instance, moment, &tree, "page")
@@ -128,7 +136,7 @@ pub(super) fn extract(args: &PocketExtract, environment: &Environment) -> Result
     let tree = hash_lines(&rows.lines);
     let said = format!("statement {}", args.sql);
     write(
-        &args.output,
+        (&args.output, Existing::of(args.overwrite)),
         rows.lines.into_iter(),
         (EXTRACT, &said),
         &moment,
@@ -344,7 +352,7 @@ fn hash_pages(place: &Place, runs: &[(u32, u32)]) -> Result<Frontier, Failure> {
 }
 
 fn write(
-    path: &Path,
+    (path, existing): (&Path, Existing),
     body: impl Iterator<Item = String>,
     (kind, said): (&str, &str),
     moment: &Moment,
@@ -358,7 +366,7 @@ fn write(
     let mut note = SignedNote::new(unsigned).map_err(|error| refused(&error))?;
     note.sign(key).map_err(|error| refused(&error))?;
     let fail = |error| Failure::file("write the signed file", path, error);
-    let mut file = OutputFile::create(path).map_err(fail)?;
+    let mut file = OutputFile::begin(path, existing).map_err(fail)?;
     for line in body {
         writeln!(file, "{line}").map_err(fail)?;
     }
@@ -366,7 +374,12 @@ fn write(
     file.finish().map_err(fail)
 }
 
+/// Writes the key, unless the file holds it already.
 fn write_key(path: &Path, key: &VerifierKey) -> Result<(), Failure> {
+    let same = |known: &VerifierKey| known.encode() == key.encode();
+    if path.exists() && key_file::read_verifier(path).as_ref().is_ok_and(same) {
+        return Ok(());
+    }
     let fail = |error| Failure::file("write the verifier key", path, error);
     let mut file = OutputFile::create(path).map_err(fail)?;
     writeln!(file, "{}", key.encode()).map_err(fail)?;

@@ -20,6 +20,7 @@ use probity_pocketdb::{Error, Store, Usage};
 use crate::args::{PocketChoice, PocketCommand, PocketCreate};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
+use crate::output_guard::protect;
 
 /// Bytes of the secure store: the NOR memory of the paper's token.
 const STORE_BYTES: usize = 1 << 20;
@@ -60,12 +61,15 @@ struct Place {
 impl Place {
     fn of(choice: &PocketChoice, environment: &Environment) -> Self {
         let said = choice.root.clone();
-        Self {
+        let place = Self {
             file: choice.file.clone(),
             root: said
                 .or_else(|| environment.pocket_root.clone())
                 .unwrap_or_else(|| beside(&choice.file, "root")),
-        }
+        };
+        protect(&place.file);
+        protect(&place.root);
+        place
     }
 
     /// The file beside the database whose name ends in `ending`.

@@ -1,30 +1,40 @@
 //! `probity append`: lines of JSON into entries, and receipts out once they are durable.
 
-use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{self, BufReader, Read};
-use std::path::Path;
+mod input;
+mod place;
 
+use std::collections::VecDeque;
+use std::io::{self, BufReader};
+
+use indicatif::ProgressBar;
 use probity_log::clock::{Clock as _, SystemClock};
-use probity_log::{Appender, Durability, Options, Ticket};
+use probity_log::{Appender, Durability, Log, Options, Ticket};
 use serde::Serialize;
 
-use super::open_log_with;
+use self::input::Input;
+use self::place::Lines as Taken;
+use super::{open_log_with, open_reader};
 use crate::args::Append;
 use crate::config::Environment;
 use crate::entry_json::{LINE_BYTES_MAX, Line, Lines, parse_exported_line, parse_line};
 use crate::failure::{Failure, Status};
-use crate::output::{Output, counted, note};
+use crate::interruption;
+use crate::output::{Output, counted, note, quoted};
 
 /// Receipts waited for at most before the oldest is; far fewer than the library remembers.
 const RECEIPTS_AHEAD: usize = 4096;
 const BUFFER_BYTES: usize = 256 * 1024;
+/// Entries between two looks of the person at the terminal.
+const PROGRESS_ENTRIES: u64 = 1024;
 
 #[derive(Serialize)]
 struct ReceiptLine<'a> {
     line: u64,
     stream: &'a str,
     index: u64,
+    log: &'a str,
+    frame: u64,
+    record: String,
 }
 
 #[derive(Serialize)]
@@ -35,50 +45,77 @@ struct Summary<'a> {
 }
 
 pub(crate) fn run(args: &Append, environment: &Environment) -> Result<Status, Failure> {
-    let input = open_input(&args.file)?;
+    interruption::end_gracefully()
+        .map_err(|error| Failure::new("cannot wait for signals").because(error))?;
+    let input = Input::open(&args.file)?;
     let options = Options {
         durability: args.durability.into(),
         accept_loss: args.accept_loss,
         ..environment.log_options()
     };
     let log = open_log_with(&args.dir, args.key.as_deref(), environment, options)?;
+    let first_index = log.next_index(&args.stream)?;
+    check_place(args, first_index)?;
     let mut run = Run {
         args,
         appender: log.appender(&args.stream)?,
+        log: log.origin(),
         output: Output::new(),
         clock: SystemClock::new(),
+        progress: ProgressBar::new_spinner(),
         pending: VecDeque::new(),
-        appended: 0,
+        taken: Taken::new(first_index, args.from_line),
         refused: 0,
     };
     let read = run.append_all(Lines::new(BufReader::with_capacity(BUFFER_BYTES, input)));
-    // Whatever ended the reading, what was taken before becomes durable and is accounted for.
+    // Whatever ended the reading, what was taken before becomes durable, is published and is accounted for.
     let settled = run.finish();
-    let closed = log.close().map_err(Failure::from);
-    let before = counted(run.appended, "entry appended", "entries appended");
-    settled
-        .and(closed)
-        .map_err(|failure| failure.after(&format!("{before} at most")))?;
-    read.map_err(|failure| failure.after(&before))?;
-    run.summarize()
+    let closed = close(&log);
+    run.progress.finish_and_clear();
+    match read.and(settled).and(closed) {
+        Ok(()) => run.summarize(),
+        // Entries were handed in that nobody reads the receipts of: that is no quiet end.
+        Err(failure) => Err(run.account(failure.loud(), environment)),
+    }
 }
 
-fn open_input(path: &Path) -> Result<Box<dyn Read>, Failure> {
-    if path == Path::new("-") {
-        return Ok(Box::new(io::stdin().lock()));
-    }
-    let file = File::open(path).map_err(|error| Failure::file("read", path, error))?;
-    Ok(Box::new(file))
+fn close(log: &Log) -> Result<(), Failure> {
+    log.close().map_err(Failure::from)
+}
+
+/// Refuses to go on at another place than the advice was given for: nothing is appended twice or left out.
+fn check_place(args: &Append, next: u64) -> Result<(), Failure> {
+    let Some(expected) = args.at_index.filter(|expected| *expected != next) else {
+        return Ok(());
+    };
+    let (dir, stream) = (args.dir.display(), &args.stream);
+    let more = next.checked_sub(expected);
+    let found = match more {
+        Some(more) => format!("{} more", counted(more, "entry", "entries")),
+        None => format!(
+            "{} fewer",
+            counted(expected.saturating_sub(next), "entry", "entries")
+        ),
+    };
+    Err(Failure::new(format!(
+        "stream {stream} has {found} than expected: its next entry gets index {next}, not {expected}"
+    ))
+    .remedy(format!(
+        "see which lines of the input are there: probity export {dir} --stream {stream} --format csv; go on behind \
+         the last of them with --from-line LINE --at-index {next}"
+    )))
 }
 
 struct Run<'a> {
     args: &'a Append,
     appender: Appender,
+    log: &'a str,
     output: Output,
     clock: SystemClock,
+    progress: ProgressBar,
     /// Line numbers and tickets of entries whose receipts are still to be printed.
     pending: VecDeque<(u64, Ticket)>,
-    appended: u64,
+    taken: Taken,
     refused: u64,
 }
 
@@ -93,15 +130,18 @@ impl Run<'_> {
                 line.as_ref()
                     .map(|line| LineFound::new(line, self.args.exported))
             });
+            if interruption::is_stopped() {
+                return Err(Failure::new("a signal asked to stop"));
+            }
             let number = lines.number();
             match next.map_err(|error| Failure::file("read", &self.args.file, error))? {
                 None => return Ok(()),
+                Some(_) if number < self.args.from_line => {}
                 Some(LineFound::Blank) => {}
                 Some(LineFound::Entry(entry)) => {
                     let ticket = self.appender.append(&entry.entry(self.clock.now()));
                     let ticket = ticket
                         .map_err(|error| Failure::from(error).after(&format!("line {number}")))?;
-                    self.appended = self.appended.saturating_add(1);
                     self.take(number, ticket)?;
                 }
                 Some(LineFound::Refused(failure)) => self.refuse(number, &failure)?,
@@ -110,6 +150,16 @@ impl Run<'_> {
     }
 
     fn take(&mut self, number: u64, ticket: Ticket) -> Result<(), Failure> {
+        self.taken.push(number);
+        if self.taken.is_full() {
+            self.appender.flush()?;
+            self.taken.forget();
+        }
+        if self.taken.count().is_multiple_of(PROGRESS_ENTRIES) {
+            self.progress
+                .set_message(format!("{} entries, line {number}", self.taken.count()));
+            self.progress.tick();
+        }
         if self.args.receipts {
             self.pending.push_back((number, ticket));
             self.settle(RECEIPTS_AHEAD)?;
@@ -141,12 +191,7 @@ impl Run<'_> {
                 self.appender.receipt(ticket)?
             };
             let Some(receipt) = receipt else { break };
-            let stream = self.args.stream.as_str();
-            self.output.json(&ReceiptLine {
-                line,
-                stream,
-                index: receipt.index,
-            })?;
+            self.print_receipt(line, receipt.index)?;
             self.pending.pop_front();
         }
         if must_wait {
@@ -156,21 +201,64 @@ impl Run<'_> {
         }
     }
 
+    fn print_receipt(&mut self, line: u64, index: u64) -> Result<(), Failure> {
+        let leaf = self.appender.leaf_of(index).ok_or_else(|| {
+            Failure::new(format!(
+                "entry {index} is durable, but its frame was forgotten"
+            ))
+            .remedy("read its place with: probity prove")
+        })?;
+        self.output.json(&ReceiptLine {
+            line,
+            stream: self.args.stream.as_str(),
+            index,
+            log: self.log,
+            frame: leaf.frame,
+            record: leaf.hash.to_string(),
+        })
+    }
+
     fn finish(&mut self) -> Result<(), Failure> {
         self.appender.flush()?;
-        self.settle(0)
+        self.settle(0)?;
+        self.output.flush()
+    }
+
+    /// Says how much is in the log and how to go on, after `failure`.
+    fn account(&self, failure: Failure, environment: &Environment) -> Failure {
+        let Append { dir, stream, .. } = self.args;
+        // Not what was promised, but what is there: an entry may be whole on the disk though nobody could say so any more.
+        let found = open_reader(dir, self.args.key.as_deref(), environment)
+            .and_then(|reader| Ok(reader.entries(stream)?));
+        let Ok(next) = found else {
+            let taken = counted(self.taken.count(), "entry appended", "entries appended");
+            return failure.after(&format!("{taken} at most")).also(&format!(
+                "see which lines of the input are there: probity export {} --stream {stream} --format csv",
+                dir.display()
+            ));
+        };
+        let kept = self.taken.kept(next);
+        let (line, index) = self.taken.after(kept);
+        let (shown, file) = (quoted(dir), quoted(&self.args.file));
+        let key = self.args.key.as_deref();
+        let key = key.map_or_else(String::new, |key| format!(" --key {}", quoted(key)));
+        failure
+            .after(&counted(kept, "entry appended", "entries appended"))
+            .also(&format!(
+                "go on with: probity append {shown} {file} --stream {stream}{key} --from-line {line} --at-index {index}"
+            ))
     }
 
     fn summarize(&mut self) -> Result<Status, Failure> {
         let summary = Summary {
             stream: self.args.stream.as_str(),
-            appended: self.appended,
+            appended: self.taken.count(),
             refused: self.refused,
         };
         if self.args.json {
             self.output.json(&summary)?;
         } else if !self.args.receipts {
-            let appended = counted(self.appended, "entry", "entries");
+            let appended = counted(summary.appended, "entry", "entries");
             let stream = summary.stream;
             self.output
                 .line(&format!("{appended} appended to stream {stream}"))?;

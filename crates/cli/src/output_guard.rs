@@ -1,0 +1,225 @@
+//! Places where no command puts a file: logs and their heads, and keys and databases that cannot be made again.
+
+use std::error::Error;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use probity_format::checkpoint::Checkpoint;
+use probity_format::geometry::{Geometry, GeometryError};
+use probity_format::note::{SignedNote, VerifierKey};
+
+/// The file that makes a folder a log; the configuration of a server may have the same name.
+const GEOMETRY: &str = "probity.toml";
+/// Folders of a log.
+const LOG_FOLDERS: [&str; 2] = ["keys", "streams"];
+/// Enough to recognise a file: no key and no checkpoint is longer.
+const HEAD_BYTES: u64 = 16 * 1024;
+/// How files begin that nobody can make again, and what each is.
+const BEGINNINGS: &[(&[u8], &str)] = &[
+    (b"probity-", "a key"),
+    (b"PROBSEG1", "a segment of a log"),
+    (b"PBWK", "a key of a log"),
+    (b"PRBFLASH", "a pocket database"),
+    (b"PRBPOCKT", "a pocket database's root file"),
+    (b"SQLite format 3\0", "a database"),
+    (b"redb\x1a\x0a\xa9\x0d\x0a", "an embedded store"),
+];
+
+/// Files and folders that the running command depends on, every link on the way to them followed.
+static IN_USE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Keeps what lies at `path`, a file or a folder with all in it, from being written to by this process.
+pub(crate) fn protect(path: &Path) {
+    let path = resolved(path);
+    let mut in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
+    if !in_use.contains(&path) {
+        in_use.push(path);
+    }
+}
+
+/// Why a file may not be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// There is a file, and nothing says that it may go.
+    Exists,
+    /// The place is within a log.
+    InLog(PathBuf),
+    /// The place is the key, the verifier key or the folder of heads of a log.
+    OfLog(PathBuf),
+    /// The place holds what this command itself depends on.
+    InUse,
+    /// What would be replaced cannot be made again.
+    Precious(&'static str),
+    /// What would be replaced is no plain file, or has other names.
+    NotPlain(&'static str),
+}
+
+impl Refusal {
+    /// What to do about it.
+    pub(crate) fn remedy(&self) -> &'static str {
+        match self {
+            Self::Exists => {
+                "name a file that does not exist yet; where the command takes --overwrite, that replaces it"
+            }
+            Self::NotPlain(_) => "name a plain file, or leave the option out for standard output",
+            _ => "name another file; nothing was written",
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exists => f.write_str("it is there already"),
+            Self::InLog(log) => write!(f, "it would lie within the log {}", log.display()),
+            Self::OfLog(log) => write!(f, "it belongs to the log {}", log.display()),
+            Self::InUse => f.write_str("this command itself uses what lies there"),
+            Self::Precious(what) => {
+                write!(f, "what is there is {what}, which is never overwritten")
+            }
+            Self::NotPlain(what) => write!(f, "what is there is {what}"),
+        }
+    }
+}
+
+impl Error for Refusal {}
+
+impl From<Refusal> for io::Error {
+    fn from(refusal: Refusal) -> Self {
+        let kind = match refusal {
+            Refusal::Exists => io::ErrorKind::AlreadyExists,
+            _ => io::ErrorKind::InvalidInput,
+        };
+        Self::new(kind, refusal)
+    }
+}
+
+/// Refuses a place that no new file may have, whatever is there.
+pub(crate) fn check_new(path: &Path) -> io::Result<()> {
+    if path.file_name().is_none() {
+        return Err(io::Error::new(
+            io::ErrorKind::IsADirectory,
+            "it names a folder",
+        ));
+    }
+    let folder = fs::canonicalize(folder_of(path))?;
+    for above in folder.ancestors() {
+        if is_log(above) {
+            return Err(Refusal::InLog(above.to_owned()).into());
+        }
+        if let Some(log) = log_beside(above, &["heads"]) {
+            return Err(Refusal::OfLog(log).into());
+        }
+        if is_in_use(above) {
+            return Err(Refusal::InUse.into());
+        }
+    }
+    let place = resolved(path);
+    if is_in_use(&place) || is_in_use(path) {
+        return Err(Refusal::InUse.into());
+    }
+    Ok(())
+}
+
+/// Refuses the name of a log's key, verifier key or folder of heads.
+pub(crate) fn check_name(path: &Path) -> io::Result<()> {
+    match log_beside(&resolved(path), &["key", "vkey", "heads"]) {
+        Some(log) => Err(Refusal::OfLog(log).into()),
+        None => Ok(()),
+    }
+}
+
+/// Refuses to replace what lies at `path`, unless it is a plain file of which another can be made.
+pub(crate) fn check_replaced(path: &Path) -> io::Result<()> {
+    let found = fs::symlink_metadata(path)?;
+    if found.file_type().is_symlink() {
+        return Err(Refusal::NotPlain("a symbolic link").into());
+    }
+    if !found.is_file() {
+        return Err(Refusal::NotPlain("no plain file").into());
+    }
+    if found.nlink() > 1 {
+        return Err(Refusal::NotPlain("a file with several names (hard links)").into());
+    }
+    let mut head = Vec::new();
+    File::open(path)?.take(HEAD_BYTES).read_to_end(&mut head)?;
+    precious(&head).map_or(Ok(()), |what| Err(Refusal::Precious(what).into()))
+}
+
+/// What a file is that begins with `head`, if none like it can be made again.
+fn precious(head: &[u8]) -> Option<&'static str> {
+    let known = BEGINNINGS.iter().find(|(begin, _)| head.starts_with(begin));
+    if let Some((_, what)) = known {
+        return Some(what);
+    }
+    let text = str::from_utf8(head).ok()?;
+    if VerifierKey::parse(text.trim_end()).is_ok() {
+        return Some("a verifier key");
+    }
+    let note = SignedNote::parse(head).ok()?;
+    Checkpoint::parse(note.text())
+        .ok()
+        .map(|_| "a signed head of a log")
+}
+
+/// The folder that holds `path`.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or_else(|| Path::new("."))
+}
+
+/// Whether `folder` is a log, or what is left of one.
+fn is_log(folder: &Path) -> bool {
+    let geometry = folder.join(GEOMETRY);
+    if geometry.symlink_metadata().is_err() {
+        return false;
+    }
+    if LOG_FOLDERS.iter().any(|name| folder.join(name).is_dir()) {
+        return true;
+    }
+    let mut text = String::new();
+    let read =
+        File::open(geometry).and_then(|file| file.take(HEAD_BYTES).read_to_string(&mut text));
+    // What cannot be read could be one.
+    read.is_err() || !matches!(Geometry::parse(&text), Err(GeometryError::Malformed(_)))
+}
+
+/// The log of which the file or folder at `path` is a part that lies beside it.
+fn log_beside(path: &Path, endings: &[&str]) -> Option<PathBuf> {
+    let ending = path.extension()?;
+    let log = path.with_extension("");
+    let is_part = endings.iter().any(|known| ending == *known);
+    (is_part && is_log(&log)).then_some(log)
+}
+
+/// By name, and by place on the disk, which other names of a file share.
+fn is_in_use(path: &Path) -> bool {
+    let place = place_of(path);
+    let in_use = IN_USE.lock().unwrap_or_else(PoisonError::into_inner);
+    in_use
+        .iter()
+        .any(|known| known == path || (place.is_some() && place_of(known) == place))
+}
+
+/// `path` as it would be with every link on its way followed, the last name too if it exists.
+fn resolved(path: &Path) -> PathBuf {
+    if let Ok(whole) = fs::canonicalize(path) {
+        return whole;
+    }
+    match (fs::canonicalize(folder_of(path)), path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+/// What tells a file from all others while it exists: its device and its number there.
+fn place_of(path: &Path) -> Option<(u64, u64)> {
+    let found = fs::metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
+}

@@ -1,0 +1,234 @@
+//! What `append` says when it cannot go to the end, and what following its advice gives.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test may fail loudly, and prepares files"
+)]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use probity_log::storage::SmallDisk;
+use tempfile::TempDir;
+
+const LINE: &[u8] = b"{\"action\":\"read\",\"key\":\"user:7\",\"subject\":\"7\"}\n";
+
+fn probity(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_probity"));
+    command
+        .args(args)
+        .current_dir(folder)
+        .env_remove("PROBITY_KEY_FILE")
+        .env_remove("PROBITY_HEADS");
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn run(folder: &Path, args: &[&str], input: &[u8]) -> Output {
+    let mut child = probity(folder, args).spawn().unwrap();
+    // A program that refuses does not read to the end.
+    drop(child.stdin.take().unwrap().write_all(input));
+    child.wait_with_output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn new_log() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let made = run(folder.path(), &["init", "audit"], b"");
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    folder
+}
+
+fn assert_intact(folder: &Path, entries: u64) {
+    let verified = run(
+        folder,
+        &["verify", "audit", "--key", "audit.key", "--json"],
+        b"",
+    );
+    assert_eq!(
+        verified.status.code(),
+        Some(0),
+        "{}",
+        text(&verified.stdout)
+    );
+    let document: serde_json::Value = serde_json::from_slice(&verified.stdout).unwrap();
+    let streams = document["streams"].as_array().unwrap();
+    let default = streams
+        .iter()
+        .find(|stream| stream["name"] == "default")
+        .unwrap();
+    assert_eq!(default["entries"].as_u64(), Some(entries), "{document}");
+}
+
+/// Lines of entries with payloads that do not compress.
+fn bulky_lines(count: u64) -> String {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut noise = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        format!("{state:016x}")
+    };
+    let line = |number| {
+        let payload: String = (0..100).map(|_| noise()).collect();
+        format!("{{\"action\":\"write\",\"key\":\"k{number}\",\"payload\":\"{payload}\"}}\n")
+    };
+    (0..count).map(line).collect()
+}
+
+/// What a failed `append` says to go on with, without the program.
+fn advised(stderr: &[u8]) -> Vec<String> {
+    let said = text(stderr);
+    let (_, advice) = said.split_once("go on with: probity ").expect(&said);
+    advice.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Keys of the entries in the log, in order.
+fn keys(folder: &Path) -> Vec<String> {
+    let export = run(folder, &["export", "audit", "--format", "jsonl"], b"");
+    let exported = text(&export.stdout);
+    let key = |line| {
+        let entry: serde_json::Value = serde_json::from_str(line).unwrap();
+        entry["key"].as_str().unwrap().to_owned()
+    };
+    exported.lines().map(key).collect()
+}
+
+/// Runs `append` until the disk is full; gives its advice, where it could open the log at all.
+fn append_until_full(folder: &Path, append: &[String], mode: &str) -> Option<Vec<String>> {
+    let before = keys(folder).len();
+    let more = ["--receipts", "--durability", mode];
+    let args: Vec<&str> = append.iter().map(String::as_str).chain(more).collect();
+    let appended = run(folder, &args, b"");
+    assert_eq!(appended.status.code(), Some(1), "{mode}");
+    let said = text(&appended.stderr);
+    let end = ": No space left on device (os error 28)\nhelp: make room on the disk; a log is repaired when it is opened";
+    assert!(
+        said.contains(" audit") && said.contains(end),
+        "{mode}: {said}"
+    );
+    // Reading and verifying need no room.
+    let verified = run(folder, &["verify", "audit", "--key", "audit.key"], b"");
+    let found = text(&verified.stdout);
+    assert_eq!(verified.status.code(), Some(0), "{found}");
+    let kept = keys(folder).len() - before;
+    let receipts = text(&appended.stdout).lines().count();
+    assert!(kept >= receipts, "{mode}: {kept} of {receipts}");
+    if !said.contains("go on with") {
+        assert_eq!(kept, 0, "{said}");
+        return None;
+    }
+    let noun = if kept == 1 { "entry" } else { "entries" };
+    let counted = format!("{kept} {noun} appended");
+    assert!(said.contains(&counted), "{counted}: {said}");
+    Some(advised(&appended.stderr))
+}
+
+/// L5: after a full disk the advice was to run the command again, which appended 40,786 entries twice. Now the line to go on with
+/// is said, from what is on the disk; following the advice as often as one likes gives every entry once.
+#[test]
+fn a_full_disk_is_said_with_place_and_remedy_and_the_advice_doubles_nothing() {
+    let Some(mut disk) = SmallDisk::mounted("the program on a full disk", 512 << 10) else {
+        return;
+    };
+    let folder = disk.path().to_owned();
+    let made = run(&folder, &["init", "audit"], b"");
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let elsewhere = tempfile::tempdir().unwrap();
+    let input = elsewhere.path().join("entries.jsonl");
+    // Lines without an entry stand between: lines and entries are not counted alike.
+    let spaced: String =
+        bulky_lines(4000)
+            .lines()
+            .enumerate()
+            .fold(String::new(), |all, (number, line)| {
+                let blank = if number % 7 == 3 { "\n" } else { "" };
+                all + line + "\n" + blank
+            });
+    fs::write(&input, spaced).unwrap();
+    let mut append = vec![
+        "append".to_owned(),
+        "audit".to_owned(),
+        input.display().to_string(),
+    ];
+    for mode in ["strict", "group", "relaxed"] {
+        if let Some(advice) = append_until_full(&folder, &append, mode) {
+            append = advice;
+        }
+    }
+    assert!(append.contains(&"--at-index".to_owned()), "{append:?}");
+    disk.remount("size=16m").unwrap();
+    let args: Vec<&str> = append.iter().map(String::as_str).collect();
+    let done = run(&folder, &args, b"");
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    // Followed once more, it is refused.
+    let again = run(&folder, &args, b"");
+    assert_eq!(again.status.code(), Some(1));
+    assert!(
+        text(&again.stderr).contains("more than expected"),
+        "{}",
+        text(&again.stderr)
+    );
+    let wanted: Vec<String> = (0..4000).map(|number| format!("k{number}")).collect();
+    let found = keys(&folder);
+    assert!(found == wanted, "{} entries for 4000 lines", found.len());
+    assert_intact(&folder, 4000);
+}
+
+/// UX 12: Ctrl-C ended `append` without a word of what is durable, and the next opening reported repairs.
+#[test]
+fn a_signal_ends_an_append_in_order_and_says_where_to_go_on() {
+    for signal in ["INT", "TERM"] {
+        let folder = new_log();
+        let mut child = probity(folder.path(), &["append", "audit", "--receipts"])
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(&LINE.repeat(2)).unwrap();
+        stdin.write_all(b"\n{\"action\":\"x\"}\n").unwrap();
+        let mut receipts = BufReader::new(child.stdout.take().unwrap()).lines();
+        for _ in 0..3 {
+            receipts.next().unwrap().unwrap();
+        }
+        // Half a line is no entry.
+        stdin.write_all(b"{\"action\":\"half").unwrap();
+        let id = child.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-s", signal, &id])
+                .status()
+                .unwrap()
+                .success()
+        );
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(ended.status.code(), Some(1));
+        assert_eq!(
+            text(&ended.stderr),
+            "error: 3 entries appended, then a signal asked to stop\n\
+             help: go on with: probity append audit - --stream default --from-line 5 --at-index 3\n"
+        );
+        drop(stdin);
+        let input = [
+            &LINE.repeat(2)[..],
+            b"\n{\"action\":\"x\"}\n{\"action\":\"y\"}\n",
+        ]
+        .concat();
+        let advice = advised(&ended.stderr);
+        let args: Vec<&str> = advice.iter().map(String::as_str).collect();
+        let after = run(folder.path(), &args, &input);
+        assert!(after.status.success(), "{}", text(&after.stderr));
+        assert_eq!(text(&after.stderr), "", "nothing had to be repaired");
+        assert_intact(folder.path(), 4);
+    }
+}

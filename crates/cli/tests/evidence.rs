@@ -1,0 +1,194 @@
+//! What a receipt, and a head that somebody keeps, are worth against whoever holds all keys of the log.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::indexing_slicing,
+    reason = "a test may fail loudly, and prepares files"
+)]
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn probity(folder: &Path, args: &[&str], input: &str, status: i32) -> (String, String) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_probity"))
+        .args(args)
+        .current_dir(folder)
+        .env_remove("PROBITY_KEY_FILE")
+        .env_remove("PROBITY_HEADS")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdin.take().unwrap().write_all(input.as_bytes()));
+    let output = child.wait_with_output().unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(status),
+        "{args:?}: {stdout}{stderr}"
+    );
+    (stdout, stderr)
+}
+
+fn entry(actor: &str) -> String {
+    format!("{{\"action\":\"read\",\"key\":\"user:7\",\"subject\":\"7\",\"actor\":\"{actor}\"}}\n")
+}
+
+fn append(folder: &Path, log: &str, actor: &str) -> String {
+    let args = ["append", log, "--receipts", "--key", "audit.key"];
+    probity(folder, &args, &entry(actor), 0).0
+}
+
+fn copy(folder: &Path, from: &str, to: &str) {
+    for ending in ["", ".heads"] {
+        let copied = Command::new("cp")
+            .args(["-r", &format!("{from}{ending}"), &format!("{to}{ending}")])
+            .current_dir(folder)
+            .status();
+        assert!(copied.unwrap().success());
+    }
+}
+
+/// A log with one entry, and `older`, a copy of it as it was then, heads and keys included.
+fn place() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    probity(
+        folder.path(),
+        &["init", "audit", "--origin", "example.com/audit"],
+        "",
+        0,
+    );
+    append(folder.path(), "audit", "first");
+    copy(folder.path(), "audit", "older");
+    folder
+}
+
+/// UX 4: a receipt was line, stream and index, which any log has. With the hash of its frame's record the holder finds that the
+/// operator, who has every key, removed the entry, put another in its place, or changed a byte of it.
+#[test]
+fn the_holder_of_a_receipt_finds_what_was_removed_or_replaced() {
+    let folder = place();
+    let at = folder.path();
+    let receipt = append(at, "audit", "ceo");
+    let document: Value = serde_json::from_str(&receipt).unwrap();
+    assert_eq!(document["log"], "example.com/audit");
+    assert_eq!(
+        (document["index"].as_u64(), document["frame"].as_u64()),
+        (Some(1), Some(1))
+    );
+    fs::write(at.join("receipt"), &receipt).unwrap();
+    let check = |log: &str, status| {
+        let args = [
+            "check-receipts",
+            "receipt",
+            "--log",
+            log,
+            "--key",
+            "audit.vkey",
+        ];
+        probity(at, &args, "", status).0
+    };
+    let verify = |log: &str, status| {
+        probity(at, &["verify", log, "--key", "audit.vkey"], "", status);
+    };
+    append(at, "audit", "later");
+    assert_eq!(
+        check("audit", 0),
+        "held: 1 receipt, all as the log has them\n"
+    );
+    // Removed: each byte that is left is signed.
+    verify("older", 0);
+    assert!(check("older", 3).contains("it is not there"));
+    // Replaced: the same keys sign another entry at the same index.
+    append(at, "older", "nobody");
+    verify("older", 0);
+    let found = check("older", 3);
+    assert!(
+        found.contains("is not the one that was receipted"),
+        "{found}"
+    );
+    // Changed behind the record that commits to it.
+    copy(at, "audit", "changed");
+    let segment = at.join("changed/streams/default/segments/00000000.seg");
+    let mut bytes = fs::read(&segment).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last - 40] ^= 1;
+    fs::write(&segment, bytes).unwrap();
+    check("changed", 3);
+    // Another's receipt, and what is none.
+    fs::write(
+        at.join("receipt"),
+        receipt.replace("example.com/audit", "example.com/other"),
+    )
+    .unwrap();
+    assert!(check("audit", 3).contains("it is of the log example.com/other"));
+    fs::write(
+        at.join("receipt"),
+        "{\"line\":1,\"stream\":\"default\",\"index\":0}\n",
+    )
+    .unwrap();
+    check("audit", 1);
+}
+
+/// S17: a folder from yesterday's backup, with its key, signs a forged entry of which `check-proof` says that it holds. Whoever
+/// keeps one head of the true log compares with it, and the forgery does not stand under that head.
+#[test]
+fn a_forgery_of_an_expired_key_does_not_stand_under_a_head_that_was_kept() {
+    let folder = place();
+    let at = folder.path();
+    append(at, "audit", "second");
+    fs::copy(at.join("audit/streams/default/checkpoint"), at.join("kept")).unwrap();
+    append(at, "older", "forger");
+    let prove = |log: &str, index: &str, to: &str, more: &[&str], status| {
+        let args = [
+            "prove",
+            log,
+            "--index",
+            index,
+            "-o",
+            to,
+            "--key",
+            "audit.key",
+        ];
+        probity(at, &[&args, more].concat(), "", status).1
+    };
+    let check = |file: &str, more: &[&str], status| {
+        let args = ["check-proof", file, "--key", "audit.vkey"];
+        let (stdout, stderr) = probity(at, &[&args, more].concat(), "", status);
+        stdout + &stderr
+    };
+    let kept = ["--checkpoint", "kept"];
+    prove("older", "1", "forged", &[], 0);
+    assert!(check("forged", &[], 0).contains("forger"));
+    let found = check("forged", &kept, 3);
+    assert!(
+        found.starts_with("broken, checkpoint: another history was signed"),
+        "{found}"
+    );
+    // Of another size, nothing can be said about the two heads: it is not taken for proved.
+    append(at, "older", "forger");
+    prove("older", "1", "longer", &[], 0);
+    assert!(check("longer", &kept, 1).contains("they cannot be compared"));
+    prove("older", "1", "none", &kept, 3);
+    assert!(!at.join("none").exists());
+    // The true log goes on; the entry is proved under the head that was kept.
+    append(at, "audit", "third");
+    prove("audit", "1", "now", &[], 0);
+    assert!(check("now", &kept, 1).contains("probity prove DIR --index N --checkpoint FILE"));
+    prove("audit", "1", "then", &kept, 0);
+    let held = check("then", &kept, 0);
+    assert!(
+        held.contains("second") && held.contains("kept head  kept: the same"),
+        "{held}"
+    );
+    // What came later does not stand under it.
+    prove("audit", "2", "late", &kept, 1);
+}

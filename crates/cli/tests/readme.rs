@@ -1,0 +1,87 @@
+//! The commands of the README, typed as they stand.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// The blocks of `text` that are fenced as `language`.
+fn blocks(text: &str, language: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut open: Option<Vec<&str>> = None;
+    for line in text.lines() {
+        match (&mut open, line.strip_prefix("```")) {
+            (None, Some(said)) if said == language => open = Some(Vec::new()),
+            (None, Some("")) => {
+                panic!("a block does not say what it holds: sh is run by this test, text is not")
+            }
+            (Some(lines), Some("")) => {
+                found.push(lines.join("\n"));
+                open = None;
+            }
+            (Some(lines), None) => lines.push(line),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Gives the blocks of other languages their ends, so that those stand for themselves.
+fn without(text: &str, language: &str) -> String {
+    let begin = format!("```{language}\n");
+    let mut rest = text;
+    let mut kept = String::new();
+    while let Some((before, block)) = rest.split_once(&begin) {
+        kept.push_str(before);
+        rest = block.split_once("```\n").unwrap().1;
+    }
+    kept + rest
+}
+
+/// UX 7: the README failed in its fifth minute: `audit.vkey` did not exist, nor did the files of the pocket database. Every block
+/// of shell commands runs now, in order, in an empty folder, and leaves what the text says.
+#[test]
+fn the_commands_of_the_readme_run_in_an_empty_folder() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = fs::read_to_string(root.join("README.md")).unwrap();
+    let commands = blocks(&without(&text, "text"), "sh");
+    assert!(commands.len() >= 5, "{commands:?}");
+    let folder = tempfile::tempdir().unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_probity"));
+    #[expect(clippy::disallowed_methods, reason = "the path is the test's own")]
+    let path = std::env::var("PATH").unwrap();
+    let ran = Command::new("sh")
+        .args(["-eu", "-c", &commands.join("\n")])
+        .current_dir(folder.path())
+        .env(
+            "PATH",
+            format!("{}:{path}", program.parent().unwrap().display()),
+        )
+        .env_remove("PROBITY_KEY_FILE")
+        .env_remove("PROBITY_HEADS")
+        .output()
+        .unwrap();
+    let said = String::from_utf8(ran.stdout).unwrap();
+    assert!(
+        ran.status.success(),
+        "{said}{}",
+        String::from_utf8(ran.stderr).unwrap()
+    );
+    for wanted in [
+        "log created in audit",
+        "\nholds: entry 0 of stream default",
+        "\nheld: ",
+        "2026-03-01",
+    ] {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+    let made = folder.path().join("first-steps");
+    let key = fs::read_to_string(made.join("audit.vkey")).unwrap();
+    assert!(key.starts_with("example.com/audit+"), "{key}");
+    assert!(
+        fs::read_to_string(made.join("alice.jsonl"))
+            .unwrap()
+            .contains("ticket 4711")
+    );
+}

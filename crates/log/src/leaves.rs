@@ -1,0 +1,158 @@
+//! What frames are in their stream's tree: of those written last, for receipts that name it, and of a stored log, to compare.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use probity_format::checkpoint::Checkpoint;
+use probity_format::geometry::Geometry;
+use probity_format::note::SignedNote;
+use probity_format::record::Record;
+use probity_format::stream::{StreamId, StreamName};
+use probity_format::tree::{Hash, leaf_hash};
+
+use crate::config::Options;
+use crate::error::LogError;
+use crate::files::Files;
+use crate::history::{read_checkpoint, read_geometry, read_history};
+use crate::journal::History;
+use crate::places::Places;
+use crate::records::Records;
+use crate::scan::{Position, scan};
+
+/// Frames remembered; more than wait for their receipts at once.
+const FRAMES_REMEMBERED: usize = 8_192;
+
+/// A frame as its stream's tree holds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Leaf {
+    /// Index of the frame in its stream, and of its leaf in the tree.
+    pub frame: u64,
+    /// Hash of the leaf: of the frame's record, which commits to every sealed byte of the frame.
+    pub hash: Hash,
+}
+
+/// The leaves of the last frames, by the entries they hold.
+#[derive(Debug, Default)]
+pub(crate) struct RecentLeaves {
+    /// Index of a frame's first entry, of the one behind its last, and the leaf; in order.
+    known: Mutex<VecDeque<(u64, u64, Leaf)>>,
+}
+
+impl RecentLeaves {
+    /// Remembers the frame of `record`, which follows the one before.
+    pub(crate) fn remember(&self, record: &Record) {
+        let leaf = Leaf::of(record);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= FRAMES_REMEMBERED {
+            known.pop_front();
+        }
+        known.push_back((record.first_entry, record.next_entry(), leaf));
+    }
+
+    /// The leaf of the frame that holds entry `index`.
+    pub(crate) fn of_entry(&self, index: u64) -> Option<Leaf> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = known.partition_point(|(_, end, _)| *end <= index);
+        let (first, _, leaf) = known.get(place)?;
+        (*first <= index).then_some(*leaf)
+    }
+}
+
+impl Leaf {
+    fn of(record: &Record) -> Self {
+        Self {
+            frame: record.frame,
+            hash: leaf_hash(&record.encode()),
+        }
+    }
+}
+
+/// The leaves of a stored log, as its files have them: read without a key, and believed to nobody.
+///
+/// Whether the files are what was signed, [`verify`](crate::verify::verify) says.
+pub struct StoredLeaves {
+    files: Files,
+    geometry: Geometry,
+    history: History,
+}
+
+impl std::fmt::Debug for StoredLeaves {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoredLeaves")
+            .field("origin", &self.geometry.origin())
+            .finish_non_exhaustive()
+    }
+}
+
+impl StoredLeaves {
+    /// Opens the log at `path`.
+    ///
+    /// # Errors
+    /// See [`LogError`].
+    pub fn open(path: &Path) -> Result<Self, LogError> {
+        let places = Places::new(path, None);
+        let files = Files::of_log(&places, &Options::default());
+        let geometry = read_geometry(&files, &places.path)?;
+        let history = read_history(&files, &geometry, None)?;
+        Ok(Self {
+            files,
+            geometry,
+            history,
+        })
+    }
+
+    /// The log's name.
+    pub fn origin(&self) -> &str {
+        self.geometry.origin()
+    }
+
+    /// The leaf of the frame that holds entry `index` of `stream`, if there is one, published or not.
+    ///
+    /// # Errors
+    /// When what leads there is damaged, or cannot be read.
+    pub fn of_entry(&self, stream: &StreamName, index: u64) -> Result<Option<Leaf>, LogError> {
+        let mut streams = self.history.streams.iter();
+        let Some((_, config)) = streams.find(|(name, _)| name == stream) else {
+            return Ok(None);
+        };
+        let id = StreamId::new(&self.geometry.fingerprint(), stream, config);
+        let size = self.published(stream)?;
+        let mut records = Records::new(&self.files, stream, size);
+        if let Some(record) = records.of_entry(index)? {
+            return Ok(Some(Leaf::of(&record)));
+        }
+        let behind = match records.last()? {
+            None => {
+                let (version, fingerprint) = (self.geometry.version(), self.geometry.fingerprint());
+                Some(Position::start(version, id, fingerprint))
+            }
+            Some(record) => Position::behind(&self.files, stream, &record)?,
+        };
+        let mut found = None;
+        if let Some(mut position) = behind {
+            let _end = scan(&self.files, stream, &mut position, &mut |record, _| {
+                if (record.first_entry..record.next_entry()).contains(&index) {
+                    found = Some(Leaf::of(record));
+                }
+                Ok::<(), LogError>(())
+            })?;
+        }
+        Ok(found)
+    }
+
+    /// Frames that the published checkpoint covers.
+    fn published(&self, stream: &StreamName) -> Result<u64, LogError> {
+        let Some(note) = read_checkpoint(&self.files, stream)? else {
+            return Ok(0);
+        };
+        SignedNote::parse(note.as_bytes())
+            .and_then(|note| Checkpoint::parse(note.text()))
+            .map(|checkpoint| checkpoint.size())
+            .map_err(|error| LogError::Broken {
+                place: format!("streams/{stream}/checkpoint"),
+                reason: error.to_string(),
+            })
+    }
+}
