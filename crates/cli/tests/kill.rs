@@ -195,8 +195,12 @@ impl Scene {
     }
 
     fn listed(&mut self, person: i64) -> Vec<DisguiseId> {
+        let time = self.now();
         let credential = Credential::Key(self.keys.get(&person).unwrap());
-        let listed = self.engine.list(&Value::Int(person), &credential).unwrap();
+        let listed = self
+            .engine
+            .list(&Value::Int(person), &credential, time)
+            .unwrap();
         listed.iter().map(|it| it.id).collect()
     }
 

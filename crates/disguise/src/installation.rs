@@ -5,6 +5,7 @@ use sha2::{Digest as _, Sha256};
 use crate::crypto::random;
 use crate::database::{Database, DatabaseError, DatabaseErrorKind, Dialect};
 use crate::error::{Doing as _, Error};
+use crate::forgotten::FORGOTTEN;
 use crate::once::ANSWERS;
 use crate::store::{
     BAGS, CREDENTIALS, DEADLINES, DECAYED, FLEETING, HOLDS, INTENTS, LOCATORS, OPERATIONS,
@@ -156,6 +157,10 @@ fn tables(dialect: Dialect) -> impl Iterator<Item = String> {
             "CREATE TABLE IF NOT EXISTS {SCHEDULED} (id {key} NOT NULL PRIMARY KEY, due BIGINT NOT NULL, what {binary} NOT NULL) {end}"
         ),
         format!("CREATE TABLE IF NOT EXISTS {DECAYED} (mark {key} NOT NULL PRIMARY KEY) {end}"),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {FORGOTTEN} (id {key} NOT NULL PRIMARY KEY, mailbox {key} NOT NULL) {end}"
+        ),
+        format!("CREATE INDEX IF NOT EXISTS {FORGOTTEN}_mailbox ON {FORGOTTEN} (mailbox)"),
         format!("CREATE TABLE IF NOT EXISTS {OPERATIONS} (id {key} NOT NULL PRIMARY KEY) {end}"),
         format!(
             "CREATE TABLE IF NOT EXISTS {INTENTS} (id {key} NOT NULL PRIMARY KEY, what {binary} NOT NULL) {end}"

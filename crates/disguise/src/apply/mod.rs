@@ -204,6 +204,7 @@ impl Work<'_> {
             stored.push(Stored {
                 bag,
                 public,
+                owner: owner.clone(),
                 person: standing.is_person(),
                 origin,
                 stage: Stage::Disguised,

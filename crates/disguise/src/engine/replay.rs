@@ -8,7 +8,8 @@ use super::Engine;
 use crate::apply::{ApplyRequest, Earlier, Forgotten};
 use crate::audit::{Asked, subject};
 use crate::database::Database;
-use crate::error::{Doing as _, Error};
+use crate::error::Error;
+use crate::forgotten;
 use crate::hold::{self, Authority, HoldId, Holding};
 use crate::intent;
 use crate::operation::{self, Fate, Told};
@@ -196,6 +197,9 @@ impl<D: Database> Engine<D> {
                     let salt = store::salt(&mut engine.database)?;
                     let meant = |id: &[u8]| records.contains(&operation::record(&salt, id));
                     store::remove_records(&mut engine.database, meant)?;
+                    let names = records.iter().filter_map(|name| forgotten::told(name));
+                    let names: Vec<_> = names.collect();
+                    forgotten::put(&mut engine.database, &names)?;
                     if let Some(person) = person.as_ref().filter(|_person| told.key.is_empty()) {
                         store::unregister(&mut engine.database, &[person.principal()])?;
                     }
@@ -233,20 +237,7 @@ impl<D: Database> Engine<D> {
 
     /// Everybody in the users table, by the hash that entries name them by.
     fn people(&mut self, salt: &[u8]) -> Result<BTreeMap<String, Value>, Error> {
-        let dialect = self.database.dialect();
-        let (table, id) = (&self.pseudo.table, &self.pseudo.id);
-        let own = self.database.tenancy.and(dialect, table, table);
-        let query = format!(
-            "SELECT {} FROM {} WHERE 1=1{}",
-            dialect.quote(id),
-            dialect.quote(table),
-            own.sql
-        );
-        let rows = self
-            .database
-            .query(&query, &own.parameters)
-            .doing("reading who there is")?;
-        let ids = rows.into_iter().flatten();
+        let ids = self.user_ids()?.into_iter();
         Ok(ids.map(|id| (subject(salt, &id).to_string(), id)).collect())
     }
 }
@@ -276,7 +267,12 @@ impl<'a> Replay<'a> {
         request: &'a ReplayRequest<'a>,
     ) -> Result<Self, Error> {
         let salt = store::salt(&mut engine.database)?;
-        let mut missing = operation::missing(&mut engine.database, &salt, request.told)?;
+        let database = &mut engine.database;
+        let there = match request.told.iter().any(Told::names_records) {
+            true => store::record_names(database, &salt)?,
+            false => BTreeSet::new(),
+        };
+        let mut missing = operation::missing(database, &salt, request.told, &there)?;
         // Replays did what others tell of, and what was only read leaves nothing to do.
         let changes = |it: &Told| !matches!(&*it.action, "disguise.replay" | "disguise.export");
         missing.retain(changes);

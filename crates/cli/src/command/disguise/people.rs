@@ -185,7 +185,7 @@ pub(super) fn speaks_for(args: &SpeaksFor, environment: &Environment) -> Result<
     let brought = Brought::read(&args.holder.credential)?;
     let user = engine.user(&args.holder.user).map_err(refused)?;
     let ids = engine
-        .speaks_for(&user, &brought.credential())
+        .speaks_for(&user, &brought.credential(), SystemClock::new().now())
         .map_err(refused)?;
     let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
     let mut output = Output::new();
@@ -204,7 +204,9 @@ pub(super) fn list(args: &List, environment: &Environment) -> Result<Status, Fai
     let mut engine = stored(&args.database, environment)?;
     let brought = Brought::read(&args.holder.credential)?;
     let user = engine.user(&args.holder.user).map_err(refused)?;
-    let listed = engine.list(&user, &brought.credential()).map_err(refused)?;
+    let listed = engine
+        .list(&user, &brought.credential(), SystemClock::new().now())
+        .map_err(refused)?;
     let forms: Vec<ListedForm> = listed
         .iter()
         .map(|it| ListedForm {
