@@ -12,8 +12,8 @@ use super::custody::{
 
 /// Hides people in a SQL database and brings them back.
 ///
-/// A database is sqlite:FILE, mysql://user:password@host:port/database (MariaDB too) or
-/// postgres://user:password@host:port/database. A file with a credential holds a private key or a recovery token, as
+/// A database is sqlite:FILE, mysql://user@host:port/database (MariaDB too) or postgres://user@host:port/database. An address
+/// with a password, as user:password@host, comes from a file or from PROBITY_DB. A file with a credential holds a private key or a recovery token, as
 /// register writes them, or a password on its first line; - is standard input.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
@@ -44,6 +44,7 @@ pub enum DisguiseCommand {
     SpeaksFor(SpeaksFor),
     List(List),
     Export(ExportHidden),
+    SubjectName(SubjectName),
     Forget(Forget),
     Rekey(Rekey),
     ReceiptKey(ReceiptKey),
@@ -63,9 +64,12 @@ pub enum DisguiseCommand {
 /// Which database.
 #[derive(ClapArgs)]
 pub struct DatabaseChoice {
-    /// The application's database [default: PROBITY_DATABASE]
+    /// The application's database, without a password [default: PROBITY_DB]
     #[arg(long = "db", value_name = "URL")]
     pub url: Option<String>,
+    /// File with the address of the database on its first line, which may hold a password
+    #[arg(long = "db-file", value_name = "FILE", conflicts_with = "url")]
+    pub url_file: Option<PathBuf>,
     /// Tenant whose people and rows are meant, as the tenant columns hold it; where the specification names some it is needed
     #[arg(long, value_name = "T")]
     pub tenant: Option<String>,
@@ -128,6 +132,20 @@ pub struct LogChoice {
     /// Root key file of the log [default: PROBITY_KEY_FILE, else DIR.key]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
+}
+
+/// What the entry says of who asked, in their own words.
+#[derive(ClapArgs, Default)]
+pub struct Attribution {
+    /// Who does it, for the entry [default: the login name]
+    #[arg(long, value_name = "WHO")]
+    pub actor: Option<String>,
+    /// What for, for the entry
+    #[arg(long, value_name = "WHAT")]
+    pub purpose: Option<String>,
+    /// Legal basis or file number, for the entry
+    #[arg(long, value_name = "WHY")]
+    pub basis: Option<String>,
 }
 
 /// Proposes a first specification from the live schema; read every line before it is used.
@@ -228,6 +246,9 @@ pub struct Register {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
+    /// What the entry says of who asked.
+    #[command(flatten)]
+    pub attribution: Attribution,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -235,11 +256,12 @@ pub struct Register {
 
 /// Applies a disguise, in one transaction: all of it happens, or nothing.
 #[derive(ClapArgs)]
+#[command(group(clap::ArgGroup::new("whose").required(true).args(["user", "everybody"])))]
 #[command(after_help = "Examples:
   probity disguise apply --db sqlite:app.db --spec leave.toml --user 19 --log audit
   probity disguise apply --db sqlite:app.db --spec leave.toml --user 19 --over 19.key --json
   probity disguise apply --db sqlite:app.db --spec leave.toml --user 19 --grace 30d --expires 10y --log audit
-  probity disguise apply --db sqlite:app.db --spec class.toml --set class=2026 --log audit")]
+  probity disguise apply --db sqlite:app.db --spec class.toml --set class=2026 --everybody --log audit --actor 'registrar' --purpose 'end of term'")]
 pub struct Apply {
     /// Which database.
     #[command(flatten)]
@@ -247,9 +269,12 @@ pub struct Apply {
     /// Which specification.
     #[command(flatten)]
     pub spec: SpecChoice,
-    /// Id of the user whose rows are meant [default: everybody]
+    /// Id of the user whose rows are meant
     #[arg(long, value_name = "U")]
     pub user: Option<String>,
+    /// The rows of everybody are meant
+    #[arg(long)]
+    pub everybody: bool,
     /// Credential of the user, or twice a share of it: rows under placeholders that the user speaks for are meant too
     #[arg(long, value_name = "CREDENTIAL", requires = "user")]
     pub over: Vec<PathBuf>,
@@ -270,6 +295,9 @@ pub struct Apply {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
+    /// What the entry says of who asked.
+    #[command(flatten)]
+    pub attribution: Attribution,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -300,6 +328,9 @@ pub struct Resume {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
+    /// What the entry says of who asked.
+    #[command(flatten)]
+    pub attribution: Attribution,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -334,6 +365,9 @@ pub struct Reveal {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
+    /// What the entry says of who asked.
+    #[command(flatten)]
+    pub attribution: Attribution,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -372,6 +406,12 @@ pub struct SpeaksFor {
     /// Who asks.
     #[command(flatten)]
     pub holder: Holder,
+    /// The log that takes an entry of a refusal.
+    #[command(flatten)]
+    pub log: LogChoice,
+    /// What the entry says of who asked.
+    #[command(flatten)]
+    pub attribution: Attribution,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -388,6 +428,12 @@ pub struct List {
     /// Who asks.
     #[command(flatten)]
     pub holder: Holder,
+    /// The log that takes an entry of a refusal.
+    #[command(flatten)]
+    pub log: LogChoice,
+    /// What the entry says of who asked.
+    #[command(flatten)]
+    pub attribution: Attribution,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -413,6 +459,39 @@ pub struct ExportHidden {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
+    /// What the entry says of who asked.
+    #[command(flatten)]
+    pub attribution: Attribution,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Prints the names by which the log speaks of a user, one a line, for `probity export --subject`.
+///
+/// The first is that of entries made now; older entries may have the second. A name comes from the key of the log, the salt of
+/// the database and the id together. With a credential it must be the user's, and a refusal is an entry.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity disguise subject-name --db sqlite:app.db --user 19 --log audit
+  probity export audit --subject \"$(probity disguise subject-name --db sqlite:app.db --user 19 --log audit | head -n 1)\"
+  probity disguise subject-name --db sqlite:app.db --user 19 --credential 19.key --log audit")]
+pub struct SubjectName {
+    /// Which database.
+    #[command(flatten)]
+    pub database: DatabaseChoice,
+    /// Id of the user, as in the users table
+    #[arg(long, value_name = "U")]
+    pub user: String,
+    /// Credential of the user, or twice a share of it: the names are given to nobody else then
+    #[arg(long, value_name = "FILE")]
+    pub credential: Vec<PathBuf>,
+    /// The log whose names are meant.
+    #[command(flatten)]
+    pub log: LogChoice,
+    /// What the entry says of who asked.
+    #[command(flatten)]
+    pub attribution: Attribution,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -446,6 +525,9 @@ pub struct Forget {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
+    /// What the entry says of who asked.
+    #[command(flatten)]
+    pub attribution: Attribution,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -483,6 +565,9 @@ pub struct Rekey {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
+    /// What the entry says of who asked.
+    #[command(flatten)]
+    pub attribution: Attribution,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -553,6 +638,9 @@ pub struct Update {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
+    /// What the entry says of who asked.
+    #[command(flatten)]
+    pub attribution: Attribution,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,

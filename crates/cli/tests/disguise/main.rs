@@ -14,6 +14,7 @@ mod duties;
 mod later;
 mod person;
 mod place;
+mod record;
 mod rows;
 mod tenants;
 

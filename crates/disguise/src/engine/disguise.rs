@@ -171,7 +171,7 @@ impl<D: Database> Engine<D> {
         if request.user.is_none() {
             held.refuse_any(salt, work.known.keys())?;
         }
-        work.forget(disguise.forgotten);
+        work.forget(disguise.forgotten)?;
         Ok((work.finish(request.time.nanoseconds(), end)?, public_key))
     }
 

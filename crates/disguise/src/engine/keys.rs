@@ -91,6 +91,27 @@ impl<D: Database> Engine<D> {
         })
     }
 
+    /// The names that the log at hand has for `user`: that of entries made from now on, and then the one in older entries, if it
+    /// is another. With a credential it must be that of the user, and a refusal is told of.
+    ///
+    /// # Errors
+    /// [`Error::WrongCredential`], [`Error::Database`], [`Error::Audit`].
+    pub fn subject_names(
+        &mut self,
+        user: &Value,
+        credential: Option<&Credential<'_>>,
+        time: Timestamp,
+    ) -> Result<Vec<String>, Error> {
+        let asked = Asked::new("disguise.subject-name", String::new(), Some(user), time);
+        self.operation(&asked, |engine| {
+            if let Some(credential) = credential {
+                engine.former_holder(user, credential)?;
+            }
+            let salt = store::salt(&mut engine.database)?;
+            engine.naming.all(&salt, &user.principal())
+        })
+    }
+
     /// The salt, and the person `user`, to whom the credential is bound; refused when somebody else has the id by now.
     pub(super) fn holder(
         &mut self,

@@ -67,8 +67,10 @@ impl<D: Database> Engine<D> {
         };
         // Whatever the log says, the entry may be in it.
         self.promises.push(promise);
-        let salt = self.promises.last().map_or(&[][..], |it| &it.salt);
-        tell(sink.as_mut(), salt, asked, Outcome::Ok, &payload)
+        let salt = self.promises.last().map(|it| it.salt.clone());
+        let salt = salt.unwrap_or_default();
+        let names = (&self.naming, salt.as_slice());
+        tell(sink.as_mut(), names, asked, Outcome::Ok, &payload)
     }
 
     /// Commits, and where the database refuses or is lost asks it what became of the transaction.
@@ -128,7 +130,13 @@ impl<D: Database> Engine<D> {
         // In a transaction that is broken nothing can be read.
         let known = self.request.as_ref().map(|it| it.salt.clone());
         match known.map_or_else(|| store::salt(&mut self.database), Ok) {
-            Ok(salt) => tell(sink.as_mut(), &salt, asked, outcome, &payload),
+            Ok(salt) => tell(
+                sink.as_mut(),
+                (&self.naming, &salt),
+                asked,
+                outcome,
+                &payload,
+            ),
             Err(Error::NotInstalled) => Ok(()),
             // The database that knows the salt is lost; without it nobody may be named.
             Err(_) => {
@@ -137,7 +145,13 @@ impl<D: Database> Engine<D> {
                     key: asked.key.clone(),
                     ..*asked
                 };
-                tell(sink.as_mut(), &[], &nobody, outcome, &payload)
+                tell(
+                    sink.as_mut(),
+                    (&self.naming, &[]),
+                    &nobody,
+                    outcome,
+                    &payload,
+                )
             }
         }
     }
@@ -159,7 +173,8 @@ impl<D: Database> Engine<D> {
             let tenancy = &self.database.tenancy;
             let payload = operation::taken_back(tenancy, &it.salt, it.id, fate);
             let asked = it.asked();
-            tell(sink.as_mut(), &it.salt, &asked, outcome, &payload)?;
+            let names = (&self.naming, it.salt.as_slice());
+            tell(sink.as_mut(), names, &asked, outcome, &payload)?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use probity_format::Timestamp;
 
 use super::Engine;
 use crate::apply::{ApplyRequest, Earlier, Forgotten};
-use crate::audit::{Asked, subject};
+use crate::audit::Asked;
 use crate::database::Database;
 use crate::error::Error;
 use crate::forgotten;
@@ -17,6 +17,7 @@ use crate::record::Standing;
 use crate::scheduled::{self, Order};
 use crate::spec::Spec;
 use crate::store::{self, DisguiseId};
+use crate::subject::Naming;
 use crate::suite::PublicKey;
 use crate::value::Value;
 
@@ -235,10 +236,15 @@ impl<D: Database> Engine<D> {
         store::register_anew(&mut self.database, &known, vec![registration])
     }
 
-    /// Everybody in the users table, by the hash that entries name them by.
+    /// Everybody in the users table, by all names that entries may have for them.
     fn people(&mut self, salt: &[u8]) -> Result<BTreeMap<String, Value>, Error> {
-        let ids = self.user_ids()?.into_iter();
-        Ok(ids.map(|id| (subject(salt, &id).to_string(), id)).collect())
+        let mut people = BTreeMap::new();
+        for id in self.user_ids()? {
+            for name in self.naming.all(salt, &id.principal())? {
+                people.insert(name, id.clone());
+            }
+        }
+        Ok(people)
     }
 }
 
@@ -257,6 +263,7 @@ struct Replay<'a> {
     salt: Vec<u8>,
     missing: Vec<Told>,
     people: BTreeMap<String, Value>,
+    naming: Naming,
     /// The specifications by hash.
     specs: BTreeMap<String, &'a Spec>,
 }
@@ -287,6 +294,7 @@ impl<'a> Replay<'a> {
             salt,
             missing,
             people,
+            naming: engine.naming.clone(),
             specs: specs
                 .map(|spec| (operation::specification(&spec.text), spec))
                 .collect(),
@@ -423,7 +431,10 @@ impl<'a> Replay<'a> {
 
     /// Who had the records of a disguise destroyed since it was applied.
     fn forgotten(&self, told: &Told) -> Forgotten {
-        let mut forgotten = Forgotten::default();
+        let mut forgotten = Forgotten {
+            naming: self.naming.clone(),
+            ..Forgotten::default()
+        };
         // While chunks went on, people could have records destroyed that are told of as applied only when all were done.
         let since = self.missing.iter();
         let since = since.skip_while(|it| it.id != told.id && it.key != told.key);
