@@ -474,7 +474,7 @@ pub struct ExportHidden {
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity disguise subject-name --db sqlite:app.db --user 19 --log audit
-  probity export audit --subject \"$(probity disguise subject-name --db sqlite:app.db --user 19 --log audit | head -n 1)\"
+  probity export audit --format jsonl --subject \"$(probity disguise subject-name --db sqlite:app.db --user 19 --log audit | head -n 1)\"
   probity disguise subject-name --db sqlite:app.db --user 19 --credential 19.key --log audit")]
 pub struct SubjectName {
     /// Which database.

@@ -17,6 +17,7 @@ mod place;
 mod record;
 mod rows;
 mod tenants;
+mod tutorial;
 
 #[path = "../../../disguise/tests/server/mariadb.rs"]
 mod mariadb;

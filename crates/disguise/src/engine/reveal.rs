@@ -40,22 +40,22 @@ impl<D: Database> Engine<D> {
     /// # Errors
     /// [`Error::WrongCredential`], [`Error::NoSuchDisguise`], [`Error::Database`]; nothing has changed then.
     pub fn reveal(&mut self, request: &RevealRequest<'_>) -> Result<Revealed, Error> {
-        let id = request.id.to_string();
-        let named = Some(&request.user).filter(|user| !user.is_null());
-        let asked = Asked::new("disguise.reveal", id, named, request.time);
-        self.operation(&asked, |engine| {
-            if named.is_some() {
-                return engine.revealed(request, &request.user, &asked);
-            }
-            engine.refresh()?;
-            let user = engine.whose(&request.credential)?;
-            let asked = Asked {
-                user: Some(&user),
-                key: asked.key.clone(),
-                ..asked
-            };
-            engine.revealed(request, &user, &asked)
-        })
+        let asked = |user| {
+            let id = request.id.to_string();
+            Asked::new("disguise.reveal", id, user, request.time)
+        };
+        let found;
+        let user = if request.user.is_null() {
+            found = self.operation(&asked(None), |engine| {
+                engine.refresh()?;
+                engine.whose(&request.credential)
+            })?;
+            &found
+        } else {
+            &request.user
+        };
+        let asked = asked(Some(user));
+        self.operation(&asked, |engine| engine.revealed(request, user, &asked))
     }
 
     /// The pseudoprincipals that the holder of `credential` may act as, along chains of any length. A refusal is told of.
