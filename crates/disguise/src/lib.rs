@@ -32,6 +32,7 @@ mod principal;
 mod receipt;
 mod record;
 mod redact;
+mod refusal;
 mod reveal;
 mod scheduled;
 mod schema;

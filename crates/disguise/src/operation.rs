@@ -213,12 +213,19 @@ pub(crate) fn remember(database: &mut dyn Session, id: OperationId) -> Result<()
     insert_all(database, OPERATIONS, &["id"], &row)
 }
 
-/// What the entry of a refusal says beside the refusal.
-pub(crate) fn refused(tenancy: &Tenancy) -> String {
-    match tenancy.tag() {
-        [] => String::new(),
-        tag => format!("{{\"tenant\":\"{}\"}}", digits(tag)),
+/// What the entry of a refusal says beside the refusal: how many credentials were refused for the person, this one included.
+pub(crate) fn refused(tenancy: &Tenancy, refusals: Option<u64>) -> String {
+    let mut facts = Map::new();
+    if let Some(refusals) = refusals {
+        facts.insert("refusals".to_owned(), refusals.into());
     }
+    if !tenancy.tag().is_empty() {
+        facts.insert("tenant".to_owned(), digits(tenancy.tag()).into());
+    }
+    if facts.is_empty() {
+        return String::new();
+    }
+    Json::Object(facts).to_string()
 }
 
 /// Those of `told` that were done in this database, or may have been, for the tenant at hand or for all, and that it does

@@ -7,6 +7,7 @@
 
 mod custody;
 mod disguise;
+mod person;
 mod pocket;
 mod proof;
 mod proxy;
@@ -28,10 +29,10 @@ pub use self::custody::{
 };
 pub use self::disguise::{
     Apply, Attribution, Check, CheckReceipt, DatabaseChoice, Description, Disguise,
-    DisguiseCommand, Draft, ExportHidden, Forget, Holder, List, LogChoice, Plan, ReceiptKey,
-    ReferencesChoice, Register, Rekey, Resume, Reveal, ShareChoice, SpeaksFor, SpecChoice,
-    SubjectName, Update,
+    DisguiseCommand, Draft, LogChoice, Plan, ReceiptKey, ReferencesChoice, Register, Resume,
+    Reveal, ShareChoice, SpecChoice, Update,
 };
+pub use self::person::{ExportHidden, Forget, Holder, List, Rekey, SpeaksFor, SubjectName};
 pub use self::pocket::{
     Pocket, PocketCheck, PocketChoice, PocketCommand, PocketCreate, PocketExec, PocketExtent,
     PocketExtract, PocketImport, PocketQuery, PocketReorganize, PocketSign, PocketSimulate,

@@ -120,6 +120,10 @@ fn each_wrong_password_is_an_entry_under_the_name_of_its_person() {
         ]
     );
     assert_eq!(entries(&place, &[]).len(), 6);
+    for (count, it) in (1..).zip(&told) {
+        let payload: Value = serde_json::from_str(it["payload"].as_str().unwrap()).unwrap();
+        assert_eq!(payload["refusals"], count, "{payload}");
+    }
     assert!(entries(&place, &["--subject", &self::name(&place, "20")]).is_empty());
 }
 

@@ -154,7 +154,7 @@ impl<D: Database> Engine<D> {
         time: Timestamp,
     ) -> Result<Vec<Hidden>, Error> {
         self.refresh()?;
-        let (salt, holder) = self.holder(user, credential)?;
+        let (salt, holder) = self.former_holder(user, credential)?;
         let reach = holder.reach();
         let of = |it: &&Reached| id.is_none_or(|id| it.found.locator.origin.disguise == id.0);
         let mut meant: Vec<&Reached> = reach.bags.iter().filter(of).collect();

@@ -435,7 +435,7 @@ impl<D: Database> Engine<D> {
     }
 
     /// Runs `work` in transactions until none is in the way of others.
-    fn tried<T, W: FnMut(&mut Self) -> Result<T, Error>>(
+    pub(super) fn tried<T, W: FnMut(&mut Self) -> Result<T, Error>>(
         &mut self,
         transaction: impl Fn(&mut Self, &mut W) -> Result<T, Error>,
         mut work: W,
@@ -474,7 +474,7 @@ impl<D: Database> Engine<D> {
         self.database.begin().doing("beginning")
     }
 
-    fn transaction_of_all<T>(
+    pub(super) fn transaction_of_all<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {

@@ -9,6 +9,7 @@ use crate::audit::{Asked, tell};
 use crate::database::Database;
 use crate::error::{Doing as _, Error};
 use crate::operation::{self, Fate, OperationId};
+use crate::refusal;
 use crate::store;
 use crate::value::Value;
 
@@ -122,14 +123,22 @@ impl<D: Database> Engine<D> {
     }
 
     fn tell_refused(&mut self, asked: &Asked<'_>, error: &Error) -> Result<(), Error> {
+        if self.sink.is_none() {
+            return Ok(());
+        }
+        let outcome = outcome_of(error);
+        // In a transaction that is broken nothing can be read.
+        let known = self.request.as_ref().map(|it| it.salt.clone());
+        let salt = known.map_or_else(|| store::salt(&mut self.database), Ok);
+        let refusals = match (&salt, error) {
+            (Ok(salt), Error::WrongCredential) => self.guesses(salt, asked)?,
+            _ => None,
+        };
+        let payload = operation::refused(&self.database.tenancy, refusals);
         let Some(sink) = &mut self.sink else {
             return Ok(());
         };
-        let outcome = outcome_of(error);
-        let payload = operation::refused(&self.database.tenancy);
-        // In a transaction that is broken nothing can be read.
-        let known = self.request.as_ref().map(|it| it.salt.clone());
-        match known.map_or_else(|| store::salt(&mut self.database), Ok) {
+        match salt {
             Ok(salt) => tell(
                 sink.as_mut(),
                 (&self.naming, &salt),
@@ -154,6 +163,27 @@ impl<D: Database> Engine<D> {
                 )
             }
         }
+    }
+
+    /// Counts a credential that was refused for the person of `asked`, and says how many were.
+    fn guesses(&mut self, salt: &[u8], asked: &Asked<'_>) -> Result<Option<u64>, Error> {
+        // A name that whoever has the database can make would tell who is away and asks.
+        let (Some(user), Some(_)) = (asked.user, &self.naming.0) else {
+            return Ok(None);
+        };
+        let name = self.naming.of(salt, &user.principal())?;
+        if let Some(request) = &mut self.request {
+            request.refusals.push((name, asked.time));
+            return Ok(None);
+        }
+        Ok(self.count_refusal(&name, asked.time))
+    }
+
+    /// Counts in a transaction of its own. What cannot be counted is told of all the same.
+    pub(super) fn count_refusal(&mut self, name: &str, time: Timestamp) -> Option<u64> {
+        let count = |engine: &mut Self| refusal::count(&mut engine.database, name, time);
+        let counted = self.tried(|engine, work| engine.transaction_of_all(work), count);
+        counted.ok()
     }
 
     /// Tells that what was told of as done in the transaction that ended with `error` was not.

@@ -1,13 +1,15 @@
 //! A credential serves its own person alone, whatever id is given with it.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use probity_disguise::{
-    Credential, DisguiseId, Error, Kept, KeptReason, Mapping, Protection, References,
-    RevealRequest, Revealed, Rows, SecretKey, Value,
+    Credential, DisguiseId, Error, Kept, KeptReason, Mapping, Once, Protection, References,
+    RevealRequest, Revealed, Rows, SecretKey, SubjectKey, Value,
 };
-use probity_format::{Entry, Outcome};
+use probity_format::{Entry, Outcome, Timestamp};
 
 use super::forum::*;
 
@@ -309,4 +311,58 @@ pub(crate) fn a_row_of_somebody_else_does_not_come_back_with_a_person() {
     let other = |it: &&Kept| it.reason == KeptReason::OtherOwner && it.table == "stories";
     assert_eq!(back.kept.iter().filter(other).count(), 3, "{back:?}");
     assert_eq!(forum.numbers(theirs), before);
+}
+
+/// S20: nobody counted the guesses at a password. The entry of each says how many credentials were refused for that person, under
+/// a name that the database's salt does not give; a count to which nothing was added for 90 days begins anew.
+pub(crate) fn refusals_are_counted_for_each_person() {
+    let mut forum = forum();
+    let told: Rc<RefCell<Vec<(String, u64)>>> = Rc::default();
+    let seen = Rc::clone(&told);
+    forum
+        .engine
+        .set_subject_key(Arc::new(SubjectKey::of_log(b"a secret of the log")));
+    forum.engine.set_sink(Box::new(move |entry: &Entry<'_>| {
+        let payload: serde_json::Value = serde_json::from_slice(entry.payload).unwrap_or_default();
+        let count = payload["refusals"].as_u64().unwrap_or(0);
+        seen.borrow_mut()
+            .push((entry.subjects.iter().collect(), count));
+        Ok(())
+    }));
+    let wrong = Credential::Password("a guess");
+    for user in [1, 1, 2, 1, 99, 99] {
+        let outcome = forum.engine.list(&Value::Int(user), &wrong, time());
+        assert!(matches!(outcome, Err(Error::WrongCredential)));
+    }
+    let right = Credential::Password("secret words");
+    forum.engine.list(&Value::Int(1), &right, time()).unwrap();
+    let counts: Vec<u64> = told.borrow().iter().map(|(_, count)| *count).collect();
+    assert_eq!(counts, [1, 2, 1, 3, 1, 2]);
+    let names: BTreeSet<String> = told.borrow().iter().map(|(name, _)| name.clone()).collect();
+    assert_eq!(names.len(), 3);
+    // A request that may be asked again is rolled back, and counts as well.
+    let once = Once {
+        caller: b"a caller",
+        key: "a key",
+        request: b"a request",
+        time: time(),
+        until: time(),
+    };
+    let outcome: Result<_, Error> = forum.engine.once(&once, |engine| {
+        let shown = engine.export(&Value::Int(2), &wrong, None, time())?;
+        Ok((shown, None))
+    });
+    assert!(matches!(outcome, Err(Error::WrongCredential)));
+    assert!(forum.engine.list(&Value::Int(2), &wrong, time()).is_err());
+    assert_eq!(told.borrow().last().unwrap().1, 3);
+    let long_after = Timestamp::from_nanoseconds(time().nanoseconds() + 91 * 86_400_000_000_000);
+    let long_after = long_after.unwrap();
+    forum.engine.sweep(long_after).unwrap();
+    assert!(
+        forum
+            .engine
+            .list(&Value::Int(1), &wrong, long_after)
+            .is_err()
+    );
+    assert_eq!(told.borrow().last().unwrap().1, 1);
 }

@@ -57,6 +57,7 @@ macro_rules! for_every_claim {
             a_credential_does_nothing_in_the_name_of_another
             each_wrong_password_is_told_wherever_it_is_tried
             a_reveal_under_another_id_gives_the_newcomer_nothing
+            refusals_are_counted_for_each_person
             a_key_alone_says_whose_it_is
             a_row_of_somebody_else_does_not_come_back_with_a_person
             what_was_forgotten_and_is_there_again_is_found_by_a_replay

@@ -270,6 +270,19 @@ impl Pair {
         ids.iter().filter_map(known).collect()
     }
 
+    /// An answer, or nothing where a key was refused that nothing can tell whose it is.
+    fn or_nothing<T>(&mut self, user: i64, answer: Result<Vec<T>, Error>) -> Vec<T> {
+        if !matches!(answer, Err(Error::WrongCredential)) {
+            return answer.unwrap();
+        }
+        let of_tenant = self.forum.tenant;
+        let of_tenant = of_tenant.map_or_else(String::new, |it| format!(" AND tenant_id = {it}"));
+        let count = format!("SELECT COUNT(*) FROM users WHERE id = {user}{of_tenant}");
+        let is_away = self.forum.numbers(&count) == [0];
+        assert!(is_away || self.model.forgot.contains(&user), "user {user}");
+        Vec::new()
+    }
+
     /// What a person is told: whom they speak for and which disguises hide something of theirs.
     fn check_person(&mut self, user: i64) {
         let key = self.key(user);
@@ -277,7 +290,7 @@ impl Pair {
         let id = Value::Int(user);
         let listed = self.forum.engine.list(&id, &credential, time());
         // Of whoever has no account and no records left, nothing tells that the key was theirs.
-        let listed = or_nothing(listed);
+        let listed = self.or_nothing(user, listed);
         let listed: BTreeSet<DisguiseId> = listed.into_iter().map(|it| it.id).collect();
         assert_eq!(
             listed,
@@ -286,7 +299,7 @@ impl Pair {
             self.trace
         );
         let spoken = self.forum.engine.speaks_for(&id, &credential, time());
-        let spoken = or_nothing(spoken);
+        let spoken = self.or_nothing(user, spoken);
         let expected = self.model.spoken_for(user);
         if self.model.forgot.contains(&user) {
             if spoken.is_empty() {
@@ -662,12 +675,5 @@ pub(crate) fn random_schedules_do_what_the_model_says() {
 pub(crate) fn many_random_schedules(count: u64) {
     for seed in seeds(count) {
         random_schedule(seed, held(seed), true);
-    }
-}
-
-fn or_nothing<T>(answer: Result<Vec<T>, Error>) -> Vec<T> {
-    match answer {
-        Err(Error::WrongCredential) => Vec::new(),
-        answer => answer.unwrap(),
     }
 }
