@@ -214,7 +214,7 @@ fn database_salt_and_log_files_without_a_key_do_not_tell_who_was_disguised() {
     assert_eq!(entries(&place, &["--subject", &name]).len(), 1);
     assert!(entries(&place, &["--subject", &unkeyed]).is_empty());
     let raw = |hex: &str| -> Vec<u8> {
-        let digit = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+        let digit = |at: usize| u8::from_str_radix(hex.get(at..at + 2).unwrap(), 16).unwrap();
         (0..hex.len()).step_by(2).map(digit).collect()
     };
     let mut stolen = Vec::new();

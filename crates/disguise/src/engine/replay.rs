@@ -275,9 +275,10 @@ impl<'a> Replay<'a> {
     ) -> Result<Self, Error> {
         let salt = store::salt(&mut engine.database)?;
         let database = &mut engine.database;
-        let there = match request.told.iter().any(Told::names_records) {
-            true => store::record_names(database, &salt)?,
-            false => BTreeSet::new(),
+        let there = if request.told.iter().any(Told::names_records) {
+            store::record_names(database, &salt)?
+        } else {
+            BTreeSet::new()
         };
         let mut missing = operation::missing(database, &salt, request.told, &there)?;
         // Replays did what others tell of, and what was only read leaves nothing to do.
