@@ -26,7 +26,7 @@ mod tests {
 
     #[test]
     fn an_account_is_found_by_its_number() {
-        let accounts = "root:x:0:0:root:/root:/bin/sh\n\nbea:x:1000:1000::/home/bea:/bin/sh\n";
+        let accounts = "root:x:0:0:root:/root:/bin/sh\n\nbea:x:1000:1000::/:/bin/sh\n";
         assert_eq!(named(accounts, "1000").as_deref(), Some("bea"));
         assert_eq!(named(accounts, "0").as_deref(), Some("root"));
         assert_eq!(named(accounts, "100"), None);
