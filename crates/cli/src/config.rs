@@ -12,7 +12,7 @@ pub struct Environment {
     pub key_file: Option<PathBuf>,
     /// `PROBITY_HEADS`: folder of the second copy of the log's heads; without it `DIR.heads` beside the log.
     pub heads: Option<PathBuf>,
-    /// `PROBITY_DATABASE`: the application's database; unlike an argument it may hold a password.
+    /// `PROBITY_DB`: the application's database; unlike an argument it may hold a password.
     pub database: Option<String>,
     /// `PROBITY_POCKET_ROOT`: the root file of a pocket database, where no argument names one.
     pub pocket_root: Option<PathBuf>,
@@ -33,7 +33,7 @@ impl Environment {
         Self {
             key_file: path("PROBITY_KEY_FILE"),
             heads: path("PROBITY_HEADS"),
-            database: env::var_os("PROBITY_DATABASE").and_then(|value| value.into_string().ok()),
+            database: env::var_os("PROBITY_DB").and_then(|value| value.into_string().ok()),
             pocket_root: path("PROBITY_POCKET_ROOT"),
             upstream: env::var_os("PROBITY_UPSTREAM").and_then(|value| value.into_string().ok()),
             program: env::args_os().next().map(PathBuf::from),

@@ -5,10 +5,12 @@
 pub mod args;
 pub mod command;
 pub mod config;
+mod database_address;
 pub mod entry_json;
 pub mod failure;
 mod interruption;
 mod key_file;
+mod login;
 mod output;
 mod output_file;
 mod output_guard;

@@ -195,8 +195,12 @@ impl Scene {
     }
 
     fn listed(&mut self, person: i64) -> Vec<DisguiseId> {
+        let time = self.now();
         let credential = Credential::Key(self.keys.get(&person).unwrap());
-        let listed = self.engine.list(&Value::Int(person), &credential).unwrap();
+        let listed = self
+            .engine
+            .list(&Value::Int(person), &credential, time)
+            .unwrap();
         listed.iter().map(|it| it.id).collect()
     }
 
@@ -227,7 +231,8 @@ impl Scene {
                 command.args(["--chunk-rows", &rows]);
             }
             Deed::ChunksOfEverybody => {
-                command.args(apply).args(["--chunk-rows", &rows]);
+                command.args(apply).arg("--everybody");
+                command.args(["--chunk-rows", &rows]);
             }
             Deed::Reveal(person, id) => {
                 command.args(["disguise", "reveal", "--user", &person.to_string()]);
@@ -237,7 +242,7 @@ impl Scene {
         }
         command
             .current_dir(self.folder.path())
-            .env("PROBITY_DATABASE", &self.url)
+            .env("PROBITY_DB", &self.url)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use probity_format::{Entry, Outcome, Timestamp};
-use sha2::{Digest as _, Sha256};
 
 use crate::error::Error;
+use crate::subject::Naming;
 use crate::value::Value;
 
 /// Takes entries, durably, before the operation they tell of is committed.
@@ -63,29 +63,16 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// A salted hash that stands for a user, the same in the log and in receipts.
-pub(crate) fn subject(salt: &[u8], user: &Value) -> Value {
-    subject_of(salt, &user.principal())
-}
-
-/// The same for a principal.
-pub(crate) fn subject_of(salt: &[u8], principal: &[u8]) -> Value {
-    let mut hash = Sha256::new();
-    hash.update(b"probity disguise subject\0");
-    hash.update(salt);
-    hash.update(principal);
-    Value::Bytes(hash.finalize().iter().copied().take(16).collect())
-}
-
-/// Hands the sink what became of `asked`; the user appears only as a salted hash.
+/// Hands the sink what became of `asked`; the user appears only under a name that `naming` makes with the salt.
 pub(crate) fn tell(
     sink: &mut dyn Sink,
-    salt: &[u8],
+    (naming, salt): (&Naming, &[u8]),
     asked: &Asked<'_>,
     outcome: Outcome,
     payload: &str,
 ) -> Result<(), Error> {
-    let subject = asked.user.map(|user| subject(salt, user).to_string());
+    let subject = asked.user.map(|user| naming.of(salt, &user.principal()));
+    let subject = subject.transpose()?;
     let mut entry = Entry::new(asked.time, asked.action, asked.key.as_bytes());
     if let Some(subject) = &subject {
         entry.subjects = probity_format::Subjects::joined(subject);

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 use zeroize::{Zeroize as _, Zeroizing};
 
-use crate::crypto::{KEY_BYTES, SecretKey, derive, open_part, random, seal_part};
+use crate::crypto::{KEY_BYTES, SecretKey, derive, random, seal_part};
 use crate::error::Error;
 use crate::store::{CREDENTIALS, bytes};
 use crate::suite::Suite;
@@ -19,7 +19,7 @@ use crate::tenant::Session;
 use crate::value::Value;
 
 /// Bytes of a private key with its suite before it.
-const SUITE_KEY_BYTES: usize = 1 + KEY_BYTES;
+pub(crate) const SUITE_KEY_BYTES: usize = 1 + KEY_BYTES;
 /// Bytes that sealing adds.
 const TAG_BYTES: usize = 16;
 /// Bytes of a recovery token.
@@ -116,7 +116,7 @@ impl Credential<'_> {
 }
 
 /// The name and the wrapping key of a credential of `user`; the same work whether it is right or not.
-fn stretched(
+pub(crate) fn stretched(
     salt: &[u8],
     user: &Value,
     credential: &Credential<'_>,
@@ -196,35 +196,6 @@ pub(crate) fn ids(database: &mut dyn Session, key: &SecretKey) -> Result<Vec<Vec
 }
 
 /// Names the credentials of one key; only its holder can tell whose they are.
-fn holder(key: &SecretKey) -> Result<[u8; 16], Error> {
+pub(crate) fn holder(key: &SecretKey) -> Result<[u8; 16], Error> {
     derive(key.expose(), b"credential holder", b"")
-}
-
-/// The private key that `credential` stands for.
-pub(crate) fn recover(
-    database: &mut dyn Session,
-    salt: &[u8],
-    user: &Value,
-    credential: &Credential<'_>,
-    cost: KeyCost,
-) -> Result<SecretKey, Error> {
-    if let Credential::Key(key) = credential {
-        return Ok(key.again());
-    }
-    let (name, wrapping) = stretched(salt, user, credential, cost)?;
-    let (columns, by) = (["wrapped".to_owned()], ["id".to_owned()]);
-    let rows = select_keys(database, CREDENTIALS, &columns, &by, &[vec![bytes(&name)]])?;
-    let Some(Value::Bytes(wrapped)) = rows.into_iter().flatten().next() else {
-        return Err(Error::WrongCredential);
-    };
-    let mut wrapped = Zeroizing::new(wrapped);
-    open_part(&wrapping, 0, &mut wrapped).map_err(|_forged| Error::WrongCredential)?;
-    // The suite is sealed with the key, so that nobody changes it in the database.
-    let (suite, key) = match wrapped.split_first() {
-        Some((code, key)) if wrapped.len() == SUITE_KEY_BYTES => (Suite::from_code(*code)?, key),
-        _ => (Suite::X25519, wrapped.as_slice()),
-    };
-    <[u8; KEY_BYTES]>::try_from(key)
-        .map(|bytes| SecretKey::of(suite, bytes))
-        .map_err(|_length| Error::WrongCredential)
 }

@@ -40,11 +40,7 @@ impl Footing {
             &own.parameters,
         );
         if let Some(user) = user {
-            let name = named(database.tenancy(), &user.principal());
-            let sql = format!(
-                "SELECT {REGISTRATION}, id, public_key, standing FROM {PRINCIPALS} WHERE id = ?"
-            );
-            question.ask(&sql, &[name]);
+            question.ask_registration(database, user);
         }
         let mut answer = question.put(database)?;
         let mut registered = BTreeMap::new();
@@ -76,12 +72,19 @@ pub(crate) struct Return {
     pub(crate) updates: Vec<Recorded>,
     /// The disguise, as long as it comes in chunks and is neither done nor ended.
     pub(crate) intent: Option<Intent>,
+    /// The key with which somebody is registered under the id of the user, if anybody is.
+    pub(crate) registered: Option<PublicKey>,
 }
 
 impl Return {
-    pub(crate) fn read(database: &mut dyn Session, id: DisguiseId) -> Result<Self, Error> {
+    pub(crate) fn read(
+        database: &mut dyn Session,
+        id: DisguiseId,
+        user: &Value,
+    ) -> Result<Self, Error> {
         let key = intent::key(database, id);
         let mut question = Question::new();
+        question.ask_registration(database, user);
         let sql = format!("SELECT {INTENT}, id, what, 0 FROM {INTENTS} WHERE id = ?");
         question.ask(&sql, &[key]);
         let mut answer = question.put(database)?;
@@ -90,6 +93,10 @@ impl Return {
             salt: salt(database, &mut answer.settings)?,
             updates: recorded(&answer.settings)?,
             intent: intent.transpose()?,
+            registered: match answer.registrations.pop() {
+                Some((key, standing)) => Some(registration(&key, standing)?.0),
+                None => None,
+            },
         })
     }
 }
@@ -122,6 +129,14 @@ impl Question {
         self.sql.push_str(" UNION ALL ");
         self.sql.push_str(sql);
         self.parameters.extend_from_slice(parameters);
+    }
+
+    fn ask_registration(&mut self, database: &dyn Session, user: &Value) {
+        let name = named(database.tenancy(), &user.principal());
+        let sql = format!(
+            "SELECT {REGISTRATION}, id, public_key, standing FROM {PRINCIPALS} WHERE id = ?"
+        );
+        self.ask(&sql, &[name]);
     }
 
     fn put(&self, database: &mut dyn Session) -> Result<Answer, Error> {

@@ -5,7 +5,9 @@ use sha2::{Digest as _, Sha256};
 use crate::crypto::random;
 use crate::database::{Database, DatabaseError, DatabaseErrorKind, Dialect};
 use crate::error::{Doing as _, Error};
+use crate::forgotten::FORGOTTEN;
 use crate::once::ANSWERS;
+use crate::refusal::REFUSALS;
 use crate::store::{
     BAGS, CREDENTIALS, DEADLINES, DECAYED, FLEETING, HOLDS, INTENTS, LOCATORS, OPERATIONS,
     PRINCIPALS, SALT, SCHEDULED, SETTINGS, SHARED, description, put_setting, setting,
@@ -156,6 +158,13 @@ fn tables(dialect: Dialect) -> impl Iterator<Item = String> {
             "CREATE TABLE IF NOT EXISTS {SCHEDULED} (id {key} NOT NULL PRIMARY KEY, due BIGINT NOT NULL, what {binary} NOT NULL) {end}"
         ),
         format!("CREATE TABLE IF NOT EXISTS {DECAYED} (mark {key} NOT NULL PRIMARY KEY) {end}"),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {FORGOTTEN} (id {key} NOT NULL PRIMARY KEY, mailbox {key} NOT NULL) {end}"
+        ),
+        format!("CREATE INDEX IF NOT EXISTS {FORGOTTEN}_mailbox ON {FORGOTTEN} (mailbox)"),
+        format!(
+            "CREATE TABLE IF NOT EXISTS {REFUSALS} (id {key} NOT NULL PRIMARY KEY, refused BIGINT NOT NULL, latest BIGINT NOT NULL) {end}"
+        ),
         format!("CREATE TABLE IF NOT EXISTS {OPERATIONS} (id {key} NOT NULL PRIMARY KEY) {end}"),
         format!(
             "CREATE TABLE IF NOT EXISTS {INTENTS} (id {key} NOT NULL PRIMARY KEY, what {binary} NOT NULL) {end}"

@@ -22,7 +22,7 @@ use crate::value::{Value, put_bytes};
 /// Bytes of the random id of an operation.
 const ID_BYTES: usize = 8;
 /// Bytes of the hashes by which entries speak of databases, records and parameters.
-const NAME_BYTES: usize = 8;
+pub(crate) const NAME_BYTES: usize = 8;
 
 /// What an entry says of a commit about which nobody could be asked.
 const UNKNOWN: &str = "unknown";
@@ -104,6 +104,14 @@ impl Told {
     /// Whether it was done in the database with this salt.
     pub(crate) fn is_of(&self, salt: &[u8]) -> bool {
         self.facts.database == name(b"database", &[salt])
+    }
+
+    /// Whether it names records that were destroyed.
+    pub(crate) fn names_records(&self) -> bool {
+        self.facts
+            .destroyed
+            .as_ref()
+            .is_some_and(|it| !it.is_empty())
     }
 
     /// Whether the same once more by its person makes up for it.
@@ -205,20 +213,29 @@ pub(crate) fn remember(database: &mut dyn Session, id: OperationId) -> Result<()
     insert_all(database, OPERATIONS, &["id"], &row)
 }
 
-/// What the entry of a refusal says beside the refusal.
-pub(crate) fn refused(tenancy: &Tenancy) -> String {
-    match tenancy.tag() {
-        [] => String::new(),
-        tag => format!("{{\"tenant\":\"{}\"}}", digits(tag)),
+/// What the entry of a refusal says beside the refusal: how many credentials were refused for the person, this one included.
+pub(crate) fn refused(tenancy: &Tenancy, refusals: Option<u64>) -> String {
+    let mut facts = Map::new();
+    if let Some(refusals) = refusals {
+        facts.insert("refusals".to_owned(), refusals.into());
     }
+    if !tenancy.tag().is_empty() {
+        facts.insert("tenant".to_owned(), digits(tenancy.tag()).into());
+    }
+    if facts.is_empty() {
+        return String::new();
+    }
+    Json::Object(facts).to_string()
 }
 
 /// Those of `told` that were done in this database, or may have been, for the tenant at hand or for all, and that it does
-/// not remember, in the same order. What its person did again since is not missing any more.
+/// not remember, in the same order. What its person did again since is not missing any more. What was forgotten is missing, too,
+/// when some of its records are among those which are `there`: somebody has put them back.
 pub(crate) fn missing(
     database: &mut dyn Session,
     salt: &[u8],
     told: &[Told],
+    there: &BTreeSet<String>,
 ) -> Result<Vec<Told>, Error> {
     let whole = own_salt(database)?;
     let key = |it: &Told| {
@@ -243,7 +260,13 @@ pub(crate) fn missing(
     let mut missing = Vec::new();
     for (it, key) in own.into_iter().rev() {
         let name = (&it.action, &it.key, &it.subject);
-        if known.contains(&key) {
+        let is_there_again = it
+            .facts
+            .destroyed
+            .iter()
+            .flatten()
+            .any(|it| there.contains(it));
+        if known.contains(&key) && !is_there_again {
             later.insert(name);
         } else if !it.may_be_repeated() || !later.contains(&name) {
             missing.push(Told {
@@ -300,10 +323,19 @@ pub(crate) fn parameters(salt: &[u8], request: &ApplyRequest<'_>) -> String {
 
 /// The hash by which entries speak of a record of the engine's tables.
 pub(crate) fn record(salt: &[u8], id: &[u8]) -> String {
-    name(b"record", &[salt, id])
+    digits(&record_name(salt, id))
+}
+
+/// The same as bytes.
+pub(crate) fn record_name(salt: &[u8], id: &[u8]) -> [u8; NAME_BYTES] {
+    short(b"record", &[salt, id])
 }
 
 fn name(label: &[u8], parts: &[&[u8]]) -> String {
+    digits(&short(label, parts))
+}
+
+fn short(label: &[u8], parts: &[&[u8]]) -> [u8; NAME_BYTES] {
     let mut hash = Sha256::new();
     hash.update(b"probity disguise operation\0");
     hash.update(label);
@@ -311,6 +343,9 @@ fn name(label: &[u8], parts: &[&[u8]]) -> String {
         hash.update([0]);
         hash.update(part);
     }
-    let digest = hash.finalize();
-    digits(digest.get(..NAME_BYTES).unwrap_or_default())
+    let mut out = [0; NAME_BYTES];
+    for (to, from) in out.iter_mut().zip(hash.finalize()) {
+        *to = from;
+    }
+    out
 }

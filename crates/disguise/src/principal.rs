@@ -138,24 +138,6 @@ impl Reach {
         present
     }
 
-    /// Whether the registration of `user` with `public` lies here because the account is away.
-    pub(crate) fn holds(
-        &self,
-        database: &mut dyn Session,
-        user: &Value,
-        public: &PublicKey,
-    ) -> Result<bool, Error> {
-        for it in self.bags.iter().filter(|it| it.placeholder.is_none()) {
-            let bag = it.read(database)?;
-            let name = user.principal();
-            let mut away = bag.principals.iter();
-            if away.any(|(id, known, _)| id.principal() == name && known == public) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     /// The placeholders from `id` towards its person, `id` first, each with its record.
     pub(crate) fn chain<'a>(&'a self, id: &Value) -> impl Iterator<Item = &'a SpeaksFor> {
         let mut at = id.principal();
@@ -180,55 +162,6 @@ impl Reach {
     }
 }
 
-/// Opens all that `key` reaches, pseudoprincipal by pseudoprincipal, level by level.
-pub(crate) fn reach(
-    database: &mut dyn Session,
-    salt: &[u8],
-    key: &SecretKey,
-) -> Result<Reach, Error> {
-    let mut reach = Reach {
-        bags: Vec::new(),
-        links: BTreeMap::new(),
-        publics: BTreeMap::new(),
-    };
-    let mut level = vec![(key.again(), key.public()?, None)];
-    while !level.is_empty() {
-        let keys: Vec<(&SecretKey, PublicKey, bool)> = level
-            .iter()
-            .map(|(secret, public, placeholder)| (secret, public.clone(), placeholder.is_none()))
-            .collect();
-        let mut next = Vec::new();
-        for (index, found) in store::locators(database, salt, &keys)? {
-            let Some((opener, public, placeholder)) = level.get(index) else {
-                continue;
-            };
-            let bag = if found.locator.speaks_for {
-                let bag = store::read_bag(database, &found.locator)?;
-                for link in &bag.speaks_for {
-                    let name = link.new.principal();
-                    if reach.links.insert(name.clone(), link.clone()).is_none() {
-                        let secret = pseudo_key(opener.suite(), &bag.seed, link.index)?;
-                        let public = secret.public()?;
-                        reach.publics.insert(name, public.clone());
-                        next.push((secret, public, Some(link.new.clone())));
-                    }
-                }
-                Some(bag)
-            } else {
-                None
-            };
-            reach.bags.push(Reached {
-                found,
-                bag,
-                public: public.clone(),
-                placeholder: placeholder.clone(),
-            });
-        }
-        level = next;
-    }
-    Ok(reach)
-}
-
 /// What other disguises need of bags that are forgotten: the speaks-for records, and copies of rows that the
 /// principal had left before.
 pub(crate) fn needed_by_others<'a>(
@@ -251,10 +184,11 @@ pub(crate) fn needed_by_others<'a>(
 }
 
 /// The bag as it is stored for the sake of others.
-pub(crate) fn stored_for_others<'a>(bag: &'a Bag, it: &Reached) -> Stored<'a> {
+pub(crate) fn stored_for_others<'a>(bag: &'a Bag, it: &Reached, person: &Value) -> Stored<'a> {
     Stored {
         bag,
         public: it.public.clone(),
+        owner: it.placeholder.as_ref().unwrap_or(person).principal(),
         person: it.placeholder.is_none(),
         origin: it.found.locator.origin,
         stage: Stage::Pending,
@@ -326,6 +260,7 @@ fn reseal(
         stored.push(Stored {
             bag,
             public: keys.get(&owner.principal()).cloned().ok_or(Error::Forged)?,
+            owner: owner.principal(),
             person: it.placeholder.is_none(),
             origin: locator.origin,
             stage: match (locator.pending, bag.has_changes()) {

@@ -1,6 +1,6 @@
 //! The engine's own tables: principals, locators, bags, credentials, shared placeholders and settings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -10,7 +10,9 @@ use crate::crypto::{KEY_BYTES, SecretKey, derive, open_part, random, seal_part, 
 use crate::database::{Database, DatabaseError, DatabaseErrorKind, placeholders};
 use crate::deadline::{self, Day, Record};
 use crate::error::{Doing as _, Error};
-use crate::record::{Bag, LOCATOR_BYTES, Locator, Origin, Section, Standing};
+use crate::forgotten::{self, ANY_MAILBOX, FORGOTTEN};
+use crate::operation::record;
+use crate::record::{Bag, Locator, OWNER_BYTES, Origin, Section, Standing};
 use crate::suite::PublicKey;
 use crate::table::{delete_keys, insert_all, lists, runs, select_keys};
 use crate::tenant::{Session, Tenancy};
@@ -303,6 +305,8 @@ fn bound(tenancy: &Tenancy, mailbox: &[u8]) -> Vec<u8> {
 pub(crate) struct Stored<'a> {
     pub(crate) bag: &'a Bag,
     pub(crate) public: PublicKey,
+    /// The principal.
+    pub(crate) owner: Vec<u8>,
     /// Whether the principal is a person, not a placeholder.
     pub(crate) person: bool,
     pub(crate) origin: Origin,
@@ -358,6 +362,7 @@ pub(crate) fn put_bags(
                 copies: it.bag.sections.iter().any(Section::is_for_departed),
                 values: it.bag.sections.iter().any(|it| it.values().is_some()),
                 pending: it.stage != Stage::Disguised,
+                owner: Some(owner_tag(salt, &it.owner)),
             };
             let mailbox = mailbox(salt, &it.public, it.person);
             let bound = bound(database.tenancy(), &mailbox);
@@ -384,7 +389,20 @@ pub(crate) fn put_bags(
     deadline::put(database, &deadlines)
 }
 
-fn part_id(key: &[u8; KEY_BYTES], part: u32) -> Result<[u8; 16], Error> {
+/// What says in a locator whose it is.
+pub(crate) fn owner_tag(salt: &[u8], principal: &[u8]) -> [u8; OWNER_BYTES] {
+    let mut hash = Sha256::new();
+    hash.update(b"probity disguise owner\0");
+    hash.update(salt);
+    hash.update(principal);
+    let mut tag = [0; OWNER_BYTES];
+    tag.iter_mut()
+        .zip(hash.finalize())
+        .for_each(|(to, from)| *to = from);
+    tag
+}
+
+pub(crate) fn part_id(key: &[u8; KEY_BYTES], part: u32) -> Result<[u8; 16], Error> {
     derive(key, b"part", &part.to_le_bytes())
 }
 
@@ -392,55 +410,81 @@ fn part_id(key: &[u8; KEY_BYTES], part: u32) -> Result<[u8; 16], Error> {
 #[derive(Debug, Clone)]
 pub(crate) struct Found {
     pub(crate) row: Vec<u8>,
+    pub(crate) mailbox: Vec<u8>,
     pub(crate) locator: Locator,
 }
 
-/// Opens every locator in the mailboxes that belongs to one of `keys`, which carry their public key and kind.
+/// What lies in mailboxes for some keys.
+#[derive(Default)]
+pub(crate) struct Located {
+    /// The locators, each with the place of its key.
+    pub(crate) found: Vec<(usize, Found)>,
+    /// Names of what was forgotten, among them those of others.
+    pub(crate) forgotten: BTreeSet<Vec<u8>>,
+}
+
+/// Opens every locator in the mailboxes that belongs to one of `keys`, which carry their public key and kind; what was
+/// forgotten and is there again is left out.
 pub(crate) fn locators(
     database: &mut dyn Session,
     salt: &[u8],
     keys: &[(&SecretKey, PublicKey, bool)],
-) -> Result<Vec<(usize, Found)>, Error> {
+) -> Result<Located, Error> {
     let mut owners: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
     for (index, (_, public, person)) in keys.iter().enumerate() {
         owners.insert(mailbox(salt, public, *person), index);
     }
-    let wanted: Vec<Vec<Value>> = owners.keys().map(|mailbox| vec![bytes(mailbox)]).collect();
-    let columns = ["id", "mailbox", "sealed"].map(str::to_owned);
-    let mut found = Vec::new();
-    for row in select_keys(
-        database,
-        LOCATORS,
-        &columns,
-        &["mailbox".to_owned()],
-        &wanted,
-    )? {
-        let [
-            Value::Bytes(id),
-            Value::Bytes(mailbox),
-            Value::Bytes(sealed),
-        ] = row.as_slice()
-        else {
-            continue;
-        };
-        let Some((index, (secret, _, _))) = owners
-            .get(mailbox)
-            .and_then(|index| Some((*index, keys.get(*index)?)))
-        else {
-            continue;
-        };
-        if let Some(content) = secret.open(sealed, &bound(database.tenancy(), mailbox)) {
-            debug_assert_eq!(content.len(), LOCATOR_BYTES);
-            found.push((
-                index,
-                Found {
-                    row: id.clone(),
-                    locator: Locator::decode(&content)?,
-                },
-            ));
+    let wanted: Vec<Value> = owners.keys().map(|mailbox| bytes(mailbox)).collect();
+    let mut located = Located::default();
+    let mut sealed = Vec::new();
+    for asked in lists(&wanted, 2) {
+        let marks = placeholders(asked.len());
+        let sql = format!(
+            "SELECT 0, id, mailbox, sealed FROM {LOCATORS} WHERE mailbox IN ({marks}) UNION ALL SELECT 1, id, mailbox, id FROM {FORGOTTEN} WHERE mailbox IN ({marks},?)"
+        );
+        let mut parameters = [asked.as_slice(), asked.as_slice()].concat();
+        parameters.push(bytes(ANY_MAILBOX));
+        for row in database.query(&sql, &parameters).map_err(uninstalled)? {
+            match <[Value; 4]>::try_from(row) {
+                Ok(
+                    [
+                        Value::Int(0),
+                        Value::Bytes(id),
+                        Value::Bytes(mailbox),
+                        Value::Bytes(body),
+                    ],
+                ) => {
+                    sealed.push((id, mailbox, body));
+                }
+                Ok([Value::Int(1), Value::Bytes(name), _, _]) => {
+                    located.forgotten.insert(name);
+                }
+                _ => return Err(Error::Forged),
+            }
         }
     }
-    Ok(found)
+    for (row, mailbox, sealed) in sealed {
+        let owner = owners.get(&mailbox);
+        let Some((index, (secret, _, _))) = owner.and_then(|at| Some((*at, keys.get(*at)?))) else {
+            continue;
+        };
+        let Some(content) = secret.open(&sealed, &bound(database.tenancy(), &mailbox)) else {
+            continue;
+        };
+        let locator = Locator::decode(&content)?;
+        if !located
+            .forgotten
+            .contains(&forgotten::bag_name(salt, &locator.key)?)
+        {
+            let found = Found {
+                row,
+                mailbox,
+                locator,
+            };
+            located.found.push((index, found));
+        }
+    }
+    Ok(located)
 }
 
 /// Reads and decrypts a bag.
@@ -480,6 +524,20 @@ pub(crate) fn record_ids(found: &[&Found]) -> Result<Vec<Vec<u8>>, Error> {
         }
     }
     Ok(ids)
+}
+
+/// The names by which entries speak of the records and credentials that there are.
+pub(crate) fn record_names(
+    database: &mut dyn Session,
+    salt: &[u8],
+) -> Result<BTreeSet<String>, Error> {
+    let mut names = BTreeSet::new();
+    for table in [LOCATORS, BAGS, CREDENTIALS] {
+        let rows = database.query(&format!("SELECT id FROM {table}"), &[]);
+        let ids = rows.map_err(uninstalled)?.into_iter().flatten();
+        names.extend(ids.map(|id| record(salt, &id.principal())));
+    }
+    Ok(names)
 }
 
 /// Removes records and credentials whose ids `meant` chooses, and gives how many there were.

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use probity_disguise::{Admission, Answered, Engine, Once, Value};
+use probity_disguise::{Admission, Answered, Engine, Once, SubjectKey, Value};
 use probity_format::note::SigningKey;
 use probity_format::{Entry, Timestamp};
 use probity_log::Log;
@@ -29,6 +29,8 @@ pub(crate) struct Desk<'a> {
     pub(crate) log: &'a Log,
     /// The same log, to read what it was told.
     pub(crate) reader: &'a Reader,
+    /// Names people in the log.
+    pub(crate) names: &'a Arc<SubjectKey>,
     pub(crate) signer: Option<&'a SigningKey>,
     /// The name of the token: the actor of every entry.
     pub(crate) actor: &'a str,
@@ -94,6 +96,7 @@ impl Desk<'_> {
             engine.set_written_tenant(tenant)?;
         }
         engine.set_admission(Arc::clone(self.pace));
+        engine.set_subject_key(Arc::clone(self.names));
         let mut appender = self.log.appender(&self.place.stream).map_err(|error| {
             Problem::new(Kind::NotRecorded, "the log takes no entries").because(&error)
         })?;

@@ -10,6 +10,7 @@ use axum::extract::{Path, State};
 use axum::http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, Response};
 use axum::routing::{get, post};
+use probity_disguise::SubjectKey;
 use probity_format::note::SigningKey;
 use probity_log::Log;
 use probity_log::clock::{Clock as _, SystemClock};
@@ -32,6 +33,8 @@ use crate::token::{Grant, granted};
 pub(crate) struct Door {
     pub(crate) log: Log,
     pub(crate) reader: Reader,
+    /// Names people in the log.
+    pub(crate) names: Arc<SubjectKey>,
     pub(crate) signer: Option<SigningKey>,
     pub(crate) places: BTreeMap<String, Place>,
     pub(crate) grants: Vec<Grant>,
@@ -126,6 +129,7 @@ async fn work(door: Arc<Door>, task: Task) -> Result<Bytes, Problem> {
             pace: turn.0.pace(),
             log: &door.log,
             reader: &door.reader,
+            names: &door.names,
             signer: door.signer.as_ref(),
             actor: &task.actor,
             repeat: task.repeat.as_ref(),

@@ -10,6 +10,7 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use probity_disguise::SubjectKey;
 use probity_format::note::SigningKey;
 use probity_log::reader::Reader;
 use probity_log::{Log, LogError};
@@ -82,7 +83,7 @@ impl Server {
     /// [`StartError`].
     pub fn start(
         config: Config,
-        (log, reader): (Log, Reader),
+        (log, reader, names): (Log, Reader, Arc<SubjectKey>),
         signer: Option<SigningKey>,
         complain: fn(&str),
     ) -> Result<Self, StartError> {
@@ -117,6 +118,7 @@ impl Server {
         let door = Arc::new(Door {
             log,
             reader,
+            names,
             signer,
             places,
             grants: config.grants,

@@ -81,7 +81,7 @@ impl Desk {
     /// opens the person's key.
     pub(crate) fn sign_in(&mut self, email: &str, password: &Password) -> Result<Person, Problem> {
         let user = Value::from(checked(email)?.as_str());
-        self.engine.list(&user, &password.credential())?;
+        self.engine.list(&user, &password.credential(), self.now)?;
         self.person(&user)?.ok_or(Problem::Away)
     }
 
@@ -143,7 +143,7 @@ impl Desk {
         if self.person(&user)?.is_some() {
             return Err(Problem::Form("This account is not away; sign in."));
         }
-        let hidden = self.engine.list(&user, &password.credential())?;
+        let hidden = self.engine.list(&user, &password.credential(), self.now)?;
         let last = hidden.last().ok_or(Problem::WrongPassword)?.id;
         let revealed = self.reveal(&user, password, last)?;
         let person = self.person(&user)?.ok_or(Problem::Away)?;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use probity_disguise::SubjectKey;
 use probity_disguise::database::Sqlite;
 use probity_format::Entry;
 use probity_log::clock::{Clock as _, SystemClock};
@@ -23,6 +24,8 @@ const DESKS_MAX: usize = 8;
 pub(crate) struct Site {
     database: PathBuf,
     log: Log,
+    /// Names students in the log.
+    names: Arc<SubjectKey>,
     stream: StreamName,
     clock: SystemClock,
     desks: Semaphore,
@@ -44,6 +47,7 @@ impl Site {
         let site = Self {
             database,
             log: Log::open(log, &root, Options::default())?,
+            names: Arc::new(SubjectKey::of_log(root.to_text().as_bytes())),
             stream: StreamName::new("default")?,
             clock: SystemClock::new(),
             desks: Semaphore::new(DESKS_MAX),
@@ -80,6 +84,7 @@ impl Site {
     fn desk(&self) -> Result<Desk, Problem> {
         let mut desk = Desk::new(Sqlite::existing(&self.database)?, self.clock.now())?;
         let mut appender = self.log.appender(&self.stream)?;
+        desk.engine.set_subject_key(Arc::clone(&self.names));
         desk.engine.set_sink(Box::new(move |entry: &Entry<'_>| {
             appender.append_durable(entry)?;
             Ok(())

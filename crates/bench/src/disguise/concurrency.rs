@@ -1,6 +1,7 @@
 //! Requests of an application, and what disguises beside them do to their number and their times.
 
 use std::num::NonZero;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
@@ -50,6 +51,9 @@ pub struct ConcurrencyArguments {
     /// Empty database of a server, as in `probity disguise --db` [default: a new `SQLite` file]
     #[arg(long = "db", value_name = "URL")]
     database: Option<String>,
+    /// File with the address of such a database, which may hold a password
+    #[arg(long = "db-file", value_name = "FILE", conflicts_with = "database")]
+    database_file: Option<PathBuf>,
     /// Sizes of the published evaluation, of its draft, or tiny ones
     #[arg(long, value_enum, default_value_t = Size::Paper)]
     size: Size,
@@ -123,7 +127,9 @@ impl ConcurrencyArguments {
             [] => Mix::value_variants(),
             some => some,
         };
-        let server = self.database.clone().map(Place::server);
+        let said = self.database.as_deref().map(Place::server);
+        let file = self.database_file.as_deref().map(Place::server_in);
+        let server = said.or(file).transpose()?;
         for mix in mixes {
             let place = match &server {
                 Some(place) => place,

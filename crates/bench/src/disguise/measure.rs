@@ -233,7 +233,9 @@ impl Measurement<'_> {
         for user in ready.measured(self.users) {
             let key = ready.key(&user)?;
             let credential = Credential::Key(&key);
-            let placeholders = ready.engine.speaks_for(&user, &credential)?.len();
+            let time = ready.now()?;
+            let spoken = ready.engine.speaks_for(&user, &credential, time)?;
+            let placeholders = spoken.len();
             let (applied, ms) = timed(|| ready.apply(&spec, Some(&user), Some(&key)))?;
             there.push(ms);
             if placeholders > 0 {

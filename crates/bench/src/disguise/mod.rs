@@ -61,6 +61,9 @@ pub struct DisguiseArguments {
     /// Empty database, as in `probity disguise --db`; may be repeated [default: a new `SQLite` file]
     #[arg(long = "db", value_name = "URL")]
     databases: Vec<String>,
+    /// File with the address of such a database, which may hold a password; may be repeated
+    #[arg(long = "db-file", value_name = "FILE")]
+    database_files: Vec<PathBuf>,
     /// Sizes of the published evaluation, of its draft, or tiny ones
     #[arg(long, value_enum, default_value_t = Size::Paper)]
     size: Size,
@@ -94,7 +97,7 @@ impl DisguiseArguments {
         };
         for name in names {
             let application = name.application();
-            for place in self.places(folder.path().join(application.name)) {
+            for place in self.places(folder.path().join(application.name))? {
                 let mut measurement = Measurement {
                     application: &application,
                     place: &place,
@@ -112,11 +115,14 @@ impl DisguiseArguments {
         figure::write(&figures, &self.output, out)
     }
 
-    fn places(&self, file: PathBuf) -> Vec<Place> {
-        if self.databases.is_empty() {
-            return vec![Place::file(file, self.sync)];
+    fn places(&self, file: PathBuf) -> Result<Vec<Place>, BenchError> {
+        let said = self.databases.iter().map(|url| Place::server(url));
+        let files = self.database_files.iter();
+        let all = said.chain(files.map(|file| Place::server_in(file)));
+        let all: Vec<Place> = all.collect::<Result<_, _>>()?;
+        if all.is_empty() {
+            return Ok(vec![Place::file(file, self.sync)]);
         }
-        let url = |url: &String| Place::server(url.clone());
-        self.databases.iter().map(url).collect()
+        Ok(all)
     }
 }

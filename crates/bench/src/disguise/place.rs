@@ -1,9 +1,9 @@
 //! A database to measure on, and how it is filled.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use probity_disguise::database::{Sqlite, connect};
+use probity_disguise::database::{Sqlite, connect, holds_password};
 use probity_disguise::{Database, Dialect, Value};
 
 use crate::command::BenchError;
@@ -34,7 +34,25 @@ impl Place {
         }
     }
 
-    pub(crate) fn server(url: String) -> Self {
+    /// The server's database at `url`, an argument that holds no password.
+    pub(crate) fn server(url: &str) -> Result<Self, BenchError> {
+        if holds_password(url) {
+            return Err(BenchError::Failed(
+                "the database's password stands in the argument --db, for all to see; name a file with the address with --db-file"
+                    .to_owned(),
+            ));
+        }
+        Ok(Self::at(url.to_owned()))
+    }
+
+    /// The server's database whose address is the first line of a file.
+    pub(crate) fn server_in(file: &Path) -> Result<Self, BenchError> {
+        let text = std::fs::read_to_string(file)?;
+        let line = text.lines().next().unwrap_or_default();
+        Ok(Self::at(line.trim().to_owned()))
+    }
+
+    fn at(url: String) -> Self {
         Self {
             kind: Kind::Server(url),
             is_ours: AtomicBool::new(false),

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use probity_disguise::{DisguiseId, HoldId};
 
-use super::disguise::{DatabaseChoice, LogChoice, ShareChoice, SpecChoice, parse_setting};
+use super::disguise::{
+    Attribution, DatabaseChoice, LogChoice, ShareChoice, SpecChoice, parse_setting,
+};
 
 /// A person or a disguise.
 #[derive(ClapArgs)]
@@ -28,6 +30,9 @@ pub struct AuthorityChoice {
     /// Legal basis or file number
     #[arg(long, value_name = "WHY")]
     pub basis: String,
+    /// What for
+    #[arg(long, value_name = "WHAT")]
+    pub purpose: Option<String>,
 }
 
 /// Holds a person or a disguise: nothing of it is hidden or destroyed until the hold is lifted.
@@ -128,6 +133,9 @@ pub struct Cancel {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
+    /// What the entry says of who asked.
+    #[command(flatten)]
+    pub attribution: Attribution,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -153,6 +161,9 @@ pub struct Sweep {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
+    /// What the entry says of who asked.
+    #[command(flatten)]
+    pub attribution: Attribution,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -194,6 +205,9 @@ pub struct Decay {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
+    /// What the entry says of who asked.
+    #[command(flatten)]
+    pub attribution: Attribution,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -258,6 +272,9 @@ pub struct Replay {
     /// The log that tells of it, which takes the entries too.
     #[command(flatten)]
     pub log: LogChoice,
+    /// What the entry says of who asked.
+    #[command(flatten)]
+    pub attribution: Attribution,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,

@@ -9,11 +9,12 @@ use probity_log::StreamName;
 use super::custody::{
     Cancel, Decay, Hold, Holds, Lift, Replay, Scheduled, Span, Sweep, parse_span,
 };
+use super::person::{ExportHidden, Forget, List, Rekey, SpeaksFor, SubjectName};
 
 /// Hides people in a SQL database and brings them back.
 ///
-/// A database is sqlite:FILE, mysql://user:password@host:port/database (MariaDB too) or
-/// postgres://user:password@host:port/database. A file with a credential holds a private key or a recovery token, as
+/// A database is sqlite:FILE, mysql://user@host:port/database (MariaDB too) or postgres://user@host:port/database. An address
+/// with a password, as user:password@host, comes from a file or from PROBITY_DB. A file with a credential holds a private key or a recovery token, as
 /// register writes them, or a password on its first line; - is standard input.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
@@ -44,6 +45,7 @@ pub enum DisguiseCommand {
     SpeaksFor(SpeaksFor),
     List(List),
     Export(ExportHidden),
+    SubjectName(SubjectName),
     Forget(Forget),
     Rekey(Rekey),
     ReceiptKey(ReceiptKey),
@@ -63,9 +65,12 @@ pub enum DisguiseCommand {
 /// Which database.
 #[derive(ClapArgs)]
 pub struct DatabaseChoice {
-    /// The application's database [default: PROBITY_DATABASE]
+    /// The application's database, without a password [default: PROBITY_DB]
     #[arg(long = "db", value_name = "URL")]
     pub url: Option<String>,
+    /// File with the address of the database on its first line, which may hold a password
+    #[arg(long = "db-file", value_name = "FILE", conflicts_with = "url")]
+    pub url_file: Option<PathBuf>,
     /// Tenant whose people and rows are meant, as the tenant columns hold it; where the specification names some it is needed
     #[arg(long, value_name = "T")]
     pub tenant: Option<String>,
@@ -105,17 +110,6 @@ pub struct SpecChoice {
     pub set: Vec<(String, String)>,
 }
 
-/// Who asks, and with what.
-#[derive(ClapArgs)]
-pub struct Holder {
-    /// Id of the user, as in the users table
-    #[arg(long, value_name = "U")]
-    pub user: String,
-    /// File with the private key, the recovery token or the password; or twice, each with a share of the token
-    #[arg(long, value_name = "FILE", required = true)]
-    pub credential: Vec<PathBuf>,
-}
-
 /// The log that takes an entry.
 #[derive(ClapArgs)]
 pub struct LogChoice {
@@ -128,6 +122,20 @@ pub struct LogChoice {
     /// Root key file of the log [default: PROBITY_KEY_FILE, else DIR.key]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
+}
+
+/// What the entry says of who asked, in their own words.
+#[derive(ClapArgs, Default)]
+pub struct Attribution {
+    /// Who does it, for the entry [default: the login name]
+    #[arg(long, value_name = "WHO")]
+    pub actor: Option<String>,
+    /// What for, for the entry
+    #[arg(long, value_name = "WHAT")]
+    pub purpose: Option<String>,
+    /// Legal basis or file number, for the entry
+    #[arg(long, value_name = "WHY")]
+    pub basis: Option<String>,
 }
 
 /// Proposes a first specification from the live schema; read every line before it is used.
@@ -231,6 +239,9 @@ pub struct Register {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
+    /// What the entry says of who asked.
+    #[command(flatten)]
+    pub attribution: Attribution,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -238,11 +249,12 @@ pub struct Register {
 
 /// Applies a disguise, in one transaction: all of it happens, or nothing.
 #[derive(ClapArgs)]
+#[command(group(clap::ArgGroup::new("whose").required(true).args(["user", "everybody"])))]
 #[command(after_help = "Examples:
   probity disguise apply --db sqlite:app.db --spec leave.toml --user 19 --log audit
   probity disguise apply --db sqlite:app.db --spec leave.toml --user 19 --over 19.key --json
   probity disguise apply --db sqlite:app.db --spec leave.toml --user 19 --grace 30d --expires 10y --log audit
-  probity disguise apply --db sqlite:app.db --spec class.toml --set class=2026 --log audit")]
+  probity disguise apply --db sqlite:app.db --spec class.toml --set class=2026 --everybody --log audit --actor 'registrar' --purpose 'end of term'")]
 pub struct Apply {
     /// Which database.
     #[command(flatten)]
@@ -250,9 +262,12 @@ pub struct Apply {
     /// Which specification.
     #[command(flatten)]
     pub spec: SpecChoice,
-    /// Id of the user whose rows are meant [default: everybody]
+    /// Id of the user whose rows are meant
     #[arg(long, value_name = "U")]
     pub user: Option<String>,
+    /// The rows of everybody are meant
+    #[arg(long)]
+    pub everybody: bool,
     /// Credential of the user, or twice a share of it: rows under placeholders that the user speaks for are meant too
     #[arg(long, value_name = "CREDENTIAL", requires = "user")]
     pub over: Vec<PathBuf>,
@@ -273,6 +288,9 @@ pub struct Apply {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
+    /// What the entry says of who asked.
+    #[command(flatten)]
+    pub attribution: Attribution,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -303,6 +321,9 @@ pub struct Resume {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
+    /// What the entry says of who asked.
+    #[command(flatten)]
+    pub attribution: Attribution,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -337,6 +358,9 @@ pub struct Reveal {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
+    /// What the entry says of who asked.
+    #[command(flatten)]
+    pub attribution: Attribution,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -362,133 +386,6 @@ impl From<ReferencesChoice> for References {
             ReferencesChoice::Retain => Self::Retain,
         }
     }
-}
-
-/// Lists the placeholders that a user may act as, one id a line.
-#[derive(ClapArgs)]
-#[command(after_help = "Examples:
-  probity disguise speaks-for --db sqlite:app.db --user 19 --credential 19.key")]
-pub struct SpeaksFor {
-    /// Which database.
-    #[command(flatten)]
-    pub database: DatabaseChoice,
-    /// Who asks.
-    #[command(flatten)]
-    pub holder: Holder,
-    /// Print one JSON document
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Lists the disguises that hide something of a user, the oldest first.
-#[derive(ClapArgs)]
-#[command(after_help = "Examples:
-  probity disguise list --db sqlite:app.db --user 19 --credential 19.key --json")]
-pub struct List {
-    /// Which database.
-    #[command(flatten)]
-    pub database: DatabaseChoice,
-    /// Who asks.
-    #[command(flatten)]
-    pub holder: Holder,
-    /// Print one JSON document
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Hands a user everything that disguises hide of them, decrypted with their credential; nothing is changed.
-///
-/// Numbers are numbers, and what JSON has no form for is an object: {"base64": ...} binary, {"real": ...} infinities.
-#[derive(ClapArgs)]
-#[command(after_help = "Examples:
-  probity disguise export --db sqlite:app.db --user 19 --credential 19.key --log audit --json > 19.json
-  probity disguise export --db sqlite:app.db --user 19 --credential 19.key --id 5a0c91b2d3e4f506")]
-pub struct ExportHidden {
-    /// Which database.
-    #[command(flatten)]
-    pub database: DatabaseChoice,
-    /// Who asks.
-    #[command(flatten)]
-    pub holder: Holder,
-    /// One disguise, as apply named it [default: all of them]
-    #[arg(long, value_name = "DISGUISE")]
-    pub id: Option<DisguiseId>,
-    /// Which log.
-    #[command(flatten)]
-    pub log: LogChoice,
-    /// Print one JSON document
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Destroys records for good: nobody can ever reveal what they hid.
-#[derive(ClapArgs)]
-#[command(after_help = "Examples:
-  probity disguise forget --db sqlite:app.db --user 19 --credential 19.key --id 5a0c91b2d3e4f506 --log audit
-  probity disguise forget --db sqlite:app.db --user 19 --credential 19.key --everything --log audit
-  probity disguise forget --db sqlite:app.db --user 19 --credential 19.key --everything --receipt 19.receipt --receipt-key receipts.key")]
-pub struct Forget {
-    /// Which database.
-    #[command(flatten)]
-    pub database: DatabaseChoice,
-    /// Who asks.
-    #[command(flatten)]
-    pub holder: Holder,
-    /// The disguise, as apply named it
-    #[arg(long, value_name = "DISGUISE", required_unless_present = "everything")]
-    pub id: Option<DisguiseId>,
-    /// All records of the user, every credential and the registration
-    #[arg(long, conflicts_with = "id")]
-    pub everything: bool,
-    /// New file for a signed receipt
-    #[arg(long, value_name = "FILE", requires = "receipt_key")]
-    pub receipt: Option<PathBuf>,
-    /// Key file that signs it, as receipt-key made it
-    #[arg(long, value_name = "FILE")]
-    pub receipt_key: Option<PathBuf>,
-    /// Which log.
-    #[command(flatten)]
-    pub log: LogChoice,
-    /// Print one JSON document
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Replaces a user's password, recovery token and shares, or with --new-key the private key too.
-///
-/// With --new-key everything that the old key opens is encrypted anew.
-#[derive(ClapArgs)]
-#[command(after_help = "Examples:
-  probity disguise rekey --db sqlite:app.db --user 19 --credential old.pw --password-file new.pw --credential-out 19.token
-  probity disguise rekey --db sqlite:app.db --user 19 --credential 19.key --new-key --credential-out 19-new.key")]
-pub struct Rekey {
-    /// Which database.
-    #[command(flatten)]
-    pub database: DatabaseChoice,
-    /// Who asks.
-    #[command(flatten)]
-    pub holder: Holder,
-    /// Make a new private key
-    #[arg(long, required_unless_present_any = ["password_file", "share_out"])]
-    pub new_key: bool,
-    /// Suite of the new key: x25519 or x-wing [default: that of the old key]
-    #[arg(long, value_name = "SUITE", requires = "new_key")]
-    pub suite: Option<Suite>,
-    /// File with the new password on its first line
-    #[arg(long, value_name = "FILE")]
-    pub password_file: Option<PathBuf>,
-    /// New file for the private key, or the recovery token, for its owner alone [default: standard output]
-    #[arg(long, value_name = "FILE")]
-    pub credential_out: Option<PathBuf>,
-    /// New file for a share of the recovery token, three times: any two of them open what the token opens
-    #[arg(long, value_name = "FILE", conflicts_with = "credential_out")]
-    pub share_out: Vec<PathBuf>,
-    /// Which log.
-    #[command(flatten)]
-    pub log: LogChoice,
-    /// Print one JSON document
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// Makes a key that signs receipts, and prints the public key that checks them.
@@ -556,6 +453,9 @@ pub struct Update {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
+    /// What the entry says of who asked.
+    #[command(flatten)]
+    pub attribution: Attribution,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,

@@ -7,6 +7,7 @@
 
 mod custody;
 mod disguise;
+mod person;
 mod pocket;
 mod proof;
 mod proxy;
@@ -27,10 +28,11 @@ pub use self::custody::{
     AuthorityChoice, Cancel, Decay, HeldChoice, Hold, Holds, Lift, Replay, Scheduled, Span, Sweep,
 };
 pub use self::disguise::{
-    Apply, Check, CheckReceipt, DatabaseChoice, Description, Disguise, DisguiseCommand, Draft,
-    ExportHidden, Forget, Holder, List, LogChoice, Plan, ReceiptKey, ReferencesChoice, Register,
-    Rekey, Resume, Reveal, ShareChoice, SpeaksFor, SpecChoice, Update,
+    Apply, Attribution, Check, CheckReceipt, DatabaseChoice, Description, Disguise,
+    DisguiseCommand, Draft, LogChoice, Plan, ReceiptKey, ReferencesChoice, Register, Resume,
+    Reveal, ShareChoice, SpecChoice, Update,
 };
+pub use self::person::{ExportHidden, Forget, Holder, List, Rekey, SpeaksFor, SubjectName};
 pub use self::pocket::{
     Pocket, PocketCheck, PocketChoice, PocketCommand, PocketCreate, PocketExec, PocketExtent,
     PocketExtract, PocketImport, PocketQuery, PocketReorganize, PocketSign, PocketSimulate,
@@ -55,7 +57,7 @@ Environment:
   PROBITY_KEY_FILE  root key file, where no argument names one
   PROBITY_HEADS     folder of the second copy of the log's heads, which belongs on another machine's
                     disk [default: DIR.heads beside the log]
-  PROBITY_DATABASE  database of an application, where no argument names one; may hold a password
+  PROBITY_DB        database of an application, where no argument names one; may hold a password
   PROBITY_POCKET_ROOT  root file of a pocket database, where no argument names one
   PROBITY_UPSTREAM  server behind the proxy, where no argument names one; may hold a password";
 

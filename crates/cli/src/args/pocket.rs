@@ -73,6 +73,7 @@ pub struct PocketExtent {
 
 /// Creates a database: empty, from SQL, from another database, or from what is held about a person.
 #[derive(ClapArgs)]
+#[command(group(clap::ArgGroup::new("source").args(["from", "from_file"])))]
 #[command(group(clap::ArgGroup::new("person").multiple(true).args(["log", "store", "disguises", "credentials"])))]
 #[command(after_help = "Examples:
   probity pocket create vault.pocket --schema vault.sql
@@ -88,32 +89,35 @@ pub struct PocketCreate {
     /// File of SQL statements to run
     #[arg(long, value_name = "SQLFILE")]
     pub schema: Option<PathBuf>,
-    /// Another database, whose tables and rows are taken over: sqlite:FILE, mysql://... or postgres://...
+    /// Another database, whose tables and rows are taken over: sqlite:FILE, mysql://... or postgres://..., without a password
     #[arg(long, value_name = "URL", conflicts_with = "schema")]
     pub from: Option<String>,
+    /// File with the address of that database on its first line, which may hold a password
+    #[arg(long, value_name = "FILE", conflicts_with = "schema")]
+    pub from_file: Option<PathBuf>,
     /// Take over this table only; may be repeated
-    #[arg(long = "table", value_name = "TABLE", requires = "from")]
+    #[arg(long = "table", value_name = "TABLE", requires = "source")]
     pub tables: Vec<String>,
     /// Index this column of a table taken over, as TABLE.COLUMN; may be repeated
-    #[arg(long = "index", value_name = "COLUMN", requires = "from")]
+    #[arg(long = "index", value_name = "COLUMN", requires = "source")]
     pub indexes: Vec<String>,
     /// Take over NULL as 0 or as an empty text; without it a NULL is an error
-    #[arg(long, requires = "from")]
+    #[arg(long, requires = "source")]
     pub null_as_empty: bool,
     /// A log whose entries about one subject are taken over, in a fixed schema
-    #[arg(long, value_name = "DIR", requires = "subject", conflicts_with_all = ["schema", "from"])]
+    #[arg(long, value_name = "DIR", requires = "subject", conflicts_with_all = ["schema", "source"])]
     pub log: Option<PathBuf>,
     /// Folder of an embedded store whose keys about the subject are taken over with their values
-    #[arg(long, value_name = "DIR", requires = "subject", conflicts_with_all = ["schema", "from"])]
+    #[arg(long, value_name = "DIR", requires = "subject", conflicts_with_all = ["schema", "source"])]
     pub store: Option<PathBuf>,
     /// Policy that says whose a key is, as for the proxy [default: the built-in one]
     #[arg(long, value_name = "FILE", requires = "store")]
     pub policy: Option<PathBuf>,
     /// JSON of rows that a disguise hid of the subject; may be repeated
-    #[arg(long, value_name = "FILE", requires = "subject", conflicts_with_all = ["schema", "from"])]
+    #[arg(long, value_name = "FILE", requires = "subject", conflicts_with_all = ["schema", "source"])]
     pub disguises: Vec<PathBuf>,
     /// File of a credential for disguises, which is put into the database; may be repeated
-    #[arg(long = "credential", value_name = "FILE", requires = "subject", conflicts_with_all = ["schema", "from"])]
+    #[arg(long = "credential", value_name = "FILE", requires = "subject", conflicts_with_all = ["schema", "source"])]
     pub credentials: Vec<PathBuf>,
     /// Whose entries, keys and rows
     #[arg(long, value_name = "S", requires = "person")]

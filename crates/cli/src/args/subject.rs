@@ -81,6 +81,7 @@ impl SubjectExport {
             },
             schema: None,
             from: None,
+            from_file: None,
             tables: Vec::new(),
             indexes: Vec::new(),
             null_as_empty: false,

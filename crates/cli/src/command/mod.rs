@@ -20,7 +20,9 @@ mod verify;
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
+use probity_disguise::SubjectKey;
 use probity_format::geometry::{Geometry, GeometryError};
 use probity_format::limits::FORMAT_VERSION;
 use probity_log::reader::Reader;
@@ -126,6 +128,17 @@ fn read_root_of(
     environment: &Environment,
 ) -> Result<RootKey, Failure> {
     key_file::read_root(&environment.key_path(key, dir))
+}
+
+/// The key of the names by which entries of disguises in the log at `dir` speak of people.
+fn subject_key(
+    dir: &Path,
+    key: Option<&Path>,
+    environment: &Environment,
+) -> Result<Arc<SubjectKey>, Failure> {
+    check_is_log(dir)?;
+    let root = key_file::read_root(&environment.key_path(key, dir))?;
+    Ok(Arc::new(SubjectKey::of_log(root.to_text().as_bytes())))
 }
 
 /// Refuses a place without a log in it; whether it is a sound one is for the library to say.

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use super::disguise::read_signer;
 use super::signals::until_stopped;
-use super::{open_log, open_reader};
+use super::{open_log, open_reader, subject_key};
 use crate::args::Serve;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -27,7 +27,8 @@ pub(crate) fn run(args: &Serve, environment: &Environment) -> Result<Status, Fai
     let log = open_log(&place.folder, key, environment, Durability::default())?;
     let folder = place.folder.display().to_string();
     let reader = open_reader(&config.log.folder, key, environment)?;
-    let logs = (log.clone(), reader);
+    let names = subject_key(&config.log.folder, key, environment)?;
+    let logs = (log.clone(), reader, names);
     let server = Server::start(config, logs, signer, note).map_err(not_started)?;
     let address = server.address();
     let told = until_stopped(|| {

@@ -207,6 +207,7 @@ fn everybody_is_hidden_in_chunks_and_whoever_comes_back_stays() {
         "apply",
         "--spec",
         "leave.toml",
+        "--everybody",
         "--log",
         "audit",
     ];

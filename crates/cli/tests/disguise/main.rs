@@ -14,8 +14,10 @@ mod duties;
 mod later;
 mod person;
 mod place;
+mod record;
 mod rows;
 mod tenants;
+mod tutorial;
 
 #[path = "../../../disguise/tests/server/mariadb.rs"]
 mod mariadb;

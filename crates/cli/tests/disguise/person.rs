@@ -58,7 +58,7 @@ fn a_person_leaves_and_returns(place: &Place) {
         ]
     };
     let (_, stderr) = place.run(&reveal("20.key", "19"), 1);
-    assert!(stderr.contains("no such disguise"), "{stderr}");
+    assert!(stderr.contains("the credential does not fit"), "{stderr}");
     assert_eq!(place.rows(), hidden);
     let revealed = place.json(&reveal("19.key", "19"), 0);
     assert_eq!(revealed["complete"], true);

@@ -79,7 +79,7 @@ impl Place {
             .args(args)
             .current_dir(self.folder.path())
             .env_remove("PROBITY_KEY_FILE")
-            .env("PROBITY_DATABASE", &self.url)
+            .env("PROBITY_DB", &self.url)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

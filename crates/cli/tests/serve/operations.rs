@@ -165,11 +165,16 @@ fn what_is_hidden_is_handed_out_and_a_new_password_opens_it(met: &mut Met<'_>) {
     let rekey = json!({"user": "20", "credential": old, "new_key": true, "password": "new horse"});
     let made = met.done("rekey", &rekey);
     assert!(made["credential"]["token"].is_string(), "{made}");
-    for operation in ["list", "export", "speaks-for"] {
+    for operation in ["list", "export", "speaks-for", "subject-name"] {
         let refused = met.refused(operation, &with(&old), 403);
         assert_eq!(refused, "wrong-credential", "{operation}");
     }
     let new = json!({"password": "new horse"});
+    let names = met.done("subject-name", &with(&new));
+    assert_eq!(names, met.done("subject-name", &json!({"user": "20"})));
+    let name = &names["names"][0];
+    let entries = met.place.entries();
+    assert!(entries.iter().any(|it| it["subject"] == *name), "{names}");
     let listed = met.done("list", &with(&new));
     let reveal = json!({"user": "20", "credential": new, "id": listed["disguises"][0]["id"]});
     assert_eq!(met.done("reveal", &reveal)["complete"], true);

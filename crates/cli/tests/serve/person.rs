@@ -307,8 +307,9 @@ fn what_is_forgotten_has_a_receipt_that_anybody_can_check() {
         "receipts.pub",
     ];
     place.run(&[&check[..], &["--user", "19"]].concat());
+    // The account went with it, so that nothing tells whose the key was.
     let reveal = json!({"user": "19", "credential": key, "id": applied["id"]});
-    assert_eq!(place.refused("reveal", &reveal, 404), "no-such-disguise");
+    assert_eq!(place.refused("reveal", &reveal, 403), "wrong-credential");
     let key = place.registered("20");
     let everything = json!({"user": "20", "credential": key, "everything": true});
     assert_eq!(place.done("forget", &everything)["forgotten"], "everything");

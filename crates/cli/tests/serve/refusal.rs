@@ -148,6 +148,8 @@ fn what_the_database_does_not_allow_is_said_and_changes_nothing() {
     assert_eq!(place.rows(), hidden);
 }
 
+/// S9, S10, S20: with a key of their own anybody had a receipt for somebody else, a reveal without a user was anybody's, and what
+/// was refused to `list` and `speaks-for` was told to no log.
 #[test]
 fn a_wrong_password_and_an_unknown_user_get_the_same_answer() {
     let place = Place::sqlite();
@@ -162,23 +164,33 @@ fn a_wrong_password_and_an_unknown_user_get_the_same_answer() {
     let told = |operation: &str, user: &str, credential: &Value| {
         let body = json!({"user": user, "credential": credential, "id": applied["id"]});
         let mut body = body.as_object().unwrap().clone();
-        if operation == "list" {
+        if ["list", "speaks-for"].contains(&operation) {
             body.remove("id");
+        }
+        if user.is_empty() {
+            body.remove("user");
         }
         let answer = place.post(SHOP, operation, &Value::Object(body));
         (answer.status, answer.text)
     };
-    for operation in ["list", "reveal", "forget"] {
+    for operation in ["list", "speaks-for", "export", "reveal", "forget"] {
         let wrong = told(operation, "19", &json!({"password": "wrong horse"}));
         assert_eq!(wrong.0, 403, "{wrong:?}");
         assert_eq!(told(operation, "4711", &password), wrong);
         assert_eq!(told(operation, "20", &password), wrong);
     }
-    // Somebody else's own credential opens nothing of theirs.
-    for operation in ["reveal", "forget"] {
+    // Somebody else's own credential opens nothing of theirs, nor in their name what is its own.
+    for operation in ["list", "speaks-for", "export", "reveal", "forget"] {
         let (status, text) = told(operation, "19", &other);
-        assert!([403, 404].contains(&status), "{operation} {text}");
+        assert_eq!(status, 403, "{operation} {text}");
     }
+    let everything = json!({"user": "19", "credential": other, "everything": true});
+    assert_eq!(
+        place.refused("forget", &everything, 403),
+        "wrong-credential"
+    );
+    // Without a user it is the person whose key it is.
+    assert_eq!(told("reveal", "", &other).0, 404);
     assert_eq!(place.rows(), hidden);
     let (_, said) = place.stop();
     assert!(!said.contains("horse"), "{said}");
@@ -187,7 +199,17 @@ fn a_wrong_password_and_an_unknown_user_get_the_same_answer() {
         .iter()
         .filter(|it| it["outcome"] == "denied")
         .count();
-    assert_eq!(denied, 8, "{entries:?}");
+    assert_eq!(denied, 5 * 4 + 2, "{entries:?}");
+    let subject = |action: &str| {
+        let of = entries.iter().filter(|it| it["action"] == action);
+        of.map(|it| it["subject"].clone()).collect::<Vec<_>>()
+    };
+    let (lists, registered) = (subject("disguise.list"), subject("disguise.register"));
+    assert_eq!(lists[0], registered[0]);
+    assert_eq!([&lists[2], &lists[3]], [&registered[1], &registered[0]]);
+    let reveals = subject("disguise.reveal");
+    // The one without a user names the person whose key it was.
+    assert_eq!((reveals.len(), &reveals[4]), (5, &registered[1]));
     assert!(!format!("{entries:?}").contains("horse"));
 }
 

@@ -74,11 +74,12 @@ fn a_token_of_one_tenant_reaches_nothing_of_another() {
     let applied = ask("acme", "apply", &person).json();
     assert_eq!(names(&place), ["Bob"]);
     let reveal = |key: &Value| json!({"user": "7", "id": applied["id"], "credential": key});
-    for (tenant, key) in [("bolt", &of_acme), ("bolt", &of_bolt), ("acme", &of_bolt)] {
-        assert_eq!(
-            ask(tenant, "reveal", &reveal(key)).problem(),
-            "no-such-disguise"
-        );
+    for (tenant, key, why) in [
+        ("bolt", &of_acme, "wrong-credential"),
+        ("bolt", &of_bolt, "no-such-disguise"),
+        ("acme", &of_bolt, "wrong-credential"),
+    ] {
+        assert_eq!(ask(tenant, "reveal", &reveal(key)).problem(), why);
     }
     let revealed = ask("acme", "reveal", &reveal(&of_acme)).json();
     assert_eq!(revealed["complete"], true, "{revealed}");

@@ -20,7 +20,6 @@ pub(crate) use self::course::Course;
 use self::course::Rest;
 pub(crate) use self::earlier::Earlier;
 use self::modify::Overwriting;
-use crate::audit::subject_of;
 use crate::crypto::random;
 use crate::database::Catalog;
 use crate::deadline::{self, Day};
@@ -32,6 +31,7 @@ use crate::redact::Redactors;
 use crate::schema::{Known, Live};
 use crate::spec::Kind;
 use crate::store::{self, DisguiseId, Stage, Stored};
+use crate::subject::Naming;
 use crate::suite::PublicKey;
 use crate::table::{delete, delete_keys, refuse_cascade, take};
 use crate::tenant::Session;
@@ -111,6 +111,8 @@ pub(crate) struct Forgotten {
     pub(crate) disguise: BTreeSet<String>,
     /// All that they had.
     pub(crate) everything: BTreeSet<String>,
+    /// How those entries name people.
+    pub(crate) naming: Naming,
 }
 
 /// One disguise in progress.
@@ -160,21 +162,25 @@ impl Work<'_> {
     }
 
     /// Drops the records that were destroyed since, but for what other disguises need.
-    pub(crate) fn forget(&mut self, forgotten: &Forgotten) {
+    pub(crate) fn forget(&mut self, forgotten: &Forgotten) -> Result<(), Error> {
         self.forget_marked();
         if forgotten.disguise.is_empty() && forgotten.everything.is_empty() {
-            return;
+            return Ok(());
         }
         let salt = self.salt;
-        self.bags.retain(|owner, bag| {
-            let subject = subject_of(salt, owner).to_string();
-            if forgotten.disguise.contains(&subject) {
+        for (owner, mut bag) in std::mem::take(&mut self.bags) {
+            let names = forgotten.naming.all(salt, &owner)?;
+            let is_among = |some: &BTreeSet<String>| names.iter().any(|name| some.contains(name));
+            if is_among(&forgotten.disguise) {
                 bag.sections.clear();
                 bag.principals.clear();
             }
             let leads_nowhere = !bag.has_changes() && bag.speaks_for.is_empty();
-            !forgotten.everything.contains(&subject) && !leads_nowhere
-        });
+            if !is_among(&forgotten.everything) && !leads_nowhere {
+                self.bags.insert(owner, bag);
+            }
+        }
+        Ok(())
     }
 
     /// Stores all bags and gives the report.
@@ -204,6 +210,7 @@ impl Work<'_> {
             stored.push(Stored {
                 bag,
                 public,
+                owner: owner.clone(),
                 person: standing.is_person(),
                 origin,
                 stage: Stage::Disguised,

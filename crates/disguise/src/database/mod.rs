@@ -452,6 +452,22 @@ pub fn connect(url: &str) -> Result<Box<dyn Database + Send>, DatabaseError> {
     }
 }
 
+/// Whether the address of a database, as [`connect`] takes it, holds a password: one that is an argument of a program stands in
+/// the list of processes for all to see.
+pub fn holds_password(url: &str) -> bool {
+    let Some((_, rest)) = url.split_once("://") else {
+        return false;
+    };
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    // A password may hold slashes and at signs.
+    let user = place.rsplit_once('@').map(|(user, _)| user);
+    let in_query = |it: &str| {
+        let name = it.split('=').next().unwrap_or_default();
+        name.eq_ignore_ascii_case("password")
+    };
+    user.is_some_and(|user| user.contains(':')) || query.split('&').any(in_query)
+}
+
 /// `?, ?, ...` for `count` parameters.
 pub(crate) fn placeholders(count: usize) -> String {
     let mut out = String::with_capacity(count.saturating_mul(2));

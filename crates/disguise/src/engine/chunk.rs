@@ -9,16 +9,15 @@ use super::Engine;
 use super::disguise::Disguise;
 use crate::apply::{Applied, ApplyRequest, Earlier, Forgotten};
 use crate::audit::{Asked, counts};
-use crate::credential::{self, Credential};
-use crate::crypto::{SecretKey, random};
+use crate::credential::Credential;
+use crate::crypto::random;
 use crate::database::Database;
 use crate::error::Error;
 use crate::footing::Footing;
 use crate::intent::{self, Intent, PLAN_BYTES, Place};
-use crate::mark::{self, Mark, Marks};
+use crate::mark::{Mark, Marks};
 use crate::operation;
 use crate::plan::Step;
-use crate::principal::{Reach, reach};
 use crate::scheduled::Order;
 use crate::store::{self, DisguiseId};
 use crate::suite::PublicKey;
@@ -318,19 +317,9 @@ impl<D: Database> Engine<D> {
                         .to_owned(),
                 });
             };
-            let salt = &footing.salt;
-            let key = credential::recover(&mut self.database, salt, user, over, self.cost)?;
-            let reach = reach(&mut self.database, salt, &key)?;
-            let public = key.public()?;
-            let fits = match footing.key_of(user) {
-                Some(known) => *known == public,
-                None => reach.holds(&mut self.database, user, &public)?,
-            };
-            if !fits {
-                return Err(Error::WrongCredential);
-            }
-            owners.append(&mut reach.present_before(id));
-            away = Some(public);
+            let holder = self.holder_on(footing, user, over)?;
+            owners.append(&mut holder.reach().present_before(id));
+            away = Some(holder.public().clone());
         }
         Ok(Meant {
             owners: Some(owners),
@@ -379,24 +368,5 @@ impl<D: Database> Engine<D> {
                 Marks { id, salt: &salt }.put(&mut self.database, mark, names)
             }
         }
-    }
-
-    /// The stored names of a person and of the placeholders that they speak for.
-    pub(super) fn names_of(
-        &mut self,
-        user: &Value,
-        key: &SecretKey,
-        reach: &Reach,
-    ) -> Result<Vec<Vec<u8>>, Error> {
-        let public = key.public()?;
-        let database = &mut self.database;
-        let mut names = mark::registered(database, &public)?;
-        if reach.holds(database, user, &public)? {
-            names.push(store::named(&database.tenancy, &user.principal()).principal());
-        }
-        let links = reach.links.values();
-        let links = links.map(|link| store::named(&database.tenancy, &link.new.principal()));
-        names.extend(links.map(|name| name.principal()));
-        Ok(names)
     }
 }

@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Engine;
 use crate::apply::{self, Applied, ApplyRequest, Course, Earlier, Forgotten};
 use crate::audit::{Asked, counts, written};
-use crate::credential;
+use crate::credential::Credential;
 use crate::crypto::random;
 use crate::database::Database;
 use crate::error::{Doing as _, Error};
 use crate::footing::Footing;
+use crate::holder::{Claim, Holder};
 use crate::mark::Marks;
 use crate::operation;
 use crate::plan::{Aim, SCOPE, Step};
-use crate::principal::reach;
 use crate::record::Standing;
 use crate::store::DisguiseId;
 use crate::suite::PublicKey;
@@ -171,7 +171,7 @@ impl<D: Database> Engine<D> {
         if request.user.is_none() {
             held.refuse_any(salt, work.known.keys())?;
         }
-        work.forget(disguise.forgotten);
+        work.forget(disguise.forgotten)?;
         Ok((work.finish(request.time.nanoseconds(), end)?, public_key))
     }
 
@@ -191,14 +191,29 @@ impl<D: Database> Engine<D> {
         };
         let mut owners = vec![user.clone()];
         if let Some(over) = &request.over {
-            let (database, salt) = (&mut self.database, &footing.salt);
-            let key = credential::recover(database, salt, user, over, self.cost)?;
-            if footing.key_of(user) != Some(&key.public()?) {
+            let holder = self.holder_on(footing, user, over)?;
+            if !holder.is_registered() {
                 return Err(Error::WrongCredential);
             }
-            owners.append(&mut reach(database, salt, &key)?.present());
+            owners.append(&mut holder.reach().present());
         }
         Ok(Some(owners))
+    }
+
+    /// The person whom a disguise means, to whom the credential is bound.
+    pub(super) fn holder_on(
+        &mut self,
+        footing: &Footing,
+        user: &Value,
+        credential: &Credential<'_>,
+    ) -> Result<Holder, Error> {
+        let claim = Claim {
+            user,
+            credential,
+            cost: self.cost,
+            registered: footing.key_of(user).cloned(),
+        };
+        Holder::find(&mut self.database, &footing.salt, &claim)?.undisplaced()
     }
 
     pub(super) fn steps(

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use probity_format::Timestamp;
 
 use super::Engine;
-use super::keys::check_holder;
 use crate::audit::{Asked, counts};
 use crate::credential::Credential;
 use crate::database::Database;
@@ -155,8 +154,8 @@ impl<D: Database> Engine<D> {
         time: Timestamp,
     ) -> Result<Vec<Hidden>, Error> {
         self.refresh()?;
-        let (salt, key, reach) = self.reached(user, credential)?;
-        check_holder(&mut self.database, user, &key, &reach)?;
+        let (salt, holder) = self.former_holder(user, credential)?;
+        let reach = holder.reach();
         let of = |it: &&Reached| id.is_none_or(|id| it.found.locator.origin.disguise == id.0);
         let mut meant: Vec<&Reached> = reach.bags.iter().filter(of).collect();
         let changes = |it: &&Reached| it.found.locator.changes;

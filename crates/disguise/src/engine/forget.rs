@@ -5,16 +5,15 @@ use std::collections::BTreeSet;
 use probity_format::Timestamp;
 
 use super::Engine;
-use super::keys::check_holder;
 use crate::audit::Asked;
 use crate::credential::{self, Credential};
-use crate::crypto::SecretKey;
 use crate::database::Database;
 use crate::error::Error;
+use crate::forgotten;
 use crate::hold::Held;
 use crate::mark::Mark;
 use crate::operation;
-use crate::principal::{Reach, needed_by_others, stored_for_others};
+use crate::principal::{needed_by_others, stored_for_others};
 use crate::receipt::Receipt;
 use crate::store::{self, DisguiseId, Stored};
 use crate::value::Value;
@@ -37,9 +36,10 @@ impl<D: Database> Engine<D> {
     ) -> Result<Receipt, Error> {
         let asked = Asked::new("disguise.forget", id.to_string(), Some(user), time);
         self.operation(&asked, |engine| {
-            let (salt, key, reach) = engine.reached(user, credential)?;
-            let held = engine.refuse_held(&salt, user, &key, &reach)?;
+            let (salt, holder) = engine.former_holder(user, credential)?;
+            let held = engine.refuse_held(&salt, user)?;
             held.refuse_disguise(&salt, id)?;
+            let reach = holder.reach();
             let database = &mut engine.database;
             let meant: Vec<_> = reach
                 .bags
@@ -62,14 +62,15 @@ impl<D: Database> Engine<D> {
             let ids = store::record_ids(&gone)?;
             let whose = engine.going_on(id)?;
             let names = match whose {
-                Some(_) => engine.names_of(user, &key, &reach)?,
+                Some(_) => holder.names(&mut engine.database)?,
                 None => Vec::new(),
             };
             let database = &mut engine.database;
             store::remove_bags(database, &gone)?;
+            forgotten::put(database, &forgotten::bags(&salt, &gone)?)?;
             let stored: Vec<Stored<'_>> = kept
                 .iter()
-                .map(|(bag, it)| stored_for_others(bag, it))
+                .map(|(bag, it)| stored_for_others(bag, it, user))
                 .collect();
             store::put_bags(database, &salt, &stored)?;
             engine.leave_out(id, whose.as_ref(), &names, Mark::Forgotten)?;
@@ -92,28 +93,25 @@ impl<D: Database> Engine<D> {
     ) -> Result<Receipt, Error> {
         let asked = Asked::new("disguise.forget", String::new(), Some(user), time);
         self.operation(&asked, |engine| {
-            let (salt, key, reach) = engine.reached(user, credential)?;
-            let held = engine.refuse_held(&salt, user, &key, &reach)?;
+            let (salt, holder) = engine.former_holder(user, credential)?;
+            let held = engine.refuse_held(&salt, user)?;
+            let (key, reach) = (holder.key(), holder.reach());
             for it in &reach.bags {
                 held.refuse_disguise(&salt, DisguiseId(it.found.locator.origin.disguise))?;
             }
-            let database = &mut engine.database;
-            let name = user.principal();
-            let registered = store::principals(database, std::slice::from_ref(&name))?;
-            let public = key.public()?;
-            let own = registered.values().any(|(known, _)| *known == public);
-            if !own && reach.bags.is_empty() {
-                return Err(Error::WrongCredential);
-            }
             let gone: Vec<_> = reach.bags.iter().map(|it| &it.found).collect();
             let mut ids = store::record_ids(&gone)?;
-            let names = engine.names_of(user, &key, &reach)?;
             let database = &mut engine.database;
-            ids.append(&mut credential::ids(database, &key)?);
+            let names = holder.names(database)?;
+            ids.append(&mut credential::ids(database, key)?);
+            ids.push(credential::holder(key)?.to_vec());
             store::remove_bags(database, &gone)?;
-            credential::remove_all(database, &key)?;
-            if own {
-                store::unregister(database, &[name])?;
+            let mut gone_names = forgotten::bags(&salt, &gone)?;
+            gone_names.push(forgotten::key(&salt, key)?);
+            forgotten::put(database, &gone_names)?;
+            credential::remove_all(database, key)?;
+            if holder.is_registered() {
+                store::unregister(database, &[user.principal()])?;
             }
             let meant = reach.bags.iter().map(|it| it.found.locator.origin.disguise);
             for id in meant.collect::<BTreeSet<u64>>() {
@@ -126,20 +124,10 @@ impl<D: Database> Engine<D> {
         })
     }
 
-    /// What is held; refused when the person is. With a hold in force somewhere, the key must be the one of
-    /// `user`, so that nobody evades theirs under another name.
-    fn refuse_held(
-        &mut self,
-        salt: &[u8],
-        user: &Value,
-        key: &SecretKey,
-        reach: &Reach,
-    ) -> Result<Held, Error> {
+    /// What is held; refused when the person is.
+    fn refuse_held(&mut self, salt: &[u8], user: &Value) -> Result<Held, Error> {
         let held = Held::all(&mut self.database)?;
-        if !held.is_empty() {
-            check_holder(&mut self.database, user, key, reach)?;
-            held.refuse_person(salt, user)?;
-        }
+        held.refuse_person(salt, user)?;
         Ok(held)
     }
 }

@@ -7,11 +7,12 @@ use crate::audit::Asked;
 use crate::credential::{self, Credential, Protection};
 use crate::crypto::SecretKey;
 use crate::database::Database;
-use crate::error::Error;
-use crate::principal::{self, Reach, Registration, rekey};
+use crate::error::{Doing as _, Error};
+use crate::forgotten;
+use crate::holder::{self, Claim, Clue, Holder};
+use crate::principal::{self, Registration, rekey};
 use crate::receipt::digits;
 use crate::store;
-use crate::tenant::Session;
 use crate::value::Value;
 
 impl<D: Database> Engine<D> {
@@ -51,9 +52,9 @@ impl<D: Database> Engine<D> {
         let asked = Asked::new("disguise.password", String::new(), Some(user), time);
         self.operation(&asked, |engine| {
             let cost = engine.cost;
-            let (salt, key, reach) = engine.reached(user, current)?;
+            let (salt, holder) = engine.holder(user, current)?;
             let database = &mut engine.database;
-            check_holder(database, user, &key, &reach)?;
+            let key = holder.key().again();
             credential::remove_all(database, &key)?;
             let token = principal::protect(database, &salt, (user, &key), new, cost)?;
             engine.done(&asked, "{}")?;
@@ -76,31 +77,101 @@ impl<D: Database> Engine<D> {
         let asked = Asked::new("disguise.key", String::new(), Some(user), time);
         self.operation(&asked, |engine| {
             let (cost, suite) = (engine.cost, engine.suite);
-            let (salt, old, reach) = engine.reached(user, current)?;
+            let (salt, holder) = engine.holder(user, current)?;
             let database = &mut engine.database;
-            check_holder(database, user, &old, &reach)?;
+            let (old, reach) = (holder.key(), holder.reach());
             let key = SecretKey::generate_of(suite.unwrap_or_else(|| old.suite()))?;
-            rekey(database, &salt, (user, key.public()?), &reach)?;
-            credential::remove_all(database, &old)?;
+            rekey(database, &salt, (user, key.public()?), reach)?;
+            credential::remove_all(database, old)?;
+            // Old records that somebody puts back are none that the old key opens.
+            forgotten::put(database, &[forgotten::key(&salt, old)?])?;
             let token = principal::protect(database, &salt, (user, &key), protection, cost)?;
             engine.done(&asked, &format!("{{\"bags\":{}}}", reach.bags.len()))?;
             Ok(Registration { key, token })
         })
     }
-}
 
-/// Refuses a key that is not the one of `user`, with an account or with the account disguised.
-pub(super) fn check_holder(
-    database: &mut dyn Session,
-    user: &Value,
-    key: &SecretKey,
-    reach: &Reach,
-) -> Result<(), Error> {
-    let public = key.public()?;
-    let registered = store::principals(database, &[user.principal()])?;
-    let own = registered.values().any(|(known, _)| *known == public);
-    if own || (registered.is_empty() && reach.holds(database, user, &public)?) {
-        return Ok(());
+    /// The names that the log at hand has for `user`: that of entries made from now on, and then the one in older entries, if it
+    /// is another. With a credential it must be that of the user, and a refusal is told of.
+    ///
+    /// # Errors
+    /// [`Error::WrongCredential`], [`Error::Database`], [`Error::Audit`].
+    pub fn subject_names(
+        &mut self,
+        user: &Value,
+        credential: Option<&Credential<'_>>,
+        time: Timestamp,
+    ) -> Result<Vec<String>, Error> {
+        let asked = Asked::new("disguise.subject-name", String::new(), Some(user), time);
+        self.operation(&asked, |engine| {
+            if let Some(credential) = credential {
+                engine.former_holder(user, credential)?;
+            }
+            let salt = store::salt(&mut engine.database)?;
+            engine.naming.all(&salt, &user.principal())
+        })
     }
-    Err(Error::WrongCredential)
+
+    /// The salt, and the person `user`, to whom the credential is bound; refused when somebody else has the id by now.
+    pub(super) fn holder(
+        &mut self,
+        user: &Value,
+        credential: &Credential<'_>,
+    ) -> Result<(Vec<u8>, Holder), Error> {
+        let (salt, holder) = self.former_holder(user, credential)?;
+        Ok((salt, holder.undisplaced()?))
+    }
+
+    /// The same, also when somebody else has the id of the person by now. It is for what concerns nothing but the person's
+    /// own records.
+    pub(super) fn former_holder(
+        &mut self,
+        user: &Value,
+        credential: &Credential<'_>,
+    ) -> Result<(Vec<u8>, Holder), Error> {
+        let database = &mut self.database;
+        let salt = store::salt(database)?;
+        let name = user.principal();
+        let mut registered = store::principals(database, std::slice::from_ref(&name))?;
+        let claim = Claim {
+            user,
+            credential,
+            cost: self.cost,
+            registered: registered.remove(&name).map(|(public, _)| public),
+        };
+        let holder = Holder::find(database, &salt, &claim)?;
+        Ok((salt, holder))
+    }
+
+    /// Whose a private key is.
+    pub(super) fn whose(&mut self, credential: &Credential<'_>) -> Result<Value, Error> {
+        let Credential::Key(key) = credential else {
+            return Err(Error::Value {
+                what: "a password or a token needs its user".to_owned(),
+            });
+        };
+        let salt = store::salt(&mut self.database)?;
+        match holder::clue(&mut self.database, &salt, key)? {
+            Some(Clue::Id(id)) => Ok(id),
+            Some(Clue::Name(name)) => {
+                let mut ids = self.user_ids()?.into_iter();
+                let tenancy = &self.database.tenancy;
+                let meant = |id: &Value| store::named(tenancy, &id.principal()).principal() == name;
+                ids.find(meant).ok_or(Error::WrongCredential)
+            }
+            None => Err(Error::WrongCredential),
+        }
+    }
+
+    /// The ids of everybody in the users table.
+    pub(super) fn user_ids(&mut self) -> Result<Vec<Value>, Error> {
+        let dialect = self.database.dialect();
+        let (table, id) = (&self.pseudo.table, &self.pseudo.id);
+        let own = self.database.tenancy.and(dialect, table, table);
+        let (column, from) = (dialect.quote(id), dialect.quote(table));
+        let query = format!("SELECT {column} FROM {from} WHERE 1=1{}", own.sql);
+        let rows = self.database.query(&query, &own.parameters);
+        let rows = rows.doing("reading who there is")?;
+        Ok(rows.into_iter().flatten().collect())
+    }
 }

@@ -40,6 +40,7 @@ use crate::redact::{Redactor, Redactors};
 use crate::schema::{Live, Pseudo, Schema};
 use crate::spec::{SpecFile, described, description};
 use crate::store;
+use crate::subject::{Naming, SubjectKey};
 use crate::suite::Suite;
 use crate::tenant::{Confined, Tenancy, Tenant};
 use crate::update::Update;
@@ -74,6 +75,7 @@ pub struct Engine<D: Database> {
     apply_rows: NonZero<u32>,
     reveal_bytes: usize,
     sink: Option<Box<dyn Sink>>,
+    naming: Naming,
     admission: Option<Arc<Admission>>,
     live: Option<(i64, Catalog, Live)>,
     /// Updates by code, by name.
@@ -100,6 +102,7 @@ impl<D: Database> Engine<D> {
             apply_rows: APPLY_ROWS,
             reveal_bytes: REVEAL_BYTES,
             sink: None,
+            naming: Naming(None),
             admission: None,
             live: None,
             updates: BTreeMap::new(),
@@ -175,6 +178,12 @@ impl<D: Database> Engine<D> {
     /// Tells `sink` of every operation, before it is committed.
     pub fn set_sink(&mut self, sink: Box<dyn Sink>) {
         self.sink = Some(sink);
+    }
+
+    /// Names people in the entries under this key, which belongs to the log that the sink writes to. Without one the names are
+    /// hashes that whoever knows the salt of the database can make.
+    pub fn set_subject_key(&mut self, key: Arc<SubjectKey>) {
+        self.naming = Naming(Some(key));
     }
 
     /// Lets every transaction of this engine wait for a place in `admission`, which other engines may share.
@@ -426,7 +435,7 @@ impl<D: Database> Engine<D> {
     }
 
     /// Runs `work` in transactions until none is in the way of others.
-    fn tried<T, W: FnMut(&mut Self) -> Result<T, Error>>(
+    pub(super) fn tried<T, W: FnMut(&mut Self) -> Result<T, Error>>(
         &mut self,
         transaction: impl Fn(&mut Self, &mut W) -> Result<T, Error>,
         mut work: W,
@@ -465,7 +474,7 @@ impl<D: Database> Engine<D> {
         self.database.begin().doing("beginning")
     }
 
-    fn transaction_of_all<T>(
+    pub(super) fn transaction_of_all<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {

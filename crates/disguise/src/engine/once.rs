@@ -18,6 +18,8 @@ pub(super) struct Request {
     pub(super) salt: Vec<u8>,
     /// Another transaction was in the way of an operation.
     pub(super) is_in_conflict: bool,
+    /// Names of those for whom a credential was refused, and when: they are counted once the transaction is over.
+    pub(super) refusals: Vec<(String, Timestamp)>,
 }
 
 impl<D: Database> Engine<D> {
@@ -37,7 +39,10 @@ impl<D: Database> Engine<D> {
         let mut tries = 1;
         loop {
             let outcome = self.try_once(once, &mut work);
-            let request = self.request.take();
+            let mut request = self.request.take();
+            for (name, time) in request.iter_mut().flat_map(|it| it.refusals.drain(..)) {
+                self.count_refusal(&name, time);
+            }
             let again = match &outcome {
                 Err(Tried::Refused(error)) => error.is_conflict(),
                 Err(Tried::Work(_)) => request.is_some_and(|it| it.is_in_conflict),
@@ -123,6 +128,7 @@ impl<D: Database> Engine<D> {
         self.request = Some(Request {
             salt,
             is_in_conflict: false,
+            refusals: Vec::new(),
         });
         let known = names.note(&mut self.database, once)?;
         Ok((names, known))

@@ -9,6 +9,7 @@ use crate::audit::{Asked, tell};
 use crate::database::Database;
 use crate::error::{Doing as _, Error};
 use crate::operation::{self, Fate, OperationId};
+use crate::refusal;
 use crate::store;
 use crate::value::Value;
 
@@ -67,8 +68,10 @@ impl<D: Database> Engine<D> {
         };
         // Whatever the log says, the entry may be in it.
         self.promises.push(promise);
-        let salt = self.promises.last().map_or(&[][..], |it| &it.salt);
-        tell(sink.as_mut(), salt, asked, Outcome::Ok, &payload)
+        let salt = self.promises.last().map(|it| it.salt.clone());
+        let salt = salt.unwrap_or_default();
+        let names = (&self.naming, salt.as_slice());
+        tell(sink.as_mut(), names, asked, Outcome::Ok, &payload)
     }
 
     /// Commits, and where the database refuses or is lost asks it what became of the transaction.
@@ -120,15 +123,29 @@ impl<D: Database> Engine<D> {
     }
 
     fn tell_refused(&mut self, asked: &Asked<'_>, error: &Error) -> Result<(), Error> {
+        if self.sink.is_none() {
+            return Ok(());
+        }
+        let outcome = outcome_of(error);
+        // In a transaction that is broken nothing can be read.
+        let known = self.request.as_ref().map(|it| it.salt.clone());
+        let salt = known.map_or_else(|| store::salt(&mut self.database), Ok);
+        let refusals = match (&salt, error) {
+            (Ok(salt), Error::WrongCredential) => self.guesses(salt, asked)?,
+            _ => None,
+        };
+        let payload = operation::refused(&self.database.tenancy, refusals);
         let Some(sink) = &mut self.sink else {
             return Ok(());
         };
-        let outcome = outcome_of(error);
-        let payload = operation::refused(&self.database.tenancy);
-        // In a transaction that is broken nothing can be read.
-        let known = self.request.as_ref().map(|it| it.salt.clone());
-        match known.map_or_else(|| store::salt(&mut self.database), Ok) {
-            Ok(salt) => tell(sink.as_mut(), &salt, asked, outcome, &payload),
+        match salt {
+            Ok(salt) => tell(
+                sink.as_mut(),
+                (&self.naming, &salt),
+                asked,
+                outcome,
+                &payload,
+            ),
             Err(Error::NotInstalled) => Ok(()),
             // The database that knows the salt is lost; without it nobody may be named.
             Err(_) => {
@@ -137,9 +154,36 @@ impl<D: Database> Engine<D> {
                     key: asked.key.clone(),
                     ..*asked
                 };
-                tell(sink.as_mut(), &[], &nobody, outcome, &payload)
+                tell(
+                    sink.as_mut(),
+                    (&self.naming, &[]),
+                    &nobody,
+                    outcome,
+                    &payload,
+                )
             }
         }
+    }
+
+    /// Counts a credential that was refused for the person of `asked`, and says how many were.
+    fn guesses(&mut self, salt: &[u8], asked: &Asked<'_>) -> Result<Option<u64>, Error> {
+        // A name that whoever has the database can make would tell who is away and asks.
+        let (Some(user), Some(_)) = (asked.user, &self.naming.0) else {
+            return Ok(None);
+        };
+        let name = self.naming.of(salt, &user.principal())?;
+        if let Some(request) = &mut self.request {
+            request.refusals.push((name, asked.time));
+            return Ok(None);
+        }
+        Ok(self.count_refusal(&name, asked.time))
+    }
+
+    /// Counts in a transaction of its own. What cannot be counted is told of all the same.
+    pub(super) fn count_refusal(&mut self, name: &str, time: Timestamp) -> Option<u64> {
+        let count = |engine: &mut Self| refusal::count(&mut engine.database, name, time);
+        let counted = self.tried(|engine, work| engine.transaction_of_all(work), count);
+        counted.ok()
     }
 
     /// Tells that what was told of as done in the transaction that ended with `error` was not.
@@ -159,7 +203,8 @@ impl<D: Database> Engine<D> {
             let tenancy = &self.database.tenancy;
             let payload = operation::taken_back(tenancy, &it.salt, it.id, fate);
             let asked = it.asked();
-            tell(sink.as_mut(), &it.salt, &asked, outcome, &payload)?;
+            let names = (&self.naming, it.salt.as_slice());
+            tell(sink.as_mut(), names, &asked, outcome, &payload)?;
         }
         Ok(())
     }

@@ -6,9 +6,10 @@ use probity_format::Timestamp;
 
 use super::Engine;
 use crate::apply::{ApplyRequest, Earlier, Forgotten};
-use crate::audit::{Asked, subject};
+use crate::audit::Asked;
 use crate::database::Database;
-use crate::error::{Doing as _, Error};
+use crate::error::Error;
+use crate::forgotten;
 use crate::hold::{self, Authority, HoldId, Holding};
 use crate::intent;
 use crate::operation::{self, Fate, Told};
@@ -16,6 +17,7 @@ use crate::record::Standing;
 use crate::scheduled::{self, Order};
 use crate::spec::Spec;
 use crate::store::{self, DisguiseId};
+use crate::subject::Naming;
 use crate::suite::PublicKey;
 use crate::value::Value;
 
@@ -196,6 +198,9 @@ impl<D: Database> Engine<D> {
                     let salt = store::salt(&mut engine.database)?;
                     let meant = |id: &[u8]| records.contains(&operation::record(&salt, id));
                     store::remove_records(&mut engine.database, meant)?;
+                    let names = records.iter().filter_map(|name| forgotten::told(name));
+                    let names: Vec<_> = names.collect();
+                    forgotten::put(&mut engine.database, &names)?;
                     if let Some(person) = person.as_ref().filter(|_person| told.key.is_empty()) {
                         store::unregister(&mut engine.database, &[person.principal()])?;
                     }
@@ -231,23 +236,15 @@ impl<D: Database> Engine<D> {
         store::register_anew(&mut self.database, &known, vec![registration])
     }
 
-    /// Everybody in the users table, by the hash that entries name them by.
+    /// Everybody in the users table, by all names that entries may have for them.
     fn people(&mut self, salt: &[u8]) -> Result<BTreeMap<String, Value>, Error> {
-        let dialect = self.database.dialect();
-        let (table, id) = (&self.pseudo.table, &self.pseudo.id);
-        let own = self.database.tenancy.and(dialect, table, table);
-        let query = format!(
-            "SELECT {} FROM {} WHERE 1=1{}",
-            dialect.quote(id),
-            dialect.quote(table),
-            own.sql
-        );
-        let rows = self
-            .database
-            .query(&query, &own.parameters)
-            .doing("reading who there is")?;
-        let ids = rows.into_iter().flatten();
-        Ok(ids.map(|id| (subject(salt, &id).to_string(), id)).collect())
+        let mut people = BTreeMap::new();
+        for id in self.user_ids()? {
+            for name in self.naming.all(salt, &id.principal())? {
+                people.insert(name, id.clone());
+            }
+        }
+        Ok(people)
     }
 }
 
@@ -266,6 +263,7 @@ struct Replay<'a> {
     salt: Vec<u8>,
     missing: Vec<Told>,
     people: BTreeMap<String, Value>,
+    naming: Naming,
     /// The specifications by hash.
     specs: BTreeMap<String, &'a Spec>,
 }
@@ -276,7 +274,13 @@ impl<'a> Replay<'a> {
         request: &'a ReplayRequest<'a>,
     ) -> Result<Self, Error> {
         let salt = store::salt(&mut engine.database)?;
-        let mut missing = operation::missing(&mut engine.database, &salt, request.told)?;
+        let database = &mut engine.database;
+        let there = if request.told.iter().any(Told::names_records) {
+            store::record_names(database, &salt)?
+        } else {
+            BTreeSet::new()
+        };
+        let mut missing = operation::missing(database, &salt, request.told, &there)?;
         // Replays did what others tell of, and what was only read leaves nothing to do.
         let changes = |it: &Told| !matches!(&*it.action, "disguise.replay" | "disguise.export");
         missing.retain(changes);
@@ -291,6 +295,7 @@ impl<'a> Replay<'a> {
             salt,
             missing,
             people,
+            naming: engine.naming.clone(),
             specs: specs
                 .map(|spec| (operation::specification(&spec.text), spec))
                 .collect(),
@@ -427,7 +432,10 @@ impl<'a> Replay<'a> {
 
     /// Who had the records of a disguise destroyed since it was applied.
     fn forgotten(&self, told: &Told) -> Forgotten {
-        let mut forgotten = Forgotten::default();
+        let mut forgotten = Forgotten {
+            naming: self.naming.clone(),
+            ..Forgotten::default()
+        };
         // While chunks went on, people could have records destroyed that are told of as applied only when all were done.
         let since = self.missing.iter();
         let since = since.skip_while(|it| it.id != told.id && it.key != told.key);

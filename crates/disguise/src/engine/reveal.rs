@@ -7,14 +7,14 @@ use probity_format::Timestamp;
 use super::Engine;
 use super::chunk::Whose;
 use crate::audit::{Asked, counts};
-use crate::credential::{self, Credential};
-use crate::crypto::SecretKey;
+use crate::credential::Credential;
 use crate::database::Database;
 use crate::deadline::Day;
 use crate::error::Error;
 use crate::footing::Return;
+use crate::holder::{Claim, Holder};
 use crate::mark::Mark;
-use crate::principal::{Reach, reach};
+use crate::principal::Reach;
 use crate::reveal::{self, RevealRequest, Revealed};
 use crate::store::{self, DisguiseId};
 use crate::update::Updates;
@@ -40,65 +40,55 @@ impl<D: Database> Engine<D> {
     /// # Errors
     /// [`Error::WrongCredential`], [`Error::NoSuchDisguise`], [`Error::Database`]; nothing has changed then.
     pub fn reveal(&mut self, request: &RevealRequest<'_>) -> Result<Revealed, Error> {
-        let (id, user) = (request.id.to_string(), Some(&request.user));
-        let asked = Asked::new("disguise.reveal", id, user, request.time);
-        self.operation(&asked, |engine| engine.revealed(request, &asked))
+        let asked = |user| {
+            let id = request.id.to_string();
+            Asked::new("disguise.reveal", id, user, request.time)
+        };
+        let found;
+        let user = if request.user.is_null() {
+            found = self.operation(&asked(None), |engine| {
+                engine.refresh()?;
+                engine.whose(&request.credential)
+            })?;
+            &found
+        } else {
+            &request.user
+        };
+        let asked = asked(Some(user));
+        self.operation(&asked, |engine| engine.revealed(request, user, &asked))
     }
 
-    /// The pseudoprincipals that the holder of `credential` may act as, along chains of any length.
+    /// The pseudoprincipals that the holder of `credential` may act as, along chains of any length. A refusal is told of.
     ///
     /// # Errors
-    /// [`Error::WrongCredential`], [`Error::Database`].
+    /// [`Error::WrongCredential`], [`Error::Database`], [`Error::Audit`].
     pub fn speaks_for(
         &mut self,
         user: &Value,
         credential: &Credential<'_>,
+        time: Timestamp,
     ) -> Result<Vec<Value>, Error> {
-        self.transaction(|engine| Ok(engine.reached(user, credential)?.2.present()))
+        let asked = Asked::new("disguise.speaks-for", String::new(), Some(user), time);
+        self.operation(&asked, |engine| {
+            let (_, holder) = engine.former_holder(user, credential)?;
+            Ok(holder.reach().present())
+        })
     }
 
-    /// The salt, the key that `credential` stands for, and everything that it opens.
-    pub(super) fn reached(
-        &mut self,
-        user: &Value,
-        credential: &Credential<'_>,
-    ) -> Result<(Vec<u8>, SecretKey, Reach), Error> {
-        let database = &mut self.database;
-        let salt = store::salt(database)?;
-        let key = credential::recover(database, &salt, user, credential, self.cost)?;
-        let reach = reach(database, &salt, &key)?;
-        Ok((salt, key, reach))
-    }
-
-    /// The disguises that hide something of the holder of `credential`, the oldest first.
+    /// The disguises that hide something of the holder of `credential`, the oldest first. A refusal is told of.
     ///
     /// # Errors
-    /// [`Error::WrongCredential`], [`Error::Database`].
+    /// [`Error::WrongCredential`], [`Error::Database`], [`Error::Audit`].
     pub fn list(
         &mut self,
         user: &Value,
         credential: &Credential<'_>,
+        time: Timestamp,
     ) -> Result<Vec<Listed>, Error> {
-        self.transaction(|engine| {
-            let (_, _, reach) = engine.reached(user, credential)?;
-            let mut listed: BTreeMap<(i64, u64), (bool, Day)> = BTreeMap::new();
-            for locator in reach.bags.iter().map(|it| &it.found.locator) {
-                if locator.changes {
-                    let name = (locator.origin.time, locator.origin.disguise);
-                    let (pending, end) = listed.entry(name).or_insert((false, Day::NEVER));
-                    *pending |= locator.pending;
-                    *end = locator.origin.expires.min(*end);
-                }
-            }
-            let listed = listed.into_iter();
-            Ok(listed
-                .map(|((time, id), (pending, end))| Listed {
-                    id: DisguiseId(id),
-                    time: Timestamp::from_nanoseconds(time).ok(),
-                    pending,
-                    expires: end.time(),
-                })
-                .collect())
+        let asked = Asked::new("disguise.list", String::new(), Some(user), time);
+        self.operation(&asked, |engine| {
+            let (_, holder) = engine.former_holder(user, credential)?;
+            Ok(listed(holder.reach()))
         })
     }
 
@@ -107,9 +97,9 @@ impl<D: Database> Engine<D> {
         &mut self,
         request: &RevealRequest<'_>,
         asked: &Asked<'_>,
-        (whose, key, reach): (&Whose, &SecretKey, &Reach),
+        (whose, holder): (&Whose, &Holder),
     ) -> Result<Revealed, Error> {
-        let names = self.names_of(&request.user, key, reach)?;
+        let names = holder.names(&mut self.database)?;
         let meant = match whose {
             Whose::User(user) => {
                 let user = store::named(&self.database.tenancy, &user.principal());
@@ -129,6 +119,7 @@ impl<D: Database> Engine<D> {
     fn revealed(
         &mut self,
         request: &RevealRequest<'_>,
+        user: &Value,
         asked: &Asked<'_>,
     ) -> Result<Revealed, Error> {
         self.refresh()?;
@@ -137,18 +128,24 @@ impl<D: Database> Engine<D> {
             salt,
             updates: recorded,
             intent,
-        } = Return::read(database, request.id)?;
+            registered,
+        } = Return::read(database, request.id, user)?;
         let whose = intent.as_ref().map(Whose::of);
-        let (user, credential) = (&request.user, &request.credential);
-        let key = credential::recover(database, &salt, user, credential, self.cost)?;
-        let reach = reach(database, &salt, &key)?;
+        let claim = Claim {
+            user,
+            credential: &request.credential,
+            cost: self.cost,
+            registered,
+        };
+        let holder = Holder::find(database, &salt, &claim)?;
+        let reach = holder.reach();
         if let Some(whose) = &whose
             && !reach.hides_by(request.id)
         {
-            return self.declined(request, asked, (whose, &key, &reach));
+            return self.declined(request, asked, (whose, &holder));
         }
         let names = match whose {
-            Some(Whose::Everybody) => self.names_of(&request.user, &key, &reach)?,
+            Some(Whose::Everybody) => holder.names(&mut self.database)?,
             Some(Whose::User(_)) | None => Vec::new(),
         };
         let origins = reach.bags.iter().map(|it| it.found.locator.origin);
@@ -171,8 +168,9 @@ impl<D: Database> Engine<D> {
             database: &mut self.database,
             live,
             salt: &salt,
-            reach: &reach,
-            person: (request.user.principal(), key.public()?),
+            reach,
+            person: (user.principal(), holder.public().clone()),
+            is_registered: holder.is_registered(),
             references: request.references,
             rows: request.rows,
             room: self.reveal_bytes,
@@ -194,4 +192,26 @@ impl<D: Database> Engine<D> {
         self.done(asked, &payload)?;
         Ok(revealed)
     }
+}
+
+/// The disguises that hide something of whoever reaches this, the oldest first.
+fn listed(reach: &Reach) -> Vec<Listed> {
+    let mut listed: BTreeMap<(i64, u64), (bool, Day)> = BTreeMap::new();
+    for locator in reach.bags.iter().map(|it| &it.found.locator) {
+        if locator.changes {
+            let name = (locator.origin.time, locator.origin.disguise);
+            let (pending, end) = listed.entry(name).or_insert((false, Day::NEVER));
+            *pending |= locator.pending;
+            *end = locator.origin.expires.min(*end);
+        }
+    }
+    let listed = listed.into_iter();
+    listed
+        .map(|((time, id), (pending, end))| Listed {
+            id: DisguiseId(id),
+            time: Timestamp::from_nanoseconds(time).ok(),
+            pending,
+            expires: end.time(),
+        })
+        .collect()
 }

@@ -14,6 +14,7 @@ use crate::hold::Held;
 use crate::intent;
 use crate::once;
 use crate::operation;
+use crate::refusal;
 use crate::scheduled::{self, Order, Scheduled};
 use crate::store::DisguiseId;
 use crate::value::Value;
@@ -118,7 +119,10 @@ impl<D: Database> Engine<D> {
                 break;
             }
         }
-        self.transaction(|engine| once::remove_over(&mut engine.database, time))?;
+        self.transaction(|engine| {
+            once::remove_over(&mut engine.database, time)?;
+            refusal::remove_over(&mut engine.database, time)
+        })?;
         swept.held = self.transaction(|engine| deadline::count_over(&mut engine.database, time))?;
         Ok(swept)
     }

@@ -15,9 +15,13 @@ const BAG_VERSION: u8 = 2;
 /// The version in which public keys have their length before them.
 const BAG_VERSION_OF_SUITES: u8 = 3;
 /// The version of the locator's form.
-const LOCATOR_VERSION: u8 = 2;
+const LOCATOR_VERSION: u8 = 3;
+/// The version of locators that did not say whose they are.
+const LOCATOR_VERSION_UNOWNED: u8 = 2;
 /// Every locator has this length before it is sealed.
-pub(crate) const LOCATOR_BYTES: usize = 64;
+pub(crate) const LOCATOR_BYTES: usize = 80;
+/// Bytes of the salted hash that says whose a locator is.
+pub(crate) const OWNER_BYTES: usize = 16;
 /// The most entries a list in a bag may have.
 const LIST_MAX: usize = 1 << 28;
 /// The least padded length.
@@ -332,11 +336,17 @@ pub(crate) struct Locator {
     pub(crate) values: bool,
     /// A reveal was asked for and left something disguised; later reveals try again.
     pub(crate) pending: bool,
+    /// A salted hash of its principal; older locators have none.
+    pub(crate) owner: Option<[u8; OWNER_BYTES]>,
 }
 
 impl Locator {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = vec![LOCATOR_VERSION];
+        let version = match self.owner {
+            Some(_) => LOCATOR_VERSION,
+            None => LOCATOR_VERSION_UNOWNED,
+        };
+        let mut out = vec![version];
         out.extend_from_slice(&self.origin.disguise.to_le_bytes());
         out.extend_from_slice(&self.origin.time.to_le_bytes());
         out.extend_from_slice(&self.origin.updates.to_le_bytes());
@@ -351,19 +361,25 @@ impl Locator {
         );
         out.extend_from_slice(&self.origin.expires.number().to_le_bytes());
         out.push(self.origin.cohort);
+        out.extend_from_slice(&self.owner.unwrap_or_default());
         out.resize(LOCATOR_BYTES, 0);
         out
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes, "locator");
-        if reader.u8()? != LOCATOR_VERSION {
+        let version = reader.u8()?;
+        if !matches!(version, LOCATOR_VERSION | LOCATOR_VERSION_UNOWNED) {
             return Err(reader.error("has an unknown version"));
         }
         let (disguise, time) = (reader.u64()?, i64::from_le_bytes(reader.array()?));
         let (updates, key) = (reader.u32()?, reader.array()?);
         let (parts, flags) = (reader.u32()?, reader.u8()?);
         let (expires, cohort) = (Day::from_number(reader.u32()?), reader.u8()?);
+        let owner = match version {
+            LOCATOR_VERSION => Some(reader.array()?),
+            _ => None,
+        };
         if flags > 31 || has_rest(&reader) {
             return Err(reader.error("has wrong padding"));
         }
@@ -382,6 +398,7 @@ impl Locator {
             pending: flags & 4 != 0,
             copies: flags & 8 != 0,
             values: flags & 16 != 0,
+            owner,
         })
     }
 }
@@ -516,6 +533,7 @@ mod tests {
             copies: true,
             values: false,
             pending: true,
+            owner: Some([6; OWNER_BYTES]),
         };
         let bytes = locator.encode();
         assert_eq!(bytes.len(), LOCATOR_BYTES);

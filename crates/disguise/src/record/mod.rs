@@ -3,7 +3,7 @@
 mod bag;
 mod repeat;
 
-pub(crate) use bag::{Bag, LOCATOR_BYTES, Locator};
+pub(crate) use bag::{Bag, Locator, OWNER_BYTES};
 
 use crate::deadline::Day;
 use crate::value::Value;

@@ -127,7 +127,10 @@ impl<'a> Work<'a> {
                     && at(columns, row, &live.pseudo.id).is_some_and(|id| self.is_gone(id))
             };
             let rows = rows.iter().zip(owned);
-            let rows = rows.filter(|(row, _)| !is_gone(row) && self.is_own(table, columns, row));
+            let may_return = |row: &[Value]| {
+                self.is_own(table, columns, row) && self.is_theirs(table, columns, row)
+            };
+            let rows = rows.filter(|(row, _)| !is_gone(row) && may_return(row));
             let rows = rows.map(|(original, owned)| Waiting {
                 original: original.clone(),
                 row: owned.unwrap_or_else(|| original.clone()),

@@ -54,7 +54,7 @@ pub enum Rows {
 
 /// What is asked of [`Engine::reveal`](crate::Engine::reveal).
 pub struct RevealRequest<'a> {
-    /// Who asks; needed for a password or a token.
+    /// Who asks. NULL stands for whoever has the private key; with a password or a token it is refused.
     pub user: Value,
     /// What they prove it with.
     pub credential: crate::Credential<'a>,
@@ -88,6 +88,8 @@ pub enum KeptReason {
     OwnerMissing,
     /// Its owner's id belongs to somebody else now.
     OwnerReplaced,
+    /// None of the people whom it names is the one who returns, or a placeholder of theirs.
+    OtherOwner,
     /// The row is another tenant's now, or would become one's.
     OtherTenant,
     /// The table or a column is no longer there.
@@ -106,6 +108,7 @@ impl KeptReason {
             Self::ParentMissing => "a row that it refers to is not there",
             Self::OwnerMissing => "its owner is not there",
             Self::OwnerReplaced => "its owner's id belongs to somebody else now",
+            Self::OtherOwner => "it is somebody else's row",
             Self::OtherTenant => "the row is another tenant's now",
             Self::SchemaChanged => "its table or column is no longer there",
         }
@@ -151,6 +154,8 @@ pub(crate) struct Work<'a> {
     pub(crate) reach: &'a Reach,
     /// Who asks, and their public key.
     pub(crate) person: (Vec<u8>, PublicKey),
+    /// Whether that key is the one which is registered under their id.
+    pub(crate) is_registered: bool,
     pub(crate) updates: Updates<'a>,
     pub(crate) references: References,
     pub(crate) rows: Rows,
@@ -314,6 +319,10 @@ impl<'a> Work<'a> {
         let pseudo = &self.live.pseudo;
         let mut there = existing(self.database, &pseudo.table, &pseudo.id, &ids)?;
         there.extend(sure.iter().map(Value::principal));
+        let (person, _) = &self.person;
+        if self.is_registered && there.contains(person) {
+            self.rightful.insert(person.clone());
+        }
         let in_doubt: Vec<Vec<u8>> = there
             .iter()
             .filter(|name| self.key_of(name).is_some() && !self.rightful.contains(*name))

@@ -34,6 +34,13 @@ impl Work<'_> {
             }
             own
         });
+        rows.retain(|row| {
+            let theirs = self.is_theirs(table, columns, row);
+            if !theirs {
+                kept.push((row.clone(), KeptReason::OtherOwner));
+            }
+            theirs
+        });
         let mut ready: Ready = Vec::new();
         let owned = self.owners_back(table, columns, &rows)?;
         for (row, owned) in rows.into_iter().zip(owned) {
@@ -224,6 +231,25 @@ impl Work<'_> {
             return true;
         };
         at(columns, row, column).is_some_and(|it| it.principal() == tenant.principal())
+    }
+
+    /// Whether a row that was removed is one of the person who returns, or of a placeholder that they speak for. Some rows do
+    /// not say whose they are, but refer to one that does.
+    pub(super) fn is_theirs(&self, table: &Known, columns: &[String], row: &[Value]) -> bool {
+        let (person, _) = &self.person;
+        let is_own = |id: &Value| {
+            let name = id.principal();
+            name == *person || self.reach.links.contains_key(&name)
+        };
+        if table.name == self.live.pseudo.table {
+            return at(columns, row, &self.live.pseudo.id).is_some_and(is_own);
+        }
+        if table.path.is_some() {
+            return true;
+        }
+        let people = table.people().filter_map(|it| at(columns, row, it));
+        let mut people = people.filter(|it| !it.is_nobody()).peekable();
+        people.peek().is_none() || people.any(is_own)
     }
 
     /// Which of the rows named are there as those of another tenant, as far as one identity is one row whatever the

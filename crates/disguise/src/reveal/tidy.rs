@@ -168,6 +168,10 @@ impl Work<'_> {
                 stored.push(Stored {
                     bag,
                     public: reached.public.clone(),
+                    owner: match &reached.placeholder {
+                        Some(placeholder) => placeholder.principal(),
+                        None => self.person.0.clone(),
+                    },
                     person: reached.placeholder.is_none(),
                     origin: Origin {
                         updates: crate::update::count(self.updates.recorded),

@@ -57,7 +57,7 @@ pub(crate) fn anonymising_everybody_gives_each_row_and_column_its_own_placeholde
     assert_eq!(
         forum
             .engine
-            .speaks_for(&Value::Int(2), &Credential::Key(&forum.keys[&2]))
+            .speaks_for(&Value::Int(2), &Credential::Key(&forum.keys[&2]), time())
             .unwrap()
             .len(),
         9

@@ -104,7 +104,7 @@ pub(crate) fn a_new_key_opens_everything_and_the_old_one_nothing() {
     }
     let listed = forum
         .engine
-        .list(&Value::Int(1), &Credential::Key(&changed.key))
+        .list(&Value::Int(1), &Credential::Key(&changed.key), time())
         .unwrap();
     assert!(listed.is_empty(), "{listed:?}");
     for user in 2..=USERS {

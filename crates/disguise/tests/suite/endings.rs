@@ -65,7 +65,7 @@ pub(crate) fn what_ends_can_be_revealed_before_and_is_destroyed_after() {
     let first = apply_until(&mut forum, GDPR, Some(1), 30);
     let listed = forum
         .engine
-        .list(&Value::Int(1), &Credential::Key(&forum.keys[&1]))
+        .list(&Value::Int(1), &Credential::Key(&forum.keys[&1]), time())
         .unwrap();
     let end = listed[0].expires.unwrap();
     assert!(end >= later(29) && end <= later(31), "{end:?}");
@@ -82,10 +82,15 @@ pub(crate) fn what_ends_can_be_revealed_before_and_is_destroyed_after() {
     let swept = forum.engine.sweep(later(31)).unwrap();
     assert!(swept.records >= 2, "{swept:?}");
     assert_eq!(forum.engine.sweep(later(31)).unwrap().records, 0);
+    // Nothing is left that tells whose the key was.
     let outcome = reveal_at(&mut forum, 1, second, later(31));
-    assert!(matches!(outcome, Err(Error::NoSuchDisguise)));
+    assert!(matches!(outcome, Err(Error::WrongCredential)));
     let credential = Credential::Key(&forum.keys[&1]);
-    let spoken = forum.engine.speaks_for(&Value::Int(1), &credential);
+    let spoken = forum.engine.speaks_for(&Value::Int(1), &credential, time());
+    assert!(matches!(spoken, Err(Error::WrongCredential)));
+    // A password says by itself whose it is.
+    let credential = Credential::Password("secret words");
+    let spoken = forum.engine.speaks_for(&Value::Int(1), &credential, time());
     assert!(spoken.unwrap().is_empty());
     assert_eq!(forum.everything(), hidden);
     // What has no end stays.
@@ -140,7 +145,7 @@ pub(crate) fn a_sweep_cut_at_any_statement_is_finished_by_the_next() {
         let done = outcome.is_ok();
         forum.engine.sweep(later(31)).unwrap();
         let outcome = reveal_at(&mut forum, 1, id, later(31));
-        assert!(matches!(outcome, Err(Error::NoSuchDisguise)), "{cut}");
+        assert!(matches!(outcome, Err(Error::WrongCredential)), "{cut}");
         assert!(forum.reveal(2, kept.id).is_complete());
         assert_eq!(records(&mut forum), [0; 3]);
         if done {

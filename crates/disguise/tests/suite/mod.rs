@@ -54,6 +54,15 @@ macro_rules! for_every_claim {
             any_two_shares_of_a_token_open_and_others_open_nothing
             every_operation_is_told_and_names_nobody
             a_log_that_takes_nothing_keeps_every_operation_from_happening
+            a_credential_does_nothing_in_the_name_of_another
+            each_wrong_password_is_told_wherever_it_is_tried
+            a_reveal_under_another_id_gives_the_newcomer_nothing
+            refusals_are_counted_for_each_person
+            a_key_alone_says_whose_it_is
+            a_row_of_somebody_else_does_not_come_back_with_a_person
+            what_was_forgotten_and_is_there_again_is_found_by_a_replay
+            old_rows_put_back_do_not_bring_back_what_was_forgotten
+            old_rows_put_back_are_not_open_to_a_key_that_was_changed
             whoever_is_held_is_neither_hidden_nor_forgotten_until_it_is_lifted
             whoever_is_held_while_away_cannot_be_forgotten_under_another_name
             a_held_disguise_is_not_forgotten_and_its_holds_are_listed
@@ -155,6 +164,7 @@ mod draft;
 mod endings;
 mod export;
 mod forum;
+mod holder;
 mod holds;
 mod hybrid;
 pub(crate) mod member;
@@ -185,6 +195,7 @@ pub(crate) use decay::*;
 pub(crate) use draft::*;
 pub(crate) use endings::*;
 pub(crate) use export::*;
+pub(crate) use holder::*;
 pub(crate) use holds::*;
 pub(crate) use hybrid::*;
 pub(crate) use once::*;

@@ -108,7 +108,7 @@ pub(crate) fn rows_made_meanwhile_follow_the_policy() {
         );
         let spoken = forum
             .engine
-            .speaks_for(&Value::Int(1), &Credential::Key(&forum.keys[&1]))
+            .speaks_for(&Value::Int(1), &Credential::Key(&forum.keys[&1]), time())
             .unwrap();
         assert_eq!(spoken.len(), usize::try_from(placeholders).unwrap());
     }
@@ -160,7 +160,7 @@ pub(crate) fn what_is_forgotten_never_comes_back() {
     let key = SecretKey::from_bytes(*forum.keys[&1].expose());
     let listed = forum
         .engine
-        .list(&Value::Int(1), &Credential::Key(&key))
+        .list(&Value::Int(1), &Credential::Key(&key), time())
         .unwrap();
     assert_eq!(listed.len(), 1);
     assert_eq!(listed[0].id, applied.id);
@@ -170,9 +170,10 @@ pub(crate) fn what_is_forgotten_never_comes_back() {
         .forget(&Value::Int(1), &Credential::Key(&key), applied.id, time())
         .unwrap();
     assert_eq!(forum.numbers("SELECT COUNT(*) FROM probity_bags"), [0]);
+    // The account went with the records, so that nothing is left that tells whose the key was.
     assert!(matches!(
         forum.reveal_as(1, applied.id, References::Recorrelate),
-        Err(Error::NoSuchDisguise)
+        Err(Error::WrongCredential)
     ));
 }
 

@@ -270,12 +270,27 @@ impl Pair {
         ids.iter().filter_map(known).collect()
     }
 
+    /// An answer, or nothing where a key was refused that nothing can tell whose it is.
+    fn or_nothing<T>(&mut self, user: i64, answer: Result<Vec<T>, Error>) -> Vec<T> {
+        if !matches!(answer, Err(Error::WrongCredential)) {
+            return answer.unwrap();
+        }
+        let of_tenant = self.forum.tenant;
+        let of_tenant = of_tenant.map_or_else(String::new, |it| format!(" AND tenant_id = {it}"));
+        let count = format!("SELECT COUNT(*) FROM users WHERE id = {user}{of_tenant}");
+        let is_away = self.forum.numbers(&count) == [0];
+        assert!(is_away || self.model.forgot.contains(&user), "user {user}");
+        Vec::new()
+    }
+
     /// What a person is told: whom they speak for and which disguises hide something of theirs.
     fn check_person(&mut self, user: i64) {
         let key = self.key(user);
         let credential = Credential::Key(&key);
         let id = Value::Int(user);
-        let listed = self.forum.engine.list(&id, &credential).unwrap();
+        let listed = self.forum.engine.list(&id, &credential, time());
+        // Of whoever has no account and no records left, nothing tells that the key was theirs.
+        let listed = self.or_nothing(user, listed);
         let listed: BTreeSet<DisguiseId> = listed.into_iter().map(|it| it.id).collect();
         assert_eq!(
             listed,
@@ -283,7 +298,8 @@ impl Pair {
             "user {user} {:?}",
             self.trace
         );
-        let spoken = self.forum.engine.speaks_for(&id, &credential).unwrap();
+        let spoken = self.forum.engine.speaks_for(&id, &credential, time());
+        let spoken = self.or_nothing(user, spoken);
         let expected = self.model.spoken_for(user);
         if self.model.forgot.contains(&user) {
             if spoken.is_empty() {
@@ -327,7 +343,7 @@ impl Pair {
         self.trace.push(format!("reveal {id} as {user} {policy:?}"));
         let outcome = self.forum.reveal_as(user, id, policy);
         if !self.model.can_reveal(user, id) {
-            let refused = matches!(outcome, Err(Error::NoSuchDisguise));
+            let refused = matches!(outcome, Err(Error::NoSuchDisguise | Error::WrongCredential));
             assert!(refused, "{outcome:?} {:?}", self.trace);
             return;
         }
@@ -370,7 +386,10 @@ impl Pair {
             self.model.forget(user, id);
             self.check_person(user);
         } else {
-            assert!(matches!(outcome, Err(Error::NoSuchDisguise)));
+            assert!(matches!(
+                outcome,
+                Err(Error::NoSuchDisguise | Error::WrongCredential)
+            ));
         }
     }
 

@@ -37,9 +37,9 @@ pub(crate) fn a_removal_asks_once_what_it_stands_on_and_takes_each_table_at_once
     assert_eq!(taken, 1 + 1 + 2);
     let (revealed, taken) = statements(&mut forum, |it| it.reveal(1, applied.id));
     assert!(revealed.is_complete());
-    // What it stands on; the locators and the records; whether the owner is there, and is the owner; the rows; two tables
-    // of records.
-    assert_eq!(taken, 1 + 2 + 2 + three_rows + 2);
+    // What it stands on, and who the owner is; the locators and the records; whether the owner is there; the rows; two
+    // tables of records.
+    assert_eq!(taken, 1 + 2 + 1 + three_rows + 2);
     forum.assert_as_before();
 }
 

@@ -64,7 +64,7 @@ pub(crate) fn tenants_with_the_same_ids_never_touch_each_other() {
             let key = SecretKey::from_bytes(*first.keys[&user].expose());
             let listed = first
                 .engine
-                .list(&Value::Int(user), &Credential::Key(&key))
+                .list(&Value::Int(user), &Credential::Key(&key), time())
                 .unwrap();
             for it in listed {
                 first.reveal(user, it.id);
@@ -112,12 +112,14 @@ pub(crate) fn a_credential_of_one_tenant_opens_nothing_of_another() {
     }
     let credential = Credential::Key(&key);
     let engine = &mut second.engine;
-    assert!(engine.list(&user, &credential).unwrap().is_empty());
-    assert!(engine.speaks_for(&user, &credential).unwrap().is_empty());
+    let outcome = engine.list(&user, &credential, time());
+    assert!(matches!(outcome, Err(Error::WrongCredential)));
+    let outcome = engine.speaks_for(&user, &credential, time());
+    assert!(matches!(outcome, Err(Error::WrongCredential)));
     let outcome = engine.export(&user, &credential, None, time());
     assert!(matches!(outcome, Err(Error::WrongCredential)));
     let outcome = engine.forget(&user, &credential, other.id, time());
-    assert!(matches!(outcome, Err(Error::NoSuchDisguise)));
+    assert!(matches!(outcome, Err(Error::WrongCredential)));
     let outcome = engine.forget_everything(&user, &credential, time());
     assert!(matches!(outcome, Err(Error::WrongCredential)));
     let outcome = engine.change_key(&user, &credential, Protection::KeyAlone, time());

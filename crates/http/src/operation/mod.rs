@@ -13,6 +13,7 @@ mod rekey;
 mod replay;
 mod reveal;
 mod schedule;
+mod subject_name;
 mod update;
 
 use serde::Serialize;
@@ -56,7 +57,7 @@ pub(crate) struct Route {
 }
 
 /// All operations.
-pub(crate) const ROUTES: [Route; 24] = [
+pub(crate) const ROUTES: [Route; 25] = [
     route::<look::Draft>(),
     route::<look::Check>(),
     route::<look::Plan>(),
@@ -68,6 +69,7 @@ pub(crate) const ROUTES: [Route; 24] = [
     route::<people::SpeaksFor>(),
     route::<people::List>(),
     route::<export::Export>(),
+    route::<subject_name::SubjectName>(),
     route::<forget::Forget>(),
     route::<receipt::CheckReceipt>(),
     route::<rekey::Rekey>(),

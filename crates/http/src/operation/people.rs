@@ -123,7 +123,9 @@ impl Operation for List {
         let brought = self.credential.brought()?;
         let mut session = desk.stored()?;
         let user = session.user(&self.user)?;
-        let listed = session.engine.list(&user, &brought.credential())?;
+        let listed = session
+            .engine
+            .list(&user, &brought.credential(), desk.time)?;
         Ok(ListedForms {
             disguises: listed.iter().map(ListedForm::from).collect(),
         })
@@ -152,7 +154,9 @@ impl Operation for SpeaksFor {
         let brought = asks.credential.brought()?;
         let mut session = desk.stored()?;
         let user = session.user(&asks.user)?;
-        let ids = session.engine.speaks_for(&user, &brought.credential())?;
+        let ids = session
+            .engine
+            .speaks_for(&user, &brought.credential(), desk.time)?;
         Ok(PlaceholderForms {
             placeholders: ids.iter().map(ToString::to_string).collect(),
         })

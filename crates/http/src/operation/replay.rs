@@ -75,8 +75,9 @@ impl Operation for Replay {
     type Answer = ReplayedForm;
 
     fn run(&self, desk: &Desk<'_>) -> Result<ReplayedForm, Problem> {
-        let mut session = desk.stored()?;
+        // The whole log, before anything is done: what is left out of it would look as if it had never been.
         let told = told(desk)?;
+        let mut session = desk.stored()?;
         let specs: Vec<Spec> = desk.place.specs().cloned().collect();
         let request = ReplayRequest {
             told: &told,
@@ -109,6 +110,12 @@ fn told(desk: &Desk<'_>) -> Result<Vec<Told>, Problem> {
         told.extend(Told::of(&found.entry));
         Ok::<(), LogError>(())
     });
-    read.map_err(|error| Problem::new(Kind::Defect, "the log cannot be read").because(&error))?;
+    read.map_err(|error| {
+        Problem::new(
+            Kind::Defect,
+            "the log cannot be read, so nothing was done again",
+        )
+        .because(&error)
+    })?;
     Ok(told)
 }

@@ -29,7 +29,7 @@ pub(super) fn resume(args: &Resume, environment: &Environment) -> Result<Status,
     let over = over.transpose()?;
     let over = over.as_ref().map(Brought::credential);
     at_share(&mut engine, args.pace.share);
-    let recorder = Recorder::open(&args.log, environment, &mut engine)?;
+    let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
     let clock = SystemClock::new();
     let mut done = Vec::new();
     let mut outcome = Ok(());

@@ -27,7 +27,7 @@ pub(super) fn export(args: &ExportHidden, environment: &Environment) -> Result<S
     let mut engine = stored(&args.database, environment)?;
     let brought = Brought::read(&args.holder.credential)?;
     let user = engine.user(&args.holder.user).map_err(refused)?;
-    let recorder = Recorder::open(&args.log, environment, &mut engine)?;
+    let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
     let time = SystemClock::new().now();
     let outcome = engine.export(&user, &brought.credential(), args.id, time);
     let (hidden, entry) = recorded(engine, recorder, outcome.map_err(refused))?;

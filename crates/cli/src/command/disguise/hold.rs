@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::change::{print_entry, recorded};
 use super::recorder::{Recorded, Recorder};
 use super::{AnyEngine, refused, stored};
-use crate::args::{AuthorityChoice, Hold, Holds, Lift};
+use crate::args::{Attribution, AuthorityChoice, Hold, Holds, Lift};
 use crate::config::Environment;
 use crate::entry_json::format_time;
 use crate::failure::{Failure, Status};
@@ -37,6 +37,14 @@ fn authority(said: &AuthorityChoice) -> Authority<'_> {
     }
 }
 
+/// What the entry says beside who decides, and by what right.
+fn attribution(said: &AuthorityChoice) -> Attribution {
+    Attribution {
+        purpose: said.purpose.clone(),
+        ..Attribution::default()
+    }
+}
+
 /// The user of a command line, as the users table has it.
 fn person(engine: &mut AnyEngine, user: Option<&str>) -> Result<Option<Value>, Failure> {
     let person = user.map(|user| engine.user(user)).transpose();
@@ -55,7 +63,12 @@ pub(super) fn hold(args: &Hold, environment: &Environment) -> Result<Status, Fai
     let Some(what) = meant(person.as_ref(), args.held.id) else {
         return Err(Failure::usage("nothing to hold is named"));
     };
-    let recorder = Recorder::open(&args.log, environment, &mut engine)?;
+    let recorder = Recorder::open(
+        &args.log,
+        &attribution(&args.authority),
+        environment,
+        &mut engine,
+    )?;
     let outcome = engine.hold(what, &authority(&args.authority));
     let (id, entry) = recorded(engine, recorder, outcome.map_err(refused))?;
     tell(args.json, id.to_string(), entry)
@@ -63,7 +76,12 @@ pub(super) fn hold(args: &Hold, environment: &Environment) -> Result<Status, Fai
 
 pub(super) fn lift(args: &Lift, environment: &Environment) -> Result<Status, Failure> {
     let mut engine = stored(&args.database, environment)?;
-    let recorder = Recorder::open(&args.log, environment, &mut engine)?;
+    let recorder = Recorder::open(
+        &args.log,
+        &attribution(&args.authority),
+        environment,
+        &mut engine,
+    )?;
     let outcome = engine.lift(args.hold, &authority(&args.authority));
     let ((), entry) = recorded(engine, recorder, outcome.map_err(refused))?;
     tell(args.json, args.hold.to_string(), entry)

@@ -25,6 +25,7 @@ use probity_disguise::{Admission, Database, Engine, Error, Pseudo, Schema, Share
 pub(super) use self::receipt::read_signer;
 use crate::args::{DatabaseChoice, Description, DisguiseCommand};
 use crate::config::Environment;
+use crate::database_address::{Said, address};
 use crate::failure::{Failure, Status};
 
 /// The engine over any database.
@@ -41,6 +42,7 @@ pub(crate) fn run(command: &DisguiseCommand, environment: &Environment) -> Resul
         DisguiseCommand::Reveal(args) => change::reveal(args, environment),
         DisguiseCommand::SpeaksFor(args) => people::speaks_for(args, environment),
         DisguiseCommand::List(args) => people::list(args, environment),
+        DisguiseCommand::SubjectName(args) => people::subject_name(args, environment),
         DisguiseCommand::Export(args) => export::export(args, environment),
         DisguiseCommand::Forget(args) => change::forget(args, environment),
         DisguiseCommand::Rekey(args) => people::rekey(args, environment),
@@ -59,13 +61,14 @@ pub(crate) fn run(command: &DisguiseCommand, environment: &Environment) -> Resul
 }
 
 fn open(choice: &DatabaseChoice, environment: &Environment) -> Result<Box<dyn Database>, Failure> {
-    let said = choice.url.as_deref().or(environment.database.as_deref());
-    let url = said.ok_or_else(|| {
-        Failure::usage("no database is named").remedy(
-            "write --db sqlite:FILE, --db mysql://USER@HOST/NAME or --db postgres://USER@HOST/NAME, or set PROBITY_DATABASE",
-        )
-    })?;
-    let database = connect(url).map_err(|error| {
+    let said = Said {
+        option: "--db",
+        url: choice.url.as_deref(),
+        file_option: "--db-file",
+        file: choice.url_file.as_deref(),
+    };
+    let url = address(said, environment)?;
+    let database = connect(&url).map_err(|error| {
         Failure::new("cannot open the database")
             .because(error)
             .remedy("check that it exists and runs, and who may connect")

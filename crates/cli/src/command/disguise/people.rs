@@ -1,4 +1,4 @@
-//! What concerns one person: `register`, `speaks-for`, `list`, `rekey`.
+//! What concerns one person: `register`, `speaks-for`, `list`, `subject-name`, `rekey`.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,8 @@ use super::change::recorded;
 use super::credential::{Brought, CredentialFile, read_password};
 use super::recorder::{Recorded, Recorder};
 use super::{AnyEngine, described, of_tenant, open, read, refused, stored};
-use crate::args::{List, Register, Rekey, SpeaksFor};
+use crate::args::{List, Register, Rekey, SpeaksFor, SubjectName};
+use crate::command::{open_reader, subject_key};
 use crate::config::Environment;
 use crate::entry_json::format_time;
 use crate::failure::{Failure, Status};
@@ -48,7 +49,7 @@ pub(super) fn register(args: &Register, environment: &Environment) -> Result<Sta
     let password = Password::read(args.password_file.as_deref())?;
     let protection = password.protection(&args.share_out);
     let outlet = Outlet::open(args.credential_out.as_deref(), &args.share_out)?;
-    let recorder = Recorder::open(&args.log, environment, &mut engine);
+    let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine);
     let (outlet, recorder) = outlet.unless_failed(recorder)?;
     let made = engine.register(&user, protection, SystemClock::new().now());
     let made = recorded(engine, recorder, made.map_err(refused));
@@ -184,9 +185,10 @@ pub(super) fn speaks_for(args: &SpeaksFor, environment: &Environment) -> Result<
     let mut engine = stored(&args.database, environment)?;
     let brought = Brought::read(&args.holder.credential)?;
     let user = engine.user(&args.holder.user).map_err(refused)?;
-    let ids = engine
-        .speaks_for(&user, &brought.credential())
-        .map_err(refused)?;
+    let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
+    let time = SystemClock::new().now();
+    let outcome = engine.speaks_for(&user, &brought.credential(), time);
+    let (ids, _) = recorded(engine, recorder, outcome.map_err(refused))?;
     let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
     let mut output = Output::new();
     if args.json {
@@ -204,7 +206,10 @@ pub(super) fn list(args: &List, environment: &Environment) -> Result<Status, Fai
     let mut engine = stored(&args.database, environment)?;
     let brought = Brought::read(&args.holder.credential)?;
     let user = engine.user(&args.holder.user).map_err(refused)?;
-    let listed = engine.list(&user, &brought.credential()).map_err(refused)?;
+    let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
+    let time = SystemClock::new().now();
+    let outcome = engine.list(&user, &brought.credential(), time);
+    let (listed, _) = recorded(engine, recorder, outcome.map_err(refused))?;
     let forms: Vec<ListedForm> = listed
         .iter()
         .map(|it| ListedForm {
@@ -230,6 +235,43 @@ pub(super) fn list(args: &List, environment: &Environment) -> Result<Status, Fai
     Ok(Status::Done)
 }
 
+pub(super) fn subject_name(
+    args: &SubjectName,
+    environment: &Environment,
+) -> Result<Status, Failure> {
+    let Some(dir) = args.log.log.as_deref() else {
+        return Err(Failure::usage("nothing says which log is meant")
+            .remedy("name the log, whose key makes the names, with --log DIR"));
+    };
+    let mut engine = stored(&args.database, environment)?;
+    let user = engine.user(&args.user).map_err(refused)?;
+    let brought = (!args.credential.is_empty()).then(|| Brought::read(&args.credential));
+    let brought = brought.transpose()?;
+    let recorder = if brought.is_some() {
+        Recorder::open(&args.log, &args.attribution, environment, &mut engine)?
+    } else {
+        // The names are those of this log if this is its key.
+        let key = args.log.key.as_deref();
+        open_reader(dir, key, environment)?;
+        engine.set_subject_key(subject_key(dir, key, environment)?);
+        None
+    };
+    let credential = brought.as_ref().map(Brought::credential);
+    let time = SystemClock::new().now();
+    let outcome = engine.subject_names(&user, credential.as_ref(), time);
+    let (names, _) = recorded(engine, recorder, outcome.map_err(refused))?;
+    let mut output = Output::new();
+    if args.json {
+        output.json(&names)?;
+    } else {
+        for name in &names {
+            output.line(name)?;
+        }
+    }
+    output.flush()?;
+    Ok(Status::Done)
+}
+
 pub(super) fn rekey(args: &Rekey, environment: &Environment) -> Result<Status, Failure> {
     let mut engine = stored(&args.database, environment)?;
     engine.set_suite(args.suite);
@@ -238,7 +280,7 @@ pub(super) fn rekey(args: &Rekey, environment: &Environment) -> Result<Status, F
     let password = Password::read(args.password_file.as_deref())?;
     let protection = password.protection(&args.share_out);
     let outlet = Outlet::open(args.credential_out.as_deref(), &args.share_out)?;
-    let recorder = Recorder::open(&args.log, environment, &mut engine);
+    let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine);
     let (outlet, recorder) = outlet.unless_failed(recorder)?;
     let (credential, time) = (brought.credential(), SystemClock::new().now());
     let made = if args.new_key {

@@ -5,14 +5,17 @@ use std::path::Path;
 use std::rc::Rc;
 
 use probity_format::Entry;
+use probity_format::limits::NAME_BYTES_MAX;
 use probity_log::{Durability, Log};
 use serde::Serialize;
 
 use super::AnyEngine;
-use crate::args::LogChoice;
-use crate::command::open_log;
+use crate::args::{Attribution, LogChoice};
+use crate::command::{open_log, subject_key};
 use crate::config::Environment;
 use crate::failure::Failure;
+use crate::login;
+use crate::output::note;
 
 /// An open log that takes an entry of each operation.
 pub(super) struct Recorder {
@@ -20,6 +23,54 @@ pub(super) struct Recorder {
     path: String,
     stream: String,
     last: Rc<Cell<Option<u64>>>,
+}
+
+/// What the entries say of who asked, where the operation does not say it.
+struct Said {
+    actor: String,
+    purpose: String,
+    basis: String,
+}
+
+impl Said {
+    fn of(said: &Attribution) -> Result<Self, Failure> {
+        let word = |option: &str, text: &Option<String>| {
+            let Some(text) = text else {
+                return Ok(String::new());
+            };
+            let fits = text.len() <= NAME_BYTES_MAX && !text.chars().any(char::is_control);
+            if text.is_empty() || !fits {
+                return Err(Failure::usage(format!(
+                    "{option} takes 1 to {NAME_BYTES_MAX} bytes without control characters"
+                )));
+            }
+            Ok(text.clone())
+        };
+        let actor = word("--actor", &said.actor)?;
+        Ok(Self {
+            actor: if actor.is_empty() {
+                login::name()
+            } else {
+                actor
+            },
+            purpose: word("--purpose", &said.purpose)?,
+            basis: word("--basis", &said.basis)?,
+        })
+    }
+
+    fn of_entry<'e>(&'e self, entry: &Entry<'e>) -> Entry<'e> {
+        let mut entry = *entry;
+        for (field, said) in [
+            (&mut entry.actor, self.actor.as_str()),
+            (&mut entry.purpose, &self.purpose),
+            (&mut entry.basis, &self.basis),
+        ] {
+            if field.is_empty() {
+                *field = said;
+            }
+        }
+        entry
+    }
 }
 
 /// Where the entry of an operation stands, for `probity prove`.
@@ -34,19 +85,23 @@ impl Recorder {
     /// Opens the log, if one is named, and lets the engine tell it of every operation.
     pub(super) fn open(
         choice: &LogChoice,
+        said: &Attribution,
         environment: &Environment,
         engine: &mut AnyEngine,
     ) -> Result<Option<Self>, Failure> {
+        let said = Said::of(said)?;
         let Some(dir) = choice.log.as_deref() else {
+            note("nothing is recorded: name the log that takes an entry with --log DIR");
             return Ok(None);
         };
+        engine.set_subject_key(subject_key(dir, choice.key.as_deref(), environment)?);
         let durability = Durability::default();
         let log = open_log(dir, choice.key.as_deref(), environment, durability)?;
         let mut appender = log.appender(&choice.stream)?;
         let last = Rc::new(Cell::new(None));
         let seen = Rc::clone(&last);
         engine.set_sink(Box::new(move |entry: &Entry<'_>| {
-            let receipt = appender.append_durable(entry)?;
+            let receipt = appender.append_durable(&said.of_entry(entry))?;
             seen.set(Some(receipt.index));
             Ok(())
         }));

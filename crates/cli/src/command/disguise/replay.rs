@@ -12,7 +12,7 @@ use super::look::parameters;
 use super::recorder::{Recorded, Recorder};
 use super::{at_share, read, refused, stored};
 use crate::args::Replay;
-use crate::command::open_reader;
+use crate::command::{open_reader, subject_key};
 use crate::config::Environment;
 use crate::entry_json::format_time;
 use crate::failure::{Failure, Status};
@@ -43,7 +43,14 @@ pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status,
     };
     let mut engine = stored(&args.database, environment)?;
     at_share(&mut engine, args.pace.share);
-    let told = told(args, dir, environment)?;
+    engine.set_subject_key(subject_key(dir, args.log.key.as_deref(), environment)?);
+    // The whole log, before anything is done: what is left out of it would look as if it had never been.
+    let told = told(args, dir, environment).map_err(|failure| {
+        let dir = dir.display();
+        failure.remedy(format!(
+            "nothing was done again; see what is damaged with: probity verify {dir}"
+        ))
+    })?;
     let mut specs: Vec<Spec> = Vec::new();
     for path in &args.spec {
         specs.extend(read(Some(path), SpecFile::parse)?.map(|file| file.spec));
@@ -57,7 +64,7 @@ pub(super) fn replay(args: &Replay, environment: &Environment) -> Result<Status,
     let (missed, entry) = if args.dry_run {
         (engine.missed(&request).map_err(refused)?, None)
     } else {
-        let recorder = Recorder::open(&args.log, environment, &mut engine)?;
+        let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
         let outcome = engine.replay(&request).map_err(refused);
         recorded(engine, recorder, outcome)?
     };

@@ -32,7 +32,7 @@ pub(super) fn update(args: &Update, environment: &Environment) -> Result<Status,
     let Some(mut engine) = engine else {
         return Err(refused(probity_disguise::Error::NotInstalled));
     };
-    let recorder = Recorder::open(&args.log, environment, &mut engine)?;
+    let recorder = Recorder::open(&args.log, &args.attribution, environment, &mut engine)?;
     let time = SystemClock::new().now();
     // The tables may have other names now, so that the description is stored anew.
     let installed = engine.install();

@@ -13,6 +13,7 @@ use super::takeover::Takeover;
 use super::{Place, STORE_BYTES, Vault, person};
 use crate::args::PocketCreate;
 use crate::config::Environment;
+use crate::database_address::{Said, said};
 use crate::failure::{Failure, Status};
 use crate::key_file::random_secret;
 use crate::output::{Output, counted};
@@ -32,9 +33,19 @@ struct Created<'a> {
 
 pub(super) fn run(args: &PocketCreate, environment: &Environment) -> Result<Status, Failure> {
     let script = args.schema.as_deref().map(read_script).transpose()?;
+    let from = said(Said {
+        option: "--from",
+        url: args.from.as_deref(),
+        file_option: "--from-file",
+        file: args.from_file.as_deref(),
+    })?;
+    let source = Source {
+        script: script.as_deref(),
+        url: from.as_ref().map(|url| url.as_str()),
+    };
     let place = Place::of(&args.pocket, environment);
     let vault = make(&place, args)?;
-    let filled = fill(&place, vault, args, script.as_deref(), environment);
+    let filled = fill(&place, vault, args, source, environment);
     if filled.is_err() {
         // The first error is the one to report.
         drop(fs::remove_file(&place.file));
@@ -85,18 +96,27 @@ fn make(place: &Place, args: &PocketCreate) -> Result<Vault, Failure> {
     })
 }
 
+/// Where its tables come from.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    /// Statements to run.
+    script: Option<&'a str>,
+    /// Another database.
+    url: Option<&'a str>,
+}
+
 /// Fills the new database; returns how many tables and rows it has, and what the command ends with.
 fn fill(
     place: &Place,
     mut vault: Vault,
     args: &PocketCreate,
-    script: Option<&str>,
+    source: Source<'_>,
     environment: &Environment,
 ) -> Result<(u64, u64, Status), Failure> {
-    if let Some(script) = script {
+    if let Some(script) = source.script {
         run_script(place, &mut vault, script)?;
     }
-    if let Some(url) = &args.from {
+    if let Some(url) = source.url {
         Takeover::new(url, args)?.run(place, &mut vault)?;
     }
     let status = person::fill(place, &mut vault, args, environment)?;

@@ -1,0 +1,120 @@
+//! Where an application's database is: said by an argument, which may hold no password, by a file, or by the environment.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use probity_disguise::database::holds_password;
+use zeroize::Zeroizing;
+
+use crate::config::Environment;
+use crate::failure::Failure;
+
+/// The longest file with an address, in bytes.
+const FILE_BYTES_MAX: u64 = 4_096;
+/// Enough for the longest file, so that no copy of a password is left behind by growing.
+const FILE_BYTES_CAPACITY: usize = 8_192;
+
+/// An argument with the address, and the one that names a file with it.
+#[derive(Clone, Copy)]
+pub(crate) struct Said<'a> {
+    pub(crate) option: &'static str,
+    pub(crate) url: Option<&'a str>,
+    pub(crate) file_option: &'static str,
+    pub(crate) file: Option<&'a Path>,
+}
+
+/// The address that the arguments say, if they do.
+pub(crate) fn said(arguments: Said<'_>) -> Result<Option<Zeroizing<String>>, Failure> {
+    let Said {
+        option,
+        url,
+        file_option,
+        file,
+    } = arguments;
+    if let Some(url) = url {
+        if holds_password(url) {
+            return Err(Failure::usage(format!(
+                "the database's password stands in the argument {option}, for all to see"
+            ))
+            .remedy(format!(
+                "write the address into a file that nobody else can read and name it with {file_option} FILE, or set PROBITY_DB"
+            )));
+        }
+        return Ok(Some(Zeroizing::new(url.to_owned())));
+    }
+    file.map(in_file).transpose()
+}
+
+/// The address that the arguments or the environment say.
+pub(crate) fn address(
+    arguments: Said<'_>,
+    environment: &Environment,
+) -> Result<Zeroizing<String>, Failure> {
+    if let Some(url) = said(arguments)? {
+        return Ok(url);
+    }
+    let url = environment.database.as_deref().ok_or_else(|| {
+        Failure::usage("no database is named").remedy(
+            "write --db sqlite:FILE, --db mysql://USER@HOST/NAME or --db postgres://USER@HOST/NAME, name a file with the address with --db-file FILE, or set PROBITY_DB",
+        )
+    })?;
+    Ok(Zeroizing::new(url.to_owned()))
+}
+
+/// The first line of a file.
+fn in_file(path: &Path) -> Result<Zeroizing<String>, Failure> {
+    let failed = |error| Failure::file("read the address in", path, error);
+    let mut text = Zeroizing::new(String::with_capacity(FILE_BYTES_CAPACITY));
+    let file = File::open(path).map_err(failed)?;
+    file.take(FILE_BYTES_MAX)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
+    let line = text.lines().next().unwrap_or_default().trim();
+    if line.is_empty() {
+        return Err(Failure::new(format!(
+            "{} does not hold the address of a database on its first line",
+            path.display()
+        ))
+        .remedy("write sqlite:FILE, mysql://USER:PASSWORD@HOST/NAME or postgres://USER:PASSWORD@HOST/NAME into it"));
+    }
+    Ok(Zeroizing::new(line.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(url: &str) -> Result<Option<Zeroizing<String>>, Failure> {
+        said(Said {
+            option: "--db",
+            url: Some(url),
+            file_option: "--db-file",
+            file: None,
+        })
+    }
+
+    #[test]
+    fn a_password_in_an_argument_is_refused_and_not_quoted() {
+        for url in [
+            "mysql://app:s3cret@localhost/app",
+            "mysql://app:s3/cr@et@localhost/app",
+            "postgres://app:s3cret@localhost:5432/app?sslmode=disable",
+            "postgres://app@localhost/app?connect_timeout=5&password=s3cret",
+            "postgresql://:s3cret@localhost/app",
+        ] {
+            let refused = of(url).err().map(|error| error.to_string());
+            let refused = refused.unwrap_or_default();
+            assert!(refused.contains("--db"), "{url}");
+            assert!(!refused.contains("s3"), "{refused}");
+        }
+        for url in [
+            "sqlite:app.db",
+            "sqlite:odd:name@here",
+            "mysql://app@localhost:3306/app",
+            "postgres://localhost:5432/app?sslmode=disable",
+        ] {
+            assert_eq!(of(url).unwrap().unwrap().as_str(), url);
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! What the log says of who did what to whom, and who is told.
+
+use std::fs;
+use std::path::Path;
+
+use probity_disguise::Value as Cell;
+use serde_json::Value;
+
+use crate::place::{APPLY, Place, prepared};
+
+/// The entries of the log that `filters` choose, as anybody with its key exports them.
+fn entries(place: &Place, filters: &[&str]) -> Vec<Value> {
+    let export = [&["export", "audit", "--format", "jsonl"], filters].concat();
+    let (exported, _) = place.run(&export, 0);
+    let lines = exported.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+fn actions(entries: &[Value]) -> Vec<(&str, &str)> {
+    entries
+        .iter()
+        .map(|it| {
+            let outcome = it["outcome"].as_str().unwrap_or("ok");
+            (it["action"].as_str().unwrap(), outcome)
+        })
+        .collect()
+}
+
+/// UX 5: `apply` without `--user` hid everybody, at once and without a question, so that a script with one option left out
+/// emptied the site. Everybody is meant only where it is said, and what is not recorded is said, too.
+#[test]
+fn everybody_is_hidden_only_where_it_is_said_and_a_missing_log_is_named() {
+    let place = prepared();
+    let register = ["disguise", "register", "--user", "20"];
+    place.run(&register, 0);
+    let before = place.rows();
+    let apply = ["disguise", "apply", "--spec", "leave.toml"];
+    let (_, stderr) = place.run(&apply, 2);
+    assert!(
+        stderr.contains("--everybody") && stderr.contains("--user"),
+        "{stderr}"
+    );
+    let both = [&apply[..], &["--user", "19", "--everybody"]].concat();
+    place.run(&both, 2);
+    assert_eq!(place.rows(), before);
+    let (_, stderr) = place.run(&[&apply[..], &["--everybody"]].concat(), 0);
+    assert!(
+        stderr.contains("nothing is recorded") && stderr.contains("--log"),
+        "{stderr}"
+    );
+    assert!(!place.rows().concat().contains("Bea"));
+    assert!(entries(&place, &[]).is_empty());
+}
+
+/// UX 3: entries of the command line said neither who did it nor what for. They say what the arguments say, and else the login
+/// name, which the program takes from the system and nobody has confirmed.
+#[test]
+fn an_entry_says_who_did_it_and_what_for() {
+    let place = prepared();
+    let said = [
+        "--actor",
+        "registrar",
+        "--purpose",
+        "end of term",
+        "--basis",
+        "statute 7",
+    ];
+    let id = place.json(&[&APPLY[..], &said[..]].concat(), 0)["id"].clone();
+    let id = id.as_str().unwrap();
+    let holder = ["--user", "19", "--credential", "19.pw", "--log", "audit"];
+    let reveal = ["disguise", "reveal", "--id", id];
+    place.run(&[&reveal[..], &holder[..]].concat(), 0);
+    let (_, stderr) = place.run(&[&APPLY[..], &["--actor", ""]].concat(), 2);
+    assert!(stderr.contains("--actor"), "{stderr}");
+    let told = entries(&place, &[]);
+    let field = |at: usize, name: &str| told[at][name].as_str().unwrap_or("").to_owned();
+    assert_eq!(field(0, "actor"), "registrar");
+    assert_eq!(field(0, "purpose"), "end of term");
+    assert_eq!(field(0, "basis"), "statute 7");
+    let login = std::process::Command::new("id")
+        .arg("-un")
+        .output()
+        .unwrap();
+    let login = String::from_utf8(login.stdout).unwrap();
+    assert_eq!(field(1, "actor"), login.trim());
+    assert_eq!(
+        (field(1, "purpose"), field(1, "basis")),
+        (String::new(), String::new())
+    );
+    assert_eq!(told.len(), 2);
+}
+
+/// S20: wrong passwords given to `list` and `speaks-for` were told to no log. Each is an entry, by the name that counts them
+/// for one person.
+#[test]
+fn each_wrong_password_is_an_entry_under_the_name_of_its_person() {
+    let place = prepared();
+    fs::write(place.path("guess.pw"), "a guess\n").unwrap();
+    for command in ["list", "speaks-for", "export"] {
+        let ask = ["disguise", command, "--user", "19", "--log", "audit"];
+        let guess = [&ask[..], &["--credential", "guess.pw"]].concat();
+        for _ in 0..2 {
+            let (_, stderr) = place.run(&guess, 1);
+            assert!(stderr.contains("the credential does not fit"), "{stderr}");
+        }
+    }
+    let name = name(&place, "19");
+    let told = entries(&place, &["--subject", &name]);
+    assert_eq!(
+        actions(&told),
+        [
+            ("disguise.list", "denied"),
+            ("disguise.list", "denied"),
+            ("disguise.speaks-for", "denied"),
+            ("disguise.speaks-for", "denied"),
+            ("disguise.export", "denied"),
+            ("disguise.export", "denied"),
+        ]
+    );
+    assert_eq!(entries(&place, &[]).len(), 6);
+    for (count, it) in (1..).zip(&told) {
+        let payload: Value = serde_json::from_str(it["payload"].as_str().unwrap()).unwrap();
+        assert_eq!(payload["refusals"], count, "{payload}");
+    }
+    assert!(entries(&place, &["--subject", &self::name(&place, "20")]).is_empty());
+}
+
+/// The name that entries have for a user from now on.
+fn name(place: &Place, user: &str) -> String {
+    let ask = ["disguise", "subject-name", "--user", user, "--log", "audit"];
+    place.json(&ask, 0)[0].as_str().unwrap().to_owned()
+}
+
+/// UX 3: no command turned an id into the hash that stands in the log. Whoever has a key of the log and the database finds a
+/// person's disguises, and so does the person with their credential; nobody else's credential is taken.
+#[test]
+fn a_person_is_found_in_the_log_by_its_key_or_by_their_credential() {
+    let place = prepared();
+    let register = [
+        "disguise",
+        "register",
+        "--user",
+        "20",
+        "--credential-out",
+        "20.key",
+    ];
+    place.run(&register, 0);
+    let id = place.json(&APPLY, 0)["id"].as_str().unwrap().to_owned();
+    // Also while the person is away.
+    let name = name(&place, "19");
+    let ask = ["disguise", "subject-name", "--user", "19", "--log", "audit"];
+    let own = [&ask[..], &["--credential", "19.pw"]].concat();
+    assert_eq!(place.json(&own, 0)[0], name.as_str());
+    let holder = ["--user", "19", "--credential", "19.pw", "--log", "audit"];
+    place.run(
+        &[&["disguise", "reveal", "--id", &id], &holder[..]].concat(),
+        0,
+    );
+    place.run(
+        &[&["disguise", "forget", "--everything"], &holder[..]].concat(),
+        0,
+    );
+    let (_, stderr) = place.run(&[&ask[..], &["--credential", "20.key"]].concat(), 1);
+    assert!(stderr.contains("the credential does not fit"), "{stderr}");
+    let told = entries(&place, &["--subject", &name]);
+    assert_eq!(
+        actions(&told),
+        [
+            ("disguise.apply", "ok"),
+            ("disguise.reveal", "ok"),
+            ("disguise.forget", "ok"),
+            ("disguise.subject-name", "denied"),
+        ]
+    );
+    let (_, stderr) = place.run(&["disguise", "subject-name", "--user", "19"], 2);
+    assert!(stderr.contains("--log"), "{stderr}");
+}
+
+fn files(folder: &Path, all: &mut Vec<Vec<u8>>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, all);
+        } else {
+            all.push(fs::read(&path).unwrap());
+        }
+    }
+}
+
+/// A thief with the database, its salt and the files of the log, but without a key of it, does not learn who was disguised.
+/// Neither do they with a log in clear, for the names are made with a key that neither the database nor the salt gives.
+#[test]
+fn database_salt_and_log_files_without_a_key_do_not_tell_who_was_disguised() {
+    let place = prepared();
+    let register = [
+        "disguise",
+        "register",
+        "--user",
+        "20",
+        "--credential-out",
+        "20.key",
+    ];
+    place.run(&register, 0);
+    place.run(&APPLY, 0);
+    let names = place.json(
+        &["disguise", "subject-name", "--user", "19", "--log", "audit"],
+        0,
+    );
+    let [name, unkeyed] = [0, 1].map(|at| names[at].as_str().unwrap().to_owned());
+    // What a thief can make: the second name, which is a hash of salt and id alone.
+    assert_ne!(name, unkeyed);
+    assert_eq!(entries(&place, &["--subject", &name]).len(), 1);
+    assert!(entries(&place, &["--subject", &unkeyed]).is_empty());
+    let raw = |hex: &str| -> Vec<u8> {
+        let digit = |at: usize| u8::from_str_radix(hex.get(at..at + 2).unwrap(), 16).unwrap();
+        (0..hex.len()).step_by(2).map(digit).collect()
+    };
+    let mut stolen = Vec::new();
+    files(&place.path("audit"), &mut stolen);
+    let mut database = place.database();
+    let tables = database.catalog().unwrap().into_keys();
+    for table in tables.filter(|it| it.starts_with("probity_")) {
+        let rows = database.query(&format!("SELECT * FROM {table}"), &[]);
+        stolen.extend(rows.unwrap().into_iter().flatten().map(|cell| match cell {
+            Cell::Bytes(bytes) => bytes,
+            other => other.to_string().into_bytes(),
+        }));
+    }
+    for name in [&name, &unkeyed] {
+        for what in [name.as_bytes(), &raw(name)] {
+            let holds = |bytes: &Vec<u8>| bytes.windows(what.len()).any(|it| it == what);
+            assert!(!stolen.iter().any(holds), "{name}");
+        }
+    }
+    // Another log of the same database has another name for the person, and another key makes no names of this log.
+    place.run(&["init", "other"], 0);
+    let ask = ["disguise", "subject-name", "--user", "19"];
+    let other = place.json(&[&ask[..], &["--log", "other"]].concat(), 0);
+    assert_ne!(other[0], name.as_str());
+    place.run(
+        &[&ask[..], &["--log", "audit", "--key", "other.key"]].concat(),
+        1,
+    );
+}
+
+/// Low finding of the security review: `--db` took a password, which stands in the list of processes for all to see. It is
+/// refused without a word of it, and a file or the environment carries it.
+#[test]
+fn a_password_of_the_database_is_no_argument() {
+    let place = prepared();
+    let secret = "mysql://app:s3cret@127.0.0.1:9/app";
+    for args in [
+        &["disguise", "holds", "--db", secret][..],
+        &[
+            "disguise",
+            "apply",
+            "--spec",
+            "leave.toml",
+            "--everybody",
+            "--db",
+            secret,
+        ],
+        &[
+            "disguise",
+            "holds",
+            "--db",
+            "postgres://app@127.0.0.1:9/app?password=s3cret",
+        ],
+        &["pocket", "create", "copy.pocket", "--from", secret],
+    ] {
+        let (_, stderr) = place.run(args, 2);
+        assert!(
+            stderr.contains("password") && stderr.contains("-file FILE"),
+            "{stderr}"
+        );
+        assert!(!stderr.contains("s3cret"), "{stderr}");
+    }
+    assert!(!place.path("copy.pocket").exists());
+    // The file is read: its server is not there.
+    fs::write(place.path("absent.url"), format!("{secret}\n")).unwrap();
+    let (_, stderr) = place.run(&["disguise", "holds", "--db-file", "absent.url"], 1);
+    assert!(
+        stderr.contains("cannot open the database") && !stderr.contains("s3cret"),
+        "{stderr}"
+    );
+    fs::write(place.path("app.url"), format!("{}\n", place.url)).unwrap();
+    let mut holds = place.command(&["disguise", "holds", "--db-file", "app.url"]);
+    assert!(
+        holds
+            .env_remove("PROBITY_DB")
+            .output()
+            .unwrap()
+            .status
+            .success()
+    );
+    let create = [
+        "pocket",
+        "create",
+        "copy.pocket",
+        "--from-file",
+        "app.url",
+        "--table",
+        "people",
+    ];
+    place.run(&create, 0);
+    fs::write(place.path("empty.url"), "\n").unwrap();
+    let (_, stderr) = place.run(&["disguise", "holds", "--db-file", "empty.url"], 1);
+    assert!(stderr.contains("does not hold the address"), "{stderr}");
+}
+
+/// UX 1: after a backup was restored, `replay` over a damaged log said that nothing was missed, while people who had left were
+/// back. A log that cannot be read to its end is status 3, and nothing is done.
+#[test]
+fn a_replay_of_a_log_that_cannot_be_read_does_nothing() {
+    let place = prepared();
+    fs::copy(place.path("app.db"), place.path("backup.db")).unwrap();
+    place.run(&APPLY, 0);
+    fs::copy(place.path("backup.db"), place.path("app.db")).unwrap();
+    let restored = place.rows();
+    let master = place.path("audit/keys/master.key");
+    let key = fs::read(&master).unwrap();
+    fs::remove_file(&master).unwrap();
+    let replay = [
+        "disguise",
+        "replay",
+        "--log",
+        "audit",
+        "--spec",
+        "leave.toml",
+    ];
+    for args in [&replay[..], &[&replay[..], &["--dry-run"]].concat()] {
+        let (stdout, stderr) = place.run(args, 3);
+        assert!(
+            stdout.is_empty() && stderr.contains("nothing was done again"),
+            "{stderr}"
+        );
+        assert_eq!(place.rows(), restored);
+    }
+    fs::write(&master, key).unwrap();
+    place.run(&replay, 0);
+    assert!(!place.rows().concat().contains("Bea"));
+}

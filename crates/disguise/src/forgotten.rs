@@ -1,0 +1,59 @@
+//! What was forgotten, by names that stay when the records go: old rows that somebody puts back into the tables open nothing.
+
+use std::collections::BTreeSet;
+
+use crate::credential;
+use crate::crypto::{KEY_BYTES, SecretKey};
+use crate::error::Error;
+use crate::operation::{NAME_BYTES, record_name};
+use crate::receipt::undigits;
+use crate::store::{Found, bytes, mailbox, part_id};
+use crate::table::{delete_keys, insert_all};
+use crate::tenant::Session;
+
+/// The table of these names.
+pub(crate) const FORGOTTEN: &str = "probity_forgotten";
+/// The mailbox of names of which it is not known where their locators lay; it is read with every other.
+pub(crate) const ANY_MAILBOX: &[u8] = b"";
+
+/// A name and the mailbox that it is looked for with.
+pub(crate) type Forgotten = (Vec<u8>, Vec<u8>);
+
+/// The name of a bag, which its key fixes: it is that of its first part, and a bag stored anew has another.
+pub(crate) fn bag_name(salt: &[u8], key: &[u8; KEY_BYTES]) -> Result<Vec<u8>, Error> {
+    Ok(record_name(salt, &part_id(key, 0)?).to_vec())
+}
+
+/// The name of a person's key. Only the key gives it, so that it tells nobody whose it is.
+pub(crate) fn key_name(salt: &[u8], key: &SecretKey) -> Result<Vec<u8>, Error> {
+    Ok(record_name(salt, &credential::holder(key)?).to_vec())
+}
+
+/// The names of bags.
+pub(crate) fn bags(salt: &[u8], found: &[&Found]) -> Result<Vec<Forgotten>, Error> {
+    let named = |it: &&Found| Ok((bag_name(salt, &it.locator.key)?, it.mailbox.clone()));
+    found.iter().map(named).collect()
+}
+
+/// The name of a person's key that opens nothing any more.
+pub(crate) fn key(salt: &[u8], key: &SecretKey) -> Result<Forgotten, Error> {
+    Ok((key_name(salt, key)?, mailbox(salt, &key.public()?, true)))
+}
+
+/// A name as an entry tells it, which does not say where the locator lay.
+pub(crate) fn told(name: &str) -> Option<Forgotten> {
+    let name = undigits::<NAME_BYTES>(name)?;
+    Some((name.to_vec(), ANY_MAILBOX.to_vec()))
+}
+
+/// Notes names, of which some may be noted already.
+pub(crate) fn put(database: &mut dyn Session, names: &[Forgotten]) -> Result<(), Error> {
+    let mut seen = BTreeSet::new();
+    let new: Vec<&Forgotten> = names.iter().filter(|(name, _)| seen.insert(name)).collect();
+    let keys: Vec<_> = new.iter().map(|(name, _)| vec![bytes(name)]).collect();
+    let rows = new.iter();
+    let rows = rows.map(|(name, mailbox)| vec![bytes(name), bytes(mailbox)]);
+    let rows: Vec<_> = rows.collect();
+    delete_keys(database, FORGOTTEN, &["id".to_owned()], &keys)?;
+    insert_all(database, FORGOTTEN, &["id", "mailbox"], &rows)
+}
