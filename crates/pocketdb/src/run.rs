@@ -108,7 +108,7 @@ impl Used {
 /// The runs and blocks of a window; their sequence numbers count from a base.
 pub(crate) struct Runs {
     base: u64,
-    runs: Vec<Run>,
+    all: Vec<Run>,
     blocks: Vec<Used>,
     /// Runs that rows of transactions may fill; more are there for writing all rows again.
     room: usize,
@@ -119,7 +119,7 @@ impl Runs {
     pub(crate) fn new(base: u64, runs: usize, room: usize, blocks: usize) -> Self {
         Self {
             base,
-            runs: Vec::with_capacity(runs),
+            all: Vec::with_capacity(runs),
             blocks: Vec::with_capacity(blocks),
             room,
         }
@@ -131,7 +131,7 @@ impl Runs {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.runs.len()
+        self.all.len()
     }
 
     pub(crate) fn blocks(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
@@ -139,13 +139,13 @@ impl Runs {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Run> {
-        self.runs.iter()
+        self.all.iter()
     }
 
     /// Forgets all of them and counts from `base`.
     pub(crate) fn restart(&mut self, base: u64) {
         self.base = base;
-        self.runs.clear();
+        self.all.clear();
         self.blocks.clear();
     }
 
@@ -198,7 +198,7 @@ impl Runs {
 
     /// Counts from `base` from now on, behind which every run lies.
     pub(crate) fn follow(&mut self, base: u64) -> Result<()> {
-        for run in self.runs.iter_mut().filter(|run| run.page != OPEN) {
+        for run in self.all.iter_mut().filter(|run| run.page != OPEN) {
             run.offset = Offset::new(self.base + run.offset.distance(), base)?;
         }
         for used in &mut self.blocks {
@@ -213,14 +213,14 @@ impl Runs {
     /// Whether a row of a transaction finds a run, its own or a new one.
     pub(crate) fn has_room(&self, table: u8, id: u32) -> bool {
         let own = |run: &Run| run.clone().take(OPEN, table, id);
-        self.runs.len() < self.room || self.runs.iter().any(own)
+        self.all.len() < self.room || self.all.iter().any(own)
     }
 
     /// Notes a row of the page being filled.
     pub(crate) fn note_row(&mut self, table: u8, id: u32) {
-        let mut known = self.runs.iter_mut().rev();
+        let mut known = self.all.iter_mut().rev();
         if !known.any(|run| run.take(OPEN, table, id)) {
-            self.runs.push(Run::open(table, id));
+            self.all.push(Run::open(table, id));
         }
     }
 
@@ -231,9 +231,9 @@ impl Runs {
         table: u8,
         id: u32,
     ) -> Result<()> {
-        let mut known = self.runs.iter_mut().rev();
+        let mut known = self.all.iter_mut().rev();
         if !known.any(|run| run.take(page, table, id)) {
-            self.runs.push(Run {
+            self.all.push(Run {
                 page,
                 offset: Offset::new(sequence, self.base)?,
                 ..Run::open(table, id)
@@ -245,7 +245,7 @@ impl Runs {
     /// Lets the rows of the page being filled be found in its last version.
     pub(crate) fn close(&mut self, page: u32, sequence: u64) -> Result<()> {
         let offset = Offset::new(sequence, self.base)?;
-        for run in self.runs.iter_mut().filter(|run| run.page == OPEN) {
+        for run in self.all.iter_mut().filter(|run| run.page == OPEN) {
             run.page = page;
             run.offset = offset;
         }
@@ -255,7 +255,7 @@ impl Runs {
     /// Keeps the runs that `kept` says.
     pub(crate) fn retain(&mut self, kept: impl Fn(&Run, u64) -> bool) {
         let base = self.base;
-        self.runs
+        self.all
             .retain(|run| kept(run, base + run.offset.distance()));
     }
 
@@ -265,23 +265,23 @@ impl Runs {
         let old = |run: &&(usize, &Run)| {
             run.1.table() == table && run.1.page != OPEN && self.sequence(run.1) < start
         };
-        let runs = self.runs.iter().enumerate();
+        let runs = self.all.iter().enumerate();
         let (number, _) = runs
             .filter(|run| old(&run))
             .min_by_key(|(_, run)| run.first)?;
-        Some(self.runs.remove(number))
+        Some(self.all.remove(number))
     }
 
     /// Gives back the memory of more runs and blocks than `runs` and `blocks`.
     pub(crate) fn shrink(&mut self, runs: usize, blocks: usize) {
-        self.runs.shrink_to(runs);
+        self.all.shrink_to(runs);
         self.blocks.shrink_to(blocks);
     }
 
     /// The run that holds the row `id` of `table`.
     pub(crate) fn find(&self, table: usize, id: u32) -> Option<Run> {
         let holds = |run: &&Run| run.table() == table && (run.first..run.end()).contains(&id);
-        self.runs.iter().find(holds).copied()
+        self.all.iter().find(holds).copied()
     }
 }
 

@@ -86,7 +86,7 @@ pub struct Store<F: Nand, S: SecureStore> {
     /// Epoch and sequence number that the last record has.
     pub(crate) noted: (u64, u64),
     /// What failed behind a commit, for whoever comes next.
-    deferred: Option<Error>,
+    deferred: Option<Box<Error>>,
     poisoned: bool,
 }
 
@@ -301,7 +301,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn usable(&mut self) -> Result<()> {
         self.arena.reset();
         match self.deferred.take() {
-            Some(error) => Err(error),
+            Some(error) => Err(*error),
             None if self.poisoned => Err(Error::Poisoned),
             None => Ok(()),
         }
@@ -341,7 +341,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         match self.settle() {
             Err(error) if !error.is_refusal() => {
                 self.poison();
-                self.deferred = Some(error);
+                self.deferred = Some(Box::new(error));
             }
             _ => {}
         }

@@ -220,7 +220,7 @@ fn a_database_takes_over_another_one() {
 }
 
 /// P3, P10, P11 and the lock: four bytes of the image once asked for 8 GiB, a flipped bit of the root was
-/// told as another file's, a refused query left a heading, and the root file was open to two at once.
+/// reported as another file's, a refused query left a heading, and the root file was open to two at once.
 #[test]
 fn what_is_refused_is_refused_before_anything_is_believed() {
     let place = Place::filled();

@@ -145,13 +145,11 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// The id of a row of a chunk in `slot`.
     fn id_in(&mut self, sieve: &Sieve<'_, '_>, chunk: &Chunk, row: usize, slot: u8) -> Result<u32> {
-        match sieve.reached.at(slot) {
-            Some(at) => Ok(chunk.id(self, row, at)),
-            None => {
-                let id = chunk.id(self, row, 0);
-                self.join_id(sieve.table, id, usize::from(slot))
-            }
+        if let Some(at) = sieve.reached.at(slot) {
+            return Ok(chunk.id(self, row, at));
         }
+        let id = chunk.id(self, row, 0);
+        self.join_id(sieve.table, id, usize::from(slot))
     }
 
     /// Whether the row `id` of the table that they are about passes all of `tests`.

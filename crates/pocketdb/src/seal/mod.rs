@@ -226,6 +226,8 @@ pub(crate) struct Seal {
     pub(crate) counters: CipherCounters,
 }
 
+/// What the last byte of a key stream's first block has, and that of a code's origin lacks.
+const STREAM_BIT: u8 = 0x80;
 const LABEL_CIPHER: u8 = 1;
 const LABEL_ROOT: u8 = 2;
 const LABEL_TAG_HASH: u8 = 3;
@@ -472,7 +474,9 @@ impl Seal {
     fn plain_code(&mut self, identity: &PageIdentity, page: &[u8]) -> [u8; MAC_BYTES] {
         let mut code = self.hash_page(identity, page);
         // The first blocks of key streams have this bit, so that no code is one of their blocks.
-        code[15] &= 0x7F;
+        if let Some(last) = code.last_mut() {
+            *last &= !STREAM_BIT;
+        }
         self.recent.cipher.encrypt_block(&mut code);
         code.into()
     }
@@ -480,7 +484,9 @@ impl Seal {
     /// Encrypts or decrypts a payload with the key stream that its code begins.
     fn apply_stream(&mut self, code: &[u8; MAC_BYTES], page: &mut [u8]) {
         let mut start = *code;
-        start[15] |= 0x80;
+        if let Some(last) = start.last_mut() {
+            *last |= STREAM_BIT;
+        }
         let core = ctr::CtrCore::inner_iv_init(self.recent.cipher.clone(), &start.into());
         self.apply(ctr::Ctr32LE::<Aes128Enc>::from_core(core), page);
     }

@@ -394,9 +394,9 @@ fn the_lowest_number_is_a_literal() {
     );
 }
 
-/// P7: a statement that needed more than its share was told two numbers of which the lesser was needed.
+/// P7: a statement that needed more than its share was refused with two numbers of which the lesser was needed.
 #[test]
-fn a_statement_too_large_for_its_share_is_told_how_large() {
+fn a_statement_too_large_for_its_share_is_refused_with_how_large() {
     let mut pair = shop();
     let comparisons = (0..24).map(|number| format!("name <> 'name {number}'"));
     let comparisons: Vec<String> = comparisons.collect();

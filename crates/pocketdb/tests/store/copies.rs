@@ -45,10 +45,9 @@ fn two_copies_never_encrypt_different_pages_under_the_same_stream() {
         if one == other {
             continue;
         }
-        let difference: Vec<u8> = one.iter().zip(other).map(|(a, b)| a ^ b).collect();
-        // Under one stream most of the difference is that of equal bytes, and of key tags too.
-        let zeros = difference.iter().filter(|&&byte| byte == 0).count();
-        assert!(zeros < PAGE_BYTES / 16, "page {page}: {zeros} equal bytes");
+        // Under one stream most bytes of rows, and all of equal key tags, would be equal.
+        let equal = one.iter().zip(other).filter(|(a, b)| a == b).count();
+        assert!(equal < PAGE_BYTES / 16, "page {page}: {equal} equal bytes");
         compared += 1;
     }
     assert!(compared > 100, "{compared}");

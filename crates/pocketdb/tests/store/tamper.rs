@@ -156,7 +156,7 @@ fn a_foreign_newer_or_missing_root_is_refused_by_name() {
     ));
 }
 
-/// P10: a flipped bit of the root file was told as if the file were another one's. Whatever bit is
+/// P10: a flipped bit of the root file was reported as if the file were another one's. Whatever bit is
 /// flipped of what says how to read the database, it is damage, and never another answer.
 #[test]
 fn a_flipped_bit_of_the_root_is_damage() {
