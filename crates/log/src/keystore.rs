@@ -1,7 +1,7 @@
 //! The folder `keys/`: wrapped secrets, and the forward-moving signing key.
 //!
-//! `docs/format.md`, "Keys on disk". At every open a new signing key is certified by the one before,
-//! in the journal, and the old one is destroyed: a thief can sign for the time after the theft only.
+//! `docs/format.md`, "Keys on disk". At every open and every hour a new signing key is certified by the one before, in the
+//! journal, and the old one is destroyed: a thief signs for what came after its certificate only.
 
 use probity_format::keys::{MasterKey, RootKey, Secret, WrappedKind, WrappingKey};
 use probity_format::note::{Signer as _, SigningKey, VerifierKey};

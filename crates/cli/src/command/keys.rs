@@ -32,6 +32,7 @@ pub(crate) fn status(args: &KeysStatus, environment: &Environment) -> Result<Sta
     // The chain of keys stands in the journal; no frame of another stream is as late as this.
     let options = VerifyOptions {
         from: Some(TIME_MAX),
+        heads: environment.heads.clone(),
         ..VerifyOptions::default()
     };
     let report = verify(&args.dir, &options)?;
