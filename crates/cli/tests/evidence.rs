@@ -3,7 +3,6 @@
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
-    clippy::indexing_slicing,
     reason = "a test may fail loudly, and prepares files"
 )]
 

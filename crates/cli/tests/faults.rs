@@ -2,10 +2,8 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test may fail loudly, and prepares files"
+    reason = "a test may fail loudly"
 )]
 
 use std::fs;

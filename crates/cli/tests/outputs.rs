@@ -18,6 +18,31 @@ use tempfile::TempDir;
 
 const LINE: &[u8] = b"{\"action\":\"read\",\"key\":\"user:7\",\"subject\":\"7\"}\n";
 
+/// What no command may replace or add to, in the folder that [`place`] makes and the test adds links to.
+const TARGETS: [&str; 21] = [
+    "audit.key",
+    "audit/probity.toml",
+    "audit/keys/master.key",
+    "audit/streams/default/checkpoint",
+    "audit/streams/default/segments/00000000.seg",
+    "audit/new",
+    "audit/streams/default/segments/new",
+    "audit.heads/default",
+    "audit.heads/new",
+    "elsewhere/keys/master.key",
+    "elsewhere/keys/new",
+    "elsewhere/../audit/new",
+    "link.key",
+    "second.key",
+    "segment",
+    "backup",
+    "kept",
+    "theirs",
+    "v",
+    "v.root",
+    "app.db",
+];
+
 fn probity(folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_probity"));
     command.args(args).current_dir(folder);
@@ -99,29 +124,6 @@ fn nothing_that_cannot_be_made_again_is_replaced() {
     fs::copy(at.join("audit/streams/default/checkpoint"), at.join("kept")).unwrap();
     fs::copy(at.join("audit/streams/default/log.vkey"), at.join("theirs")).unwrap();
     let before = all(at);
-    let targets = [
-        "audit.key",
-        "audit/probity.toml",
-        "audit/keys/master.key",
-        "audit/streams/default/checkpoint",
-        "audit/streams/default/segments/00000000.seg",
-        "audit/new",
-        "audit/streams/default/segments/new",
-        "audit.heads/default",
-        "audit.heads/new",
-        "elsewhere/keys/master.key",
-        "elsewhere/keys/new",
-        "elsewhere/../audit/new",
-        "link.key",
-        "second.key",
-        "segment",
-        "backup",
-        "kept",
-        "theirs",
-        "v",
-        "v.root",
-        "app.db",
-    ];
     let writers: [&[&str]; 4] = [
         &["export", "audit", "--format", "jsonl"],
         &["prove", "audit", "--index", "0"],
@@ -139,7 +141,7 @@ fn nothing_that_cannot_be_made_again_is_replaced() {
         // Each of them does write where it may.
         let new = format!("new{number}");
         done(at, &[writer, &["-o", &new][..]].concat(), b"");
-        for target in targets {
+        for target in TARGETS {
             for more in [&[][..], &["--overwrite"]] {
                 let args = [writer, &["-o", target][..], more].concat();
                 let output = run(at, &args, b"");
@@ -281,6 +283,34 @@ fn a_signal_leaves_no_part_of_a_file() {
         assert_eq!(parts(at), Vec::<PathBuf>::new());
         assert!(!at.join("out").exists());
     }
+}
+
+/// What `nohup` has ignored stays ignored: the signal that a closed terminal sends ends no export in the background.
+#[test]
+fn a_signal_that_was_ignored_before_stays_ignored() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    done(at, &["init", "audit"], b"");
+    done(at, &["append", "audit"], &LINE.repeat(100_000));
+    let program = env!("CARGO_BIN_EXE_probity");
+    let export = format!("trap '' HUP; exec {program} export audit --format csv -o out");
+    let mut child = Command::new("sh")
+        .args(["-c", &export])
+        .current_dir(at)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    while parts(at).is_empty() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended too early");
+        std::thread::yield_now();
+    }
+    let sent = Command::new("kill")
+        .args(["-s", "HUP", &child.id().to_string()])
+        .status();
+    assert!(sent.unwrap().success());
+    assert!(child.wait().unwrap().success());
+    let written = fs::read_to_string(at.join("out")).unwrap();
+    assert_eq!(written.lines().count(), 100_001);
 }
 
 /// Files that are not whole.

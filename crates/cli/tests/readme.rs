@@ -1,6 +1,6 @@
 //! The commands of the README, typed as they stand.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
 
 use std::fs;
 use std::path::Path;
