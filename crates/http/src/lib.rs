@@ -2,12 +2,14 @@
 
 #![forbid(unsafe_code)]
 
+mod attempts;
 mod body;
 pub mod config;
 mod credential;
 mod desk;
 mod document;
 mod door;
+mod gate;
 pub mod hidden;
 mod operation;
 mod place;
@@ -16,8 +18,10 @@ mod problem;
 mod repeat;
 mod secret;
 mod server;
+mod socket;
 mod time;
 mod token;
+mod visit;
 
 pub use config::{Config, ConfigError};
 pub use document::openapi;
