@@ -13,6 +13,7 @@ use crate::fail::Fail;
 use crate::limits::{ANSWER_BYTES_MAX, GROUP_REQUESTS_MAX, SWEEP_MILLISECONDS, SYNC_MILLISECONDS};
 use crate::random::unguessable;
 use crate::reply::Reply;
+use crate::room::Room;
 use crate::rows::{Facts, Rows};
 use crate::space::{Shared, Space};
 use crate::store::{Answer, Answering, Message, Options, Request, Sync};
@@ -100,6 +101,7 @@ impl Engine {
             shared,
             db: 0,
             now: 0,
+            room: Room::new(options.reply_bytes_max),
         };
         let mut changed_at: Option<Stopwatch> = None;
         let mut requests = 0;
@@ -117,7 +119,8 @@ impl Engine {
             match message {
                 Ok(Message::Request(request)) => {
                     requests += 1;
-                    let (answering, answer) = answer(*request, &mut space)?;
+                    let (answering, answer) =
+                        answer(*request, &mut space, options.reply_bytes_max)?;
                     if always && space.rows.is_changed() {
                         held.push((answering, answer));
                     } else {
@@ -176,7 +179,11 @@ fn prepare(database: &Database, options: &Options) -> Result<(Facts, Shared), re
 }
 
 /// Carries out the commands of a request, as many as one answer takes.
-fn answer(request: Request, space: &mut Space<'_>) -> Result<(Answering, Answer), Fail> {
+fn answer(
+    request: Request,
+    space: &mut Space<'_>,
+    reply_bytes_max: usize,
+) -> Result<(Answering, Answer), Fail> {
     let Request {
         mut client,
         mut commands,
@@ -187,7 +194,7 @@ fn answer(request: Request, space: &mut Space<'_>) -> Result<(Answering, Answer)
         space.shared.totals.connections += 1;
         space.shared.totals.clients += 1;
     }
-    let mut reply = Reply::default();
+    let mut reply = Reply::new(reply_bytes_max);
     while reply.len() < ANSWER_BYTES_MAX && !client.closing {
         let Some(command) = commands.pop() else { break };
         execute(&command.arguments(), &mut client, space, &mut reply)?;

@@ -48,6 +48,7 @@ mod number;
 mod random;
 mod record;
 mod reply;
+mod room;
 mod rows;
 mod siphash;
 mod sorted_set;

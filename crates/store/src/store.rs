@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::commands::Commands;
 use crate::directory::{OpenError, open};
 use crate::engine::Engine;
-use crate::limits::CACHE_BYTES;
+use crate::limits::{CACHE_BYTES, REPLY_BYTES_MAX};
 
 /// When a change is on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,6 +45,9 @@ pub struct Options {
     pub sync: Sync,
     /// Memory for pages of the file, in bytes.
     pub cache_bytes: usize,
+    /// Bytes of one reply after which nothing more is put into it, see
+    /// [`REPLY_BYTES_MAX`](crate::limits::REPLY_BYTES_MAX).
+    pub reply_bytes_max: usize,
     /// What tells the time, by which keys expire.
     pub clock: Clock,
 }
@@ -54,6 +57,7 @@ impl Default for Options {
         Self {
             sync: Sync::default(),
             cache_bytes: CACHE_BYTES,
+            reply_bytes_max: REPLY_BYTES_MAX,
             clock: Clock::System,
         }
     }
