@@ -335,7 +335,7 @@ fn a_store_that_is_not_one_or_newer_or_in_use_is_refused_by_name() {
     let mark = path.join("data/probity-store.toml");
     let newer = fs::read_to_string(&mark)
         .unwrap()
-        .replace("version = 1", "version = 2");
+        .replace("version = 2", "version = 3");
     let mut file = fs::OpenOptions::new()
         .write(true)
         .truncate(true)
@@ -344,7 +344,7 @@ fn a_store_that_is_not_one_or_newer_or_in_use_is_refused_by_name() {
     file.write_all(newer.as_bytes()).unwrap();
     let said = start();
     assert!(
-        said.contains("format version 2, this program knows 1"),
+        said.contains("format version 3, this program knows 2"),
         "{said}"
     );
     assert!(said.contains("use the newer program"), "{said}");

@@ -40,7 +40,7 @@ pub const DRAW_STEPS: u64 = 64;
 /// Default elements that one SCAN looks at.
 pub const SCAN_COUNT: u64 = 10;
 /// The store's format version.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 /// The collections' sizes up to which OBJECT ENCODING says what a Redis server would say.
 pub const LISTPACK_ENTRIES_MAX: u64 = 128;
 /// The longest element of a collection in Redis' compact form, in bytes.

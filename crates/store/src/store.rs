@@ -1,6 +1,6 @@
 //! The store as others see it: opened in a directory, asked by clients, closed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -48,6 +48,9 @@ pub struct Options {
     /// Bytes of one reply after which nothing more is put into it, see
     /// [`REPLY_BYTES_MAX`](crate::limits::REPLY_BYTES_MAX).
     pub reply_bytes_max: usize,
+    /// The file with the store's key; where none is named, the directory's path with `.key` behind it. It is made with the
+    /// store.
+    pub key_file: Option<PathBuf>,
     /// What tells the time, by which keys expire.
     pub clock: Clock,
 }
@@ -58,6 +61,7 @@ impl Default for Options {
             sync: Sync::default(),
             cache_bytes: CACHE_BYTES,
             reply_bytes_max: REPLY_BYTES_MAX,
+            key_file: None,
             clock: Clock::System,
         }
     }
@@ -76,6 +80,8 @@ pub(crate) enum Message {
     Request(Box<Request>),
     /// A client has gone.
     Gone,
+    /// What was removed is to leave the disk.
+    Rewrite(Sender<Result<(), RewriteError>>),
     Close,
 }
 
@@ -133,9 +139,9 @@ impl Store {
     /// # Errors
     /// See [`OpenError`].
     pub fn open(directory: &Path, options: Options) -> Result<Self, OpenError> {
-        let database = open(directory, &options)?;
+        let (directory, database) = open(directory, &options)?;
         let (sender, receiver): (_, Receiver<Message>) = channel();
-        let engine = Engine::new(database, options, receiver)?;
+        let engine = Engine::new((directory, database), options, receiver)?;
         let thread = std::thread::Builder::new().name("probity-store".into());
         let engine = thread
             .spawn(move || engine.run())
@@ -177,6 +183,20 @@ impl Store {
         let _closed = self.sender.send(Message::Gone);
     }
 
+    /// Copies what is there into a file with a key of its own, and overwrites and removes the one before: nothing that was
+    /// removed can be read from the disk afterwards, not even with the key file. Clients wait meanwhile, in proportion to
+    /// what is stored.
+    ///
+    /// # Errors
+    /// When there is no room for it, or the store has failed. Whatever became of it, nothing stored is lost.
+    pub fn rewrite(&self) -> Result<(), RewriteError> {
+        let (sender, receiver) = channel();
+        let gone = || RewriteError("the store has failed or was closed".to_owned());
+        let sent = self.sender.send(Message::Rewrite(sender));
+        sent.map_err(|_closed| gone())?;
+        receiver.recv().map_err(|_closed| gone())?
+    }
+
     /// Makes everything durable and closes the file.
     ///
     /// # Errors
@@ -201,6 +221,11 @@ impl Drop for Store {
         let _unreported = self.finish();
     }
 }
+
+/// The store was not rewritten: what was removed may still be on the disk.
+#[derive(Debug, thiserror::Error)]
+#[error("the store was not rewritten: {0}")]
+pub struct RewriteError(pub(crate) String);
 
 /// The store had failed: something that was answered may be missing from it.
 #[derive(Debug, thiserror::Error)]
