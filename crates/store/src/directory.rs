@@ -297,9 +297,10 @@ mod tests {
             let bytes = fs::read(entry.unwrap().path()).unwrap();
             let blocks = bytes.get(BLOCK_BYTES..).unwrap_or_default();
             for (number, block) in (0..).zip(blocks.chunks_exact(SEALED_BYTES)) {
-                let opened = sealer.open(number, block);
+                let mut page = vec![0; BLOCK_BYTES];
+                let opened = sealer.open(number, block, &mut page);
                 let holds = |it: &[u8]| it.windows(SECRET.len()).any(|part| part == SECRET);
-                found |= opened.is_ok_and(|block| holds(&block)) || holds(block);
+                found |= (opened.is_ok() && holds(&page)) || holds(block);
             }
         }
         found

@@ -87,12 +87,13 @@ impl Sealer {
         Ok(())
     }
 
-    /// Opens what lies at the place `number`.
+    /// Opens what lies at the place `number` into `block`.
     pub(crate) fn open(
         &self,
         number: u64,
         sealed: &[u8],
-    ) -> Result<Zeroizing<Vec<u8>>, BlockError> {
+        block: &mut [u8],
+    ) -> Result<(), BlockError> {
         let (salt, rest) = sealed
             .split_first_chunk::<SALT_BYTES>()
             .ok_or(BlockError::Damaged)?;
@@ -105,12 +106,13 @@ impl Sealer {
         if salt == &Salt::default() && sealed.iter().all(|byte| *byte == 0) {
             return Err(BlockError::Empty);
         }
-        let mut block = Zeroizing::new(vec![0; body.len()]);
+        if block.len() != body.len() {
+            return Err(BlockError::Damaged);
+        }
         self.with_key(salt, |key| {
-            key.open_separate_gather(nonce(*counter), place(number), body, tag, &mut block)
+            key.open_separate_gather(nonce(*counter), place(number), body, tag, block)
                 .map_err(|_damaged| BlockError::Damaged)
-        })?;
-        Ok(block)
+        })
     }
 
     fn with_key<T>(
@@ -185,18 +187,22 @@ mod tests {
         let mut sealed = Vec::new();
         one.seal(5, &block, &mut sealed).unwrap();
         assert_eq!(sealed.len(), SEALED_BYTES);
-        assert_eq!(*one.open(5, &sealed).unwrap(), block);
-        assert_eq!(*again.open(5, &sealed).unwrap(), block);
-        assert_eq!(one.open(6, &sealed), Err(BlockError::Damaged));
+        let open = |sealer: &Sealer, number, sealed: &[u8]| {
+            let mut opened = vec![0; BLOCK_BYTES];
+            sealer.open(number, sealed, &mut opened).map(|()| opened)
+        };
+        assert_eq!(open(&one, 5, &sealed).as_ref(), Ok(&block));
+        assert_eq!(open(&again, 5, &sealed).as_ref(), Ok(&block));
+        assert_eq!(open(&one, 6, &sealed), Err(BlockError::Damaged));
         let other = Sealer::new(Secret::new([8; 32])).unwrap();
-        assert_eq!(other.open(5, &sealed), Err(BlockError::Damaged));
+        assert_eq!(open(&other, 5, &sealed), Err(BlockError::Damaged));
         for index in (0..SEALED_BYTES).step_by(7) {
             let mut changed = sealed.clone();
             changed[index] ^= 1;
-            assert_eq!(one.open(5, &changed), Err(BlockError::Damaged), "{index}");
+            assert_eq!(open(&one, 5, &changed), Err(BlockError::Damaged), "{index}");
         }
-        assert_eq!(one.open(5, &[0; SEALED_BYTES]), Err(BlockError::Empty));
-        assert_eq!(one.open(5, b"short"), Err(BlockError::Damaged));
+        assert_eq!(open(&one, 5, &[0; SEALED_BYTES]), Err(BlockError::Empty));
+        assert_eq!(open(&one, 5, b"short"), Err(BlockError::Damaged));
     }
 
     #[test]

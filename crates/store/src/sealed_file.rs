@@ -74,13 +74,22 @@ impl SealedFile {
         }
     }
 
+    /// The block at `number`, where part of it is to be changed.
     fn block(&self, number: u64) -> Result<Vec<u8>, io::Error> {
-        let mut sealed = vec![0; SEALED_BYTES];
+        let (mut sealed, mut block) = (vec![0; SEALED_BYTES], vec![0; BLOCK_BYTES]);
         self.file.read_exact_at(&mut sealed, physical(number))?;
-        match self.sealer.open(number, &sealed) {
-            Ok(block) => Ok(block.to_vec()),
+        self.open(number, &sealed, &mut block)?;
+        Ok(block)
+    }
+
+    fn open(&self, number: u64, sealed: &[u8], block: &mut [u8]) -> Result<(), io::Error> {
+        match self.sealer.open(number, sealed, block) {
+            Ok(()) => Ok(()),
             Err(BlockError::Refused) => Err(refused()),
-            Err(_not_opened) if self.recovery.is_under_way() => Ok(vec![0; BLOCK_BYTES]),
+            Err(_not_opened) if self.recovery.is_under_way() => {
+                block.fill(0);
+                Ok(())
+            }
             Err(_damaged) => Err(io::Error::new(
                 io::ErrorKind::InvalidData,
                 format!("block {number} of the store was changed, or sealed with another key"),
@@ -102,12 +111,23 @@ impl StorageBackend for SealedFile {
         let (head, rest) = split(offset, out.len());
         let (in_head, in_blocks) = out.split_at_mut(head);
         self.file.read_exact_at(in_head, offset)?;
-        let mut left = in_blocks;
-        for part in parts(offset + head as u64, rest) {
-            let block = self.block(part.number)?;
+        let (start, mut left) = (offset + head as u64, in_blocks);
+        let Some(first) = parts(start, rest).next() else {
+            return Ok(());
+        };
+        let mut sealed = vec![0; parts(start, rest).count() * SEALED_BYTES];
+        self.file
+            .read_exact_at(&mut sealed, physical(first.number))?;
+        for (part, sealed) in parts(start, rest).zip(sealed.chunks_exact(SEALED_BYTES)) {
             let (to, after) = left.split_at_mut(part.length);
-            let from = block.get(part.skipped..part.skipped + part.length);
-            to.copy_from_slice(from.ok_or_else(refused)?);
+            if part.length == BLOCK_BYTES {
+                self.open(part.number, sealed, to)?;
+            } else {
+                let mut block = vec![0; BLOCK_BYTES];
+                self.open(part.number, sealed, &mut block)?;
+                let from = block.get(part.skipped..part.skipped + part.length);
+                to.copy_from_slice(from.ok_or_else(refused)?);
+            }
             left = after;
         }
         Ok(())

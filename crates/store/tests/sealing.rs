@@ -20,7 +20,7 @@ const MARKER: &[u8] = b"marker";
 const HEAD: usize = 4096;
 const SEALED: usize = 16 + 8 + 16 + 4096;
 /// What an older program left in clear: its file as runs of bytes that are not zero, each behind its place and length.
-const UNSEALED: &[u8] = include_bytes!("../data/unsealed-store.runs");
+const UNSEALED: &[u8] = include_bytes!("../testdata/unsealed-store.runs");
 const UNSEALED_MARK: &str =
     "# A store of probity; see docs/store.md. Written once, when it was created.\nversion = 1\n";
 

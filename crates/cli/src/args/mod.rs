@@ -11,6 +11,7 @@ mod pocket;
 mod proof;
 mod proxy;
 mod serve;
+mod store;
 mod subject;
 
 use std::path::PathBuf;
@@ -39,6 +40,7 @@ pub use self::pocket::{
 pub use self::proof::{CheckProof, Prove};
 pub use self::proxy::{Proxy, SyncChoice};
 pub use self::serve::Serve;
+pub use self::store::{Store, StoreCommand, StoreRewrite};
 pub use self::subject::{Subject, SubjectCommand, SubjectExport};
 use crate::entry_json::parse_time;
 
@@ -88,6 +90,7 @@ pub enum Command {
     Disguise(Box<Disguise>),
     Pocket(Box<Pocket>),
     Subject(Box<Subject>),
+    Store(Store),
     Bench(Bench),
 }
 

@@ -13,6 +13,7 @@ mod prove;
 mod proxy;
 mod serve;
 mod signals;
+mod store;
 mod stream;
 mod verify;
 
@@ -24,7 +25,7 @@ use probity_format::limits::FORMAT_VERSION;
 use probity_log::reader::Reader;
 use probity_log::{Durability, Log, LogError, Options};
 
-use crate::args::{Args, Command, KeysCommand, StreamCommand, SubjectCommand};
+use crate::args::{Args, Command, KeysCommand, StoreCommand, StreamCommand, SubjectCommand};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
@@ -50,6 +51,9 @@ pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
         Command::Pocket(args) => pocket::run(&args.command, environment),
         Command::Subject(args) => match args.command {
             SubjectCommand::Export(args) => pocket::create(&args.creation(), environment),
+        },
+        Command::Store(args) => match args.command {
+            StoreCommand::Rewrite(args) => store::rewrite(&args),
         },
         Command::Keys(args) => match args.command {
             KeysCommand::Status(args) => keys::status(&args, environment),
