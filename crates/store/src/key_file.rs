@@ -18,8 +18,15 @@ const FILE_MODE: u32 = 0o600;
 
 /// The key file that is used when none is named: the directory's path with `.key` behind it.
 pub(crate) fn beside(directory: &Path) -> PathBuf {
+    // `.` has no name that a suffix could be put behind, and the key must not lie in the store.
+    let whole = match directory.file_name() {
+        Some(_) => directory.to_owned(),
+        None => directory
+            .canonicalize()
+            .unwrap_or_else(|_none| directory.to_owned()),
+    };
     // `data/` and `data` are the same store and have the same key.
-    let mut name = directory.components().as_path().as_os_str().to_owned();
+    let mut name = whole.components().as_path().as_os_str().to_owned();
     name.push(".key");
     PathBuf::from(name)
 }
@@ -78,5 +85,20 @@ fn failed(path: &Path, source: io::Error) -> OpenError {
     OpenError::Io {
         path: path.to_owned(),
         source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_lies_beside_the_directory_and_never_in_it() {
+        assert_eq!(beside(Path::new("a/data/")), Path::new("a/data.key"));
+        assert_eq!(beside(Path::new("data")), Path::new("data.key"));
+        let here = beside(Path::new("."));
+        let folder = Path::new(".").canonicalize().unwrap();
+        assert_eq!(here.parent(), folder.parent());
+        assert_ne!(here.parent(), Some(folder.as_path()));
     }
 }

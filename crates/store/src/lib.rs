@@ -9,7 +9,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let directory = tempfile::tempdir()?;
-//! let store = Store::open(directory.path(), Options::default())?;
+//! let store = Store::open(&directory.path().join("store"), Options::default())?;
 //! let mut commands = Commands::default();
 //! for words in [&["SET", "greeting", "hello"][..], &["STRLEN", "greeting"]] {
 //!     let mut command = Command::default();

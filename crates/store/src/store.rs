@@ -153,6 +153,11 @@ impl Store {
         })
     }
 
+    /// The key file of the store in `directory` where [`Options::key_file`] names none.
+    pub fn key_file(directory: &Path) -> PathBuf {
+        crate::key_file::beside(directory)
+    }
+
     /// A new client.
     pub fn client(&self) -> Client {
         Client {

@@ -88,7 +88,7 @@ fn peak() -> usize {
 #[test]
 fn a_reply_is_bounded_in_bytes_and_so_is_the_memory_of_the_process() {
     let folder = tempfile::tempdir().unwrap();
-    let mut place = Place::open(folder.path());
+    let mut place = Place::open(&folder.path().join("data"));
     let long = vec![b'x'; VALUE];
     place.ask(&[&[b"SET", b"s", &long]]);
     for number in 0..20_u8 {
@@ -148,7 +148,7 @@ fn a_reply_is_bounded_in_bytes_and_so_is_the_memory_of_the_process() {
 #[test]
 fn what_is_within_the_bound_is_told_whole() {
     let folder = tempfile::tempdir().unwrap();
-    let mut place = Place::open(folder.path());
+    let mut place = Place::open(&folder.path().join("data"));
     let long = vec![b'x'; VALUE];
     for _ in 0..10 {
         place.ask(&[&[b"RPUSH", b"l", &long]]);
@@ -166,7 +166,7 @@ fn what_is_within_the_bound_is_told_whole() {
 #[test]
 fn a_transaction_beyond_the_bound_does_nothing_that_it_cannot_tell() {
     let folder = tempfile::tempdir().unwrap();
-    let mut place = Place::open(folder.path());
+    let mut place = Place::open(&folder.path().join("data"));
     let long = vec![b'x'; VALUE];
     place.ask(&[&[b"SET", b"s", &long]]);
     let get: &[&[u8]] = &[b"GET", b"s"];

@@ -14,7 +14,7 @@ use probity_store::{Options as StoreOptions, Store, Sync};
 use super::open_log;
 use super::signals::until_stopped;
 use crate::args::Proxy as ProxyArgs;
-use crate::config::{Environment, key_path_beside};
+use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
 use crate::output::{Output, note};
@@ -103,7 +103,7 @@ pub(super) fn open_store(
     key_file: Option<PathBuf>,
     sync: Sync,
 ) -> Result<Backend, Failure> {
-    let key_path = key_file.clone().unwrap_or_else(|| key_path_beside(folder));
+    let key_path = key_file.clone().unwrap_or_else(|| Store::key_file(folder));
     let has_key = key_path.exists();
     let options = StoreOptions {
         sync,
