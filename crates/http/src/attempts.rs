@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::visit::Peer;
+use crate::connections::Peer;
 
 /// For how long wrong tokens are counted together.
 pub(crate) const WINDOW: Duration = Duration::from_mins(1);
@@ -37,8 +37,8 @@ impl Attempts {
 
     /// Notes what a peer has shown, the name of a token or a wrong one; whether it is to be listened to.
     ///
-    /// A peer that has shown too many wrong tokens is told nothing of others, right or wrong, for the rest of the window;
-    /// the tokens that it has used before go on, because an application and a stranger may have the same address.
+    /// After too many wrong tokens from a peer no other one is looked up, right or wrong, for the rest of the window;
+    /// the tokens that it has used before go on, because other clients may have the same address.
     pub(crate) fn note(&self, peer: Peer, name: Option<&str>, now: Instant) -> bool {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         if !peers.contains_key(&peer) && peers.len() >= PEERS_MAX {
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_tries_too_many_is_heard_no_more_but_for_tokens_used_before() {
+    fn after_too_many_tries_only_tokens_used_before_are_looked_up() {
         let (attempts, now) = (Attempts::new(3), Instant::now());
         assert!(attempts.note(peer(1), Some("shop"), now));
         for _ in 0..3 {

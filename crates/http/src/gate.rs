@@ -19,10 +19,10 @@ use hyper_util::service::TowerToHyperService;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use crate::connections::Connection;
 use crate::door::Door;
 use crate::problem::{Kind, Problem};
 use crate::token::{Grant, granted};
-use crate::visit::Visit;
 
 /// Whoever asks: the position of their grant among all, and a share of what the token may ask at the same time.
 #[derive(Clone)]
@@ -35,7 +35,7 @@ pub(crate) struct Caller {
 pub(crate) struct Gate {
     pub(crate) door: Arc<Door>,
     pub(crate) paths: TowerToHyperService<Router>,
-    pub(crate) visit: Visit,
+    pub(crate) connection: Connection,
 }
 
 impl Caller {
@@ -86,10 +86,12 @@ impl Gate {
         let Some(said) = authorization(headers)? else {
             return Ok(None);
         };
-        let Self { door, visit, .. } = self;
+        let Self {
+            door, connection, ..
+        } = self;
         let found = bearer(said).and_then(|token| granted(&door.grants, token));
         let name = found.map(|(_, grant)| grant.name.as_str());
-        if !door.attempts.note(visit.peer, name, Instant::now()) {
+        if !door.attempts.note(connection.peer, name, Instant::now()) {
             let detail = "too many wrong tokens were shown from this address";
             return Err(Problem::new(Kind::TooManyAttempts, detail));
         }
@@ -99,7 +101,7 @@ impl Gate {
             let detail = format!("the token {grant:?} has as many requests under way as it may");
             Problem::new(Kind::TooManyRequests, detail)
         })?;
-        if !visit.admit(door.limits.wait_time()).await {
+        if !connection.admit(door.limits.wait_time()).await {
             let detail = "as many clients as are allowed are connected";
             return Err(Problem::new(Kind::Busy, detail));
         }

@@ -5,6 +5,7 @@
 mod attempts;
 mod body;
 pub mod config;
+mod connections;
 mod credential;
 mod desk;
 mod document;
@@ -21,7 +22,6 @@ mod server;
 mod socket;
 mod time;
 mod token;
-mod visit;
 
 pub use config::{Config, ConfigError};
 pub use document::openapi;

@@ -21,11 +21,11 @@ use tokio::time::{sleep, timeout};
 
 use crate::attempts::Attempts;
 use crate::config::Config;
+use crate::connections::Connections;
 use crate::door::{Door, router};
 use crate::gate::Gate;
 use crate::place::{Place, PlaceError};
 use crate::socket::Socket;
-use crate::visit::Visits;
 
 /// Threads that read and write sockets; databases have threads of their own.
 const SOCKET_THREADS: usize = 2;
@@ -160,7 +160,7 @@ impl Server {
 
 /// Takes connections until it is told to stop, and waits for those that are open.
 async fn accept(listener: TcpListener, door: Arc<Door>, mut stopped: watch::Receiver<bool>) {
-    let visits = Visits::new(door.limits.connections, door.limits.unauthenticated);
+    let connections = Connections::new(door.limits.connections, door.limits.unauthenticated);
     let router = router(Arc::clone(&door));
     let mut open = JoinSet::new();
     loop {
@@ -174,7 +174,7 @@ async fn accept(listener: TcpListener, door: Arc<Door>, mut stopped: watch::Rece
                 let gate = Arc::new(Gate {
                     door: Arc::clone(&door),
                     paths: TowerToHyperService::new(router.clone()),
-                    visit: visits.enter(peer.ip()),
+                    connection: connections.enter(peer.ip()),
                 });
                 open.spawn(connection(socket, gate, stopped.clone()));
             }
@@ -205,7 +205,7 @@ async fn connection(socket: TcpStream, gate: Arc<Gate>, mut stopped: watch::Rece
     tokio::select! {
         // A client that breaks off is nobody's fault here.
         _gone = served.as_mut() => return,
-        () = gate.visit.let_go() => return,
+        () = gate.connection.closed() => return,
         _ = stopped.changed() => {}
         () = sleep(CONNECTION_AGE) => {}
     }

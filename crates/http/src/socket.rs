@@ -61,7 +61,7 @@ impl Socket {
     ) -> Poll<io::Result<usize>> {
         if written.is_ready() {
             self.limit = None;
-            // A client that takes a little at a time is not let go by the first limit.
+            // A client that takes a little at a time is not stopped by the first limit.
             return match self.waiting_since {
                 Some(since) if since.elapsed() >= self.patience.answer => Poll::Ready(Err(slow())),
                 _ => written,

@@ -20,7 +20,7 @@ pub const SYNC_MILLISECONDS: u64 = 1000;
 pub const GROUP_REQUESTS_MAX: usize = 1024;
 /// Bytes of replies after which the rest of a request's commands wait for their next turn.
 pub const ANSWER_BYTES_MAX: usize = 1 << 20;
-/// Bytes of one reply after which nothing more is put into it; a value that begins before is told whole. It is also what
+/// Bytes of one reply after which nothing more is put into it; a value that begins before is returned whole. It is also what
 /// a command may gather in memory before it answers or writes.
 pub const REPLY_BYTES_MAX: usize = 64 << 20;
 /// What an element costs in memory beside its bytes.

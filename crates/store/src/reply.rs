@@ -42,7 +42,7 @@ impl Reply {
         self.is_cut = false;
     }
 
-    /// Refuses a reply that has become too long: what is not told must not be done either.
+    /// Refuses a reply that has become too long: what is not answered must not be done either.
     ///
     /// # Errors
     /// When nothing more is taken.

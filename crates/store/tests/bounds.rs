@@ -84,7 +84,7 @@ fn peak() -> usize {
 }
 
 /// S19: `MULTI`, forty times `GET` of 8 MB, `EXEC`, or `MGET` of it forty times, made 400 MB; `SRANDMEMBER set -200` with a
-/// member of 1 MB made 320 MB. Now a reply ends at its bound, and what cannot be told is not done.
+/// member of 1 MB made 320 MB. Now a reply ends at its bound, and what cannot be answered is not done.
 #[test]
 fn a_reply_is_bounded_in_bytes_and_so_is_the_memory_of_the_process() {
     let folder = tempfile::tempdir().unwrap();
@@ -137,16 +137,16 @@ fn a_reply_is_bounded_in_bytes_and_so_is_the_memory_of_the_process() {
     }
     let used = peak() - before;
     assert!(used < MEMORY_BYTES_MAX, "{used} bytes");
-    // Nothing was taken out by a command that could not tell it, and nothing was stored.
+    // Nothing was taken out by a command that could not answer it, and nothing was stored.
     assert_eq!(place.says("LLEN l"), b":20\r\n");
     assert_eq!(place.says("SCARD set"), b":20\r\n");
     assert_eq!(place.says("ZCARD z"), b":20\r\n");
     assert_eq!(place.says("EXISTS other"), b":0\r\n");
 }
 
-/// What fits is told as before, and one value of any length.
+/// What fits is returned as before, and one value of any length.
 #[test]
-fn what_is_within_the_bound_is_told_whole() {
+fn what_is_within_the_bound_is_returned_whole() {
     let folder = tempfile::tempdir().unwrap();
     let mut place = Place::open(&folder.path().join("data"));
     let long = vec![b'x'; VALUE];
@@ -164,7 +164,7 @@ fn what_is_within_the_bound_is_told_whole() {
 /// A command of a transaction behind the bound gets an error and is not carried out, so that nothing is done of which the
 /// reply says that it was refused.
 #[test]
-fn a_transaction_beyond_the_bound_does_nothing_that_it_cannot_tell() {
+fn a_transaction_beyond_the_bound_does_nothing_that_it_cannot_answer() {
     let folder = tempfile::tempdir().unwrap();
     let mut place = Place::open(&folder.path().join("data"));
     let long = vec![b'x'; VALUE];

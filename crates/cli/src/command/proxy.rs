@@ -78,13 +78,13 @@ impl Place {
             None if strict => Sync::Always,
             None => Sync::EverySecond,
         };
-        warn_of_strangers(&args.listen);
+        warn_of_open_addresses(&args.listen);
         open_store(&folder, args.store_key.clone(), sync)
     }
 }
 
 /// Says where others than this machine's own users reach the embedded store, which asks nobody for a password.
-fn warn_of_strangers(places: &[String]) {
+fn warn_of_open_addresses(places: &[String]) {
     for place in places {
         if let Ok(Listen::Tcp(address)) = parse_listen(place)
             && !address.ip().is_loopback()

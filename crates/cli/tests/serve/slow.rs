@@ -65,7 +65,7 @@ fn slow_readers_without_a_token_hold_nobody_up() {
     }
 }
 
-/// S13 for clients with a token: they may have many answers, but must take them. One that takes nothing is let go after
+/// S13 for clients with a token: they may have many answers, but must take them. One that takes nothing is closed after
 /// `write_seconds`, one that takes a little at a time after `answer_seconds`.
 #[test]
 fn slow_readers_with_a_token_are_let_go() {
@@ -83,7 +83,7 @@ fn slow_readers_with_a_token_are_let_go() {
     assert_eq!(answer(&mut other).unwrap().problem(), "not-installed");
     let waited = start.elapsed();
     assert!(waited < Duration::from_secs(2) + SOON, "{waited:?}");
-    // They take something before the first limit, again and again, and are let go by the second.
+    // They take something before the first limit, again and again, and are closed by the second.
     let mut is_open = vec![true; trickle.len()];
     let mut bytes = [0; 4096];
     while is_open.contains(&true) && start.elapsed() < Duration::from_secs(30) {

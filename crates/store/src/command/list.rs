@@ -71,7 +71,7 @@ fn pop(call: &mut Call<'_, '_>, end: End) -> Result<(), Fail> {
     let count = count.min(list.len());
     call.reply
         .array(usize::try_from(count).unwrap_or(usize::MAX));
-    tell_ends(call, &list, end, count)?;
+    reply_ends(call, &list, end, count)?;
     for _ in 0..count {
         call.space.pop(&mut list, end)?;
     }
@@ -79,17 +79,17 @@ fn pop(call: &mut Call<'_, '_>, end: End) -> Result<(), Fail> {
 }
 
 /// Answers with the elements at an end, before any of them is removed.
-fn tell_ends(call: &mut Call<'_, '_>, list: &Held, end: End, count: u64) -> Result<(), Fail> {
+fn reply_ends(call: &mut Call<'_, '_>, list: &Held, end: End, count: u64) -> Result<(), Fail> {
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     let reply = &mut *call.reply;
-    let mut tell = |row: Result<crate::table::Row<'_>, Fail>| {
+    let mut reply_with = |row: Result<crate::table::Row<'_>, Fail>| {
         reply.bulk(row?.value());
         reply.check_whole()
     };
     let rows = call.space.items(list, 0)?;
     match end {
-        End::Left => rows.take(count).try_for_each(&mut tell),
-        End::Right => rows.rev().take(count).try_for_each(&mut tell),
+        End::Left => rows.take(count).try_for_each(&mut reply_with),
+        End::Right => rows.rev().take(count).try_for_each(&mut reply_with),
     }
 }
 

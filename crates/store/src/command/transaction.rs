@@ -108,7 +108,7 @@ fn exec(call: &mut Call<'_, '_>) -> Result<(), Fail> {
         let command = transaction.commands.pop().unwrap_or_default();
         let start = call.reply.len();
         let (args, space) = (command.arguments(), &mut *call.space);
-        // What cannot be told any more is not done.
+        // What does not fit into the reply is not done.
         let outcome = match call.reply.check() {
             Ok(()) => run(spec, &args, call.client, space, call.reply),
             refused => refused,

@@ -9,22 +9,23 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 /// The connections that are open.
-pub(crate) struct Visits {
+pub(crate) struct Connections {
     /// A permit for each connection that has shown a token.
     known: Arc<Semaphore>,
-    strangers: Mutex<Strangers>,
+    unauthenticated: Mutex<Unauthenticated>,
 }
 
 /// Connections that have not shown a token yet, from the oldest on.
-struct Strangers {
+struct Unauthenticated {
     most: usize,
     next: u64,
-    open: BTreeMap<u64, Stranger>,
+    open: BTreeMap<u64, Newcomer>,
 }
 
-struct Stranger {
+/// One that has not shown a token yet.
+struct Newcomer {
     peer: Peer,
-    leave: Arc<Notify>,
+    close: Arc<Notify>,
 }
 
 /// Where a client comes from: its address, or of IPv6 the network of 64 bits, as one client has all of it.
@@ -32,10 +33,10 @@ struct Stranger {
 pub(crate) struct Peer(IpAddr);
 
 /// One connection; it frees its place when it is dropped.
-pub(crate) struct Visit {
-    visits: Arc<Visits>,
+pub(crate) struct Connection {
+    connections: Arc<Connections>,
     number: u64,
-    leave: Arc<Notify>,
+    close: Arc<Notify>,
     place: Mutex<Option<OwnedSemaphorePermit>>,
     /// Where the client comes from.
     pub(crate) peer: Peer,
@@ -51,12 +52,12 @@ impl From<IpAddr> for Peer {
     }
 }
 
-impl Visits {
-    pub(crate) fn new(known: usize, strangers: usize) -> Arc<Self> {
+impl Connections {
+    pub(crate) fn new(known: usize, unauthenticated: usize) -> Arc<Self> {
         Arc::new(Self {
             known: Arc::new(Semaphore::new(known)),
-            strangers: Mutex::new(Strangers {
-                most: strangers,
+            unauthenticated: Mutex::new(Unauthenticated {
+                most: unauthenticated,
                 next: 0,
                 open: BTreeMap::new(),
             }),
@@ -64,58 +65,60 @@ impl Visits {
     }
 
     /// Takes a connection in. Where there are too many without a token, the oldest one of the peer with the most of them
-    /// is let go.
-    pub(crate) fn enter(self: &Arc<Self>, address: IpAddr) -> Visit {
-        let (peer, leave) = (Peer::from(address), Arc::new(Notify::new()));
-        let mut strangers = locked(&self.strangers);
-        if strangers.open.len() >= strangers.most {
-            strangers.let_one_go();
+    /// is closed.
+    pub(crate) fn enter(self: &Arc<Self>, address: IpAddr) -> Connection {
+        let (peer, close) = (Peer::from(address), Arc::new(Notify::new()));
+        let mut unauthenticated = locked(&self.unauthenticated);
+        if unauthenticated.open.len() >= unauthenticated.most {
+            unauthenticated.close_one();
         }
-        let number = strangers.next;
-        strangers.next = number.wrapping_add(1);
-        let stranger = Stranger {
+        let number = unauthenticated.next;
+        unauthenticated.next = number.wrapping_add(1);
+        let newcomer = Newcomer {
             peer,
-            leave: Arc::clone(&leave),
+            close: Arc::clone(&close),
         };
-        strangers.open.insert(number, stranger);
-        drop(strangers);
-        Visit {
-            visits: Arc::clone(self),
+        unauthenticated.open.insert(number, newcomer);
+        drop(unauthenticated);
+        Connection {
+            connections: Arc::clone(self),
             number,
-            leave,
+            close,
             place: Mutex::new(None),
             peer,
         }
     }
 }
 
-impl Strangers {
-    fn let_one_go(&mut self) {
+impl Unauthenticated {
+    fn close_one(&mut self) {
         let mut counts = BTreeMap::<Peer, usize>::new();
-        for stranger in self.open.values() {
-            *counts.entry(stranger.peer).or_default() += 1;
+        for newcomer in self.open.values() {
+            *counts.entry(newcomer.peer).or_default() += 1;
         }
         let most = counts.values().copied().max().unwrap_or_default();
-        let is_one = |stranger: &Stranger| counts.get(&stranger.peer) == Some(&most);
-        let oldest = self.open.iter().find(|(_, stranger)| is_one(stranger));
+        let is_one = |newcomer: &Newcomer| counts.get(&newcomer.peer) == Some(&most);
+        let oldest = self.open.iter().find(|(_, newcomer)| is_one(newcomer));
         let Some(number) = oldest.map(|(number, _)| *number) else {
             return;
         };
-        if let Some(stranger) = self.open.remove(&number) {
-            stranger.leave.notify_one();
+        if let Some(newcomer) = self.open.remove(&number) {
+            newcomer.close.notify_one();
         }
     }
 }
 
-impl Visit {
+impl Connection {
     /// Gives the connection a place among those that have shown a token; whether there was one within `patience`.
     pub(crate) async fn admit(&self, patience: Duration) -> bool {
         if locked(&self.place).is_some() {
             return true;
         }
-        // Whoever waits has shown a token and is not let go to make room; waiting requests are limited by token.
-        locked(&self.visits.strangers).open.remove(&self.number);
-        let place = Arc::clone(&self.visits.known).acquire_owned();
+        // Whoever waits has shown a token and is not closed to make room; waiting requests are limited by token.
+        locked(&self.connections.unauthenticated)
+            .open
+            .remove(&self.number);
+        let place = Arc::clone(&self.connections.known).acquire_owned();
         let Ok(Ok(place)) = timeout(patience, place).await else {
             return false;
         };
@@ -124,14 +127,16 @@ impl Visit {
     }
 
     /// Waits until the connection is to make room for others.
-    pub(crate) async fn let_go(&self) {
-        self.leave.notified().await;
+    pub(crate) async fn closed(&self) {
+        self.close.notified().await;
     }
 }
 
-impl Drop for Visit {
+impl Drop for Connection {
     fn drop(&mut self) {
-        locked(&self.visits.strangers).open.remove(&self.number);
+        locked(&self.connections.unauthenticated)
+            .open
+            .remove(&self.number);
     }
 }
 
@@ -144,22 +149,26 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    fn strangers(visits: &Visits) -> Vec<u64> {
-        locked(&visits.strangers).open.keys().copied().collect()
+    fn unauthenticated(connections: &Connections) -> Vec<u64> {
+        locked(&connections.unauthenticated)
+            .open
+            .keys()
+            .copied()
+            .collect()
     }
 
     #[test]
     fn the_peer_with_the_most_makes_room() {
-        let visits = Visits::new(1, 4);
+        let connections = Connections::new(1, 4);
         let address = |last: u8| IpAddr::from([192, 0, 2, last]);
-        let first = visits.enter(address(1));
-        let crowd: Vec<_> = (0..3).map(|_| visits.enter(address(2))).collect();
-        let newcomer = visits.enter(address(3));
-        assert_eq!(strangers(&visits), [0, 2, 3, 4]);
+        let first = connections.enter(address(1));
+        let crowd: Vec<_> = (0..3).map(|_| connections.enter(address(2))).collect();
+        let newcomer = connections.enter(address(3));
+        assert_eq!(unauthenticated(&connections), [0, 2, 3, 4]);
         drop((crowd, newcomer));
-        assert_eq!(strangers(&visits), [0]);
+        assert_eq!(unauthenticated(&connections), [0]);
         drop(first);
-        assert_eq!(strangers(&visits), [0; 0]);
+        assert_eq!(unauthenticated(&connections), [0; 0]);
     }
 
     #[test]
