@@ -335,7 +335,7 @@ fn a_store_that_is_not_one_or_newer_or_in_use_is_refused_by_name() {
     let mark = path.join("data/probity-store.toml");
     let newer = fs::read_to_string(&mark)
         .unwrap()
-        .replace("version = 1", "version = 2");
+        .replace("version = 2", "version = 3");
     let mut file = fs::OpenOptions::new()
         .write(true)
         .truncate(true)
@@ -344,8 +344,66 @@ fn a_store_that_is_not_one_or_newer_or_in_use_is_refused_by_name() {
     file.write_all(newer.as_bytes()).unwrap();
     let said = start();
     assert!(
-        said.contains("format version 2, this program knows 1"),
+        said.contains("format version 3, this program knows 2"),
         "{said}"
     );
     assert!(said.contains("use the newer program"), "{said}");
+}
+
+/// The embedded store knows no passwords, and nothing said so when others could reach it (S19).
+#[test]
+fn a_store_that_others_reach_is_warned_of_and_its_key_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = |more: &[&str]| {
+        let args = ["proxy", "--log", "audit", "--init", "--store", "data"];
+        let mut child = probity(folder.path(), &[&args, more].concat())
+            .spawn()
+            .unwrap();
+        let mut ready = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdout.read_line(&mut ready).unwrap();
+        assert!(ready.starts_with("listening on"), "{ready}");
+        let id = child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &id]).status().unwrap();
+        assert!(sent.success());
+        text(&child.wait_with_output().unwrap().stderr)
+    };
+    let first = said(&["--listen", "127.0.0.1:0"]);
+    assert!(
+        first.contains("data is sealed under data.key; back up that key file"),
+        "{first}"
+    );
+    assert!(!first.contains("warning"), "{first}");
+    let open = said(&["--listen", "0.0.0.0:0"]);
+    assert!(
+        open.contains("warning") && open.contains("knows no passwords"),
+        "{open}"
+    );
+    assert!(!open.contains("back up that key file"), "{open}");
+    assert!(!said(&["--listen", "unix:here.sock"]).contains("warning"));
+}
+
+/// What was removed stayed in freed pages until they were needed again (point 11).
+#[test]
+fn a_store_is_rewritten_by_command_and_holds_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    assert!(text(&run(path, &["store", "rewrite", "data"]).stderr).contains("data is no store"));
+    let proxy = Proxy::start(path, &[]);
+    assert_eq!(
+        proxy.ask("SET a 1\nSET user:7 gone\nDEL user:7"),
+        "+OK +OK :1 +OK "
+    );
+    let busy = run(path, &["store", "rewrite", "data"]);
+    assert_eq!(busy.status.code(), Some(1));
+    assert!(text(&busy.stderr).contains("in use by another process"));
+    proxy.stop();
+    let done = run(path, &["store", "rewrite", "data"]);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    assert!(
+        path.join("data/store.2.sealed").exists() && !path.join("data/store.1.sealed").exists()
+    );
+    let proxy = Proxy::start(path, &[]);
+    assert_eq!(proxy.ask("GET a\nEXISTS user:7"), "$1 1 :0 +OK ");
+    proxy.stop();
 }

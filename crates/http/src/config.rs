@@ -13,8 +13,10 @@ use probity_log::StreamName;
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::gate::turns;
 use crate::operation;
 use crate::secret::Secret;
+use crate::socket::Patience;
 use crate::token::{Grant, TokenDigest};
 
 /// Where clients connect when nothing else is said: this machine alone.
@@ -25,8 +27,18 @@ pub const BODY_BYTES: usize = 1 << 20;
 pub const READ_SECONDS: u64 = 10;
 /// How many seconds a request waits for its turn at a database.
 pub const WAIT_SECONDS: u64 = 10;
-/// How many clients may be connected.
+/// For how many seconds a client may take nothing of its answer.
+pub const WRITE_SECONDS: u64 = 10;
+/// How many seconds a client may take for a whole answer.
+pub const ANSWER_SECONDS: u64 = 300;
+/// How many clients that have shown a token may be connected.
 pub const CONNECTIONS: usize = 256;
+/// How many clients may be connected that have not shown a token.
+pub const UNAUTHENTICATED: usize = 64;
+/// How many requests of one token may be under way.
+pub const TOKEN_REQUESTS: usize = 64;
+/// How many wrong tokens one address may show in a minute.
+pub const WRONG_TOKENS: u64 = 60;
 /// How many requests work on databases at the same time.
 pub const PARALLEL: usize = 8;
 /// How many hours an answer is kept for a request that is asked again.
@@ -87,7 +99,12 @@ pub(crate) struct Limits {
     pub(crate) body_bytes: usize,
     read_seconds: u64,
     wait_seconds: u64,
+    write_seconds: u64,
+    answer_seconds: u64,
     pub(crate) connections: usize,
+    pub(crate) unauthenticated: usize,
+    pub(crate) token_requests: usize,
+    pub(crate) wrong_tokens: u64,
     pub(crate) parallel: usize,
     answer_hours: u64,
 }
@@ -98,7 +115,12 @@ impl Default for Limits {
             body_bytes: BODY_BYTES,
             read_seconds: READ_SECONDS,
             wait_seconds: WAIT_SECONDS,
+            write_seconds: WRITE_SECONDS,
+            answer_seconds: ANSWER_SECONDS,
             connections: CONNECTIONS,
+            unauthenticated: UNAUTHENTICATED,
+            token_requests: TOKEN_REQUESTS,
+            wrong_tokens: WRONG_TOKENS,
             parallel: PARALLEL,
             answer_hours: ANSWER_HOURS,
         }
@@ -112,6 +134,14 @@ impl Limits {
 
     pub(crate) const fn wait_time(&self) -> Duration {
         Duration::from_secs(self.wait_seconds)
+    }
+
+    /// How long a client may take to read.
+    pub(crate) const fn patience(&self) -> Patience {
+        Patience {
+            stall: Duration::from_secs(self.write_seconds),
+            answer: Duration::from_secs(self.answer_seconds),
+        }
     }
 
     /// Until when an answer of `now` is kept.
@@ -128,7 +158,12 @@ impl Limits {
             ("body_bytes", count(self.body_bytes)),
             ("read_seconds", self.read_seconds),
             ("wait_seconds", self.wait_seconds),
+            ("write_seconds", self.write_seconds),
+            ("answer_seconds", self.answer_seconds),
             ("connections", count(self.connections)),
+            ("unauthenticated", count(self.unauthenticated)),
+            ("token_requests", count(self.token_requests)),
+            ("wrong_tokens", self.wrong_tokens),
             ("parallel", count(self.parallel)),
             ("answer_hours", self.answer_hours),
         ] {
@@ -215,6 +250,8 @@ struct TokenTable {
     sha256: TokenDigest,
     databases: Vec<Spanned<String>>,
     operations: Vec<Spanned<String>>,
+    #[serde(default)]
+    requests: Option<usize>,
 }
 
 impl Config {
@@ -242,7 +279,7 @@ impl Config {
         if databases.is_empty() {
             return Err(refused("there is no database"));
         }
-        let grants = grants(text, file.token, &databases)?;
+        let grants = grants(text, file.token, (&databases, file.limits.token_requests))?;
         Ok(Self {
             listen,
             log: LogPlace {
@@ -379,7 +416,7 @@ fn check_name(what: &str, name: &str) -> Result<(), ConfigError> {
 fn grants(
     text: &str,
     tables: Vec<Spanned<TokenTable>>,
-    databases: &BTreeMap<String, DatabasePlace>,
+    (databases, requests): (&BTreeMap<String, DatabasePlace>, usize),
 ) -> Result<Vec<Grant>, ConfigError> {
     let (mut names, mut digests) = (BTreeSet::new(), BTreeSet::new());
     let mut grants = Vec::with_capacity(tables.len());
@@ -394,6 +431,11 @@ fn grants(
             );
             return Err(refused(what).at(text, place));
         }
+        let requests = table.requests.unwrap_or(requests);
+        if requests == 0 {
+            let what = format!("the token {} with 0 requests cannot be used", table.name);
+            return Err(refused(what).at(text, place));
+        }
         let known = |name: &str| databases.contains_key(name);
         let on = all_known(text, "database", table.databases, known)?;
         let known = |name: &str| operation::find(name).is_some();
@@ -403,6 +445,7 @@ fn grants(
             digest: table.sha256,
             databases: on,
             operations,
+            turns: turns(requests),
         });
     }
     Ok(grants)

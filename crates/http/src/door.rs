@@ -6,8 +6,8 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
-use axum::http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE};
+use axum::extract::{Extension, Path, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, Response};
 use axum::routing::{get, post};
 use probity_disguise::SubjectKey;
@@ -18,16 +18,18 @@ use probity_log::reader::Reader;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use crate::attempts::Attempts;
 use crate::body::{self, Bytes};
 use crate::config::Limits;
 use crate::desk::Desk;
 use crate::document::openapi;
+use crate::gate::{Caller, unauthorized};
 use crate::operation::{self, Route};
 use crate::place::Place;
 use crate::pool::Seat;
 use crate::problem::{Kind, Problem};
 use crate::repeat::{self, Repeat};
-use crate::token::{Grant, granted};
+use crate::token::Grant;
 
 /// What every request is answered with.
 pub(crate) struct Door {
@@ -39,6 +41,8 @@ pub(crate) struct Door {
     pub(crate) places: BTreeMap<String, Place>,
     pub(crate) grants: Vec<Grant>,
     pub(crate) limits: Limits,
+    /// Who has shown wrong tokens.
+    pub(crate) attempts: Attempts,
     /// A permit for each request that works on a database; it is held until the work has ended, whether or not anybody
     /// waits for the answer.
     pub(crate) desks: Arc<Semaphore>,
@@ -69,12 +73,13 @@ pub(crate) fn router(door: Arc<Door>) -> Router {
 
 async fn operate(
     State(door): State<Arc<Door>>,
+    caller: Option<Extension<Caller>>,
     path: Result<Path<(String, String)>, PathRejection>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response<Body>, Problem> {
-    let token = bearer(&headers)?;
-    let grant = granted(&door.grants, token).ok_or_else(unauthorized)?;
+    let Extension(caller) = caller.ok_or_else(unauthorized)?;
+    let grant = caller.grant(&door)?;
     let Path((database, name)) = path.map_err(|_form| missing())?;
     let route = operation::find(&name).ok_or_else(missing)?;
     let place = door.places.get(&database);
@@ -93,6 +98,7 @@ async fn operate(
         route,
         repeat: repeat.map(|key| Repeat::new(grant, key, route.name, &body)),
         body,
+        caller: caller.clone(),
     };
     let answer = work(Arc::clone(&door), task).await;
     if let Err(problem) = &answer
@@ -110,6 +116,8 @@ struct Task {
     route: &'static Route,
     repeat: Option<Repeat>,
     body: Bytes,
+    /// Holds a turn of the token until the work has ended, whether or not anybody waits for the answer.
+    caller: Caller,
 }
 
 /// Does the operation on a thread that may wait, when it is its turn.
@@ -137,7 +145,7 @@ async fn work(door: Arc<Door>, task: Task) -> Result<Bytes, Problem> {
             kept_until: door.limits.kept_until(time),
         };
         let answer = (task.route.perform)(&task.body, &desk);
-        drop((turn, begun));
+        drop((turn, begun, task.caller.turn));
         answer
     });
     worked.await.unwrap_or_else(|panic| {
@@ -150,25 +158,6 @@ async fn turn(door: &Door, place: &Place) -> Option<(Seat, OwnedSemaphorePermit)
     let seat = place.pool.seat().await?;
     let desk = Arc::clone(&door.desks).acquire_owned().await.ok()?;
     Some((seat, desk))
-}
-
-fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
-    let said = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok());
-    let (scheme, token) = said
-        .and_then(|it| it.split_once(' '))
-        .ok_or_else(unauthorized)?;
-    if !scheme.eq_ignore_ascii_case("bearer") {
-        return Err(unauthorized());
-    }
-    Ok(token.trim())
-}
-
-/// The same for every token that is not known.
-fn unauthorized() -> Problem {
-    Problem::new(
-        Kind::Unauthorized,
-        "there is no token, or it is not known here",
-    )
 }
 
 fn missing() -> Problem {

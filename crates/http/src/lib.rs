@@ -2,12 +2,15 @@
 
 #![forbid(unsafe_code)]
 
+mod attempts;
 mod body;
 pub mod config;
+mod connections;
 mod credential;
 mod desk;
 mod document;
 mod door;
+mod gate;
 pub mod hidden;
 mod operation;
 mod place;
@@ -16,6 +19,7 @@ mod problem;
 mod repeat;
 mod secret;
 mod server;
+mod socket;
 mod time;
 mod token;
 

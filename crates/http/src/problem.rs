@@ -15,6 +15,9 @@ const TYPES: &str = "urn:probity:problem:";
 /// Seconds after which a client may ask again.
 const RETRY_SECONDS: &str = "1";
 
+/// The same for who has shown too many wrong tokens: the time for which those are counted together.
+const RETRY_WINDOW_SECONDS: &str = "60";
+
 /// What kind of problem it is: who must act, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -36,6 +39,8 @@ pub(crate) enum Kind {
     Slow,
     StillRunning,
     TooLarge,
+    TooManyAttempts,
+    TooManyRequests,
     Unauthorized,
     Unfit,
     Unregistered,
@@ -56,7 +61,7 @@ pub(crate) struct Said {
 }
 
 /// Every kind.
-pub(crate) const KINDS: [Said; 25] = [
+pub(crate) const KINDS: [Said; 27] = [
     said(
         Kind::AlreadyRegistered,
         "already-registered",
@@ -182,6 +187,20 @@ pub(crate) const KINDS: [Said; 25] = [
         "The request is too large",
         StatusCode::PAYLOAD_TOO_LARGE,
         "send less, or raise body_bytes in the server's configuration",
+    ),
+    said(
+        Kind::TooManyAttempts,
+        "too-many-attempts",
+        "Too many wrong tokens came from this address",
+        StatusCode::TOO_MANY_REQUESTS,
+        "ask again in a minute with a token that is known, or raise wrong_tokens in the server's configuration",
+    ),
+    said(
+        Kind::TooManyRequests,
+        "too-many-requests",
+        "The token has too many requests under way",
+        StatusCode::TOO_MANY_REQUESTS,
+        "wait for answers before asking more, or raise token_requests in the server's configuration",
     ),
     said(
         Kind::Unauthorized,
@@ -387,7 +406,10 @@ impl IntoResponse for Problem {
         put(CACHE_CONTROL, "no-store");
         match self.kind {
             Kind::Unauthorized => put(WWW_AUTHENTICATE, "Bearer realm=\"probity\""),
-            Kind::Busy | Kind::StillRunning => put(RETRY_AFTER, RETRY_SECONDS),
+            Kind::Busy | Kind::StillRunning | Kind::TooManyRequests => {
+                put(RETRY_AFTER, RETRY_SECONDS)
+            }
+            Kind::TooManyAttempts => put(RETRY_AFTER, RETRY_WINDOW_SECONDS),
             _ => None,
         };
         response

@@ -6,8 +6,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use probity_disguise::SubjectKey;
@@ -16,13 +16,17 @@ use probity_log::reader::Reader;
 use probity_log::{Log, LogError};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
+use crate::attempts::Attempts;
 use crate::config::Config;
+use crate::connections::Connections;
 use crate::door::{Door, router};
+use crate::gate::Gate;
 use crate::place::{Place, PlaceError};
+use crate::socket::Socket;
 
 /// Threads that read and write sockets; databases have threads of their own.
 const SOCKET_THREADS: usize = 2;
@@ -123,6 +127,7 @@ impl Server {
             places,
             grants: config.grants,
             limits: config.limits,
+            attempts: Attempts::new(config.limits.wrong_tokens),
             desks: Arc::new(Semaphore::new(config.limits.parallel)),
             complain,
         });
@@ -157,25 +162,23 @@ impl Server {
 
 /// Takes connections until it is told to stop, and waits for those that are open.
 async fn accept(listener: TcpListener, door: Arc<Door>, mut stopped: watch::Receiver<bool>) {
-    let places = Arc::new(Semaphore::new(door.limits.connections));
-    let patience = door.limits.read_time();
-    let router = router(door);
+    let connections = Connections::new(door.limits.connections, door.limits.unauthenticated);
+    let router = router(Arc::clone(&door));
     let mut open = JoinSet::new();
     loop {
         let taken = tokio::select! {
-            taken = take(&listener, &places) => taken,
+            taken = listener.accept() => taken,
             _ = stopped.changed() => break,
         };
         while open.try_join_next().is_some() {}
         match taken {
-            Ok((socket, place)) => {
-                open.spawn(connection(
-                    socket,
-                    place,
-                    router.clone(),
-                    patience,
-                    stopped.clone(),
-                ));
+            Ok((socket, peer)) => {
+                let gate = Arc::new(Gate {
+                    door: Arc::clone(&door),
+                    paths: TowerToHyperService::new(router.clone()),
+                    connection: connections.enter(peer.ip()),
+                });
+                open.spawn(connection(socket, gate, stopped.clone()));
             }
             Err(_refused) => sleep(ACCEPT_PAUSE).await,
         }
@@ -184,38 +187,30 @@ async fn accept(listener: TcpListener, door: Arc<Door>, mut stopped: watch::Rece
     while open.join_next().await.is_some() {}
 }
 
-/// The next connection, once there is a place for it.
-async fn take(
-    listener: &TcpListener,
-    places: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
-    let place = Arc::clone(places).acquire_owned();
-    let place = place.await.map_err(io::Error::other)?;
-    let (socket, _) = listener.accept().await?;
-    Ok((socket, place))
-}
-
-/// Answers the requests of one client, until it goes, is too slow or old, or the server stops.
-async fn connection(
-    socket: TcpStream,
-    place: OwnedSemaphorePermit,
-    router: Router,
-    patience: Duration,
-    mut stopped: watch::Receiver<bool>,
-) {
+/// Answers the requests of one client, until it goes, is too slow or old, makes room for others, or the server stops.
+async fn connection(socket: TcpStream, gate: Arc<Gate>, mut stopped: watch::Receiver<bool>) {
+    let limits = gate.door.limits;
+    let answering = Arc::clone(&gate);
+    let service = service_fn(move |request| {
+        let gate = Arc::clone(&answering);
+        async move { gate.answer(request).await }
+    });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(patience)
+        .header_read_timeout(limits.read_time())
         .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(socket), TowerToHyperService::new(router));
+        .serve_connection(
+            TokioIo::new(Socket::new(socket, limits.patience())),
+            service,
+        );
     let mut served = pin!(served);
     tokio::select! {
         // A client that breaks off is nobody's fault here.
         _gone = served.as_mut() => return,
+        () = gate.connection.closed() => return,
         _ = stopped.changed() => {}
         () = sleep(CONNECTION_AGE) => {}
     }
     served.as_mut().graceful_shutdown();
     drop(timeout(FAREWELL, served).await);
-    drop(place);
 }

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::de::{Deserialize, Deserializer, Error as _};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
+use tokio::sync::Semaphore;
 
 /// Fewer characters than this can be guessed from their digest, so no token may have them.
 pub(crate) const TOKEN_CHARACTERS_MIN: usize = 32;
@@ -52,6 +54,8 @@ pub(crate) struct Grant {
     pub(crate) digest: TokenDigest,
     pub(crate) databases: BTreeSet<String>,
     pub(crate) operations: BTreeSet<String>,
+    /// A permit for each request that it may have under way at the same time.
+    pub(crate) turns: Arc<Semaphore>,
 }
 
 impl Grant {
@@ -66,14 +70,14 @@ impl fmt::Debug for Grant {
     }
 }
 
-/// What the bearer of `token` may do, if it is known. Every grant is compared, to the last byte, so that the time tells
+/// What the bearer of `token` may do, if it is known, and where that stands among all grants. Every grant is compared, to the last byte, so that the time tells
 /// nothing.
-pub(crate) fn granted<'a>(grants: &'a [Grant], token: &str) -> Option<&'a Grant> {
+pub(crate) fn granted<'a>(grants: &'a [Grant], token: &str) -> Option<(usize, &'a Grant)> {
     let presented = TokenDigest::of(token);
     let mut found = None;
-    for grant in grants {
+    for (index, grant) in grants.iter().enumerate() {
         if bool::from(grant.digest.0.ct_eq(&presented.0)) {
-            found = Some(grant);
+            found = Some((index, grant));
         }
     }
     found.filter(|_grant| token.len() >= TOKEN_CHARACTERS_MIN)
@@ -91,6 +95,7 @@ mod tests {
             digest: TokenDigest::of(token),
             databases: BTreeSet::from(["app".to_owned()]),
             operations: BTreeSet::from(["apply".to_owned()]),
+            turns: Arc::new(Semaphore::new(1)),
         }
     }
 
@@ -102,8 +107,8 @@ mod tests {
             grant("two", &other),
             grant("short", "x"),
         ];
-        assert_eq!(granted(&grants, TOKEN).unwrap().name, "one");
-        assert_eq!(granted(&grants, &other).unwrap().name, "two");
+        assert_eq!(granted(&grants, TOKEN).unwrap().1.name, "one");
+        assert_eq!(granted(&grants, &other).unwrap().1.name, "two");
         assert!(granted(&grants, "x").is_none());
         assert!(granted(&grants, "").is_none());
         assert!(granted(&grants, TOKEN.trim_end_matches('f')).is_none());

@@ -58,9 +58,16 @@ impl Space<'_> {
         let rows = &self.rows;
         let from = |hash| {
             let elements = rows.elements(held.id(), hash)?;
-            Ok(elements.map(|row| row.map(|row| Element::of(&row))))
+            Ok(elements)
         };
-        draw(from, held.len(), &mut self.shared.random)
+        let drawn = draw(from, held.len(), &mut self.shared.random)?;
+        drawn.map(|row| self.taken(&row)).transpose()
+    }
+
+    /// An element in memory, if there is room for it.
+    fn taken(&self, row: &Row<'_>) -> Result<Element, Fail> {
+        self.room.take(row.name().len() + row.value().len())?;
+        Ok(Element::of(row))
     }
 
     /// `count` different elements drawn evenly, or all if there are not more.
@@ -75,7 +82,7 @@ impl Space<'_> {
                 break;
             }
             if self.shared.random.below(left) < wanted {
-                drawn.push(Element::of(&row));
+                drawn.push(self.taken(&row)?);
                 wanted -= 1;
             }
             left = left.saturating_sub(1);

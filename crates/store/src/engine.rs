@@ -1,24 +1,27 @@
 //! The thread that carries out commands: one after the other, those that arrive together in one
 //! transaction of the file.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::error::Error as _;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-use redb::{Database, WriteTransaction};
+use redb::{Database, StorageError, WriteTransaction};
 
 use crate::clock::Stopwatch;
 use crate::command::execute;
-use crate::directory::OpenError;
+use crate::directory::{Directory, OpenError};
 use crate::fail::Fail;
 use crate::limits::{ANSWER_BYTES_MAX, GROUP_REQUESTS_MAX, SWEEP_MILLISECONDS, SYNC_MILLISECONDS};
 use crate::random::unguessable;
 use crate::reply::Reply;
+use crate::room::Room;
 use crate::rows::{Facts, Rows};
 use crate::space::{Shared, Space};
-use crate::store::{Answer, Answering, Message, Options, Request, Sync};
+use crate::store::{Answer, Answering, Message, Options, Request, RewriteError, Sync};
 
 /// What the thread owns.
 pub(crate) struct Engine {
+    directory: Directory,
     database: Database,
     options: Options,
     receiver: Receiver<Message>,
@@ -31,6 +34,8 @@ pub(crate) struct Engine {
 enum End {
     /// What was changed is to be made durable.
     Commit,
+    /// The same, and then the file is rewritten.
+    Rewrite(Sender<Result<(), RewriteError>>),
     /// The same, and then the thread ends.
     Close,
 }
@@ -40,7 +45,7 @@ type Held = Vec<(Answering, Answer)>;
 
 impl Engine {
     pub(crate) fn new(
-        database: Database,
+        (directory, database): (Directory, Database),
         options: Options,
         receiver: Receiver<Message>,
     ) -> Result<Self, OpenError> {
@@ -49,6 +54,7 @@ impl Engine {
             source,
         })?;
         Ok(Self {
+            directory,
             database,
             options,
             receiver,
@@ -79,10 +85,31 @@ impl Engine {
             for (answering, answer) in held {
                 answering.tell(answer);
             }
-            if matches!(end, End::Close) {
-                return Ok(());
+            match end {
+                End::Commit => {}
+                End::Rewrite(sender) => {
+                    let _gone = sender.send(self.rewrite());
+                    if self.directory.is_unsure() {
+                        let text = "the mark of the store was not replaced".to_owned();
+                        return Err(StorageError::Corrupted(text).into());
+                    }
+                }
+                End::Close => return Ok(()),
             }
         }
+    }
+
+    /// Goes on in a file that holds nothing that was removed.
+    fn rewrite(&mut self) -> Result<(), RewriteError> {
+        let failed = |error: OpenError| {
+            let source = error.source().map(|source| format!(": {source}"));
+            RewriteError(format!("{error}{}", source.unwrap_or_default()))
+        };
+        self.database = self
+            .directory
+            .advance(Some(&self.database))
+            .map_err(failed)?;
+        self.directory.wipe().map_err(failed)
     }
 
     /// Carries out requests until what they changed is to be made durable.
@@ -100,6 +127,7 @@ impl Engine {
             shared,
             db: 0,
             now: 0,
+            room: Room::new(options.reply_bytes_max),
         };
         let mut changed_at: Option<Stopwatch> = None;
         let mut requests = 0;
@@ -117,7 +145,8 @@ impl Engine {
             match message {
                 Ok(Message::Request(request)) => {
                     requests += 1;
-                    let (answering, answer) = answer(*request, &mut space)?;
+                    let (answering, answer) =
+                        answer(*request, &mut space, options.reply_bytes_max)?;
                     if always && space.rows.is_changed() {
                         held.push((answering, answer));
                     } else {
@@ -134,6 +163,7 @@ impl Engine {
                         return Ok(End::Commit);
                     }
                 }
+                Ok(Message::Rewrite(sender)) => return Ok(End::Rewrite(sender)),
                 Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => {
                     return Ok(End::Close);
                 }
@@ -176,7 +206,11 @@ fn prepare(database: &Database, options: &Options) -> Result<(Facts, Shared), re
 }
 
 /// Carries out the commands of a request, as many as one answer takes.
-fn answer(request: Request, space: &mut Space<'_>) -> Result<(Answering, Answer), Fail> {
+fn answer(
+    request: Request,
+    space: &mut Space<'_>,
+    reply_bytes_max: usize,
+) -> Result<(Answering, Answer), Fail> {
     let Request {
         mut client,
         mut commands,
@@ -187,7 +221,7 @@ fn answer(request: Request, space: &mut Space<'_>) -> Result<(Answering, Answer)
         space.shared.totals.connections += 1;
         space.shared.totals.clients += 1;
     }
-    let mut reply = Reply::default();
+    let mut reply = Reply::new(reply_bytes_max);
     while reply.len() < ANSWER_BYTES_MAX && !client.closing {
         let Some(command) = commands.pop() else { break };
         execute(&command.arguments(), &mut client, space, &mut reply)?;

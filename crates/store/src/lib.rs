@@ -9,7 +9,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let directory = tempfile::tempdir()?;
-//! let store = Store::open(directory.path(), Options::default())?;
+//! let store = Store::open(&directory.path().join("store"), Options::default())?;
 //! let mut commands = Commands::default();
 //! for words in [&["SET", "greeting", "hello"][..], &["STRLEN", "greeting"]] {
 //!     let mut command = Command::default();
@@ -41,14 +41,20 @@ mod expire;
 mod extended;
 mod fail;
 mod glob;
+mod key_file;
 pub mod limits;
 mod list;
+mod mark;
 mod natural;
 mod number;
 mod random;
 mod record;
 mod reply;
+mod rewrite;
+mod room;
 mod rows;
+mod seal;
+mod sealed_file;
 mod siphash;
 mod sorted_set;
 mod space;
@@ -60,4 +66,4 @@ pub use client::Client;
 pub use clock::Clock;
 pub use commands::{Command, Commands};
 pub use directory::OpenError;
-pub use store::{Answer, CloseError, Options, Store, Sync, Unanswered};
+pub use store::{Answer, CloseError, Options, RewriteError, Store, Sync, Unanswered};

@@ -20,6 +20,11 @@ pub const SYNC_MILLISECONDS: u64 = 1000;
 pub const GROUP_REQUESTS_MAX: usize = 1024;
 /// Bytes of replies after which the rest of a request's commands wait for their next turn.
 pub const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// Bytes of one reply after which nothing more is put into it; a value that begins before is returned whole. It is also what
+/// a command may gather in memory before it answers or writes.
+pub const REPLY_BYTES_MAX: usize = 64 << 20;
+/// What an element costs in memory beside its bytes.
+pub(crate) const ELEMENT_BYTES: usize = 32;
 /// Commands of one transaction.
 pub const QUEUED_COMMANDS_MAX: usize = 1 << 20;
 /// Bytes of one transaction's commands.
@@ -35,7 +40,7 @@ pub const DRAW_STEPS: u64 = 64;
 /// Default elements that one SCAN looks at.
 pub const SCAN_COUNT: u64 = 10;
 /// The store's format version.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 /// The collections' sizes up to which OBJECT ENCODING says what a Redis server would say.
 pub const LISTPACK_ENTRIES_MAX: u64 = 128;
 /// The longest element of a collection in Redis' compact form, in bytes.

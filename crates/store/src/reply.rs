@@ -1,5 +1,6 @@
 //! Replies as bytes, in both versions of the protocol.
 
+use crate::fail::Fail;
 use crate::number::format_double;
 
 /// The version of the protocol a client chose.
@@ -15,6 +16,12 @@ pub(crate) enum Protocol {
 pub(crate) struct Reply {
     bytes: Vec<u8>,
     pub(crate) protocol: Protocol,
+    /// Bytes of one reply after which no text is taken.
+    bytes_max: usize,
+    /// Where the reply under way begins.
+    begin: usize,
+    /// Whether a text was not taken.
+    is_cut: bool,
 }
 
 /// A place where an aggregate will begin once its length is known.
@@ -22,6 +29,44 @@ pub(crate) struct Reply {
 pub(crate) struct Mark(usize);
 
 impl Reply {
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self {
+            bytes_max,
+            ..Self::default()
+        }
+    }
+
+    /// Begins the reply to another request.
+    pub(crate) const fn begin(&mut self) {
+        self.begin = self.bytes.len();
+        self.is_cut = false;
+    }
+
+    /// Refuses a reply that has become too long: what is not answered must not be done either.
+    ///
+    /// # Errors
+    /// When nothing more is taken.
+    pub(crate) fn check(&self) -> Result<(), Fail> {
+        if !self.is_cut && !self.is_full() {
+            return Ok(());
+        }
+        let most = self.bytes_max;
+        let text = format!("ERR the reply is longer than {most} bytes, ask for less at once");
+        Err(Fail::Said(text.into_bytes()))
+    }
+
+    /// Refuses a reply of which something was left out.
+    ///
+    /// # Errors
+    /// When it was.
+    pub(crate) fn check_whole(&self) -> Result<(), Fail> {
+        if self.is_cut { self.check() } else { Ok(()) }
+    }
+
+    const fn is_full(&self) -> bool {
+        self.bytes.len().saturating_sub(self.begin) > self.bytes_max
+    }
+
     pub(crate) const fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -33,6 +78,7 @@ impl Reply {
     /// Forgets everything after the first `length` bytes.
     pub(crate) fn truncate(&mut self, length: usize) {
         self.bytes.truncate(length);
+        self.is_cut = false;
     }
 
     pub(crate) fn ok(&mut self) {
@@ -69,7 +115,12 @@ impl Reply {
         self.integer(i64::from(value));
     }
 
+    /// A text, unless the reply is too long already.
     pub(crate) fn bulk(&mut self, text: &[u8]) {
+        if self.is_full() {
+            self.is_cut = true;
+            return;
+        }
         self.length(b'$', text.len());
         self.bytes.extend_from_slice(text);
         self.bytes.extend_from_slice(b"\r\n");

@@ -58,12 +58,18 @@ const ITEMS: Definition = Definition::new("items");
 /// Id of a removed value, to its kind: rows that are still to be removed.
 const REMOVED: Definition = Definition::new("removed");
 /// Facts about the store itself.
-const FACTS: TableDefinition<'_, &'static str, u64> = TableDefinition::new("facts");
+pub(crate) const FACTS: TableDefinition<'_, &'static str, u64> = TableDefinition::new("facts");
 
 /// Ids that are taken out of the file at once.
 const IDS_AT_ONCE: u64 = 1024;
 const ID_FACT: &str = "next id";
 const SECRET_FACTS: [&str; 2] = ["secret 0", "secret 1"];
+
+/// Every table but the facts.
+pub(crate) fn definitions() -> impl Iterator<Item = Definition> {
+    let others = [ELEMENTS, SCORES, ITEMS, REMOVED];
+    KEYS.into_iter().chain(DEADLINES).chain(others)
+}
 
 /// What outlives a transaction.
 #[derive(Debug)]

@@ -172,11 +172,14 @@ impl Space<'_> {
         offset: usize,
         most: usize,
     ) -> Result<Vec<Scored>, Fail> {
-        let mut found = Vec::new();
+        let (mut found, mut room) = (Vec::new(), Ok(()));
         self.walk(set, range, order, offset, most, |row| {
-            found.push(Scored::of(row));
+            if room.is_ok() {
+                room = self.room.take(row.name().len());
+                found.push(Scored::of(row));
+            }
         })?;
-        Ok(found)
+        room.map(|()| found)
     }
 
     /// How many members a range has.
@@ -318,29 +321,35 @@ impl Space<'_> {
         let rows = self.rows.scores(set.id(), None, None)?;
         if from_start {
             let rows = rows.skip(steps(low)).take(count);
-            in_order(rows, order == Order::Ascending, take)
+            self.in_order(rows, order == Order::Ascending, take)
         } else {
             let rows = rows.rev().skip(behind).take(count);
-            in_order(rows, order == Order::Descending, take)
+            self.in_order(rows, order == Order::Descending, take)
         }
     }
-}
 
-/// Takes rows as they come, or the last one first.
-fn in_order<'a>(
-    rows: impl Iterator<Item = Result<Row<'a>, Fail>>,
-    as_they_come: bool,
-    take: &mut impl FnMut(&Row<'_>),
-) -> Result<(), Fail> {
-    if as_they_come {
-        for row in rows {
-            take(&row?);
+    /// Takes rows as they come, or the last one first.
+    fn in_order<'a>(
+        &self,
+        rows: impl Iterator<Item = Result<Row<'a>, Fail>>,
+        as_they_come: bool,
+        take: &mut impl FnMut(&Row<'_>),
+    ) -> Result<(), Fail> {
+        if as_they_come {
+            for row in rows {
+                take(&row?);
+            }
+            return Ok(());
         }
-        return Ok(());
+        let held = rows.map(|row| {
+            let row = row?;
+            self.room.take(row.name().len())?;
+            Ok(row)
+        });
+        let held: Vec<Row<'_>> = held.collect::<Result<_, Fail>>()?;
+        held.iter().rev().for_each(take);
+        Ok(())
     }
-    let rows: Vec<Row<'_>> = rows.collect::<Result<_, _>>()?;
-    rows.iter().rev().for_each(take);
-    Ok(())
 }
 
 /// The score that a member's row holds.

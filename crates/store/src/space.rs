@@ -8,6 +8,7 @@ use crate::fail::Fail;
 use crate::limits::{CHUNK_BYTES, DATABASES, ROWS_AT_ONCE_MAX, SWEEP_ROWS_MAX};
 use crate::random::Random;
 use crate::record::{Body, Kind, LIST_MIDDLE, Record, Value};
+use crate::room::Room;
 use crate::rows::Rows;
 use crate::store::Sync;
 
@@ -46,6 +47,7 @@ pub(crate) struct Space<'txn> {
     pub(crate) db: usize,
     /// Milliseconds since 1970 when the command began.
     pub(crate) now: u64,
+    pub(crate) room: Room,
 }
 
 /// A collection under a key, while a command works on it.

@@ -1,6 +1,6 @@
 //! The store as others see it: opened in a directory, asked by clients, closed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::commands::Commands;
 use crate::directory::{OpenError, open};
 use crate::engine::Engine;
-use crate::limits::CACHE_BYTES;
+use crate::limits::{CACHE_BYTES, REPLY_BYTES_MAX};
 
 /// When a change is on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,6 +45,12 @@ pub struct Options {
     pub sync: Sync,
     /// Memory for pages of the file, in bytes.
     pub cache_bytes: usize,
+    /// Bytes of one reply after which nothing more is put into it, see
+    /// [`REPLY_BYTES_MAX`](crate::limits::REPLY_BYTES_MAX).
+    pub reply_bytes_max: usize,
+    /// The file with the store's key; where none is named, the directory's path with `.key` behind it. It is made with the
+    /// store.
+    pub key_file: Option<PathBuf>,
     /// What tells the time, by which keys expire.
     pub clock: Clock,
 }
@@ -54,6 +60,8 @@ impl Default for Options {
         Self {
             sync: Sync::default(),
             cache_bytes: CACHE_BYTES,
+            reply_bytes_max: REPLY_BYTES_MAX,
+            key_file: None,
             clock: Clock::System,
         }
     }
@@ -72,6 +80,8 @@ pub(crate) enum Message {
     Request(Box<Request>),
     /// A client has gone.
     Gone,
+    /// What was removed is to leave the disk.
+    Rewrite(Sender<Result<(), RewriteError>>),
     Close,
 }
 
@@ -129,9 +139,9 @@ impl Store {
     /// # Errors
     /// See [`OpenError`].
     pub fn open(directory: &Path, options: Options) -> Result<Self, OpenError> {
-        let database = open(directory, &options)?;
+        let (directory, database) = open(directory, &options)?;
         let (sender, receiver): (_, Receiver<Message>) = channel();
-        let engine = Engine::new(database, options, receiver)?;
+        let engine = Engine::new((directory, database), options, receiver)?;
         let thread = std::thread::Builder::new().name("probity-store".into());
         let engine = thread
             .spawn(move || engine.run())
@@ -141,6 +151,11 @@ impl Store {
             engine: Some(engine),
             clients: Arc::default(),
         })
+    }
+
+    /// The key file of the store in `directory` where [`Options::key_file`] names none.
+    pub fn key_file(directory: &Path) -> PathBuf {
+        crate::key_file::beside(directory)
     }
 
     /// A new client.
@@ -173,6 +188,20 @@ impl Store {
         let _closed = self.sender.send(Message::Gone);
     }
 
+    /// Copies what is there into a file with a key of its own, and overwrites and removes the one before: nothing that was
+    /// removed can be read from the disk afterwards, not even with the key file. Clients wait meanwhile, in proportion to
+    /// what is stored.
+    ///
+    /// # Errors
+    /// When there is no room for it, or the store has failed. Whatever became of it, nothing stored is lost.
+    pub fn rewrite(&self) -> Result<(), RewriteError> {
+        let (sender, receiver) = channel();
+        let gone = || RewriteError("the store has failed or was closed".to_owned());
+        let sent = self.sender.send(Message::Rewrite(sender));
+        sent.map_err(|_closed| gone())?;
+        receiver.recv().map_err(|_closed| gone())?
+    }
+
     /// Makes everything durable and closes the file.
     ///
     /// # Errors
@@ -197,6 +226,11 @@ impl Drop for Store {
         let _unreported = self.finish();
     }
 }
+
+/// The store was not rewritten: what was removed may still be on the disk.
+#[derive(Debug, thiserror::Error)]
+#[error("the store was not rewritten: {0}")]
+pub struct RewriteError(pub(crate) String);
 
 /// The store had failed: something that was answered may be missing from it.
 #[derive(Debug, thiserror::Error)]

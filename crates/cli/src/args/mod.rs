@@ -12,6 +12,7 @@ mod pocket;
 mod proof;
 mod proxy;
 mod serve;
+mod store;
 mod subject;
 
 use std::path::PathBuf;
@@ -41,6 +42,7 @@ pub use self::pocket::{
 pub use self::proof::{CheckProof, CheckReceipts, Prove};
 pub use self::proxy::{Proxy, SyncChoice};
 pub use self::serve::Serve;
+pub use self::store::{Store, StoreCommand, StoreRewrite};
 pub use self::subject::{Subject, SubjectCommand, SubjectExport};
 use crate::entry_json::parse_time;
 use crate::failure::Failure;
@@ -92,6 +94,7 @@ pub enum Command {
     Disguise(Box<Disguise>),
     Pocket(Box<Pocket>),
     Subject(Box<Subject>),
+    Store(Store),
     Bench(Bench),
 }
 

@@ -110,6 +110,9 @@ pub struct PocketCreate {
     /// Folder of an embedded store whose keys about the subject are taken over with their values
     #[arg(long, value_name = "DIR", requires = "subject", conflicts_with_all = ["schema", "source"])]
     pub store: Option<PathBuf>,
+    /// Key file of the store [default: the store's DIR.key]
+    #[arg(long, value_name = "FILE", requires = "store")]
+    pub store_key: Option<PathBuf>,
     /// Policy that says whose a key is, as for the proxy [default: the built-in one]
     #[arg(long, value_name = "FILE", requires = "store")]
     pub policy: Option<PathBuf>,

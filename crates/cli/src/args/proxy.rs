@@ -36,6 +36,9 @@ pub struct Proxy {
     /// Folder of an embedded store that answers instead of a server; made if there is none
     #[arg(long, value_name = "DIR", conflicts_with_all = ["upstream", "upstream_password_file"])]
     pub store: Option<PathBuf>,
+    /// Key file of the store, made with it [default: the store's DIR.key]
+    #[arg(long, value_name = "FILE", requires = "store")]
+    pub store_key: Option<PathBuf>,
     /// When a change to the store is on the disk [default: always with --durability strict, else second]
     #[arg(long, value_enum, value_name = "WHEN", requires = "store")]
     pub store_sync: Option<SyncChoice>,

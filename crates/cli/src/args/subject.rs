@@ -51,6 +51,9 @@ pub struct SubjectExport {
     /// Folder of an embedded store whose keys about the person are taken over with their values
     #[arg(long, value_name = "DIR")]
     pub store: Option<PathBuf>,
+    /// Key file of the store [default: the store's DIR.key]
+    #[arg(long, value_name = "FILE", requires = "store")]
+    pub store_key: Option<PathBuf>,
     /// Policy that says whose a key is, as for the proxy [default: the built-in one]
     #[arg(long, value_name = "FILE", requires = "store")]
     pub policy: Option<PathBuf>,
@@ -87,6 +90,7 @@ impl SubjectExport {
             null_as_empty: false,
             log: Some(self.dir),
             store: self.store,
+            store_key: self.store_key,
             policy: self.policy,
             disguises: self.disguises,
             credentials: self.credentials,

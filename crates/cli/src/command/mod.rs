@@ -15,6 +15,7 @@ mod proxy;
 mod reading;
 mod serve;
 mod signals;
+mod store;
 mod stream;
 mod verify;
 
@@ -28,7 +29,7 @@ use probity_format::limits::FORMAT_VERSION;
 use probity_log::reader::Reader;
 use probity_log::{Durability, Log, LogError, Options, RootKey};
 
-use crate::args::{Args, Command, KeysCommand, StreamCommand, SubjectCommand};
+use crate::args::{Args, Command, KeysCommand, StoreCommand, StreamCommand, SubjectCommand};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
@@ -63,6 +64,9 @@ pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
         Command::Pocket(args) => pocket::run(&args.command, environment),
         Command::Subject(args) => match args.command {
             SubjectCommand::Export(args) => pocket::create(&args.creation(), environment),
+        },
+        Command::Store(args) => match args.command {
+            StoreCommand::Rewrite(args) => store::rewrite(&args),
         },
         Command::Keys(args) => match args.command {
             KeysCommand::Status(args) => keys::status(&args, environment),

@@ -79,18 +79,47 @@ impl Place {
             None if strict => Sync::Always,
             None => Sync::EverySecond,
         };
-        open_store(&folder, sync)
+        warn_of_open_addresses(&args.listen);
+        open_store(&folder, args.store_key.clone(), sync)
+    }
+}
+
+/// Says where others than this machine's own users reach the embedded store, which asks nobody for a password.
+fn warn_of_open_addresses(places: &[String]) {
+    for place in places {
+        if let Ok(Listen::Tcp(address)) = parse_listen(place)
+            && !address.ip().is_loopback()
+        {
+            note(&format!(
+                "warning: whoever reaches {address} can read and change everything, for the embedded store knows no passwords; \
+                 listen on 127.0.0.1 or unix:/PATH, or let a firewall keep others away"
+            ));
+        }
     }
 }
 
 /// An embedded store to stand behind a proxy.
-pub(super) fn open_store(folder: &Path, sync: Sync) -> Result<Backend, Failure> {
+pub(super) fn open_store(
+    folder: &Path,
+    key_file: Option<PathBuf>,
+    sync: Sync,
+) -> Result<Backend, Failure> {
+    let key_path = key_file.clone().unwrap_or_else(|| Store::key_file(folder));
+    let has_key = key_path.exists();
     let options = StoreOptions {
         sync,
+        key_file,
         ..StoreOptions::default()
     };
     let store = Store::open(folder, options)
         .map_err(|error| Failure::new("the store was not opened").because(error))?;
+    if !has_key {
+        note(&format!(
+            "the store in {} is sealed under {}; back up that key file, apart from the store",
+            folder.display(),
+            key_path.display()
+        ));
+    }
     Ok(Backend::Store(Arc::new(store)))
 }
 

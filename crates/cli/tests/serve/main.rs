@@ -19,6 +19,7 @@ mod repeat;
 mod replay;
 mod schema;
 mod share;
+mod slow;
 mod tenants;
 
 #[path = "../../../disguise/tests/server/mariadb.rs"]

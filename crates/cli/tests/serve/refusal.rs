@@ -29,7 +29,10 @@ fn nobody_does_anything_without_a_token_that_has_the_right() {
     }
     let no_header = "POST /v1/disguise/app/apply HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
                      Content-Length: 2\r\n\r\n{}";
-    let basic = no_header.replace("Host: x", &format!("Authorization: Basic {SHOP}"));
+    let basic = no_header.replace(
+        "Host: x",
+        &format!("Host: x\r\nAuthorization: Basic {SHOP}"),
+    );
     for request in [no_header, &basic] {
         let answer = asked(place.address(), request).unwrap();
         assert_eq!(answer.problem(), "unauthorized");

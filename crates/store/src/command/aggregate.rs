@@ -204,6 +204,9 @@ fn members(call: &Call<'_, '_>, way: Way, said: &Said) -> Result<Vec<Scored>, Fa
             for source in &said.sources {
                 source.each(rows, |member, score| {
                     let kept = found.get(member).copied();
+                    if kept.is_none() {
+                        call.space.room.take(member.len())?;
+                    }
                     let score = kept.map_or(score, |kept| said.aggregate.of(kept, score));
                     found.insert(member.to_vec(), score);
                     Ok(())
@@ -218,6 +221,7 @@ fn members(call: &Call<'_, '_>, way: Way, said: &Said) -> Result<Vec<Scored>, Fa
                 };
                 sum = said.aggregate.of(sum, score);
             }
+            call.space.room.take(member.len())?;
             found.insert(member.to_vec(), sum);
             Ok(())
         })?,
@@ -227,6 +231,7 @@ fn members(call: &Call<'_, '_>, way: Way, said: &Said) -> Result<Vec<Scored>, Fa
                     return Ok(());
                 }
             }
+            call.space.room.take(member.len())?;
             found.insert(member.to_vec(), score);
             Ok(())
         })?,

@@ -87,6 +87,7 @@ fn hmget(call: &mut Call<'_, '_>) -> Result<(), Fail> {
             None => None,
         };
         call.reply.bulk_or_null(value.as_deref());
+        call.reply.check_whole()?;
     }
     Ok(())
 }
@@ -131,6 +132,7 @@ fn each(call: &mut Call<'_, '_>, hash: Option<&Held>, parts: Parts) -> Result<()
         if parts != Parts::Fields {
             call.reply.bulk(row.value());
         }
+        call.reply.check_whole()?;
     }
     Ok(())
 }
@@ -270,6 +272,8 @@ pub(super) fn scan_elements(
                 break;
             }
             if scan.wants(row.name()) {
+                let bytes = row.name().len() + row.value().len();
+                call.space.room.take(bytes)?;
                 take(&collection, &row, &mut found);
             }
         }

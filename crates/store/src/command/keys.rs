@@ -65,6 +65,7 @@ fn keys(call: &mut Call<'_, '_>) -> Result<(), Fail> {
         let row = row?;
         if matches(pattern, row.key()) && !row.record()?.is_expired(now) {
             call.reply.bulk(row.key());
+            call.reply.check_whole()?;
             count += 1;
         }
     }

@@ -71,11 +71,26 @@ fn pop(call: &mut Call<'_, '_>, end: End) -> Result<(), Fail> {
     let count = count.min(list.len());
     call.reply
         .array(usize::try_from(count).unwrap_or(usize::MAX));
+    reply_ends(call, &list, end, count)?;
     for _ in 0..count {
-        let value = call.space.pop(&mut list, end)?.unwrap_or_default();
-        call.reply.bulk(&value);
+        call.space.pop(&mut list, end)?;
     }
     call.space.save(&list)
+}
+
+/// Answers with the elements at an end, before any of them is removed.
+fn reply_ends(call: &mut Call<'_, '_>, list: &Held, end: End, count: u64) -> Result<(), Fail> {
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    let reply = &mut *call.reply;
+    let mut reply_with = |row: Result<crate::table::Row<'_>, Fail>| {
+        reply.bulk(row?.value());
+        reply.check_whole()
+    };
+    let rows = call.space.items(list, 0)?;
+    match end {
+        End::Left => rows.take(count).try_for_each(&mut reply_with),
+        End::Right => rows.rev().take(count).try_for_each(&mut reply_with),
+    }
 }
 
 fn llen(call: &mut Call<'_, '_>) -> Result<(), Fail> {
@@ -120,6 +135,7 @@ fn lrange(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     call.reply.array(count);
     for row in call.space.items(&list, start)?.take(count) {
         call.reply.bulk(row?.value());
+        call.reply.check_whole()?;
     }
     Ok(())
 }
@@ -186,7 +202,10 @@ fn found(
     let rows = call.space.items(list, 0)?;
     let first = list.body.first;
     let equal = |row: Result<crate::table::Row<'_>, Fail>| match row {
-        Ok(row) if row.value() == value => Some(Ok(row.place().wrapping_sub(first))),
+        Ok(row) if row.value() == value => {
+            let room = call.space.room.take(0);
+            Some(room.map(|()| row.place().wrapping_sub(first)))
+        }
         Ok(_) => None,
         Err(fail) => Some(Err(fail)),
     };
@@ -375,6 +394,7 @@ fn matches(call: &Call<'_, '_>, list: &Held, position: &Position) -> Result<Vec<
     let mut take = |row: Result<crate::table::Row<'_>, Fail>| -> Result<(), Fail> {
         let row = row?;
         if row.value() == value {
+            call.space.room.take(0)?;
             found.push(row.place().wrapping_sub(first));
         }
         Ok(())

@@ -139,6 +139,7 @@ pub(crate) fn execute(
     let start = reply.len();
     space.shared.totals.commands += 1;
     reply.protocol = client.protocol;
+    reply.begin();
     let outcome = match find(args) {
         Ok(spec) => match &mut client.transaction {
             Some(transaction) if !transaction::is_immediate(spec.name) => {
@@ -178,14 +179,16 @@ pub(crate) fn run(
     reply: &mut Reply,
 ) -> Result<(), Fail> {
     space.db = client.db;
+    space.room.begin();
     client.last_command = spec.name;
     (spec.run)(&mut Call {
         args,
         spec,
         client,
         space,
-        reply,
-    })
+        reply: &mut *reply,
+    })?;
+    reply.check_whole()
 }
 
 /// The command that the arguments name.

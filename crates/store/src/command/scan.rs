@@ -91,6 +91,7 @@ fn scan(call: &mut Call<'_, '_>) -> Result<(), Fail> {
             .kind
             .is_none_or(|kind| is_kind(kind, record.value.kind()));
         if of_kind && scan.wants(row.key()) && !record.is_expired(now) {
+            call.space.room.take(row.key().len())?;
             found.push(row.key().to_vec());
         }
     }

@@ -67,6 +67,7 @@ fn smembers(call: &mut Call<'_, '_>) -> Result<(), Fail> {
         .set(usize::try_from(set.len()).unwrap_or(usize::MAX));
     for row in call.space.elements(&set)? {
         call.reply.bulk(row?.name());
+        call.reply.check_whole()?;
     }
     Ok(())
 }
@@ -126,9 +127,12 @@ fn spop(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     if count.is_some() {
         call.reply.set(drawn.len());
     }
+    for element in &drawn {
+        call.reply.bulk(&element.name);
+    }
+    call.reply.check_whole()?;
     for element in drawn {
         call.space.remove_element(&mut set, &element.name)?;
-        call.reply.bulk(&element.name);
     }
     call.space.save(&set)
 }
@@ -210,7 +214,11 @@ fn members(
         Way::Union => {
             for set in sets.iter().flatten() {
                 for row in call.space.elements(set)? {
-                    members.insert(row?.name().to_vec());
+                    let row = row?;
+                    if !members.contains(row.name()) {
+                        call.space.room.take(row.name().len())?;
+                        members.insert(row.name().to_vec());
+                    }
                 }
             }
         }
@@ -225,6 +233,7 @@ fn members(
             for row in call.space.elements(smallest)? {
                 let row = row?;
                 if members.len() < most && is_in_all(call, others, row.name())? {
+                    call.space.room.take(row.name().len())?;
                     members.insert(row.name().to_vec());
                 }
             }
@@ -241,6 +250,7 @@ fn members(
             for row in call.space.elements(&first)? {
                 let row = row?;
                 if !is_in_any(call, &others, row.name())? {
+                    call.space.room.take(row.name().len())?;
                     members.insert(row.name().to_vec());
                 }
             }

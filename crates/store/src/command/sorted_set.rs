@@ -256,6 +256,7 @@ fn zpop(call: &mut Call<'_, '_>, order: Order) -> Result<(), Fail> {
         Some(_) => Scores::wanted(call, true),
     };
     reply_scored(call, &popped, scores);
+    call.reply.check_whole()?;
     remove_all(call, &mut set, &popped)
 }
 

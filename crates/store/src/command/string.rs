@@ -32,6 +32,7 @@ fn get(call: &mut Call<'_, '_>) -> Result<(), Fail> {
 
 /// Answers with the string, or null.
 fn reply_text(call: &mut Call<'_, '_>, found: Option<&Record>) -> Result<(), Fail> {
+    call.reply.check()?;
     match found.map(|record| &record.value) {
         None => call.reply.null(),
         Some(Value::Short { bytes, .. }) => call.reply.bulk(bytes),

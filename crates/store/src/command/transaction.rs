@@ -108,7 +108,12 @@ fn exec(call: &mut Call<'_, '_>) -> Result<(), Fail> {
         let command = transaction.commands.pop().unwrap_or_default();
         let start = call.reply.len();
         let (args, space) = (command.arguments(), &mut *call.space);
-        match run(spec, &args, call.client, space, call.reply) {
+        // What does not fit into the reply is not done.
+        let outcome = match call.reply.check() {
+            Ok(()) => run(spec, &args, call.client, space, call.reply),
+            refused => refused,
+        };
+        match outcome {
             Err(Fail::Said(text)) => {
                 call.reply.truncate(start);
                 call.reply.error(&text);

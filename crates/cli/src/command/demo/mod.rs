@@ -123,7 +123,7 @@ fn record(places: &Places, output: &mut Output) -> Result<(), Failure> {
     )?;
     write_new(&places.policy, traffic::POLICY)?;
     let log = Log::open(&places.log, &root, Options::default())?;
-    let backend = open_store(&places.store, Sync::EverySecond)?;
+    let backend = open_store(&places.store, None, Sync::EverySecond)?;
     let clock = SystemClock::new();
     let began = clock.elapsed();
     let played = play(&log, backend.clone());

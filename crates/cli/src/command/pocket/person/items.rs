@@ -44,7 +44,11 @@ pub(super) fn fill(
             .remedy("name the folder that the proxy was given with --store"));
     }
     let policy = read_policy(args.policy.as_deref())?;
-    let store = Store::open(directory, Options::default()).map_err(|error| {
+    let options = Options {
+        key_file: args.store_key.clone(),
+        ..Options::default()
+    };
+    let store = Store::open(directory, options).map_err(|error| {
         Failure::new(format!("cannot open the store {}", directory.display()))
             .because(error)
             .remedy("stop the proxy that serves it")

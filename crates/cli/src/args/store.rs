@@ -1,0 +1,39 @@
+//! The arguments of `store`.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Subcommand};
+
+/// Works on an embedded store that no proxy serves.
+#[derive(ClapArgs)]
+pub struct Store {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: StoreCommand,
+}
+
+/// What to do with a store.
+#[derive(Subcommand)]
+#[expect(
+    missing_docs,
+    reason = "each command's description stands at its arguments"
+)]
+pub enum StoreCommand {
+    Rewrite(StoreRewrite),
+}
+
+/// Copies what the store holds into a file with a new key, and overwrites and removes the old one.
+///
+/// Whatever was removed from the store cannot be read from its folder afterwards, not even with the key file. It needs as
+/// much room as the store holds, and may be interrupted at any time. Backups are not reached: remove older ones.
+#[derive(ClapArgs)]
+#[command(after_help = "Example:
+  probity store rewrite data")]
+pub struct StoreRewrite {
+    /// Folder of the store
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Key file of the store [default: DIR.key]
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+}

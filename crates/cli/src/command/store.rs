@@ -1,0 +1,41 @@
+//! `probity store`: an embedded store that no proxy serves.
+
+use probity_store::{Options, Store};
+
+use crate::args::StoreRewrite;
+use crate::failure::{Failure, Status};
+use crate::output::Output;
+
+pub(crate) fn rewrite(args: &StoreRewrite) -> Result<Status, Failure> {
+    let shown = args.dir.display();
+    // Opening would make one.
+    if !args.dir.join("probity-store.toml").is_file() {
+        return Err(Failure::new(format!("{shown} is no store"))
+            .remedy("name the folder that the proxy was given with --store"));
+    }
+    let options = Options {
+        key_file: args.key.clone(),
+        ..Options::default()
+    };
+    let store = Store::open(&args.dir, options).map_err(|error| {
+        Failure::new(format!("cannot open the store {shown}"))
+            .because(error)
+            .remedy("stop the proxy that serves it, and name its key file with --key")
+    })?;
+    store.rewrite().map_err(|error| {
+        Failure::new(format!("{shown} may still hold what was removed"))
+            .because(error)
+            .remedy(
+                "make room on the disk, then run the same command again; nothing stored is lost",
+            )
+    })?;
+    store
+        .close()
+        .map_err(|error| Failure::new("the store could not be closed").because(error))?;
+    let mut output = Output::new();
+    output.line(&format!(
+        "{shown} is rewritten; nothing that was removed is left in it"
+    ))?;
+    output.flush()?;
+    Ok(Status::Done)
+}

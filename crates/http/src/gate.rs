@@ -1,0 +1,207 @@
+//! What holds for every request before anybody looks at its path: one host, one token at most, and an end of the
+//! connection that is said.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use axum::Router;
+use axum::body::{Body, HttpBody};
+use axum::http::header::{AUTHORIZATION, CONNECTION, HOST};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderValue, Request, Response, Version};
+use axum::response::IntoResponse as _;
+use hyper::body::{Bytes, Frame, Incoming, SizeHint};
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use crate::connections::Connection;
+use crate::door::Door;
+use crate::problem::{Kind, Problem};
+use crate::token::{Grant, granted};
+
+/// Whoever asks: the position of their grant among all, and a share of what the token may ask at the same time.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    index: usize,
+    pub(crate) turn: Arc<OwnedSemaphorePermit>,
+}
+
+/// What stands between a connection and the paths.
+pub(crate) struct Gate {
+    pub(crate) door: Arc<Door>,
+    pub(crate) paths: TowerToHyperService<Router>,
+    pub(crate) connection: Connection,
+}
+
+impl Caller {
+    pub(crate) fn grant<'a>(&self, door: &'a Door) -> Result<&'a Grant, Problem> {
+        door.grants.get(self.index).ok_or_else(unauthorized)
+    }
+}
+
+impl Gate {
+    /// Answers one request. Only a client that has shown a token, and whose request was read to its end, may send another
+    /// one over the same connection.
+    pub(crate) async fn answer(
+        &self,
+        request: Request<Incoming>,
+    ) -> Result<Response<Body>, Infallible> {
+        let is_whole = Arc::new(AtomicBool::new(request.body().is_end_stream()));
+        let (mut head, body) = request.into_parts();
+        let caller = self.caller(head.version, &head.headers).await;
+        let is_known = matches!(caller, Ok(Some(_)));
+        let mut response = match caller {
+            Err(problem) => problem.into_response(),
+            Ok(caller) => {
+                if let Some(caller) = caller {
+                    head.extensions.insert(caller);
+                }
+                let body = Body::new(Seen {
+                    body,
+                    is_whole: Arc::clone(&is_whole),
+                });
+                let Ok(response) = self.paths.call(Request::from_parts(head, body)).await;
+                response
+            }
+        };
+        if !is_known || !is_whole.load(Ordering::Relaxed) {
+            let headers = response.headers_mut();
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        Ok(response)
+    }
+
+    /// Who asks; nobody where no token is shown.
+    async fn caller(
+        &self,
+        version: Version,
+        headers: &HeaderMap,
+    ) -> Result<Option<Caller>, Problem> {
+        check_host(version, headers)?;
+        let Some(said) = authorization(headers)? else {
+            return Ok(None);
+        };
+        let Self {
+            door, connection, ..
+        } = self;
+        let found = bearer(said).and_then(|token| granted(&door.grants, token));
+        let name = found.map(|(_, grant)| grant.name.as_str());
+        if !door.attempts.note(connection.peer, name, Instant::now()) {
+            let detail = "too many wrong tokens were shown from this address";
+            return Err(Problem::new(Kind::TooManyAttempts, detail));
+        }
+        let (index, grant) = found.ok_or_else(unauthorized)?;
+        let turn = Arc::clone(&grant.turns).try_acquire_owned();
+        let turn = turn.map_err(|_none_left| {
+            let detail = format!("the token {grant:?} has as many requests under way as it may");
+            Problem::new(Kind::TooManyRequests, detail)
+        })?;
+        if !connection.admit(door.limits.wait_time()).await {
+            let detail = "as many clients as are allowed are connected";
+            return Err(Problem::new(Kind::Busy, detail));
+        }
+        let turn = Arc::new(turn);
+        Ok(Some(Caller { index, turn }))
+    }
+}
+
+/// As many turns as a token may have at the same time.
+pub(crate) fn turns(count: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(count.min(Semaphore::MAX_PERMITS)))
+}
+
+/// RFC 9112, section 3.2: a request has one host; before version 1.1 it may have none.
+fn check_host(version: Version, headers: &HeaderMap) -> Result<(), Problem> {
+    let mut hosts = headers.get_all(HOST).iter();
+    let refused = |detail: &str| Err(Problem::new(Kind::BadRequest, detail));
+    match (hosts.next(), hosts.next()) {
+        (None, _) if version < Version::HTTP_11 => Ok(()),
+        (None, _) => refused("the header Host is missing"),
+        (Some(_), Some(_)) => refused("the header Host is there more than once"),
+        (Some(host), None) if is_host(host.as_bytes()) => Ok(()),
+        (Some(_), None) => refused("the header Host names no host"),
+    }
+}
+
+/// Empty where the address has no host, else a name or address and perhaps a port, without a user.
+fn is_host(host: &[u8]) -> bool {
+    host.is_empty() || (!host.contains(&b'@') && Authority::try_from(host).is_ok())
+}
+
+/// RFC 9110, section 5.3: a header that is no list may be there once. With two of them, which one counts would depend on
+/// who reads.
+fn authorization(headers: &HeaderMap) -> Result<Option<&HeaderValue>, Problem> {
+    let mut all = headers.get_all(AUTHORIZATION).iter();
+    let said = all.next();
+    if all.next().is_some() {
+        let detail = "the header Authorization is there more than once";
+        return Err(Problem::new(Kind::BadRequest, detail));
+    }
+    Ok(said)
+}
+
+fn bearer(said: &HeaderValue) -> Option<&str> {
+    let (scheme, token) = said.to_str().ok()?.split_once(' ')?;
+    scheme
+        .eq_ignore_ascii_case("bearer")
+        .then_some(token.trim())
+}
+
+/// The same for every token that is not known.
+pub(crate) fn unauthorized() -> Problem {
+    Problem::new(
+        Kind::Unauthorized,
+        "there is no token, or it is not known here",
+    )
+}
+
+/// A body, and whether it was read to its end.
+struct Seen {
+    body: Incoming,
+    is_whole: Arc<AtomicBool>,
+}
+
+impl HttpBody for Seen {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let seen = self.get_mut();
+        let frame = Pin::new(&mut seen.body).poll_frame(context);
+        if matches!(frame, Poll::Ready(None)) || seen.body.is_end_stream() {
+            seen.is_whole.store(true, Ordering::Relaxed);
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_a_name_or_an_address_with_or_without_a_port() {
+        for good in ["", "probity", "a.example:80", "[::1]:8480", "127.0.0.1"] {
+            assert!(is_host(good.as_bytes()), "{good}");
+        }
+        for bad in ["a b", "user@host", "a/b", "[::1", "a:b:c", "\u{e4}"] {
+            assert!(!is_host(bad.as_bytes()), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The key file of a store: one line, like the root key file of a log, readable by its owner alone.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use aws_lc_rs::rand;
+use probity_format::keys::{RootKey, SECRET_BYTES, Secret};
+use zeroize::Zeroizing;
+
+use crate::directory::OpenError;
+
+const FILE_BYTES_MAX: u64 = 4096;
+/// Enough for the longest file, so that no copy of a secret is left behind by growing.
+const FILE_BYTES_CAPACITY: usize = 8192;
+const FILE_MODE: u32 = 0o600;
+
+/// The key file that is used when none is named: the directory's path with `.key` behind it.
+pub(crate) fn beside(directory: &Path) -> PathBuf {
+    // `.` has no name that a suffix could be put behind, and the key must not lie in the store.
+    let whole = match directory.file_name() {
+        Some(_) => directory.to_owned(),
+        None => directory
+            .canonicalize()
+            .unwrap_or_else(|_none| directory.to_owned()),
+    };
+    // `data/` and `data` are the same store and have the same key.
+    let mut name = whole.components().as_path().as_os_str().to_owned();
+    name.push(".key");
+    PathBuf::from(name)
+}
+
+/// Reads the key at `path`.
+pub(crate) fn read(path: &Path) -> Result<RootKey, OpenError> {
+    let mut text = Zeroizing::new(String::with_capacity(FILE_BYTES_CAPACITY));
+    let read = File::open(path).and_then(|file| {
+        let length = file.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
+        Ok(length)
+    });
+    read.map_err(|source| OpenError::NoKey {
+        path: path.to_owned(),
+        source,
+    })?;
+    // The reason could quote the file, which may be a damaged key.
+    RootKey::from_text(&text).map_err(|_reason| OpenError::WrongKey(path.to_owned()))
+}
+
+/// Reads the key at `path`, or makes one there for a store that has none yet. Durable when it returns.
+pub(crate) fn read_or_create(path: &Path) -> Result<RootKey, OpenError> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(FILE_MODE);
+    let file = match options.open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return read(path),
+        Err(source) => return Err(failed(path, source)),
+    };
+    let root = RootKey::new(Secret::new(*random().map_err(|error| failed(path, error))?));
+    match fill(file, path, &root) {
+        Ok(()) => Ok(root),
+        Err(source) => {
+            // Nothing is sealed under it yet; the first error is the one to report.
+            drop(std::fs::remove_file(path));
+            Err(failed(path, source))
+        }
+    }
+}
+
+/// As many random bytes as a key has.
+pub(crate) fn random() -> io::Result<Zeroizing<[u8; SECRET_BYTES]>> {
+    let mut bytes = Zeroizing::new([0; SECRET_BYTES]);
+    let filled = rand::fill(&mut *bytes);
+    filled.map_err(|_none| io::Error::other("the system gives no random bytes"))?;
+    Ok(bytes)
+}
+
+fn fill(mut file: File, path: &Path, root: &RootKey) -> io::Result<()> {
+    file.write_all(root.to_text().as_bytes())?;
+    file.sync_all()?;
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()
+}
+
+fn failed(path: &Path, source: io::Error) -> OpenError {
+    OpenError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_lies_beside_the_directory_and_never_in_it() {
+        assert_eq!(beside(Path::new("a/data/")), Path::new("a/data.key"));
+        assert_eq!(beside(Path::new("data")), Path::new("data.key"));
+        let here = beside(Path::new("."));
+        let folder = Path::new(".").canonicalize().unwrap();
+        assert_eq!(here.parent(), folder.parent());
+        assert_ne!(here.parent(), Some(folder.as_path()));
+    }
+}
