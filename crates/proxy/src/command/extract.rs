@@ -34,7 +34,7 @@ impl CommandFacts {
             "sort_ro" => push(keys, 1, arguments, Access::ACCESS),
             "migrate" => migrate(arguments, keys),
             "xread" | "xreadgroup" => streams(arguments, keys),
-            
+
             "georadius" => georadius(arguments, 6, keys),
             "georadiusbymember" => georadius(arguments, 5, keys),
             _ => {

@@ -551,4 +551,28 @@ mod tests {
         arguments.push(&[b'x'; 500]);
         assert!(table.find(&arguments).is_none());
     }
+
+    /// A server before 7.0 names one first and one last key, and of ZUNIONSTORE none: whole commands had no
+    /// entries (proxy 7). What the built-in copy knows comes from there, subcommands included.
+    #[test]
+    fn what_an_old_server_leaves_open_is_in_the_built_in_copy() {
+        let old = |name: &str, first: i64| {
+            let words = vec![Frame::Simple(b"write".to_vec())];
+            let numbers = [first, first, 1].map(Frame::Integer);
+            let head = [
+                Frame::Bulk(name.as_bytes().to_vec()),
+                Frame::Integer(-4),
+                Frame::Array(words),
+            ];
+            Frame::Array(head.into_iter().chain(numbers).collect())
+        };
+        let reply = Frame::Array(vec![old("zunionstore", 0), old("client", 0), old("own.set", 1)]);
+        let table = Table::from_reply(&reply).unwrap();
+        let builtin = Table::builtin();
+        for name in ["zunionstore", "client|reply"] {
+            assert_eq!(table.named(name), builtin.named(name), "{name}");
+        }
+        let begin = &table.named("own.set").unwrap().specs.first().unwrap().begin;
+        assert_eq!(*begin, BeginSearch::Index(1));
+    }
 }

@@ -137,7 +137,9 @@ mod tests {
     #[test]
     fn nothing_goes_before_what_is_held_before_it() {
         let mut outbox = Outbox::new();
-        outbox.arriving().extend_from_slice(b"+OK\r\n:1\r\n+PONG\r\n");
+        outbox
+            .arriving()
+            .extend_from_slice(b"+OK\r\n:1\r\n+PONG\r\n");
         outbox.hold(at(5), 'a');
         outbox.hold(at(9), 'b');
         assert!(!outbox.release(at(16)));

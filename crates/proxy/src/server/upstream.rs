@@ -39,10 +39,7 @@ fn is_closed_by_peer(socket: &impl AsFd) -> bool {
     let mut asked = [PollFd::new(socket, PollFlags::RDHUP)];
     let answered = poll(&mut asked, Some(&Timespec::default()));
     let closed = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
-    answered.is_ok()
-        && asked
-            .iter()
-            .any(|asked| asked.revents().intersects(closed))
+    answered.is_ok() && asked.iter().any(|asked| asked.revents().intersects(closed))
 }
 
 /// A socket of either kind, owned.

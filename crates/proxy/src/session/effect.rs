@@ -68,7 +68,7 @@ impl Effect {
             "exec" => Self::Exec,
             "discard" => Self::Discard,
             "auth" if arguments.len() == 3 => Self::Auth { user: text(1) },
-            "auth" => Self::Auth {
+            "auth" if arguments.len() == 2 => Self::Auth {
                 user: b"default".to_vec(),
             },
             "hello" => hello(arguments),

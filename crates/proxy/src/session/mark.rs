@@ -23,9 +23,7 @@ impl Mark {
         Self {
             action,
             place: argument.map_or(&b""[..], |argument| argument.kept).into(),
-            digest: argument
-                .and_then(|argument| argument.digest)
-                .map(Box::new),
+            digest: argument.and_then(|argument| argument.digest).map(Box::new),
         }
     }
 
@@ -90,7 +88,9 @@ fn is_script(name: &str) -> bool {
 }
 
 fn administers(name: &str, facts: Option<&CommandFacts>) -> bool {
-    let container = name.split_once('|').map_or(name, |(container, _)| container);
+    let container = name
+        .split_once('|')
+        .map_or(name, |(container, _)| container);
     matches!(container, "function" | "script" | "pubsub")
         || facts.is_some_and(|facts| facts.flags.contains(Flags::ADMIN))
 }

@@ -144,7 +144,11 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    pub(super) fn new(facts: Option<&CommandFacts>, arguments: &Arguments, uses: &[KeyUse]) -> Self {
+    pub(super) fn new(
+        facts: Option<&CommandFacts>,
+        arguments: &Arguments,
+        uses: &[KeyUse],
+    ) -> Self {
         let name: Arc<str> = facts.map_or("unknown", |facts| &facts.name).into();
         let keys = Keys::of(&name, arguments, uses);
         let effect = Effect::of(&name, arguments);

@@ -201,9 +201,8 @@ impl Session {
                 Outcome::Absent,
             ),
             Rule::Members(_) => {
-                let none = |element: &super::capture::Value| {
-                    element.null || element.integer == Some(0)
-                };
+                let none =
+                    |element: &super::capture::Value| element.null || element.integer == Some(0);
                 (self.capture.elements.iter().all(none), Outcome::Absent)
             }
             Rule::Named | Rule::NamedEach => (!self.is_named(pending, index), Outcome::Absent),

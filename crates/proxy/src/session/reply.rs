@@ -1,13 +1,14 @@
 //! The server's side of a session: which reply belongs to which command, and who may see it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::effect::{Effect, ReplyMode};
 use super::pending::Pending;
 use super::record::{Known, Work};
 use super::{Session, name_of};
-use crate::audit::EntryBatch;
-use crate::resp::{Kind, RespError, put_command};
+use crate::audit::{EntryBatch, put_json};
+use crate::resp::{Event, Kind, RespError, put_command};
 
 /// Bytes of one reply after which its entries are made from its beginning, and the rest streams.
 const HOLD_BYTES: usize = 256 << 10;
@@ -50,6 +51,47 @@ enum Class {
     Message {
         always: bool,
     },
+}
+
+/// Who may have been logged in, and which databases may have been chosen, when replies were lost.
+#[derive(Debug, Default)]
+struct Perhaps {
+    actors: BTreeSet<String>,
+    dbs: BTreeSet<u64>,
+    /// The same as members of a payload.
+    said: Option<Arc<str>>,
+}
+
+/// Most logins and databases that are named so.
+const PERHAPS_MAX: usize = 16;
+
+impl Perhaps {
+    fn say(&mut self) {
+        let mut text = String::new();
+        for (number, actor) in self.actors.iter().take(PERHAPS_MAX).enumerate() {
+            text.push_str(if number == 0 {
+                ",\"perhaps_actors\":["
+            } else {
+                ","
+            });
+            put_json(&mut text, actor.as_bytes());
+        }
+        if !text.is_empty() {
+            text.push(']');
+        }
+        let dbs: Vec<_> = self
+            .dbs
+            .iter()
+            .take(PERHAPS_MAX)
+            .map(u64::to_string)
+            .collect();
+        if !dbs.is_empty() {
+            text.push_str(",\"perhaps_dbs\":[");
+            text.push_str(&dbs.join(","));
+            text.push(']');
+        }
+        self.said = Some(text.into());
+    }
 }
 
 impl Session {
@@ -134,9 +176,16 @@ impl Session {
             let early = std::mem::take(&mut self.early);
             let hidden = self.value_ends(early)?;
             self.hiding |= hidden;
-        } else if !self.early && self.value_bytes > HOLD_BYTES && self.capture.has_head() {
-            self.hiding = self.settle_early()?;
-            self.early = true;
+        } else if !self.early && self.value_bytes > HOLD_BYTES {
+            if let (false, Some((kind, text))) =
+                (self.capture.has_head(), self.replies.text_under_way())
+            {
+                self.capture.visit(Event::Line(kind, text));
+            }
+            if self.capture.has_head() {
+                self.hiding = self.settle_early()?;
+                self.early = true;
+            }
         }
         Ok(())
     }
@@ -151,7 +200,7 @@ impl Session {
         } else {
             Known::Aborted
         };
-        let mut perhaps = Vec::new();
+        let mut perhaps = Perhaps::default();
         for pending in std::mem::take(&mut self.queued) {
             self.lose(pending, known, &mut perhaps);
         }
@@ -164,22 +213,19 @@ impl Session {
         self.received = self.settled;
     }
 
-    /// Nobody knows whether a lost login or a lost choice of a database succeeded: what follows says both.
-    fn lose(&mut self, pending: Pending, known: Known, perhaps: &mut Vec<Arc<str>>) {
-        let change = match &pending.effect {
-            Effect::Select { db } => Some(format!(",\"perhaps_db\":{db}")),
-            effect => effect.user().map(|user| {
-                let mut text = String::from(",\"perhaps_actor\":");
-                crate::audit::put_json(&mut text, user);
-                text
-            }),
+    /// Nobody knows whether a lost login or a lost choice of a database succeeded: what follows names both.
+    fn lose(&mut self, pending: Pending, known: Known, perhaps: &mut Perhaps) {
+        let (user, db) = match &pending.effect {
+            Effect::Select { db } => (None, Some(*db)),
+            Effect::Reset => (Some(&b"default"[..]), Some(0)),
+            effect => (effect.user(), None),
         };
-        self.record_as(pending, known, None, perhaps.last().cloned());
-        if let (Some(change), Known::Lost) = (change, known) {
-            let member = |text: &str| text.split(':').next().map(str::to_owned);
-            let before = perhaps.last().filter(|text| member(text) != member(&change));
-            let before = before.map_or("", |text| &**text);
-            perhaps.push(format!("{before}{change}").into());
+        let user = user.map(name_of);
+        self.record_as(pending, known, None, perhaps.said.clone());
+        if known == Known::Lost && (user.is_some() || db.is_some()) {
+            perhaps.actors.extend(user);
+            perhaps.dbs.extend(db);
+            perhaps.say();
         }
     }
 
@@ -392,7 +438,11 @@ impl Session {
         self.work.push_back(Work::Apply(effect));
         if logged_in && let Some(db) = self.db_owed.take() {
             let number = db.to_string();
-            self.ask("select", Effect::Select { db }, &[b"SELECT", number.as_bytes()]);
+            self.ask(
+                "select",
+                Effect::Select { db },
+                &[b"SELECT", number.as_bytes()],
+            );
         }
     }
 
@@ -447,7 +497,9 @@ impl Session {
         if results {
             let count = head.length.unwrap_or_default();
             if !was_open || count != self.queued.len() as u64 {
-                return Err(End::Mismatch("another number of results than commands in EXEC"));
+                return Err(End::Mismatch(
+                    "another number of results than commands in EXEC",
+                ));
             }
             // The header counts as an element, so that the skip ends with the last result.
             self.exec_left = count + 1;

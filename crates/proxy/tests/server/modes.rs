@@ -337,7 +337,9 @@ fn silence_that_a_client_asks_for_hides_nothing_from_the_log() {
     );
     // Every outcome is known: the server answers all, and only the client does not hear it.
     let entries = recorder.entries();
-    let known = entries.iter().all(|seen| !seen.payload.contains("\"reply\""));
+    let known = entries
+        .iter()
+        .all(|seen| !seen.payload.contains("\"reply\""));
     assert!(known, "{entries:?}");
     proxy.stop();
 }
