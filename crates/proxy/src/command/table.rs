@@ -566,7 +566,11 @@ mod tests {
             ];
             Frame::Array(head.into_iter().chain(numbers).collect())
         };
-        let reply = Frame::Array(vec![old("zunionstore", 0), old("client", 0), old("own.set", 1)]);
+        let reply = Frame::Array(vec![
+            old("zunionstore", 0),
+            old("client", 0),
+            old("own.set", 1),
+        ]);
         let table = Table::from_reply(&reply).unwrap();
         let builtin = Table::builtin();
         for name in ["zunionstore", "client|reply"] {

@@ -54,6 +54,10 @@ pub(super) struct Shared<K> {
 type Asking = Pin<Box<dyn Future<Output = io::Result<Answer>>>>;
 
 /// One client's connection; a future that ends with it.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is something that has happened, in any order"
+)]
 pub(super) struct Connection<K: EntrySink> {
     pub(super) shared: Rc<Shared<K>>,
     pub(super) session: Session,

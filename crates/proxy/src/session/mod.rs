@@ -116,6 +116,10 @@ pub struct Session {
 
 /// What the client does not want to hear, as `CLIENT REPLY` said.
 #[derive(Debug, Clone, Copy, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the server's own"
+)]
 struct Muted {
     off: bool,
     /// The reply to the command that is answered next.

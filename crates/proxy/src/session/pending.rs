@@ -123,6 +123,10 @@ const KEYS_SEARCHED_MAX: usize = 1024;
 
 /// A command whose reply is awaited.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own about the command"
+)]
 pub(super) struct Pending {
     pub(super) name: Arc<str>,
     pub(super) keys: Keys,

@@ -24,6 +24,10 @@ pub(super) enum Known {
 
 /// What is to be done in order before the next reply is looked at.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are of the large one, and none is kept"
+)]
 pub(super) enum Work {
     Record(Recording),
     Apply(Effect),

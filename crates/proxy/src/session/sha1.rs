@@ -27,6 +27,7 @@ pub(super) fn sha1(text: &[u8]) -> [u8; 20] {
     digest
 }
 
+#[expect(clippy::many_single_char_names, reason = "the names of the standard")]
 fn take_block(state: &mut [u32; 5], block: &[u8; 64]) {
     let mut recent = std::collections::VecDeque::with_capacity(16);
     let [mut a, mut b, mut c, mut d, mut e] = *state;

@@ -1,9 +1,5 @@
 //! Bounds are of bytes, waiting ends, and places are given back.
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test may fail loudly"
-)]
+#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 
 use std::fs;
 use std::io::{Read as _, Write as _};

@@ -1,9 +1,5 @@
 //! Who did it: the user whose login the server confirmed, and nobody else.
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test may fail loudly"
-)]
+#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 
 use probity_format::Outcome;
 use probity_proxy::{Backend, ProxyConfig, Upstream};

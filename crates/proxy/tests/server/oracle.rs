@@ -1,5 +1,4 @@
 //! What the server says of its commands, and what is done where it says nothing.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
 
 use std::sync::Arc;
 

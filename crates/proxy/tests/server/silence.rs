@@ -1,9 +1,4 @@
 //! What a client does not want to hear is answered to the proxy all the same.
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test may fail loudly"
-)]
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;

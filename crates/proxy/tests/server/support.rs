@@ -3,7 +3,6 @@
     unreachable_pub,
     clippy::unwrap_used,
     clippy::expect_used,
-    clippy::panic,
     clippy::indexing_slicing,
     reason = "a test may fail loudly"
 )]

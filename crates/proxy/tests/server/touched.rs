@@ -1,9 +1,5 @@
 //! What a command touches besides its keys leaves an entry that says so.
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test may fail loudly"
-)]
+#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 
 use std::sync::Arc;
 

@@ -38,6 +38,11 @@ const UNUSABLE: [&str; 19] = [
     "client|unblock",
 ];
 
+/// A key that bears the user's name, and that nobody has used.
+fn key(user: &str) -> String {
+    format!("user:{user}:{}", next_number())
+}
+
 pub(crate) struct Adversary {
     address: SocketAddr,
     random: Random,
@@ -83,7 +88,7 @@ impl Adversary {
             .unwrap();
         let mut sent = 0;
         let mut user = "default";
-        for _ in 0..1 + self.random.below(4) {
+        for _ in 0..=self.random.below(4) {
             if self.random.one_in(3) {
                 user = USERS[self.random.below(USERS.len())];
                 // The one login of a burst that may succeed comes first, and its user names the keys.
@@ -181,10 +186,6 @@ impl Adversary {
         }
     }
 
-    fn key(&mut self, user: &str) -> String {
-        format!("user:{user}:{}", next_number())
-    }
-
     /// Any command with any arity near its own, filled up with keys and words.
     fn ordinary(&mut self, user: &str) -> Vec<u8> {
         let (name, arity) = self.names[self.random.below(self.names.len())].clone();
@@ -198,7 +199,7 @@ impl Adversary {
             "swapdb",
         ];
         if skipped.contains(&name.as_str()) {
-            return command(&["GET", &self.key(user)]);
+            return command(&["GET", &key(user)]);
         }
         let mut words: Vec<String> = name.split('|').map(str::to_owned).collect();
         let least = arity.unsigned_abs() as usize;
@@ -211,7 +212,7 @@ impl Adversary {
         };
         while words.len() < wanted {
             let word = if self.random.one_in(2) {
-                self.key(user)
+                key(user)
             } else {
                 WORDS[self.random.below(WORDS.len())].to_owned()
             };
@@ -223,7 +224,7 @@ impl Adversary {
         }
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         if words.contains(&"BLOCK") || name == "wait" {
-            return command(&["GET", &self.key(user)]);
+            return command(&["GET", &key(user)]);
         }
         let case = self.random.below(3);
         let first = match case {
@@ -303,7 +304,7 @@ impl Adversary {
 
     /// What is hardly a command: nothing at all, lines, other databases, unknown names.
     fn odd(&mut self, user: &str) -> Vec<u8> {
-        let key = self.key(user);
+        let key = key(user);
         match self.random.below(8) {
             0 => b"\r\n".to_vec(),
             1 => b"*0\r\n".to_vec(),
@@ -325,6 +326,6 @@ impl Adversary {
             "return {ok='RESET'}",
         ];
         let text = texts[self.random.below(texts.len())];
-        command(&["EVAL", text, "1", &self.key(user)])
+        command(&["EVAL", text, "1", &key(user)])
     }
 }

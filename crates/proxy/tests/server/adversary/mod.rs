@@ -16,7 +16,7 @@
 mod client;
 mod watcher;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use probity_proxy::command::{Access, Extraction, Table};
@@ -86,21 +86,18 @@ fn place_of(key: &str) -> Option<(&str, u64)> {
 }
 
 /// Entries about keys of the adversaries, by database and key.
-fn by_key(entries: &[Seen]) -> HashMap<(u64, String), Vec<Seen>> {
-    let mut found: HashMap<(u64, String), Vec<Seen>> = HashMap::new();
+fn by_key(entries: &[Seen]) -> BTreeMap<(u64, String), Vec<Seen>> {
+    let mut found: BTreeMap<(u64, String), Vec<Seen>> = BTreeMap::new();
     for entry in entries {
-        let (db, key) = match entry
-            .key
-            .strip_prefix("db")
-            .and_then(|rest| rest.split_once('/'))
-        {
-            Some((db, key)) => (db.parse().unwrap(), key),
+        let named = entry.key.strip_prefix("db");
+        let named = named.and_then(|rest| rest.split_once('/'));
+        let (db, key) = if let Some((db, key)) = named {
+            (db.parse().unwrap(), key)
+        } else {
             // A channel stands in no database, though the command was said in one.
-            None => {
-                let db = entry.payload.split_once("\"db\":");
-                let db = db.and_then(|(_, rest)| rest.split([',', '}']).next());
-                (db.map_or(0, |db| db.parse().unwrap()), entry.key.as_str())
-            }
+            let db = entry.payload.split_once("\"db\":");
+            let db = db.and_then(|(_, rest)| rest.split([',', '}']).next());
+            (db.map_or(0, |db| db.parse().unwrap()), entry.key.as_str())
         };
         if place_of(key).is_some() {
             let of_key = found.entry((db, key.to_owned())).or_default();
@@ -113,7 +110,7 @@ fn by_key(entries: &[Seen]) -> HashMap<(u64, String), Vec<Seen>> {
 /// The entries of a key in a database. Where a reply was lost after the choice of a database that was lost
 /// too, the entry says that it may have been there.
 fn found_for<'a>(
-    entries: &'a HashMap<(u64, String), Vec<Seen>>,
+    entries: &'a BTreeMap<(u64, String), Vec<Seen>>,
     db: u64,
     key: &str,
 ) -> Vec<&'a Seen> {
@@ -179,10 +176,10 @@ fn judge(executed: &[Executed], entries: &[Seen], seed: u64) -> usize {
 
 /// Entries that say that something was done must be of something that the server executed.
 fn judge_claims(executed: &[Executed], entries: &[Seen], seed: u64) {
-    let mut done: HashMap<(u64, Vec<u8>), usize> = HashMap::new();
+    let mut done: BTreeSet<(u64, Vec<u8>)> = BTreeSet::new();
     for executed in executed {
         for word in &executed.words {
-            *done.entry((executed.db, word.clone())).or_default() += 1;
+            done.insert((executed.db, word.clone()));
         }
     }
     for ((db, key), found) in by_key(entries) {
@@ -192,7 +189,7 @@ fn judge_claims(executed: &[Executed], entries: &[Seen], seed: u64) {
                 .iter()
                 .any(|name| entry.payload.contains(&format!("\"command\":\"{name}\"")));
             let ok = ["ok", "absent"].contains(&entry.outcome.as_str());
-            let known = done.contains_key(&(db, key.clone().into_bytes()));
+            let known = done.contains(&(db, key.clone().into_bytes()));
             // What scripts are given MONITOR shows as Lua's own; these commands it leaves out.
             let unseen = ["eval", "fcall"]
                 .iter()

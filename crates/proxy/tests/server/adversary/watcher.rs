@@ -35,7 +35,7 @@ impl Watcher {
     pub(crate) fn start(server: SocketAddr) -> Self {
         let mut socket = TcpStream::connect(server).unwrap();
         socket
-            .set_read_timeout(Some(Duration::from_secs(60)))
+            .set_read_timeout(Some(Duration::from_mins(1)))
             .unwrap();
         socket.write_all(b"MONITOR\r\n").unwrap();
         let mut lines = BufReader::new(socket);
