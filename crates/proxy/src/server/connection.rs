@@ -494,7 +494,12 @@ impl<K: EntrySink> Connection<K> {
         let full = self.full_since.map(|since| since + config.log_timeout);
         let idle = config.idle_timeout.map(|timeout| self.moved_at + timeout);
         let closed = self.server_closed.map(|since| since.max(self.moved_at));
-        let farewell = closed.map(|since| since + FAREWELL_TIMEOUT);
+        let farewell = if self.server_ended {
+            // Only the client is waited for now, which may read slowly but not stand still.
+            Some(self.moved_at + config.answer_timeout)
+        } else {
+            closed.map(|since| since + FAREWELL_TIMEOUT)
+        };
         let end = [idle, farewell].into_iter().flatten().min();
         // What only waits for the log waits as long as the log may take.
         let recorded = self.batch.is_empty() && self.outbox.ticket().is_none();

@@ -174,6 +174,16 @@ fn judge(executed: &[Executed], entries: &[Seen], seed: u64) -> usize {
     judged
 }
 
+/// Every key that is there came there by a command with an entry, whatever `MONITOR` leaves out: those of
+/// scripts, and those that COPY and MOVE put into another database.
+fn judge_keys(there: &[(u64, String)], entries: &[Seen], seed: u64) {
+    let entries = by_key(entries);
+    for (db, key) in there.iter().filter(|(_, key)| place_of(key).is_some()) {
+        let found = found_for(&entries, *db, key);
+        assert!(!found.is_empty(), "seed {seed}: no entry of {key} in {db}");
+    }
+}
+
 /// Entries that say that something was done must be of something that the server executed.
 fn judge_claims(executed: &[Executed], entries: &[Seen], seed: u64) {
     let mut done: BTreeSet<(u64, Vec<u8>)> = BTreeSet::new();
@@ -229,6 +239,7 @@ fn run(commands: u64, extra: &[&str], seed: u64) {
         proxy.stop();
         let executed = watcher.stop();
         let entries = std::mem::take(&mut *recorder.seen.lock().unwrap());
+        judge_keys(&watcher::take_keys(redis.address()), &entries, seed);
         judged += judge(&executed, &entries, seed);
         judge_claims(&executed, &entries, seed);
         round += 1;

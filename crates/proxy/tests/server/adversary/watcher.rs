@@ -1,10 +1,12 @@
 //! What the server executed, as its `MONITOR` tells.
 
 use std::fmt;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+use probity_proxy::resp::{FrameReader, Limits};
 
 /// A command that the server executed.
 pub(crate) struct Executed {
@@ -52,6 +54,33 @@ impl Watcher {
         socket.write_all(word.as_bytes()).unwrap();
         self.listening.join().unwrap()
     }
+}
+
+/// The keys that are there now, by database, which are gone then: what they say needs no `MONITOR`.
+pub(crate) fn take_keys(server: SocketAddr) -> Vec<(u64, String)> {
+    let mut socket = TcpStream::connect(server).unwrap();
+    let mut reader = FrameReader::new(Limits::SERVER);
+    let mut ask = |line: String| {
+        socket.write_all(line.as_bytes()).unwrap();
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            let count = socket.read(&mut buffer).unwrap();
+            if let (_, Some(frame)) = reader.read(&buffer[..count]).unwrap() {
+                return frame;
+            }
+        }
+    };
+    let mut all = Vec::new();
+    for db in 0..16 {
+        ask(format!("SELECT {db}\r\n"));
+        let keys = ask("KEYS user:*\r\n".to_owned());
+        for key in keys.elements().unwrap_or_default() {
+            let text = String::from_utf8_lossy(key.text().unwrap_or_default());
+            all.push((db, text.into_owned()));
+        }
+    }
+    ask("FLUSHALL\r\n".to_owned());
+    all
 }
 
 fn listen(mut lines: BufReader<TcpStream>) -> Vec<Executed> {
