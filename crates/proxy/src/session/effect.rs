@@ -1,8 +1,7 @@
 //! What a command changes about the session once its reply says that it succeeded.
 
-use crate::resp::{Arguments, Kind};
-
 use super::capture::Capture;
+use crate::resp::{Arguments, Kind};
 
 /// What a pending command changes about the session when it succeeds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
