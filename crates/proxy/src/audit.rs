@@ -22,6 +22,14 @@ pub struct Key<'a> {
     pub digest: Option<[u8; 32]>,
 }
 
+impl Key<'_> {
+    /// No key at all.
+    pub const NONE: Self = Self {
+        kept: b"",
+        digest: None,
+    };
+}
+
 /// What was done and how it ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Deed<'a> {
@@ -91,6 +99,11 @@ impl EntryBatch {
         self.drafts.len()
     }
 
+    /// Bytes that the entries occupy here.
+    pub const fn bytes(&self) -> usize {
+        self.texts.len() + self.bytes.len() + self.drafts.len() * size_of::<Draft>()
+    }
+
     /// Whether none waits.
     pub const fn is_empty(&self) -> bool {
         self.drafts.is_empty()
@@ -125,11 +138,12 @@ impl EntryBatch {
         self.drafts.iter().map(|draft| self.entry(draft)).collect()
     }
 
-    /// Records a deed on a key, unless the policy says that the key is not personal.
+    /// Records a deed on a key, unless the policy says that the key is not personal. A key of which only
+    /// a prefix was kept is recorded in any case: the policy cannot be asked about its end.
     pub fn record_key(&mut self, key: Key<'_>, db: u64, actor: &Actor, deed: Deed<'_>) {
         let policy = Arc::clone(&self.policy);
         let class = policy.classify(key.kept, &mut self.subjects);
-        if !class.personal {
+        if !class.personal && key.digest.is_none() {
             return;
         }
         let subjects = self.put_subjects(key.kept);
@@ -155,7 +169,7 @@ impl EntryBatch {
     }
 
     /// Records a deed that concerns no single key; `place` is what it was done to and may be empty.
-    pub fn record_place(&mut self, place: &[u8], db: u64, actor: &Actor, deed: Deed<'_>) {
+    pub fn record_place(&mut self, place: Key<'_>, db: u64, actor: &Actor, deed: Deed<'_>) {
         let roles = &actor.roles;
         let texts = [
             "",
@@ -166,17 +180,7 @@ impl EntryBatch {
             &roles.basis,
         ]
         .map(|text| self.put_text(text));
-        let place = if place.is_empty() {
-            0..0
-        } else {
-            self.put_location(
-                Key {
-                    kept: place,
-                    digest: None,
-                },
-                0,
-            )
-        };
+        let place = self.put_location(place, 0);
         let payload = self.put_payload(db, actor, deed);
         let (action, outcome) = (deed.action, deed.outcome);
         self.drafts.push(Draft {
@@ -202,7 +206,19 @@ impl EntryBatch {
             command: "",
             facts: &facts,
         };
-        self.record_place(b"", 0, &Actor::default(), deed);
+        self.record_place(Key::NONE, 0, &Actor::default(), deed);
+    }
+
+    /// Records that the server said what fits nothing that it was asked, and that the connection ended.
+    pub fn record_mismatch(&mut self, actor: &Actor, found: &'static str) {
+        let facts = format!(",\"found\":\"{found}\"");
+        let deed = Deed {
+            action: "mismatch",
+            outcome: Outcome::Failed,
+            command: "",
+            facts: &facts,
+        };
+        self.record_place(Key::NONE, 0, actor, deed);
     }
 
     fn entry(&self, draft: &Draft) -> Entry<'_> {
@@ -311,6 +327,20 @@ pub fn put_name(out: &mut String, bytes: &[u8]) {
     }
 }
 
+/// Bytes as a JSON string that is no longer than a name; what is too long becomes its digest.
+pub(crate) fn put_json(out: &mut String, bytes: &[u8]) {
+    let mut name = String::new();
+    put_name(&mut name, bytes);
+    out.push('"');
+    for character in name.chars() {
+        if matches!(character, '"' | '\\') {
+            out.push('\\');
+        }
+        out.push(character);
+    }
+    out.push('"');
+}
+
 fn put_escaped(out: &mut String, code: u32) {
     // Writing to a string cannot fail.
     let _infallible = write!(out, "%{code:02X}");
@@ -321,7 +351,7 @@ fn sha256(bytes: &[u8]) -> [u8; 32] {
     sha2::Sha256::digest(bytes).into()
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _infallible = write!(text, "{byte:02x}");
         text
@@ -374,6 +404,24 @@ mod tests {
         assert!(entries[6].subjects.as_joined().starts_with("sha256:"));
         assert_eq!(entries[8].payload, b"{\"command\":\"get\"}");
         assert_eq!(entries[9].payload, b"{\"command\":\"get\",\"db\":15}");
+    }
+
+    /// A policy that names the ends of keys did not see the end of a key of 70,000 bytes, which then left
+    /// no entry (proxy 23). What cannot be classified is personal.
+    #[test]
+    fn a_key_too_long_to_be_classified_is_recorded() {
+        let policy = "[defaults]\npersonal = false\n[[key]]\npattern = '*:email'";
+        let policy = Arc::new(Policy::parse(policy).unwrap());
+        let mut batch = EntryBatch::new(policy, Timestamp::from_nanoseconds(1).unwrap());
+        let kept = [b'x'; 1024];
+        for digest in [None, Some([7; 32])] {
+            let key = Key {
+                kept: &kept,
+                digest,
+            };
+            batch.record_key(key, 0, &Actor::default(), deed());
+            assert_eq!(batch.len(), usize::from(digest.is_some()));
+        }
     }
 
     #[test]

@@ -30,24 +30,6 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// The user that connections are logged in as before their client may say anything.
-    pub(crate) fn principal(&self) -> Option<String> {
-        let Self::Upstream(upstream) = self else {
-            return None;
-        };
-        upstream.password.as_ref()?;
-        let user = upstream.user.as_deref().unwrap_or("default");
-        Some(user.to_owned())
-    }
-
-    /// The database that connections begin with.
-    pub(crate) const fn db(&self) -> u64 {
-        match self {
-            Self::Upstream(upstream) => upstream.db,
-            Self::Store(_) => 0,
-        }
-    }
-
     /// Where it is, for errors.
     pub(crate) fn place(&self) -> String {
         match self {
@@ -63,7 +45,7 @@ impl Backend {
 pub struct Upstream {
     /// Where it is.
     pub place: Place,
-    /// The user to log in as, before the client may say anything.
+    /// The user that the proxy's own questions are asked as. Clients log in for themselves.
     pub user: Option<String>,
     /// Its password. Never shown.
     pub password: Option<String>,

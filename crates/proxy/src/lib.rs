@@ -13,5 +13,5 @@ mod sink;
 
 pub use config::{Backend, Listen, OnLogFailure, ProxyConfig, Release, Upstream};
 pub use log_sink::{LogSink, LogSource};
-pub use server::{Proxy, ProxyError, serve};
+pub use server::{Proxy, ProxyError, Support, serve};
 pub use sink::{EntrySink, SinkError, SinkSource};

@@ -42,7 +42,7 @@ pub struct Proxy {
     /// When a change to the store is on the disk [default: always with --durability strict, else second]
     #[arg(long, value_enum, value_name = "WHEN", requires = "store")]
     pub store_sync: Option<SyncChoice>,
-    /// File that holds the server's password
+    /// File that holds the server's password, for the proxy's own questions; clients log in for themselves
     #[arg(long, value_name = "FILE")]
     pub upstream_password_file: Option<PathBuf>,
     /// What is recorded about which keys and actors [default: every key; user:{subject}:* names subjects]
@@ -57,7 +57,7 @@ pub struct Proxy {
     /// Most clients at once; more are told so
     #[arg(long, value_name = "N", default_value_t = ProxyConfig::CLIENTS_MAX)]
     pub clients_max: usize,
-    /// How long connecting to the server and logging in may take
+    /// How long connecting to the server may take
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     pub connect_timeout: Duration,
     /// Silence of both sides after which a client is let go [default: none]

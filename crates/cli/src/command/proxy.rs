@@ -49,6 +49,7 @@ fn serve(args: &ProxyArgs, config: ProxyConfig, source: &Arc<LogSource>) -> Resu
         .map_err(|error| Failure::new("the proxy did not start").because(error))?;
     // The threads hold what they need of it; the store must be free once they have ended.
     drop(config);
+    note(&format!("behind: {}", proxy.support()));
     let told = until_stopped(|| announce(args, proxy.addresses()));
     proxy.stop();
     told

@@ -1,6 +1,6 @@
 //! Which arguments of a command are keys, by the key specifications of its table entry.
 
-use super::table::{Access, BeginSearch, CommandFacts, FindKeys, KeySpec};
+use super::table::{Access, BeginSearch, CommandFacts, FindKeys, Flags, KeySpec};
 use crate::resp::{Arguments, parse_canonical};
 
 /// One key of a command.
@@ -33,6 +33,10 @@ impl CommandFacts {
             "sort" => sort(arguments, keys),
             "sort_ro" => push(keys, 1, arguments, Access::ACCESS),
             "migrate" => migrate(arguments, keys),
+            "xread" | "xreadgroup" => streams(arguments, keys),
+
+            "georadius" => georadius(arguments, 6, keys),
+            "georadiusbymember" => georadius(arguments, 5, keys),
             _ => {
                 for spec in &self.specs {
                     if find(spec, arguments, keys) == Extraction::Ask {
@@ -45,8 +49,13 @@ impl CommandFacts {
         Extraction::Complete
     }
 
-    /// Whether the argument after those in `arguments` may be a key; when in doubt, yes.
+    /// Whether the argument after those in `arguments` may be a key, or something else that is recorded
+    /// whole or by its digest: a channel, a script. When in doubt, yes.
     pub fn may_be_key(&self, arguments: &Arguments) -> bool {
+        let recorded = matches!(&*self.name, "script|load" | "function|load");
+        if recorded || self.flags.contains(Flags::PUBSUB) {
+            return true;
+        }
         let next = i64::try_from(arguments.len()).unwrap_or(i64::MAX);
         self.specs
             .iter()
@@ -115,6 +124,47 @@ fn sort(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
     }
 }
 
+/// `XREAD [COUNT n] [BLOCK n] STREAMS key ... id ...`, and with `GROUP group consumer`, which may have any name.
+fn streams(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
+    let mut index = 1;
+    while index < arguments.len() {
+        match arguments.text(index).to_ascii_lowercase().as_slice() {
+            b"count" | b"block" => index += 2,
+            b"group" => index += 3,
+            b"streams" => {
+                let first = index + 1;
+                for argument in first..first + (arguments.len() - first) / 2 {
+                    push(keys, argument, arguments, Access::ACCESS);
+                }
+                return;
+            }
+            _ => index += 1,
+        }
+    }
+}
+
+/// `GEORADIUS key ... [STORE destination | STOREDIST destination]`, where the last of both counts.
+fn georadius(arguments: &Arguments, options: usize, keys: &mut Vec<KeyUse>) {
+    push(keys, 1, arguments, Access::ACCESS);
+    let mut destination = None;
+    let mut index = options;
+    while index < arguments.len() {
+        let option = arguments.text(index).to_ascii_lowercase();
+        match option.as_slice() {
+            b"count" => index += 1,
+            b"store" | b"storedist" => {
+                destination = Some(index + 1);
+                index += 1;
+            }
+            _ => {}
+        }
+        index += 1;
+    }
+    if let Some(argument) = destination {
+        push(keys, argument, arguments, Access::UPDATE);
+    }
+}
+
 /// `MIGRATE host port key|"" db timeout [COPY] ... [KEYS key ...]`.
 fn migrate(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
     let mut copies = false;
@@ -149,6 +199,8 @@ fn migrate(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
     }
 }
 
+/// Adds the keys of one group. A group that does not fit the arguments is an optional one that was left
+/// out, or makes the server answer with an error: the other groups count all the same.
 fn find(spec: &KeySpec, arguments: &Arguments, keys: &mut Vec<KeyUse>) -> Extraction {
     if spec.access.contains(Access::NOT_KEY) {
         return Extraction::Complete;
@@ -195,14 +247,13 @@ fn find(spec: &KeySpec, arguments: &Arguments, keys: &mut Vec<KeyUse>) -> Extrac
                         step,
                     )
                 }
-                _ => return Extraction::Ask,
+                _ => return Extraction::Complete,
             }
         }
         FindKeys::Unknown => return Extraction::Ask,
     };
-    // Most likely a syntax error, but the server has second ways to find keys: let it say.
     if first < 1 || last < first || last >= count {
-        return Extraction::Ask;
+        return Extraction::Complete;
     }
     let range =
         usize::try_from(first).unwrap_or_default()..=usize::try_from(last).unwrap_or_default();
@@ -263,6 +314,10 @@ mod tests {
             ("sort a by x get y store d limit 0 1", "a d"),
             ("migrate h p  0 10 copy keys a b", "a b"),
             ("migrate h p a 0 10", "a"),
+            ("pfmerge a", "a"),
+            ("zunionstore d 9 a b", "d"),
+            ("eval s x a", ""),
+            ("georadius a 1 1 1 m store b count store storedist d", "a d"),
             ("georadius a 1 1 1 m store d", "a d"),
             ("object encoding a", "a"),
             ("blpop a b 0", "a b"),

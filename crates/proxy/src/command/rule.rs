@@ -36,6 +36,10 @@ pub enum Rule {
     EmptyAbsent,
     /// The reply is what was there before; nil means that the key is new.
     PreviousTells,
+    /// The reply is what was there before and stays; nil means that the key is new.
+    PreviousStays,
+    /// One element for each of so many members asked for: nil or zero where there is none.
+    Members(usize),
 }
 
 impl Rule {
@@ -55,7 +59,10 @@ impl Rule {
             "append" => Self::LengthTells(arguments.at(2).map_or(0, |value| value.length)),
             "ttl" | "pttl" | "expiretime" | "pexpiretime" => Self::MinusTwoAbsent,
             "type" => Self::NoneAbsent,
-            "hgetall" | "hkeys" | "hvals" | "smembers" => Self::EmptyAbsent,
+            "hmget" | "smismember" | "zmscore" | "geopos" | "geohash" => {
+                Self::Members(arguments.len().saturating_sub(2))
+            }
+            name if EMPTY_ABSENT.contains(&name) => Self::EmptyAbsent,
             "expire" | "pexpire" | "expireat" | "pexpireat" | "persist" | "hdel" | "hexists"
             | "hlen" | "llen" | "lpushx" | "rpushx" | "lrem" | "linsert" | "scard"
             | "sismember" | "smove" | "srem" | "strlen" | "hstrlen" | "xlen" | "xdel" | "zcard"
@@ -70,6 +77,7 @@ impl Rule {
             Self::PerKey => keys,
             Self::Named => 1,
             Self::NamedEach => keys.saturating_mul(2),
+            Self::Members(members) => members,
             _ => 0,
         }
     }
@@ -79,9 +87,57 @@ fn of_set(arguments: &Arguments) -> Rule {
     let has = |word: &[u8]| {
         (3..arguments.len()).any(|index| arguments.text(index).eq_ignore_ascii_case(word))
     };
-    match (has(b"get"), has(b"nx")) {
-        (true, false) => Rule::PreviousTells,
-        (false, true) => Rule::NilFailed,
+    match (has(b"get"), has(b"nx"), has(b"xx")) {
+        (true, false, false) => Rule::PreviousTells,
+        (true, true, false) => Rule::PreviousStays,
+        (false, true, false) => Rule::NilFailed,
+        // With both words it is an error; XX alone does nothing where there is nothing.
         _ => Rule::Plain,
     }
 }
+
+/// Reads whose reply is empty, or nil, where there is nothing.
+const EMPTY_ABSENT: [&str; 42] = [
+    "geosearch",
+    "georadius",
+    "georadius_ro",
+    "georadiusbymember",
+    "georadiusbymember_ro",
+    "getrange",
+    "hgetall",
+    "hkeys",
+    "hrandfield",
+    "hvals",
+    "lpop",
+    "lrange",
+    "rpop",
+    "sdiff",
+    "sinter",
+    "smembers",
+    "sort",
+    "sort_ro",
+    "spop",
+    "srandmember",
+    "substr",
+    "sunion",
+    "xautoclaim",
+    "xclaim",
+    "xpending",
+    "xrange",
+    "xrevrange",
+    "zdiff",
+    "zinter",
+    "zpopmax",
+    "zpopmin",
+    "zrandmember",
+    "zrange",
+    "zrangebylex",
+    "zrangebyscore",
+    "zrevrange",
+    "zrevrangebylex",
+    "zrevrangebyscore",
+    "zunion",
+    "lpos",
+    "object|freq",
+    "lcs",
+];

@@ -194,17 +194,65 @@ impl Table {
     }
 
     /// The commands in a reply to `COMMAND` or `COMMAND INFO`; what the server does not know is left out.
+    /// Where a server before 7.0 does not say where keys are, the built-in copy does.
     ///
     /// # Errors
     /// When the reply is not of the documented form.
     pub fn from_reply(reply: &Frame) -> Result<Self, TableError> {
         let mut table = Self::default();
+        let mut builtin = None;
         for command in reply.elements().ok_or(TableError("list"))? {
-            if *command != Frame::Null {
+            let Some(fields) = command.elements() else {
+                if *command == Frame::Null {
+                    continue;
+                }
+                return Err(TableError("command"));
+            };
+            let name = name_of(fields)?;
+            let old = fields.get(8).and_then(Frame::elements).is_none();
+            let known = if old {
+                builtin.get_or_insert_with(Self::builtin).family(&name)
+            } else {
+                Self::default()
+            };
+            if known.commands.is_empty() {
                 table.insert_reply(command)?;
+            } else {
+                table.merge(known);
             }
         }
         Ok(table)
+    }
+
+    /// The command called `name` and its subcommands.
+    fn family(&self, name: &str) -> Self {
+        let of = |key: &[u8]| {
+            let rest = key.strip_prefix(name.as_bytes());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"|"))
+        };
+        let found = self.commands.iter().filter(|(key, _)| of(key));
+        Self {
+            commands: found
+                .map(|(key, facts)| (key.clone(), Arc::clone(facts)))
+                .collect(),
+        }
+    }
+
+    /// The one command of this table, and its subcommands, under the name that the server gave it in its
+    /// configuration; its facts keep the name that says what it does.
+    #[must_use]
+    pub fn renamed(self, alias: &str) -> Self {
+        let renamed = |key: &[u8]| {
+            let rest = key.iter().position(|byte| *byte == b'|');
+            let rest = rest.and_then(|at| key.get(at..)).unwrap_or_default();
+            [alias.as_bytes(), rest].concat().into()
+        };
+        let commands = self.commands.into_iter();
+        Self {
+            commands: commands
+                .map(|(key, facts)| (renamed(&key), facts))
+                .collect(),
+        }
     }
 
     /// The facts about the command in `arguments`, of its subcommand if it has some.
@@ -249,11 +297,7 @@ impl Table {
 
     fn insert_reply(&mut self, command: &Frame) -> Result<(), TableError> {
         let fields = command.elements().ok_or(TableError("command"))?;
-        let name = fields
-            .first()
-            .and_then(Frame::text)
-            .ok_or(TableError("name"))?;
-        let name = std::str::from_utf8(name).map_err(|_not_text| TableError("name"))?;
+        let name = name_of(fields)?;
         let arity = fields
             .get(1)
             .and_then(Frame::integer)
@@ -272,7 +316,7 @@ impl Table {
             None => old_specs(fields, flags),
         };
         self.insert(CommandFacts {
-            name: name.to_ascii_lowercase().into(),
+            name: name.into(),
             arity,
             flags,
             specs,
@@ -282,6 +326,13 @@ impl Table {
         }
         Ok(())
     }
+}
+
+/// The name of a command that a reply describes, in lower case.
+fn name_of(fields: &[Frame]) -> Result<String, TableError> {
+    let name = fields.first().and_then(Frame::text);
+    let name = name.and_then(|name| std::str::from_utf8(name).ok());
+    Ok(name.ok_or(TableError("name"))?.to_ascii_lowercase())
 }
 
 /// A command name in lower case, without an allocation.
@@ -499,5 +550,33 @@ mod tests {
         let mut arguments = Arguments::default();
         arguments.push(&[b'x'; 500]);
         assert!(table.find(&arguments).is_none());
+    }
+
+    /// A server before 7.0 names one first and one last key, and of ZUNIONSTORE none: whole commands had no
+    /// entries (proxy 7). What the built-in copy knows comes from there, subcommands included.
+    #[test]
+    fn what_an_old_server_leaves_open_is_in_the_built_in_copy() {
+        let old = |name: &str, first: i64| {
+            let words = vec![Frame::Simple(b"write".to_vec())];
+            let numbers = [first, first, 1].map(Frame::Integer);
+            let head = [
+                Frame::Bulk(name.as_bytes().to_vec()),
+                Frame::Integer(-4),
+                Frame::Array(words),
+            ];
+            Frame::Array(head.into_iter().chain(numbers).collect())
+        };
+        let reply = Frame::Array(vec![
+            old("zunionstore", 0),
+            old("client", 0),
+            old("own.set", 1),
+        ]);
+        let table = Table::from_reply(&reply).unwrap();
+        let builtin = Table::builtin();
+        for name in ["zunionstore", "client|reply"] {
+            assert_eq!(table.named(name), builtin.named(name), "{name}");
+        }
+        let begin = &table.named("own.set").unwrap().specs.first().unwrap().begin;
+        assert_eq!(*begin, BeginSearch::Index(1));
     }
 }

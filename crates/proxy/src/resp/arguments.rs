@@ -23,14 +23,16 @@ impl Argument<'_> {
 pub struct Arguments {
     kept: Vec<u8>,
     spans: Vec<Span>,
+    /// The digests of those that are not kept whole, by their index.
+    digests: Vec<(usize, [u8; 32])>,
 }
 
+/// Small, because a command may have millions of arguments.
 #[derive(Debug, Clone, Copy)]
 struct Span {
-    start: usize,
-    end: usize,
+    start: u32,
+    end: u32,
     length: u64,
-    digest: Option<[u8; 32]>,
 }
 
 impl Arguments {
@@ -47,11 +49,13 @@ impl Arguments {
     /// The argument at `index`.
     pub fn at(&self, index: usize) -> Option<Argument<'_>> {
         let span = self.spans.get(index)?;
-        let kept = self.kept.get(span.start..span.end)?;
+        let kept = self.kept.get(span.start as usize..span.end as usize)?;
+        let digest = self.digests.binary_search_by_key(&index, |(at, _)| *at);
+        let digest = digest.ok().and_then(|at| self.digests.get(at));
         Some(Argument {
             kept,
             length: span.length,
-            digest: span.digest,
+            digest: digest.map(|(_, digest)| *digest),
         })
     }
 
@@ -69,12 +73,11 @@ impl Arguments {
 
     /// Begins an argument of `length` bytes, of which nothing is kept yet.
     pub(super) fn begin(&mut self, length: u64) {
-        let start = self.kept.len();
+        let start = self.place();
         self.spans.push(Span {
             start,
             end: start,
             length,
-            digest: None,
         });
     }
 
@@ -85,16 +88,25 @@ impl Arguments {
 
     /// Ends the argument begun last.
     pub(super) fn end(&mut self, digest: Option<[u8; 32]>) {
-        let end = self.kept.len();
+        let end = self.place();
         if let Some(span) = self.spans.last_mut() {
             span.end = end;
-            span.digest = digest;
+        }
+        if let (Some(digest), Some(last)) = (digest, self.spans.len().checked_sub(1)) {
+            self.digests.push((last, digest));
         }
     }
 
-    /// Bytes kept of all arguments.
+    /// Where the next kept byte goes. What is kept of one command is bounded far below 4 GiB.
+    fn place(&self) -> u32 {
+        u32::try_from(self.kept.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Bytes that the arguments occupy.
     pub(super) const fn bytes_kept(&self) -> usize {
         self.kept.len()
+            + self.spans.len() * size_of::<Span>()
+            + self.digests.len() * size_of::<(usize, [u8; 32])>()
     }
 
     /// Forgets all arguments; overwrites what was kept when it may hold a secret.
@@ -104,11 +116,15 @@ impl Arguments {
         }
         self.kept.clear();
         self.spans.clear();
+        self.digests.clear();
         if self.kept.capacity() > 1 << 20 {
             self.kept.shrink_to(1 << 16);
         }
         if self.spans.capacity() > 1 << 14 {
             self.spans.shrink_to(1 << 10);
+        }
+        if self.digests.capacity() > 1 << 10 {
+            self.digests.shrink_to(1 << 6);
         }
     }
 }

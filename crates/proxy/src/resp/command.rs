@@ -23,6 +23,8 @@ pub struct CommandScanner {
     /// Whether every argument is kept whole.
     whole: bool,
     state: State,
+    /// Whether the last command is one on a line of its own.
+    inline: bool,
     line: Vec<u8>,
     left: u64,
     arguments: Arguments,
@@ -46,6 +48,7 @@ impl CommandScanner {
             limits,
             whole: false,
             state: State::Start,
+            inline: false,
             line: Vec::new(),
             left: 0,
             arguments: Arguments::default(),
@@ -72,6 +75,8 @@ impl CommandScanner {
             },
             RespError::NotBulk(byte) => format!("expected '$', got '{}'", char::from(byte)),
             RespError::Quotes => "unbalanced quotes in request".to_owned(),
+            RespError::Zero => "zero byte in inline request".to_owned(),
+            RespError::TooMuchKept(most) => format!("more than {most} bytes of keys"),
             _ if counting => "invalid multibulk length".to_owned(),
             _ => "invalid bulk length".to_owned(),
         };
@@ -106,13 +111,19 @@ impl CommandScanner {
         }
     }
 
-    /// Takes bytes until one command is complete or the input ends.
+    /// Whether the last command, or the one under way, is one on a line of its own.
+    pub const fn is_inline(&self) -> bool {
+        self.inline
+    }
+
+    /// Takes bytes until one command is complete or the input ends. A command without any words, which
+    /// Redis passes over without an answer, is complete too.
     ///
     /// `may_be_key` says of a long argument, by the arguments before it, whether it can be a key.
     ///
     /// # Errors
-    /// The line that Redis would refuse too; nothing after it may be forwarded. The count of bytes
-    /// up to and including it comes with the error.
+    /// What Redis would refuse too; neither the line nor anything after it may be forwarded. The count
+    /// of bytes up to and including it, or of all of them, comes with the error.
     pub fn scan(
         &mut self,
         input: &[u8],
@@ -129,10 +140,11 @@ impl CommandScanner {
             };
             let complete = match self.state {
                 State::Start => {
-                    self.state = if first == b'*' {
-                        State::CountLine
-                    } else {
+                    self.inline = first != b'*';
+                    self.state = if self.inline {
                         State::Inline
+                    } else {
+                        State::CountLine
                     };
                     false
                 }
@@ -212,7 +224,7 @@ impl CommandScanner {
         // Redis ignores an empty command without an answer.
         let Some(count) = u64::try_from(count).ok().filter(|count| *count > 0) else {
             self.state = State::Start;
-            return Ok(false);
+            return Ok(true);
         };
         if count > self.limits.elements_max {
             return Err(RespError::Length);
@@ -312,16 +324,18 @@ impl CommandScanner {
         self.state = State::Start;
         self.arguments.clear(false);
         let text = line.strip_suffix(b"\n").unwrap_or(&line);
-        // Redis cuts the line at a NUL because it splits it as a C string.
         let text = text.strip_suffix(b"\r").unwrap_or(text);
-        let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+        // Redis looks for the end of the line up to a zero byte only: it would wait for more.
+        if text.contains(&0) {
+            return Err(RespError::Zero);
+        }
         let split = split_inline(text, &mut self.arguments);
         self.line = line;
         self.line.clear();
         if !split {
             return Err(RespError::Quotes);
         }
-        Ok(!self.arguments.is_empty())
+        Ok(true)
     }
 }
 
@@ -419,7 +433,7 @@ mod tests {
     fn what_redis_refuses_is_refused() {
         for bad in [
             &b"*1x\r\n"[..],
-            b"*2000000\r\n",
+            b"*2147483648\r\n",
             b"*1\r\n:1\r\n",
             b"*1\r\n$-1\r\n",
             b"*1\r\n$01\r\n",
@@ -432,12 +446,13 @@ mod tests {
         }
         let mut scanner = CommandScanner::new(Limits::CLIENT);
         assert!(scanner.scan(&vec![b'x'; 70_000], &|_| true).is_err());
+        for blank in [&b"\r\n"[..], b"*0\r\n", b"*-1\r\n", b"  \n"] {
+            let mut scanner = CommandScanner::new(Limits::CLIENT);
+            assert!(scanner.scan(blank, &|_| true).unwrap().complete);
+            assert!(scanner.arguments().is_empty());
+        }
         let mut scanner = CommandScanner::new(Limits::CLIENT);
-        assert!(
-            !scanner
-                .scan(b"\r\n*0\r\n*-1\r\n", &|_| true)
-                .unwrap()
-                .complete
-        );
+        let zero = scanner.scan(b"GET a\0b\r\n", &|_| true);
+        assert_eq!(zero, Err((9, RespError::Zero)));
     }
 }

@@ -23,7 +23,7 @@ pub struct Limits {
     pub elements_max: u64,
     /// Longest bulk string, in bytes.
     pub bulk_bytes_max: u64,
-    /// Longest line (header, simple string, error, inline command), in bytes.
+    /// Longest line (header, inline command), in bytes; of a text of a reply so much is kept.
     pub line_bytes_max: usize,
     /// Most bytes of one command that are kept to find its keys.
     pub command_bytes_kept_max: usize,
@@ -34,10 +34,12 @@ impl Limits {
     pub const DEPTH_MAX: usize = 128;
     /// Default longest bulk string: what Redis itself accepts.
     pub const BULK_BYTES_MAX: u64 = 512 << 20;
+    /// Deepest nesting of what a server sends: a script may nest far deeper than a command's reply.
+    pub const DEPTH_MAX_SERVER: usize = 1 << 16;
     /// Default longest line: what Redis itself accepts.
     pub const LINE_BYTES_MAX: usize = 64 << 10;
     /// Default most arguments of a command: what Redis itself accepts.
-    pub const ELEMENTS_MAX: u64 = 1 << 20;
+    pub const ELEMENTS_MAX: u64 = i32::MAX as u64;
     /// Default most bytes of one command that are kept to find its keys.
     pub const COMMAND_BYTES_KEPT_MAX: usize = 64 << 20;
 
@@ -58,6 +60,7 @@ impl Limits {
 
     /// The defaults for what a server sends: it may answer more than a client may ask.
     pub const SERVER: Self = Self {
+        depth_max: Self::DEPTH_MAX_SERVER,
         elements_max: u32::MAX as u64,
         bulk_bytes_max: 4 << 30,
         line_bytes_max: 1 << 20,
@@ -93,6 +96,9 @@ pub enum RespError {
     /// A command's argument is not announced by `$`.
     #[error("expected '$', got byte {0:#04x}")]
     NotBulk(u8),
+    /// An inline command holds a zero byte, behind which servers do not agree on what follows.
+    #[error("an inline command holds a zero byte")]
+    Zero,
     /// An inline command has unbalanced quotes.
     #[error("unbalanced quotes in an inline command")]
     Quotes,

@@ -51,6 +51,8 @@ pub struct ReplyScanner {
     limits: Limits,
     state: State,
     line: Vec<u8>,
+    /// The last byte of a line that is longer than what is kept of it.
+    beyond: Option<u8>,
     open: Vec<OpenAggregate>,
     flatten: bool,
 }
@@ -76,6 +78,7 @@ impl ReplyScanner {
             limits,
             state: State::Header,
             line: Vec::new(),
+            beyond: None,
             open: Vec::new(),
             flatten: false,
         }
@@ -89,6 +92,14 @@ impl ReplyScanner {
     /// Whether the scanner stands between two values.
     pub const fn is_between_values(&self) -> bool {
         matches!(self.state, State::Header) && self.line.is_empty() && self.open.is_empty()
+    }
+
+    /// The beginning of the line under way and its kind, where it is a text without an end so far.
+    pub fn text_under_way(&self) -> Option<(Kind, &[u8])> {
+        let (first, text) = self.line.split_first()?;
+        let kind = kind_of(*first).ok()?;
+        let is_text = matches!(kind, Kind::Simple | Kind::Error | Kind::BigNumber);
+        is_text.then_some((kind, text))
     }
 
     /// Takes bytes until one value is complete or the input ends.
@@ -178,16 +189,15 @@ impl ReplyScanner {
         };
         let taken = end + 1;
         let head = rest.get(..end).unwrap_or_default();
-        if self.line.is_empty() {
-            // The bound holds for a line that arrives whole too, or a cut would change the meaning.
-            if head.len() > self.limits.line_bytes_max {
-                return Err(RespError::LineTooLong(self.limits.line_bytes_max));
-            }
+        if self.line.is_empty() && head.len() <= self.limits.line_bytes_max {
             let complete = self.line_of_value(head, visit)?;
             return Ok((taken, complete));
         }
         self.keep_line(head)?;
-        let line = std::mem::take(&mut self.line);
+        let mut line = std::mem::take(&mut self.line);
+        if let Some(last) = self.beyond.take() {
+            line.push(last);
+        }
         let complete = self.line_of_value(&line, visit)?;
         self.line = line;
         self.line.clear();
@@ -222,17 +232,24 @@ impl ReplyScanner {
         Ok((end + 1, self.value_ends(visit)))
     }
 
+    /// Keeps a part of a line; of a text that is longer than the bound its beginning and last byte.
     fn keep_line(&mut self, part: &[u8]) -> Result<usize, RespError> {
-        if self.line.len() + part.len() > self.limits.line_bytes_max {
-            return Err(RespError::LineTooLong(self.limits.line_bytes_max));
-        }
         // Fail on the first byte, not after a whole line of nonsense.
         if let (true, Some(&byte)) = (self.line.is_empty(), part.first())
             && !b"+-:_#,($!=*%~>|.;".contains(&byte)
         {
             return Err(RespError::Type(byte));
         }
-        self.line.extend_from_slice(part);
+        let room = self.limits.line_bytes_max.saturating_sub(self.line.len());
+        let (kept, rest) = part.split_at(room.min(part.len()));
+        self.line.extend_from_slice(kept);
+        if let Some(last) = rest.last() {
+            // A server may send a text of any length on one line.
+            if !matches!(self.line.first(), Some(b'+' | b'-' | b'(')) {
+                return Err(RespError::LineTooLong(self.limits.line_bytes_max));
+            }
+            self.beyond = Some(*last);
+        }
         Ok(part.len())
     }
 
@@ -423,16 +440,7 @@ fn check_scalar(kind: Kind, text: &[u8]) -> Result<(), RespError> {
         Kind::Null => (text.is_empty(), "null"),
         Kind::Boolean => (matches!(text, b"t" | b"f"), "boolean"),
         Kind::Double => (is_double(text), "double"),
-        Kind::BigNumber => {
-            let digits = text
-                .strip_prefix(b"-")
-                .or_else(|| text.strip_prefix(b"+"))
-                .unwrap_or(text);
-            (
-                !digits.is_empty() && digits.iter().all(u8::is_ascii_digit),
-                "big number",
-            )
-        }
+        // A script's big number is whatever text the script gave it.
         _ => (true, "line"),
     };
     if good {
@@ -538,12 +546,40 @@ mod tests {
                 String::from_utf8_lossy(value)
             );
         }
-        let deep = b"*1\r\n".repeat(Limits::DEPTH_MAX + 1);
-        assert_eq!(complete(&deep), Err(RespError::TooDeep(Limits::DEPTH_MAX)));
-        let long = vec![b'+'; (1 << 20) + 1];
+        let depth = Limits::SERVER.depth_max;
+        let deep = b"*1\r\n".repeat(depth + 1);
+        assert_eq!(complete(&deep), Err(RespError::TooDeep(depth)));
+        let long = vec![b'$'; (1 << 20) + 1];
         assert_eq!(complete(&long), Err(RespError::LineTooLong(1 << 20)));
         let whole = [&long[..], b"\r\n"].concat();
         assert_eq!(complete(&whole), Err(RespError::LineTooLong(1 << 20)));
+    }
+
+    /// A status line above the bound ended the connection though the server may send one (proxy 19).
+    /// It now passes whole, and only its beginning is remembered.
+    #[test]
+    fn a_text_of_any_length_passes_and_its_beginning_is_kept() {
+        let long = [&vec![b'+'; 3 << 20][..], b"\r\n"].concat();
+        for cut in [1, 1 << 20, (1 << 20) + 1, long.len() - 1] {
+            let mut kept = Vec::new();
+            let mut scanner = ReplyScanner::new(Limits::SERVER);
+            let (head, tail) = long.split_at(cut);
+            let mut visit = |event: Event<'_>| {
+                if let Event::Line(kind, text) = event {
+                    kept.push((kind, text.len()));
+                }
+            };
+            let first = scanner.scan(head, &mut visit).unwrap();
+            assert_eq!(first.consumed, cut);
+            if !first.complete {
+                assert!(scanner.scan(tail, &mut visit).unwrap().complete);
+            }
+            assert_eq!(kept, [(Kind::Simple, (1 << 20) - 1)]);
+            assert!(scanner.is_between_values());
+        }
+        assert!(complete(b"(123  123\r\n").unwrap().complete);
+        let bare = [&vec![b'+'; 3 << 20][..], b"\n"].concat();
+        assert_eq!(complete(&bare), Err(RespError::BulkEnd));
     }
 
     #[test]

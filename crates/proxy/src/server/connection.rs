@@ -14,22 +14,22 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep};
 
 use super::clock::now;
-use super::outbox::{Outbox, Reach};
-use super::upstream::{BoxSocket, Side, owned};
+use super::outbox::Outbox;
+use super::side::{Answer, Side, owned};
+use super::upstream::{BoxSocket, Connected};
 use crate::audit::EntryBatch;
-use crate::command::KeyUse;
-use crate::config::{OnLogFailure, ProxyConfig, Release};
-use crate::session::{Next, Session};
-use crate::sink::{EntrySink, SinkError};
+use crate::config::ProxyConfig;
+use crate::session::{End, Next, Session};
+use crate::sink::EntrySink;
 
 /// Bytes read at once.
 pub(super) const READ_BYTES: usize = 64 << 10;
 /// Bytes held in one direction before its source is read no more.
 const BUFFER_BYTES_MAX: usize = 1 << 20;
-/// Commands under way before the client is read no more.
-const AWAITED_MAX: usize = 1 << 16;
-/// How long a client whose bytes are not the protocol waits for the server's own answer.
-const BROKEN_TIMEOUT: Duration = Duration::from_secs(1);
+/// Bytes of commands under way before the client is read no more.
+const AWAITED_BYTES_MAX: usize = 4 << 20;
+/// How often a client that is not read is asked for a sign of life.
+const HANG_UP_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a blocking command of a client that has gone may go on before its connection is ended.
 const BLOCKED_TIMEOUT: Duration = Duration::from_millis(100);
 /// How long the server may take to notice that a connection is ended.
@@ -51,67 +51,89 @@ pub(super) struct Shared<K> {
     pub(super) scratch: RefCell<Box<[u8]>>,
 }
 
-type Answer = Pin<Box<dyn Future<Output = io::Result<Option<Vec<KeyUse>>>>>>;
+type Asking = Pin<Box<dyn Future<Output = io::Result<Answer>>>>;
 
 /// One client's connection; a future that ends with it.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is something that has happened, in any order"
+)]
 pub(super) struct Connection<K: EntrySink> {
-    shared: Rc<Shared<K>>,
-    session: Session,
+    pub(super) shared: Rc<Shared<K>>,
+    pub(super) session: Session,
     client: BoxSocket,
     server: BoxSocket,
     /// From the client: what is understood up to `understood`, and may go up to `allowed`.
     inbox: Vec<u8>,
     understood: usize,
     allowed: usize,
-    outbox: Outbox<K::Ticket>,
-    batch: EntryBatch,
+    /// Bytes at the end of what is understood that are not allowed yet.
+    held: usize,
+    /// Bytes of the server that wait until the entries of those before are made.
+    leftover: Vec<u8>,
+    pub(super) outbox: Outbox<K::Ticket>,
+    pub(super) batch: EntryBatch,
     /// How many entries the gap stands for that is the last of the batch.
-    gap: Option<u64>,
-    answer: Option<Answer>,
+    pub(super) gap: Option<u64>,
+    answer: Option<Asking>,
+    /// Whether a command waits until everything before it is answered.
+    waits: bool,
     client_ended: bool,
+    /// Whether the client has closed its end, behind bytes that are not read yet.
+    hung_up: bool,
     server_ended: bool,
     /// Since when the server has been told that nothing more comes.
     server_closed: Option<Instant>,
-    refusal: Option<String>,
-    deadline: Option<Instant>,
+    /// The error that the client is sent last.
+    pub(super) refusal: Option<String>,
     sleep: Pin<Box<Sleep>>,
-    full_since: Option<Instant>,
+    pub(super) full_since: Option<Instant>,
     /// When something last moved.
     moved_at: Instant,
 }
 
-const REFUSE_UNRECORDED: &str = "the log does not take entries; nothing is done";
-const REFUSE_UNACKNOWLEDGED: &str =
-    "the log does not take entries; the operation is not acknowledged";
+const REFUSE_UNRECORDED: &str = "ERR probity: the log does not take entries; nothing is done";
+pub(super) const REFUSE_UNACKNOWLEDGED: &str =
+    "ERR probity: the log does not take entries; the operation is not acknowledged";
+const REFUSE_UNKNOWN_KEYS: &str =
+    "ERR probity: the server does not say which keys a command touches";
 
-enum Flow {
+pub(super) enum Flow {
     Moved,
     Stuck,
     Ended,
 }
 
 impl<K: EntrySink> Connection<K> {
-    pub(super) fn new(shared: Rc<Shared<K>>, client: BoxSocket, server: BoxSocket) -> Self {
+    pub(super) fn new(shared: Rc<Shared<K>>, client: BoxSocket, server: Connected) -> Self {
         let policy = Arc::clone(&shared.config.policy);
-        let backend = &shared.config.backend;
-        let (principal, db) = (backend.principal(), backend.db());
+        let mut session = Session::new(Arc::clone(&policy), server.db);
+        if let Some(db) = server.db_owed {
+            session.owe_db(db);
+        }
+        if !server.users {
+            session.without_users();
+        }
         Self {
-            session: Session::new(Arc::clone(&policy), principal, db),
+            session,
             shared,
             client,
-            server,
+            server: server.socket,
             inbox: Vec::new(),
             understood: 0,
             allowed: 0,
+            held: 0,
+            leftover: Vec::new(),
             outbox: Outbox::new(),
             batch: EntryBatch::new(policy, now()),
             gap: None,
             answer: None,
+            waits: false,
             client_ended: false,
+            hung_up: false,
             server_ended: false,
             server_closed: None,
             refusal: None,
-            deadline: None,
             sleep: Box::pin(tokio::time::sleep(Duration::from_hours(1))),
             full_since: None,
             moved_at: Instant::now(),
@@ -135,18 +157,24 @@ impl<K: EntrySink> Connection<K> {
 
     /// Waits for nothing more from either side, and records what was forwarded without an answer.
     fn abandon(&mut self) {
-        self.inbox.clear();
-        (self.allowed, self.understood, self.client_ended) = (0, 0, true);
-        self.answer = None;
+        self.client_ended = true;
         self.outbox.discard();
         self.lose_server();
     }
 
-    /// The server says nothing more.
-    fn lose_server(&mut self) {
+    /// The server says nothing more, and is sent nothing more.
+    pub(super) fn lose_server(&mut self) {
         self.server_ended = true;
+        self.forget_inbox();
+        self.leftover.clear();
+        (self.answer, self.waits) = (None, false);
         self.batch.set_time(now());
-        self.session.server_lost(&mut self.batch);
+        self.session.server_lost();
+    }
+
+    fn forget_inbox(&mut self) {
+        self.inbox.clear();
+        (self.allowed, self.understood, self.held) = (0, 0, 0);
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
@@ -154,8 +182,10 @@ impl<K: EntrySink> Connection<K> {
             let mut moved = false;
             for step in [
                 Self::poll_answer,
+                Self::poll_resume,
                 Self::poll_client_read,
                 Self::poll_server_write,
+                Self::poll_work,
                 Self::poll_server_read,
                 Self::poll_append,
                 Self::poll_durable,
@@ -184,34 +214,58 @@ impl<K: EntrySink> Connection<K> {
             return Flow::Stuck;
         };
         self.answer = None;
-        self.batch.set_time(now());
-        match outcome {
-            Err(_) => {
-                self.refusal = Some("the server does not say which keys a command touches".into());
-                return Flow::Moved;
-            }
-            Ok(Some(keys)) => self.session.resolve(&keys, &mut self.batch),
-            Ok(None) => {
-                let table = self.shared.side.table();
-                let next = self.session.learn(&table, &mut self.batch);
-                if !self.go_on(next) {
-                    return Flow::Moved;
-                }
-            }
-        }
-        self.allowed = self.understood;
-        self.understand();
+        let next = match outcome {
+            Err(_) => Next::Refuse(REFUSE_UNKNOWN_KEYS.to_owned()),
+            Ok(Answer::Keys(keys)) => self.session.resolve(keys.as_deref()),
+            Ok(Answer::Learned) => self.session.learn(&self.shared.side.table()),
+        };
+        self.go_on_with_held(next);
         Flow::Moved
     }
 
-    fn poll_client_read(&mut self, context: &mut Context<'_>) -> Flow {
-        let reads = !self.client_ended
+    /// Goes on with a command that waited for the replies before it.
+    fn poll_resume(&mut self, _: &mut Context<'_>) -> Flow {
+        if !self.waits || self.session.is_owed() || self.session.has_work() {
+            return Flow::Stuck;
+        }
+        self.waits = false;
+        let next = self.session.resume(&self.shared.side.table());
+        self.go_on_with_held(next);
+        Flow::Moved
+    }
+
+    fn go_on_with_held(&mut self, next: Next) {
+        if next == Next::Continue {
+            self.held = 0;
+        }
+        if self.go_on(next) {
+            self.understand();
+        }
+    }
+
+    /// Makes entries that were too many to be made at once.
+    fn poll_work(&mut self, _: &mut Context<'_>) -> Flow {
+        if !self.session.has_work() || !self.batch.is_empty() {
+            return Flow::Stuck;
+        }
+        self.session.work(&mut self.batch);
+        Flow::Moved
+    }
+
+    /// Whether the client is read: not while something else comes first.
+    fn reads(&self) -> bool {
+        !self.client_ended
+            && !self.server_ended
             && self.refusal.is_none()
             && self.answer.is_none()
+            && !self.waits
             && !self.shared.stopping.get()
             && self.inbox.len() < BUFFER_BYTES_MAX
-            && self.session.awaited() < AWAITED_MAX;
-        if !reads {
+            && self.session.awaited_bytes() < AWAITED_BYTES_MAX
+    }
+
+    fn poll_client_read(&mut self, context: &mut Context<'_>) -> Flow {
+        if !self.reads() {
             return Flow::Stuck;
         }
         let shared = Rc::clone(&self.shared);
@@ -243,12 +297,11 @@ impl<K: EntrySink> Connection<K> {
             return;
         }
         let table = self.shared.side.table();
-        while self.answer.is_none() && self.refusal.is_none() && self.understood < self.inbox.len()
-        {
+        while self.understood < self.inbox.len() {
             let rest = self.inbox.get(self.understood..).unwrap_or_default();
-            let taken = self.session.take_commands(&table, rest, &mut self.batch);
+            let taken = self.session.take_commands(&table, rest);
             self.understood += taken.consumed;
-            self.allowed = self.understood - taken.hold;
+            self.held = taken.hold;
             if !self.go_on(taken.next) {
                 return;
             }
@@ -257,36 +310,54 @@ impl<K: EntrySink> Connection<K> {
 
     /// Does what the session wants; whether more commands may be taken.
     fn go_on(&mut self, next: Next) -> bool {
+        self.allowed = self.understood.saturating_sub(self.held);
+        let side = Rc::clone(&self.shared.side);
         match next {
             Next::Continue => return true,
-            Next::Refuse(reason) => self.refusal = Some(reason.to_owned()),
-            Next::Broken => {
-                self.client_ended = true;
-                self.inbox.truncate(self.understood);
-                self.deadline = Some(Instant::now() + BROKEN_TIMEOUT);
+            Next::Replace => {
+                self.replace_held();
+                return true;
+            }
+            Next::Wait => self.waits = true,
+            Next::Refuse(reason) => {
+                self.inbox.truncate(self.allowed);
+                (self.understood, self.held) = (self.allowed, 0);
+                self.refusal = Some(reason);
             }
             Next::Ask => {
-                let side = Rc::clone(&self.shared.side);
                 let arguments = owned(self.session.arguments());
-                self.answer = Some(Box::pin(
-                    async move { side.keys(arguments).await.map(Some) },
-                ));
+                self.answer = Some(Box::pin(async move { side.keys(arguments).await }));
             }
             Next::Learn => {
-                let side = Rc::clone(&self.shared.side);
                 let name = self.session.arguments().text(0).to_vec();
-                self.answer = Some(Box::pin(
-                    async move { side.learn(name).await.map(|()| None) },
-                ));
+                self.answer = Some(Box::pin(async move { side.learn(name).await }));
             }
         }
         false
     }
 
+    /// Puts what the session wants to be sent in place of what the client wrote.
+    fn replace_held(&mut self) {
+        let bytes = self.session.take_replacement().unwrap_or_default();
+        let end = self.allowed + bytes.len();
+        self.inbox.splice(self.allowed..self.understood, bytes);
+        (self.allowed, self.understood, self.held) = (end, end, 0);
+    }
+
+    /// Puts the session's own questions behind what is allowed.
+    fn put_question(&mut self) {
+        if let Some(bytes) = self.session.take_question() {
+            let added = bytes.len();
+            self.inbox.splice(self.allowed..self.allowed, bytes);
+            self.allowed += added;
+            self.understood += added;
+        }
+    }
+
     fn poll_server_write(&mut self, context: &mut Context<'_>) -> Flow {
         if self.farewell_at().is_some_and(|at| at <= Instant::now()) {
-            self.inbox.clear();
-            (self.allowed, self.understood) = (0, 0);
+            self.forget_inbox();
+            (self.answer, self.waits, self.client_ended) = (None, false, true);
             let _best_effort = self.server.as_mut().poll_shutdown(context);
             self.server_closed = Some(Instant::now());
             return Flow::Moved;
@@ -305,24 +376,26 @@ impl<K: EntrySink> Connection<K> {
             }
             Poll::Ready(_) => {
                 // What was not sent was not done; what the server still says is read.
-                self.inbox.clear();
-                (self.allowed, self.understood, self.client_ended) = (0, 0, true);
+                self.forget_inbox();
+                (self.answer, self.waits, self.client_ended) = (None, false, true);
                 Flow::Moved
             }
         }
     }
 
-    /// When the server is to be told that nothing more comes: after the client has gone, once
+    /// When the server is to be told that nothing more comes: after the client has gone or was refused, once
     /// everything is answered or is not answered in time.
     fn farewell_at(&self) -> Option<Instant> {
         let open = self.server_closed.is_none() && !self.server_ended;
-        let gone = self.client_ended && self.answer.is_none() && self.deadline.is_none();
+        let gone = self.client_ended || self.hung_up || self.refusal.is_some();
+        let gone = gone && self.answer.is_none();
         if !open || !gone {
             return None;
         }
         // A server that is told ends what blocks and may drop replies; one that is not told may
         // give an element of a list to nobody.
-        let patience = if !self.session.is_owed() && self.allowed == 0 {
+        let over = !self.session.is_owed() && self.allowed == 0 && !self.waits;
+        let patience = if over {
             Duration::ZERO
         } else if self.session.is_blocked() {
             BLOCKED_TIMEOUT
@@ -334,8 +407,13 @@ impl<K: EntrySink> Connection<K> {
 
     fn poll_server_read(&mut self, context: &mut Context<'_>) -> Flow {
         let full = self.outbox.len() >= BUFFER_BYTES_MAX || self.full_since.is_some();
-        if self.server_ended || full || !self.batch.is_empty() {
+        if self.server_ended || full || !self.batch.is_empty() || self.session.has_work() {
             return Flow::Stuck;
+        }
+        if !self.leftover.is_empty() {
+            let arrived = std::mem::take(&mut self.leftover);
+            self.take_replies(&arrived);
+            return Flow::Moved;
         }
         let shared = Rc::clone(&self.shared);
         let mut scratch = shared.scratch.borrow_mut();
@@ -344,139 +422,27 @@ impl<K: EntrySink> Connection<K> {
             Poll::Pending => return Flow::Stuck,
             Poll::Ready(outcome) => outcome,
         };
-        self.batch.set_time(now());
         let arrived = buffer.filled();
         if outcome.is_err() || arrived.is_empty() {
             self.lose_server();
         } else {
-            self.outbox.extend(arrived);
-            if self.session.take_replies(arrived, &mut self.batch).is_err() {
+            self.take_replies(arrived);
+        }
+        Flow::Moved
+    }
+
+    fn take_replies(&mut self, arrived: &[u8]) {
+        self.batch.set_time(now());
+        let out = self.outbox.arriving();
+        match self.session.take_replies(arrived, out, &mut self.batch) {
+            Ok(taken) => self.leftover = arrived.get(taken..).unwrap_or_default().to_vec(),
+            Err(End::LastWord) => self.lose_server(),
+            Err(end) => {
                 self.lose_server();
-                self.refusal = Some("the server does not speak the protocol".to_owned());
+                self.refusal = Some(format!("ERR probity: {end}"));
             }
         }
-        Flow::Moved
-    }
-
-    /// Hands the entries to the log, and lets go what they were made of when it has them.
-    fn poll_append(&mut self, context: &mut Context<'_>) -> Flow {
-        let reach = Reach {
-            place: self.session.settled(),
-            midway: self.session.is_midway(),
-        };
-        if self.batch.is_empty() {
-            if self.outbox.is_released(reach) {
-                return Flow::Stuck;
-            }
-            if self.log_is_lost() {
-                return self.log_failed();
-            }
-            return if self.outbox.release(reach) {
-                Flow::Moved
-            } else {
-                Flow::Stuck
-            };
-        }
-        self.record_gap();
-        let outcome = self.shared.sink.borrow_mut().append(&self.batch.entries());
-        match outcome {
-            Ok(ticket) => {
-                self.batch.clear();
-                (self.gap, self.full_since) = (None, None);
-                match (self.shared.config.release, ticket) {
-                    (Release::Durable, Some(ticket)) => {
-                        self.outbox.hold(reach, ticket);
-                        self.shared.sink.borrow_mut().push();
-                    }
-                    _ => {
-                        self.outbox.release(reach);
-                    }
-                }
-                Flow::Moved
-            }
-            Err((taken, SinkError::Full)) => {
-                self.batch.drop_first(taken);
-                let since = *self.full_since.get_or_insert_with(Instant::now);
-                if since.elapsed() >= self.shared.config.log_timeout {
-                    return self.log_failed();
-                }
-                self.wait_for_commit(context);
-                Flow::Stuck
-            }
-            Err((taken, SinkError::Failed(_))) => {
-                self.batch.drop_first(taken);
-                self.log_failed()
-            }
-        }
-    }
-
-    /// Puts an entry behind the others that says how many are missing.
-    fn record_gap(&mut self) {
-        let missed = self.shared.missed.replace(0);
-        if missed > 0 {
-            // One that the log has not taken yet stands for more now.
-            let before = self.gap.take();
-            if before.is_some() {
-                self.batch.drop_last();
-            }
-            let missed = missed + before.unwrap_or_default();
-            self.batch
-                .record_gap(missed, self.shared.config.on_log_failure);
-            self.gap = Some(missed);
-        }
-    }
-
-    /// Whether nothing may be done any more, because nothing can be recorded.
-    fn log_is_lost(&self) -> bool {
-        self.shared.config.on_log_failure == OnLogFailure::Refuse
-            && self.shared.sink.borrow().is_failed()
-    }
-
-    fn log_failed(&mut self) -> Flow {
-        self.full_since = None;
-        let forward = self.shared.config.on_log_failure == OnLogFailure::Forward;
-        if !forward {
-            self.lose_server();
-        }
-        let gap = self.gap.take();
-        let lost = self.batch.len() as u64 - u64::from(gap.is_some());
-        self.batch.clear();
-        let missed = self.shared.missed.get() + lost + gap.unwrap_or_default();
-        self.shared.missed.set(missed);
-        if forward {
-            self.outbox.release(Reach {
-                place: self.session.settled(),
-                midway: self.session.is_midway(),
-            });
-            return Flow::Moved;
-        }
-        // Nothing that is not in the log may be seen.
-        self.outbox.withhold();
-        self.refusal = Some(REFUSE_UNACKNOWLEDGED.to_owned());
-        Flow::Moved
-    }
-
-    fn poll_durable(&mut self, context: &mut Context<'_>) -> Flow {
-        let mut moved = false;
-        while let Some(ticket) = self.outbox.ticket() {
-            let durable = self.shared.sink.borrow_mut().is_durable(ticket);
-            match durable {
-                Ok(true) => {
-                    self.outbox.pass();
-                    moved = true;
-                }
-                Ok(false) => {
-                    self.wait_for_commit(context);
-                    // The commit may have come between the question and the registration.
-                    let again = self.shared.sink.borrow_mut().is_durable(ticket);
-                    if matches!(again, Ok(false)) {
-                        break;
-                    }
-                }
-                Err(_) => return self.log_failed(),
-            }
-        }
-        if moved { Flow::Moved } else { Flow::Stuck }
+        self.put_question();
     }
 
     fn poll_client_write(&mut self, context: &mut Context<'_>) -> Flow {
@@ -502,7 +468,8 @@ impl<K: EntrySink> Connection<K> {
     fn poll_end(&mut self, context: &mut Context<'_>) -> Flow {
         let stops = self.shared.stopping.get() && self.inbox.is_empty();
         let ends = !self.session.is_owed() && (stops || self.refusal.is_some());
-        let quiet = self.batch.is_empty() && self.outbox.is_quiet();
+        let recorded = self.batch.is_empty() && !self.session.has_work();
+        let quiet = recorded && self.outbox.is_quiet();
         if !quiet || !(ends || self.server_ended) {
             return Flow::Stuck;
         }
@@ -513,7 +480,7 @@ impl<K: EntrySink> Connection<K> {
         }
         // In the middle of a reply an error would be taken for a part of it.
         if let (Some(reason), false) = (self.refusal.as_ref(), self.outbox.is_midway()) {
-            let text = format!("-ERR probity: {reason}\r\n");
+            let text = format!("-{reason}\r\n");
             // One attempt: the buffer of a socket that is being closed has room or nobody reads.
             let _best_effort = self.client.as_mut().poll_write(context, text.as_bytes());
         }
@@ -527,12 +494,19 @@ impl<K: EntrySink> Connection<K> {
         let full = self.full_since.map(|since| since + config.log_timeout);
         let idle = config.idle_timeout.map(|timeout| self.moved_at + timeout);
         let closed = self.server_closed.map(|since| since.max(self.moved_at));
-        let farewell = closed.map(|since| since + FAREWELL_TIMEOUT);
-        let end = [idle, self.deadline, farewell].into_iter().flatten().min();
+        let farewell = if self.server_ended {
+            // Only the client is waited for now, which may read slowly but not stand still.
+            Some(self.moved_at + config.answer_timeout)
+        } else {
+            closed.map(|since| since + FAREWELL_TIMEOUT)
+        };
+        let end = [idle, farewell].into_iter().flatten().min();
         // What only waits for the log waits as long as the log may take.
         let recorded = self.batch.is_empty() && self.outbox.ticket().is_none();
         let end = end.filter(|_| !self.server_ended || recorded);
-        let times = [full, self.farewell_at(), end];
+        let unread = !self.reads() && !self.client_ended && !self.hung_up;
+        let look = unread.then(|| Instant::now() + HANG_UP_INTERVAL);
+        let times = [full, self.farewell_at(), end, look];
         let Some(next) = times.into_iter().flatten().min() else {
             return Poll::Pending;
         };
@@ -541,13 +515,9 @@ impl<K: EntrySink> Connection<K> {
         if end.is_some_and(|end| end <= Instant::now()) {
             self.abandon();
         }
-        Poll::Ready(())
-    }
-
-    fn wait_for_commit(&self, context: &Context<'_>) {
-        let mut waiting = self.shared.waiting.borrow_mut();
-        if !waiting.iter().any(|waker| waker.will_wake(context.waker())) {
-            waiting.push(context.waker().clone());
+        if unread {
+            self.hung_up = self.client.has_hung_up();
         }
+        Poll::Ready(())
     }
 }

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 use probity_store::{Answer, Client, Command, Commands, Store, Unanswered};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::upstream::Socket;
 use crate::resp::{Arguments, CommandScanner, Limits};
 
 /// Bytes of commands that wait while others are carried out before no more are taken.
@@ -64,7 +65,7 @@ impl StoreSocket {
             match self.scanner.scan(rest, &|_: &Arguments| true) {
                 Ok(scan) => {
                     rest = rest.get(scan.consumed..).unwrap_or_default();
-                    if scan.complete {
+                    if scan.complete && !self.scanner.arguments().is_empty() {
                         self.commands.push(command(self.scanner.arguments()));
                         self.scanner.forget(false);
                     }
@@ -123,6 +124,12 @@ impl StoreSocket {
 impl Drop for StoreSocket {
     fn drop(&mut self) {
         self.store.leave();
+    }
+}
+
+impl Socket for StoreSocket {
+    fn has_hung_up(&self) -> bool {
+        self.closed
     }
 }
 

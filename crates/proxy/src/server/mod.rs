@@ -1,9 +1,11 @@
 //! Accepting clients, spreading them over workers, stopping without losing a reply.
 
+mod append;
 mod clock;
 mod connection;
 mod embedded;
 mod outbox;
+mod side;
 mod upstream;
 
 use std::cell::{Cell, RefCell};
@@ -28,7 +30,9 @@ use crate::config::{Listen, ProxyConfig};
 use crate::sink::{EntrySink, SinkError, SinkSource};
 use clock::now;
 use connection::{Connection, READ_BYTES, Shared};
-use upstream::{BoxSocket, Side, connect, fetch_table, keep_alive};
+pub use side::Support;
+use side::{Side, examine};
+use upstream::{BoxSocket, connect, keep_alive};
 
 /// Why the proxy does not start or did not stop cleanly.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +74,7 @@ enum Client {
 #[derive(Debug)]
 pub struct Proxy {
     addresses: Vec<SocketAddr>,
+    support: Support,
     stop: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
     /// Kept so that workers outlive a log that drops its callback.
@@ -86,9 +91,9 @@ impl Proxy {
             .enable_all()
             .build()
             .map_err(ProxyError::Thread)?;
-        let table =
+        let (table, support) =
             runtime
-                .block_on(fetch_table(config))
+                .block_on(examine(config))
                 .map_err(|source| ProxyError::Upstream {
                     place: config.backend.place(),
                     source,
@@ -130,6 +135,7 @@ impl Proxy {
         threads.push(thread.spawn(accepting).map_err(ProxyError::Thread)?);
         Ok(Self {
             addresses,
+            support,
             stop,
             threads,
             _commits: commits,
@@ -139,6 +145,11 @@ impl Proxy {
     /// The TCP addresses it listens on, with the ports the system chose.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// What the server behind is, and how its commands are known.
+    pub const fn support(&self) -> &Support {
+        &self.support
     }
 
     /// Stops accepting, lets replies under way finish within the stop timeout, and ends the threads.

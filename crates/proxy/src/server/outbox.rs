@@ -37,9 +37,9 @@ impl<T: Copy> Outbox<T> {
         }
     }
 
-    /// Takes what the server said.
-    pub(super) fn extend(&mut self, arrived: &[u8]) {
-        self.bytes.extend_from_slice(arrived);
+    /// Where what the server said is put; what is not released there may be taken back.
+    pub(super) const fn arriving(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
     }
 
     /// Lets the client read up to `reach` once `ticket` is durable.
@@ -137,7 +137,9 @@ mod tests {
     #[test]
     fn nothing_goes_before_what_is_held_before_it() {
         let mut outbox = Outbox::new();
-        outbox.extend(b"+OK\r\n:1\r\n+PONG\r\n");
+        outbox
+            .arriving()
+            .extend_from_slice(b"+OK\r\n:1\r\n+PONG\r\n");
         outbox.hold(at(5), 'a');
         outbox.hold(at(9), 'b');
         assert!(!outbox.release(at(16)));
@@ -158,7 +160,7 @@ mod tests {
     #[test]
     fn what_is_withheld_is_gone_and_the_place_of_the_cut_is_known() {
         let mut outbox = Outbox::new();
-        outbox.extend(b"$9\r\nabcdefghi\r\n");
+        outbox.arriving().extend_from_slice(b"$9\r\nabcdefghi\r\n");
         assert!(outbox.release(Reach {
             place: 6,
             midway: true

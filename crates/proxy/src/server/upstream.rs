@@ -1,26 +1,46 @@
-//! Connections to the server behind: one for each client, and one beside them for questions.
+//! Connections to the server behind: one for each client, and those for the proxy's own questions.
 
-use std::cell::RefCell;
 use std::io;
+use std::os::fd::AsFd;
 use std::pin::Pin;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use probity_store::Store;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::embedded::StoreSocket;
 use crate::audit::put_name;
-use crate::command::{Access, KeyUse, Table};
 use crate::config::{Backend, Place, ProxyConfig, Upstream};
-use crate::resp::{Arguments, Frame, FrameReader, Limits, put_command};
+use crate::resp::{Frame, FrameReader, Limits, put_command};
 
-/// A socket of either kind.
-pub(super) trait Socket: AsyncRead + AsyncWrite {}
+/// A socket of any kind.
+pub(super) trait Socket: AsyncRead + AsyncWrite {
+    /// Whether the peer has closed its end, though there may be bytes that are not read yet.
+    fn has_hung_up(&self) -> bool;
+}
 
-impl<S: AsyncRead + AsyncWrite> Socket for S {}
+impl Socket for TcpStream {
+    fn has_hung_up(&self) -> bool {
+        is_closed_by_peer(self)
+    }
+}
+
+impl Socket for UnixStream {
+    fn has_hung_up(&self) -> bool {
+        is_closed_by_peer(self)
+    }
+}
+
+fn is_closed_by_peer(socket: &impl AsFd) -> bool {
+    let mut asked = [PollFd::new(socket, PollFlags::RDHUP)];
+    let answered = poll(&mut asked, Some(&Timespec::default()));
+    let closed = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+    answered.is_ok() && asked.iter().any(|asked| asked.revents().intersects(closed))
+}
 
 /// A socket of either kind, owned.
 pub(super) type BoxSocket = Pin<Box<dyn Socket>>;
@@ -30,23 +50,69 @@ const KEEP_ALIVE_IDLE: Duration = Duration::from_mins(5);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(100);
 const KEEP_ALIVE_PROBES: u32 = 3;
 
-/// A connection to what answers the commands, logged in, within the connect timeout.
-pub(super) async fn connect(config: &ProxyConfig) -> io::Result<BoxSocket> {
+/// A client's connection to what answers the commands.
+pub(super) struct Connected {
+    pub(super) socket: BoxSocket,
+    /// The database it is on.
+    pub(super) db: u64,
+    /// The database to choose once the client has logged in.
+    pub(super) db_owed: Option<u64>,
+    /// Whether it knows users.
+    pub(super) users: bool,
+}
+
+/// A connection for a client, within the connect timeout. Nobody is logged in on it: that is the client's
+/// own business.
+pub(super) async fn connect(config: &ProxyConfig) -> io::Result<Connected> {
+    let upstream = match &config.backend {
+        Backend::Upstream(upstream) => upstream,
+        Backend::Store(store) => return Ok(Connected::to_store(store)),
+    };
+    let connecting = async {
+        let mut socket = open(upstream).await?;
+        let (mut db, mut db_owed) = (upstream.db, None);
+        if db != 0
+            && let Frame::Error(text) = select(&mut socket, db).await?
+        {
+            if !text.starts_with(b"NOAUTH") {
+                return Err(refused(&text));
+            }
+            (db, db_owed) = (0, Some(db));
+        }
+        Ok(Connected {
+            socket,
+            db,
+            db_owed,
+            users: true,
+        })
+    };
+    in_time(config.connect_timeout, "not connected", connecting).await
+}
+
+impl Connected {
+    fn to_store(store: &Arc<Store>) -> Self {
+        Self {
+            socket: Box::pin(StoreSocket::new(Arc::clone(store))),
+            db: 0,
+            db_owed: None,
+            users: false,
+        }
+    }
+}
+
+/// A connection for the proxy's own questions, logged in as the configuration says.
+pub(super) async fn connect_own(config: &ProxyConfig) -> io::Result<BoxSocket> {
     match &config.backend {
         Backend::Upstream(upstream) => {
-            in_time(
-                config.connect_timeout,
-                "not connected and logged in",
-                connect_upstream(upstream),
-            )
-            .await
+            let what = "not connected and logged in";
+            in_time(config.connect_timeout, what, log_in(upstream)).await
         }
-        Backend::Store(store) => Ok(Box::pin(StoreSocket::new(Arc::clone(store)))),
+        Backend::Store(store) => Ok(Connected::to_store(store).socket),
     }
 }
 
 /// What `work` gives, unless that takes longer than `timeout`.
-async fn in_time<T>(
+pub(super) async fn in_time<T>(
     timeout: Duration,
     what: &str,
     work: impl Future<Output = io::Result<T>>,
@@ -68,9 +134,8 @@ pub(super) fn keep_alive(socket: &TcpStream) -> io::Result<()> {
     Ok(sockopt::set_tcp_keepcnt(socket, KEEP_ALIVE_PROBES)?)
 }
 
-/// Connects and logs in as the upstream's configuration says.
-async fn connect_upstream(upstream: &Upstream) -> io::Result<BoxSocket> {
-    let mut socket: BoxSocket = match &upstream.place {
+async fn open(upstream: &Upstream) -> io::Result<BoxSocket> {
+    Ok(match &upstream.place {
         Place::Tcp(host, port) => {
             let socket = TcpStream::connect((host.as_str(), *port)).await?;
             socket.set_nodelay(true)?;
@@ -78,19 +143,28 @@ async fn connect_upstream(upstream: &Upstream) -> io::Result<BoxSocket> {
             Box::pin(socket)
         }
         Place::Unix(path) => Box::pin(UnixStream::connect(path).await?),
-    };
+    })
+}
+
+async fn select(socket: &mut BoxSocket, db: u64) -> io::Result<Frame> {
     let mut reader = FrameReader::new(Limits::SERVER);
+    let db = db.to_string();
+    ask(socket, &mut reader, &[b"SELECT", db.as_bytes()]).await
+}
+
+async fn log_in(upstream: &Upstream) -> io::Result<BoxSocket> {
+    let mut socket = open(upstream).await?;
     if let Some(password) = &upstream.password {
         let password = password.as_bytes();
         let login = match &upstream.user {
             Some(user) => vec![&b"AUTH"[..], user.as_bytes(), password],
             None => vec![&b"AUTH"[..], password],
         };
+        let mut reader = FrameReader::new(Limits::SERVER);
         expect_ok(ask(&mut socket, &mut reader, &login).await?)?;
     }
     if upstream.db != 0 {
-        let db = upstream.db.to_string();
-        expect_ok(ask(&mut socket, &mut reader, &[b"SELECT", db.as_bytes()]).await?)?;
+        expect_ok(select(&mut socket, upstream.db).await?)?;
     }
     Ok(socket)
 }
@@ -103,13 +177,14 @@ fn expect_ok(reply: Frame) -> io::Result<()> {
 }
 
 /// What the server said, fit for one line.
-fn refused(text: &[u8]) -> io::Error {
+pub(super) fn refused(text: &[u8]) -> io::Error {
     let mut said = String::new();
     put_name(&mut said, text);
     io::Error::other(format!("it says: {said}"))
 }
 
-async fn ask(
+/// Sends a command and gives its reply.
+pub(super) async fn ask(
     socket: &mut BoxSocket,
     reader: &mut FrameReader,
     command: &[&[u8]],
@@ -128,117 +203,4 @@ async fn ask(
             return Ok(frame);
         }
     }
-}
-
-/// The server's command table; the built-in copy where it does not tell.
-pub(super) async fn fetch_table(config: &ProxyConfig) -> io::Result<Table> {
-    let mut socket = connect(config).await?;
-    let mut reader = FrameReader::new(Limits::SERVER);
-    let asking = ask(&mut socket, &mut reader, &[b"COMMAND"]);
-    let reply = in_time(config.answer_timeout, "no answer to COMMAND", asking).await?;
-    match reply {
-        Frame::Error(text) if is_unready(&text) => Err(refused(&text)),
-        Frame::Error(_) => Ok(Table::builtin()),
-        reply => Table::from_reply(&reply).map_err(io::Error::other),
-    }
-}
-
-/// Whether a server says that it answers nobody now, or nobody without a login.
-fn is_unready(error: &[u8]) -> bool {
-    [
-        &b"NOAUTH"[..],
-        b"LOADING",
-        b"MASTERDOWN",
-        b"DENIED",
-        b"ERR max number of clients",
-    ]
-    .iter()
-    .any(|word| error.starts_with(word))
-}
-
-/// The connection beside the clients' connections, shared by the clients of one worker.
-pub(super) struct Side {
-    config: ProxyConfig,
-    table: RefCell<Arc<Table>>,
-    socket: tokio::sync::Mutex<Option<(BoxSocket, FrameReader)>>,
-}
-
-impl Side {
-    pub(super) fn new(config: &ProxyConfig, table: Arc<Table>) -> Rc<Self> {
-        Rc::new(Self {
-            config: config.clone(),
-            table: RefCell::new(table),
-            socket: tokio::sync::Mutex::new(None),
-        })
-    }
-
-    /// The table as it is known now.
-    pub(super) fn table(&self) -> Arc<Table> {
-        Arc::clone(&self.table.borrow())
-    }
-
-    /// Asks about a command that the table does not have.
-    pub(super) async fn learn(&self, name: Vec<u8>) -> io::Result<()> {
-        let reply = self.ask(&[b"COMMAND", b"INFO", &name]).await?;
-        let learned = Table::from_reply(&reply).unwrap_or_default();
-        if learned.iter().next().is_some() {
-            let mut table = self.table.borrow_mut();
-            Arc::make_mut(&mut table).merge(learned);
-        }
-        Ok(())
-    }
-
-    /// Asks which of `arguments` are keys.
-    pub(super) async fn keys(&self, arguments: Vec<Vec<u8>>) -> io::Result<Vec<KeyUse>> {
-        let mut command: Vec<&[u8]> = vec![b"COMMAND", b"GETKEYSANDFLAGS"];
-        command.extend(arguments.iter().map(Vec::as_slice));
-        let reply = self.ask(&command).await?;
-        let mut keys: Vec<KeyUse> = Vec::new();
-        for pair in reply.elements().unwrap_or_default() {
-            let Some([key, flags]) = pair.elements() else {
-                continue;
-            };
-            let words = flags.elements().unwrap_or_default().iter();
-            let words = words.filter_map(|word| std::str::from_utf8(word.text()?).ok());
-            let access = Access::from_words(words).logical();
-            let key = key.text().unwrap_or_default();
-            let after = keys.last().map_or(1, |last| last.argument + 1);
-            let place = |from: usize| {
-                arguments
-                    .iter()
-                    .skip(from)
-                    .position(|word| word == key)
-                    .map(|at| at + from)
-            };
-            if let Some(argument) = place(after).or_else(|| place(1)) {
-                keys.push(KeyUse { argument, access });
-            }
-        }
-        Ok(keys)
-    }
-
-    async fn ask(&self, command: &[&[u8]]) -> io::Result<Frame> {
-        let asking = async {
-            let mut place = self.socket.lock().await;
-            // A connection that failed once, or is given up, is not used again.
-            let (mut socket, mut reader) = match place.take() {
-                Some(open) => open,
-                None => (
-                    connect(&self.config).await?,
-                    FrameReader::new(Limits::SERVER),
-                ),
-            };
-            let reply = ask(&mut socket, &mut reader, command).await?;
-            *place = Some((socket, reader));
-            Ok(reply)
-        };
-        in_time(self.config.answer_timeout, "no answer", asking).await
-    }
-}
-
-/// The arguments as kept, for a question.
-pub(super) fn owned(arguments: &Arguments) -> Vec<Vec<u8>> {
-    (0..arguments.len())
-        .map(|index| arguments.text(index).to_vec())
-        .collect()
 }

@@ -1,37 +1,53 @@
 //! One client's state machine: bytes in, entries and permissions to forward out. No socket, no clock.
+//!
+//! What the session knows of the connection (who is logged in, which database, whether a transaction is
+//! open, what the client wants to hear) follows from replies that were seen, never from what was sent.
 
 mod capture;
+mod channels;
+mod effect;
+mod gate;
+mod mark;
 mod pending;
+mod record;
 mod reply;
+mod sha1;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use probity_policy::Policy;
 
-use crate::audit::{Actor, EntryBatch, put_name};
+use crate::audit::{Actor, put_name};
 use crate::command::{CommandFacts, Extraction, KeyUse, Table};
 use crate::resp::{Arguments, CommandScanner, Limits, ReplyScanner};
 use capture::Capture;
+use channels::Channels;
+use effect::Effect;
+use gate::Gate;
 use pending::{Pending, is_secret};
+use record::Work;
+pub use reply::End;
 
 /// What to do after commands were taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
     /// Forward, then read on.
     Continue,
+    /// Forward [`Session::take_replacement`] in place of the bytes that are held.
+    Replace,
     /// Ask the server which arguments of [`Session::arguments`] are keys, then call [`Session::resolve`].
     Ask,
     /// Ask the server what the command is, then call [`Session::learn`].
     Learn,
+    /// Hold the command until [`Session::is_owed`] is false, then call [`Session::resume`].
+    Wait,
     /// Forward nothing more; answer with this error after what is under way, then close.
-    Refuse(&'static str),
-    /// What came is not the protocol: forward up to it, let the server answer, read no more.
-    Broken,
+    Refuse(String),
 }
 
 /// What taking commands did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taken {
     /// Bytes of the input that were understood.
     pub consumed: usize,
@@ -39,13 +55,6 @@ pub struct Taken {
     pub hold: usize,
     /// What to do.
     pub next: Next,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ReplyMode {
-    On,
-    SkipNext,
-    Off,
 }
 
 /// One client's session.
@@ -61,71 +70,129 @@ pub struct Session {
     capture: Capture,
     keys: Vec<KeyUse>,
     /// The command whose keys are asked for.
-    waiting: Option<Arc<CommandFacts>>,
-    /// Bytes of the command under way that were seen before its name was known.
+    asked: Option<Arc<CommandFacts>>,
+    /// Bytes of the command under way that are not forwarded.
     held: usize,
-    reply_mode: ReplyMode,
-    multi_seen: bool,
+    /// What goes to the server in place of the command as the client wrote it.
+    replacement: Option<Vec<u8>>,
+    /// Questions of the proxy's own for the server, to be forwarded behind what was admitted.
+    question: Option<Vec<u8>>,
+    /// Whether anything was forwarded that the server answers.
+    spoke: bool,
+    /// Commands `MULTI` without a reply yet.
+    multis: usize,
+    /// Whether nothing is forwarded until everything is answered.
+    fence: bool,
     pending: VecDeque<Pending>,
     queued: VecDeque<Pending>,
+    pending_bytes: usize,
+    queued_bytes: usize,
     in_multi: bool,
     /// Elements of an `EXEC` reply still to come.
     exec_left: u64,
+    /// Whether the reply under way is recorded already.
     early: bool,
+    /// Whether the rest of the reply under way is kept from the client.
+    hiding: bool,
+    /// Bytes of the value under way.
+    value_bytes: usize,
     monitoring: bool,
-    channels: [HashSet<u64>; 3],
+    /// Whether the connection speaks RESP3.
+    resp3: bool,
+    channels: Channels,
+    muted: Muted,
     received: u64,
     settled: u64,
+    work: VecDeque<Work>,
     db: u64,
+    /// The database to choose once the server lets the client in.
+    db_owed: Option<u64>,
+    /// Whether what answers knows users at all.
+    users: bool,
     principal: Option<String>,
     name: Option<String>,
     actor: Actor,
-    default_principal: Option<String>,
 }
 
+/// What the client does not want to hear, as `CLIENT REPLY` said.
+#[derive(Debug, Clone, Copy, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the server's own"
+)]
+struct Muted {
+    off: bool,
+    /// The reply to the command that is answered next.
+    skip: bool,
+    skip_next: bool,
+}
+
+/// Bytes of one command that are held before a long argument streams.
+const STREAM_BYTES: usize = 256 << 10;
+
 const REFUSE_REPLICATION: &str = "replication does not pass through the proxy";
-const REFUSE_REPLY_IN_MULTI: &str = "CLIENT REPLY inside MULTI does not pass through the proxy";
 const REFUSE_TOO_LARGE: &str = "the keys of this command are too many to record";
+const REFUSE_TOO_LONG: &str = "this command is too long to be understood";
+
+fn refuse(reason: &str) -> Next {
+    Next::Refuse(format!("ERR probity: {reason}"))
+}
 
 impl Session {
-    /// A session on a fresh connection to the server, logged in as `principal` and on `db`.
-    pub fn new(policy: Arc<Policy>, principal: Option<String>, db: u64) -> Self {
+    /// A session on a fresh connection to the server that is on `db`.
+    pub fn new(policy: Arc<Policy>, db: u64) -> Self {
         let mut session = Self {
             policy,
             commands: CommandScanner::new(Limits::CLIENT),
             replies: ReplyScanner::new(Limits::SERVER),
             capture: Capture::default(),
             keys: Vec::new(),
-            waiting: None,
+            asked: None,
             held: 0,
-            reply_mode: ReplyMode::On,
-            multi_seen: false,
+            replacement: None,
+            question: None,
+            spoke: false,
+            multis: 0,
+            fence: false,
             pending: VecDeque::new(),
             queued: VecDeque::new(),
+            pending_bytes: 0,
+            queued_bytes: 0,
             in_multi: false,
             exec_left: 0,
             early: false,
+            hiding: false,
+            value_bytes: 0,
             monitoring: false,
-            channels: Default::default(),
+            resp3: false,
+            channels: Channels::default(),
+            muted: Muted::default(),
             received: 0,
             settled: 0,
+            work: VecDeque::new(),
             db,
-            principal: principal.clone(),
+            db_owed: None,
+            users: true,
+            principal: None,
             name: None,
             actor: Actor::default(),
-            default_principal: principal,
         };
         session.refresh_actor();
         session
     }
 
+    /// Says that what answers knows no users, so that nobody can have logged in.
+    pub const fn without_users(&mut self) {
+        self.users = false;
+    }
+
+    /// Chooses `db` as soon as a login has succeeded: before, the server refused it.
+    pub const fn owe_db(&mut self, db: u64) {
+        self.db_owed = Some(db);
+    }
+
     /// Understands commands in `input`, which follows what was given before.
-    pub fn take_commands(
-        &mut self,
-        table: &Table,
-        input: &[u8],
-        entries: &mut EntryBatch,
-    ) -> Taken {
+    pub fn take_commands(&mut self, table: &Table, input: &[u8]) -> Taken {
         let may_be_key = |arguments: &Arguments| {
             table
                 .find(arguments)
@@ -133,39 +200,29 @@ impl Session {
         };
         let mut at = 0;
         loop {
-            let rest = input.get(at..).unwrap_or_default();
-            let was_between = self.commands.is_between_commands();
-            let scan = match self.commands.scan(rest, &may_be_key) {
-                Ok(scan) => scan,
-                Err((_, crate::resp::RespError::TooMuchKept(_))) => {
-                    return Taken {
-                        consumed: at,
-                        hold: 0,
-                        next: Next::Refuse(REFUSE_TOO_LARGE),
-                    };
-                }
-                Err((taken, _)) => {
-                    return Taken {
-                        consumed: at + taken,
-                        hold: 0,
-                        next: Next::Broken,
-                    };
-                }
-            };
-            at += scan.consumed;
-            if was_between {
+            if self.commands.is_between_commands() {
                 self.held = 0;
             }
+            let rest = input.get(at..).unwrap_or_default();
+            let scan = match self.commands.scan(rest, &may_be_key) {
+                Ok(scan) => scan,
+                Err((_, error)) => return self.broken(at, error),
+            };
+            at += scan.consumed;
+            let hold = std::mem::take(&mut self.held) + scan.consumed;
             if !scan.complete {
-                return self.incomplete(at, scan.consumed);
+                return self.incomplete(at, hold);
             }
-            let held = self.held + scan.consumed;
-            self.held = 0;
-            let next = self.command(table, entries);
+            let next = if self.commands.arguments().is_empty() {
+                self.blank();
+                Next::Continue
+            } else {
+                self.command(table)
+            };
             if next != Next::Continue {
                 return Taken {
                     consumed: at,
-                    hold: held,
+                    hold,
                     next,
                 };
             }
@@ -177,31 +234,52 @@ impl Session {
         self.commands.arguments()
     }
 
-    /// Takes the keys of the command that was asked about; its bytes may then be forwarded.
-    pub fn resolve(&mut self, keys: &[KeyUse], entries: &mut EntryBatch) {
-        if let Some(facts) = self.waiting.take() {
-            self.admit(Some(&*facts), keys, entries);
+    /// What the server is sent in place of the command that was admitted last.
+    pub const fn take_replacement(&mut self) -> Option<Vec<u8>> {
+        self.replacement.take()
+    }
+
+    /// Questions of the proxy's own that go to the server behind all that was admitted.
+    pub const fn take_question(&mut self) -> Option<Vec<u8>> {
+        self.question.take()
+    }
+
+    /// Takes the keys of the command that was asked about, or that nobody can say them.
+    pub fn resolve(&mut self, keys: Option<&[KeyUse]>) -> Next {
+        let Some(facts) = self.asked.take() else {
+            return Next::Continue;
+        };
+        let next = self.admit(Some(&*facts), keys.unwrap_or_default());
+        if let (None, Some(pending)) = (keys, self.pending.back_mut()) {
+            pending.touches_unknown();
         }
+        next
     }
 
     /// Goes on with a command that was unknown, by a table that may know it now.
-    pub fn learn(&mut self, table: &Table, entries: &mut EntryBatch) -> Next {
-        if let Some(facts) = table.find(self.commands.arguments()).map(Arc::clone) {
-            self.known(facts, entries)
-        } else {
-            self.admit(None, &[], entries);
-            Next::Continue
+    pub fn learn(&mut self, table: &Table) -> Next {
+        match table.find(self.commands.arguments()).map(Arc::clone) {
+            Some(facts) => self.known(facts),
+            None => match self.gate("") {
+                Gate::Refuse(reason) => refuse(reason),
+                Gate::Wait | Gate::Open => self.admit(None, &[]),
+            },
         }
     }
 
-    /// How many commands are under way, those included that a transaction holds back.
-    pub fn awaited(&self) -> usize {
-        self.pending.len() + self.queued.len()
+    /// Goes on with a command that waited until everything before it was answered.
+    pub fn resume(&mut self, table: &Table) -> Next {
+        self.command(table)
+    }
+
+    /// Bytes of the commands under way, without those that a transaction holds back.
+    pub const fn awaited_bytes(&self) -> usize {
+        self.pending_bytes
     }
 
     /// Whether the server owes a reply.
     pub fn is_owed(&self) -> bool {
-        !self.pending.is_empty() || self.exec_left > 0
+        !self.pending.is_empty() || self.is_midway()
     }
 
     /// Whether the server answers nothing until something happens elsewhere, as with `BLPOP`.
@@ -219,97 +297,109 @@ impl Session {
         self.settled
     }
 
-    /// Until a command's name is known nothing of it is forwarded.
-    fn incomplete(&mut self, at: usize, taken: usize) -> Taken {
-        let named = self.commands.name_is_known();
-        if named && is_replication(self.commands.arguments().text(0)) {
-            let hold = self.held + taken;
-            return Taken {
-                consumed: at,
-                hold,
-                next: Next::Refuse(REFUSE_REPLICATION),
-            };
-        }
-        self.held = if named || self.commands.is_between_commands() {
-            0
-        } else {
-            self.held + taken
+    /// Refuses what Redis refuses too, in its words; none of it is forwarded.
+    fn broken(&self, at: usize, error: crate::resp::RespError) -> Taken {
+        let next = match error {
+            crate::resp::RespError::TooMuchKept(_) => refuse(REFUSE_TOO_LARGE),
+            _ => Next::Refuse(self.commands.complaint(error)),
         };
         Taken {
             consumed: at,
             hold: self.held,
-            next: Next::Continue,
+            next,
         }
     }
 
-    fn command(&mut self, table: &Table, entries: &mut EntryBatch) -> Next {
-        if is_replication(self.commands.arguments().text(0)) {
-            return Next::Refuse(REFUSE_REPLICATION);
+    /// Holds a command until it is understood; a long value streams, but for its end.
+    fn incomplete(&mut self, at: usize, hold: usize) -> Taken {
+        let taken = |hold, next| Taken {
+            consumed: at,
+            hold,
+            next,
+        };
+        if self.commands.is_between_commands() {
+            return taken(0, Next::Continue);
         }
-        if let Some(facts) = table.find(self.commands.arguments()).map(Arc::clone) {
-            self.known(facts, entries)
-        } else {
-            Next::Learn
+        let named = self.commands.name_is_known();
+        if named && gate::is_replication(self.commands.arguments().text(0)) {
+            return taken(hold, refuse(REFUSE_REPLICATION));
+        }
+        if hold > STREAM_BYTES && !self.commands.is_inline() {
+            if !named || !gate::may_stream(self.commands.arguments()) {
+                return taken(hold, refuse(REFUSE_TOO_LONG));
+            }
+            return taken(0, Next::Continue);
+        }
+        self.held = hold;
+        taken(hold, Next::Continue)
+    }
+
+    fn command(&mut self, table: &Table) -> Next {
+        if gate::is_replication(self.commands.arguments().text(0)) {
+            return refuse(REFUSE_REPLICATION);
+        }
+        if !self.is_owed() {
+            self.fence = false;
+        }
+        if self.fence {
+            return Next::Wait;
+        }
+        match table.find(self.commands.arguments()).map(Arc::clone) {
+            Some(facts) => self.known(facts),
+            None => Next::Learn,
         }
     }
 
-    fn known(&mut self, facts: Arc<CommandFacts>, entries: &mut EntryBatch) -> Next {
-        if &*facts.name == "client|reply" && self.multi_seen {
-            return Next::Refuse(REFUSE_REPLY_IN_MULTI);
+    fn known(&mut self, facts: Arc<CommandFacts>) -> Next {
+        match self.gate(&facts.name) {
+            Gate::Open => {}
+            Gate::Wait => return Next::Wait,
+            Gate::Refuse(reason) => return refuse(reason),
         }
         let mut keys = std::mem::take(&mut self.keys);
-        let extraction = facts.extract(self.commands.arguments(), &mut keys);
-        if extraction == Extraction::Ask {
-            self.waiting = Some(facts);
+        let next = if facts.extract(self.commands.arguments(), &mut keys) == Extraction::Ask {
+            self.asked = Some(facts);
+            Next::Ask
         } else {
-            self.admit(Some(&*facts), &keys, entries);
+            self.admit(Some(&*facts), &keys)
+        };
+        if keys.capacity() > 1 << 14 {
+            keys = Vec::new();
         }
         self.keys = keys;
-        if extraction == Extraction::Ask {
-            Next::Ask
+        next
+    }
+
+    fn admit(&mut self, facts: Option<&CommandFacts>, keys: &[KeyUse]) -> Next {
+        let name = facts.map_or("", |facts| &*facts.name);
+        let pending = Pending::new(facts, self.commands.arguments(), keys);
+        self.replacement = self.replace(name);
+        self.commands.forget(is_secret(name));
+        self.fence = match &pending.effect {
+            Effect::Monitor | Effect::Hello { user: Some(_), .. } => true,
+            Effect::Auth { .. } => self.db_owed.is_some(),
+            _ => false,
+        };
+        self.multis += usize::from(pending.effect == Effect::Multi);
+        self.spoke = true;
+        self.await_reply(pending);
+        if self.replacement.is_some() {
+            Next::Replace
         } else {
             Next::Continue
         }
     }
 
-    fn admit(&mut self, facts: Option<&CommandFacts>, keys: &[KeyUse], entries: &mut EntryBatch) {
-        let name = facts.map_or("", |facts| &*facts.name);
-        match name {
-            "multi" => self.multi_seen = true,
-            "exec" | "discard" | "reset" => self.multi_seen = false,
-            _ => {}
-        }
-        let answered = self.is_answered(name);
-        let pending = Pending::new(facts, self.commands.arguments(), keys, answered);
-        self.commands.forget(is_secret(name));
+    fn await_reply(&mut self, pending: Pending) {
+        self.pending_bytes += pending.cost;
         self.pending.push_back(pending);
-        self.settle_silent(entries);
     }
 
-    fn is_answered(&mut self, name: &str) -> bool {
-        if name == "client|reply" {
-            let mode = self.commands.arguments().text(2).to_ascii_lowercase();
-            match mode.as_slice() {
-                b"on" => self.reply_mode = ReplyMode::On,
-                b"off" => self.reply_mode = ReplyMode::Off,
-                b"skip" if self.reply_mode != ReplyMode::Off => {
-                    self.reply_mode = ReplyMode::SkipNext;
-                }
-                _ => {}
-            }
-            return !matches!(mode.as_slice(), b"off" | b"skip")
-                && self.reply_mode == ReplyMode::On;
-        }
-        if name == "reset" {
-            self.reply_mode = ReplyMode::On;
-        }
-        match self.reply_mode {
-            ReplyMode::On => true,
-            ReplyMode::Off => false,
-            ReplyMode::SkipNext => {
-                self.reply_mode = ReplyMode::On;
-                false
-            }
+    /// A command without words has no reply, but ends what `CLIENT REPLY SKIP` began.
+    fn blank(&mut self) {
+        match self.pending.back_mut() {
+            Some(last) => last.blank_after = true,
+            None => self.muted.skip = false,
         }
     }
 
@@ -330,10 +420,4 @@ fn name_of(bytes: &[u8]) -> String {
     let mut name = String::new();
     put_name(&mut name, bytes);
     name
-}
-
-fn is_replication(name: &[u8]) -> bool {
-    [&b"sync"[..], b"psync", b"replconf"]
-        .iter()
-        .any(|word| name.eq_ignore_ascii_case(word))
 }

@@ -2,110 +2,208 @@
 
 use std::sync::Arc;
 
+use super::effect::Effect;
+use super::mark::{Mark, facts_of, marks_of};
+use crate::audit::Key;
 use crate::command::{Access, CommandFacts, Flags, KeyUse, Rule};
-use crate::resp::Arguments;
+use crate::resp::{Arguments, parse_canonical};
 
-/// A key of a pending command.
-#[derive(Debug, Clone)]
-pub(super) struct PendingKey {
-    pub(super) kept: Box<[u8]>,
-    pub(super) digest: Option<[u8; 32]>,
+/// The keys of a pending command, in one piece: a command may have millions.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    bytes: Vec<u8>,
+    places: Vec<KeyPlace>,
+    digests: Vec<(usize, [u8; 32])>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct KeyPlace {
+    start: u32,
+    end: u32,
+    access: Access,
+    /// The database, where the command itself names one.
+    db: Option<u32>,
+}
+
+/// One key of a pending command.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PendingKey<'a> {
+    pub(super) key: Key<'a>,
     pub(super) access: Access,
+    pub(super) db: Option<u64>,
 }
 
-/// What a pending command changes about the session when it succeeds.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) enum Effect {
-    #[default]
-    None,
-    Multi,
-    Exec,
-    Discard,
-    Auth {
-        user: Vec<u8>,
-    },
-    Hello {
-        user: Option<Vec<u8>>,
-        name: Option<Vec<u8>>,
-    },
-    SetName {
-        name: Vec<u8>,
-    },
-    Select {
-        db: u64,
-    },
-    Reset,
-    Monitor,
-    Subscribe {
-        channels: usize,
-    },
-    Unsubscribe {
-        channels: usize,
-    },
+impl Keys {
+    fn of(name: &str, arguments: &Arguments, uses: &[KeyUse]) -> Self {
+        let mut keys = Self {
+            places: Vec::with_capacity(uses.len()),
+            ..Self::default()
+        };
+        for used in uses {
+            keys.push(arguments, used.argument, used.access.logical(), None);
+        }
+        match name {
+            "copy" => keys.set_last_db(copy_db(arguments)),
+            "move" => {
+                if let Some(db) = number(arguments, 2) {
+                    keys.push(arguments, 1, Access::UPDATE, Some(db));
+                }
+            }
+            _ => {}
+        }
+        keys
+    }
+
+    fn push(&mut self, arguments: &Arguments, index: usize, access: Access, db: Option<u32>) {
+        let Some(argument) = arguments.at(index) else {
+            return;
+        };
+        let place = |keys: &Self| u32::try_from(keys.bytes.len()).unwrap_or(u32::MAX);
+        let start = place(self);
+        self.bytes.extend_from_slice(argument.kept);
+        if let Some(digest) = argument.digest {
+            self.digests.push((self.places.len(), digest));
+        }
+        self.places.push(KeyPlace {
+            start,
+            end: place(self),
+            access,
+            db,
+        });
+    }
+
+    fn set_last_db(&mut self, db: Option<u32>) {
+        if let Some(last) = self.places.last_mut() {
+            last.db = db;
+        }
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    pub(super) fn at(&self, index: usize) -> Option<PendingKey<'_>> {
+        let place = self.places.get(index)?;
+        let kept = self.bytes.get(place.start as usize..place.end as usize)?;
+        let digest = self.digests.binary_search_by_key(&index, |(at, _)| *at);
+        let digest = digest.ok().and_then(|at| self.digests.get(at));
+        Some(PendingKey {
+            key: Key {
+                kept,
+                digest: digest.map(|(_, digest)| *digest),
+            },
+            access: place.access,
+            db: place.db.map(u64::from),
+        })
+    }
+
+    /// The key that what was read from the others goes to, if the command has one that it only writes.
+    pub(super) fn destination(&self) -> Option<PendingKey<'_>> {
+        let reads = |place: &KeyPlace| place.access.contains(Access::ACCESS);
+        if !(2..=KEYS_SEARCHED_MAX).contains(&self.places.len()) || !self.places.iter().any(reads) {
+            return None;
+        }
+        let only_written = |place: &KeyPlace| {
+            let writes =
+                place.access.contains(Access::UPDATE) || place.access.contains(Access::INSERT);
+            writes && !reads(place)
+        };
+        self.at(self.places.iter().position(only_written)?)
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes.capacity()
+            + self.places.capacity() * size_of::<KeyPlace>()
+            + self.digests.capacity() * size_of::<(usize, [u8; 32])>()
+    }
 }
 
-/// What is recorded besides keys.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
-    /// Nothing.
-    None,
-    /// One entry with this action about this place.
-    One(&'static str, Box<[u8]>),
-    /// One entry with this action for each of these channels.
-    Channels(&'static str, Vec<Box<[u8]>>),
-}
+/// Most keys among which the one that is written is looked for.
+const KEYS_SEARCHED_MAX: usize = 1024;
 
 /// A command whose reply is awaited.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own about the command"
+)]
 pub(super) struct Pending {
     pub(super) name: Arc<str>,
-    pub(super) keys: Vec<PendingKey>,
-    pub(super) place: Place,
+    pub(super) keys: Keys,
+    pub(super) marks: Vec<Mark>,
+    /// More facts for the payload of every entry, each a JSON member with a leading comma.
+    pub(super) facts: Box<str>,
     pub(super) rule: Rule,
     pub(super) effect: Effect,
-    /// Whether the server answers it at all (`CLIENT REPLY`).
-    pub(super) answered: bool,
     /// Whether it may wait on the server for what others do.
     pub(super) blocks: bool,
-    /// Replies still to come, where there is one for each channel.
-    pub(super) replies_left: usize,
+    /// Whether the proxy itself asks: the client does not see the reply.
+    pub(super) own: bool,
+    /// Whether a command without words followed, which ends a skip.
+    pub(super) blank_after: bool,
+    /// Confirmations still to come, once the first of them tells how many there are.
+    pub(super) confirmations: Option<usize>,
+    /// Bytes that it occupies.
+    pub(super) cost: usize,
 }
 
 impl Pending {
     pub(super) fn new(
         facts: Option<&CommandFacts>,
         arguments: &Arguments,
-        keys: &[KeyUse],
-        answered: bool,
+        uses: &[KeyUse],
     ) -> Self {
-        let keys: Vec<PendingKey> = keys
-            .iter()
-            .filter_map(|key| {
-                let argument = arguments.at(key.argument)?;
-                let access = key.access.logical();
-                Some(PendingKey {
-                    kept: argument.kept.into(),
-                    digest: argument.digest,
-                    access,
-                })
-            })
-            .collect();
         let name: Arc<str> = facts.map_or("unknown", |facts| &facts.name).into();
-        let effect = effect_of(&name, arguments);
-        let replies_left = match effect {
-            Effect::Subscribe { channels } => channels,
-            _ => 1,
-        };
-        Self {
-            place: place_of(&name, &effect, keys.is_empty(), facts, arguments),
+        let keys = Keys::of(&name, arguments, uses);
+        let effect = Effect::of(&name, arguments);
+        let mut pending = Self {
+            marks: marks_of(&name, &effect, facts, arguments),
+            facts: facts_of(&name, arguments, &keys).into(),
             rule: facts.map_or(Rule::Plain, |facts| Rule::of(facts, arguments)),
+            blocks: facts.is_some_and(|facts| blocks(facts, arguments)),
             name,
             keys,
             effect,
-            answered,
-            blocks: facts.is_some_and(|facts| blocks(facts, arguments)),
-            replies_left,
+            own: false,
+            blank_after: false,
+            confirmations: None,
+            cost: 0,
+        };
+        pending.cost = pending.bytes();
+        pending
+    }
+
+    /// A question of the proxy's own, on the client's connection.
+    pub(super) fn own(name: &'static str, effect: Effect) -> Self {
+        Self {
+            name: name.into(),
+            keys: Keys::default(),
+            marks: Vec::new(),
+            facts: Box::default(),
+            rule: Rule::Plain,
+            effect,
+            blocks: false,
+            own: true,
+            blank_after: false,
+            confirmations: None,
+            cost: size_of::<Self>(),
         }
+    }
+
+    /// Nobody can say which keys it touches: then the entry says that.
+    pub(super) fn touches_unknown(&mut self) {
+        self.marks.push(Mark::plain("run", b""));
+        self.facts = format!("{},\"keys\":\"unknown\"", self.facts).into();
+    }
+
+    fn bytes(&self) -> usize {
+        let marks = self.marks.iter().map(Mark::bytes).sum::<usize>();
+        size_of::<Self>()
+            + self.name.len()
+            + self.keys.bytes()
+            + marks
+            + self.facts.len()
+            + self.effect.bytes()
     }
 
     pub(super) fn elements_wanted(&self) -> usize {
@@ -128,94 +226,14 @@ fn blocks(facts: &CommandFacts, arguments: &Arguments) -> bool {
     facts.flags.contains(Flags::BLOCKING) && (!only_if_asked || asked())
 }
 
-fn effect_of(name: &str, arguments: &Arguments) -> Effect {
-    let text = |index: usize| arguments.text(index).to_vec();
-    match name {
-        "multi" => Effect::Multi,
-        "exec" => Effect::Exec,
-        "discard" => Effect::Discard,
-        "auth" if arguments.len() == 3 => Effect::Auth { user: text(1) },
-        "auth" => Effect::Auth {
-            user: b"default".to_vec(),
-        },
-        "hello" => hello(arguments),
-        "client|setname" => Effect::SetName { name: text(2) },
-        "select" => std::str::from_utf8(arguments.text(1))
-            .ok()
-            .and_then(|text| text.parse().ok())
-            .map_or(Effect::None, |db| Effect::Select { db }),
-        "reset" => Effect::Reset,
-        "monitor" => Effect::Monitor,
-        "subscribe" | "psubscribe" | "ssubscribe" if arguments.len() > 1 => Effect::Subscribe {
-            channels: arguments.len() - 1,
-        },
-        "unsubscribe" | "punsubscribe" | "sunsubscribe" => Effect::Unsubscribe {
-            channels: arguments.len() - 1,
-        },
-        _ => Effect::None,
-    }
+fn number(arguments: &Arguments, index: usize) -> Option<u32> {
+    parse_canonical(arguments.text(index)).and_then(|number| u32::try_from(number).ok())
 }
 
-fn hello(arguments: &Arguments) -> Effect {
-    let (mut user, mut name) = (None, None);
-    let mut index = 2;
-    while index < arguments.len() {
-        let option = arguments.text(index).to_ascii_lowercase();
-        if option == b"auth" {
-            user = Some(arguments.text(index + 1).to_vec());
-            index += 2;
-        } else if option == b"setname" {
-            name = Some(arguments.text(index + 1).to_vec());
-            index += 1;
-        }
-        index += 1;
-    }
-    Effect::Hello { user, name }
-}
-
-fn place_of(
-    name: &str,
-    effect: &Effect,
-    keyless: bool,
-    facts: Option<&CommandFacts>,
-    arguments: &Arguments,
-) -> Place {
-    let one = |action, index: usize| Place::One(action, arguments.text(index).into());
-    let channels = || {
-        (1..arguments.len())
-            .map(|index| arguments.text(index).into())
-            .collect()
-    };
-    match name {
-        "flushall" | "flushdb" => Place::One("delete", Box::from(&b"*"[..])),
-        "swapdb" => Place::One("update", Box::from(&b"*"[..])),
-        "keys" => one("list", 1),
-        "scan" => Place::One("list", scan_pattern(arguments)),
-        "randomkey" | "dbsize" => Place::One("list", Box::from(&b"*"[..])),
-        "publish" | "spublish" => one("publish", 1),
-        "subscribe" | "psubscribe" | "ssubscribe" => Place::Channels("subscribe", channels()),
-        "auth" => Place::One("authenticate", Box::default()),
-        "hello" if matches!(effect, Effect::Hello { user: Some(_), .. }) => {
-            Place::One("authenticate", Box::default())
-        }
-        "eval" | "evalsha" | "eval_ro" | "evalsha_ro" | "fcall" | "fcall_ro" => {
-            if keyless {
-                Place::One("run", Box::default())
-            } else {
-                Place::None
-            }
-        }
-        "unknown" => Place::One("run", Box::default()),
-        _ if facts.is_some_and(|facts| facts.flags.contains(Flags::ADMIN)) => {
-            Place::One("administer", Box::default())
-        }
-        _ => Place::None,
-    }
-}
-
-fn scan_pattern(arguments: &Arguments) -> Box<[u8]> {
-    let found = (2..arguments.len())
-        .find(|index| arguments.text(*index).eq_ignore_ascii_case(b"match"))
-        .map(|index| arguments.text(index + 1));
-    found.unwrap_or(b"*").into()
+/// The database of `COPY source destination [DB number] [REPLACE]`, where the last one counts.
+fn copy_db(arguments: &Arguments) -> Option<u32> {
+    let named = (3..arguments.len())
+        .rev()
+        .find(|index| arguments.text(*index).eq_ignore_ascii_case(b"db"))?;
+    number(arguments, named + 1)
 }

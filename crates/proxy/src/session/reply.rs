@@ -1,112 +1,231 @@
-//! The server's side of a session: which reply belongs to which command, and what it says.
+//! The server's side of a session: which reply belongs to which command, and who may see it.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use probity_format::Outcome;
-
-use super::pending::{Effect, Pending, Place};
-use super::{ReplyMode, Session, name_of};
-use crate::audit::{Deed, EntryBatch, Key};
-use crate::command::{Access, Rule};
-use crate::resp::{Kind, RespError};
+use super::effect::{Effect, ReplyMode};
+use super::pending::Pending;
+use super::record::{Known, Work};
+use super::{Session, name_of};
+use crate::audit::{EntryBatch, put_json};
+use crate::resp::{Event, Kind, RespError, put_command};
 
 /// Bytes of one reply after which its entries are made from its beginning, and the rest streams.
-const HOLD_BYTES: u64 = 256 << 10;
+const HOLD_BYTES: usize = 256 << 10;
+/// Most bytes of commands that a transaction may hold back.
+const QUEUED_BYTES_MAX: usize = 64 << 20;
 
-/// Why a reply is not there to tell the outcome.
+/// Why a session ends with what the server said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum End {
+    /// The server does not speak the protocol.
+    #[error("the server does not speak the protocol: {0}")]
+    Protocol(#[from] RespError),
+    /// The reply fits nothing that the server was asked.
+    #[error("the server's replies do not fit the commands ({0}); the connection ends")]
+    Mismatch(&'static str),
+    /// The server sends the client to another server.
+    #[error("the server redirects to another one, where nothing would be recorded; {REMEDY}")]
+    Redirect,
+    /// The server does not say who is logged in.
+    #[error("the server does not say who is logged in; let the user run ACL WHOAMI")]
+    Identity,
+    /// A transaction holds more than can be remembered.
+    #[error("a transaction may hold commands of {} MiB; send it in parts", QUEUED_BYTES_MAX >> 20)]
+    TooMuch,
+    /// The server's last word, before it closes the connection.
+    #[error("the server ends the connection")]
+    LastWord,
+}
+
+const REMEDY: &str = "put the proxy before a server without cluster mode";
+
+/// What a value from the server is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Known {
+enum Class {
     Reply,
-    Silent,
-    Lost,
-    Aborted,
+    /// The confirmation of a channel of the subscription under way.
+    Confirmation,
+    /// What the server sends on its own, and whether `CLIENT REPLY` leaves it alone.
+    Message {
+        always: bool,
+    },
+}
+
+/// Who may have been logged in, and which databases may have been chosen, when replies were lost.
+#[derive(Debug, Default)]
+struct Perhaps {
+    actors: BTreeSet<String>,
+    dbs: BTreeSet<u64>,
+    /// The same as members of a payload.
+    said: Option<Arc<str>>,
+}
+
+/// Most logins and databases that are named so.
+const PERHAPS_MAX: usize = 16;
+
+impl Perhaps {
+    fn say(&mut self) {
+        let mut text = String::new();
+        for (number, actor) in self.actors.iter().take(PERHAPS_MAX).enumerate() {
+            text.push_str(if number == 0 {
+                ",\"perhaps_actors\":["
+            } else {
+                ","
+            });
+            put_json(&mut text, actor.as_bytes());
+        }
+        if !text.is_empty() {
+            text.push(']');
+        }
+        let dbs: Vec<_> = self
+            .dbs
+            .iter()
+            .take(PERHAPS_MAX)
+            .map(u64::to_string)
+            .collect();
+        if !dbs.is_empty() {
+            text.push_str(",\"perhaps_dbs\":[");
+            text.push_str(&dbs.join(","));
+            text.push(']');
+        }
+        self.said = Some(text.into());
+    }
 }
 
 impl Session {
-    /// Understands replies in `input`, which follows what was given before; adds their entries.
+    /// Understands replies in `input`, which follows what was given before, and puts what the client
+    /// may see into `out`. Gives how many bytes were taken: not all where [`Session::work`] is left to do.
     ///
     /// # Errors
-    /// When the server does not speak the protocol; the session must then end.
+    /// Why the session must end.
     pub fn take_replies(
         &mut self,
         input: &[u8],
+        out: &mut Vec<u8>,
         entries: &mut EntryBatch,
-    ) -> Result<(), RespError> {
+    ) -> Result<usize, End> {
+        let mut copied = 0;
         let mut at = 0;
-        while at < input.len() {
-            if self.replies.is_between_values() {
-                self.settle_silent(entries);
-                let exec = self.exec_left == 0
-                    && self
-                        .pending
-                        .front()
-                        .is_some_and(|head| head.effect == Effect::Exec);
-                self.replies.flatten_next(exec);
-                self.capture
-                    .begin(self.current().map_or(0, Pending::elements_wanted));
-            }
+        let mut outcome = Ok(());
+        while at < input.len() && outcome.is_ok() && !self.has_work() {
+            self.begin_value();
             let capture = &mut self.capture;
             let rest = input.get(at..).unwrap_or_default();
-            let scan = self.replies.scan(rest, &mut |event| capture.visit(event))?;
+            let scan = match self.replies.scan(rest, &mut |event| capture.visit(event)) {
+                Ok(scan) => scan,
+                Err(error) => {
+                    outcome = Err(End::Protocol(error));
+                    break;
+                }
+            };
             at += scan.consumed;
+            self.value_bytes += scan.consumed;
             self.received += scan.consumed as u64;
+            let was_hiding = self.hiding;
+            outcome = self.value_goes_on(scan.complete);
+            if self.hiding || was_hiding {
+                let bytes = std::mem::take(&mut self.value_bytes);
+                let start = at.saturating_sub(bytes);
+                out.extend_from_slice(input.get(copied..start).unwrap_or_default());
+                out.truncate(out.len() - bytes.saturating_sub(at).min(out.len()));
+                self.received -= bytes as u64;
+                copied = at;
+            }
             if scan.complete {
-                self.value_ends(entries);
-                self.settled = self.received;
-            } else if self.early {
-                self.settled = self.received;
-            } else if self.received - self.settled > HOLD_BYTES && self.capture.has_head() {
-                self.settle_early(entries);
-                self.settled = self.received;
+                self.hiding = false;
+                self.value_bytes = 0;
+            }
+            if outcome.is_ok() || outcome == Err(End::LastWord) {
+                self.work_or_settle(scan.complete, entries);
+            }
+        }
+        out.extend_from_slice(input.get(copied..at).unwrap_or_default());
+        match outcome {
+            Err(End::Mismatch(found)) => entries.record_mismatch(&self.actor, found),
+            Err(End::LastWord) if self.spoke => {
+                entries.record_mismatch(&self.actor, "an error to no command");
+            }
+            _ => {}
+        }
+        outcome.map(|()| at)
+    }
+
+    fn begin_value(&mut self) {
+        if self.replies.is_between_values() {
+            let current = self.current();
+            let exec = self.exec_left == 0
+                && current.is_some_and(|pending| pending.effect == Effect::Exec);
+            let wanted = current.map_or(0, Pending::elements_wanted);
+            self.replies.flatten_next(exec);
+            self.capture.begin(wanted);
+        }
+    }
+
+    fn work_or_settle(&mut self, complete: bool, entries: &mut EntryBatch) {
+        if self.has_work() {
+            self.work(entries);
+        } else if complete || self.early {
+            self.settled = self.received;
+        }
+    }
+
+    fn value_goes_on(&mut self, complete: bool) -> Result<(), End> {
+        if complete {
+            let early = std::mem::take(&mut self.early);
+            let hidden = self.value_ends(early)?;
+            self.hiding |= hidden;
+        } else if !self.early && self.value_bytes > HOLD_BYTES {
+            if let (false, Some((kind, text))) =
+                (self.capture.has_head(), self.replies.text_under_way())
+            {
+                self.capture.visit(Event::Line(kind, text));
+            }
+            if self.capture.has_head() {
+                self.hiding = self.settle_early()?;
+                self.early = true;
             }
         }
         Ok(())
     }
 
     /// Records what is still without a reply when none can come any more.
-    pub fn server_lost(&mut self, entries: &mut EntryBatch) {
-        let queued = std::mem::take(&mut self.queued);
-        let pending = std::mem::take(&mut self.pending);
+    pub fn server_lost(&mut self) {
         let is_exec = |pending: &Pending| pending.effect == Effect::Exec;
         // What was queued and never asked to be executed was not.
-        let executed = self.exec_left > 0 || pending.iter().any(is_exec);
+        let executed = self.exec_left > 0 || self.pending.iter().any(is_exec);
         let known = if executed {
             Known::Lost
         } else {
             Known::Aborted
         };
-        let queued = queued.iter().map(|queued| (queued, known));
-        let pending = pending.iter().map(|pending| (pending, Known::Lost));
-        for (pending, known) in queued.chain(pending) {
-            // The beginning of its reply was enough.
-            if !std::mem::take(&mut self.early) {
-                self.record(pending, known, entries);
-            }
-            // Nobody knows whether the database was chosen; most likely it was.
-            if let (Effect::Select { db }, Known::Lost) = (&pending.effect, known) {
-                self.db = *db;
-            }
+        let mut perhaps = Perhaps::default();
+        for pending in std::mem::take(&mut self.queued) {
+            self.lose(pending, known, &mut perhaps);
         }
-        self.exec_left = 0;
+        for pending in std::mem::take(&mut self.pending) {
+            self.lose(pending, Known::Lost, &mut perhaps);
+        }
+        (self.pending_bytes, self.queued_bytes, self.exec_left) = (0, 0, 0);
+        self.early = false;
+        // Of a reply that has no end the client sees no more.
+        self.received = self.settled;
     }
 
-    pub(super) fn settle_silent(&mut self, entries: &mut EntryBatch) {
-        while self.exec_left == 0 && self.pending.front().is_some_and(|head| !head.answered) {
-            let Some(pending) = self.pending.pop_front() else {
-                return;
-            };
-            if pending.effect == Effect::Exec {
-                for queued in std::mem::take(&mut self.queued) {
-                    self.record(&queued, Known::Silent, entries);
-                    self.apply(&queued.effect);
-                }
-                self.in_multi = false;
-            } else if self.in_multi && !matches!(pending.effect, Effect::Discard | Effect::Reset) {
-                self.queued.push_back(pending);
-            } else {
-                self.record(&pending, Known::Silent, entries);
-                self.apply(&pending.effect);
-            }
+    /// Nobody knows whether a lost login or a lost choice of a database succeeded: what follows names both.
+    fn lose(&mut self, pending: Pending, known: Known, perhaps: &mut Perhaps) {
+        let (user, db) = match &pending.effect {
+            Effect::Select { db } => (None, Some(*db)),
+            Effect::Reset => (Some(&b"default"[..]), Some(0)),
+            effect => (effect.user(), None),
+        };
+        let user = user.map(name_of);
+        self.record_as(pending, known, None, perhaps.said.clone());
+        if known == Known::Lost && (user.is_some() || db.is_some()) {
+            perhaps.actors.extend(user);
+            perhaps.dbs.extend(db);
+            perhaps.say();
         }
     }
 
@@ -119,384 +238,342 @@ impl Session {
         }
     }
 
-    fn value_ends(&mut self, entries: &mut EntryBatch) {
-        let early = std::mem::take(&mut self.early);
-        if self.is_confirmation() {
-            self.confirmation(entries);
-            return;
+    fn classify(&self) -> Result<Class, End> {
+        let head = &self.capture.head;
+        let first = self.capture.elements.first();
+        let word = first.map_or(&b""[..], |element| &element.text);
+        let confirms = || {
+            self.exec_left == 0
+                && self.pending.front().is_some_and(|pending| {
+                    let effect = &pending.effect;
+                    matches!(
+                        effect,
+                        Effect::Subscribe { .. } | Effect::Unsubscribe { .. }
+                    ) && *pending.name.as_bytes() == *word
+                })
+        };
+        match head.kind {
+            Some(Kind::Push) if word.ends_with(b"subscribe") => {
+                if self.resp3 && confirms() {
+                    Ok(Class::Confirmation)
+                } else {
+                    Err(End::Mismatch("a confirmation of no subscription"))
+                }
+            }
+            Some(Kind::Push) => Ok(Class::Message { always: true }),
+            Some(Kind::Simple)
+                if self.monitoring && head.text.first().is_some_and(u8::is_ascii_digit) =>
+            {
+                Ok(Class::Message { always: false })
+            }
+            Some(Kind::Array) if !self.resp3 && confirms() => Ok(Class::Confirmation),
+            // A server refuses whatever could answer like this while a RESP2 client is subscribed.
+            Some(Kind::Array)
+                if !self.resp3
+                    && self.exec_left == 0
+                    && self.channels.any()
+                    && matches!(word, b"message" | b"pmessage" | b"smessage") =>
+            {
+                Ok(Class::Message { always: true })
+            }
+            _ => Ok(Class::Reply),
         }
-        if self.is_message() {
-            return;
+    }
+
+    const fn is_muted(&self) -> bool {
+        self.muted.off || self.muted.skip
+    }
+
+    /// Takes a whole value; whether the client must not see it.
+    fn value_ends(&mut self, early: bool) -> Result<bool, End> {
+        let muted = self.is_muted();
+        match self.classify()? {
+            Class::Message { always } => return Ok(muted && !always),
+            Class::Confirmation => return self.confirmation().map(|()| false),
+            Class::Reply => {}
+        }
+        if early {
+            self.element_or_reply_done(false);
+            return Ok(false);
         }
         if self.exec_left > 0 {
-            self.exec_left -= 1;
-            if let Some(pending) = self.queued.pop_front() {
-                self.finish(&pending, early, entries);
-            }
-            if self.exec_left == 0 {
-                self.queued.clear();
-            }
-            return;
+            let Some(pending) = self.queued.pop_front() else {
+                return Err(End::Mismatch("more results than commands in EXEC"));
+            };
+            self.queued_bytes = self.queued_bytes.saturating_sub(pending.cost);
+            let hidden = self.is_hidden(&pending.effect);
+            self.finish(pending)?;
+            self.element_or_reply_done(false);
+            return Ok(hidden);
         }
-        // Without a command under way this is the server's own word, like a refusal to connect.
-        let Some(pending) = self.pending.pop_front() else {
-            return;
+        let Some(pending) = self.take_pending() else {
+            return Err(self.unasked());
         };
-        if pending.effect == Effect::Exec {
-            self.exec(&pending, entries);
-        } else if self.in_multi && self.capture.head.text == b"QUEUED" {
-            self.queued.push_back(pending);
-        } else {
-            self.finish(&pending, early, entries);
+        let (own, blank) = (pending.own, pending.blank_after);
+        let hidden = own || self.is_hidden(&pending.effect);
+        self.answer(pending)?;
+        if !own {
+            self.element_or_reply_done(blank);
+        }
+        Ok(hidden)
+    }
+
+    fn take_pending(&mut self) -> Option<Pending> {
+        let pending = self.pending.pop_front()?;
+        self.pending_bytes = self.pending_bytes.saturating_sub(pending.cost);
+        self.multis -= usize::from(pending.effect == Effect::Multi).min(self.multis);
+        Some(pending)
+    }
+
+    /// Ends an element of a transaction, or with the last of them, as with any other command, a skip.
+    fn element_or_reply_done(&mut self, blank: bool) {
+        self.exec_left = self.exec_left.saturating_sub(1);
+        if self.exec_left == 0 {
+            let next = std::mem::take(&mut self.muted.skip_next);
+            self.muted.skip = next && !blank;
         }
     }
 
-    fn finish(&mut self, pending: &Pending, early: bool, entries: &mut EntryBatch) {
-        if !early {
-            // A login is recorded under the name it is for, whatever comes of it.
-            let own = self.actor.clone();
-            if let Effect::Auth { user }
-            | Effect::Hello {
-                user: Some(user), ..
-            } = &pending.effect
-            {
-                self.actor.name = name_of(user);
-                self.actor.claimed = self.is_error();
+    /// Whether the server itself would not have shown this reply.
+    fn is_hidden(&mut self, effect: &Effect) -> bool {
+        let queued = self.in_multi && *effect != Effect::Reset;
+        if self.is_error() || queued {
+            return self.is_muted();
+        }
+        match effect {
+            Effect::ReplyMode(ReplyMode::On) => {
+                (self.muted.off, self.muted.skip) = (false, false);
+                false
             }
-            self.record(pending, Known::Reply, entries);
-            self.actor = own;
-        }
-        if !self.is_error() {
-            self.apply(&pending.effect);
+            Effect::ReplyMode(ReplyMode::Off) => {
+                self.muted.off = true;
+                true
+            }
+            Effect::ReplyMode(ReplyMode::SkipNext) => {
+                self.muted.skip_next = !self.muted.off;
+                true
+            }
+            Effect::Reset => self.muted.skip,
+            _ => self.is_muted(),
         }
     }
 
-    fn exec(&mut self, pending: &Pending, entries: &mut EntryBatch) {
+    /// Takes the reply to a command outside an executed transaction.
+    fn answer(&mut self, pending: Pending) -> Result<(), End> {
+        let at_once = matches!(
+            pending.effect,
+            Effect::Exec | Effect::Discard | Effect::Reset | Effect::Quit | Effect::Multi
+        );
+        if pending.effect == Effect::Exec {
+            return self.exec();
+        }
+        if !self.in_multi || at_once || self.is_error() {
+            return self.finish(pending);
+        }
+        let head = &self.capture.head;
+        if head.kind != Some(Kind::Simple) || head.text != b"QUEUED" {
+            self.pending_front(pending);
+            return Err(End::Mismatch("a result inside MULTI"));
+        }
+        self.queued_bytes += pending.cost;
+        self.queued.push_back(pending);
+        if self.queued_bytes > QUEUED_BYTES_MAX {
+            return Err(End::TooMuch);
+        }
+        Ok(())
+    }
+
+    /// Puts a command back whose reply was none of it, so that it is recorded as lost.
+    fn pending_front(&mut self, pending: Pending) {
+        self.pending_bytes += pending.cost;
+        self.pending.push_front(pending);
+    }
+
+    fn finish(&mut self, pending: Pending) -> Result<(), End> {
+        let failed = self.is_error();
+        if !failed && !pending.effect.is_confirmed_by(&self.capture) {
+            self.pending_front(pending);
+            return Err(End::Mismatch("a reply that its command does not have"));
+        }
+        let redirected = self.is_error_of(&[b"MOVED ", b"ASK "]);
+        let effect = pending.effect.clone();
+        if pending.own {
+            return self.own_answer(&effect);
+        }
+        // A login is recorded under the name it is for, whatever comes of it.
+        let actor = effect.user().map(|user| {
+            let mut actor = self.actor.clone();
+            (actor.name, actor.claimed) = (name_of(user), failed);
+            Box::new(actor)
+        });
+        self.record_as(pending, Known::Reply, actor, None);
+        if redirected {
+            return Err(End::Redirect);
+        }
+        if failed {
+            self.question_identity(&effect);
+        } else {
+            self.take_effect(effect);
+        }
+        Ok(())
+    }
+
+    fn take_effect(&mut self, effect: Effect) {
+        match &effect {
+            Effect::None => return,
+            Effect::Multi => self.in_multi = true,
+            Effect::Discard => self.abort_queued(),
+            Effect::Monitor => self.monitoring = true,
+            Effect::Hello { .. } => self.resp3 = self.capture.head.kind == Some(Kind::Map),
+            Effect::Reset => {
+                self.abort_queued();
+                self.monitoring = false;
+                self.resp3 = false;
+                self.channels = super::Channels::default();
+                (self.muted.off, self.muted.skip_next) = (false, false);
+            }
+            _ => {}
+        }
+        let logged_in = effect.user().is_some();
+        self.work.push_back(Work::Apply(effect));
+        if logged_in && let Some(db) = self.db_owed.take() {
+            let number = db.to_string();
+            self.ask(
+                "select",
+                Effect::Select { db },
+                &[b"SELECT", number.as_bytes()],
+            );
+        }
+    }
+
+    /// `HELLO` logs in before it looks at its other options: after an error only the server knows who is.
+    fn question_identity(&mut self, effect: &Effect) {
+        if let (true, Effect::Hello { user: Some(_), .. }) = (self.users, effect) {
+            self.ask("acl|whoami", Effect::WhoAmI, &[b"ACL", b"WHOAMI"]);
+        }
+    }
+
+    /// Sends a question of the proxy's own; nothing of the client is under way then.
+    fn ask(&mut self, name: &'static str, effect: Effect, words: &[&[u8]]) {
+        let bytes = self.question.get_or_insert_default();
+        put_command(bytes, words);
+        self.await_reply(Pending::own(name, effect));
+    }
+
+    fn own_answer(&mut self, effect: &Effect) -> Result<(), End> {
+        let failed = self.is_error();
+        match effect {
+            Effect::WhoAmI if !failed => {
+                let user = name_of(&self.capture.head.text);
+                if self.principal.is_some() || user != "default" {
+                    self.principal = Some(user);
+                }
+                self.refresh_actor();
+                Ok(())
+            }
+            // Nobody is.
+            Effect::WhoAmI if self.is_error_of(&[b"NOAUTH"]) => Ok(()),
+            Effect::Select { .. } if !failed => {
+                self.apply(effect);
+                Ok(())
+            }
+            Effect::Select { .. } => Err(End::Mismatch("the database cannot be chosen")),
+            _ => Err(End::Identity),
+        }
+    }
+
+    fn abort_queued(&mut self) {
         self.in_multi = false;
-        let done = self.capture.head.kind == Some(Kind::Array) && !self.capture.head.null;
-        if done {
-            self.exec_left = self.capture.head.length.unwrap_or_default();
-            return;
-        }
-        debug_assert_eq!(pending.effect, Effect::Exec, "only EXEC ends a transaction");
+        self.queued_bytes = 0;
         for queued in std::mem::take(&mut self.queued) {
-            self.record(&queued, Known::Aborted, entries);
+            self.record(queued, Known::Aborted);
         }
     }
 
-    fn settle_early(&mut self, entries: &mut EntryBatch) {
-        self.early = true;
-        if self.is_confirmation() || self.is_message() {
-            return;
+    fn exec(&mut self) -> Result<(), End> {
+        let head = &self.capture.head;
+        let results = head.kind == Some(Kind::Array) && !head.null;
+        let was_open = std::mem::take(&mut self.in_multi);
+        if results {
+            let count = head.length.unwrap_or_default();
+            if !was_open || count != self.queued.len() as u64 {
+                return Err(End::Mismatch(
+                    "another number of results than commands in EXEC",
+                ));
+            }
+            // The header counts as an element, so that the skip ends with the last result.
+            self.exec_left = count + 1;
+            return Ok(());
+        }
+        let aborted = head.null || self.is_error_of(&[b"EXECABORT"]);
+        if was_open && !aborted || !was_open && !self.is_error() {
+            return Err(End::Mismatch("a reply that EXEC does not have"));
+        }
+        self.abort_queued();
+        Ok(())
+    }
+
+    /// Takes the beginning of a long reply; whether the client must not see it.
+    fn settle_early(&mut self) -> Result<bool, End> {
+        let muted = self.is_muted();
+        match self.classify()? {
+            Class::Message { always } => return Ok(muted && !always),
+            Class::Confirmation => return Ok(false),
+            Class::Reply => {}
         }
         let pending = if self.exec_left > 0 {
             self.queued.pop_front()
         } else {
-            self.pending.pop_front()
+            self.take_pending()
         };
-        if let Some(pending) = pending {
-            self.record(&pending, Known::Reply, entries);
-            if self.exec_left > 0 {
-                self.queued.push_front(pending);
-            } else {
-                self.pending.push_front(pending);
-            }
-        }
-    }
-
-    fn is_error(&self) -> bool {
-        matches!(self.capture.head.kind, Some(Kind::Error | Kind::BlobError))
-    }
-
-    /// Whether this is what the server sends on its own: messages, pushes, MONITOR's lines.
-    fn is_message(&self) -> bool {
-        let head = &self.capture.head;
-        if head.kind == Some(Kind::Push) {
-            return true;
-        }
-        if self.monitoring && head.kind == Some(Kind::Simple) {
-            return head.text.first().is_some_and(u8::is_ascii_digit);
-        }
-        let subscribed = self.channels.iter().any(|channels| !channels.is_empty());
-        let word = self
-            .capture
-            .elements
-            .first()
-            .map(|element| element.text.as_slice());
-        subscribed
-            && head.kind == Some(Kind::Array)
-            && matches!(word, Some(b"message" | b"pmessage" | b"smessage"))
-    }
-
-    /// Whether this confirms a channel of the subscription under way.
-    fn is_confirmation(&self) -> bool {
-        let Some(pending) = self.current() else {
-            return false;
+        let Some(pending) = pending else {
+            return Err(self.unasked());
         };
-        let expected = matches!(
-            pending.effect,
-            Effect::Subscribe { .. } | Effect::Unsubscribe { .. }
-        );
-        let kind = self.capture.head.kind;
-        expected
-            && matches!(kind, Some(Kind::Array | Kind::Push))
-            && self
-                .capture
-                .elements
-                .first()
-                .is_some_and(|word| word.text == pending.name.as_bytes())
+        let plain = pending.effect == Effect::None;
+        if !plain || pending.own || self.in_multi && !self.is_error() {
+            self.pending_front(pending);
+            return Err(End::Mismatch("a long reply that its command does not have"));
+        }
+        self.record(pending, Known::Reply);
+        Ok(muted)
     }
 
-    fn confirmation(&mut self, entries: &mut EntryBatch) {
-        let channel = self.capture.elements.get(1).filter(|channel| !channel.null);
-        let channel = channel.map(|channel| hash(&channel.text));
-        let exec = self.exec_left > 0;
-        let Some(mut pending) = (if exec {
-            self.queued.pop_front()
+    /// What a reply is that nobody asked for.
+    fn unasked(&self) -> End {
+        // A server that closes the connection says why.
+        if self.is_error() {
+            End::LastWord
         } else {
-            self.pending.pop_front()
-        }) else {
-            return;
+            End::Mismatch("a reply to no command")
+        }
+    }
+
+    fn confirmation(&mut self) -> Result<(), End> {
+        let Some(pending) = self.pending.front_mut() else {
+            return Err(End::Mismatch("a confirmation of no subscription"));
         };
-        let place = channel_kind(&pending.name);
-        if let Effect::Unsubscribe { channels } = &mut pending.effect
-            && pending.replies_left == 1
-            && *channels != 1
+        let left = pending.confirmations.unwrap_or_else(|| {
+            match pending.effect {
+                Effect::Subscribe { channels } => channels,
+                // Without names all of them end, and where there are none that is said once.
+                Effect::Unsubscribe { channels: 0 } => {
+                    usize::try_from(self.channels.of(&pending.name).max(1)).unwrap_or(usize::MAX)
+                }
+                Effect::Unsubscribe { channels } => channels,
+                _ => 1,
+            }
+        });
+        pending.confirmations = Some(left.saturating_sub(1));
+        if !self.channels.confirm(&pending.name, &self.capture) {
+            return Err(End::Mismatch("another number of channels than subscribed"));
+        }
+        if left <= 1
+            && let Some(pending) = self.take_pending()
         {
-            let all = self
-                .channels
-                .get(place)
-                .map_or(0, std::collections::HashSet::len);
-            pending.replies_left = if *channels == 0 {
-                all.max(1)
-            } else {
-                *channels
-            };
-            *channels = 1;
+            let blank = pending.blank_after;
+            self.record(pending, Known::Reply);
+            self.element_or_reply_done(blank);
         }
-        if let (Some(set), Some(channel)) = (self.channels.get_mut(place), channel) {
-            if matches!(pending.effect, Effect::Subscribe { .. }) {
-                set.insert(channel);
-            } else {
-                set.remove(&channel);
-            }
-        }
-        pending.replies_left = pending.replies_left.saturating_sub(1);
-        if pending.replies_left == 0 {
-            self.record(&pending, Known::Reply, entries);
-            self.exec_left = self.exec_left.saturating_sub(u64::from(exec));
-        } else if exec {
-            self.queued.push_front(pending);
-        } else {
-            self.pending.push_front(pending);
-        }
+        Ok(())
     }
-
-    fn apply(&mut self, effect: &Effect) {
-        match effect {
-            Effect::Multi => self.in_multi = true,
-            Effect::Discard => {
-                self.in_multi = false;
-                self.queued.clear();
-            }
-            Effect::Auth { user } => self.principal = Some(name_of(user)),
-            Effect::Hello { user, name } => {
-                if let Some(user) = user {
-                    self.principal = Some(name_of(user));
-                }
-                if let Some(name) = name {
-                    self.name = Some(name_of(name)).filter(|name| !name.is_empty());
-                }
-            }
-            Effect::SetName { name } => {
-                self.name = Some(name_of(name)).filter(|name| !name.is_empty());
-            }
-            Effect::Select { db } => self.db = *db,
-            Effect::Reset => self.reset(),
-            Effect::Monitor => self.monitoring = true,
-            Effect::None | Effect::Exec | Effect::Subscribe { .. } | Effect::Unsubscribe { .. } => {
-                return;
-            }
-        }
-        self.refresh_actor();
-    }
-
-    fn reset(&mut self) {
-        self.principal.clone_from(&self.default_principal);
-        self.name = None;
-        self.db = 0;
-        self.in_multi = false;
-        self.queued.clear();
-        self.monitoring = false;
-        self.reply_mode = ReplyMode::On;
-        for channels in &mut self.channels {
-            channels.clear();
-        }
-    }
-
-    /// Makes the entries of a command, from its reply or from the lack of one.
-    fn record(&self, pending: &Pending, known: Known, entries: &mut EntryBatch) {
-        let deed = |action, outcome, facts| Deed {
-            action,
-            outcome,
-            command: &pending.name,
-            facts,
-        };
-        match &pending.place {
-            Place::None => {}
-            Place::One(action, place) => {
-                let (outcome, facts) = self.overall(known);
-                entries.record_place(place, self.db, &self.actor, deed(action, outcome, facts));
-            }
-            Place::Channels(action, channels) => {
-                let (outcome, facts) = self.overall(known);
-                for channel in channels {
-                    entries.record_place(
-                        channel,
-                        self.db,
-                        &self.actor,
-                        deed(action, outcome, facts),
-                    );
-                }
-            }
-        }
-        let count = self.found_of_count(pending, known);
-        for (index, key) in pending.keys.iter().enumerate() {
-            let (overall, mut facts) = self.overall(known);
-            let plain = known == Known::Reply && overall == Outcome::Ok;
-            let outcome = if plain {
-                self.outcome_of(pending, index)
-            } else {
-                overall
-            };
-            if let Some(count) = &count {
-                facts = count;
-            }
-            let action = self.action_of(pending, key.access, plain);
-            let place = Key {
-                kept: &key.kept,
-                digest: key.digest,
-            };
-            entries.record_key(place, self.db, &self.actor, deed(action, outcome, facts));
-        }
-    }
-
-    fn found_of_count(&self, pending: &Pending, known: Known) -> Option<String> {
-        let found = self.capture.head.integer?;
-        let partly =
-            found > 0 && usize::try_from(found).is_ok_and(|found| found < pending.keys.len());
-        (known == Known::Reply && pending.rule == Rule::Count && partly)
-            .then(|| format!(",\"found\":{found},\"of\":{}", pending.keys.len()))
-    }
-
-    /// The outcome as far as the kind of the reply tells it.
-    fn overall(&self, known: Known) -> (Outcome, &'static str) {
-        match known {
-            Known::Silent => (Outcome::Ok, ",\"reply\":\"off\""),
-            Known::Lost => (Outcome::Failed, ",\"reply\":\"lost\""),
-            Known::Aborted => (Outcome::Failed, ",\"exec\":\"aborted\""),
-            Known::Reply if self.is_error() => {
-                let text = &self.capture.head.text;
-                let denied = [&b"NOPERM"[..], b"NOAUTH", b"WRONGPASS"];
-                let denied = denied.iter().any(|word| text.starts_with(word));
-                (
-                    if denied {
-                        Outcome::Denied
-                    } else {
-                        Outcome::Failed
-                    },
-                    "",
-                )
-            }
-            Known::Reply => (Outcome::Ok, ""),
-        }
-    }
-
-    fn outcome_of(&self, pending: &Pending, index: usize) -> Outcome {
-        let head = &self.capture.head;
-        let when = |absent: bool, outcome| if absent { outcome } else { Outcome::Ok };
-        match pending.rule {
-            Rule::ZeroAbsent | Rule::Count => {
-                when(head.integer == Some(0) || head.null, Outcome::Absent)
-            }
-            Rule::CreatesOrFails | Rule::ZeroFailed => {
-                when(head.integer == Some(0), Outcome::Failed)
-            }
-            Rule::NilFailed => when(head.null, Outcome::Failed),
-            Rule::MinusTwoAbsent => when(head.integer == Some(-2), Outcome::Absent),
-            Rule::NoneAbsent => when(head.text == b"none", Outcome::Absent),
-            Rule::EmptyAbsent => when(head.length == Some(0), Outcome::Absent),
-            Rule::PreviousTells => Outcome::Ok,
-            Rule::PerKey => when(
-                self.capture
-                    .elements
-                    .get(index)
-                    .is_some_and(|element| element.null),
-                Outcome::Absent,
-            ),
-            Rule::Named | Rule::NamedEach => when(!self.is_named(pending, index), Outcome::Absent),
-            Rule::Plain | Rule::LengthTells(_) => when(head.null, Outcome::Absent),
-        }
-    }
-
-    fn is_named(&self, pending: &Pending, index: usize) -> bool {
-        let Some(key) = pending.keys.get(index) else {
-            return false;
-        };
-        let wanted = if pending.rule == Rule::Named {
-            1
-        } else {
-            usize::MAX
-        };
-        let mut names = self.capture.elements.iter().take(wanted);
-        // Of a long name only a prefix is remembered.
-        names.any(|name| match name.length {
-            Some(length) if name.text.len() as u64 == length => *key.kept == *name.text,
-            _ => key.kept.starts_with(&name.text) && !name.text.is_empty(),
-        })
-    }
-
-    /// The word for what was done: the strongest of delete, create or update, read, look.
-    fn action_of(&self, pending: &Pending, access: Access, plain: bool) -> &'static str {
-        let writes = access.contains(Access::UPDATE) || access.contains(Access::INSERT);
-        if access.contains(Access::DELETE) {
-            "delete"
-        } else if writes && plain && self.creates(pending.rule) {
-            "create"
-        } else if writes {
-            "update"
-        } else if access.contains(Access::ACCESS) {
-            "read"
-        } else {
-            "look"
-        }
-    }
-
-    fn creates(&self, rule: Rule) -> bool {
-        let head = &self.capture.head;
-        match rule {
-            Rule::CreatesOrFails => head.integer == Some(1),
-            Rule::NilFailed => !head.null,
-            Rule::PreviousTells => head.null,
-            Rule::LengthTells(length) => {
-                head.integer.and_then(|reply| u64::try_from(reply).ok()) == Some(length)
-            }
-            _ => false,
-        }
-    }
-}
-
-fn channel_kind(command: &str) -> usize {
-    match command.as_bytes().first() {
-        Some(b'p') => 1,
-        // `subscribe` and `ssubscribe` begin alike.
-        Some(b's') if command.starts_with("ss") || command.starts_with("sun") => 2,
-        _ => 0,
-    }
-}
-
-fn hash(text: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
 }

@@ -126,6 +126,17 @@ fn generated_commands_have_the_keys_the_server_finds() {
         }
         for (words, reply) in batch.iter().zip(ask(&mut socket, &mut reader, &out, 200)) {
             let Frame::Array(pairs) = reply else { continue };
+            // The server names the words after every STORE or STREAMS, though only one of them counts.
+            let family = if words[0].starts_with("georadius") {
+                "STORE"
+            } else if words[0].starts_with("xread") {
+                "STREAMS"
+            } else {
+                "-"
+            };
+            if words.iter().filter(|word| word.starts_with(family)).count() > 1 {
+                continue;
+            }
             let mut arguments = Arguments::default();
             for word in words {
                 arguments.push(word.as_bytes());

@@ -1,10 +1,17 @@
 //! The proxy and a real Redis server.
 
+mod adversary;
+mod bounds;
 mod differential;
 mod embedded;
 mod gone;
+mod identity;
 mod keys;
 mod modes;
+mod oracle;
 mod pressure;
+mod silence;
+mod smuggling;
 mod support;
+mod touched;
 mod transparency;

@@ -3,7 +3,6 @@
     unreachable_pub,
     clippy::unwrap_used,
     clippy::expect_used,
-    clippy::panic,
     clippy::indexing_slicing,
     reason = "a test may fail loudly"
 )]
@@ -27,7 +26,13 @@ pub struct Redis {
 }
 
 impl Redis {
+    /// A server; on another port where somebody else was faster.
     pub fn start(extra: &[&str]) -> Self {
+        let started = (0..5).find_map(|_| Self::try_start(extra));
+        started.expect("redis-server answers")
+    }
+
+    fn try_start(extra: &[&str]) -> Option<Self> {
         let port = TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
@@ -49,24 +54,29 @@ impl Redis {
             .stdout(Stdio::null())
             .spawn()
             .expect("redis-server is installed");
-        let redis = Self {
+        let mut redis = Self {
             child,
             port,
             _directory: directory,
         };
         for _ in 0..500 {
+            if redis.child.try_wait().unwrap().is_some() {
+                return None;
+            }
             if let Ok(mut socket) = TcpStream::connect(redis.address()) {
                 socket.write_all(b"PING\r\n").unwrap();
                 let mut reply = [0; 5];
                 if socket.read_exact(&mut reply).is_ok()
                     && (&reply == b"+PONG" || &reply == b"-NOAU")
                 {
-                    return redis;
+                    // Who answered may be another server, which kept this one from the port.
+                    wait(5);
+                    return redis.child.try_wait().unwrap().is_none().then_some(redis);
                 }
             }
             wait(10);
         }
-        panic!("redis-server does not answer");
+        None
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -248,4 +258,33 @@ pub fn script(lines: &str) -> Vec<u8> {
         .filter(|line| !line.is_empty())
         .flat_map(|line| command(&line.split(' ').collect::<Vec<_>>()))
         .collect()
+}
+
+/// Entries in short: actor, action, key and outcome.
+pub fn told(entries: &[Seen]) -> Vec<String> {
+    let told = |seen: &Seen| {
+        let outcome = seen.outcome.as_str();
+        format!("{} {} {} {outcome}", seen.actor, seen.action, seen.key)
+    };
+    entries.iter().map(told).collect()
+}
+
+/// What a client hears directly and through the proxy, which must be the same, and the entries.
+pub fn both(lines: &str, arguments: &[&str]) -> (String, Vec<Seen>) {
+    let bytes = script(lines);
+    let direct = {
+        let redis = Redis::start(arguments);
+        talk_only(
+            redis.address(),
+            &[&bytes[..], b"QUIT\r\n"].concat(),
+            usize::MAX,
+        )
+    };
+    let redis = Redis::start(arguments);
+    let (proxy, address, recorder) = start(&config(&redis));
+    let through = talk_only(address, &[&bytes[..], b"QUIT\r\n"].concat(), usize::MAX);
+    proxy.stop();
+    let through = String::from_utf8_lossy(&through).into_owned();
+    assert_eq!(through, String::from_utf8_lossy(&direct), "{lines}");
+    (through, recorder.entries())
 }

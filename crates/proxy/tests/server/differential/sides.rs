@@ -38,11 +38,12 @@ impl Connection {
             put_command(&mut out, &words);
         }
         self.socket.write_all(&out).unwrap();
-        let mut answers = Vec::new();
+        let mut answers: Vec<Answer> = Vec::new();
         let (mut buffer, mut bytes) = (vec![0; 1 << 16], Vec::new());
         while answers.len() < commands.len() {
             let count = self.socket.read(&mut buffer).unwrap();
-            assert!(count > 0, "the connection ended");
+            let last = answers.last().map(|answer| &answer.frame);
+            assert!(count > 0, "the connection ended after {last:?}");
             let mut rest = &buffer[..count];
             while !rest.is_empty() {
                 let (taken, frame) = self.reader.read(rest).unwrap();

@@ -1,0 +1,238 @@
+//! The proxy's own questions to the server: what it is, which commands it has, which arguments are keys.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::upstream::{BoxSocket, ask, connect_own, in_time, refused};
+use crate::audit::put_name;
+use crate::command::{Access, KeyUse, Table};
+use crate::config::{Backend, ProxyConfig};
+use crate::resp::{Arguments, Frame, FrameReader, Limits};
+
+/// What the server behind is, and how its commands are known: for the operator to read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Support {
+    server: String,
+    commands: Commands,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Commands {
+    /// The server tells its commands, and which arguments are keys.
+    Served,
+    /// It tells its commands, but not which arguments are keys.
+    Old,
+    /// It tells nothing.
+    Builtin,
+}
+
+impl fmt::Display for Support {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let commands = match self.commands {
+            Commands::Served => "it describes its own commands, those of modules included",
+            Commands::Old => {
+                "it is older than 7.0 and does not tell which arguments are keys: commands up to \
+                 7.0 are known from a built-in table, others by their first and last key"
+            }
+            Commands::Builtin => {
+                "it does not answer COMMAND: commands up to 7.0 are known from a built-in table, \
+                 others are recorded as run, without their keys"
+            }
+        };
+        write!(f, "{}; {commands}", self.server)
+    }
+}
+
+/// Learns what the server is and which commands it has.
+///
+/// # Errors
+/// When it does not answer, or is of a kind that leads clients past the log.
+pub(super) async fn examine(config: &ProxyConfig) -> io::Result<(Table, Support)> {
+    let mut socket = connect_own(config).await?;
+    let mut reader = FrameReader::new(Limits::SERVER);
+    let server = if matches!(config.backend, Backend::Store(_)) {
+        "the embedded store".to_owned()
+    } else {
+        let asking = ask(&mut socket, &mut reader, &[b"INFO", b"server"]);
+        let reply = in_time(config.answer_timeout, "no answer to INFO", asking).await?;
+        describe(&reply)?
+    };
+    let asking = ask(&mut socket, &mut reader, &[b"COMMAND"]);
+    let reply = in_time(config.answer_timeout, "no answer to COMMAND", asking).await?;
+    let mut table = Table::builtin();
+    let commands = match reply {
+        Frame::Error(text) if is_unready(&text) => return Err(refused(&text)),
+        Frame::Error(_) => Commands::Builtin,
+        reply => {
+            table.merge(Table::from_reply(&reply).map_err(io::Error::other)?);
+            let old = reply.elements().is_some_and(|commands| {
+                let fields = |command: &Frame| command.elements().map_or(0, <[Frame]>::len);
+                commands.iter().all(|command| fields(command) < 9)
+            });
+            if old { Commands::Old } else { Commands::Served }
+        }
+    };
+    Ok((table, Support { server, commands }))
+}
+
+/// The server's name and version, unless it is one that cannot stand behind a proxy.
+fn describe(info: &Frame) -> io::Result<String> {
+    let text = match info {
+        Frame::Error(text) if is_unready(text) => return Err(refused(text)),
+        Frame::Error(_) => {
+            return Ok("a server that does not tell its version and mode".to_owned());
+        }
+        info => String::from_utf8_lossy(info.text().unwrap_or_default()).into_owned(),
+    };
+    let field = |name: &str| {
+        let found = text.lines().find_map(|line| line.strip_prefix(name));
+        found.and_then(|rest| rest.strip_prefix(':'))
+    };
+    let mode = field("redis_mode").or_else(|| field("server_mode"));
+    match mode {
+        Some("cluster") => Err(io::Error::other(
+            "it is a node of a cluster, which redirects clients to nodes where nothing is recorded; \
+             put the proxy before a server without cluster mode",
+        )),
+        Some("sentinel") => Err(io::Error::other(
+            "it is a sentinel, which leads clients to a server where nothing is recorded; \
+             put the proxy before that server",
+        )),
+        _ => {
+            let (name, version) = match field("valkey_version") {
+                Some(version) => ("Valkey", version),
+                None => ("Redis", field("redis_version").unwrap_or("of no version")),
+            };
+            let mut said = String::new();
+            put_name(&mut said, version.as_bytes());
+            Ok(format!("{name} {said}"))
+        }
+    }
+}
+
+/// Whether a server says that it answers nobody now, or nobody without a login.
+fn is_unready(error: &[u8]) -> bool {
+    [
+        &b"NOAUTH"[..],
+        b"LOADING",
+        b"MASTERDOWN",
+        b"DENIED",
+        b"ERR max number of clients",
+    ]
+    .iter()
+    .any(|word| error.starts_with(word))
+}
+
+/// What a question was answered.
+pub(super) enum Answer {
+    /// The table may know the command now.
+    Learned,
+    /// The keys of a command; `None` when the server does not say.
+    Keys(Option<Vec<KeyUse>>),
+}
+
+/// The connection beside the clients' connections, shared by the clients of one worker.
+pub(super) struct Side {
+    config: ProxyConfig,
+    table: RefCell<Arc<Table>>,
+    socket: tokio::sync::Mutex<Option<(BoxSocket, FrameReader)>>,
+}
+
+impl Side {
+    pub(super) fn new(config: &ProxyConfig, table: Arc<Table>) -> Rc<Self> {
+        Rc::new(Self {
+            config: config.clone(),
+            table: RefCell::new(table),
+            socket: tokio::sync::Mutex::new(None),
+        })
+    }
+
+    /// The table as it is known now.
+    pub(super) fn table(&self) -> Arc<Table> {
+        Arc::clone(&self.table.borrow())
+    }
+
+    /// Asks about a command that the table does not have: of a module, or one that was given another name.
+    pub(super) async fn learn(&self, name: Vec<u8>) -> io::Result<Answer> {
+        let reply = self.ask(&[b"COMMAND", b"INFO", &name]).await?;
+        let learned = Table::from_reply(&reply).unwrap_or_default();
+        let asked = std::str::from_utf8(&name).map(str::to_ascii_lowercase);
+        let found = learned.iter().next().is_some();
+        if let (Ok(asked), true) = (asked, found) {
+            let mut table = self.table.borrow_mut();
+            Arc::make_mut(&mut table).merge(learned.renamed(&asked));
+        }
+        Ok(Answer::Learned)
+    }
+
+    /// Asks which of `arguments` are keys. An error is no answer, and not the answer that there are none.
+    pub(super) async fn keys(&self, arguments: Vec<Vec<u8>>) -> io::Result<Answer> {
+        let of = |words: [&'static [u8]; 2]| {
+            let mut command: Vec<&[u8]> = words.to_vec();
+            command.extend(arguments.iter().map(Vec::as_slice));
+            command
+        };
+        let reply = self.ask(&of([b"COMMAND", b"GETKEYSANDFLAGS"])).await?;
+        let mut keys = keys_of(&reply, &arguments);
+        if keys.is_none() {
+            let reply = self.ask(&of([b"COMMAND", b"GETKEYS"])).await?;
+            keys = keys_of(&reply, &arguments);
+        }
+        Ok(Answer::Keys(keys))
+    }
+
+    /// Asks; once more where a connection that was open before turns out to be dead.
+    async fn ask(&self, command: &[&[u8]]) -> io::Result<Frame> {
+        let asking = async {
+            let mut place = self.socket.lock().await;
+            // A connection that failed once, or is given up, is not used again.
+            if let Some((mut socket, mut reader)) = place.take()
+                && let Ok(reply) = ask(&mut socket, &mut reader, command).await
+            {
+                *place = Some((socket, reader));
+                return Ok(reply);
+            }
+            let mut socket = connect_own(&self.config).await?;
+            let mut reader = FrameReader::new(Limits::SERVER);
+            let reply = ask(&mut socket, &mut reader, command).await?;
+            *place = Some((socket, reader));
+            Ok(reply)
+        };
+        in_time(self.config.answer_timeout, "no answer", asking).await
+    }
+}
+
+/// The keys in a reply to `COMMAND GETKEYSANDFLAGS` or `COMMAND GETKEYS`; `None` when it names none that
+/// stand in `arguments`, or is an error.
+fn keys_of(reply: &Frame, arguments: &[Vec<u8>]) -> Option<Vec<KeyUse>> {
+    let mut keys: Vec<KeyUse> = Vec::new();
+    for element in reply.elements()? {
+        let (key, access) = match element.elements() {
+            Some([key, flags]) => {
+                let words = flags.elements().unwrap_or_default().iter();
+                let words = words.filter_map(|word| std::str::from_utf8(word.text()?).ok());
+                (key.text()?, Access::from_words(words).logical())
+            }
+            Some(_) => return None,
+            None => (element.text()?, Access::ACCESS.with(Access::UPDATE)),
+        };
+        let after = keys.last().map_or(1, |last| last.argument + 1);
+        let place = |from: usize| {
+            let mut rest = arguments.iter().skip(from);
+            rest.position(|word| word == key).map(|at| at + from)
+        };
+        let argument = place(after).or_else(|| place(1))?;
+        keys.push(KeyUse { argument, access });
+    }
+    Some(keys)
+}
+
+/// The arguments as kept, for a question.
+pub(super) fn owned(arguments: &Arguments) -> Vec<Vec<u8>> {
+    (0..arguments.len())
+        .map(|index| arguments.text(index).to_vec())
+        .collect()
+}

@@ -1,0 +1,149 @@
+//! What a command changes about the session once its reply says that it succeeded.
+
+use super::capture::Capture;
+use crate::resp::{Arguments, Kind};
+
+/// What a pending command changes about the session when it succeeds.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) enum Effect {
+    #[default]
+    None,
+    Multi,
+    Exec,
+    Discard,
+    Auth {
+        user: Vec<u8>,
+    },
+    Hello {
+        user: Option<Vec<u8>>,
+        name: Option<Vec<u8>>,
+    },
+    /// The proxy's own question who is logged in.
+    WhoAmI,
+    SetName {
+        name: Vec<u8>,
+    },
+    Select {
+        db: u64,
+    },
+    Reset,
+    Quit,
+    Monitor,
+    /// `CLIENT REPLY` with a mode that the server knows.
+    ReplyMode(ReplyMode),
+    Subscribe {
+        channels: usize,
+    },
+    Unsubscribe {
+        channels: usize,
+    },
+}
+
+/// What a client wants to hear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReplyMode {
+    On,
+    SkipNext,
+    Off,
+}
+
+impl ReplyMode {
+    pub(super) fn of(word: &[u8]) -> Option<Self> {
+        match word.to_ascii_lowercase().as_slice() {
+            b"on" => Some(Self::On),
+            b"skip" => Some(Self::SkipNext),
+            b"off" => Some(Self::Off),
+            _ => None,
+        }
+    }
+}
+
+impl Effect {
+    /// What the command called `name` changes.
+    pub(super) fn of(name: &str, arguments: &Arguments) -> Self {
+        let text = |index: usize| arguments.text(index).to_vec();
+        match name {
+            "multi" => Self::Multi,
+            "exec" => Self::Exec,
+            "discard" => Self::Discard,
+            "auth" if arguments.len() == 3 => Self::Auth { user: text(1) },
+            "auth" if arguments.len() == 2 => Self::Auth {
+                user: b"default".to_vec(),
+            },
+            "hello" => hello(arguments),
+            "client|setname" => Self::SetName { name: text(2) },
+            "client|reply" if arguments.len() == 3 => {
+                ReplyMode::of(arguments.text(2)).map_or(Self::None, Self::ReplyMode)
+            }
+            "select" => std::str::from_utf8(arguments.text(1))
+                .ok()
+                .and_then(|text| text.parse().ok())
+                .map_or(Self::None, |db| Self::Select { db }),
+            "reset" => Self::Reset,
+            "quit" => Self::Quit,
+            "monitor" => Self::Monitor,
+            "subscribe" | "psubscribe" | "ssubscribe" if arguments.len() > 1 => Self::Subscribe {
+                channels: arguments.len() - 1,
+            },
+            "unsubscribe" | "punsubscribe" | "sunsubscribe" => Self::Unsubscribe {
+                channels: arguments.len() - 1,
+            },
+            _ => Self::None,
+        }
+    }
+
+    /// Whether `reply`, which is no error, is what a server says when the effect has come about.
+    pub(super) fn is_confirmed_by(&self, reply: &Capture) -> bool {
+        let head = &reply.head;
+        let simple = |text: &[u8]| head.kind == Some(Kind::Simple) && *head.text == *text;
+        match self {
+            Self::None | Self::Exec => true,
+            Self::Reset => simple(b"RESET"),
+            Self::Hello { .. } => matches!(head.kind, Some(Kind::Array | Kind::Map)) && !head.null,
+            Self::WhoAmI => matches!(head.kind, Some(Kind::Bulk | Kind::Verbatim)) && !head.null,
+            // Their confirmations are messages of their own.
+            Self::Subscribe { .. } | Self::Unsubscribe { .. } => false,
+            _ => simple(b"OK"),
+        }
+    }
+
+    /// The user that the command logs in as.
+    pub(super) fn user(&self) -> Option<&[u8]> {
+        match self {
+            Self::Auth { user }
+            | Self::Hello {
+                user: Some(user), ..
+            } => Some(user),
+            _ => None,
+        }
+    }
+
+    /// Bytes on the heap.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Auth { user } => user.len(),
+            Self::SetName { name } => name.len(),
+            Self::Hello { user, name } => {
+                user.as_ref().map_or(0, Vec::len) + name.as_ref().map_or(0, Vec::len)
+            }
+            _ => 0,
+        }
+    }
+}
+
+fn hello(arguments: &Arguments) -> Effect {
+    let (mut user, mut name) = (None, None);
+    let mut index = 2;
+    while index < arguments.len() {
+        let option = arguments.text(index).to_ascii_lowercase();
+        if option == b"auth" {
+            user = Some(arguments.text(index + 1).to_vec());
+            index += 2;
+        } else if option == b"setname" {
+            name = Some(arguments.text(index + 1).to_vec());
+            index += 1;
+        }
+        index += 1;
+    }
+    Effect::Hello { user, name }
+}

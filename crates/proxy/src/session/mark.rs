@@ -1,0 +1,202 @@
+//! What is recorded of a command besides its keys: places that are no key, and facts for the payload.
+
+use std::fmt::Write as _;
+
+use super::effect::Effect;
+use super::pending::Keys;
+use super::sha1::sha1;
+use crate::audit::{Key, hex, put_json};
+use crate::command::{CommandFacts, Flags};
+use crate::resp::Arguments;
+
+/// One entry that is not about a key of the command.
+#[derive(Debug)]
+pub(super) struct Mark {
+    pub(super) action: &'static str,
+    place: Box<[u8]>,
+    digest: Option<Box<[u8; 32]>>,
+}
+
+impl Mark {
+    fn at(action: &'static str, arguments: &Arguments, index: usize) -> Self {
+        let argument = arguments.at(index);
+        Self {
+            action,
+            place: argument.map_or(&b""[..], |argument| argument.kept).into(),
+            digest: argument.and_then(|argument| argument.digest).map(Box::new),
+        }
+    }
+
+    pub(super) fn plain(action: &'static str, place: &[u8]) -> Self {
+        Self {
+            action,
+            place: place.into(),
+            digest: None,
+        }
+    }
+
+    pub(super) fn place(&self) -> Key<'_> {
+        Key {
+            kept: &self.place,
+            digest: self.digest.as_deref().copied(),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.place.len() + self.digest.as_ref().map_or(0, |_| 32)
+    }
+}
+
+/// The entries of a command that are not about its keys.
+pub(super) fn marks_of(
+    name: &str,
+    effect: &Effect,
+    facts: Option<&CommandFacts>,
+    arguments: &Arguments,
+) -> Vec<Mark> {
+    let one = |action, index| vec![Mark::at(action, arguments, index)];
+    let all = |action| vec![Mark::plain(action, b"*")];
+    let nowhere = |action| vec![Mark::plain(action, b"")];
+    match name {
+        "flushall" | "flushdb" => all("delete"),
+        "swapdb" => all("update"),
+        "keys" => one("list", 1),
+        "scan" => vec![scan_pattern(arguments)],
+        "randomkey" | "dbsize" | "cluster|getkeysinslot" | "cluster|countkeysinslot" => all("list"),
+        // It tells the client the names of keys that others change.
+        "client|tracking" => all("list"),
+        "publish" | "spublish" => one("publish", 1),
+        "subscribe" | "psubscribe" | "ssubscribe" => (1..arguments.len())
+            .map(|index| Mark::at("subscribe", arguments, index))
+            .collect(),
+        "auth" => nowhere("authenticate"),
+        "hello" if effect.user().is_some() => nowhere("authenticate"),
+        "sort" | "sort_ro" => sort_patterns(arguments),
+        "debug" if arguments.len() > 2 => one("administer", 2),
+        "unknown" => nowhere("run"),
+        _ if is_script(name) => nowhere("run"),
+        _ if administers(name, facts) => nowhere("administer"),
+        _ => Vec::new(),
+    }
+}
+
+fn is_script(name: &str) -> bool {
+    matches!(
+        name,
+        "eval" | "evalsha" | "eval_ro" | "evalsha_ro" | "fcall" | "fcall_ro"
+    )
+}
+
+fn administers(name: &str, facts: Option<&CommandFacts>) -> bool {
+    let container = name
+        .split_once('|')
+        .map_or(name, |(container, _)| container);
+    matches!(container, "function" | "script" | "pubsub")
+        || facts.is_some_and(|facts| facts.flags.contains(Flags::ADMIN))
+}
+
+fn scan_pattern(arguments: &Arguments) -> Mark {
+    let found = (2..arguments.len())
+        .find(|index| arguments.text(*index).eq_ignore_ascii_case(b"match"))
+        .map(|index| Mark::at("list", arguments, index + 1));
+    found.unwrap_or_else(|| Mark::plain("list", b"*"))
+}
+
+/// The keys that `SORT` reads by the patterns of `BY` and `GET`: those with a star, which elements replace.
+fn sort_patterns(arguments: &Arguments) -> Vec<Mark> {
+    let mut marks = Vec::new();
+    let mut index = 2;
+    while index < arguments.len() {
+        let option = arguments.text(index).to_ascii_lowercase();
+        match option.as_slice() {
+            b"limit" => index += 2,
+            b"store" => index += 1,
+            b"get" | b"by" => {
+                index += 1;
+                if arguments.text(index).contains(&b'*') {
+                    marks.push(Mark::at("read", arguments, index));
+                }
+            }
+            _ => {}
+        }
+        index += 1;
+    }
+    marks
+}
+
+/// Most names of parameters that one entry lists.
+const NAMES_MAX: usize = 16;
+
+/// What the payload says besides: which script or function, which parameter or user, where data goes.
+pub(super) fn facts_of(name: &str, arguments: &Arguments, keys: &Keys) -> String {
+    let mut facts = String::new();
+    match name {
+        "eval" | "eval_ro" | "evalsha" | "evalsha_ro" | "fcall" | "fcall_ro" => {
+            let member = if name.starts_with('f') {
+                "function"
+            } else {
+                "script"
+            };
+            put_script(&mut facts, member, name, arguments);
+            let _infallible = write!(facts, ",\"declared\":{}", keys.len());
+        }
+        "script|load" => put_digest(&mut facts, "script", arguments, 2),
+        "function|load" => put_digest(&mut facts, "library", arguments, arguments.len() - 1),
+        "unknown" => put_member(&mut facts, "name", arguments.text(0)),
+        "config|set" => put_names(&mut facts, arguments, 2),
+        "config|get" => put_names(&mut facts, arguments, 1),
+        "acl|setuser" | "acl|deluser" | "acl|getuser" | "acl|dryrun" => {
+            put_member(&mut facts, "user", arguments.text(2));
+        }
+        "debug" => put_member(&mut facts, "subcommand", arguments.text(1)),
+        _ => {
+            if let Some(destination) = keys.destination() {
+                put_member(&mut facts, "to", destination.key.kept);
+            }
+        }
+    }
+    facts
+}
+
+fn put_member(facts: &mut String, member: &str, text: &[u8]) {
+    let _infallible = write!(facts, ",\"{member}\":");
+    put_json(facts, text);
+}
+
+fn put_script(facts: &mut String, member: &str, name: &str, arguments: &Arguments) {
+    if name.starts_with("eval") && !name.starts_with("evalsha") {
+        put_digest(facts, member, arguments, 1);
+    } else if name.starts_with("evalsha") {
+        put_member(facts, member, &arguments.text(1).to_ascii_lowercase());
+    } else {
+        put_member(facts, member, arguments.text(1));
+    }
+}
+
+/// The name that Redis gives a script; of one that was too long to keep, its SHA-256.
+fn put_digest(facts: &mut String, member: &str, arguments: &Arguments, index: usize) {
+    let digest = match arguments.at(index) {
+        Some(script) => match script.digest {
+            Some(digest) => format!("sha256:{}", hex(&digest)),
+            None => hex(&sha1(script.kept)),
+        },
+        None => return,
+    };
+    put_member(facts, member, digest.as_bytes());
+}
+
+/// The names among names and values, or all words with a `step` of one.
+fn put_names(facts: &mut String, arguments: &Arguments, step: usize) {
+    facts.push_str(",\"parameters\":[");
+    for (number, index) in (2..arguments.len())
+        .step_by(step)
+        .take(NAMES_MAX)
+        .enumerate()
+    {
+        if number > 0 {
+            facts.push(',');
+        }
+        put_json(facts, arguments.text(index));
+    }
+    facts.push(']');
+}

@@ -1,0 +1,211 @@
+//! Bounds are of bytes, waiting ends, and places are given back.
+#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use probity_proxy::ProxyConfig;
+
+use crate::support::{Redis, command, config, script, start, talk, told, wait};
+
+/// A transaction of 70,000 commands was read no further, without a word (proxy 17). Its size in bytes
+/// counts, and it works.
+#[test]
+fn a_large_transaction_works() {
+    let redis = Redis::start(&[]);
+    let (proxy, address, recorder) = start(&config(&redis));
+    let mut bytes = script("MULTI");
+    for number in 0..70_000 {
+        bytes.extend(command(&["SET", &format!("user:{number}"), "x"]));
+    }
+    bytes.extend(script("EXEC\nGET user:1"));
+    let heard = talk(address, &bytes, usize::MAX);
+    assert!(heard.ends_with(b"+OK\r\n$1\r\nx\r\n+OK\r\n"));
+    assert_eq!(recorder.entries().len(), 70_001);
+    proxy.stop();
+}
+
+/// Where a transaction is too large to be remembered the client is told, and nothing of it is done.
+/// It never hangs.
+#[test]
+fn a_transaction_beyond_the_bound_is_refused() {
+    let redis = Redis::start(&[]);
+    let (proxy, address, recorder) = start(&config(&redis));
+    let key = format!("user:{}", "k".repeat(60_000));
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.write_all(&script("MULTI")).unwrap();
+    let touch = command(&["TOUCH", &key]);
+    for _ in 0..1200 {
+        if socket.write_all(&touch).is_err() {
+            break;
+        }
+    }
+    let mut heard = Vec::new();
+    let _reset = socket.read_to_end(&mut heard);
+    let heard = String::from_utf8_lossy(&heard);
+    assert!(
+        heard.contains("a transaction may hold commands of 64 MiB"),
+        "{}",
+        heard.len()
+    );
+    wait(300);
+    let entries = recorder.entries();
+    assert!(entries.len() > 1000 && entries.iter().all(|seen| seen.outcome.as_str() == "failed"));
+    proxy.stop();
+}
+
+fn resident() -> usize {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmRSS"))
+        .unwrap();
+    line.split_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse::<usize>()
+        .unwrap()
+        >> 10
+}
+
+/// Three commands of a million keys behind one that blocks became 288 MB, and 880 MB at their end (S18). The
+/// second is not read before the first is answered, and entries are made in portions.
+#[test]
+fn commands_that_wait_are_bounded_by_their_bytes() {
+    let redis = Redis::start(&[]);
+    let (proxy, address, _recorder) = start(&ProxyConfig {
+        policy: std::sync::Arc::new(
+            probity_policy::Policy::parse("[defaults]\npersonal = false").unwrap(),
+        ),
+        ..config(&redis)
+    });
+    let keys: Vec<String> = (0..300_000).map(|number| format!("k{number}")).collect();
+    let mut words = vec!["EXISTS"];
+    words.extend(keys.iter().map(String::as_str));
+    let exists = command(&words);
+    let before = resident();
+    let mut sockets = Vec::new();
+    for _ in 0..4 {
+        let mut socket = TcpStream::connect(address).unwrap();
+        socket
+            .set_write_timeout(Some(Duration::from_millis(500)))
+            .unwrap();
+        socket.write_all(&script("BLPOP cache:none 0")).unwrap();
+        for _ in 0..3 {
+            if socket.write_all(&exists).is_err() {
+                break;
+            }
+        }
+        sockets.push(socket);
+    }
+    wait(300);
+    let during = resident();
+    drop(sockets);
+    wait(1500);
+    let after = resident();
+    let most = during.max(after).saturating_sub(before);
+    assert!(
+        most < 4 * 40 + 64,
+        "{before} MiB, then {during}, then {after}"
+    );
+    proxy.stop();
+}
+
+/// More arguments than a million closed the connection without a word (proxy 20). They pass, up to the bytes
+/// that the keys may take.
+#[test]
+fn a_command_of_more_than_a_million_arguments_passes() {
+    let redis = Redis::start(&[]);
+    let (proxy, address, recorder) = start(&config(&redis));
+    let mut bytes = b"*1100001\r\n$3\r\nDEL\r\n".to_vec();
+    for number in 0..1_100_000 {
+        bytes.extend_from_slice(format!("$7\r\n{number:07}\r\n").as_bytes());
+    }
+    let heard = talk(address, &bytes, usize::MAX);
+    assert_eq!(String::from_utf8_lossy(&heard), ":0\r\n+OK\r\n");
+    assert_eq!(recorder.entries().len(), 1_100_000);
+    proxy.stop();
+}
+
+/// A client that was refused while another command blocked, and one that had said more than is read, kept
+/// their places for ever (proxy 9). Both are given back, and so is their connection to the server.
+#[test]
+fn places_of_clients_that_have_gone_are_free_again() {
+    let redis = Redis::start(&[]);
+    let (proxy, address, recorder) = start(&ProxyConfig {
+        clients_max: 4,
+        ..config(&redis)
+    });
+    for round in 0..2 {
+        let mut sockets = Vec::new();
+        for _ in 0..4 {
+            let mut socket = TcpStream::connect(address).unwrap();
+            socket.write_all(&script("BLPOP user:1:never 0")).unwrap();
+            if round == 0 {
+                socket.write_all(&script("SYNC")).unwrap();
+            } else {
+                let ping = command(&["ECHO", &"x".repeat(200)]);
+                socket
+                    .set_write_timeout(Some(Duration::from_millis(300)))
+                    .unwrap();
+                let _full = socket.write_all(&ping.repeat(18_000));
+            }
+            sockets.push(socket);
+        }
+        drop(sockets);
+        let served = (0..50).any(|_| {
+            wait(100);
+            let mut socket = TcpStream::connect(address).unwrap();
+            let _refused = socket.write_all(&script("PING"));
+            let mut reply = [0; 7];
+            socket.read_exact(&mut reply).is_ok() && &reply == b"+PONG\r\n"
+        });
+        assert!(served, "round {round}");
+    }
+    let all_lost = (0..50).any(|_| {
+        wait(100);
+        let told = told(&recorder.entries());
+        let lost = told
+            .iter()
+            .filter(|told| told.contains("user:1:never failed"));
+        lost.count() == 8
+    });
+    assert!(all_lost);
+    wait(200);
+    let listed = talk(redis.address(), &script("CLIENT LIST"), usize::MAX);
+    let listed = String::from_utf8_lossy(&listed);
+    assert_eq!(listed.matches("cmd=blpop").count(), 0, "{listed}");
+    proxy.stop();
+}
+
+/// Replies that a server may send ended the connection: deep nesting, a script's big number, a long status
+/// (proxy 19). Whoever forwards is not stricter than the server.
+#[test]
+fn replies_pass_as_the_server_sends_them() {
+    let redis = Redis::start(&[]);
+    let (proxy, address, _) = start(&config(&redis));
+    let deep = "local t = {} for i = 1, 150 do t = {t} end return t";
+    let number = "redis.setresp(3) return {big_number='123\\r\\n123'}";
+    let status = "return {ok=string.rep('s', 3000000)}";
+    for hello in ["2", "3"] {
+        let bytes: Vec<u8> = [deep, number, status]
+            .into_iter()
+            .flat_map(|text| command(&["EVAL", text, "0"]))
+            .collect();
+        let bytes = [script(&format!("HELLO {hello}\nECHO begin")), bytes].concat();
+        let end = |bytes: Vec<u8>| {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            text.split_once("begin").unwrap().1.to_owned()
+        };
+        let direct = end(talk(redis.address(), &bytes, usize::MAX));
+        let through = end(talk(address, &bytes, usize::MAX));
+        assert!(
+            direct == through && direct.len() > 3_000_000,
+            "{}",
+            through.len()
+        );
+    }
+    proxy.stop();
+}

@@ -1,0 +1,118 @@
+//! Nothing reaches the server that is not understood and recorded.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use crate::support::{Redis, command, config, script, start, talk, talk_only, wait};
+
+/// Behind an inline line that was too long for the proxy and not for the server, commands went through
+/// without entries (proxy 1). Of every length around the bound, what is answered is recorded.
+#[test]
+fn what_follows_a_long_line_is_recorded_or_not_done() {
+    let redis = Redis::start(&[]);
+    let (proxy, address, recorder) = start(&config(&redis));
+    for length in [
+        65_000, 65_525, 65_532, 65_535, 65_536, 70_000, 81_000, 300_000,
+    ] {
+        talk(redis.address(), &script("SET user:7 topsecret"), usize::MAX);
+        recorder.seen.lock().unwrap().clear();
+        let mut bytes = b"PING ".to_vec();
+        bytes.resize(bytes.len() + length, b'y');
+        bytes.extend_from_slice(b"\r\nGET user:7\r\nDEL user:7\r\nQUIT\r\n");
+        for piece in [usize::MAX, 4096] {
+            let heard = talk_only(address, &bytes, piece);
+            let heard = String::from_utf8_lossy(&heard);
+            let recorded = recorder.entries();
+            let read = recorded.iter().any(|seen| seen.action == "read");
+            assert!(read || !heard.contains("topsecret"), "{length}");
+            let there = talk(redis.address(), &script("EXISTS user:7"), usize::MAX);
+            let deleted = recorded.iter().any(|seen| seen.action == "delete");
+            assert!(deleted || there.starts_with(b":1"), "{length}");
+            if length >= 70_000 {
+                assert!(heard.starts_with("-ERR Protocol error: too big inline request"));
+            }
+        }
+    }
+    proxy.stop();
+}
+
+/// Redis looks for the end of a line up to a zero byte only, so the proxy recorded what never ran and
+/// waited for a reply that never came (proxy 30). Such a line is refused, and nothing of it goes on.
+#[test]
+fn a_line_with_a_zero_byte_is_refused() {
+    let redis = Redis::start(&[]);
+    let (proxy, address, recorder) = start(&config(&redis));
+    let heard = talk_only(address, b"GET user:1\0\r\nGET user:2\r\n", usize::MAX);
+    assert_eq!(
+        String::from_utf8_lossy(&heard),
+        "-ERR Protocol error: zero byte in inline request\r\n"
+    );
+    assert_eq!(recorder.entries().len(), 0);
+    proxy.stop();
+}
+
+/// Words on a line go on as a list of lengths and bytes, so that no server takes them apart differently.
+/// Every word arrives as the client meant it, whatever it holds.
+#[test]
+fn lines_arrive_as_they_were_meant() {
+    let redis = Redis::start(&[]);
+    let (proxy, address, recorder) = start(&config(&redis));
+    let bytes =
+        b"set user:1 \"a\\r\\n*1\\r\\n$8\\r\\nFLUSHALL\\r\\n\\x00\"\nget 'user:1'\r\nQUIT\r\n";
+    let through = talk_only(address, bytes, 3);
+    assert_eq!(through, talk_only(redis.address(), bytes, usize::MAX));
+    assert_eq!(recorder.entries().len(), 2);
+    proxy.stop();
+}
+
+/// A client that breaks off within a value must leave nothing behind, at any length. The value streams,
+/// the end of the command does not go before the command is understood.
+#[test]
+fn half_a_command_never_runs() {
+    let redis = Redis::start(&[]);
+    let (proxy, address, recorder) = start(&config(&redis));
+    let value = "v".repeat(3 << 20);
+    let whole = command(&["SET", "user:1:half", &value]);
+    for length in [
+        20,
+        60,
+        1000,
+        300 << 10,
+        1 << 20,
+        whole.len() - 2,
+        whole.len() - 1,
+    ] {
+        let mut socket = TcpStream::connect(address).unwrap();
+        socket.write_all(whole.get(..length).unwrap()).unwrap();
+        wait(30);
+        drop(socket);
+    }
+    wait(100);
+    let there = talk(redis.address(), &script("EXISTS user:1:half"), usize::MAX);
+    assert!(there.starts_with(b":0"));
+    assert_eq!(recorder.entries().len(), 0);
+    proxy.stop();
+}
+
+/// A command whose name or keys are unknown does not begin to stream either, and one that changes the
+/// connection never does. What is refused has left nothing on the server.
+#[test]
+fn what_changes_the_connection_does_not_stream() {
+    let redis = Redis::start(&[]);
+    let (proxy, address, _) = start(&config(&redis));
+    let long = "x".repeat(400 << 10);
+    for words in [["CLIENT", "REPLY", &long], ["AUTH", "alice", &long]] {
+        let mut socket = TcpStream::connect(address).unwrap();
+        let _closed_early = socket.write_all(&command(&words));
+        let mut heard = Vec::new();
+        // The rest of what was said may be refused with a reset.
+        let _reset = socket.read_to_end(&mut heard);
+        let heard = String::from_utf8_lossy(&heard);
+        assert!(
+            heard.is_empty() || heard.starts_with("-ERR probity"),
+            "{heard}"
+        );
+    }
+    assert!(talk(address, &script("PING"), 64).starts_with(b"+PONG"));
+    proxy.stop();
+}

@@ -1,0 +1,168 @@
+//! What a command touches besides its keys leaves an entry that says so.
+#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+
+use std::sync::Arc;
+
+use probity_policy::Policy;
+use probity_proxy::ProxyConfig;
+
+use crate::support::{Redis, Seen, command, config, script, start, talk, told};
+
+/// Entries under a policy that takes `cache:*` for not personal.
+fn record(bytes: &[u8]) -> (String, Vec<Seen>) {
+    let redis = Redis::start(&["--enable-debug-command", "yes"]);
+    let policy = "[[key]]\npattern = 'cache:*'\npersonal = false";
+    let (proxy, address, recorder) = start(&ProxyConfig {
+        policy: Arc::new(Policy::parse(policy).unwrap()),
+        ..config(&redis)
+    });
+    let setup = "SET user:7 secret\nRPUSH cache:ids 7 8\nSET cache:x x";
+    talk(redis.address(), &script(setup), usize::MAX);
+    let heard = talk(address, bytes, usize::MAX);
+    proxy.stop();
+    (
+        String::from_utf8_lossy(&heard).into_owned(),
+        recorder.entries(),
+    )
+}
+
+/// A script or a function with one decoy key read and wrote other keys without any entry (proxy 11, S7).
+/// Each leaves a `run` that names it, and so does what loads it.
+#[test]
+fn every_script_and_function_is_named() {
+    let decoy = "return redis.call('get','user:7')";
+    let library = "#!lua name=lib\nredis.register_function('f', function(keys, args) return redis.call('get', args[1]) end)";
+    let bytes = [
+        command(&["EVAL", decoy, "1", "cache:x"]),
+        command(&["SCRIPT", "LOAD", decoy]),
+        command(&[
+            "EVALSHA",
+            "3DAF5B02CF6EDA73C1B3DA5C8BB4B3CD2D0FC9A2",
+            "1",
+            "cache:x",
+        ]),
+        command(&["FUNCTION", "LOAD", library]),
+        command(&["FCALL", "f", "1", "cache:x", "user:7"]),
+        command(&["EVAL", &format!("{decoy}--{}", "x".repeat(70_000)), "0"]),
+    ]
+    .concat();
+    let (heard, entries) = record(&bytes);
+    assert!(heard.contains("secret"));
+    let digest = heard
+        .split("\r\n")
+        .find(|line| line.len() == 40)
+        .unwrap()
+        .to_owned();
+    assert_eq!(
+        told(&entries),
+        [
+            "default run  ok",
+            "default administer  ok",
+            "default run  failed",
+            "default administer  ok",
+            "default run  ok",
+            "default run  ok"
+        ]
+    );
+    for index in [0, 1] {
+        let says = format!("\"script\":\"{digest}\"");
+        assert!(
+            entries[index].payload.contains(&says),
+            "{:?}",
+            entries[index]
+        );
+    }
+    assert!(entries[0].payload.contains("\"declared\":1"));
+    assert!(entries[2].payload.contains("\"script\":\"3daf5b02cf6eda"));
+    assert!(entries[4].payload.contains("\"function\":\"f\""));
+    assert!(entries[5].payload.contains("\"script\":\"sha256:"));
+}
+
+/// SORT with BY and GET reads as many keys as its patterns name, and only the list was recorded, or nothing
+/// (proxy 10, S7). Each pattern with a star is recorded as read.
+#[test]
+fn the_patterns_of_sort_are_read() {
+    let lines =
+        "SORT cache:ids BY nosort GET user:* GET #\nSORT_RO cache:ids BY user:*->age GET const";
+    let (heard, entries) = record(&script(lines));
+    assert!(heard.contains("secret"));
+    assert_eq!(
+        told(&entries),
+        ["default read user:* ok", "default read user:*->age ok"]
+    );
+}
+
+/// Where data goes out of the personal keys, the source's entry names the other key (proxy 22). What is
+/// read there later is not recorded, by the policy's own words.
+#[test]
+fn the_source_says_where_its_data_went() {
+    let (_, entries) = record(&script("COPY user:7 cache:copy\nRENAME user:7 cache:free"));
+    assert_eq!(entries.len(), 2);
+    assert!(entries[0].payload.contains("\"to\":\"cache:copy\""));
+    assert!(entries[1].payload.contains("\"to\":\"cache:free\""));
+}
+
+/// An optional group of keys that was left out made the server's answer an error, and the error was read
+/// as no keys (proxy 8). The key that is there has its entry.
+#[test]
+fn a_command_without_its_optional_keys_is_recorded() {
+    let (heard, entries) = record(&script("PFMERGE user:77\nEXISTS user:77"));
+    assert!(heard.starts_with("+OK\r\n:1\r\n"));
+    assert_eq!(
+        told(&entries),
+        ["default update user:77 ok", "default look user:77 ok"]
+    );
+}
+
+/// With GET the reply of SET says what was there and not whether it was set, and the log said the
+/// opposite of what happened (proxy 16). Each pair of options has its own reading.
+#[test]
+fn set_with_get_says_what_it_did() {
+    let lines = "SET user:1 v XX GET\nSET user:1 v NX GET\nSET user:1 w NX GET\nSET user:1 w XX GET\nSET user:2 v GET\nSET user:2 v GET\nSET user:3 v XX\nSET user:2 v NX";
+    let (_, entries) = record(&script(lines));
+    assert_eq!(
+        told(&entries),
+        [
+            "default update user:1 absent",
+            "default create user:1 ok",
+            "default read user:1 ok",
+            "default update user:1 ok",
+            "default create user:2 ok",
+            "default update user:2 ok",
+            "default update user:3 absent",
+            "default update user:2 failed"
+        ]
+    );
+}
+
+/// Reads of a key that is not there were `ok` for dozens of commands (proxy 24). Nothing there is `absent`.
+#[test]
+fn nothing_there_is_absent() {
+    let lines = "LRANGE user:n 0 -1\nZRANGE user:n 0 -1\nXRANGE user:n - +\nHMGET user:n a b\nGETRANGE user:n 0 9\nSINTER user:n\nHRANDFIELD user:n 3\nSMISMEMBER user:n a b\nHELLO 3\nSINTER user:n\nHMGET user:n a";
+    let (_, entries) = record(&script(lines));
+    assert_eq!(entries.len(), 10);
+    assert!(
+        entries.iter().all(|seen| seen.outcome.as_str() == "absent"),
+        "{entries:?}"
+    );
+}
+
+/// Some operations had no entry, and `administer` did not say what was administered (proxy 25, 26). Names
+/// of parameters and users are told, and no value.
+#[test]
+fn what_is_administered_is_said() {
+    let lines = "CLIENT TRACKING OFF\nPUBSUB CHANNELS\nFUNCTION FLUSH\nSCRIPT FLUSH\nCONFIG SET maxmemory-samples 7\nACL SETUSER zed on >hidden\nDEBUG OBJECT user:7\nCONFIG GET maxm*";
+    let (_, entries) = record(&script(lines));
+    let all = format!("{entries:?}").replace('\\', "");
+    assert_eq!(entries.len(), 8, "{all}");
+    for says in [
+        "\"parameters\":[\"maxmemory-samples\"]",
+        "\"user\":\"zed\"",
+        "\"subcommand\":\"OBJECT\"",
+        "\"parameters\":[\"maxm*\"]",
+        "key: \"user:7\"",
+    ] {
+        assert!(all.contains(says), "{says}: {all}");
+    }
+    assert!(!all.contains("hidden"));
+}
