@@ -273,7 +273,8 @@ pub struct Verify {
 #[command(after_help = "Examples:
   probity export audit --format jsonl -o entries.jsonl
   probity export audit --subject 7 --from 2026-01-01T00:00:00Z --format csv
-  probity export audit --format jsonl | probity append other-log")]
+  probity export audit --format jsonl | probity append other-log --exported")]
+#[expect(clippy::struct_excessive_bools, reason = "flags are what clap parses")]
 pub struct Export {
     /// Folder of the log
     #[arg(value_name = "DIR")]
