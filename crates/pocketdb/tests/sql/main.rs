@@ -20,6 +20,8 @@ mod pair;
 #[cfg(test)]
 mod query;
 #[cfg(test)]
+mod reads;
+#[cfg(test)]
 mod schema;
 #[cfg(test)]
 mod statements;
