@@ -371,7 +371,7 @@ fn a_reorganisation_goes_on_where_it_was_left_and_changes_no_answer() {
 }
 
 #[test]
-fn others_check_a_reorganised_part_and_an_extract_without_the_key() {
+fn others_check_a_reorganised_part_without_the_key() {
     let place = Place::filled();
     let (_, refused) = place.run(&["sign", "v"], 1);
     assert!(refused.contains("no reorganised part"), "{refused}");
@@ -416,7 +416,13 @@ fn others_check_a_reorganised_part_and_an_extract_without_the_key() {
     fs::copy(place.path("v"), place.path("copy")).unwrap();
     let (said, _) = keyless(0);
     assert!(said.contains("reorganisation 2"), "{said}");
+}
 
+#[test]
+fn others_check_an_extract_without_the_key() {
+    let place = Place::filled();
+    place.run(&["reorganize", "v"], 0);
+    place.run(&["sign", "v"], 0);
     let select = "SELECT id, note FROM visits WHERE day = 105";
     place.run(&["extract", "v", select, "-o", "rows"], 0);
     let check = |status| place.run(&["check", "rows", "--key", "v.vkey"], status);
@@ -452,7 +458,7 @@ fn others_check_a_reorganised_part_and_an_extract_without_the_key() {
     };
     let earlier = moment();
     place.run(&["exec", "v", "DELETE FROM visits WHERE day = 105"], 0);
-    place.run(&["extract", "v", select, "-o", "rows"], 0);
+    place.run(&["extract", "v", select, "-o", "rows", "--overwrite"], 0);
     let later = moment();
     assert!(
         later.0 > earlier.0 && later.1 > earlier.1,
