@@ -3,7 +3,6 @@
 #![expect(
     clippy::unwrap_used,
     clippy::disallowed_methods,
-    clippy::indexing_slicing,
     reason = "a test that cannot go on has failed, and damage is done around the storage"
 )]
 
