@@ -148,7 +148,7 @@ fn damage_to_a_key_is_no_erasure_and_no_opening_touches_it() {
             "{name}"
         );
         assert!(
-            matches!(read(&path), Err(LogError::Broken { .. })),
+            matches!(read(&path), Err(LogError::Damaged { .. })),
             "{name}"
         );
         let Err(LogError::Broken { place, reason }) = Log::open(&path, &root(), options()) else {

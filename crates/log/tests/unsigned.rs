@@ -507,7 +507,7 @@ fn a_forged_erasure_excuses_no_key_that_is_gone() {
     assert!(places.contains(&"subjects/slots, slot 0"), "{places:?}");
     let reader = Reader::open(&path, &root()).unwrap();
     let read = reader.read::<LogError>(&Filter::default(), &mut |_| Ok(()));
-    assert!(matches!(read, Err(LogError::Broken { .. })), "{read:?}");
+    assert!(matches!(read, Err(LogError::Damaged { .. })), "{read:?}");
     let refused = Log::open(&path, &root(), options()).unwrap_err();
     assert!(
         refused.to_string().contains("subjects/slots, slot 0"),
