@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::aead::{AES_256_GCM, LessSafeKey, UnboundKey};
 use aws_lc_rs::{hkdf, hmac};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,17 +17,11 @@ use zeroize::{Zeroize as _, ZeroizeOnDrop, Zeroizing};
 use crate::error::DecodeError;
 use crate::stream::StreamId;
 use crate::version::Version;
-use crate::wire::Reader;
+use crate::wrap::WrappingKey;
 
 /// Bytes of every secret of this format.
 pub const SECRET_BYTES: usize = 32;
-/// Bytes of a wrapped secret.
-pub const WRAPPED_BYTES: usize = 4 + 2 + 2 + NONCE_BYTES + SECRET_BYTES + TAG_BYTES;
 
-const NONCE_BYTES: usize = 12;
-const TAG_BYTES: usize = 16;
-const WRAPPED_MAGIC: &[u8; 4] = b"PBWK";
-const WRAPPED_VERSION: u16 = 1;
 const ROOT_KEY_PREFIX: &str = "probity-root-key-v1 ";
 
 /// Thirty-two secret bytes. They must never be printed, logged or stored unwrapped.
@@ -85,97 +79,7 @@ impl RootKey {
 
     /// The key that wraps this log's secrets.
     pub fn wrapping_key(&self, fingerprint: &[u8; 32]) -> WrappingKey {
-        WrappingKey(self.0.derive(fingerprint, &[b"probity/wrap/v1"]))
-    }
-}
-
-/// What a wrapped secret is for; part of what its tag authenticates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum WrappedKind {
-    /// The master key.
-    Master,
-    /// The seed of a signing key.
-    Signing,
-    /// The key of one subject.
-    Subject,
-}
-
-impl WrappedKind {
-    const fn code(self) -> u16 {
-        match self {
-            Self::Master => 1,
-            Self::Signing => 2,
-            Self::Subject => 3,
-        }
-    }
-}
-
-/// Wraps and unwraps the secrets of one log.
-pub struct WrappingKey(Secret);
-
-impl WrappingKey {
-    /// `secret` encrypted for `kind` and `label`; `nonce` must be fresh and random.
-    ///
-    /// # Errors
-    /// When the provider refuses, which it does for no input of this type.
-    pub fn wrap(
-        &self,
-        kind: WrappedKind,
-        label: &[u8],
-        secret: &Secret,
-        nonce: [u8; NONCE_BYTES],
-    ) -> Result<Vec<u8>, DecodeError> {
-        let mut out = Vec::with_capacity(WRAPPED_BYTES);
-        out.extend_from_slice(WRAPPED_MAGIC);
-        out.extend_from_slice(&WRAPPED_VERSION.to_le_bytes());
-        out.extend_from_slice(&kind.code().to_le_bytes());
-        out.extend_from_slice(&nonce);
-        let mut body = Zeroizing::new(secret.0);
-        let tag = aead_key(&self.0.0)?
-            .seal_in_place_separate_tag(
-                Nonce::assume_unique_for_key(nonce),
-                Aad::from(associated(kind, label)),
-                &mut *body,
-            )
-            .map_err(|_refused| DecodeError::new("wrapped key", 0, "cannot be sealed"))?;
-        out.extend_from_slice(&*body);
-        out.extend_from_slice(tag.as_ref());
-        Ok(out)
-    }
-
-    /// The secret in `wrapped`, which must have been wrapped for `kind` and `label` under this key.
-    ///
-    /// # Errors
-    /// When it was not, or was changed.
-    pub fn unwrap(
-        &self,
-        kind: WrappedKind,
-        label: &[u8],
-        wrapped: &[u8],
-    ) -> Result<Secret, DecodeError> {
-        let mut reader = Reader::new(wrapped, "wrapped key");
-        if &reader.array::<4>()? != WRAPPED_MAGIC || reader.u16()? != WRAPPED_VERSION {
-            return Err(reader.error("is not a wrapped key of a known version"));
-        }
-        if reader.u16()? != kind.code() {
-            return Err(reader.error("wraps another kind of key"));
-        }
-        let nonce = reader.array::<NONCE_BYTES>()?;
-        let mut body = Zeroizing::new(reader.array::<{ SECRET_BYTES + TAG_BYTES }>()?);
-        reader.finish()?;
-        let opened = aead_key(&self.0.0)?
-            .open_in_place(
-                Nonce::assume_unique_for_key(nonce),
-                Aad::from(associated(kind, label)),
-                &mut *body,
-            )
-            .map_err(|_refused| reader.error("does not open under this key"))?;
-        let mut secret = Secret([0; SECRET_BYTES]);
-        secret
-            .0
-            .copy_from_slice(opened.get(..SECRET_BYTES).unwrap_or(&[0; SECRET_BYTES]));
-        Ok(secret)
+        WrappingKey::new(self.0.derive(fingerprint, &[b"probity/wrap/v1"]))
     }
 }
 
@@ -226,15 +130,6 @@ impl MasterKey {
     pub fn note_key(&self) -> NoteKey {
         let key = self.0.derive(b"", &[b"probity/note/v3"]);
         NoteKey(Box::new(hmac::Key::new(hmac::HMAC_SHA256, &key.0)))
-    }
-
-    /// The pseudonym under which a subject appears outside sealed content.
-    pub fn pseudonym(&self, subjects: &str) -> [u8; 16] {
-        let token = self
-            .0
-            .derive(b"", &[b"probity/pseudonym/v1", subjects.as_bytes()]);
-        let (head, _) = token.0.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
-        *head
     }
 }
 
@@ -482,14 +377,7 @@ impl SectionKey {
     }
 }
 
-fn associated(kind: WrappedKind, label: &[u8]) -> Vec<u8> {
-    let mut out = Vec::from(*b"probity/wrapped/v1");
-    out.extend_from_slice(&kind.code().to_le_bytes());
-    out.extend_from_slice(label);
-    out
-}
-
-fn aead_key(bytes: &[u8; 32]) -> Result<LessSafeKey, DecodeError> {
+pub(crate) fn aead_key(bytes: &[u8; 32]) -> Result<LessSafeKey, DecodeError> {
     UnboundKey::new(&AES_256_GCM, bytes)
         .map(LessSafeKey::new)
         .map_err(|_refused| DecodeError::new("key", 0, "is refused by the provider"))
@@ -517,44 +405,6 @@ mod tests {
 
     fn stream() -> StreamId {
         StreamId::new(&[7; 32], &StreamName::default(), &StreamConfig::default())
-    }
-
-    #[test]
-    fn a_wrapped_key_opens_only_as_what_it_is() {
-        let wrapping = RootKey::new(Secret::new([1; 32])).wrapping_key(&[2; 32]);
-        let wrapped = wrapping
-            .wrap(WrappedKind::Subject, b"a", &Secret::new([9; 32]), [3; 12])
-            .unwrap();
-        assert_eq!(wrapped.len(), WRAPPED_BYTES);
-        let opened = wrapping
-            .unwrap(WrappedKind::Subject, b"a", &wrapped)
-            .unwrap();
-        assert_eq!(opened.expose(), &[9; 32]);
-        assert!(
-            wrapping
-                .unwrap(WrappedKind::Subject, b"b", &wrapped)
-                .is_err(),
-            "swapped subject"
-        );
-        assert!(
-            wrapping
-                .unwrap(WrappedKind::Master, b"a", &wrapped)
-                .is_err(),
-            "swapped kind"
-        );
-        let other = RootKey::new(Secret::new([1; 32])).wrapping_key(&[4; 32]);
-        assert!(
-            other.unwrap(WrappedKind::Subject, b"a", &wrapped).is_err(),
-            "another log"
-        );
-        for place in 0..wrapped.len() {
-            let mut bad = wrapped.clone();
-            bad[place] ^= 1;
-            assert!(
-                wrapping.unwrap(WrappedKind::Subject, b"a", &bad).is_err(),
-                "byte {place}"
-            );
-        }
     }
 
     #[test]

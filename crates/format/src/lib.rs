@@ -43,12 +43,14 @@ pub mod row;
 pub mod seal;
 pub mod segment;
 mod short;
+pub mod slot;
 pub mod stream;
 pub mod tile;
 pub mod time;
 pub mod tree;
 pub mod version;
 pub mod wire;
+pub mod wrap;
 
 pub use entry::{Action, Claimed, Digest, Entry, Outcome, Subjects, Timestamp};
 pub use error::{DecodeError, EntryError};

@@ -59,6 +59,19 @@ impl Files {
         }
     }
 
+    /// The same files for another reader, with none open yet.
+    pub(crate) fn for_reading(&self) -> Self {
+        Self {
+            storage: Arc::clone(&self.storage),
+            place: self.place.clone(),
+            retries: self.retries,
+            retry_wait: self.retry_wait,
+            open_max: 1,
+            open: Mutex::default(),
+            syncing: Mutex::default(),
+        }
+    }
+
     /// Runs `call`, again while it fails for a reason that may pass.
     pub(crate) fn attempt<T>(
         &self,

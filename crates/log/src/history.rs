@@ -16,7 +16,7 @@ use probity_format::{DecodeError, Version};
 use crate::epochs::Epochs;
 use crate::error::LogError;
 use crate::files::Files;
-use crate::journal::{History, action, telling_before};
+use crate::journal::{History, is_telling, telling_before};
 use crate::records::Records;
 use crate::scan::{End, Position, scan_believed, stored_frame};
 
@@ -167,7 +167,8 @@ impl Journal<'_> {
             }
             let (before, is_telling) =
                 leads(&frame, decompressor).map_err(|error| broken(&error))?;
-            if is_telling {
+            // The last frame says how many slots of subjects there are, whatever else it says.
+            if is_telling || telling.is_empty() {
                 telling.push((record.frame, bytes));
             }
             let Some(before) = before else { break };
@@ -196,15 +197,15 @@ fn leads(
 ) -> Result<(Option<u64>, bool), DecodeError> {
     let body = frame.open(0, None, decompressor)?;
     let columns = body.columns()?;
-    let (mut before, mut is_telling) = (None, false);
+    let (mut before, mut tells) = (None, false);
     for index in 0..columns.len() {
         let entry = columns.entry(index)?;
         match telling_before(&entry) {
             Some(frame) => before = Some(frame),
-            None => is_telling |= entry.action != action::HEADS,
+            None => tells |= is_telling(&entry),
         }
     }
-    Ok((before, is_telling))
+    Ok((before, tells))
 }
 
 fn broken(error: &DecodeError) -> LogError {

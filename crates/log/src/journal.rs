@@ -1,12 +1,17 @@
 //! The words of the journal: what the log records about itself, as entries whose payloads are lines of text.
 //!
 //! `docs/format.md`, "Journal". The journal is in clear, so that everybody can check it; it names
-//! streams and keys but no person.
+//! streams, keys and slots but no person.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use probity_format::certificate::{Certificate, Link};
 use probity_format::checkpoint::Checkpoint;
 use probity_format::column::Columns;
+use probity_format::content::PSEUDONYM_BYTES;
 use probity_format::note::{Signer as _, SigningKey, VerifierKey};
+use probity_format::slot::SlotsDigest;
 use probity_format::stream::{StreamConfig, StreamName};
 use probity_format::tree::Hash;
 use probity_format::{DecodeError, Entry, Timestamp};
@@ -25,6 +30,10 @@ pub(crate) mod action {
     pub(crate) const BEFORE: &str = "before";
     /// Recovery repaired something; the payload has a line for each repair.
     pub(crate) const RECOVER: &str = "recover";
+    /// How many slots of subjects are durable; the key is their number, the payload the digest over their labels.
+    pub(crate) const SUBJECTS: &str = "subjects";
+    /// A subject is erased; the key is the number of its slot, the payload its pseudonym.
+    pub(crate) const SUBJECT_ERASE: &str = "subject.erase";
 }
 
 /// Bytes of payload at which a list of heads or repairs goes on in another entry.
@@ -73,6 +82,24 @@ impl JournalEntry {
     pub(crate) fn recover(repairs: &[String]) -> Vec<Self> {
         let lines = repairs.iter().map(|repair| format!("{repair}\n"));
         Self::portions(action::RECOVER, lines)
+    }
+
+    /// The durable slots, which every frame names once there are any.
+    pub(crate) fn subjects(slots: &SignedSlots) -> Self {
+        Self {
+            action: action::SUBJECTS,
+            key: slots.count.to_string(),
+            payload: hexadecimal(slots.digest.as_bytes()),
+        }
+    }
+
+    /// The erasure of the subject with `pseudonym` in slot `slot`.
+    pub(crate) fn subject_erase(slot: u64, pseudonym: &[u8; PSEUDONYM_BYTES]) -> Self {
+        Self {
+            action: action::SUBJECT_ERASE,
+            key: slot.to_string(),
+            payload: hexadecimal(pseudonym),
+        }
     }
 
     fn portions(action: &'static str, parts: impl Iterator<Item = String>) -> Vec<Self> {
@@ -134,6 +161,56 @@ pub(crate) fn heads_of(entry: &Entry<'_>) -> Result<Vec<Checkpoint>, DecodeError
         .collect()
 }
 
+/// The slots of subjects that were durable when a frame of the journal was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct SignedSlots {
+    /// Their number.
+    pub(crate) count: u64,
+    /// The digest over their labels.
+    pub(crate) digest: SlotsDigest,
+}
+
+/// An erasure as the journal records it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Erasure {
+    pub(crate) pseudonym: [u8; PSEUDONYM_BYTES],
+    /// The journal frame. The key was destroyed before any later frame was written.
+    pub(crate) frame: u64,
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _infallible = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The bytes that [`hexadecimal`] writes as `text`; nothing for any other text.
+fn from_hexadecimal<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    if pairs.len() != N || !rest.is_empty() {
+        return None;
+    }
+    for (byte, pair) in bytes.iter_mut().zip(pairs) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    (hexadecimal(&bytes) == text).then_some(bytes)
+}
+
+/// The number that is written as `text` in the one form that numbers have.
+fn number(text: &str) -> Option<u64> {
+    text.parse()
+        .ok()
+        .filter(|number: &u64| number.to_string() == text)
+}
+
+/// Whether `entry` says more than what every frame repeats and heads.
+pub(crate) fn is_telling(entry: &Entry<'_>) -> bool {
+    ![action::HEADS, action::SUBJECTS].contains(&entry.action)
+}
+
 /// What the journal says, in order.
 #[derive(Debug, Clone)]
 pub(crate) struct History {
@@ -148,6 +225,10 @@ pub(crate) struct History {
     pub(crate) heads: Vec<(Checkpoint, u64)>,
     /// The last frame that says more than heads.
     pub(crate) telling: Option<u64>,
+    /// The slots that were durable when the last frame was written.
+    pub(crate) slots: SignedSlots,
+    /// Erasures by the number of the slot.
+    pub(crate) erasures: BTreeMap<u64, Erasure>,
     /// The frame that would be next.
     next: u64,
 }
@@ -161,8 +242,15 @@ impl History {
             streams: vec![(StreamName::journal(), StreamConfig::JOURNAL)],
             heads: Vec::new(),
             telling: None,
+            slots: SignedSlots::default(),
+            erasures: BTreeMap::new(),
             next: 0,
         }
+    }
+
+    /// The number of the frame that would be next.
+    pub(crate) const fn frames(&self) -> u64 {
+        self.next
     }
 
     /// Adds the entries of journal frame `frame`.
@@ -193,7 +281,7 @@ impl History {
     fn add_entry(&mut self, entry: &Entry<'_>, frame: u64) -> Result<(), DecodeError> {
         let error = |reason| DecodeError::new("journal entry", 0, reason);
         let text = |bytes| std::str::from_utf8(bytes).map_err(|_not_utf8| error("is not text"));
-        if entry.action != action::HEADS {
+        if is_telling(entry) {
             self.telling = Some(frame);
         }
         match entry.action {
@@ -218,8 +306,39 @@ impl History {
                 self.heads
                     .extend(heads.into_iter().map(|head| (head, frame)));
             }
+            action::SUBJECTS => self.add_slots(text(entry.key)?, text(entry.payload)?)?,
+            action::SUBJECT_ERASE => {
+                self.add_erasure(text(entry.key)?, text(entry.payload)?, frame)?;
+            }
             action::LOG_CREATE | action::RECOVER => {}
             _ => return Err(error("has an unknown action")),
+        }
+        Ok(())
+    }
+
+    fn add_slots(&mut self, key: &str, payload: &str) -> Result<(), DecodeError> {
+        let error = |reason| DecodeError::new("journal entry", 0, reason);
+        let malformed = || error("does not say how many slots of subjects there are");
+        let slots = SignedSlots {
+            count: number(key).ok_or_else(malformed)?,
+            digest: SlotsDigest::from_bytes(from_hexadecimal(payload).ok_or_else(malformed)?),
+        };
+        let is_same = slots.count == self.slots.count && slots != self.slots;
+        if slots.count < self.slots.count || is_same {
+            return Err(error("takes slots of subjects back"));
+        }
+        self.slots = slots;
+        Ok(())
+    }
+
+    fn add_erasure(&mut self, key: &str, payload: &str, frame: u64) -> Result<(), DecodeError> {
+        let error = |reason| DecodeError::new("journal entry", 0, reason);
+        let malformed = || error("does not say which slot of subjects is erased");
+        let slot = number(key).ok_or_else(malformed)?;
+        let pseudonym = from_hexadecimal(payload).ok_or_else(malformed)?;
+        let erasure = Erasure { pseudonym, frame };
+        if slot >= self.slots.count || self.erasures.insert(slot, erasure).is_some() {
+            return Err(error("erases a slot that is none, or is erased already"));
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use probity_format::{DecodeError, keys::SectionKey};
 use crate::anchored::Anchored;
 use crate::core::Core;
 use crate::error::LogError;
-use crate::journal::{JournalEntry, action};
+use crate::journal::{History, JournalEntry, is_telling};
 use crate::sealer::sealing_failed;
 use crate::stream::Stream;
 
@@ -26,6 +26,8 @@ pub(crate) struct JournalWriter {
     telling: Option<u64>,
     /// The last head of each stream that is anchored.
     anchored: Anchored,
+    /// Slots of subjects that a frame named.
+    slots: u64,
 }
 
 impl std::fmt::Debug for JournalWriter {
@@ -35,10 +37,10 @@ impl std::fmt::Debug for JournalWriter {
 }
 
 impl JournalWriter {
-    /// The writer behind what is in the journal, where frame `telling` is the last that says more than heads.
+    /// The writer behind what `history` says, where `anchored` has the last heads.
     pub(crate) fn new(
         stream: Arc<Stream>,
-        telling: Option<u64>,
+        history: &History,
         anchored: Anchored,
     ) -> Result<Self, LogError> {
         let sealer = FrameSealer::new(stream.config)
@@ -47,7 +49,8 @@ impl JournalWriter {
             stream,
             sealer,
             frame: Vec::new(),
-            telling,
+            telling: history.telling,
+            slots: history.slots.count,
             anchored,
         })
     }
@@ -90,12 +93,39 @@ impl JournalWriter {
         Ok(())
     }
 
-    fn append_frame(&mut self, core: &Core, entries: &[JournalEntry]) -> Result<(), LogError> {
+    /// Appends a frame that names the slots of subjects, if there are more than the last one named. Gives whether it did.
+    ///
+    /// What is signed for afterwards uses no slot that is not named.
+    pub(crate) fn append_slots(&mut self, core: &Core) -> Result<bool, LogError> {
+        let grown = core.subjects.slots().count > self.slots;
+        if grown {
+            self.append_frame(core, &[])?;
+        }
+        Ok(grown)
+    }
+
+    /// Appends a frame without anything of its own: those before it are then not the last.
+    pub(crate) fn append_nothing(&mut self, core: &Core) -> Result<(), LogError> {
+        self.append_frame(core, &[]).map(drop)
+    }
+
+    /// Appends one entry in a frame; gives its index.
+    pub(crate) fn append_one(&mut self, core: &Core, entry: JournalEntry) -> Result<u64, LogError> {
+        self.append_frame(core, &[entry])
+    }
+
+    /// Appends `entries` as one frame; gives the index of the first of them.
+    fn append_frame(&mut self, core: &Core, entries: &[JournalEntry]) -> Result<u64, LogError> {
         let failed = |error: &DecodeError| sealing_failed(&self.stream.name, error);
         let time = core.clock.now();
         let mut rows = Vec::new();
-        let before = self.telling.map(JournalEntry::before);
-        for entry in before.iter().chain(entries) {
+        let slots = core.subjects.slots();
+        let mut repeated: Vec<JournalEntry> = Vec::new();
+        repeated.extend(self.telling.map(JournalEntry::before));
+        if slots.count > 0 {
+            repeated.push(JournalEntry::subjects(&slots));
+        }
+        for entry in repeated.iter().chain(entries) {
             let entry = entry.entry(time);
             entry.check().map_err(|error| LogError::Broken {
                 place: "journal entry".into(),
@@ -105,7 +135,7 @@ impl JournalWriter {
             rows.resize(start.saturating_add(row_bytes(&entry)), 0);
             encode_row(&entry, rows.get_mut(start..).unwrap_or_default());
         }
-        let count = entries.len().saturating_add(before.iter().len());
+        let count = entries.len().saturating_add(repeated.len());
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         let (place, epoch) = {
             let keys = core.keys.lock().unwrap_or_else(PoisonError::into_inner);
@@ -117,6 +147,8 @@ impl JournalWriter {
             .seal(&place, &epoch, &[&rows], &mut Nobody, &mut self.frame)
             .map_err(|error| failed(&error))?;
         let number = record.frame;
+        let repeated = u64::try_from(repeated.len()).unwrap_or_default();
+        let first = record.first_entry.saturating_add(repeated);
         let length = usize::try_from(record.length).unwrap_or_default();
         let frame = self.frame.get(..length).unwrap_or_default();
         let never = || false;
@@ -130,10 +162,11 @@ impl JournalWriter {
             &never,
         )?;
         self.stream.commit(&core.files, true)?;
-        if entries.iter().any(|entry| entry.action != action::HEADS) {
+        self.slots = slots.count;
+        if entries.iter().any(|entry| is_telling(&entry.entry(time))) {
             self.telling = Some(number);
         }
-        Ok(())
+        Ok(first)
     }
 }
 

@@ -3,12 +3,12 @@
 //! `docs/format.md`, "Keys on disk". At every open and every hour a new signing key is certified by the one before, in the
 //! journal, and the old one is destroyed: a thief signs for what came after its certificate only.
 
-use probity_format::keys::{MasterKey, RootKey, Secret, WrappedKind, WrappingKey};
+use probity_format::keys::{MasterKey, RootKey, Secret};
 use probity_format::note::{Signer as _, SigningKey, VerifierKey};
+use probity_format::wrap::{WrappedKind, WrappingKey};
 
 use crate::error::LogError;
 use crate::files::Files;
-use crate::subjects::{Keys, SlotLabel, read_keys};
 
 /// The folder of wrapped keys.
 pub(crate) const KEYS: &str = "keys";
@@ -20,7 +20,7 @@ const KEY_FILE_BYTES_MAX: u64 = 4096;
 
 /// What the root key opens.
 pub(crate) struct KeyStore {
-    wrapping: WrappingKey,
+    pub(crate) wrapping: WrappingKey,
     pub(crate) master: MasterKey,
     signing: Secret,
 }
@@ -61,54 +61,24 @@ impl KeyStore {
         }
     }
 
-    /// Opens what reading needs: the master key and the keys of subjects, with the slots of those that are damaged.
+    /// Opens what reading needs: the master key, and the key that opens slots of subjects.
     pub(crate) fn open_for_reading(
         files: &Files,
         root: &RootKey,
         fingerprint: &[u8; 32],
-    ) -> Result<(MasterKey, (Keys, Vec<u64>)), LogError> {
+    ) -> Result<(MasterKey, WrappingKey), LogError> {
         let wrapping = root.wrapping_key(fingerprint);
         let master = load(files, &wrapping, MASTER, WrappedKind::Master)?;
         let master = master.map(MasterKey::new).ok_or_else(|| LogError::Broken {
             place: MASTER.into(),
             reason: "the log's wrapped master key is missing; restore it from a backup".into(),
         })?;
-        let subjects = read_keys(files, &|label, wrapped| {
-            wrapping
-                .unwrap(WrappedKind::Subject, label, wrapped)
-                .map_err(|_refused| LogError::WrongKey)
-        })?;
-        Ok((master, subjects))
+        Ok((master, wrapping))
     }
 
     /// The present signing key under the name `name`.
     pub(crate) fn signer(&self, name: &str) -> Result<SigningKey, LogError> {
         signing_key(name, &self.signing)
-    }
-
-    /// `secret` wrapped as the key in the slot with `label`.
-    pub(crate) fn wrap_subject(
-        &self,
-        label: &SlotLabel,
-        secret: &Secret,
-    ) -> Result<Vec<u8>, LogError> {
-        self.wrapping
-            .wrap(WrappedKind::Subject, label, secret, random()?)
-            .map_err(|error| LogError::Broken {
-                place: "subject key".into(),
-                reason: error.to_string(),
-            })
-    }
-
-    /// The key wrapped by [`KeyStore::wrap_subject`].
-    pub(crate) fn unwrap_subject(
-        &self,
-        label: &SlotLabel,
-        wrapped: &[u8],
-    ) -> Result<Secret, LogError> {
-        self.wrapping
-            .unwrap(WrappedKind::Subject, label, wrapped)
-            .map_err(|_refused| LogError::WrongKey)
     }
 
     /// If a crash left a successor that the journal certifies as `certified`, it becomes the present key.

@@ -47,6 +47,10 @@ impl Log {
         }
     }
 
+    pub(crate) fn core(&self) -> &Core {
+        &self.inner.core
+    }
+
     /// What recovery had to repair when the log was opened, one sentence each; empty after a clean close.
     pub fn repairs(&self) -> &[String] {
         &self.inner.repairs

@@ -1,6 +1,7 @@
 //! Opens sealed frames for whoever holds the root key: for reading and for the keyed check.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use probity_format::column::Columns;
 use probity_format::compress::Decompressor;
@@ -12,20 +13,44 @@ use probity_format::row::{encode_row, row_bytes};
 use probity_format::seal::fill_salts;
 use probity_format::stream::{Cipher, Proofs, StreamId};
 use probity_format::tree::{Hash, root_of};
-use probity_format::{DecodeError, Entry};
+use probity_format::wrap::WrappingKey;
+use probity_format::{DecodeError, Entry, Version};
 
 use crate::epochs::Epochs;
 use crate::error::LogError;
 use crate::files::Files;
+use crate::journal::{Erasure, SignedSlots};
 use crate::keystore::KeyStore;
-use crate::subjects::damaged_slot;
+use crate::slots::{DAMAGED, Pseudonym, Slots, Unopened, broken};
 
 /// The keys that open a log's content.
 pub(crate) struct Opener {
     pub(crate) master: MasterKey,
-    subjects: HashMap<[u8; PSEUDONYM_BYTES], SubjectKey>,
-    /// Slots whose keys were damaged: what they opened is lost.
-    pub(crate) damaged_slots: Vec<u64>,
+    wrapping: WrappingKey,
+    version: Version,
+    files: Files,
+    slots: RwLock<Slots>,
+    /// The slots of subjects that the journal erased, by pseudonym.
+    erased: HashMap<Pseudonym, u64>,
+    /// Slots that the journal signed for.
+    signed: u64,
+}
+
+/// What there is to open a section of subjects with.
+enum Subjects {
+    Key(SectionKey),
+    /// One of them was erased.
+    Erased,
+    /// The key of one is not there, and nothing says that it was erased.
+    Lost(Lost),
+}
+
+/// A section that does not open though its subjects were not erased.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lost {
+    pub(crate) section: u32,
+    /// The slot that should hold the key, where one has its pseudonym.
+    pub(crate) slot: Option<u64>,
 }
 
 impl Opener {
@@ -36,49 +61,119 @@ impl Opener {
         geometry: &Geometry,
     ) -> Result<Self, LogError> {
         let opener = Self::new_past_damage(files, root, geometry)?;
-        match opener.damaged_slots.first() {
-            Some(first) => Err(damaged_slot(*first)),
+        match opener.damaged_slots().first() {
+            Some(first) => Err(broken(*first, DAMAGED)),
             None => Ok(opener),
         }
     }
 
-    /// Leaves out the keys of subjects that are damaged.
+    /// As [`Opener::new`], also where a log of version 2 has damaged slots.
     pub(crate) fn new_past_damage(
         files: &Files,
         root: &RootKey,
         geometry: &Geometry,
     ) -> Result<Self, LogError> {
-        let (master, subjects) = KeyStore::open_for_reading(files, root, &geometry.fingerprint())?;
-        let (subjects, damaged_slots) = subjects;
+        let (master, wrapping) = KeyStore::open_for_reading(files, root, &geometry.fingerprint())?;
+        let version = geometry.version();
+        let slots = Slots::read(files, &wrapping, version)?;
         Ok(Self {
             master,
-            subjects,
-            damaged_slots,
+            wrapping,
+            version,
+            files: files.for_reading(),
+            slots: RwLock::new(slots),
+            erased: HashMap::new(),
+            signed: 0,
         })
     }
 
-    /// The key of a subject section, unless one of its subjects was erased.
+    /// Takes up what the journal erased. It must be read after the slots: a key is destroyed after its erasure is signed.
+    pub(crate) fn with_erasures(
+        mut self,
+        slots: SignedSlots,
+        erasures: &BTreeMap<u64, Erasure>,
+    ) -> Self {
+        self.signed = slots.count;
+        let by_pseudonym = erasures.iter();
+        self.erased = by_pseudonym
+            .map(|(slot, erasure)| (erasure.pseudonym, *slot))
+            .collect();
+        self
+    }
+
+    /// The slots that do not open though they were durable and nobody erased them.
+    pub(crate) fn damaged_slots(&self) -> Vec<u64> {
+        let slots = self.slots();
+        let durable = match self.version {
+            Version::V2 => slots.durable,
+            _ => self.signed,
+        };
+        let is_damaged = |(number, slot): &(&u64, &Unopened)| {
+            **number < durable && self.erased.get(&slot.pseudonym) != Some(*number)
+        };
+        let damaged = slots.unopened().iter().filter(is_damaged);
+        damaged.map(|(number, _)| *number).collect()
+    }
+
+    /// Looks at slots again that a writer may have written since.
+    pub(crate) fn refresh(&self) -> Result<(), LogError> {
+        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        if slots.may_grow(&self.files)? {
+            slots.refresh(&self.files, &self.wrapping)?;
+        }
+        Ok(())
+    }
+
+    /// The slots as read last.
+    pub(crate) fn slots(&self) -> RwLockReadGuard<'_, Slots> {
+        self.slots.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The key of a section of subjects.
     fn subject_key(
         &self,
         stream: &StreamId,
         frame: &Frame<'_>,
         tokens: &[u8],
         section: u32,
-    ) -> Option<SectionKey> {
+    ) -> Subjects {
         let (tokens, _) = tokens.as_chunks::<PSEUDONYM_BYTES>();
-        let keys: Option<Vec<&SubjectKey>> = tokens
-            .iter()
-            .map(|token| self.subjects.get(token))
-            .collect();
+        if tokens.iter().any(|token| self.erased.contains_key(token)) {
+            return Subjects::Erased;
+        }
         let header = &frame.clear.header;
-        Some(SubjectKey::section_key(
-            &keys?,
-            header.version,
-            stream,
-            &header.salt,
-            header.frame,
-            section,
-        ))
+        let derive = |slots: &Slots| {
+            let keys: Option<Vec<&SubjectKey>> =
+                tokens.iter().map(|token| slots.key(token)).collect();
+            keys.map(|keys| {
+                let (version, salt) = (header.version, &header.salt);
+                SubjectKey::section_key(&keys, version, stream, salt, header.frame, section)
+            })
+        };
+        if let Some(key) = derive(&self.slots()) {
+            return Subjects::Key(key);
+        }
+        if self.version == Version::V2 {
+            return Subjects::Erased;
+        }
+        // What cannot be read holds no key.
+        drop(self.refresh());
+        let slots = self.slots();
+        if let Some(key) = derive(&slots) {
+            return Subjects::Key(key);
+        }
+        let missing = tokens.iter().find(|token| slots.key(token).is_none());
+        let slot = missing.and_then(|token| slots.unopened_of(token));
+        match slot {
+            // Made and erased since the journal was read.
+            Some((number, slot)) if slot.is_empty && number >= slots.first_count => {
+                Subjects::Erased
+            }
+            slot => Subjects::Lost(Lost {
+                section,
+                slot: slot.map(|(number, _)| number),
+            }),
+        }
     }
 }
 
@@ -90,6 +185,8 @@ pub(crate) struct Opening<'a> {
     epochs: Epochs<'a>,
     /// Sections that did not open because their subjects were erased.
     pub(crate) erased: u64,
+    /// Sections that did not open though they should.
+    lost: Vec<Lost>,
 }
 
 /// An opened frame: its shared section, and its subject sections as far as their keys exist.
@@ -113,7 +210,13 @@ impl<'a> Opening<'a> {
             decompressor: Decompressor::default(),
             epochs: Epochs::new(&opener.master, stream),
             erased: 0,
+            lost: Vec::new(),
         }
+    }
+
+    /// The sections of the frame checked last that did not open though their subjects were not erased.
+    pub(crate) fn take_lost(&mut self) -> Vec<Lost> {
+        std::mem::take(&mut self.lost)
     }
 
     /// The key of section `number` where it is sealed under the epoch's key.
@@ -130,11 +233,23 @@ impl<'a> Opening<'a> {
         Some(key.section_key(&header.salt, header.frame, number))
     }
 
-    /// Opens every section there is a key for.
+    /// Opens every section whose subjects were not erased.
     ///
     /// # Errors
     /// When no holder of the master key sealed the frame as it is, or a section does not open.
     pub(crate) fn open(&mut self, frame: &Frame<'_>) -> Result<Opened, DecodeError> {
+        let opened = self.open_what_opens(frame)?;
+        if self.take_lost().is_empty() {
+            return Ok(opened);
+        }
+        let reason = "needs the key of a subject that subjects/slots does not hold though no signed \
+                      erasure says so; restore the folder subjects/ from a backup";
+        Err(DecodeError::new("frame", 0, reason))
+    }
+
+    /// Opens every section there is a key for, and notes those that should open and do not.
+    fn open_what_opens(&mut self, frame: &Frame<'_>) -> Result<Opened, DecodeError> {
+        self.lost.clear();
         if !self.epochs.authenticate(frame) {
             let reason = "was not sealed with this log's keys";
             return Err(DecodeError::new("frame", 0, reason));
@@ -164,13 +279,16 @@ impl<'a> Opening<'a> {
             number = number.saturating_add(1);
             let key = match section.kind {
                 SectionKind::Subject if frame.clear.header.cipher == Cipher::Aes256Gcm => {
-                    if let Some(key) = self.opener.subject_key(&self.stream, frame, tokens, number)
-                    {
-                        Some(key)
-                    } else {
-                        self.erased = self.erased.saturating_add(1);
-                        opened.subjects.push(None);
-                        continue;
+                    match self.opener.subject_key(&self.stream, frame, tokens, number) {
+                        Subjects::Key(key) => Some(key),
+                        gone => {
+                            match gone {
+                                Subjects::Lost(lost) => self.lost.push(lost),
+                                _ => self.erased = self.erased.saturating_add(1),
+                            }
+                            opened.subjects.push(None);
+                            continue;
+                        }
                     }
                 }
                 _ => self.epoch_section_key(frame, number),
@@ -181,9 +299,9 @@ impl<'a> Opening<'a> {
         Ok(opened)
     }
 
-    /// Checks that the content is what the frame says: counts, times, entry root.
+    /// Checks that the content is what the frame says: counts, times, entry root. See [`Opening::take_lost`] as well.
     pub(crate) fn check(&mut self, frame: &Frame<'_>) -> Result<(), DecodeError> {
-        let opened = self.open(frame)?;
+        let opened = self.open_what_opens(frame)?;
         let error = |reason| DecodeError::new("frame content", 0, reason);
         let header = &frame.clear.header;
         let (mut count, mut min, mut max) = (0_u32, i64::MAX, i64::MIN);

@@ -73,7 +73,11 @@ impl Core {
     pub(crate) fn publish_streams(&self) -> Result<bool, LogError> {
         let mut heads = Vec::new();
         for stream in self.content_streams() {
-            heads.extend(self.publish_stream(&stream)?);
+            heads.extend(if stream.config.erasable {
+                self.publish_after(&stream, &|| self.sign_slots())?
+            } else {
+                self.publish_stream(&stream)?
+            });
         }
         let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         // An empty tree says nothing that could be altered.
@@ -101,13 +105,30 @@ impl Core {
         })
     }
 
+    /// Publishes the journal with the number of slots of subjects, if that grew.
+    fn sign_slots(&self) -> Result<(), LogError> {
+        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        if journal.append_slots(self)? {
+            self.publish_stream(journal.stream())?;
+        }
+        Ok(())
+    }
+
     /// Publishes `stream` if it grew.
     pub(crate) fn publish_stream(&self, stream: &Stream) -> Result<Option<Checkpoint>, LogError> {
+        self.publish_after(stream, &|| Ok(()))
+    }
+
+    fn publish_after(
+        &self,
+        stream: &Stream,
+        before_signing: &dyn Fn() -> Result<(), LogError>,
+    ) -> Result<Option<Checkpoint>, LogError> {
         self.check_lock()?;
         let signer = {
             let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
             keys.signer(&stream.origin)?
         };
-        stream.publish(&self.files, &self.heads, &signer)
+        stream.publish(&self.files, &self.heads, &signer, before_signing)
     }
 }

@@ -165,6 +165,7 @@ impl Reader {
         let geometry = read_geometry(&files, &places.path)?;
         let opener = Opener::new(&files, root, &geometry)?;
         let history = read_history(&files, &geometry, Some(&opener.master))?;
+        let opener = opener.with_erasures(history.slots, &history.erasures);
         Ok(Self {
             places: places.clone(),
             files,
@@ -186,6 +187,7 @@ impl Reader {
             Err(LogError::Broken { .. }) => History::new(geometry.anchor().clone()),
             history => history?,
         };
+        let opener = opener.with_erasures(history.slots, &history.erasures);
         Ok(Self {
             places: places.clone(),
             files,
@@ -267,8 +269,8 @@ impl Reader {
         if checked.first_damage().is_none() {
             filter.check_exists(&checked.subjects)?;
         }
-        let slots = self.opener.damaged_slots.iter();
-        let mut faults: Vec<Fault> = slots.map(|slot| Fault::of_slot(*slot)).collect();
+        let slots = self.opener.damaged_slots();
+        let mut faults: Vec<Fault> = slots.into_iter().map(Fault::of_slot).collect();
         faults.extend(checked.faults);
         let mut damage = Damage {
             faults,

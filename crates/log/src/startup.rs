@@ -119,15 +119,14 @@ pub(crate) fn open_locked(
         });
     }
     keys.resume(&files, geometry.origin(), history.last_key())?;
-    let unwrap = |label: &_, wrapped: &_| keys.unwrap_subject(label, wrapped);
-    let subjects = SubjectStore::open(&files, &unwrap, &mut repairs)?;
+    let subjects = SubjectStore::open(&files, &keys.wrapping, &history, &mut repairs)?;
     let chunks = options.queue_bytes / ENTRY_BYTES_MAX;
     let pool = Pool::new(chunks, ENTRY_BYTES_MAX).map_err(|error| LogError::Option {
         name: "queue_bytes",
         reason: error.to_string(),
     })?;
     let (sender, receiver) = channel(chunks);
-    let journal = JournalWriter::new(journal, history.telling, anchored.all)?;
+    let journal = JournalWriter::new(journal, &history, anchored.all)?;
     let core = Arc::new(Core::new(
         options,
         geometry,
@@ -220,6 +219,11 @@ fn begin_journal(
         entries.push(JournalEntry::stream_create(&name, config));
         default = Some(core.empty_stream(&name, config)?);
         core.publish_stream(journal.stream())?;
+    }
+    if core.subjects.has_unfinished() {
+        // Signed for first: what is gone without a signed erasure is damage.
+        core.publish_stream(journal.stream())?;
+        core.subjects.finish_erasures(&core.files)?;
     }
     entries.extend(JournalEntry::recover(repairs));
     core.certify_successor(&mut journal, entries)?;

@@ -381,11 +381,13 @@ impl Stream {
     /// Order: tiles, second copy of the head, checkpoint. A crash in between leaves tiles nobody
     /// refers to, or a second copy one step ahead, which recovery takes for what it is. A stream
     /// without frames has a checkpoint too, so that one that is missing is always an alarm.
+    /// `before_signing` runs when it is settled what will be signed for.
     pub(crate) fn publish(
         &self,
         files: &Files,
         heads: &Heads,
         signer: &SigningKey,
+        before_signing: &dyn Fn() -> Result<(), LogError>,
     ) -> Result<Option<Checkpoint>, LogError> {
         let mut published = lock(&self.published);
         if published.size == Some(self.lock_tree().size()) {
@@ -398,6 +400,7 @@ impl Stream {
             let mut tree = self.lock_tree();
             (tree.size(), tree.root(), tree.take_files())
         };
+        before_signing()?;
         for file in &grown.write {
             files.replace(&format!("streams/{}/{}", self.name, file.path), &file.bytes)?;
         }

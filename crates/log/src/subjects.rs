@@ -1,40 +1,43 @@
-//! The folder `subjects/`: one wrapped key a subject, in slots that can be overwritten: the one store that forgets.
+//! The folder `subjects/` as the writer keeps it: one slot a subject with its key and name, which an erasure overwrites.
 //!
-//! `docs/format.md`, "Subject keys".
+//! `docs/format.md`, "Subject keys". The map from names to pseudonyms and keys is in memory as long as the log is open.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use probity_format::keys::{Secret, SectionKey, SubjectKey, WRAPPED_BYTES};
+use probity_format::DecodeError;
+use probity_format::Version;
+use probity_format::content::PSEUDONYM_BYTES;
+use probity_format::keys::{Secret, SectionKey, SubjectKey};
 use probity_format::seal::SubjectKeys;
+use probity_format::slot::{
+    SLOT_BYTES, SLOT_LABEL_BYTES, Slot, SlotLabel, SlotsDigest, SubjectName, seal_slot,
+};
 use probity_format::stream::StreamId;
-use probity_format::{DecodeError, Version};
+use probity_format::wrap::WrappingKey;
 
 use crate::core::Core;
 use crate::error::LogError;
 use crate::files::Files;
+use crate::journal::{History, SignedSlots};
 use crate::keystore::{KeyStore, random};
+use crate::recovery::SET_ASIDE;
 use crate::repairs::Repairs;
 use crate::scan::read;
+use crate::slots::{Pseudonym, SLOTS, broken, read_slots, slot_length};
 
-/// The file of slots.
-const SLOTS: &str = "subjects/slots";
 const FOLDER: &str = "subjects";
-/// Bytes of what a slot's key is bound to: pseudonym, and how many slots were durable before it.
-const LABEL_BYTES: usize = 16 + 8;
-/// Bytes of one slot: label, wrapped key, padding.
-const SLOT_BYTES: usize = LABEL_BYTES + WRAPPED_BYTES + 4;
-/// Slots read at once.
-const SLOTS_AT_ONCE: u64 = 8192;
+/// Most bytes set aside in one file.
+const SET_ASIDE_BYTES: u64 = 1 << 20;
+/// Files of one name that are set aside, with numbers behind it.
+const SET_ASIDE_FILES: u32 = 10_000;
+/// [`SLOT_BYTES`] as a length of a file.
+#[expect(clippy::as_conversions, reason = "a small constant")]
+const SLOT_LENGTH: u64 = SLOT_BYTES as u64;
+/// Bytes of a slot that hold its key and name.
+const SECRET_BYTES: usize = SLOT_BYTES - SLOT_LABEL_BYTES;
 
-/// What a slot's key is bound to: the subject's pseudonym, and how many slots were durable before it.
-pub(crate) type SlotLabel = [u8; LABEL_BYTES];
-/// Opens the wrapped key of the slot with a label.
-type Unwrap<'a> = &'a dyn Fn(&SlotLabel, &[u8]) -> Result<Secret, LogError>;
-/// Keys of subjects by pseudonym.
-pub(crate) type Keys = HashMap<[u8; 16], SubjectKey>;
-
-/// The keys of subjects. Unwrapped ones are kept only as long as the log is open.
+/// The slots of subjects. Unwrapped keys and names are kept only as long as the log is open.
 #[derive(Default)]
 pub(crate) struct SubjectStore {
     state: Mutex<State>,
@@ -42,13 +45,24 @@ pub(crate) struct SubjectStore {
 
 #[derive(Default)]
 struct State {
-    keys: Keys,
+    known: HashMap<SubjectName, Known>,
     /// Slots that are durable.
-    settled: u64,
+    settled: SignedSlots,
     /// Slots made since, not written yet.
     pending: Vec<u8>,
+    /// The digest with those too.
+    digest: SlotsDigest,
     /// Whether the file's name is durable.
     named: bool,
+    /// Slots of subjects that the journal erased and that still hold something.
+    unfinished: Vec<u64>,
+}
+
+/// A subject with a key.
+struct Known {
+    slot: u64,
+    pseudonym: Pseudonym,
+    key: SubjectKey,
 }
 
 impl std::fmt::Debug for SubjectStore {
@@ -59,22 +73,35 @@ impl std::fmt::Debug for SubjectStore {
 
 impl SubjectStore {
     /// Reads the slots, and makes durable what is found: a crash may have left it in memory alone.
+    ///
+    /// # Errors
+    /// When a slot that the journal signed for is not what it was.
     pub(crate) fn open(
         files: &Files,
-        unwrap: Unwrap<'_>,
+        wrapping: &WrappingKey,
+        history: &History,
         repairs: &mut Repairs,
     ) -> Result<Self, LogError> {
-        let slots = Slots::read(files, unwrap)?;
-        if let Some(first) = slots.damaged().first() {
-            return Err(damaged_slot(*first));
+        let found = Found::read(files, wrapping, history)?;
+        found.check(history)?;
+        found.settle(files, history.slots.count, repairs)?;
+        for slot in &found.unfinished {
+            repairs.announce(
+                files,
+                format!("{SLOTS}: slot {slot} still held the key of an erased subject, which is destroyed now"),
+            )?;
         }
-        slots.settle(files, repairs)?;
         Ok(Self {
             state: Mutex::new(State {
-                keys: slots.keys,
-                settled: slots.count,
+                known: found.known,
+                settled: SignedSlots {
+                    count: found.count,
+                    digest: found.digest,
+                },
                 pending: Vec::new(),
+                digest: found.digest,
                 named: false,
+                unfinished: found.unfinished,
             }),
         })
     }
@@ -89,109 +116,172 @@ impl SubjectStore {
         }
     }
 
+    /// The slots that are durable.
+    pub(crate) fn slots(&self) -> SignedSlots {
+        self.lock().settled
+    }
+
+    /// The slot and pseudonym of the subject called `name`, which is durable then.
+    pub(crate) fn find(
+        &self,
+        files: &Files,
+        name: &str,
+    ) -> Result<Option<(u64, Pseudonym)>, LogError> {
+        let mut state = self.lock();
+        let Some((slot, pseudonym)) = state
+            .known
+            .get(name)
+            .map(|known| (known.slot, known.pseudonym))
+        else {
+            return Ok(None);
+        };
+        state.write_pending(files)?;
+        Ok(Some((slot, pseudonym)))
+    }
+
+    /// Destroys the key and the name of the subject in `slot`; the journal must have published the erasure.
+    pub(crate) fn destroy(&self, files: &Files, name: &str, slot: u64) -> Result<(), LogError> {
+        self.lock().known.remove(name);
+        overwrite(files, &[slot])
+    }
+
+    /// Whether the journal erased subjects whose slots still hold something.
+    pub(crate) fn has_unfinished(&self) -> bool {
+        !self.lock().unfinished.is_empty()
+    }
+
+    /// Destroys what those slots hold.
+    pub(crate) fn finish_erasures(&self, files: &Files) -> Result<(), LogError> {
+        let unfinished = std::mem::take(&mut self.lock().unfinished);
+        overwrite(files, &unfinished)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The keys that are stored, for whoever reads, and the numbers of the slots that were damaged.
-pub(crate) fn read_keys(files: &Files, unwrap: Unwrap<'_>) -> Result<(Keys, Vec<u64>), LogError> {
-    let slots = Slots::read(files, unwrap)?;
-    let damaged = slots.damaged().to_vec();
-    Ok((slots.keys, damaged))
-}
-
-/// What to say of a slot that was durable and does not open.
-pub(crate) fn damaged_slot(number: u64) -> LogError {
-    LogError::Broken {
-        place: format!("{SLOTS}, slot {number}"),
-        reason: "the subject key does not open: it was changed or swapped".into(),
+/// Overwrites what `slots` keep secret, durably. Their labels stay, which the journal signed for.
+fn overwrite(files: &Files, slots: &[u64]) -> Result<(), LogError> {
+    files.segment(SLOTS, false)?;
+    let label = u64::try_from(SLOT_LABEL_BYTES).unwrap_or_default();
+    for slot in slots {
+        let offset = slot.saturating_mul(SLOT_LENGTH).saturating_add(label);
+        files.write_at(SLOTS, &[0; SECRET_BYTES], offset)?;
     }
+    files.sync(SLOTS)
 }
 
-/// The slots as found.
+/// The slots as an opening finds them.
 #[derive(Default)]
-struct Slots {
-    keys: Keys,
-    /// Slots up to the last that is whole.
+struct Found {
+    known: HashMap<SubjectName, Known>,
+    /// Slots up to the last that is whole, and the digest over their labels; those that do not open count as void.
     count: u64,
+    digest: SlotsDigest,
+    /// The digest over those that the journal signed for.
+    signed: SlotsDigest,
     /// Slots that were durable before the last of them were written: those are whole or were damaged later.
-    settled: u64,
-    /// Slots that are not whole, in order.
-    broken: Vec<u64>,
+    durable: u64,
+    /// Slots that do not open though nothing says that they are erased.
+    closed: Vec<u64>,
+    unfinished: Vec<u64>,
     length: u64,
 }
 
-impl Slots {
-    fn read(files: &Files, unwrap: Unwrap<'_>) -> Result<Self, LogError> {
-        let mut slots = Self::default();
-        let Some(file) = files.open_read(SLOTS)? else {
-            return Ok(slots);
-        };
-        slots.length = files.attempt("measure", SLOTS, |_| file.length())?;
-        let all = slots.length / SLOT_LENGTH;
-        let mut buffer = Vec::new();
-        let mut number: u64 = 0;
-        while number < all {
-            let some = all.saturating_sub(number).min(SLOTS_AT_ONCE);
-            let bytes = some.saturating_mul(SLOT_LENGTH);
-            buffer.resize(usize::try_from(bytes).unwrap_or_default(), 0);
-            let offset = number.saturating_mul(SLOT_LENGTH);
-            read(files, SLOTS, &*file, &mut buffer, offset)?;
-            for slot in buffer.chunks_exact(SLOT_BYTES) {
-                slots.take(number, slot, unwrap);
-                number = number.saturating_add(1);
+impl Found {
+    fn read(files: &Files, wrapping: &WrappingKey, history: &History) -> Result<Self, LogError> {
+        let mut found = Self::default();
+        let mut running = SlotsDigest::default();
+        let signed = history.slots.count;
+        found.length = read_slots(files, Version::V3, 0, &mut |number, slot| {
+            let next = number.saturating_add(1);
+            let is_whole = found.take(number, slot, wrapping, history);
+            // Behind what was signed for, a slot that is not whole will be void.
+            let is_kept = is_whole || number < signed;
+            let label = if is_kept { slot.label() } else { VOID };
+            running = running.then(&label);
+            if is_kept {
+                (found.count, found.digest) = (next, running);
             }
-        }
-        Ok(slots)
+            if next == signed {
+                found.signed = running;
+            }
+            Ok(())
+        })?;
+        Ok(found)
     }
 
-    /// The slots that do not open though they were durable: behind what was, a crash leaves any part of a slot; before it
-    /// nothing but an attack does.
-    fn damaged(&self) -> &[u64] {
-        let durable = self.broken.partition_point(|slot| *slot < self.settled);
-        self.broken.get(..durable).unwrap_or_default()
-    }
-
-    fn take(&mut self, number: u64, slot: &[u8], unwrap: Unwrap<'_>) {
-        let next = number.saturating_add(1);
-        // An erased slot keeps its place and says nothing.
-        if slot.iter().all(|byte| *byte == 0) {
-            self.count = next;
-            return;
+    /// Takes up slot `number`; gives whether it is whole.
+    fn take(
+        &mut self,
+        number: u64,
+        slot: &Slot<'_>,
+        wrapping: &WrappingKey,
+        history: &History,
+    ) -> bool {
+        if history.erasures.contains_key(&number) {
+            if !slot.is_empty() {
+                self.unfinished.push(number);
+            }
+            return true;
         }
-        let opened = slot
-            .split_first_chunk::<LABEL_BYTES>()
-            .and_then(|(label, rest)| {
-                let wrapped = rest.get(..WRAPPED_BYTES)?;
-                Some((label, unwrap(label, wrapped).ok()?))
-            });
-        let Some((label, secret)) = opened else {
-            self.broken.push(number);
-            return;
+        if slot.is_void() {
+            return false;
+        }
+        let Ok(secret) = slot.open(wrapping, number) else {
+            self.closed.push(number);
+            return false;
         };
-        let (pseudonym, settled) = split(label);
-        self.keys.insert(pseudonym, SubjectKey::new(secret));
-        self.settled = self.settled.max(settled);
-        self.count = next;
+        let label = slot.label();
+        self.durable = self.durable.max(label.durable);
+        let known = Known {
+            slot: number,
+            pseudonym: label.pseudonym,
+            key: secret.key,
+        };
+        self.known.insert(secret.name, known);
+        true
     }
 
-    /// Writes the slots again that may not be durable, and zeros over torn ones; see `Recovery::secure`.
-    fn settle(&self, files: &Files, repairs: &mut Repairs) -> Result<(), LogError> {
+    /// Refuses slots that are not what the journal signed for, or what another slot says was durable.
+    fn check(&self, history: &History) -> Result<(), LogError> {
+        let signed = history.slots;
+        let whole = self.length / SLOT_LENGTH;
+        if whole < signed.count {
+            let reason = format!(
+                "holds {whole} slots, the journal signed for {}",
+                signed.count
+            );
+            return Err(file_broken(&reason));
+        }
+        if let Some(first) = self.closed.first()
+            && *first < self.durable.max(signed.count)
+        {
+            let reason = "the subject key does not open: it was changed, swapped or overwritten \
+                          without a signed erasure";
+            return Err(broken(*first, reason));
+        }
+        if self.signed != signed.digest {
+            let reason = "holds other pseudonyms than the journal signed for";
+            return Err(file_broken(reason));
+        }
+        Ok(())
+    }
+
+    /// Writes the slots again that may not be durable, and sets aside those that do not open; see `Recovery::secure`.
+    fn settle(&self, files: &Files, signed: u64, repairs: &mut Repairs) -> Result<(), LogError> {
+        let settled = self.durable.max(signed);
         let end = self.count.saturating_mul(SLOT_LENGTH);
-        if self.settled == self.count && self.length == end {
+        if settled == self.count && self.length == end {
             return Ok(());
         }
-        if !self.broken.is_empty() || self.length != end {
-            let torn = self.broken.len();
-            let sentence = format!("{SLOTS}: removed {torn} torn keys, which nothing used");
-            repairs.announce(files, sentence)?;
-        }
+        self.set_aside(files, repairs)?;
         let file = files.segment(SLOTS, false)?;
         let mut slot = [0; SLOT_BYTES];
-        for number in self.settled..self.count {
+        for number in settled..self.count {
             let offset = number.saturating_mul(SLOT_LENGTH);
-            if self.broken.binary_search(&number).is_ok() {
+            if self.closed.binary_search(&number).is_ok() {
                 slot.fill(0);
             } else {
                 read(files, SLOTS, &*file, &mut slot, offset)?;
@@ -202,26 +292,74 @@ impl Slots {
         files.sync(SLOTS)?;
         files.sync_folder(FOLDER)
     }
+
+    /// Keeps a copy of every byte that is not kept in its place.
+    fn set_aside(&self, files: &Files, repairs: &mut Repairs) -> Result<(), LogError> {
+        let slot = |number: &u64| {
+            let start = number.saturating_mul(SLOT_LENGTH);
+            (start, start.saturating_add(SLOT_LENGTH))
+        };
+        let end = self.count.saturating_mul(SLOT_LENGTH);
+        // Behind the last slot that is whole, everything goes, the part of a slot at the end too.
+        let tail = (end < self.length).then_some((end, self.length));
+        let within = self.closed.iter().filter(|number| **number < self.count);
+        for (start, end) in within.map(slot).chain(tail) {
+            let mut offset = start;
+            while offset < end {
+                let bytes = end.saturating_sub(offset).min(SET_ASIDE_BYTES);
+                set_aside(files, offset, bytes, repairs)?;
+                offset = offset.saturating_add(bytes);
+            }
+        }
+        Ok(())
+    }
 }
 
-/// [`SLOT_BYTES`] as a length of a file.
-#[expect(clippy::as_conversions, reason = "a small constant")]
-const SLOT_LENGTH: u64 = SLOT_BYTES as u64;
+/// The label of a slot that nothing uses.
+const VOID: SlotLabel = SlotLabel {
+    pseudonym: [0; PSEUDONYM_BYTES],
+    durable: 0,
+};
 
-fn label(pseudonym: &[u8; 16], settled: u64) -> SlotLabel {
-    let mut label = [0; LABEL_BYTES];
-    let (first, rest) = label.split_at_mut(pseudonym.len());
-    first.copy_from_slice(pseudonym);
-    rest.copy_from_slice(&settled.to_le_bytes());
-    label
+fn file_broken(reason: &str) -> LogError {
+    LogError::Broken {
+        place: SLOTS.into(),
+        reason: format!("{reason}; {}", crate::slots::ADVICE),
+    }
 }
 
-fn split(label: &SlotLabel) -> ([u8; 16], u64) {
-    let (mut pseudonym, mut settled) = ([0; 16], [0; 8]);
-    let (first, rest) = label.split_at(pseudonym.len());
-    pseudonym.copy_from_slice(first);
-    settled.copy_from_slice(rest);
-    (pseudonym, u64::from_le_bytes(settled))
+/// Copies `bytes` bytes of the slots from `offset` on into a file of their own, durably, and announces that.
+///
+/// Nothing is lost with zeros, which a crash leaves too.
+fn set_aside(
+    files: &Files,
+    offset: u64,
+    bytes: u64,
+    repairs: &mut Repairs,
+) -> Result<(), LogError> {
+    let mut content = vec![0; usize::try_from(bytes).unwrap_or_default()];
+    let file = files.segment(SLOTS, false)?;
+    read(files, SLOTS, &*file, &mut content, offset)?;
+    if content.iter().all(|byte| *byte == 0) {
+        let sentence = format!("{SLOTS}: {bytes} bytes of zeros at byte {offset} are no slots");
+        return repairs.announce(files, sentence);
+    }
+    for copy in 0..SET_ASIDE_FILES {
+        let name = format!("{SET_ASIDE}/subjects-slots-{offset}-{copy}");
+        let there = files.read(&name, SET_ASIDE_BYTES)?;
+        if there.as_ref().is_some_and(|there| *there != content) {
+            continue;
+        }
+        let sentence = format!(
+            "{SLOTS}: set aside {bytes} bytes at byte {offset} that do not open, as {name}"
+        );
+        repairs.announce(files, sentence)?;
+        return files.replace(&name, &content);
+    }
+    Err(LogError::Broken {
+        place: SET_ASIDE.into(),
+        reason: "holds too many copies of one place; move them away".into(),
+    })
 }
 
 /// Gives and makes subject keys for one batch; [`SealingKeys::finish`] makes new ones durable.
@@ -235,47 +373,63 @@ pub(crate) struct SealingKeys<'a> {
 impl SealingKeys<'_> {
     /// Must succeed before a frame sealed under these keys is written.
     pub(crate) fn finish(self) -> Result<(), LogError> {
-        if let Some(failure) = self.failure {
-            return Err(failure);
+        match self.failure {
+            Some(failure) => Err(failure),
+            None => self.store.lock().write_pending(&self.core.files),
         }
-        let mut state = self.store.lock();
-        if state.pending.is_empty() {
-            return Ok(());
-        }
-        let files = &self.core.files;
-        files.segment(SLOTS, true)?;
-        let offset = state.settled.saturating_mul(SLOT_LENGTH);
-        files.write_at(SLOTS, &state.pending, offset)?;
-        files.sync(SLOTS)?;
-        if !state.named {
-            files.sync_folder(FOLDER)?;
-            state.named = true;
-        }
-        state.settled = state.next();
-        state.pending.clear();
-        Ok(())
     }
 }
 
 impl State {
     /// Number of the next slot.
     fn next(&self) -> u64 {
-        let pending = u64::try_from(self.pending.len()).unwrap_or(u64::MAX) / SLOT_LENGTH;
-        self.settled.saturating_add(pending)
+        let pending = u64::try_from(self.pending.len()).unwrap_or(u64::MAX);
+        let pending = pending / slot_length(Version::NEWEST);
+        self.settled.count.saturating_add(pending)
     }
 
-    fn ensure(&mut self, keys: &KeyStore, pseudonym: [u8; 16]) -> Result<(), LogError> {
-        if self.keys.contains_key(&pseudonym) {
+    /// Makes new slots durable.
+    fn write_pending(&mut self, files: &Files) -> Result<(), LogError> {
+        if self.pending.is_empty() {
             return Ok(());
         }
-        let secret = Secret::new(random()?);
-        let label = label(&pseudonym, self.settled);
-        let wrapped = keys.wrap_subject(&label, &secret)?;
-        self.pending.extend_from_slice(&label);
-        self.pending.extend_from_slice(&wrapped);
-        let end = self.pending.len().next_multiple_of(SLOT_BYTES);
-        self.pending.resize(end, 0);
-        self.keys.insert(pseudonym, SubjectKey::new(secret));
+        files.segment(SLOTS, true)?;
+        let offset = self.settled.count.saturating_mul(SLOT_LENGTH);
+        files.write_at(SLOTS, &self.pending, offset)?;
+        files.sync(SLOTS)?;
+        if !self.named {
+            files.sync_folder(FOLDER)?;
+            self.named = true;
+        }
+        self.settled = SignedSlots {
+            count: self.next(),
+            digest: self.digest,
+        };
+        self.pending.clear();
+        Ok(())
+    }
+
+    /// Makes a key for the subject called `name`, under a pseudonym that nothing but its slot leads to.
+    fn ensure(&mut self, keys: &KeyStore, name: &str) -> Result<(), LogError> {
+        if self.known.contains_key(name) {
+            return Ok(());
+        }
+        let slot = self.next();
+        let key = SubjectKey::new(Secret::new(random()?));
+        let label = SlotLabel {
+            pseudonym: random()?,
+            durable: self.settled.count,
+        };
+        let sealed = seal_slot(&keys.wrapping, slot, &label, &key, name, random()?);
+        let sealed = sealed.map_err(|error| broken(slot, error.reason))?;
+        self.pending.extend_from_slice(&sealed);
+        self.digest = self.digest.then(&label);
+        let known = Known {
+            slot,
+            pseudonym: label.pseudonym,
+            key,
+        };
+        self.known.insert(SubjectName::new(name), known);
         Ok(())
     }
 }
@@ -295,22 +449,20 @@ impl SubjectKeys for SealingKeys<'_> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let mut state = self.store.lock();
-        let tokens: Vec<[u8; 16]> = subjects
-            .split('\n')
-            .map(|subject| keys.master.pseudonym(subject))
-            .collect();
-        for token in &tokens {
-            if let Err(failure) = state.ensure(&keys, *token) {
+        for subject in subjects.split('\n') {
+            if let Err(failure) = state.ensure(&keys, subject) {
                 self.failure = Some(failure);
                 return Err(error);
             }
         }
-        let found: Vec<&SubjectKey> = tokens
-            .iter()
-            .filter_map(|token| state.keys.get(token))
-            .collect();
+        let (mut tokens, mut found) = (Vec::new(), Vec::new());
+        for subject in subjects.split('\n') {
+            let known = state.known.get(subject).ok_or(error)?;
+            tokens.extend_from_slice(&known.pseudonym);
+            found.push(&known.key);
+        }
         let key =
             SubjectKey::section_key(&found, Version::NEWEST, &self.stream, salt, frame, section);
-        Ok((tokens.concat(), key))
+        Ok((tokens, key))
     }
 }

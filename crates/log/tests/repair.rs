@@ -13,6 +13,7 @@ use probity_format::keys::{RootKey, Secret};
 use probity_format::segment::{
     SEGMENT_FOOTER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, encode_footer,
 };
+use probity_format::slot::SLOT_BYTES;
 use probity_format::{Entry, Subjects, Timestamp};
 use probity_log::reader::{Filter, Reader};
 use probity_log::verify::{VerifyOptions, verify};
@@ -307,38 +308,25 @@ fn a_missing_second_copy_is_written_anew_at_once() {
 }
 
 #[test]
-fn torn_subject_keys_that_nothing_uses_are_removed() {
+fn what_is_no_slot_behind_those_that_were_signed_for_is_set_aside() {
     let slots = |path: &Path| path.join("subjects/slots");
     let half = |path: &Path| add(&slots(path), &[9; 50]);
     repairs(
         Before::Intact,
         half,
-        &["subjects/slots: removed 0 torn keys"],
+        &["subjects/slots: set aside 50 bytes at byte 10440"],
     );
-    let several = |path: &Path| add(&slots(path), &[9; 3 * 96 + 50]);
+    let several = |path: &Path| add(&slots(path), &[9; 3 * SLOT_BYTES + 50]);
     repairs(
         Before::Intact,
         several,
-        &["subjects/slots: removed 3 torn keys"],
+        &["subjects/slots: set aside 1094 bytes at byte 10440 that do not open"],
     );
-}
-
-#[test]
-fn subject_keys_that_were_durable_are_damaged_and_not_torn() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = sample(folder.path());
-    let slots = path.join("subjects/slots");
-    let mut content = fs::read(&slots).unwrap();
-    content
-        .iter_mut()
-        .skip(96)
-        .take(200)
-        .for_each(|byte| *byte ^= 1);
-    fs::write(&slots, content).unwrap();
-    let refused = open(&path).unwrap_err();
-    assert!(
-        matches!(&refused, LogError::Broken { place, .. } if place == "subjects/slots, slot 1"),
-        "{refused:?}"
+    let zeros = |path: &Path| add(&slots(path), &[0; 2 * SLOT_BYTES]);
+    repairs(
+        Before::Intact,
+        zeros,
+        &["subjects/slots: 696 bytes of zeros at byte 10440 are no slots"],
     );
 }
 

@@ -8,6 +8,7 @@
     reason = "a test that cannot go on has failed, and damage is done around the storage"
 )]
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,9 +20,10 @@ use probity_format::keys::{EpochSalt, MasterKey, RootKey, Secret, SectionKey};
 use probity_format::row::{encode_row, row_bytes};
 use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys};
 use probity_format::segment::SEGMENT_HEADER_BYTES;
+use probity_format::slot::SLOT_LABEL_BYTES;
 use probity_format::stream::StreamId;
 use probity_format::tree::Hash;
-use probity_format::{DecodeError, Entry, Timestamp};
+use probity_format::{DecodeError, Entry, Subjects, Timestamp};
 use probity_log::reader::{Filter, Reader};
 use probity_log::verify::{VerifyOptions, verify};
 use probity_log::{Cipher, Durability, Log, LogError, Options, StreamConfig, StreamName};
@@ -448,4 +450,67 @@ fn a_note_of_another_stream_says_nothing() {
         .unwrap()
         .close()
         .unwrap();
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
+    })
+}
+
+#[test]
+fn a_forged_erasure_excuses_no_key_that_is_gone() {
+    // S3 and S5: an erasure is a journal entry, and the journal is in clear: whoever can write files appends one and overwrites the key it
+    // names. It is no evidence until a checkpoint covers it, and no opening takes it up.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let config = StreamConfig {
+        erasable: true,
+        ..StreamConfig::default()
+    };
+    Log::create(&path, ORIGIN, &root(), config, options()).unwrap();
+    let log = Log::open(&path, &root(), options()).unwrap();
+    let entry = Entry {
+        subjects: Subjects::joined("anna"),
+        ..Entry::new(time(), "write", b"key")
+    };
+    let mut appender = log.appender(&StreamName::default()).unwrap();
+    appender.append_durable(&entry).unwrap();
+    log.close().unwrap();
+    intact(&path);
+    let said = journal(&path);
+    let last = |action: &str| said.iter().rfind(|said| said[0] == action).unwrap().clone();
+    let slots = fs::read(path.join("subjects/slots")).unwrap();
+    let pseudonym = hexadecimal(&slots[..16]);
+    let erase = ["subject.erase".into(), "0".into(), pseudonym];
+    let forged_entries = [last("before"), last("subjects"), erase];
+    let entries: Vec<Entry<'_>> = forged_entries
+        .iter()
+        .map(|[action, key, payload]| Entry {
+            actor: "probity",
+            payload: payload.as_bytes(),
+            ..Entry::new(time(), action, key.as_bytes())
+        })
+        .collect();
+    let frame = forged(&path, JOURNAL, StreamConfig::JOURNAL, &entries);
+    add(&path.join(JOURNAL), &frame);
+    let mut gone = slots;
+    gone[SLOT_LABEL_BYTES..].fill(0);
+    fs::write(path.join("subjects/slots"), &gone).unwrap();
+    let with_key = VerifyOptions {
+        root: Some(root()),
+        ..VerifyOptions::default()
+    };
+    let report = verify(&path, &with_key).unwrap();
+    let places: Vec<&str> = report.faults.iter().map(|f| f.place.as_str()).collect();
+    assert!(places.contains(&"subjects/slots, slot 0"), "{places:?}");
+    let reader = Reader::open(&path, &root()).unwrap();
+    let read = reader.read::<LogError>(&Filter::default(), &mut |_| Ok(()));
+    assert!(matches!(read, Err(LogError::Damaged { .. })), "{read:?}");
+    let refused = Log::open(&path, &root(), options()).unwrap_err();
+    assert!(
+        refused.to_string().contains("subjects/slots, slot 0"),
+        "{refused}"
+    );
 }

@@ -10,6 +10,7 @@ use probity_format::stream::{StreamConfig, StreamId, StreamName};
 use probity_format::tree::Hash;
 
 use super::anchors::Anchors;
+use super::slots::SlotsTold;
 use super::stored::{Stored, names};
 use super::{Fault, FaultClass, Faults, HeadsCompared, Told, Verifier};
 use crate::error::LogError;
@@ -89,6 +90,7 @@ pub(super) struct Fixed {
     pub(super) keys: usize,
     pub(super) subjects: Vec<Subject>,
     pub(super) heads: HeadsCompared,
+    pub(super) slots: SlotsTold,
 }
 
 impl Verifier<'_> {
@@ -106,6 +108,7 @@ impl Verifier<'_> {
         let Told {
             history,
             mut anchors,
+            slots,
             faults: journal_faults,
             is_whole,
         } = loop {
@@ -160,6 +163,7 @@ impl Verifier<'_> {
             keys: history.keys.len(),
             subjects,
             heads,
+            slots,
         })
     }
 

@@ -11,6 +11,7 @@ mod reading;
 mod records;
 mod report;
 mod segments;
+mod slots;
 mod stored;
 mod stream;
 mod tiles;
@@ -139,8 +140,8 @@ impl<'a> Verifier<'a> {
         };
         let mut faults = Faults::default();
         let journal_name = StreamName::journal();
-        for slot in opener.iter().flat_map(|opener| &opener.damaged_slots) {
-            faults.push(Fault::of_slot(*slot));
+        for slot in opener.iter().flat_map(Opener::damaged_slots) {
+            faults.push(Fault::of_slot(slot));
         }
         let mut report = Report {
             origin: self.geometry.origin().to_owned(),
@@ -173,7 +174,10 @@ impl<'a> Verifier<'a> {
             keys,
             subjects,
             heads,
+            slots,
         } = self.fix(&mut faults)?;
+        let opener = opener.map(|opener| opener.with_erasures(slots.slots, &slots.erasures));
+        self.check_slots(&slots, opener.as_ref(), &mut faults)?;
         report.keys = u64::try_from(keys).unwrap_or(u64::MAX);
         report.heads = heads;
         for subject in &subjects {
@@ -190,6 +194,7 @@ impl<'a> Verifier<'a> {
     fn read_journal(&self) -> Result<Told, LogError> {
         let mut anchors: BTreeMap<String, Anchors> = BTreeMap::new();
         let mut wrong = Faults::default();
+        let mut slots = slots::SlotsTold::new(self.claimed_size(&StreamName::journal())?);
         let Followed {
             history,
             mut faults,
@@ -200,6 +205,7 @@ impl<'a> Verifier<'a> {
                 .take_while(|(_, certified)| *certified >= frame)
                 .count();
             let certificates = history.certificates.len().saturating_sub(later);
+            slots.look(history, frame);
             for (head, _) in history.heads.drain(..) {
                 let of_stream = anchors.entry(head.origin().to_owned()).or_default();
                 if let Err(detail) = of_stream.add(&head, frame, certificates) {
@@ -210,10 +216,12 @@ impl<'a> Verifier<'a> {
             }
         })?;
         faults.append(wrong);
+        slots.finish(&history);
         Ok(Told {
             is_whole: is_whole && faults.is_empty(),
             history,
             anchors,
+            slots,
             faults,
         })
     }
@@ -370,6 +378,8 @@ struct Told {
     history: History,
     /// The heads that it anchors, by the origin of their stream.
     anchors: BTreeMap<String, Anchors>,
+    /// What it says of the slots of subjects.
+    slots: slots::SlotsTold,
     /// What is wrong with it.
     faults: Faults,
     /// Whether nothing of it had to be passed over.

@@ -11,6 +11,7 @@
 )]
 
 mod check;
+mod erasure;
 mod ledger;
 mod scenario;
 mod workload;

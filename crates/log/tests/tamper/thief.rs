@@ -7,15 +7,14 @@ use probity_format::checkpoint::Checkpoint;
 use probity_format::compress::Decompressor;
 use probity_format::frame::{FRAME_TRAILER_BYTES, Frame, FrameHeader};
 use probity_format::geometry::Geometry;
-use probity_format::keys::{
-    EpochKey, EpochSalt, MasterKey, Secret, SectionKey, WrappedKind, WrappingKey,
-};
+use probity_format::keys::{EpochKey, EpochSalt, MasterKey, Secret, SectionKey};
 use probity_format::note::SigningKey;
 use probity_format::row::{encode_row, row_bytes};
 use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys};
 use probity_format::segment::{SegmentHeader, encode_footer, segment_file_name};
 use probity_format::stream::{Cipher, StreamId, StreamName};
 use probity_format::tile::TreeWriter;
+use probity_format::wrap::{WrappedKind, WrappingKey};
 use probity_format::{DecodeError, Version};
 
 use crate::world::{ORIGIN, Scene, config, options, root};

@@ -98,6 +98,15 @@ fn session(path: &Path, long: std::ops::Range<u32>, others: std::ops::Range<u32>
     log.close().unwrap();
 }
 
+/// The subject that was erased, and came back.
+pub(crate) const ERASED: &str = "s4";
+
+fn erase(path: &Path) {
+    let log = Log::open(path, &root(), options()).unwrap();
+    log.erase(ERASED).unwrap().unwrap();
+    log.close().unwrap();
+}
+
 fn create(path: &Path) {
     Log::create(path, ORIGIN, &root(), config(LONG), options()).unwrap();
 }
@@ -143,6 +152,8 @@ impl World {
         copy(&at("log.heads"), &at("fork.heads"));
         session(&fork, 400..600, 20..50);
         session(&log, 400..520, 20..40);
+        seeds.push(thief::seed(&log));
+        erase(&log);
         seeds.push(thief::seed(&log));
         session(&log, 520..540, 40..45);
         seeds.push(thief::seed(&log));

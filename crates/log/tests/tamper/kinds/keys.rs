@@ -10,11 +10,6 @@ use crate::random::Random;
 use crate::thief::{Stolen, signer, stream_origin};
 use crate::world::{CLEAR, LONG, Look, Scene, TOGETHER};
 
-/// Bytes of one slot of `subjects/slots`: pseudonym, number of slots durable before, wrapped key, zeros.
-const SLOT_BYTES: usize = 96;
-/// Where the wrapped key of a slot begins and ends.
-const KEY: std::ops::Range<usize> = 24..92;
-
 pub(super) fn kinds() -> Vec<Kind> {
     vec![
         Kind::new(
@@ -197,27 +192,6 @@ pub(super) fn kinds() -> Vec<Kind> {
         )
         .look(Look::Anchor)
         .refused("probity.toml"),
-        Kind::new(
-            "wrapped keys of two subjects exchanged",
-            "36",
-            FaultClass::Content,
-            |s, r| {
-                let mut place = 0;
-                s.change("log/subjects/slots", |slots| {
-                    // Behind those that the last one says were durable, a crash may have torn any.
-                    let last = &slots[slots.len() - SLOT_BYTES..];
-                    let durable = u64::from_le_bytes(last[16..KEY.start].try_into().unwrap());
-                    place = r.below(durable as usize - 1);
-                    let key =
-                        |slot: usize| slot * SLOT_BYTES + KEY.start..slot * SLOT_BYTES + KEY.end;
-                    let kept = slots[key(place)].to_vec();
-                    slots.copy_within(key(place + 1), key(place).start);
-                    slots[key(place + 1)].copy_from_slice(&kept);
-                });
-                Place::new("journal", format!("subjects/slots, slot {place}"))
-            },
-        )
-        .look(Look::Keyed),
     ]
 }
 

@@ -5,6 +5,7 @@ mod content;
 mod ends;
 mod folder;
 mod keys;
+mod subjects;
 
 use probity_log::verify::FaultClass;
 
@@ -103,6 +104,7 @@ pub(crate) fn all() -> Vec<Kind> {
         ends::kinds(),
         folder::kinds(),
         keys::kinds(),
+        subjects::kinds(),
     ]
     .into_iter()
     .flatten()

@@ -1,0 +1,76 @@
+//! Erases a subject: a signed entry first, then the one place that leads to the subject is overwritten.
+//!
+//! `docs/format.md`, "Subject keys"; `docs/durability.md`, "Erasure".
+
+use std::sync::PoisonError;
+
+use probity_format::content::PSEUDONYM_BYTES;
+
+use crate::core::Core;
+use crate::error::LogError;
+use crate::journal::JournalEntry;
+use crate::journal_writer::JournalWriter;
+use crate::log::Log;
+use crate::slots::Pseudonym;
+
+/// What says that a subject was erased; it names nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ErasureReceipt {
+    /// The number of the slot that held key and name.
+    pub slot: u64,
+    /// The pseudonym that the subject's entries keep.
+    pub pseudonym: [u8; PSEUDONYM_BYTES],
+    /// Index of the entry `subject.erase` in the stream `journal`, for an entry proof.
+    pub index: u64,
+}
+
+impl Log {
+    /// Erases the subject called `subject`: key, subjects and payload of every entry about it that was appended before
+    /// can be read no more, by anybody. Entries about several subjects are erased with the first of them.
+    ///
+    /// Gives nothing where the log holds no key of that name. A subject that appears again gets another pseudonym and
+    /// another key. Once it returns, the erasure is signed for and the key is overwritten; after a crash in between, the
+    /// next opening finishes it.
+    ///
+    /// # Errors
+    /// [`LogError::Poisoned`]; then the erasure may have been recorded, and the next opening finishes it.
+    pub fn erase(&self, subject: &str) -> Result<Option<ErasureReceipt>, LogError> {
+        // What was appended before is sealed under the key that will be gone.
+        self.flush()?;
+        let core = self.core();
+        let mut journal = core.journal.lock().unwrap_or_else(PoisonError::into_inner);
+        core.check_poison()?;
+        let found = core.subjects.find(&core.files, subject);
+        let Some((slot, pseudonym)) = found.map_err(|error| core.fail(error))? else {
+            return Ok(None);
+        };
+        core.erase(&mut journal, subject, slot, pseudonym)
+            .map(Some)
+            .map_err(|error| core.fail(error))
+    }
+}
+
+impl Core {
+    /// The journal stays locked: no frame follows the entry before the key is destroyed.
+    fn erase(
+        &self,
+        journal: &mut JournalWriter,
+        subject: &str,
+        slot: u64,
+        pseudonym: Pseudonym,
+    ) -> Result<ErasureReceipt, LogError> {
+        let entry = JournalEntry::subject_erase(slot, &pseudonym);
+        let index = journal.append_one(self, entry)?;
+        self.publish_stream(journal.stream())?;
+        self.subjects.destroy(&self.files, subject, slot)?;
+        // A frame behind the entry says that the key is gone: a slot that holds one again was put back.
+        journal.append_nothing(self)?;
+        self.publish_stream(journal.stream())?;
+        Ok(ErasureReceipt {
+            slot,
+            pseudonym,
+            index,
+        })
+    }
+}

@@ -1,0 +1,210 @@
+//! Reads the file of slots, and keeps what a reader needs of it: the keys of subjects by pseudonym.
+//!
+//! `docs/format.md`, "Subject keys".
+
+use std::collections::{BTreeMap, HashMap};
+
+use probity_format::Version;
+use probity_format::content::PSEUDONYM_BYTES;
+use probity_format::keys::SubjectKey;
+use probity_format::slot::{Slot, slot_bytes};
+use probity_format::wrap::WrappingKey;
+
+use crate::error::LogError;
+use crate::files::Files;
+use crate::scan::read;
+
+/// The file of slots.
+pub(crate) const SLOTS: &str = "subjects/slots";
+/// Slots read at once.
+const SLOTS_AT_ONCE: u64 = 2048;
+/// What is wrong with a slot that does not open.
+pub(crate) const DAMAGED: &str = "the subject key does not open: it was changed or swapped";
+/// What to do about a slot that is not what it was.
+pub(crate) const ADVICE: &str = "restore the folder subjects/ from a backup";
+
+/// A subject outside its own sections.
+pub(crate) type Pseudonym = [u8; PSEUDONYM_BYTES];
+
+/// The bytes of a slot as a length of a file.
+pub(crate) fn slot_length(version: Version) -> u64 {
+    u64::try_from(slot_bytes(version)).unwrap_or(u64::MAX)
+}
+
+/// Calls `visit` for each whole slot from number `from` on; gives the length of the file, 0 where there is none.
+pub(crate) fn read_slots(
+    files: &Files,
+    version: Version,
+    from: u64,
+    visit: &mut dyn FnMut(u64, &Slot<'_>) -> Result<(), LogError>,
+) -> Result<u64, LogError> {
+    let Some(file) = files.open_read(SLOTS)? else {
+        return Ok(0);
+    };
+    let length = files.attempt("measure", SLOTS, |_| file.length())?;
+    let slot_length = slot_length(version);
+    let all = length / slot_length;
+    let mut buffer = Vec::new();
+    let mut number = from;
+    while number < all {
+        let some = all.saturating_sub(number).min(SLOTS_AT_ONCE);
+        let bytes = some.saturating_mul(slot_length);
+        buffer.resize(usize::try_from(bytes).unwrap_or_default(), 0);
+        let offset = number.saturating_mul(slot_length);
+        read(files, SLOTS, &*file, &mut buffer, offset)?;
+        for slot in buffer.chunks_exact(slot_bytes(version)) {
+            let slot = Slot::parse(version, slot).map_err(|error| broken(number, error.reason))?;
+            visit(number, &slot)?;
+            number = number.saturating_add(1);
+        }
+    }
+    Ok(length)
+}
+
+/// The slot `number` is not what the log wrote.
+pub(crate) fn broken(number: u64, reason: &str) -> LogError {
+    LogError::Broken {
+        place: place(number),
+        reason: format!("{reason}; {ADVICE}"),
+    }
+}
+
+/// What slot `number` is called in reports.
+pub(crate) fn place(number: u64) -> String {
+    format!("{SLOTS}, slot {number}")
+}
+
+/// A slot without a key that can be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unopened {
+    /// The pseudonym in its label, which may be damaged too.
+    pub(crate) pseudonym: Pseudonym,
+    /// Whether it was overwritten with zeros, rather than changed.
+    pub(crate) is_empty: bool,
+}
+
+/// The keys of a log as a reader found them.
+pub(crate) struct Slots {
+    version: Version,
+    keys: HashMap<Pseudonym, SubjectKey>,
+    unopened: BTreeMap<u64, Unopened>,
+    /// Slots up to the last that opens or is empty: those behind are being written, or torn.
+    count: u64,
+    /// How many slots one of them says were durable before it.
+    pub(crate) durable: u64,
+    /// As [`Slots::count`] when the slots were read first.
+    pub(crate) first_count: u64,
+    /// Length of the file when it was read last, and whether it was read again since without having grown.
+    length: u64,
+    is_final: bool,
+}
+
+impl Slots {
+    /// Reads every slot.
+    ///
+    /// # Errors
+    /// When the storage fails.
+    pub(crate) fn read(
+        files: &Files,
+        wrapping: &WrappingKey,
+        version: Version,
+    ) -> Result<Self, LogError> {
+        let mut slots = Self {
+            version,
+            keys: HashMap::new(),
+            unopened: BTreeMap::new(),
+            count: 0,
+            durable: 0,
+            first_count: 0,
+            length: 0,
+            is_final: false,
+        };
+        slots.read_from(files, wrapping, 0)?;
+        slots.first_count = slots.count;
+        Ok(slots)
+    }
+
+    /// Reads what was written since, and once more what did not open: a writer may have been writing it.
+    pub(crate) fn refresh(
+        &mut self,
+        files: &Files,
+        wrapping: &WrappingKey,
+    ) -> Result<(), LogError> {
+        let length = match files.open_read(SLOTS)? {
+            Some(file) => files.attempt("measure", SLOTS, |_| file.length())?,
+            None => 0,
+        };
+        self.is_final = length == self.length;
+        let retried = |(number, slot): (&u64, &Unopened)| (!slot.is_empty).then_some(*number);
+        let first = self.unopened.iter().find_map(retried);
+        let from = first.unwrap_or(self.count).min(self.count);
+        self.unopened.retain(|number, _| *number < from);
+        self.read_from(files, wrapping, from)
+    }
+
+    /// Whether [`Slots::refresh`] may find anything new.
+    pub(crate) fn may_grow(&self, files: &Files) -> Result<bool, LogError> {
+        let length = match files.open_read(SLOTS)? {
+            Some(file) => files.attempt("measure", SLOTS, |_| file.length())?,
+            None => 0,
+        };
+        Ok(length != self.length || !self.is_final)
+    }
+
+    /// Reads slots from `from` on.
+    fn read_from(
+        &mut self,
+        files: &Files,
+        wrapping: &WrappingKey,
+        from: u64,
+    ) -> Result<(), LogError> {
+        let version = self.version;
+        self.length = read_slots(files, version, from, &mut |number, slot| {
+            let next = number.saturating_add(1);
+            let label = slot.label();
+            if slot.is_void() {
+                self.count = self.count.max(next);
+                return Ok(());
+            }
+            if let Ok(secret) = slot.open(wrapping, number) {
+                self.durable = self.durable.max(label.durable);
+                self.keys.insert(label.pseudonym, secret.key);
+                self.count = self.count.max(next);
+                return Ok(());
+            }
+            let is_empty = slot.is_empty();
+            if is_empty {
+                self.count = self.count.max(next);
+            }
+            let pseudonym = label.pseudonym;
+            if is_empty && self.keys.contains_key(&pseudonym) {
+                // Erased since it was read first.
+                return Ok(());
+            }
+            let unopened = Unopened {
+                pseudonym,
+                is_empty,
+            };
+            self.unopened.insert(number, unopened);
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    /// The key of the subject with this pseudonym.
+    pub(crate) fn key(&self, pseudonym: &Pseudonym) -> Option<&SubjectKey> {
+        self.keys.get(pseudonym)
+    }
+
+    /// The slot whose label has this pseudonym and that does not open.
+    pub(crate) fn unopened_of(&self, pseudonym: &Pseudonym) -> Option<(u64, Unopened)> {
+        let of_subject = |(_, slot): &(&u64, &Unopened)| slot.pseudonym == *pseudonym;
+        let found = self.unopened.iter().find(of_subject);
+        found.map(|(number, slot)| (*number, *slot))
+    }
+
+    /// The slots that do not open, by number.
+    pub(crate) const fn unopened(&self) -> &BTreeMap<u64, Unopened> {
+        &self.unopened
+    }
+}

@@ -1,0 +1,145 @@
+//! Checks the slots of subjects against what the journal signed for: their labels without any key, their keys with one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use probity_format::Version;
+use probity_format::slot::SlotsDigest;
+use probity_format::stream::StreamName;
+
+use super::stored::is_strange;
+use super::{Fault, FaultClass, Faults, Verifier};
+use crate::error::LogError;
+use crate::journal::{Erasure, History, SignedSlots};
+use crate::opener::Opener;
+use crate::slots::{ADVICE, SLOTS, place, read_slots, slot_length};
+
+/// What the journal says of slots, as far as its checkpoint covers it: what stands behind that is no evidence.
+#[derive(Default)]
+pub(super) struct SlotsTold {
+    /// Frames of the journal that its checkpoint covers.
+    frames: u64,
+    pub(super) slots: SignedSlots,
+    pub(super) erasures: BTreeMap<u64, Erasure>,
+}
+
+impl SlotsTold {
+    /// Of a journal with so many published frames; all count where its checkpoint is gone, which is a fault of its own.
+    pub(super) fn new(frames: Option<u64>) -> Self {
+        Self {
+            frames: frames.unwrap_or(u64::MAX),
+            ..Self::default()
+        }
+    }
+
+    /// Looks at what the journal has said once frame `frame` was read.
+    pub(super) fn look(&mut self, history: &History, frame: u64) {
+        if frame < self.frames {
+            self.slots = history.slots;
+        }
+    }
+
+    /// Takes up the erasures of the whole journal.
+    pub(super) fn finish(&mut self, history: &History) {
+        self.frames = self.frames.min(history.frames());
+        let erasures = history.erasures.iter();
+        let published = erasures.filter(|(_, erasure)| erasure.frame < self.frames);
+        self.erasures = published.map(|(slot, erasure)| (*slot, *erasure)).collect();
+    }
+}
+
+impl Verifier<'_> {
+    /// Compares the slots with what the journal says of them.
+    ///
+    /// The journal was read before: what it says of slots is true of them now. A copy without the folder of the slots is
+    /// fine for whoever has no key.
+    pub(super) fn check_slots(
+        &self,
+        told: &SlotsTold,
+        opener: Option<&Opener>,
+        faults: &mut Faults,
+    ) -> Result<(), LogError> {
+        if told.slots.count == 0 || self.geometry.version() == Version::V2 {
+            return Ok(());
+        }
+        let is_there = match self.files.open_read(SLOTS) {
+            Err(error) if is_strange(&error) => false,
+            file => file?.is_some(),
+        };
+        if is_there {
+            self.check_labels(told, faults)?;
+        } else if opener.is_some() {
+            let detail = format!("is missing; {ADVICE}");
+            push(faults, FaultClass::Missing, SLOTS.into(), detail);
+        }
+        match opener {
+            Some(opener) if is_there => check_keys(told, opener, faults),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks the number of the slots, their labels, and that erased ones hold nothing.
+    fn check_labels(&self, told: &SlotsTold, faults: &mut Faults) -> Result<(), LogError> {
+        let signed = told.slots;
+        let (mut at_signed, mut running) = (SlotsDigest::default(), SlotsDigest::default());
+        let mut void = BTreeSet::new();
+        let length = read_slots(&self.files, Version::V3, 0, &mut |number, slot| {
+            running = running.then(&slot.label());
+            let next = number.saturating_add(1);
+            if next == signed.count {
+                at_signed = running;
+            }
+            if next <= signed.count && slot.is_void() {
+                void.insert(number);
+            }
+            // The key is destroyed before any frame behind its erasure is written.
+            let erasure = told.erasures.get(&number);
+            let is_past =
+                erasure.is_some_and(|erasure| erasure.frame.saturating_add(1) < told.frames);
+            if is_past && !slot.is_empty() {
+                let detail = "holds a key though the journal says that its subject is erased: it was put back; \
+                              opening the log for writing destroys it";
+                push(faults, FaultClass::Content, place(number), detail);
+            }
+            Ok(())
+        })?;
+        let whole = length / slot_length(Version::V3);
+        if whole < signed.count {
+            let detail = format!(
+                "holds {whole} slots, the journal signed for {}; {ADVICE}",
+                signed.count
+            );
+            push(faults, FaultClass::Missing, SLOTS.into(), detail);
+        } else if at_signed != signed.digest {
+            let detail = format!("holds other pseudonyms than the journal signed for; {ADVICE}");
+            push(faults, FaultClass::Content, SLOTS.into(), detail);
+            for number in void {
+                push(faults, FaultClass::Content, place(number), "is zeros");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Checks that each slot that was signed for opens or is erased.
+fn check_keys(told: &SlotsTold, opener: &Opener, faults: &mut Faults) -> Result<(), LogError> {
+    opener.refresh()?;
+    let slots = opener.slots();
+    for (number, slot) in slots.unopened() {
+        // One that was made after the first look may have been erased after the journal was read.
+        let is_recent = slot.is_empty && *number >= slots.first_count;
+        if *number >= told.slots.count || told.erasures.contains_key(number) || is_recent {
+            continue;
+        }
+        let detail = if slot.is_empty {
+            format!("holds no key though no signed erasure says so; {ADVICE}")
+        } else {
+            format!("does not open: it was changed or swapped; {ADVICE}")
+        };
+        push(faults, FaultClass::Content, place(*number), detail);
+    }
+    Ok(())
+}
+
+fn push(faults: &mut Faults, class: FaultClass, place: String, detail: impl Into<String>) {
+    faults.push(Fault::new(class, &StreamName::journal(), place, detail));
+}

@@ -1,0 +1,179 @@
+//! A subject is erased, and every storage call of that fails once or is the last before a crash: afterwards the subject is erased or
+//! it is not, nobody else is, and verification says intact before and after recovery.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use probity_format::slot::{SLOT_BYTES, SLOT_LABEL_BYTES};
+use probity_log::clock::SystemClock;
+use probity_log::reader::{Filter, Reader};
+use probity_log::storage::{Fault, FaultPlan, Memory, Storage as _};
+use probity_log::verify::{VerifyOptions, verify_at};
+use probity_log::{Durability, Log, LogError, Places, StreamName};
+
+use crate::scenario::for_each;
+use crate::workload::{SUBJECTS, append, options, streams, subject};
+use crate::world::{World, root};
+
+/// Who is erased.
+const ERASED: u64 = 3;
+const SLOTS: &str = "log/subjects/slots";
+
+fn open(places: &Places) -> Result<Log, LogError> {
+    let clock = Arc::new(SystemClock::new());
+    Log::open_at(places, &root(), options(Durability::Strict), clock)
+}
+
+/// A log with one entry about each subject.
+fn base() -> World {
+    let world = World::new();
+    let places = world.places();
+    let [(_, config), ..] = streams();
+    let (options, clock) = (options(Durability::Strict), Arc::new(SystemClock::new()));
+    Log::create_at(
+        &places,
+        "example.com/crash",
+        &root(),
+        config,
+        options,
+        clock,
+    )
+    .unwrap();
+    let log = open(&places).unwrap();
+    let mut appender = log.appender(&StreamName::default()).unwrap();
+    for id in 0..SUBJECTS {
+        let ticket = append(&mut appender, id).unwrap();
+        appender.wait(ticket).unwrap();
+    }
+    log.close().unwrap();
+    world
+}
+
+/// Opens the log, erases one, and appends an entry about the same again.
+fn erase(places: &Places) -> Result<(), LogError> {
+    let log = open(places)?;
+    let erased = log.erase(&subject(ERASED));
+    if erased.is_ok() {
+        let mut appender = log.appender(&StreamName::default())?;
+        append(&mut appender, ERASED).unwrap();
+    }
+    let closed = log.close();
+    assert!(
+        erased.is_ok() || closed.is_err(),
+        "the log goes on after {erased:?}"
+    );
+    erased?;
+    closed
+}
+
+/// Which of the first entries can be read; an error is a false alarm.
+fn readable(places: &Places) -> Vec<bool> {
+    let mut found = Vec::new();
+    Reader::open_at(places, &root())
+        .unwrap()
+        .read::<LogError>(&Filter::default(), &mut |entry| {
+            found.push(!entry.erased);
+            Ok(())
+        })
+        .unwrap();
+    found.truncate(usize::try_from(SUBJECTS).unwrap());
+    found
+}
+
+fn assert_intact(places: &Places, when: &str) {
+    let options = VerifyOptions {
+        root: Some(root()),
+        ..VerifyOptions::default()
+    };
+    assert_eq!(verify_at(places, &options).unwrap().faults, [], "{when}");
+}
+
+/// Checks what a new process finds in `image`; gives whether the subject is erased.
+fn check(context: &str, image: &Memory) -> bool {
+    let world = World::of(image.clone_live());
+    let places = world.places();
+    assert_intact(&places, &format!("{context}, before recovery"));
+    let before = readable(&places);
+    open(&places).unwrap().close().unwrap();
+    assert_intact(&places, &format!("{context}, after recovery"));
+    let after = readable(&places);
+    assert_eq!(before, after, "{context}");
+    let gone = after.iter().enumerate().filter(|(_, is_open)| !**is_open);
+    let erased: Vec<usize> = gone.map(|(place, _)| place).collect();
+    let place = usize::try_from(ERASED).unwrap();
+    assert!(
+        erased.is_empty() || erased == [place],
+        "{context}: {erased:?}"
+    );
+    // Recovery destroyed the key of whoever is erased.
+    let slots = world.memory.read(SLOTS, u64::MAX).unwrap();
+    let slot = slots.chunks_exact(SLOT_BYTES).nth(place).unwrap();
+    let (_, secret) = slot.split_at(SLOT_LABEL_BYTES);
+    let is_gone = secret.iter().all(|byte| *byte == 0);
+    assert_eq!(is_gone, !erased.is_empty(), "{context}");
+    let again = open(&places).unwrap();
+    assert_eq!(again.repairs(), &[] as &[String], "{context}");
+    again.close().unwrap();
+    is_gone
+}
+
+fn calls(base: &World) -> u64 {
+    let world = World::of(base.memory.clone_live());
+    erase(&world.places()).unwrap();
+    let place = usize::try_from(ERASED).unwrap();
+    assert_eq!(readable(&world.places()).get(place), Some(&false));
+    world.faulty.calls()
+}
+
+#[test]
+fn a_crash_at_any_moment_of_an_erasure_leaves_it_done_or_not_begun() {
+    let base = base();
+    let world = World::of(base.memory.clone_live());
+    let moments = Arc::new(Mutex::new(Vec::new()));
+    for number in 0..=calls(&base) {
+        let (memory, moments) = (world.memory.clone(), Arc::clone(&moments));
+        world.faulty.before(number, move || {
+            let images = [
+                memory.clone_live(),
+                memory.crash_losing_all_unsynced(),
+                memory.crash(crate::SEED.wrapping_add(number)),
+            ];
+            moments.lock().unwrap().push((number, images));
+        });
+    }
+    erase(&world.places()).unwrap();
+    let trace = world.faulty.trace();
+    let moments = std::mem::take(&mut *moments.lock().unwrap());
+    assert!(moments.len() > 50, "only {} moments", moments.len());
+    let erased = AtomicUsize::new(0);
+    for_each(&moments, |(number, images)| {
+        let next = trace.get(usize::try_from(*number).unwrap());
+        for (which, image) in images.iter().enumerate() {
+            let context = format!("crash before call {number} ({next:?}), image {which}");
+            let is_erased = check(&context, image);
+            erased.fetch_add(usize::from(is_erased), Ordering::Relaxed);
+        }
+    });
+    let erased = erased.into_inner();
+    assert!(
+        erased > 20 && erased < 3 * moments.len() - 20,
+        "{erased} of {}",
+        moments.len()
+    );
+}
+
+#[test]
+fn a_call_that_fails_during_an_erasure_stops_the_log_and_the_next_opening_finishes_it() {
+    let base = base();
+    let numbers: Vec<u64> = (0..calls(&base)).collect();
+    for_each(&numbers, |number| {
+        for fault in [Fault::INPUT_OUTPUT, Fault::INPUT_OUTPUT.persisted()] {
+            let world = World::of(base.memory.clone_live());
+            world.faulty.arm(FaultPlan::nth(*number, fault));
+            let ended = erase(&world.places());
+            let context = format!("call {number} failed: {ended:?}");
+            check(&context, &world.memory.clone_live());
+            check(&context, &world.memory.crash(crate::SEED));
+        }
+    });
+}
