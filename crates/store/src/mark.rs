@@ -6,7 +6,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use probity_format::keys::{RootKey, SECRET_BYTES, Secret, WrappedKind};
+use probity_format::keys::{RootKey, SECRET_BYTES, Secret};
+use probity_format::wrap::WrappedKind;
 
 use crate::directory::OpenError;
 use crate::key_file::random;
