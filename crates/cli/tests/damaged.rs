@@ -189,7 +189,7 @@ impl Place {
             .current_dir(self.folder.path())
             .env_remove("PROBITY_KEY_FILE")
             .env_remove("PROBITY_HEADS")
-            .env("PROBITY_DATABASE", database)
+            .env("PROBITY_DB", database)
             .stdin(Stdio::from(fs::File::open(stdin).unwrap()))
             .output()
             .unwrap()

@@ -310,6 +310,10 @@ fn a_creation_cut_short_is_said_and_done_again_with_the_same_key() {
     // What a crash leaves before the first frame is durable.
     fs::remove_dir_all(folder.path().join("audit/streams")).unwrap();
     fs::remove_dir_all(folder.path().join("audit.heads")).unwrap();
+    // The writer's own note of what is durable tells an emptied log from one that never began.
+    let emptied = run(folder.path(), &["append", "audit"], LINE);
+    assert_eq!(emptied.status.code(), Some(3));
+    fs::remove_file(folder.path().join("audit/durable")).unwrap();
     let refused = run(folder.path(), &["append", "audit"], LINE);
     assert_eq!(refused.status.code(), Some(1));
     assert_eq!(

@@ -27,7 +27,7 @@ pub enum StoreCommand {
 /// Whatever was removed from the store cannot be read from its folder afterwards, not even with the key file. It needs as
 /// much room as the store holds, and may be interrupted at any time. Backups are not reached: remove older ones.
 #[derive(ClapArgs)]
-#[command(after_help = "Example:
+#[command(after_help = "Examples:
   probity store rewrite data")]
 pub struct StoreRewrite {
     /// Folder of the store

@@ -37,7 +37,9 @@ fn commands() -> Vec<String> {
 fn every_command_of_the_tutorial_works_as_it_is_printed() {
     let place = Place::sqlite();
     std::fs::remove_dir_all(place.path("audit")).unwrap();
-    std::fs::remove_file(place.path("audit.key")).unwrap();
+    for key in ["audit.key", "audit.vkey"] {
+        std::fs::remove_file(place.path(key)).unwrap();
+    }
     let heads = place.path("audit.heads");
     if heads.exists() {
         std::fs::remove_dir_all(heads).unwrap();
