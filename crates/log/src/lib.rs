@@ -38,6 +38,7 @@ mod requests;
 mod rotation;
 mod scan;
 mod sealer;
+mod set_aside;
 mod slots;
 mod startup;
 pub mod storage;

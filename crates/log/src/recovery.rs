@@ -21,12 +21,9 @@ use crate::files::{Files, TILE_FILE_BYTES_MAX};
 use crate::heads::Heads;
 use crate::repairs::Repairs;
 use crate::scan::{End, Position, read, scan_believed, stored_frame};
+use crate::set_aside;
 use crate::stream::Recovered;
 
-/// The folder of what is no evidence and is kept nevertheless.
-pub(crate) const SET_ASIDE: &str = "set-aside";
-/// Most copies kept from one place.
-const COPIES_MAX: u32 = 10_000;
 /// Bytes written again at once.
 const COPY_BYTES: u64 = 1 << 20;
 
@@ -486,36 +483,14 @@ impl Recovery<'_> {
         Ok(header.is_some_and(|header| u64::from(header.length) > bytes))
     }
 
-    /// Copies what stands from `offset` on in the file `name` to a file of its own, durably. Gives the name of that.
+    /// Copies what stands from `offset` on in the file `name` away. Gives the name of the copy.
     fn set_aside(&self, name: &str, offset: u64) -> Result<String, LogError> {
-        let there = self.files.list(SET_ASIDE)?;
-        let short = name.replace('/', "-");
-        let kept = (0..COPIES_MAX)
-            .map(|number| format!("{short}-{offset}-{number}"))
-            .find(|kept| !there.contains(kept))
-            .ok_or_else(|| LogError::Broken {
-                place: SET_ASIDE.into(),
-                reason: format!("holds {COPIES_MAX} copies from one place; move them away"),
-            })?;
-        let kept = format!("{SET_ASIDE}/{kept}");
-        let Some(file) = self.files.open_read(name)? else {
-            return Ok(kept);
+        let file = self.files.open_read(name)?;
+        let length = match &file {
+            Some(file) => self.files.attempt("measure", name, |_| file.length())?,
+            None => offset,
         };
-        let length = self.files.attempt("measure", name, |_| file.length())?;
-        self.files.segment(&kept, true)?;
-        let mut buffer = Vec::new();
-        let mut from = offset;
-        while from < length {
-            let bytes = length.saturating_sub(from).min(COPY_BYTES);
-            buffer.resize(usize::try_from(bytes).unwrap_or_default(), 0);
-            read(self.files, name, &*file, &mut buffer, from)?;
-            self.files
-                .write_at(&kept, &buffer, from.saturating_sub(offset))?;
-            from = from.saturating_add(bytes);
-        }
-        self.files.sync(&kept)?;
-        self.files.sync_folder(SET_ASIDE)?;
-        Ok(kept)
+        set_aside::copy(self.files, name, offset..length)
     }
 
     /// Ends the segment at `position`.

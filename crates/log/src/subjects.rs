@@ -3,6 +3,7 @@
 //! `docs/format.md`, "Subject keys". The map from names to pseudonyms and keys is in memory as long as the log is open.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use probity_format::DecodeError;
@@ -21,16 +22,12 @@ use crate::error::LogError;
 use crate::files::Files;
 use crate::journal::{History, SignedSlots};
 use crate::keystore::{KeyStore, random};
-use crate::recovery::SET_ASIDE;
 use crate::repairs::Repairs;
 use crate::scan::read;
+use crate::set_aside;
 use crate::slots::{Pseudonym, SLOTS, broken, read_slots, slot_length};
 
 const FOLDER: &str = "subjects";
-/// Most bytes set aside in one file.
-const SET_ASIDE_BYTES: u64 = 1 << 20;
-/// Files of one name that are set aside, with numbers behind it.
-const SET_ASIDE_FILES: u32 = 10_000;
 /// [`SLOT_BYTES`] as a length of a file.
 #[expect(clippy::as_conversions, reason = "a small constant")]
 const SLOT_LENGTH: u64 = SLOT_BYTES as u64;
@@ -304,12 +301,18 @@ impl Found {
         let tail = (end < self.length).then_some((end, self.length));
         let within = self.closed.iter().filter(|number| **number < self.count);
         for (start, end) in within.map(slot).chain(tail) {
-            let mut offset = start;
-            while offset < end {
-                let bytes = end.saturating_sub(offset).min(SET_ASIDE_BYTES);
-                set_aside(files, offset, bytes, repairs)?;
-                offset = offset.saturating_add(bytes);
+            let bytes = end.saturating_sub(start);
+            if holds_zeros(files, start..end)? {
+                let sentence =
+                    format!("{SLOTS}: {bytes} bytes of zeros at byte {start} are no slots");
+                repairs.announce(files, sentence)?;
+                continue;
             }
+            let kept = set_aside::copy(files, SLOTS, start..end)?;
+            let sentence = format!(
+                "{SLOTS}: set aside {bytes} bytes at byte {start} that do not open, as {kept}"
+            );
+            repairs.announce(files, sentence)?;
         }
         Ok(())
     }
@@ -328,38 +331,22 @@ fn file_broken(reason: &str) -> LogError {
     }
 }
 
-/// Copies `bytes` bytes of the slots from `offset` on into a file of their own, durably, and announces that.
-///
-/// Nothing is lost with zeros, which a crash leaves too.
-fn set_aside(
-    files: &Files,
-    offset: u64,
-    bytes: u64,
-    repairs: &mut Repairs,
-) -> Result<(), LogError> {
-    let mut content = vec![0; usize::try_from(bytes).unwrap_or_default()];
+/// Whether `range` of the slots holds zeros alone: nothing is lost with them, and a crash leaves them too.
+fn holds_zeros(files: &Files, range: Range<u64>) -> Result<bool, LogError> {
     let file = files.segment(SLOTS, false)?;
-    read(files, SLOTS, &*file, &mut content, offset)?;
-    if content.iter().all(|byte| *byte == 0) {
-        let sentence = format!("{SLOTS}: {bytes} bytes of zeros at byte {offset} are no slots");
-        return repairs.announce(files, sentence);
-    }
-    for copy in 0..SET_ASIDE_FILES {
-        let name = format!("{SET_ASIDE}/subjects-slots-{offset}-{copy}");
-        let there = files.read(&name, SET_ASIDE_BYTES)?;
-        if there.as_ref().is_some_and(|there| *there != content) {
-            continue;
+    let mut slot = [0; SLOT_BYTES];
+    let mut offset = range.start;
+    while offset < range.end {
+        let bytes = range.end.saturating_sub(offset).min(SLOT_LENGTH);
+        let place = usize::try_from(bytes).unwrap_or_default();
+        let piece = slot.get_mut(..place).unwrap_or_default();
+        read(files, SLOTS, &*file, piece, offset)?;
+        if piece.iter().any(|byte| *byte != 0) {
+            return Ok(false);
         }
-        let sentence = format!(
-            "{SLOTS}: set aside {bytes} bytes at byte {offset} that do not open, as {name}"
-        );
-        repairs.announce(files, sentence)?;
-        return files.replace(&name, &content);
+        offset = offset.saturating_add(bytes);
     }
-    Err(LogError::Broken {
-        place: SET_ASIDE.into(),
-        reason: "holds too many copies of one place; move them away".into(),
-    })
+    Ok(true)
 }
 
 /// Gives and makes subject keys for one batch; [`SealingKeys::finish`] makes new ones durable.
