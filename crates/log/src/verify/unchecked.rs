@@ -4,17 +4,21 @@ use std::io::ErrorKind;
 
 use super::report::{FAULTS_LISTED_MAX, Unchecked, UncheckedReason};
 use super::stored::names;
+use crate::durable::DURABLE;
 use crate::error::LogError;
 use crate::files::Files;
 use crate::history::GEOMETRY;
+use crate::set_aside::SET_ASIDE;
 
 /// What a log's folder holds, and what is in the folders among it that hold files alone.
-const ROOT: [(&str, &[&str]); 6] = [
+const ROOT: [(&str, &[&str]); 8] = [
     (GEOMETRY, &[]),
+    (DURABLE, &[]),
     ("lock", &[]),
     ("repairs", &[]),
     ("keys", &["master.key", "signing.key", "signing.next"]),
     ("subjects", &["slots"]),
+    (SET_ASIDE, &[]),
     ("streams", &[]),
 ];
 /// What a stream's folder holds.
@@ -44,7 +48,7 @@ impl Names {
             }
             for file in found {
                 let path = format!("{name}/{file}");
-                if !inside.contains(&file.as_str()) {
+                if name != SET_ASIDE && !inside.contains(&file.as_str()) {
                     self.push(path, UncheckedReason::Foreign);
                 } else if !(is_keyed && matches!(file.as_str(), "master.key" | "slots")) {
                     self.push(path, UncheckedReason::NoEvidence);
