@@ -46,7 +46,7 @@ pub struct Options {
     /// Memory for pages of the file, in bytes.
     pub cache_bytes: usize,
     /// Bytes of one reply after which nothing more is put into it, see
-    /// [`REPLY_BYTES_MAX`](crate::limits::REPLY_BYTES_MAX).
+    /// [`REPLY_BYTES_MAX`].
     pub reply_bytes_max: usize,
     /// The file with the store's key; where none is named, the directory's path with `.key` behind it. It is made with the
     /// store.

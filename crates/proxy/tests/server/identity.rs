@@ -110,7 +110,7 @@ fn a_login_by_a_hello_that_failed_otherwise_is_known() {
 /// The password for the server logged every client in, and after RESET the log still named that user
 /// (proxy 12, 13). It is for the proxy's own questions now: clients log in for themselves, or do not.
 #[test]
-fn the_proxys_login_is_nobody_elses() {
+fn the_login_of_the_proxy_is_nobody_elses() {
     let mut arguments = users();
     arguments.extend(["--user", "default", "off"]);
     let redis = Redis::start(&arguments);
