@@ -7,7 +7,11 @@ use crate::error::{Error, Result};
 use crate::flash::BLOCK_PAGES;
 
 /// Place of rows in the page being filled.
-pub(crate) const OPEN: u32 = u32::MAX;
+const OPEN: u16 = u16::MAX;
+/// Block of a place in the list that is free.
+const NO_BLOCK: u32 = u32::MAX;
+/// Blocks that a run can tell apart.
+const BLOCKS_MAX: usize = OPEN as usize / BLOCK_PAGES as usize;
 /// Distance from a window's base at which the waiting rows are written again and the base follows.
 /// What one opening uses is far less than the distance that is left then.
 pub(crate) const OFFSET_FAR: u64 = 1 << 47;
@@ -20,7 +24,24 @@ const _: () = assert!(
         && crate::flash::PAGE_BYTES / 5 < 1 << COUNT_BITS,
     "a run tells its table, and counts the rows of a page"
 );
-const _: () = assert!(size_of::<Run>() == 16 && size_of::<Used>() == 10);
+const _: () = assert!(size_of::<Run>() == 14 && size_of::<Used>() == 10);
+
+/// A number of 32 bits that asks for no more alignment than its halves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Halves([u16; 2]);
+
+impl Halves {
+    fn new(number: u32) -> Self {
+        let bytes = number.to_le_bytes();
+        let half = |at| u16::from_le_bytes(take(&bytes, at));
+        Self([half(0), half(2)])
+    }
+
+    fn number(self) -> u32 {
+        let [low, high] = self.0;
+        u32::from(low) | u32::from(high) << 16
+    }
+}
 
 /// A sequence number counted from the base of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,8 +69,9 @@ impl Offset {
 /// Rows of one table in one page: their ids follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run {
-    pub(crate) page: u32,
-    pub(crate) first: u32,
+    /// The block's place in the list of blocks, times the pages of a block, and the page in it.
+    place: u16,
+    first: Halves,
     offset: Offset,
     table_and_count: u16,
 }
@@ -58,11 +80,21 @@ impl Run {
     /// The row `id` of `table` in the page being filled.
     pub(crate) fn open(table: u8, id: u32) -> Self {
         Self {
-            page: OPEN,
-            first: id,
+            place: OPEN,
+            first: Halves::new(id),
             offset: Offset([0; 3]),
             table_and_count: u16::from(table) << COUNT_BITS | 1,
         }
+    }
+
+    /// Whether its rows are in the page being filled.
+    pub(crate) fn is_open(&self) -> bool {
+        self.place == OPEN
+    }
+
+    /// The id of the first of its rows.
+    pub(crate) fn first(&self) -> u32 {
+        self.first.number()
     }
 
     pub(crate) fn table(&self) -> usize {
@@ -75,12 +107,12 @@ impl Run {
 
     /// The id behind the last of its rows.
     pub(crate) fn end(&self) -> u32 {
-        self.first + u32::from(self.count())
+        self.first() + u32::from(self.count())
     }
 
     /// Takes in the row `id` if it is the next one of the same table in the same page.
-    fn take(&mut self, page: u32, table: u8, id: u32) -> bool {
-        let next = self.page == page
+    fn take(&mut self, place: u16, table: u8, id: u32) -> bool {
+        let next = self.place == place
             && self.table() == usize::from(table)
             && self.end() == id
             && self.count() < COUNT_MAX;
@@ -94,14 +126,22 @@ impl Run {
 /// A block of the buffer and the last page of it that was programmed.
 #[derive(Debug, Clone, Copy)]
 struct Used {
-    block: [u16; 2],
+    block: Halves,
     last: Offset,
 }
 
 impl Used {
+    const FREE: Self = Self {
+        block: Halves([u16::MAX; 2]),
+        last: Offset([0; OFFSET_BYTES / 2]),
+    };
+
     fn block(&self) -> u32 {
-        let [low, high] = self.block;
-        u32::from(low) | u32::from(high) << 16
+        self.block.number()
+    }
+
+    fn is_free(&self) -> bool {
+        self.block() == NO_BLOCK
     }
 }
 
@@ -109,6 +149,7 @@ impl Used {
 pub(crate) struct Runs {
     base: u64,
     all: Vec<Run>,
+    /// Runs point into it, so a block keeps its place, and one that goes leaves it free.
     blocks: Vec<Used>,
     /// Runs that rows of transactions may fill; more are there for writing all rows again.
     room: usize,
@@ -134,8 +175,9 @@ impl Runs {
         self.all.len()
     }
 
-    pub(crate) fn blocks(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
-        self.blocks.iter().map(Used::block)
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = u32> + '_ {
+        let used = self.blocks.iter().filter(|used| !used.is_free());
+        used.map(Used::block)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Run> {
@@ -147,6 +189,24 @@ impl Runs {
         self.base = base;
         self.all.clear();
         self.blocks.clear();
+    }
+
+    /// The page of a run that is closed.
+    pub(crate) fn page(&self, run: &Run) -> u32 {
+        let place = u32::from(run.place);
+        let used = self.blocks.get((place / BLOCK_PAGES) as usize);
+        let block = used.map_or(NO_BLOCK, Used::block);
+        block.saturating_mul(BLOCK_PAGES) | (place % BLOCK_PAGES)
+    }
+
+    /// How a run tells a page of a block that was noted.
+    fn place(&self, page: u32) -> Result<u16> {
+        let block = page / BLOCK_PAGES;
+        let found = self.blocks.iter().position(|used| used.block() == block);
+        let place = found.filter(|&slot| slot < BLOCKS_MAX);
+        let place = place.map(|slot| slot * BLOCK_PAGES as usize + (page % BLOCK_PAGES) as usize);
+        let place = place.and_then(|place| u16::try_from(place).ok());
+        place.ok_or(Error::Root("has rows in a block that it does not name"))
     }
 
     /// Sequence number of the page of a run that is closed.
@@ -168,14 +228,19 @@ impl Runs {
         match known.find(|used| used.block() == block) {
             Some(used) if used.last.distance() >= last.distance() => {}
             Some(used) => used.last = last,
-            None => {
-                let bytes = block.to_le_bytes();
-                let half = |at| u16::from_le_bytes(take(&bytes, at));
-                let block = [half(0), half(2)];
-                self.blocks.push(Used { block, last });
-            }
+            None => self.add_block(Used {
+                block: Halves::new(block),
+                last,
+            }),
         }
         Ok(())
+    }
+
+    fn add_block(&mut self, block: Used) {
+        match self.blocks.iter_mut().find(|used| used.is_free()) {
+            Some(place) => *place = block,
+            None => self.blocks.push(block),
+        }
     }
 
     /// Forgets the blocks of which nothing is needed from sequence number `start` on, but not
@@ -187,21 +252,22 @@ impl Runs {
         mut free: impl FnMut(u32),
     ) {
         let base = self.base;
-        self.blocks.retain(|used| {
-            let kept = base + used.last.distance() >= start || Some(used.block()) == current;
-            if !kept {
+        for used in self.blocks.iter_mut().filter(|used| !used.is_free()) {
+            if base + used.last.distance() < start && Some(used.block()) != current {
                 free(used.block());
+                *used = Used::FREE;
             }
-            kept
-        });
+        }
+        let kept = self.blocks.iter().rposition(|used| !used.is_free());
+        self.blocks.truncate(kept.map_or(0, |last| last + 1));
     }
 
     /// Counts from `base` from now on, behind which every run lies.
     pub(crate) fn follow(&mut self, base: u64) -> Result<()> {
-        for run in self.all.iter_mut().filter(|run| run.page != OPEN) {
+        for run in self.all.iter_mut().filter(|run| !run.is_open()) {
             run.offset = Offset::new(self.base + run.offset.distance(), base)?;
         }
-        for used in &mut self.blocks {
+        for used in self.blocks.iter_mut().filter(|used| !used.is_free()) {
             // Of a block that is only there to be filled nothing older matters.
             let last = (self.base + used.last.distance()).max(base);
             used.last = Offset::new(last, base)?;
@@ -224,17 +290,18 @@ impl Runs {
         }
     }
 
-    /// Notes a row of a page that is finished.
+    /// Notes a row of a page that is finished, and whose block was noted.
     pub(crate) fn note_old_row(
         &mut self,
         (page, sequence): (u32, u64),
         table: u8,
         id: u32,
     ) -> Result<()> {
+        let place = self.place(page)?;
         let mut known = self.all.iter_mut().rev();
-        if !known.any(|run| run.take(page, table, id)) {
+        if !known.any(|run| run.take(place, table, id)) {
             self.all.push(Run {
-                page,
+                place,
                 offset: Offset::new(sequence, self.base)?,
                 ..Run::open(table, id)
             });
@@ -245,8 +312,12 @@ impl Runs {
     /// Lets the rows of the page being filled be found in its last version.
     pub(crate) fn close(&mut self, page: u32, sequence: u64) -> Result<()> {
         let offset = Offset::new(sequence, self.base)?;
-        for run in self.all.iter_mut().filter(|run| run.page == OPEN) {
-            run.page = page;
+        if !self.all.iter().any(Run::is_open) {
+            return Ok(());
+        }
+        let place = self.place(page)?;
+        for run in self.all.iter_mut().filter(|run| run.is_open()) {
+            run.place = place;
             run.offset = offset;
         }
         Ok(())
@@ -263,12 +334,12 @@ impl Runs {
     /// `start`. In their order they become fewer when they are written again.
     pub(crate) fn take_oldest(&mut self, table: usize, start: u64) -> Option<Run> {
         let old = |run: &&(usize, &Run)| {
-            run.1.table() == table && run.1.page != OPEN && self.sequence(run.1) < start
+            run.1.table() == table && !run.1.is_open() && self.sequence(run.1) < start
         };
         let runs = self.all.iter().enumerate();
         let (number, _) = runs
             .filter(|run| old(&run))
-            .min_by_key(|(_, run)| run.first)?;
+            .min_by_key(|(_, run)| run.first())?;
         Some(self.all.remove(number))
     }
 
@@ -280,7 +351,7 @@ impl Runs {
 
     /// The run that holds the row `id` of `table`.
     pub(crate) fn find(&self, table: usize, id: u32) -> Option<Run> {
-        let holds = |run: &&Run| run.table() == table && (run.first..run.end()).contains(&id);
+        let holds = |run: &&Run| run.table() == table && (run.first()..run.end()).contains(&id);
         self.all.iter().find(holds).copied()
     }
 }
@@ -298,17 +369,18 @@ mod tests {
     fn runs_keep_tables_counts_and_distant_numbers() {
         let mut runs = Runs::new(7, 8, 6, 2);
         let far = 7 + OFFSET_FAR + 0x1234_5678_9ABC;
+        runs.note_block(0, far).unwrap();
         for id in 10..12 {
             runs.note_old_row((3, far), 17, id).unwrap();
         }
         let run = runs.find(17, 11).unwrap();
-        assert_eq!((run.table(), run.first, run.end()), (17, 10, 12));
+        assert_eq!((run.table(), run.first(), run.end()), (17, 10, 12));
         assert_eq!(runs.sequence(&run), far);
         assert!(runs.is_far(far) && !runs.is_far(7 + OFFSET_FAR - 1) && runs.is_far(6));
         runs.note_block(0x0102_0304, far).unwrap();
         runs.follow(far - 1).unwrap();
         assert_eq!(runs.sequence(&runs.find(17, 10).unwrap()), far);
-        assert_eq!(runs.blocks().collect::<Vec<_>>(), [0x0102_0304]);
+        assert_eq!(runs.blocks().collect::<Vec<_>>(), [0, 0x0102_0304]);
         assert!(!runs.is_far(far));
         for sequence in [far - 2, far + (1 << 48)] {
             assert!(matches!(runs.close(1, sequence), Err(Error::Root(_))));
@@ -318,13 +390,52 @@ mod tests {
     #[test]
     fn the_oldest_run_comes_first_whatever_the_order_of_reading() {
         let mut runs = Runs::new(0, 8, 6, 2);
+        runs.note_block(0, 9).unwrap();
         for (page, id) in [(9, 50), (8, 30), (7, 10)] {
             runs.note_old_row((page, u64::from(page)), 2, id).unwrap();
         }
         let order: Vec<u32> = core::iter::from_fn(|| runs.take_oldest(2, 9))
-            .map(|run| run.first)
+            .map(|run| run.first())
             .collect();
         assert_eq!(order, [10, 30]);
         assert_eq!(runs.len(), 1);
+    }
+
+    #[test]
+    fn a_block_that_goes_leaves_the_pages_of_other_runs_as_they_are() {
+        let mut runs = Runs::new(0, 8, 6, 3);
+        for block in 0..3 {
+            runs.note_block(block + 70_000, u64::from(block) + 1)
+                .unwrap();
+            let page = (block + 70_000) * BLOCK_PAGES + 63;
+            let id = block * 10 + 1;
+            let place = (page, u64::from(block) + 1);
+            runs.note_old_row(place, 2, id).unwrap();
+        }
+        let mut freed = Vec::new();
+        runs.take_oldest(2, 2).unwrap();
+        runs.drop_blocks(2, None, |block| freed.push(block));
+        assert_eq!(freed, [70_000]);
+        runs.follow(1).unwrap();
+        runs.note_block(80_000, 4).unwrap();
+        runs.note_row(2, 31);
+        runs.close(80_000 * BLOCK_PAGES + 5, 4).unwrap();
+        let page = |id| runs.page(&runs.find(2, id).unwrap());
+        let pages = [11, 21, 31].map(|id| (page(id) / BLOCK_PAGES, page(id) % BLOCK_PAGES));
+        assert_eq!(pages, [(70_001, 63), (70_002, 63), (80_000, 5)]);
+        assert_eq!(runs.blocks().count(), 3);
+        assert_eq!(runs.blocks.len(), 3, "the free place is taken again");
+        runs.drop_blocks(3, None, |block| freed.push(block));
+        assert_eq!(freed, [70_000, 70_001]);
+    }
+
+    #[test]
+    fn rows_in_a_block_that_was_not_noted_are_refused() {
+        let mut runs = Runs::new(0, 8, 6, 2);
+        let refused = runs.note_old_row((64, 1), 2, 1);
+        assert!(matches!(refused, Err(Error::Root(_))));
+        runs.close(64, 1).unwrap();
+        runs.note_row(2, 1);
+        assert!(matches!(runs.close(64, 1), Err(Error::Root(_))));
     }
 }

@@ -14,7 +14,7 @@ use crate::flash::{BLOCK_PAGES, FlashError, Nand};
 use crate::limits::{BUFFER_BLOCKS_MAX, UNIT_ROWS};
 use crate::memory::Plan;
 use crate::root::{Link, RootRecord, SecureStore};
-use crate::run::{OPEN, Run, Runs, rewrite_blocks};
+use crate::run::{Run, Runs, rewrite_blocks};
 use crate::scratch::Scratch;
 use crate::seal::{PageIdentity, ROLE_BUFFER};
 use crate::store::Store;
@@ -72,7 +72,7 @@ impl Window {
 
     /// The oldest sequence number that a row needs which waits once `record` holds.
     pub(crate) fn oldest(&self, record: &RootRecord) -> u64 {
-        let closed = self.runs.iter().filter(|run| run.page != OPEN);
+        let closed = self.runs.iter().filter(|run| !run.is_open());
         let waiting = closed.filter(|run| waits(run, record));
         let oldest = waiting.map(|run| self.runs.sequence(run)).min();
         let tail = self.tail.sequence.max(1);
@@ -80,7 +80,7 @@ impl Window {
     }
 
     /// Blocks that hold the window.
-    pub(crate) fn blocks(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = u32> + '_ {
         self.runs.blocks()
     }
 
@@ -221,7 +221,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     fn program_version(&mut self, area: crate::arena::Area) -> Result<()> {
         if self.window.page.is_multiple_of(BLOCK_PAGES) {
-            if !self.window.rewriting && self.window.blocks().len() >= BLOCKS_ROOM {
+            if !self.window.rewriting && self.window.blocks().count() >= BLOCKS_ROOM {
                 return Err(Error::Limit("the number of rows in one transaction"));
             }
             let block = self.take_blocks(1)?;
@@ -263,14 +263,17 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     }
 
     fn read_run(&mut self, run: Run, id: u32, at: usize, out: &mut [u8]) -> Result<()> {
-        let frame = if run.page != OPEN {
-            let sequence = self.window.runs.sequence(&run);
-            self.load(&buffer_identity(run.page, sequence))?
-        } else if self.arena.is_held() {
+        let tail = self.window.tail;
+        let (place, sequence) = if run.is_open() {
+            (tail.page, tail.sequence)
+        } else {
+            let runs = &self.window.runs;
+            (runs.page(&run), runs.sequence(&run))
+        };
+        let frame = if run.is_open() && self.arena.is_held() {
             HELD
         } else {
-            let tail = self.window.tail;
-            self.load(&buffer_identity(tail.page, tail.sequence))?
+            self.load(&buffer_identity(place, sequence))?
         };
         let page = self.arena.page(frame);
         // Most rows of a page are of one table.
@@ -285,7 +288,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         };
         let wanted = |row: &buffer::Located| usize::from(row.table) == table && row.id == id;
         let missing = Error::Tampered {
-            page: run.page,
+            page: place,
             what: "row",
         };
         let found = buffer::rows(page, width).find(wanted).ok_or(missing)?;
@@ -296,7 +299,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Forgets every row that was appended since the last commit.
     pub(crate) fn rollback_window(&mut self) -> Result<()> {
         let tail = self.committed.tail;
-        let kept = |run: &Run, sequence| run.page != OPEN && sequence < tail.sequence;
+        let kept = |run: &Run, sequence| !run.is_open() && sequence < tail.sequence;
         self.window.runs.retain(kept);
         self.window.tail = tail;
         self.reload_tail()
@@ -368,6 +371,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     /// Notes the rows of a committed page before the tail; returns the page before it.
     fn note_page(&mut self, link: &Link) -> Result<Link> {
         let frame = self.load_link(link)?;
+        self.window.note_block(link.page, link.sequence)?;
         let page = self.arena.page(frame);
         let width = |table| self.catalogue.widths(table).1;
         let place = (link.page, link.sequence);
@@ -376,9 +380,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
                 self.window.runs.note_old_row(place, row.table, row.id)?;
             }
         }
-        let previous = buffer::previous(page);
-        self.window.note_block(link.page, link.sequence)?;
-        Ok(previous)
+        Ok(buffer::previous(page))
     }
 
     /// Continues the block of the tail where nothing was programmed behind it.
@@ -412,7 +414,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
     pub(crate) fn is_window_long(&self) -> bool {
         let window = &self.window;
         window.runs.len() > self.plan.crowded
-            || window.blocks().len() > BUFFER_BLOCKS_MAX
+            || window.blocks().count() > BUFFER_BLOCKS_MAX
             || window.is_far()
     }
 
@@ -463,7 +465,7 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
         let width = self.catalogue.widths(table).1;
         let placed = placed_in(&self.committed, table);
         let mut row = Scratch::new(width);
-        for id in run.first.max(placed + 1)..run.end() {
+        for id in run.first().max(placed + 1)..run.end() {
             self.read_run(run, id, 0, &mut row)?;
             self.append(table, id, &row)?;
         }
