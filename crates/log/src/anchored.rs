@@ -191,7 +191,11 @@ impl Journal<'_> {
         let Some(bytes) = stored_frame(self.files, &self.name, record)? else {
             return Ok(None);
         };
-        let Ok(told) = told(&bytes, &mut self.decompressor) else {
+        let frame = Frame::parse(&bytes).ok();
+        let Some(frame) = frame.filter(|frame| self.epochs.authenticate(frame)) else {
+            return Ok(None);
+        };
+        let Ok(told) = told_by(&frame, &mut self.decompressor) else {
             return Ok(None);
         };
         let repeats_all = told.certified.filter(|_| !told.heads.is_empty());
@@ -260,10 +264,6 @@ impl Told {
             found.insert(head.origin().to_owned(), head);
         }
     }
-}
-
-fn told(bytes: &[u8], decompressor: &mut Decompressor) -> Result<Told, DecodeError> {
-    told_by(&Frame::parse(bytes)?, decompressor)
 }
 
 fn told_by(frame: &Frame<'_>, decompressor: &mut Decompressor) -> Result<Told, DecodeError> {

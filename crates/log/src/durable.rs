@@ -10,6 +10,7 @@ use probity_format::stream::StreamId;
 
 use crate::error::LogError;
 use crate::files::Files;
+use crate::repairs::unless_strange;
 
 /// The file of notes: a slot for each stream, in the order in which the journal creates them.
 pub(crate) const DURABLE: &str = "durable";
@@ -115,11 +116,23 @@ pub(crate) struct NotesFound {
 
 impl NotesFound {
     pub(crate) fn read(files: &Files, notes: DurableNotes) -> Result<Self, LogError> {
-        let content = files.read(DURABLE, SLOTS_MAX.saturating_mul(SLOT_LENGTH))?;
+        let read = files.read(DURABLE, SLOTS_MAX.saturating_mul(SLOT_LENGTH));
+        let content = unless_strange(read)?;
         Ok(Self {
             notes,
             content: content.unwrap_or_default(),
         })
+    }
+
+    /// Makes the notes of `streams` streams durable, and cuts off what stands behind them.
+    pub(crate) fn settle(files: &Files, streams: usize) -> Result<(), LogError> {
+        let length = u64::try_from(streams)
+            .unwrap_or(u64::MAX)
+            .saturating_mul(SLOT_LENGTH);
+        let file = files.segment(DURABLE, false)?;
+        files.attempt("cut", DURABLE, |_| file.set_length(length))?;
+        files.sync(DURABLE)?;
+        files.sync_folder("")
     }
 
     /// What writes them from now on.

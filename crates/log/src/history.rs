@@ -18,6 +18,7 @@ use crate::error::LogError;
 use crate::files::Files;
 use crate::journal::{History, is_telling, telling_before};
 use crate::records::Records;
+use crate::repairs::unless_strange;
 use crate::scan::{End, Position, scan_believed, stored_frame};
 
 /// The geometry's file: a folder without it is no log.
@@ -59,7 +60,8 @@ pub(crate) fn read_checkpoint(
 ) -> Result<Option<String>, LogError> {
     let place = format!("streams/{stream}/checkpoint");
     let max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
-    let Some(note) = files.read(&place, max)? else {
+    // What is no checkpoint at all becomes an empty one, which is not readable either.
+    let Some(note) = unless_strange(files.read(&place, max))? else {
         return Ok(None);
     };
     String::from_utf8(note)
@@ -130,8 +132,11 @@ impl Journal<'_> {
 
     /// The size in the published checkpoint. Whose checkpoint it is shows when the keys are known; until then it only says where to begin.
     fn claimed_size(&self) -> Result<u64, LogError> {
-        let note = read_checkpoint(self.files, &self.name)?;
-        let note = note.and_then(|note| SignedNote::parse(note.as_bytes()).ok());
+        let path = format!("streams/{}/checkpoint", self.name);
+        let max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
+        // What is no checkpoint claims nothing; recovery and verification say so.
+        let note = unless_strange(self.files.read(&path, max))?;
+        let note = note.and_then(|note| SignedNote::parse(&note).ok());
         let head = note.and_then(|note| Checkpoint::parse(note.text()).ok());
         Ok(head.map_or(0, |head| head.size()))
     }

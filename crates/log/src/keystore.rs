@@ -149,12 +149,24 @@ pub(crate) fn signing_key(name: &str, seed: &Secret) -> Result<SigningKey, LogEr
 }
 
 /// Fresh random bytes from the operating system's generator.
+///
+/// Not from a generator in this process's memory: two machines that go on from one copy of that would draw the same.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], LogError> {
     let mut bytes = [0; N];
-    aws_lc_rs::rand::fill(&mut bytes).map_err(|_refused| LogError::Broken {
-        place: "random generator".into(),
-        reason: "gives no bytes".into(),
-    })?;
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match rustix::rand::getrandom(rest, rustix::rand::GetRandomFlags::empty()) {
+            Ok(more) => filled = filled.saturating_add(more),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => {
+                return Err(LogError::Storage {
+                    action: "draw random bytes from",
+                    name: "the operating system".into(),
+                    source: error.into(),
+                });
+            }
+        }
+    }
     Ok(bytes)
 }
 

@@ -44,6 +44,7 @@ mod startup;
 pub mod storage;
 mod stream;
 mod subjects;
+mod tail;
 mod ticker;
 pub mod verify;
 

@@ -6,11 +6,10 @@
 
 use probity_format::Version;
 use probity_format::checkpoint::Checkpoint;
-use probity_format::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use probity_format::limits::{CHECKPOINT_BYTES_MAX, TILE_WIDTH};
 use probity_format::note::{NoteError, SignedNote, VerifierKey};
 use probity_format::record::Record;
-use probity_format::segment::{SEGMENT_HEADER_BYTES, segment_file_name};
+use probity_format::segment::segment_file_name;
 use probity_format::stream::{StreamId, StreamName};
 use probity_format::tile::{Bundle, RestoreError, TileReadError, TreeWriter, decode_bundle};
 use probity_format::tree::{EMPTY_ROOT, Hash};
@@ -21,8 +20,8 @@ use crate::files::{Files, TILE_FILE_BYTES_MAX};
 use crate::heads::Heads;
 use crate::repairs::Repairs;
 use crate::scan::{End, Position, read, scan_believed, stored_frame};
-use crate::set_aside;
 use crate::stream::Recovered;
+use crate::tail::Tail;
 
 /// Bytes written again at once.
 const COPY_BYTES: u64 = 1 << 20;
@@ -151,8 +150,15 @@ impl Recovery<'_> {
         if let Some(head) = foreign {
             return Err(self.foreign(&head, &end, tree.size()));
         }
-        self.check_durable(tree.size())?;
-        self.clear_behind(&position, &end)?;
+        self.check_unanchored(signed_size)?;
+        let is_lossless = self.check_durable(tree.size())?;
+        let mut tail = Tail {
+            files: self.files,
+            name: self.name,
+            id: self.id,
+            repairs: self.repairs,
+        };
+        tail.clear(&position, &end, is_lossless)?;
         if at_signed.place != Place::of(&position) {
             self.secure(at_signed.place, &position)?;
         }
@@ -196,7 +202,10 @@ impl Recovery<'_> {
                 Some(kept)
             }
             (Some(published), Some(kept)) => {
-                if published.size() == kept.size() && published.root() != kept.root() {
+                if published.size() > kept.size() {
+                    return Err(self.ahead(published.size(), kept.size()));
+                }
+                if published.root() != kept.root() {
                     return Err(self.broken("second copy of the head", "has another root"));
                 }
                 Some(published)
@@ -211,6 +220,54 @@ impl Recovery<'_> {
             (published, kept) => published.or(kept),
         };
         Ok(larger.map(|head| (head.size(), *head.root())))
+    }
+
+    /// A writer advances the second copy before it publishes: a checkpoint beyond it is somebody else's.
+    fn ahead(&self, published: u64, kept: u64) -> LogError {
+        let reason = format!(
+            "covers {published} frames, its second copy {kept}, and no writer leaves them so: verify the log against the copy; \
+             if the copy was put back from a backup, move it away"
+        );
+        self.broken("checkpoint", &reason)
+    }
+
+    /// Whether a holder of the log's keys sealed every frame that was signed for and that the journal does not anchor yet: an expired
+    /// signing key signs for frames, too, and does not seal any.
+    fn check_unanchored(&mut self, size: u64) -> Result<(), LogError> {
+        let anchored = self.anchored.map_or(0, Checkpoint::size);
+        if self.name.as_str() == StreamName::JOURNAL || anchored >= size {
+            return Ok(());
+        }
+        let start = Position::start(Version::NEWEST, self.id, self.fingerprint);
+        let mut position = match anchored.checked_sub(1) {
+            None => start,
+            Some(last) => {
+                let leaf = self.leaf_in(last, size)?;
+                let record = leaf.and_then(|leaf| Record::decode(&leaf).ok());
+                let behind = record.map(|record| self.position_behind(&record));
+                // Without its record the frame is found from the first on.
+                behind.transpose()?.flatten().unwrap_or(start)
+            }
+        };
+        let from = position.next_frame;
+        let epochs = &mut self.epochs;
+        let _end = scan_believed(
+            self.files,
+            self.name,
+            &mut position,
+            &mut |record, frame| {
+                record.frame < size && (record.frame < anchored || epochs.authenticate(frame))
+            },
+            &mut |_, _| Ok::<(), LogError>(()),
+        )?;
+        if position.next_frame >= size || from >= size {
+            return Ok(());
+        }
+        let reason = format!(
+            "frame {} was signed for and not sealed with this log's keys: verify the log, and go on from a copy that is intact",
+            position.next_frame
+        );
+        Err(self.broken("segments", &reason))
     }
 
     /// The head that the journal anchored, where checkpoint and second copy are older or gone: no crash leaves them so.
@@ -237,10 +294,10 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// What was durable must be there, unless the caller has accepted its loss.
-    fn check_durable(&mut self, found: u64) -> Result<(), LogError> {
+    /// What was durable must be there, unless the caller has accepted its loss. Gives whether it is.
+    fn check_durable(&mut self, found: u64) -> Result<bool, LogError> {
         if found >= self.durable {
-            return Ok(());
+            return Ok(true);
         }
         let lost = LogError::Lost {
             stream: self.name.to_string(),
@@ -250,7 +307,8 @@ impl Recovery<'_> {
         if !self.accept_loss {
             return Err(lost);
         }
-        self.repairs.announce(self.files, lost.to_string())
+        self.repairs.announce(self.files, lost.to_string())?;
+        Ok(false)
     }
 
     /// The second copy is signed by a key this journal never certified: the journal is older than the copy.
@@ -413,7 +471,11 @@ impl Recovery<'_> {
 
     /// The leaf of frame `frame`, as the last of its bundle.
     fn leaf(&self, frame: u64) -> Result<Option<Vec<u8>>, LogError> {
-        let size = frame.saturating_add(1);
+        self.leaf_in(frame, frame.saturating_add(1))
+    }
+
+    /// The leaf of frame `frame` in the bundle that a tree of `size` frames has for it.
+    fn leaf_in(&self, frame: u64, size: u64) -> Result<Option<Vec<u8>>, LogError> {
         let Some(bundle) = Bundle::of_tree(frame / TILE_WIDTH, size) else {
             return Ok(None);
         };
@@ -426,121 +488,6 @@ impl Recovery<'_> {
             }
         }
         Ok(None)
-    }
-
-    /// Takes everything behind `position` away, so that the next frame can follow it.
-    fn clear_behind(&mut self, position: &Position, end: &End) -> Result<(), LogError> {
-        let name = self.segment(position.header.number);
-        match end {
-            End::Clean => {}
-            End::Torn { what, bytes } if self.is_incomplete(position, *bytes)? => {
-                let sentence = format!("{name}: cut off {bytes} bytes of a torn {what}");
-                self.repairs.announce(self.files, sentence)?;
-                self.cut(position)?;
-            }
-            End::Torn { bytes, .. } | End::Foreign { bytes } => {
-                let offset = if position.begun { position.offset } else { 0 };
-                let kept = self.set_aside(&name, offset)?;
-                let why = match end {
-                    End::Foreign { .. } => "which this log's keys did not seal",
-                    _ => "which are no whole frame",
-                };
-                let sentence = format!("{name}: {bytes} bytes, {why}, set aside in {kept}");
-                self.repairs.announce(self.files, sentence)?;
-                self.cut(position)?;
-            }
-        }
-        self.clear_later_segments(position)
-    }
-
-    /// Whether the `bytes` behind `position` are the beginning of the frame or segment header that is due and nothing else: what a crash leaves of a
-    /// write that was never durable.
-    fn is_incomplete(&self, position: &Position, bytes: u64) -> Result<bool, LogError> {
-        let offset = if position.begun { position.offset } else { 0 };
-        let header = if position.begun {
-            FRAME_HEADER_BYTES
-        } else {
-            SEGMENT_HEADER_BYTES
-        };
-        if bytes < u64::try_from(header).unwrap_or_default() {
-            return Ok(true);
-        }
-        if !position.begun {
-            return Ok(false);
-        }
-        let name = self.segment(position.header.number);
-        let Some(file) = self.files.open_read(&name)? else {
-            return Ok(false);
-        };
-        let mut head = [0; FRAME_HEADER_BYTES];
-        read(self.files, &name, &*file, &mut head, offset)?;
-        let due = |header: &FrameHeader| {
-            header.stream == self.id
-                && header.frame == position.next_frame
-                && header.first_entry == position.next_entry
-        };
-        let header = FrameHeader::decode(&head).ok().filter(due);
-        Ok(header.is_some_and(|header| u64::from(header.length) > bytes))
-    }
-
-    /// Copies what stands from `offset` on in the file `name` away. Gives the name of the copy.
-    fn set_aside(&self, name: &str, offset: u64) -> Result<String, LogError> {
-        let file = self.files.open_read(name)?;
-        let length = match &file {
-            Some(file) => self.files.attempt("measure", name, |_| file.length())?,
-            None => offset,
-        };
-        set_aside::copy(self.files, name, offset..length)
-    }
-
-    /// Ends the segment at `position`.
-    fn cut(&self, position: &Position) -> Result<(), LogError> {
-        let name = self.segment(position.header.number);
-        if position.begun {
-            let file = self.files.segment(&name, false)?;
-            self.files
-                .attempt("cut", &name, |_| file.set_length(position.offset))?;
-            return self.files.sync(&name);
-        }
-        self.files.remove(&name)?;
-        self.files
-            .sync_folder(&format!("streams/{}/segments", self.name))
-    }
-
-    /// Segments behind the last one hold nothing that is known to have been durable.
-    fn clear_later_segments(&mut self, position: &Position) -> Result<(), LogError> {
-        let folder = format!("streams/{}/segments", self.name);
-        for file in self.files.list(&folder)? {
-            let number = file
-                .strip_suffix(".seg")
-                .and_then(|digits| digits.parse::<u32>().ok());
-            if number.is_some_and(|number| number > position.header.number) {
-                let name = format!("{folder}/{file}");
-                if self.holds_no_frame(&name)? {
-                    let sentence = format!("{name}: removed, it holds no frame");
-                    self.repairs.announce(self.files, sentence)?;
-                    self.files.remove(&name)?;
-                    self.files.sync_folder(&folder)?;
-                    continue;
-                }
-                let kept = self.set_aside(&name, 0)?;
-                let sentence =
-                    format!("{name}: follows the last frame of the stream, set aside in {kept}");
-                self.repairs.announce(self.files, sentence)?;
-                self.files.remove(&name)?;
-                self.files.sync_folder(&folder)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the segment `name` is no longer than its header: what a crash leaves of a rotation.
-    fn holds_no_frame(&self, name: &str) -> Result<bool, LogError> {
-        let Some(file) = self.files.open_read(name)? else {
-            return Ok(true);
-        };
-        let length = self.files.attempt("measure", name, |_| file.length())?;
-        Ok(length <= u64::try_from(SEGMENT_HEADER_BYTES).unwrap_or_default())
     }
 
     /// Something signed is not there: torn in the middle is damage, an early end is a rollback.

@@ -1,6 +1,10 @@
 //! What recovery did, remembered from before it does it until the journal says so.
+//!
+//! The journal signs these sentences, so only a holder of the log's keys may have written them.
 
 use std::collections::BTreeSet;
+
+use probity_format::keys::NoteKey;
 
 use crate::error::LogError;
 use crate::files::Files;
@@ -9,10 +13,15 @@ use crate::files::Files;
 pub(crate) const PENDING: &str = "repairs";
 /// Longest such file read: far more than one recovery says.
 pub(crate) const PENDING_BYTES_MAX: u64 = 64 << 20;
+/// What is authenticated before the sentences, so that a tag of something else never fits.
+const DOMAIN: &[u8] = b"probity/repairs/v3\n";
+/// Bytes of the tag that the file begins with.
+const TAG_BYTES: usize = 32;
 
 /// The sentences of one opening, and of earlier ones that a crash ended before the journal had them.
 #[derive(Debug)]
 pub(crate) struct Repairs {
+    key: NoteKey,
     said: Vec<String>,
     /// Whether [`PENDING`] exists.
     stored: bool,
@@ -20,14 +29,22 @@ pub(crate) struct Repairs {
 
 impl Repairs {
     /// Takes up what an earlier opening did and could not report.
-    pub(crate) fn resume(files: &Files) -> Result<Self, LogError> {
-        let pending = files.read(PENDING, PENDING_BYTES_MAX)?;
+    ///
+    /// What this log's keys did not write is no sentence of an opening; it is passed over, and that is noted.
+    pub(crate) fn resume(files: &Files, key: NoteKey) -> Result<Self, LogError> {
+        let pending = unless_strange(files.read(PENDING, PENDING_BYTES_MAX))?;
+        let mut said = Vec::new();
         let stored = pending.is_some();
-        let text = String::from_utf8_lossy(&pending.unwrap_or_default()).into_owned();
-        Ok(Self {
-            said: text.lines().map(str::to_owned).collect(),
-            stored,
-        })
+        if let Some(content) = pending {
+            match authentic(&key, &content) {
+                Some(text) => said.extend(text.lines().map(str::to_owned)),
+                None => said.push(format!(
+                    "{PENDING}: {} bytes that this log's keys did not write, passed over",
+                    content.len()
+                )),
+            }
+        }
+        Ok(Self { key, said, stored })
     }
 
     /// Notes what was found or will be done without changing evidence.
@@ -39,7 +56,9 @@ impl Repairs {
     pub(crate) fn announce(&mut self, files: &Files, sentence: String) -> Result<(), LogError> {
         self.said.push(sentence);
         let text = self.said.join("\n") + "\n";
-        files.replace(PENDING, text.as_bytes())?;
+        let mut content = self.key.tag(&tagged(text.as_bytes())).to_vec();
+        content.extend_from_slice(text.as_bytes());
+        files.replace(PENDING, &content)?;
         self.stored = true;
         Ok(())
     }
@@ -59,5 +78,33 @@ impl Repairs {
             self.stored = false;
         }
         Ok(())
+    }
+}
+
+/// The sentences in the content of the file, if a holder of the log's keys wrote them.
+fn authentic<'a>(key: &NoteKey, content: &'a [u8]) -> Option<&'a str> {
+    let (tag, text) = content.split_first_chunk::<TAG_BYTES>()?;
+    let text = std::str::from_utf8(text).ok()?;
+    key.matches(&tagged(text.as_bytes()), tag).then_some(text)
+}
+
+fn tagged(text: &[u8]) -> Vec<u8> {
+    [DOMAIN, text].concat()
+}
+
+/// A file that is too long, or no file, holds nothing that the writer wrote.
+pub(crate) fn unless_strange(
+    read: Result<Option<Vec<u8>>, LogError>,
+) -> Result<Option<Vec<u8>>, LogError> {
+    match read {
+        Err(LogError::Storage { source, .. })
+            if matches!(
+                source.kind(),
+                std::io::ErrorKind::InvalidData | std::io::ErrorKind::IsADirectory
+            ) =>
+        {
+            Ok(Some(Vec::new()))
+        }
+        read => read,
     }
 }

@@ -34,7 +34,13 @@ pub(crate) fn copy(files: &Files, name: &str, range: Range<u64>) -> Result<Strin
         let short = name.replace('/', "-");
         let kept = format!("{SET_ASIDE}/{short}-{}-{number}", source.range.start);
         match files.open_read(&kept)? {
-            Some(there) if source.equals(&kept, &*there)? => return Ok(kept),
+            Some(there) if source.equals(&kept, &*there)? => {
+                // A crash may have come before it was durable.
+                files.segment(&kept, false)?;
+                files.sync(&kept)?;
+                files.sync_folder(SET_ASIDE)?;
+                return Ok(kept);
+            }
             Some(_) => {}
             None => {
                 source.write(&kept)?;

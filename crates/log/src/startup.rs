@@ -17,7 +17,7 @@ use crate::anchored::{Anchored, read_anchored};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Options;
 use crate::core::Core;
-use crate::durable::{DURABLE, DurableNote, DurableNotes, NotesFound};
+use crate::durable::{DurableNote, DurableNotes, NotesFound};
 use crate::epochs::Epochs;
 use crate::error::LogError;
 use crate::files::Files;
@@ -78,16 +78,17 @@ pub(crate) fn open_locked(
 ) -> Result<Log, LogError> {
     let files = Files::of_log(places, &options);
     let geometry = read_geometry(&files, &places.path)?;
+    files.sweep()?;
+    // Before the version is believed: the keys are bound to the geometry, so that an edited one shows as another log's.
+    let mut keys = KeyStore::open(&files, root, &geometry.fingerprint())?;
     if geometry.version() != Version::NEWEST {
         return Err(LogError::OlderVersion {
             found: geometry.version(),
         });
     }
-    files.sweep()?;
-    let mut keys = KeyStore::open(&files, root, &geometry.fingerprint())?;
     let heads = Heads::new(Files::of_heads(places, &options));
     let history = read_history(&files, &geometry, Some(&keys.master))?;
-    let mut repairs = Repairs::resume(&files)?;
+    let mut repairs = Repairs::resume(&files, keys.master.note_key())?;
     let notes = NotesFound::read(&files, DurableNotes::new(&keys.master))?;
     let anchored = read_anchored(
         &files,
@@ -197,8 +198,7 @@ impl Recovering<'_> {
             stream.note_durable(self.files)?;
             streams.insert(name.clone(), Arc::new(stream));
         }
-        self.files.sync(DURABLE)?;
-        self.files.sync_folder("")?;
+        NotesFound::settle(self.files, self.history.streams.len())?;
         Ok(streams)
     }
 }

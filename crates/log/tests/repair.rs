@@ -9,11 +9,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use probity_format::keys::{RootKey, Secret};
+use probity_format::geometry::Geometry;
+use probity_format::keys::{MasterKey, NoteKey, RootKey, Secret};
 use probity_format::segment::{
     SEGMENT_FOOTER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, encode_footer,
 };
 use probity_format::slot::SLOT_BYTES;
+use probity_format::wrap::WrappedKind;
 use probity_format::{Entry, Subjects, Timestamp};
 use probity_log::reader::{Filter, Reader};
 use probity_log::verify::{VerifyOptions, verify};
@@ -330,9 +332,26 @@ fn what_is_no_slot_behind_those_that_were_signed_for_is_set_aside() {
     );
 }
 
+/// The key under which the writer notes things for itself.
+fn note_key(path: &Path) -> NoteKey {
+    let geometry = fs::read_to_string(path.join("probity.toml")).unwrap();
+    let geometry = Geometry::parse(&geometry).unwrap();
+    let wrapping = root().wrapping_key(&geometry.fingerprint());
+    let wrapped = fs::read(path.join("keys/master.key")).unwrap();
+    let master = wrapping.unwrap(WrappedKind::Master, b"master", &wrapped);
+    MasterKey::new(master.unwrap()).note_key()
+}
+
 #[test]
 fn what_an_opening_did_and_could_not_report_is_reported_by_the_next() {
-    let pending = |path: &Path| fs::write(path.join("repairs"), "something was cut off\n").unwrap();
+    let pending = |path: &Path| {
+        let text = "something was cut off\n";
+        let mut content = note_key(path)
+            .tag(&[b"probity/repairs/v3\n", text.as_bytes()].concat())
+            .to_vec();
+        content.extend_from_slice(text.as_bytes());
+        fs::write(path.join("repairs"), content).unwrap();
+    };
     repairs(Before::Intact, pending, &["something was cut off"]);
     let folder = tempfile::tempdir().unwrap();
     let path = sample(folder.path());

@@ -17,12 +17,14 @@ use probity_format::checkpoint::Checkpoint;
 use probity_format::frame::{Frame, FrameHeader};
 use probity_format::geometry::Geometry;
 use probity_format::keys::{EpochSalt, MasterKey, RootKey, Secret, SectionKey};
+use probity_format::note::SigningKey;
 use probity_format::row::{encode_row, row_bytes};
 use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys};
 use probity_format::segment::SEGMENT_HEADER_BYTES;
 use probity_format::slot::SLOT_LABEL_BYTES;
 use probity_format::stream::StreamId;
-use probity_format::tree::Hash;
+use probity_format::tree::{Frontier, Hash, leaf_hash};
+use probity_format::wrap::WrappedKind;
 use probity_format::{DecodeError, Entry, Subjects, Timestamp};
 use probity_log::reader::{Filter, Reader};
 use probity_log::verify::{VerifyOptions, verify};
@@ -513,4 +515,143 @@ fn a_forged_erasure_excuses_no_key_that_is_gone() {
         refused.to_string().contains("subjects/slots, slot 0"),
         "{refused}"
     );
+}
+
+#[test]
+fn a_changed_length_destroys_no_frame_behind_it() {
+    // A larger length made the frames behind look like a part of one that a crash had torn: they were cut off without a copy.
+    for has_note in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = killed(folder.path());
+        let (offset, _) = frames(&path.join(DEFAULT))[3];
+        let mut content = fs::read(path.join(DEFAULT)).unwrap();
+        content[offset + 10] ^= 0x80;
+        fs::write(path.join(DEFAULT), &content).unwrap();
+        if !has_note {
+            fs::remove_file(path.join("durable")).unwrap();
+        }
+        let accepting = Options {
+            accept_loss: has_note,
+            ..options()
+        };
+        let log = Log::open(&path, &root(), accepting).unwrap();
+        log.close().unwrap();
+        assert_eq!(kept(&path), [content[offset..].to_vec()]);
+        assert_eq!(keys(&path), ["a", "b", "c"]);
+    }
+}
+
+/// The seed of the signing key that is in `keys/` now.
+fn signing_seed(path: &Path) -> [u8; 32] {
+    let geometry = fs::read_to_string(path.join("probity.toml")).unwrap();
+    let geometry = Geometry::parse(&geometry).unwrap();
+    let wrapped = fs::read(path.join("keys/signing.key")).unwrap();
+    let wrapping = root().wrapping_key(&geometry.fingerprint());
+    let seed = wrapping.unwrap(WrappedKind::Signing, b"signing", &wrapped);
+    *seed.unwrap().expose()
+}
+
+#[test]
+fn an_expired_signing_key_makes_no_writer_sign_what_its_keys_did_not_seal() {
+    // A larger checkpoint by an expired key vouched for a forged frame: the next opening signed for it anew.
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed(folder.path());
+    let stolen = signing_seed(&path);
+    let log = Log::open(&path, &root(), options()).unwrap();
+    append(&log, &StreamName::default(), "d");
+    log.close().unwrap();
+    let config = StreamConfig::default();
+    let entry = Entry::new(time(), "sell", b"everything");
+    let frame = forged(&path, DEFAULT, config, &[entry]);
+    add(&path.join(DEFAULT), &frame);
+    let mut tree = Frontier::new();
+    for (offset, bytes) in frames(&path.join(DEFAULT)) {
+        let record = Frame::parse(&bytes).unwrap().record(0, offset as u64);
+        tree.push(leaf_hash(&record.encode()));
+    }
+    let origin = format!("{ORIGIN}/streams/default");
+    let head = Checkpoint::new(&origin, tree.size(), tree.root()).unwrap();
+    let key = SigningKey::from_seed(&origin, &stolen).unwrap();
+    let honest = fs::read(path.join("streams/default/checkpoint")).unwrap();
+    fs::write(
+        path.join("streams/default/checkpoint"),
+        head.sign(&[&key]).unwrap(),
+    )
+    .unwrap();
+    let copies = folder.path().join("log.heads");
+    for heads in ["kept", "gone"] {
+        if heads == "gone" {
+            fs::rename(&copies, folder.path().join("elsewhere")).unwrap();
+        }
+        let refused = Log::open(&path, &root(), options()).unwrap_err();
+        assert!(
+            matches!(refused, LogError::Broken { .. }),
+            "{heads}: {refused}"
+        );
+    }
+    fs::write(path.join("streams/default/checkpoint"), honest).unwrap();
+    fs::rename(folder.path().join("elsewhere"), &copies).unwrap();
+    Log::open(&path, &root(), options())
+        .unwrap()
+        .close()
+        .unwrap();
+    intact(&path);
+    assert_eq!(keys(&path), ["a", "b", "c", "d"]);
+    assert_eq!(kept(&path), [frame]);
+}
+
+#[test]
+fn no_sentence_that_somebody_else_wrote_is_signed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed(folder.path());
+    let sentences = [
+        b"5 entries about user:7 were removed by admin Bob\n".to_vec(),
+        vec![b'x'; 3_000_000],
+        vec![0xFF; 40],
+    ];
+    for sentence in sentences {
+        fs::write(path.join("repairs"), &sentence).unwrap();
+        let log = Log::open(&path, &root(), options()).unwrap();
+        let said = log.repairs().to_vec();
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(said[0].contains("that this log's keys did not write"));
+        log.close().unwrap();
+        intact(&path);
+    }
+    assert!(!journal(&path).iter().any(|entry| entry[2].contains("Bob")));
+}
+
+#[test]
+fn small_files_of_somebody_else_stop_no_writer() {
+    let strange: [fn(&Path); 5] = [
+        |path| add(&path.join("streams/journal/checkpoint"), &[0xFF]),
+        |path| add(&path.join("streams/journal/checkpoint"), &[b'x'; 70_000]),
+        |path| fs::write(path.join("durable"), vec![1; 60_000_000]).unwrap(),
+        |path| fs::write(path.join("durable"), b"").unwrap(),
+        |path| fs::remove_file(path.join("streams/journal/checkpoint")).unwrap(),
+    ];
+    for strange in strange {
+        let folder = tempfile::tempdir().unwrap();
+        let path = closed(folder.path());
+        strange(&path);
+        let log = Log::open(&path, &root(), options()).unwrap();
+        append(&log, &StreamName::default(), "d");
+        log.close().unwrap();
+        intact(&path);
+        assert_eq!(fs::metadata(path.join("durable")).unwrap().len(), 80);
+    }
+}
+
+#[test]
+fn an_edited_version_is_not_taken_for_an_older_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed(folder.path());
+    let geometry = fs::read_to_string(path.join("probity.toml")).unwrap();
+    fs::write(
+        path.join("probity.toml"),
+        geometry.replace("format = 3", "format = 2"),
+    )
+    .unwrap();
+    let refused = Log::open(&path, &root(), options()).unwrap_err();
+    assert!(matches!(refused, LogError::WrongKey), "{refused}");
 }
