@@ -3,8 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a test that cannot go on has failed, and erasure is done by hand"
+    reason = "a test that cannot go on has failed"
 )]
 
 use std::path::Path;

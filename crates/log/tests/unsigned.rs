@@ -625,7 +625,12 @@ fn no_sentence_that_somebody_else_wrote_is_signed() {
 fn small_files_of_somebody_else_stop_no_writer() {
     let strange: [fn(&Path); 5] = [
         |path| add(&path.join("streams/journal/checkpoint"), &[0xFF]),
-        |path| add(&path.join("streams/journal/checkpoint"), &[b'x'; 70_000]),
+        |path| {
+            add(
+                &path.join("streams/journal/checkpoint"),
+                &vec![b'x'; 70_000],
+            )
+        },
         |path| fs::write(path.join("durable"), vec![1; 60_000_000]).unwrap(),
         |path| fs::write(path.join("durable"), b"").unwrap(),
         |path| fs::remove_file(path.join("streams/journal/checkpoint")).unwrap(),
