@@ -629,7 +629,7 @@ fn small_files_of_somebody_else_stop_no_writer() {
             add(
                 &path.join("streams/journal/checkpoint"),
                 &vec![b'x'; 70_000],
-            )
+            );
         },
         |path| fs::write(path.join("durable"), vec![1; 60_000_000]).unwrap(),
         |path| fs::write(path.join("durable"), b"").unwrap(),
