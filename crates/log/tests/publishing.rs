@@ -14,7 +14,7 @@ use std::time::Duration;
 use probity_format::keys::{RootKey, Secret};
 use probity_format::{Entry, Timestamp};
 use probity_log::clock::SystemClock;
-use probity_log::storage::{Call, FaultPlan, Faulty, Memory};
+use probity_log::storage::{Call, FaultPlan, Faulty, Memory, Storage as _};
 use probity_log::verify::{VerifyOptions, verify_at};
 use probity_log::{Appender, Durability, Log, Options, Places, StreamConfig, StreamName};
 
@@ -150,24 +150,44 @@ fn a_relaxed_log_signs_only_for_what_is_durable() {
                     std::thread::sleep(Duration::from_micros(20));
                 }
             });
+            let _whatever_happens = Done(&done);
             for loss in first..first + LOSSES_PER_LOG {
                 std::thread::sleep(Duration::from_millis(2));
                 lose_power(&bench, &options, seed.wrapping_add(loss));
             }
-            done.store(true, Ordering::Relaxed);
         });
         bench.log.close().unwrap();
     }
 }
 
+/// Ends the appending thread, after a failure too.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What a loss of power at one moment leaves: the second copies of the heads, and what may be left of the log.
+fn moment(bench: &Bench, seed: u64) -> (Memory, [Memory; 2]) {
+    let notes = |heads: &Memory| {
+        ["default", "journal"].map(|stream| heads.read(stream, 65_536).unwrap_or_default())
+    };
+    loop {
+        let heads = bench.heads.clone_live();
+        let log = bench.faulty.inner();
+        let logs = [log.crash_losing_all_unsynced(), log.crash(seed)];
+        // The same before and after: no head was advanced meanwhile.
+        if notes(&heads) == notes(&bench.heads.clone_live()) {
+            return (heads, logs);
+        }
+    }
+}
+
 /// What a loss of power leaves is intact, and opens.
 fn lose_power(bench: &Bench, options: &Options, seed: u64) {
-    // The heads first: whatever they say must be in the log by then.
-    let heads = bench.heads.clone_live();
-    let logs = [
-        bench.faulty.inner().crash_losing_all_unsynced(),
-        bench.faulty.inner().crash(seed),
-    ];
+    let (heads, logs) = moment(bench, seed);
     for log in logs {
         let heads = Arc::new(heads.clone_live());
         let places = Places::on(Arc::new(log), heads, "what is left");
