@@ -16,6 +16,7 @@ pub(super) enum Gate {
 const REPLY_IN_MULTI: &str = "CLIENT REPLY inside MULTI does not pass through the proxy";
 const IN_MULTI: &str =
     "HELLO, MONITOR and subscriptions inside MULTI do not pass through the proxy";
+const LOGINS: &str = "HELLO with more than one AUTH does not pass through the proxy";
 const WHILE_MONITORING: &str = "only PING, RESET and QUIT pass through the proxy after MONITOR";
 
 impl Session {
@@ -25,6 +26,10 @@ impl Session {
             return Gate::Refuse(WHILE_MONITORING);
         }
         let arguments = self.commands.arguments();
+        // The server tries each of them, and its one reply does not say which it refused.
+        if name == "hello" && logins(arguments) > 1 {
+            return Gate::Refuse(LOGINS);
+        }
         let refusal = match name {
             "client|reply" => {
                 let mode = ReplyMode::of(arguments.text(2));
@@ -73,6 +78,22 @@ impl Session {
         put_command(&mut bytes, &words);
         Some(bytes)
     }
+}
+
+/// How many options AUTH a HELLO has.
+fn logins(arguments: &Arguments) -> usize {
+    let (mut count, mut index) = (0, 2);
+    while index < arguments.len() {
+        let option = arguments.text(index);
+        if option.eq_ignore_ascii_case(b"auth") {
+            count += 1;
+            index += 2;
+        } else if option.eq_ignore_ascii_case(b"setname") {
+            index += 1;
+        }
+        index += 1;
+    }
+    count
 }
 
 pub(super) fn is_replication(name: &[u8]) -> bool {

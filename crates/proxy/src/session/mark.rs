@@ -80,7 +80,8 @@ pub(super) fn marks_of(
     }
 }
 
-fn is_script(name: &str) -> bool {
+/// Whether the reply to the command `name` is written by a client's script.
+pub(super) fn is_script(name: &str) -> bool {
     matches!(
         name,
         "eval" | "evalsha" | "eval_ro" | "evalsha_ro" | "fcall" | "fcall_ro"

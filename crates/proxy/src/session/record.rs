@@ -5,6 +5,7 @@ use std::sync::Arc;
 use probity_format::Outcome;
 
 use super::effect::Effect;
+use super::mark::is_script;
 use super::pending::Pending;
 use super::{Session, name_of};
 use crate::audit::{Actor, Deed, EntryBatch};
@@ -93,7 +94,7 @@ impl Session {
     fn record_some(&self, recording: &mut Recording, entries: &mut EntryBatch) -> bool {
         let pending = &recording.pending;
         let actor = recording.actor.as_deref().unwrap_or(&self.actor);
-        let (overall, why) = self.overall(recording.known);
+        let (overall, why) = self.overall(&pending.name, recording.known);
         let perhaps = recording.perhaps.as_deref().unwrap_or_default();
         let mut facts = String::new();
         if !(why.is_empty() && perhaps.is_empty() && pending.facts.is_empty()) {
@@ -102,7 +103,9 @@ impl Session {
         if let Some(count) = self.found_of_count(pending, recording.known) {
             facts.push_str(&count);
         }
-        let plain = recording.known == Known::Reply && overall == Outcome::Ok;
+        // A script writes its own reply: nothing there says that there was nothing.
+        let tells = recording.known == Known::Reply && overall == Outcome::Ok;
+        let plain = tells && !is_script(&pending.name);
         let deed = |action, outcome| Deed {
             action,
             outcome,
@@ -175,8 +178,12 @@ impl Session {
     }
 
     /// The outcome as far as the kind of the reply tells it.
-    fn overall(&self, known: Known) -> (Outcome, &'static str) {
+    fn overall(&self, name: &str, known: Known) -> (Outcome, &'static str) {
         match known {
+            // Whether the server refused it or the script says so cannot be told.
+            Known::Reply if is_script(name) && self.is_error() => {
+                (Outcome::Failed, ",\"ran\":\"perhaps\"")
+            }
             Known::Lost => (Outcome::Failed, ",\"reply\":\"lost\""),
             Known::Aborted => (Outcome::Failed, ",\"exec\":\"aborted\""),
             Known::Reply if self.is_error_of(&[b"NOPERM", b"NOAUTH", b"WRONGPASS"]) => {

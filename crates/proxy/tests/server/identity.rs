@@ -107,6 +107,21 @@ fn a_login_by_a_hello_that_failed_otherwise_is_known() {
     assert_eq!(told(&entries)[1], "default read user:7 absent");
 }
 
+/// With two AUTH options in one HELLO, guesses at one user's password stood in the log as failures of the other.
+#[test]
+fn a_hello_logs_in_once() {
+    for hello in [
+        "HELLO 3 AUTH alice GUESS AUTH mallory m",
+        "HELLO 3 AUTH alice a AUTH nobody x",
+    ] {
+        let (heard, entries) = record(&format!("{hello}\nGET user:7"));
+        assert!(heard.contains("more than one AUTH"), "{heard}");
+        assert!(told(&entries).iter().all(|told| !told.contains("user:7")));
+    }
+    let (heard, _) = record("HELLO 3 AUTH auth x SETNAME auth");
+    assert!(!heard.contains("more than one AUTH"), "{heard}");
+}
+
 /// The password for the server logged every client in, and after RESET the log still named that user
 /// (proxy 12, 13). It is for the proxy's own questions now: clients log in for themselves, or do not.
 #[test]

@@ -368,8 +368,8 @@ fn keys_of_scripts_and_functions_are_recorded() {
         same(&redis, address, &recorder, &bytes),
         [
             "run  ok",
-            "update user:1:a absent",
-            "update user:2:b absent",
+            "update user:1:a ok",
+            "update user:2:b ok",
             "run  ok",
             "update user:3:c ok",
             "run  ok",

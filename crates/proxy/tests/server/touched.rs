@@ -26,6 +26,33 @@ fn record(bytes: &[u8]) -> (String, Vec<Seen>) {
     )
 }
 
+/// A script chose its own outcome: with an error that began with NOPERM the log said `denied` of data that was read and deleted, and
+/// with nil `absent` of a key that was written. A script never says so now.
+#[test]
+fn a_script_does_not_choose_its_outcome() {
+    let taken = "return redis.error_reply('NOPERM '..redis.call('getdel',KEYS[1]))";
+    let silent = "redis.call('set',KEYS[1],'x') return nil";
+    let bytes = [
+        command(&["EVAL", taken, "1", "user:7"]),
+        command(&["EVAL", silent, "1", "user:8"]),
+    ]
+    .concat();
+    let (heard, entries) = record(&bytes);
+    assert!(heard.contains("-NOPERM secret"), "{heard}");
+    assert_eq!(
+        told(&entries),
+        [
+            "default run  failed",
+            "default update user:7 failed",
+            "default run  ok",
+            "default update user:8 ok"
+        ]
+    );
+    for entry in &entries[..2] {
+        assert!(entry.payload.contains("\"ran\":\"perhaps\""));
+    }
+}
+
 /// A script or a function with one decoy key read and wrote other keys without any entry (proxy 11, S7).
 /// Each leaves a `run` that names it, and so does what loads it.
 #[test]
