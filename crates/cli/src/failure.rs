@@ -262,6 +262,9 @@ fn remedy_of(error: &LogError) -> Option<String> {
         LogError::RolledBack { .. } => {
             "put the newer copy of the log back; do not write to this one".into()
         }
+        LogError::Lost { stream, .. } if stream == "journal" => {
+            "an older copy of the log was put back, or its journal was damaged: put the newer copy back; do not write to this one".into()
+        }
         LogError::Lost { .. } => {
             "copy the folder first, and restore the log from a copy if there is one; without one, go on with: \
              probity append DIR /dev/null --accept-loss, which keeps the damaged bytes and records the loss".into()

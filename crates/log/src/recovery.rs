@@ -107,6 +107,14 @@ enum Kept {
     Foreign(Checkpoint),
 }
 
+impl Kept {
+    const fn size(&self) -> u64 {
+        match self {
+            Self::Verified(head) | Self::Foreign(head) => head.size(),
+        }
+    }
+}
+
 impl Recovery<'_> {
     /// Finds the end of the stream, rebuilds its tree, and cuts off what is torn.
     ///
@@ -115,7 +123,7 @@ impl Recovery<'_> {
     /// there but is something else, and those of the storage.
     pub(crate) fn run(mut self) -> Result<Recovered, LogError> {
         let kept = self.kept_head()?;
-        let published = self.checkpoint(kept.is_some())?;
+        let published = self.checkpoint(kept.as_ref().map(Kept::size))?;
         let (kept, foreign) = match kept {
             Some(Kept::Verified(head)) => (Some(head), None),
             Some(Kept::Foreign(head)) => (None, Some(head)),
@@ -304,7 +312,8 @@ impl Recovery<'_> {
             found,
             durable: self.durable,
         };
-        if !self.accept_loss {
+        // A journal that was shortened is an older one: what it said would be said a second time, and otherwise.
+        if !self.accept_loss || self.name.as_str() == StreamName::JOURNAL {
             return Err(lost);
         }
         self.repairs.announce(self.files, lost.to_string())?;
@@ -360,7 +369,10 @@ impl Recovery<'_> {
     }
 
     /// The published checkpoint; one that is torn or missing is replaced by the next publication.
-    fn checkpoint(&mut self, is_kept: bool) -> Result<Option<Checkpoint>, LogError> {
+    ///
+    /// One of a key that this journal never certified and over more frames than any other head covers is no damage: the journal is older than it.
+    fn checkpoint(&mut self, kept: Option<u64>) -> Result<Option<Checkpoint>, LogError> {
+        let is_kept = kept.is_some();
         let name = format!("streams/{}/checkpoint", self.name);
         let max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
         let Some(note) = whole(self.files.read(&name, max))? else {
@@ -375,6 +387,18 @@ impl Recovery<'_> {
         match Checkpoint::open(&note, self.keys) {
             Ok(head) => Ok(Some(head)),
             Err(error) => {
+                let note = SignedNote::parse(&note).ok();
+                let head = note.and_then(|note| Checkpoint::parse(note.text()).ok());
+                let known = kept
+                    .unwrap_or_default()
+                    .max(self.anchored.map_or(0, Checkpoint::size));
+                if error == NoteError::NoKnownSignature
+                    && head.is_some_and(|head| head.size() > known)
+                {
+                    let reason = "is signed by no key that this journal certified, over more frames than any other head covers: \
+                                  an older journal was put back; put the newer copy of the whole log back";
+                    return Err(self.broken("checkpoint", reason));
+                }
                 self.repairs.note(format!(
                     "{name} is unreadable ({error}) and will be written anew"
                 ));

@@ -601,6 +601,45 @@ fn an_expired_signing_key_makes_no_writer_sign_what_its_keys_did_not_seal() {
 }
 
 #[test]
+fn an_older_journal_under_a_newer_stream_is_refused_and_touches_nothing() {
+    // All but one stream was put back from an older copy: its newer checkpoint was called unreadable and written anew, and verification found
+    // nothing any more. With the newer note of what was durable the advice was to accept the loss.
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed(folder.path());
+    let older = folder.path().join("older");
+    copy_folder(&path, &older);
+    copy_folder(
+        &folder.path().join("log.heads"),
+        &folder.path().join("older.heads"),
+    );
+    let log = Log::open(&path, &root(), options()).unwrap();
+    append(&log, &StreamName::default(), "d");
+    log.close().unwrap();
+    let checkpoint = fs::read(path.join("streams/default/checkpoint")).unwrap();
+    fs::remove_dir_all(older.join("streams/default")).unwrap();
+    copy_folder(
+        &path.join("streams/default"),
+        &older.join("streams/default"),
+    );
+    let refused = Log::open(&older, &root(), options()).unwrap_err();
+    assert!(matches!(refused, LogError::Broken { .. }), "{refused}");
+    assert_eq!(
+        fs::read(older.join("streams/default/checkpoint")).unwrap(),
+        checkpoint
+    );
+    fs::copy(path.join("durable"), older.join("durable")).unwrap();
+    let accepting = Options {
+        accept_loss: true,
+        ..options()
+    };
+    let refused = Log::open(&older, &root(), accepting).unwrap_err();
+    assert!(
+        matches!(&refused, LogError::Lost { stream, .. } if stream == "journal"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn no_sentence_that_somebody_else_wrote_is_signed() {
     let folder = tempfile::tempdir().unwrap();
     let path = closed(folder.path());
