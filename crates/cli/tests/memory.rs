@@ -52,6 +52,8 @@ fn limited(folder: &Path, kibibytes: u64, arguments: &str) -> Output {
     let program = env!("CARGO_BIN_EXE_probity");
     let script = format!("ulimit -v {kibibytes} && exec {program} {arguments}");
     let mut command = Command::new("sh");
+    // For each thread the C library reserves 64 MiB of addresses that it hardly uses, and only where they happen to fit.
+    command.env("MALLOC_ARENA_MAX", "1");
     command.args(["-c", &script]).current_dir(folder);
     command.output().unwrap()
 }
