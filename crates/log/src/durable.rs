@@ -9,8 +9,7 @@ use probity_format::keys::{MasterKey, NoteKey};
 use probity_format::stream::StreamId;
 
 use crate::error::LogError;
-use crate::files::Files;
-use crate::repairs::unless_strange;
+use crate::files::{Files, unless_strange};
 
 /// The file of notes: a slot for each stream, in the order in which the journal creates them.
 pub(crate) const DURABLE: &str = "durable";

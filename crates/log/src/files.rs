@@ -274,6 +274,23 @@ fn found<T>(result: Result<T, LogError>) -> Result<Option<T>, LogError> {
     }
 }
 
+/// A file that is too long, or no file, holds nothing that the writer wrote.
+pub(crate) fn unless_strange(
+    read: Result<Option<Vec<u8>>, LogError>,
+) -> Result<Option<Vec<u8>>, LogError> {
+    match read {
+        Err(LogError::Storage { source, .. })
+            if matches!(
+                source.kind(),
+                io::ErrorKind::InvalidData | io::ErrorKind::IsADirectory
+            ) =>
+        {
+            Ok(Some(Vec::new()))
+        }
+        read => read,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

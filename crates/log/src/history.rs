@@ -15,10 +15,9 @@ use probity_format::{DecodeError, Version};
 
 use crate::epochs::Epochs;
 use crate::error::LogError;
-use crate::files::Files;
+use crate::files::{Files, unless_strange};
 use crate::journal::{History, is_telling, telling_before};
 use crate::records::Records;
-use crate::repairs::unless_strange;
 use crate::scan::{End, Position, scan_believed, stored_frame};
 
 /// The geometry's file: a folder without it is no log.
@@ -94,7 +93,9 @@ pub(crate) fn read_history(
     let mut history = History::new(geometry.anchor().clone());
     let mut decompressor = Decompressor::default();
     let mut epochs = master.map(|master| Epochs::new(master, journal.id()));
-    let published = match journal.read_back(&mut history, epochs.as_mut(), &mut decompressor) {
+    let size = journal.claimed_size()?;
+    let published = match journal.read_back(size, &mut history, epochs.as_mut(), &mut decompressor)
+    {
         Err(LogError::Broken { .. }) => None,
         read => read?,
     };
@@ -102,7 +103,6 @@ pub(crate) fn read_history(
         history = History::new(geometry.anchor().clone());
         Position::start(geometry.version(), journal.id(), journal.fingerprint)
     });
-    let size = journal.claimed_size()?;
     let mut believe = |record: &Record, frame: &Frame<'_>| match &mut epochs {
         Some(epochs) => epochs.authenticate(frame),
         None => record.frame < size,
@@ -141,15 +141,15 @@ impl Journal<'_> {
         Ok(head.map_or(0, |head| head.size()))
     }
 
-    /// Adds to `history` what the published journal says, and gives the position behind it. Nothing where nothing is published, or
+    /// Adds to `history` what the first `size` frames say, which are published, and gives the position behind it. Nothing where nothing is published, or
     /// the frames do not lead back to the first.
     fn read_back(
         &self,
+        size: u64,
         history: &mut History,
         mut epochs: Option<&mut Epochs<'_>>,
         decompressor: &mut Decompressor,
     ) -> Result<Option<Position>, LogError> {
-        let size = self.claimed_size()?;
         let mut records = Records::new(self.files, &self.name, size);
         let Some(last) = records.last()? else {
             return Ok(None);

@@ -257,7 +257,6 @@ impl Recovery<'_> {
                 behind.transpose()?.flatten().unwrap_or(start)
             }
         };
-        let from = position.next_frame;
         let epochs = &mut self.epochs;
         let _end = scan_believed(
             self.files,
@@ -268,7 +267,7 @@ impl Recovery<'_> {
             },
             &mut |_, _| Ok::<(), LogError>(()),
         )?;
-        if position.next_frame >= size || from >= size {
+        if position.next_frame >= size {
             return Ok(());
         }
         let reason = format!(

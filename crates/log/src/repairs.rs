@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use probity_format::keys::NoteKey;
 
 use crate::error::LogError;
-use crate::files::Files;
+use crate::files::{Files, unless_strange};
 
 /// The file of sentences that are not in the journal yet, one a line.
 pub(crate) const PENDING: &str = "repairs";
@@ -90,21 +90,4 @@ fn authentic<'a>(key: &NoteKey, content: &'a [u8]) -> Option<&'a str> {
 
 fn tagged(text: &[u8]) -> Vec<u8> {
     [DOMAIN, text].concat()
-}
-
-/// A file that is too long, or no file, holds nothing that the writer wrote.
-pub(crate) fn unless_strange(
-    read: Result<Option<Vec<u8>>, LogError>,
-) -> Result<Option<Vec<u8>>, LogError> {
-    match read {
-        Err(LogError::Storage { source, .. })
-            if matches!(
-                source.kind(),
-                std::io::ErrorKind::InvalidData | std::io::ErrorKind::IsADirectory
-            ) =>
-        {
-            Ok(Some(Vec::new()))
-        }
-        read => read,
-    }
 }
