@@ -30,7 +30,7 @@ pub struct AuthorityChoice {
     /// Legal basis or file number
     #[arg(long, value_name = "WHY")]
     pub basis: String,
-    /// What for
+    /// Purpose of the hold
     #[arg(long, value_name = "WHAT")]
     pub purpose: Option<String>,
 }
@@ -133,7 +133,7 @@ pub struct Cancel {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
-    /// What the entry says of who asked.
+    /// Attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document
@@ -161,7 +161,7 @@ pub struct Sweep {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
-    /// What the entry says of who asked.
+    /// Attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document
@@ -205,7 +205,7 @@ pub struct Decay {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
-    /// What the entry says of who asked.
+    /// Attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document
@@ -272,7 +272,7 @@ pub struct Replay {
     /// The log that tells of it, which takes the entries too.
     #[command(flatten)]
     pub log: LogChoice,
-    /// What the entry says of who asked.
+    /// Attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document

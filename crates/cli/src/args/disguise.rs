@@ -124,7 +124,7 @@ pub struct LogChoice {
     pub key: Option<PathBuf>,
 }
 
-/// What the entry says of who asked, in their own words.
+/// Attribution of an entry: who asked and what for, in their own words.
 #[derive(ClapArgs, Default)]
 pub struct Attribution {
     /// Who does it, for the entry [default: the login name]
@@ -239,7 +239,7 @@ pub struct Register {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
-    /// What the entry says of who asked.
+    /// Attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document
@@ -288,7 +288,7 @@ pub struct Apply {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
-    /// What the entry says of who asked.
+    /// Attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document
@@ -321,7 +321,7 @@ pub struct Resume {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
-    /// What the entry says of who asked.
+    /// Attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document
@@ -358,7 +358,7 @@ pub struct Reveal {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
-    /// What the entry says of who asked.
+    /// Attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document
@@ -453,7 +453,7 @@ pub struct Update {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
-    /// What the entry says of who asked.
+    /// Attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document

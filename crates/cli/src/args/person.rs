@@ -32,7 +32,7 @@ pub struct SpeaksFor {
     /// The log that takes an entry of a refusal.
     #[command(flatten)]
     pub log: LogChoice,
-    /// What the entry says of who asked.
+    /// Attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document
@@ -54,7 +54,7 @@ pub struct List {
     /// The log that takes an entry of a refusal.
     #[command(flatten)]
     pub log: LogChoice,
-    /// What the entry says of who asked.
+    /// Attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document
@@ -82,7 +82,7 @@ pub struct ExportHidden {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
-    /// What the entry says of who asked.
+    /// Attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document
@@ -112,7 +112,7 @@ pub struct SubjectName {
     /// The log whose names are meant.
     #[command(flatten)]
     pub log: LogChoice,
-    /// What the entry says of who asked.
+    /// Attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document
@@ -148,7 +148,7 @@ pub struct Forget {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
-    /// What the entry says of who asked.
+    /// Attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document
@@ -188,7 +188,7 @@ pub struct Rekey {
     /// Which log.
     #[command(flatten)]
     pub log: LogChoice,
-    /// What the entry says of who asked.
+    /// Attribution of the entry: who asked, and what for.
     #[command(flatten)]
     pub attribution: Attribution,
     /// Print one JSON document
