@@ -18,7 +18,7 @@ use crate::frame::{
     BODY_HEAD_BYTES, DIRECTORY_ENTRY_BYTES, FRAME_HEADER_BYTES, FRAME_TRAILER_BYTES, FrameHeader,
     SectionKind, TAG_BYTES, encode_directory_entry, entry_leaf, section_nonce,
 };
-use crate::keys::{EpochKey, Secret, SectionKey};
+use crate::keys::{EpochKey, SECRET_BYTES, SectionKey};
 use crate::limits::{FRAME_BYTES_MAX, FRAME_ENTRIES_MAX};
 use crate::record::Record;
 use crate::row::{Row, Rows};
@@ -435,7 +435,11 @@ impl FrameSealer {
 ///
 /// # Errors
 /// When the provider refuses.
-pub fn fill_salts(key: Option<&Secret>, first: usize, salts: &mut [u8]) -> Result<(), DecodeError> {
+pub fn fill_salts(
+    key: Option<&[u8; SECRET_BYTES]>,
+    first: usize,
+    salts: &mut [u8],
+) -> Result<(), DecodeError> {
     let Some(key) = key else {
         salts.fill(0);
         return Ok(());
@@ -444,7 +448,7 @@ pub fn fill_salts(key: Option<&Secret>, first: usize, salts: &mut [u8]) -> Resul
     let counter = u128::try_from(first).unwrap_or_default();
     let context = EncryptionContext::Iv128(FixedLength::from(counter.to_be_bytes()));
     salts.fill(0);
-    UnboundCipherKey::new(&AES_256, key.expose())
+    UnboundCipherKey::new(&AES_256, key)
         .and_then(EncryptingKey::ctr)
         .and_then(|key| key.less_safe_encrypt(salts, context))
         .map(|_context| ())

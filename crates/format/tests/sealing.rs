@@ -231,7 +231,7 @@ fn a_key_that_was_not_committed_to_is_refused_before_anything_is_opened() {
     let epoch = epoch(1, 1);
     let bytes = sealed(config(Proofs::Section, false), &epoch, 1);
     let frame = Frame::parse(&bytes).unwrap();
-    let stranger = SectionKey::from_bytes([1; 32]);
+    let stranger = SectionKey::from_bytes(&[1; 32]);
     let refused = frame.open(0, Some(&stranger), &mut Decompressor::default());
     let refused = refused.map(drop).unwrap_err();
     assert_eq!(refused.reason, "has another key than the one given");
@@ -247,7 +247,7 @@ fn a_section_key_opens_its_section_and_says_nothing_of_others() {
     let sections = frame.clear.header.sections;
     for number in 0..sections {
         // The key alone, as a proof shows it.
-        let shown = SectionKey::from_bytes(*key(&frame, &epoch, number).expose());
+        let shown = SectionKey::from_bytes(key(&frame, &epoch, number).expose());
         for place in 0..sections {
             let opened = frame.open(place, Some(&shown), &mut Decompressor::default());
             assert_eq!(opened.is_ok(), place == number);

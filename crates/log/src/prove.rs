@@ -498,5 +498,5 @@ fn numbers(own: u32) -> impl Iterator<Item = u32> {
 /// The key of a section, for showing it: it opens that section and nothing else.
 fn shown_key(opened: &Opened, number: u32) -> Option<SectionKey> {
     let key = opened.section_key(number)?;
-    Some(SectionKey::from_bytes(*key.expose()))
+    Some(SectionKey::from_bytes(key.expose()))
 }

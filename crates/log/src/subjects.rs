@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use probity_format::DecodeError;
 use probity_format::Version;
 use probity_format::content::PSEUDONYM_BYTES;
-use probity_format::keys::{Secret, SectionKey, SubjectKey};
+use probity_format::keys::{SectionKey, SubjectKey};
 use probity_format::seal::SubjectKeys;
 use probity_format::slot::{
     SLOT_BYTES, SLOT_LABEL_BYTES, Slot, SlotLabel, SlotsDigest, SubjectName, seal_slot,
@@ -21,7 +21,7 @@ use crate::core::Core;
 use crate::error::LogError;
 use crate::files::Files;
 use crate::journal::{History, SignedSlots};
-use crate::keystore::{KeyStore, random};
+use crate::keystore::{KeyStore, random, random_secret};
 use crate::repairs::Repairs;
 use crate::scan::read;
 use crate::set_aside;
@@ -402,7 +402,7 @@ impl State {
             return Ok(());
         }
         let slot = self.next();
-        let key = SubjectKey::new(Secret::new(random()?));
+        let key = SubjectKey::new(random_secret()?);
         let label = SlotLabel {
             pseudonym: random()?,
             durable: self.settled.count,

@@ -423,9 +423,11 @@ fn path(reader: &mut Reader<'_>) -> Result<Vec<Hash>, DecodeError> {
 fn key(reader: &mut Reader<'_>) -> Result<Option<SectionKey>, DecodeError> {
     match reader.u8()? {
         0 => Ok(None),
-        1 => Ok(Some(SectionKey::from_bytes(
-            reader.array::<SECRET_BYTES>()?,
-        ))),
+        1 => {
+            let key = reader.take(SECRET_BYTES)?.as_array();
+            let key = key.ok_or_else(|| reader.error("has no key"))?;
+            Ok(Some(SectionKey::from_bytes(key)))
+        }
         _ => Err(reader.error("has neither a key nor none")),
     }
 }
