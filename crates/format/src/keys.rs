@@ -73,8 +73,12 @@ impl Secret {
         bytes.as_array().map(Self::copy_of)
     }
 
-    fn zeros() -> Self {
+    pub(crate) fn zeros() -> Self {
         Self(Box::new([0; SECRET_BYTES]))
+    }
+
+    pub(crate) const fn bytes_mut(&mut self) -> &mut [u8; SECRET_BYTES] {
+        &mut self.0
     }
 
     fn derive(&self, salt: &[u8], info: &[&[u8]]) -> Self {
@@ -401,6 +405,17 @@ impl SectionKey {
         out
     }
 
+    /// As [`SectionKey::from_bytes`], with the salt key that follows from `salts`: see [`share::section_key`](crate::share::section_key).
+    pub(crate) fn with_salts(bytes: &[u8; SECRET_BYTES], salts: &hkdf::Prk) -> Self {
+        let mut out = Self::from_bytes(bytes);
+        expand(
+            salts,
+            &[b"probity/entry-salt/v3"],
+            &mut out.secrets.salt_key,
+        );
+        out
+    }
+
     /// Commitment and salt key follow from the key, so that showing the key shows all there is.
     fn derive_rest(&mut self) {
         let prk = prk(&self.secrets.key);
@@ -451,7 +466,7 @@ fn prk(secret: &[u8; 32]) -> hkdf::Prk {
     hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, secret)
 }
 
-fn expand(prk: &hkdf::Prk, info: &[&[u8]], out: &mut [u8; 32]) {
+pub(crate) fn expand(prk: &hkdf::Prk, info: &[&[u8]], out: &mut [u8; 32]) {
     let filled = prk
         .expand(info, hkdf::HKDF_SHA256)
         .and_then(|okm| okm.fill(out));

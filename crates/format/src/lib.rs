@@ -42,6 +42,7 @@ pub mod record;
 pub mod row;
 pub mod seal;
 pub mod segment;
+pub mod share;
 mod short;
 pub mod slot;
 pub mod stream;

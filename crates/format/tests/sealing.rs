@@ -14,7 +14,8 @@ use probity_format::frame::{
 };
 use probity_format::keys::{EpochKey, EpochSalt, MasterKey, Secret, SectionKey, SubjectKey};
 use probity_format::row::{encode_row, row_bytes};
-use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys, fill_salts};
+use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys, SubjectSection, fill_salts};
+use probity_format::share::{PersonKey, section_key};
 use probity_format::stream::{Cipher, Compression, Proofs, StreamConfig, StreamId};
 use probity_format::{DecodeError, Entry, Subjects, Timestamp, Version};
 use proptest::prelude::*;
@@ -33,6 +34,13 @@ fn secret(subject: &str) -> SubjectKey {
     SubjectKey::new(Secret::new(bytes))
 }
 
+fn pseudonym(subject: &str) -> [u8; 16] {
+    let mut pseudonym = [0; 16];
+    let length = subject.len().min(16);
+    pseudonym[..length].copy_from_slice(&subject.as_bytes()[..length]);
+    pseudonym
+}
+
 impl SubjectKeys for Keys {
     fn section_key(
         &mut self,
@@ -40,14 +48,29 @@ impl SubjectKeys for Keys {
         salt: &[u8; 32],
         frame: u64,
         section: u32,
-    ) -> Result<(Vec<u8>, SectionKey), DecodeError> {
-        let keys: Vec<SubjectKey> = subjects.split('\n').map(secret).collect();
-        let keys: Vec<&SubjectKey> = keys.iter().collect();
-        let mut pseudonym = [0; 16];
-        pseudonym[..subjects.len().min(16)]
-            .copy_from_slice(&subjects.as_bytes()[..subjects.len().min(16)]);
-        let key = SubjectKey::section_key(&keys, Version::NEWEST, &STREAM, salt, frame, section);
-        Ok((pseudonym.to_vec(), key))
+    ) -> Result<SubjectSection, DecodeError> {
+        let pseudonyms: Vec<u8> = subjects.split('\n').flat_map(pseudonym).collect();
+        if !subjects.contains('\n') {
+            let keys = [&secret(subjects)];
+            let version = Version::NEWEST;
+            let key = SubjectKey::section_key(&keys, version, &STREAM, salt, frame, section);
+            return Ok(SubjectSection {
+                pseudonyms,
+                key,
+                people: Vec::new(),
+            });
+        }
+        let people: Vec<PersonKey> = (0..)
+            .zip(subjects.split('\n'))
+            .map(|(place, name)| {
+                PersonKey::new(&secret(name), &STREAM, salt, frame, section, place)
+            })
+            .collect();
+        Ok(SubjectSection {
+            pseudonyms,
+            key: section_key(&[8; 32], &people),
+            people,
+        })
     }
 }
 

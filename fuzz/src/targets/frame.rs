@@ -56,8 +56,8 @@ impl SubjectKeys for NoSubjects {
         _salt: &[u8; 32],
         _frame: u64,
         _section: u32,
-    ) -> Result<(Vec<u8>, SectionKey), DecodeError> {
-        Ok((vec![1; 16], SectionKey::from_bytes([2; 32])))
+    ) -> Result<SubjectSection, DecodeError> {
+        Ok((vec![1; 16], SectionKey::from_bytes(&[2; 32])))
     }
 }
 
@@ -133,7 +133,7 @@ fn check_frame(data: &[u8]) -> bool {
     );
     assert_eq!(frame.record(1, 2).sealed_root, frame.sealed_root());
     let mut decompressor = Decompressor::default();
-    let key = SectionKey::from_bytes([2; 32]);
+    let key = SectionKey::from_bytes(&[2; 32]);
     for number in 0..=u32::try_from(frame.clear.sections.len()).unwrap_or(u32::MAX) {
         if let Ok(body) = frame.open(number, Some(&key), &mut decompressor) {
             walk(&body.packed, &body.plain);

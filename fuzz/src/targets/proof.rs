@@ -52,7 +52,7 @@ fn certificate() -> String {
 }
 
 fn section_of_subjects(_frame: u64, section: u32) -> SectionKey {
-    SectionKey::from_bytes([section.to_le_bytes()[0]; 32])
+    SectionKey::from_bytes(&[section.to_le_bytes()[0]; 32])
 }
 
 struct Subjects;
@@ -64,7 +64,7 @@ impl SubjectKeys for Subjects {
         _salt: &[u8; 32],
         frame: u64,
         section: u32,
-    ) -> Result<(Vec<u8>, SectionKey), DecodeError> {
+    ) -> Result<SubjectSection, DecodeError> {
         let pseudonyms = subjects
             .split('\n')
             .flat_map(|name| [u8::try_from(name.len()).unwrap_or(u8::MAX); 16]);

@@ -13,6 +13,7 @@ use super::evidence::{Evidence, Shown};
 use super::{ProofError, TlogProof, verify_inclusion};
 use crate::certificate::{Link, SIGNATURE_BYTES};
 use crate::checkpoint::Checkpoint;
+use crate::content::Closed;
 use crate::entry::Entry;
 use crate::error::DecodeError;
 use crate::geometry::Geometry;
@@ -197,6 +198,7 @@ impl EntryProof {
             row: shown.row,
             entries_whole: shown.whole,
             entries_partly: shown.partly,
+            closed: shown.closed,
         })
     }
 
@@ -328,6 +330,8 @@ pub struct Proved {
     pub entries_whole: u32,
     /// Entries of the frame that the proof shows without key, subjects and payload.
     pub entries_partly: u32,
+    /// What of the people of the entry it does not show.
+    pub closed: Closed,
     row: Vec<u8>,
 }
 
