@@ -7,7 +7,9 @@ use alloc::vec::Vec;
 
 use super::{PROOF_HASHES_MAX, root_from_inclusion};
 use crate::compress::Decompressor;
-use crate::content::{Closed, Content, Own, PSEUDONYM_BYTES, Placed, pseudonyms, subject_section};
+use crate::content::{
+    Closed, Content, Own, PSEUDONYM_BYTES, Placed, check_directory, pseudonyms, subject_section,
+};
 use crate::error::DecodeError;
 use crate::frame::{Body, Clear, entry_leaf};
 use crate::keys::{SECRET_BYTES, SectionKey};
@@ -15,7 +17,7 @@ use crate::limits::{ENTRY_BYTES_MAX, FRAME_BYTES_MAX, SUBJECTS_MAX};
 use crate::record::Record;
 use crate::row::{decode_row, encode_row, row_bytes};
 use crate::share::{PEOPLE_MIN, People, PersonKey};
-use crate::stream::{Cipher, Proofs};
+use crate::stream::{Cipher, Proofs, StreamConfig, StreamId};
 use crate::tree::{HASH_BYTES, Hash, leaf_hash};
 use crate::wire::Reader;
 
@@ -43,7 +45,7 @@ pub enum Evidence {
         /// The shared section, then that of the entry's subjects where it has one of its own.
         shown: Vec<ShownSection>,
     },
-    /// The whole sealed frame, with the keys of the sections that hold the entry.
+    /// The whole sealed frame, with the keys of the sections that hold the entry. Only in version 2.
     Frame {
         /// The frame without the root that ends it.
         content: Vec<u8>,
@@ -189,13 +191,14 @@ impl Evidence {
         }
     }
 
-    /// The entry at `place` of the frame that `record` stands for.
-    pub(super) fn entry(&self, record: &Record, place: u32) -> Result<Shown, DecodeError> {
+    /// The entry at `place` of the frame that `bound` is about.
+    pub(super) fn entry(&self, bound: &Binding<'_>, place: u32) -> Result<Shown, DecodeError> {
         let error = |reason| DecodeError::new("evidence", 0, reason);
+        let (record, proofs) = (bound.record, bound.config.proofs);
         let suits = match self {
-            Self::Entry { .. } => record.proofs == Proofs::Entry,
-            Self::Sections { .. } => record.proofs != Proofs::Frame,
-            Self::Frame { .. } => record.proofs == Proofs::Frame,
+            Self::Entry { .. } => proofs == Proofs::Entry,
+            Self::Sections { .. } => proofs != Proofs::Frame,
+            Self::Frame { .. } => proofs == Proofs::Frame,
         };
         if !suits {
             return Err(error("is not of a kind that the stream's proofs allow"));
@@ -225,20 +228,28 @@ impl Evidence {
                 clear,
                 clear_path,
                 shown,
-            } => open_sections(record, place, clear, clear_path, shown),
-            Self::Frame { content, keys } => open_frame(record, place, content, keys),
+            } => open_sections(bound, place, clear, clear_path, shown),
+            Self::Frame { content, keys } => open_frame(bound, place, content, keys),
         }
     }
 }
 
+/// What a frame is bound to.
+pub(super) struct Binding<'a> {
+    pub(super) record: &'a Record,
+    pub(super) stream: StreamId,
+    pub(super) config: &'a StreamConfig,
+}
+
 fn open_sections(
-    record: &Record,
+    bound: &Binding<'_>,
     place: u32,
     clear_bytes: &[u8],
     clear_path: &[Hash],
     shown: &[ShownSection],
 ) -> Result<Shown, DecodeError> {
     let error = |reason| DecodeError::new("evidence", 0, reason);
+    let record = bound.record;
     let clear = Clear::parse(clear_bytes)?;
     if clear.bytes().len() != clear_bytes.len() {
         return Err(error("has bytes behind the frame's directory"));
@@ -256,7 +267,7 @@ fn open_sections(
         if !leads(leaf_hash(&section.sealed), index, &section.path) {
             return Err(error("has a section that does not lead to the sealed root"));
         }
-        sections.push(Bound {
+        sections.push(Shut {
             number: section.number,
             opens: section.key.as_ref().map(|opens| match opens {
                 Opens::Key(key) => Opening::Key(key),
@@ -266,7 +277,7 @@ fn open_sections(
         });
     }
     let wanted = |number| sections.iter().find(|section| section.number == number);
-    let shown = read(record, place, &clear, &|number| wanted(number).copied())?;
+    let shown = read(bound, place, &clear, &|number| wanted(number).copied())?;
     let numbers = sections.iter().map(|section| section.number);
     if numbers.eq(shown.sections()) {
         Ok(shown)
@@ -278,12 +289,13 @@ fn open_sections(
 }
 
 fn open_frame(
-    record: &Record,
+    bound: &Binding<'_>,
     place: u32,
     content: &[u8],
     keys: &[ShownKey],
 ) -> Result<Shown, DecodeError> {
     let error = |reason| DecodeError::new("evidence", 0, reason);
+    let record = bound.record;
     if leaf_hash(content) != record.sealed_root {
         return Err(error("is not the frame that the record stands for"));
     }
@@ -292,15 +304,15 @@ fn open_frame(
         let section = clear.sections.get(usize::try_from(number).ok()?)?;
         let end = section.start.saturating_add(section.length);
         let shown = keys.iter().find(|shown| shown.number == number);
-        Some(Bound {
+        Some(Shut {
             number,
             opens: shown.map(|shown| Opening::Key(&shown.key)),
             sealed: content.get(section.start..end)?,
         })
     };
-    let mut shown = read(record, place, &clear, &wanted)?;
+    let mut shown = read(bound, place, &clear, &wanted)?;
     let numbers = keys.iter().map(|shown| shown.number);
-    let fits = if record.cipher == Cipher::Aes256Gcm {
+    let fits = if bound.config.cipher == Cipher::Aes256Gcm {
         numbers.eq(shown.sections())
     } else {
         // Nothing in such a frame is closed.
@@ -316,7 +328,7 @@ fn open_frame(
 
 /// A section whose bytes are bound to the record, still to be opened.
 #[derive(Clone, Copy)]
-struct Bound<'a> {
+struct Shut<'a> {
     number: u32,
     opens: Option<Opening<'a>>,
     sealed: &'a [u8],
@@ -330,19 +342,25 @@ enum Opening<'a> {
 
 /// Reads the entry at `place` out of the sections that `wanted` gives.
 fn read<'a>(
-    record: &Record,
+    bound: &Binding<'_>,
     place: u32,
     clear: &Clear<'_>,
-    wanted: &dyn Fn(u32) -> Option<Bound<'a>>,
+    wanted: &dyn Fn(u32) -> Option<Shut<'a>>,
 ) -> Result<Shown, DecodeError> {
     let error = |reason| DecodeError::new("evidence", 0, reason);
-    let (root, segment, offset) = (record.sealed_root, record.segment, record.offset);
-    if clear.header.record(root, segment, offset) != *record {
+    let record = bound.record;
+    let stands = record.place().unwrap_or_default();
+    if clear.header.record(record.sealed_root, stands) != *record {
         return Err(error("has a header that is not what the record says"));
+    }
+    if !clear.header.is_of(&bound.stream, bound.config) {
+        return Err(error(
+            "has a header of another log, stream or configuration",
+        ));
     }
     let find = |number| {
         let section = wanted(number).ok_or_else(|| error("lacks a section of the entry"))?;
-        if section.opens.is_some() != (record.cipher == Cipher::Aes256Gcm) {
+        if section.opens.is_some() != (bound.config.cipher == Cipher::Aes256Gcm) {
             return Err(error("has a key where none is called for, or lacks one"));
         }
         Ok(section)
@@ -350,15 +368,13 @@ fn read<'a>(
     let index = usize::try_from(place).unwrap_or(usize::MAX);
     let shared_body = find(0)?.open(clear, 1)?.body;
     let shared = shared_body.columns()?;
-    if clear.sections.len() == 1 {
+    check_directory(clear, &shared, bound.config.erasable)?;
+    if !bound.config.erasable {
         return row_at(&Content::together(shared), record, index, None);
     }
     let number = subject_section(&shared, index);
     let slot = usize::try_from(number).unwrap_or(usize::MAX).checked_sub(1);
     let tokens: Vec<&[u8]> = pseudonyms(&shared).collect();
-    if tokens.len().saturating_add(1) != clear.sections.len() {
-        return Err(error("has another number of sections than subjects"));
-    }
     let people = slot.and_then(|slot| tokens.get(slot));
     let people = people.map_or(0, |tokens| tokens.len() / PSEUDONYM_BYTES);
     let opened = find(number)?.open(clear, people)?;
@@ -369,7 +385,7 @@ fn read<'a>(
             people: opened.people.as_ref(),
         });
     }
-    let content = Content::by_subject(clear.header.version, shared, subjects)?;
+    let content = Content::by_subject(clear.header.version(), shared, subjects)?;
     row_at(&content, record, index, Some(number))
 }
 
@@ -380,11 +396,11 @@ struct Opened {
     people: Option<People>,
 }
 
-impl Bound<'_> {
+impl Shut<'_> {
     /// Opens the section, which is about so many people.
     fn open(&self, clear: &Clear<'_>, people: usize) -> Result<Opened, DecodeError> {
         let (number, sealed) = (self.number, self.sealed);
-        let has_shares = clear.has_shares(people);
+        let has_shares = clear.has_shares(number, people);
         let mut decompressor = Decompressor::default();
         match self.opens {
             Some(Opening::People(keys)) if has_shares && keys.len() == people => {
