@@ -219,8 +219,8 @@ pub(crate) struct Opening<'a> {
     epochs: Epochs<'a>,
     /// Sections that did not open because their subjects were erased.
     pub(crate) erased: u64,
-    /// People of sections that did open who were erased.
-    pub(crate) erased_people: u64,
+    /// Sections that did open though some of their people were erased.
+    pub(crate) partly_erased: u64,
     /// Sections that did not open though they should.
     lost: Vec<Lost>,
 }
@@ -254,7 +254,7 @@ impl<'a> Opening<'a> {
             decompressor: Decompressor::default(),
             epochs: Epochs::new(&opener.master, stream),
             erased: 0,
-            erased_people: 0,
+            partly_erased: 0,
             lost: Vec::new(),
         }
     }
@@ -348,8 +348,8 @@ impl<'a> Opening<'a> {
                 Subjects::Key(key) => Some(key),
                 Subjects::People(keys) => {
                     let opened = frame.open_shared(number, &keys, &mut self.decompressor)?;
-                    let closed = u64::try_from(opened.people.closed()).unwrap_or_default();
-                    self.erased_people = self.erased_people.saturating_add(closed);
+                    let is_partly = opened.people.closed() > 0;
+                    self.partly_erased = self.partly_erased.saturating_add(u64::from(is_partly));
                     return Ok(Some(OpenSection {
                         body: opened.body,
                         key: Some(opened.key),
