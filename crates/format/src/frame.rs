@@ -16,7 +16,6 @@ use crate::keys::{EpochKey, SectionKey};
 use crate::limits::{FRAME_BYTES_MAX, FRAME_ENTRIES_MAX, FRAME_ROWS_BYTES_MAX, FRAME_SECTIONS_MAX};
 use crate::record::Record;
 use crate::segment::Place;
-use crate::share::{self, People, PersonKey, open_share, split_shares};
 use crate::stream::{Proofs, StreamConfig, StreamId};
 use crate::tree::{Hash, leaf_hash, leaf_hash_parts, root_of};
 use crate::v2;
@@ -317,61 +316,8 @@ impl<'a> Clear<'a> {
         Body::decode(self.header.version(), sealed, decompressor)
     }
 
-    /// Whether section `number`, which is about so many people, begins with shares.
-    pub fn has_shares(&self, number: u32, people: usize) -> bool {
-        let index = usize::try_from(number).unwrap_or(usize::MAX);
-        let section = self.sections.get(index);
-        self.header.version() != Version::V2
-            && section.is_some_and(|section| section.key_commitment != [0; 32])
-            && people >= share::PEOPLE_MIN
-    }
-
-    /// Opens section `number` about several people with the keys of those that are there, by place.
-    ///
-    /// # Errors
-    /// When no key is there, a share does not open under its person's key, or otherwise as [`Clear::open`].
-    pub fn open_shared(
-        &self,
-        number: u32,
-        sealed: &[u8],
-        people: &[Option<PersonKey>],
-        decompressor: &mut Decompressor,
-    ) -> Result<SharedBody, DecodeError> {
-        let index = usize::try_from(number).unwrap_or(usize::MAX);
-        let error = |reason| DecodeError::new("frame section", index, reason);
-        let section = self.sections.get(index);
-        let section = section.ok_or_else(|| error("does not exist"))?;
-        if section.length != sealed.len() {
-            return Err(error("is not as long as the directory says"));
-        }
-        let (shares, body) = split_shares(people.len(), sealed)?;
-        let associated = self.associated(index);
-        let nonce = section_nonce(self.header.frame, number);
-        let mut names = Vec::with_capacity(people.len());
-        let mut content = None;
-        for (share, person) in shares.into_iter().zip(people) {
-            let Some(person) = person else {
-                names.push(None);
-                continue;
-            };
-            let opened = open_share(person, nonce, &associated, share)?;
-            if !SectionKey::from_bytes(opened.content.expose()).matches(&section.key_commitment) {
-                return Err(error(
-                    "has a share with another key than the one committed to",
-                ));
-            }
-            names.push(Some(opened.name));
-            content = Some(opened.content);
-        }
-        let content = content.ok_or_else(|| error("needs a key"))?;
-        let key = share::section_key(content.expose(), people.iter().flatten());
-        let body = self.open_body(number, body, &key, decompressor)?;
-        let people = People::new(names);
-        Ok(SharedBody { body, key, people })
-    }
-
     /// Opens what is sealed under the key of section `number` itself.
-    fn open_body(
+    pub(crate) fn open_body(
         &self,
         number: u32,
         sealed: &[u8],
@@ -397,7 +343,8 @@ impl<'a> Clear<'a> {
         Body::decode(self.header.version(), &bytes, decompressor)
     }
 
-    fn associated(&self, index: usize) -> Vec<u8> {
+    /// What section `index` is bound to.
+    pub(crate) fn associated(&self, index: usize) -> Vec<u8> {
         let (mut out, directory) = self.bound();
         let entry_bytes = directory_entry_bytes(self.header.version());
         let entry = index.saturating_mul(entry_bytes);
@@ -512,22 +459,6 @@ impl<'a> Frame<'a> {
         self.clear.open(number, sealed, key, decompressor)
     }
 
-    /// Opens section `number` about several people: see [`Clear::open_shared`].
-    ///
-    /// # Errors
-    /// As [`Clear::open_shared`].
-    pub fn open_shared(
-        &self,
-        number: u32,
-        people: &[Option<PersonKey>],
-        decompressor: &mut Decompressor,
-    ) -> Result<SharedBody, DecodeError> {
-        let index = usize::try_from(number).unwrap_or(usize::MAX);
-        let section = self.clear.sections.get(index);
-        let sealed = section.map_or(&[][..], |section| self.sealed(section));
-        self.clear.open_shared(number, sealed, people, decompressor)
-    }
-
     /// The sealed bytes of `section`.
     pub fn sealed(&self, section: &Section) -> &'a [u8] {
         let end = section.start.saturating_add(section.length);
@@ -547,17 +478,6 @@ pub(crate) fn section_nonce(frame: u64, section: u32) -> [u8; 12] {
 /// The leaf of one entry in the tree over a frame's entries: nothing about the entry without the salt.
 pub fn entry_leaf(salt: &[u8; 16], row: &[u8]) -> Hash {
     leaf_hash_parts([&salt[..], row])
-}
-
-/// An opened section about several people.
-#[non_exhaustive]
-pub struct SharedBody {
-    /// What it holds.
-    pub body: Body,
-    /// Its key, whose salts are those of its entries only where everybody is known.
-    pub key: SectionKey,
-    /// Its people, by name where they are known.
-    pub people: People,
 }
 
 /// An opened section.

@@ -35,6 +35,7 @@ pub mod entry;
 pub mod error;
 pub mod frame;
 pub mod geometry;
+mod group;
 pub mod keys;
 pub mod limits;
 pub mod note;

@@ -3,8 +3,6 @@
 //! `docs/format.md`, "Frame" and "Sealing". The place of a frame is fixed before it is sealed, so
 //! that key, nonce and associated data are; the key of a section is never used for anything else.
 
-use alloc::collections::BTreeMap;
-use alloc::collections::btree_map::Entry;
 use alloc::vec::Vec;
 use core::slice;
 
@@ -12,18 +10,19 @@ use aws_lc_rs::aead::{Aad, Nonce};
 use aws_lc_rs::cipher::{AES_256, EncryptingKey, EncryptionContext, UnboundCipherKey};
 use aws_lc_rs::iv::FixedLength;
 
-use crate::column::{ColumnSet, Encoder, SUBJECTS};
+use crate::column::{ColumnSet, Encoder};
 use crate::compress::{Compression, Compressor};
-use crate::content::referred;
 use crate::error::DecodeError;
 use crate::frame::{
     BODY_HEAD_BYTES, DIRECTORY_ENTRY_BYTES, FRAME_HEADER_BYTES, FRAME_TRAILER_BYTES, FrameHeader,
     TAG_BYTES, encode_directory_entry, entry_leaf, section_nonce, without_authenticator,
 };
+pub use crate::group::sealed_bytes_max;
+use crate::group::{check_end, group_by_subjects, shared_row};
 use crate::keys::{EpochKey, SECRET_BYTES, SectionKey};
 use crate::limits::{FRAME_BYTES_MAX, FRAME_ENTRIES_MAX};
 use crate::record::Record;
-use crate::row::{Row, Rows};
+use crate::row::Rows;
 use crate::segment::Place;
 use crate::share::{PersonKey, put_share, seal_share, share_bytes, split_share};
 use crate::stream::{Cipher, Proofs, StreamConfig, StreamId};
@@ -118,7 +117,9 @@ impl Keys {
     /// Bytes of the shares of people called `subjects`, where there are any.
     fn share_bytes(&self, subjects: &str) -> usize {
         let shares = subjects.split('\n').zip(&self.people);
-        shares.fold(0, |sum, (name, _)| sum.saturating_add(share_bytes(name)))
+        shares.fold(0, |sum, (name, _)| {
+            sum.saturating_add(share_bytes(name.len()))
+        })
     }
 }
 
@@ -463,6 +464,13 @@ impl FrameSealer {
     }
 }
 
+/// The header's bytes as sections and the authenticator bind them.
+fn associated(header: &FrameHeader) -> Vec<u8> {
+    let mut bytes = header.encode();
+    without_authenticator(&mut bytes);
+    bytes
+}
+
 /// Writes the shares of `subjects` one behind the other into `out`, not encrypted yet.
 fn put_shares(keys: &Keys, subjects: &str, out: &mut [u8]) -> Result<(), DecodeError> {
     let error = |reason| DecodeError::new("shares", 0, reason);
@@ -476,29 +484,12 @@ fn put_shares(keys: &Keys, subjects: &str, out: &mut [u8]) -> Result<(), DecodeE
     let mut rest = out;
     for name in subjects.split('\n') {
         let (share, after) = rest
-            .split_at_mut_checked(share_bytes(name))
+            .split_at_mut_checked(share_bytes(name.len()))
             .ok_or_else(|| error("have no room"))?;
         put_share(key.expose(), name, share)?;
         rest = after;
     }
     Ok(())
-}
-
-/// The row as it stands in the shared section: pseudonyms for subjects, and references to them for their names.
-fn shared_row<'a>(row: &Row<'a>, pseudonyms: &'a [u8]) -> Row<'a> {
-    let mut shared = *row;
-    let [_, _, subjects, _, _, actor, _, _, submitter, ..] = &mut shared.texts;
-    *actor = referred(actor, subjects);
-    *submitter = referred(submitter, subjects);
-    *subjects = pseudonyms;
-    shared
-}
-
-/// The header's bytes as sections and the authenticator bind them.
-fn associated(header: &FrameHeader) -> Vec<u8> {
-    let mut bytes = header.encode();
-    without_authenticator(&mut bytes);
-    bytes
 }
 
 /// The salts of entries from `first` on: the keystream of AES-256-CTR under the section's salt key.
@@ -567,55 +558,4 @@ impl Span {
 fn warm_up(bytes: &[u8]) {
     let lines = bytes.get(..WARM_BYTES).unwrap_or(bytes).iter().step_by(64);
     core::hint::black_box(lines.fold(0, |all, byte| all ^ byte));
-}
-
-struct Groups<'a> {
-    /// Each row with the number of its group.
-    rows: Vec<(Row<'a>, usize)>,
-    in_order: Vec<Group<'a>>,
-}
-
-struct Group<'a> {
-    subjects: &'a str,
-    rows: Vec<usize>,
-}
-
-/// Rows by their set of subjects, sets in order of first appearance.
-fn group_by_subjects<'a>(chunks: &[&'a [u8]]) -> Result<Groups<'a>, DecodeError> {
-    let mut groups = Groups {
-        rows: Vec::new(),
-        in_order: Vec::new(),
-    };
-    let mut known = BTreeMap::new();
-    for chunk in chunks {
-        let mut rows = Rows::new(chunk);
-        for row in rows.by_ref() {
-            let subjects = row.texts.get(SUBJECTS).copied().unwrap_or_default();
-            let group = match known.entry(subjects) {
-                Entry::Occupied(known) => *known.get(),
-                Entry::Vacant(unknown) => {
-                    let subjects = core::str::from_utf8(subjects).map_err(|_not_utf8| {
-                        DecodeError::new("row", 0, "has a subject that is not UTF-8")
-                    })?;
-                    let rows = Vec::new();
-                    groups.in_order.push(Group { subjects, rows });
-                    *unknown.insert(groups.in_order.len().saturating_sub(1))
-                }
-            };
-            if let Some(members) = groups.in_order.get_mut(group) {
-                members.rows.push(groups.rows.len());
-            }
-            groups.rows.push((row, group));
-        }
-        check_end(&rows)?;
-    }
-    Ok(groups)
-}
-
-fn check_end(rows: &Rows<'_>) -> Result<(), DecodeError> {
-    if rows.rest().is_empty() {
-        Ok(())
-    } else {
-        Err(DecodeError::new("row", 0, "is malformed"))
-    }
 }

@@ -10,12 +10,14 @@ use aws_lc_rs::aead::{Aad, LessSafeKey, Nonce};
 use aws_lc_rs::hkdf;
 use zeroize::Zeroizing;
 
+use crate::compress::Decompressor;
 use crate::error::DecodeError;
-use crate::frame::TAG_BYTES;
+use crate::frame::{Body, Clear, Frame, TAG_BYTES, section_nonce};
 use crate::keys::{SECRET_BYTES, Secret, SectionKey, SubjectKey, aead_key, expand};
 use crate::limits::{NAME_BYTES_MAX, SUBJECTS_MAX};
 use crate::short::has_control;
 use crate::stream::StreamId;
+use crate::version::Version;
 
 /// Fewest people of a section with shares: a section about one is sealed under that person's key itself.
 pub const PEOPLE_MIN: usize = 2;
@@ -84,9 +86,9 @@ pub fn section_key<'k>(
     SectionKey::with_salts(content, &prk)
 }
 
-/// Bytes of the share of the person called `name`.
-pub(crate) const fn share_bytes(name: &str) -> usize {
-    let blocks = HEAD_BYTES.saturating_add(name.len()).div_ceil(BLOCK_BYTES);
+/// Bytes of the share of a person whose name has `length` bytes.
+pub(crate) const fn share_bytes(length: usize) -> usize {
+    let blocks = HEAD_BYTES.saturating_add(length).div_ceil(BLOCK_BYTES);
     blocks
         .saturating_mul(BLOCK_BYTES)
         .saturating_add(1 + TAG_BYTES)
@@ -239,6 +241,90 @@ impl People {
     }
 }
 
+/// An opened section about several people.
+#[non_exhaustive]
+pub struct SharedBody {
+    /// What it holds.
+    pub body: Body,
+    /// Its key, whose salts are those of its entries only where everybody is known.
+    pub key: SectionKey,
+    /// Its people, by name where they are known.
+    pub people: People,
+}
+
+impl Clear<'_> {
+    /// Whether section `number`, which is about so many people, begins with shares.
+    pub fn has_shares(&self, number: u32, people: usize) -> bool {
+        let index = usize::try_from(number).unwrap_or(usize::MAX);
+        let section = self.sections.get(index);
+        self.header.version() != Version::V2
+            && section.is_some_and(|section| section.key_commitment != [0; 32])
+            && people >= PEOPLE_MIN
+    }
+
+    /// Opens section `number` about several people with the keys of those that are there, by place.
+    ///
+    /// # Errors
+    /// When no key is there, a share does not open under its person's key, or otherwise as [`Clear::open`].
+    pub fn open_shared(
+        &self,
+        number: u32,
+        sealed: &[u8],
+        people: &[Option<PersonKey>],
+        decompressor: &mut Decompressor,
+    ) -> Result<SharedBody, DecodeError> {
+        let index = usize::try_from(number).unwrap_or(usize::MAX);
+        let error = |reason| DecodeError::new("frame section", index, reason);
+        let section = self.sections.get(index);
+        let section = section.ok_or_else(|| error("does not exist"))?;
+        if section.length != sealed.len() {
+            return Err(error("is not as long as the directory says"));
+        }
+        let (shares, body) = split_shares(people.len(), sealed)?;
+        let associated = self.associated(index);
+        let nonce = section_nonce(self.header.frame, number);
+        let mut names = Vec::with_capacity(people.len());
+        let mut content = None;
+        for (share, person) in shares.into_iter().zip(people) {
+            let Some(person) = person else {
+                names.push(None);
+                continue;
+            };
+            let opened = open_share(person, nonce, &associated, share)?;
+            if !SectionKey::from_bytes(opened.content.expose()).matches(&section.key_commitment) {
+                return Err(error(
+                    "has a share with another key than the one committed to",
+                ));
+            }
+            names.push(Some(opened.name));
+            content = Some(opened.content);
+        }
+        let content = content.ok_or_else(|| error("needs a key"))?;
+        let key = section_key(content.expose(), people.iter().flatten());
+        let body = self.open_body(number, body, &key, decompressor)?;
+        let people = People::new(names);
+        Ok(SharedBody { body, key, people })
+    }
+}
+
+impl Frame<'_> {
+    /// Opens section `number` about several people: see [`Clear::open_shared`].
+    ///
+    /// # Errors
+    /// As [`Clear::open_shared`].
+    pub fn open_shared(
+        &self,
+        number: u32,
+        people: &[Option<PersonKey>],
+        decompressor: &mut Decompressor,
+    ) -> Result<SharedBody, DecodeError> {
+        let index = usize::try_from(number).unwrap_or(usize::MAX);
+        let section = self.clear.sections.get(index);
+        let sealed = section.map_or(&[][..], |section| self.sealed(section));
+        self.clear.open_shared(number, sealed, people, decompressor)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -256,7 +342,7 @@ mod tests {
     }
 
     fn share(name: &str) -> Vec<u8> {
-        let mut share = alloc::vec![0; share_bytes(name)];
+        let mut share = alloc::vec![0; share_bytes(name.len())];
         put_share(&[9; 32], name, &mut share).unwrap();
         seal_share(&person(1), [4; 12], b"bound", &mut share).unwrap();
         share

@@ -8,13 +8,15 @@
 
 use probity_format::compress::{Compression, Decompressor};
 use probity_format::content::{Closed, Content, Own, check_directory};
-use probity_format::frame::{Frame, SharedBody, entry_leaf};
+use probity_format::frame::{Frame, entry_leaf};
 use probity_format::keys::{
     EpochKey, EpochSalt, MasterKey, SECRET_BYTES, Secret, SectionKey, SubjectKey,
 };
 use probity_format::row::{encode_row, row_bytes};
-use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys, SubjectSection, fill_salts};
-use probity_format::share::{PersonKey, section_key};
+use probity_format::seal::{
+    FramePlace, FrameSealer, SubjectKeys, SubjectSection, fill_salts, sealed_bytes_max,
+};
+use probity_format::share::{PersonKey, SharedBody, section_key};
 use probity_format::stream::{Cipher, Proofs, StreamConfig, StreamId};
 use probity_format::tree::root_of;
 use probity_format::{DecodeError, Entry, Subjects, Timestamp, Version};
@@ -326,4 +328,26 @@ fn sixty_four_people_with_the_longest_names_have_a_share_each() {
     assert!(open(&keys).is_err(), "the key of somebody else");
     keys[63] = Some(key(&names[63]));
     assert_eq!(open(&keys).unwrap(), names[63]);
+}
+
+#[test]
+fn no_frame_is_longer_than_its_rows_say() {
+    for people in [1, 2, 5, 64] {
+        for length in [1, 8, 31, 255] {
+            let mut rows = Vec::new();
+            for number in 0..40 {
+                let names: Vec<String> = (0..people)
+                    .map(|place| {
+                        let name = char::from(b'!' + ((number * 7 + place) % 90) as u8);
+                        format!("{name:_>length$}")
+                    })
+                    .collect();
+                rows.extend(row(&entry(&names.join("\n"))));
+            }
+            let sealed = sealed(config(Cipher::Aes256Gcm), &rows).len();
+            // Header, trailer and the shared section's own.
+            let most = sealed_bytes_max(&rows) + 1024;
+            assert!(sealed <= most, "{people} of {length}: {sealed} over {most}");
+        }
+    }
 }
