@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Export, environment: &Environment) -> Result<Status, Fa
     }
     if counts.partly > 0 {
         note(&format!(
-            "{} without some of their people: erased",
+            "{} without some people: erased",
             counted(counts.partly, "entry", "entries")
         ));
     }
