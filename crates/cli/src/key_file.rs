@@ -37,7 +37,7 @@ pub(crate) enum Key {
 pub(crate) fn create_root(path: &Path) -> Result<RootKey, Failure> {
     let fail = |source| Failure::file("create the key file", path, source);
     let bytes = random_secret().map_err(fail)?;
-    let root = RootKey::new(Secret::new(*bytes));
+    let root = RootKey::new(Secret::copy_of(&bytes));
     let mut file = OutputFile::reserve_of_log(path).map_err(fail)?;
     file.write_secret(root.to_text().as_bytes())
         .and_then(|()| file.finish())

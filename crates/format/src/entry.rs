@@ -210,7 +210,8 @@ pub struct Entry<'a> {
     pub action: &'a str,
     /// Where the data lives; may be empty and may be binary.
     pub key: &'a [u8],
-    /// Whose data.
+    /// Whose data. An actor or submitter who stands here too is a data subject as well: in a stream with erasure the name
+    /// goes with the subject, and stays otherwise.
     pub subjects: Subjects<'a>,
     /// Who decides over the data (Art. 4(7) GDPR).
     pub controller: &'a str,

@@ -23,15 +23,44 @@ use crate::wrap::WrappingKey;
 pub const SECRET_BYTES: usize = 32;
 
 const ROOT_KEY_PREFIX: &str = "probity-root-key-v1 ";
+/// Bytes of the text form: the prefix, 32 bytes in base64, a line feed.
+const ROOT_KEY_TEXT_BYTES: usize = ROOT_KEY_PREFIX.len() + 44 + 1;
+/// Room for a secret that is being decoded; a longer text is no key.
+const ROOM_BYTES: usize = 64;
 
 /// Thirty-two secret bytes. They must never be printed, logged or stored unwrapped.
-#[derive(ZeroizeOnDrop)]
-pub struct Secret([u8; SECRET_BYTES]);
+///
+/// They lie in one place on the heap from the beginning to the end, so that no move leaves a copy of them behind.
+pub struct Secret(Box<[u8; SECRET_BYTES]>);
+
+const _: () = assert!(
+    size_of::<SubjectKey>() == size_of::<usize>(),
+    "a map or list of keys holds where they lie, not their bytes"
+);
 
 impl Secret {
-    /// The secret `bytes`.
-    pub const fn new(bytes: [u8; SECRET_BYTES]) -> Self {
-        Self(bytes)
+    /// The secret `bytes`; the argument is overwritten. Where the bytes lie somewhere already, [`Secret::copy_of`] copies them once.
+    pub fn new(mut bytes: [u8; SECRET_BYTES]) -> Self {
+        let secret = Self::copy_of(&bytes);
+        bytes.zeroize();
+        secret
+    }
+
+    /// The secret `bytes`; overwriting them is the caller's.
+    pub fn copy_of(bytes: &[u8; SECRET_BYTES]) -> Self {
+        let mut secret = Self::zeros();
+        secret.0.copy_from_slice(bytes);
+        secret
+    }
+
+    /// The secret that `fill` writes, into its place.
+    ///
+    /// # Errors
+    /// With the error of `fill`.
+    pub fn filled<E>(fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<Self, E> {
+        let mut secret = Self::zeros();
+        fill(secret.0.as_mut_slice())?;
+        Ok(secret)
     }
 
     /// The bytes, for handing to a primitive.
@@ -39,13 +68,40 @@ impl Secret {
         &self.0
     }
 
+    /// The bytes `bytes`, where there are as many as a secret has.
+    pub(crate) fn from_slice(bytes: &[u8]) -> Option<Self> {
+        bytes.as_array().map(Self::copy_of)
+    }
+
+    pub(crate) fn zeros() -> Self {
+        Self(Box::new([0; SECRET_BYTES]))
+    }
+
+    pub(crate) const fn bytes_mut(&mut self) -> &mut [u8; SECRET_BYTES] {
+        &mut self.0
+    }
+
     fn derive(&self, salt: &[u8], info: &[&[u8]]) -> Self {
-        let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, salt).extract(&self.0);
-        let mut out = Self([0; SECRET_BYTES]);
+        let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, salt).extract(self.expose());
+        let mut out = Self::zeros();
         expand(&prk, info, &mut out.0);
         out
     }
+
+    fn expanded(&self, info: &[&[u8]]) -> Self {
+        let mut out = Self::zeros();
+        expand(&prk(self.expose()), info, &mut out.0);
+        out
+    }
 }
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl ZeroizeOnDrop for Secret {}
 
 /// The secret that an operator keeps apart from the log; everything else is wrapped under it.
 pub struct RootKey(Secret);
@@ -64,17 +120,21 @@ impl RootKey {
         let error = DecodeError::new("root key", 0, "is not in the form of a root key file");
         let encoded = text.strip_prefix(ROOT_KEY_PREFIX).ok_or(error)?;
         let encoded = encoded.strip_suffix('\n').unwrap_or(encoded);
-        let bytes = Zeroizing::new(STANDARD.decode(encoded).map_err(|_not_base64| error)?);
-        let bytes = <[u8; SECRET_BYTES]>::try_from(bytes.as_slice());
-        Ok(Self(Secret(bytes.map_err(|_wrong_length| error)?)))
+        let mut bytes = Zeroizing::new([0; ROOM_BYTES]);
+        let length = STANDARD.decode_slice(encoded, bytes.as_mut_slice());
+        let length = length.map_err(|_not_base64| error)?;
+        let secret = bytes.get(..length).and_then(Secret::from_slice);
+        secret.map(Self).ok_or(error)
     }
 
     /// The text form of a key file: one line.
     pub fn to_text(&self) -> Zeroizing<String> {
-        let mut text = String::from(ROOT_KEY_PREFIX);
-        STANDARD.encode_string(self.0.0, &mut text);
+        // With room for all of it: growing would leave a copy behind.
+        let mut text = Zeroizing::new(String::with_capacity(ROOT_KEY_TEXT_BYTES));
+        text.push_str(ROOT_KEY_PREFIX);
+        STANDARD.encode_string(self.0.expose(), &mut text);
         text.push('\n');
-        Zeroizing::new(text)
+        text
     }
 
     /// The key that wraps this log's secrets.
@@ -107,19 +167,18 @@ impl MasterKey {
         let secret = self
             .0
             .derive(salt.bytes(), &[domain, stream.as_bytes(), &number]);
-        let prk = prk(&secret.0);
         let check = match salt {
             EpochSalt::V2(salt) => {
-                Check::Commitment(secret.derive(salt, &[b"probity/epoch-commitment/v1"]).0)
+                let commitment = secret.derive(salt, &[b"probity/epoch-commitment/v1"]);
+                Check::Commitment(*commitment.expose())
             }
             EpochSalt::V3(_) => {
-                let mut key = Secret([0; SECRET_BYTES]);
-                expand(&prk, &[b"probity/frame-authenticator/v3"], &mut key.0);
-                Check::Authenticator(Box::new(hmac::Key::new(hmac::HMAC_SHA256, &key.0)))
+                let key = secret.expanded(&[b"probity/frame-authenticator/v3"]);
+                Check::Authenticator(Box::new(hmac::Key::new(hmac::HMAC_SHA256, key.expose())))
             }
         };
         EpochKey {
-            prk,
+            secret,
             salt: *salt,
             check,
             epoch,
@@ -129,7 +188,7 @@ impl MasterKey {
     /// The key of what a writer notes for itself beside the evidence.
     pub fn note_key(&self) -> NoteKey {
         let key = self.0.derive(b"", &[b"probity/note/v3"]);
-        NoteKey(Box::new(hmac::Key::new(hmac::HMAC_SHA256, &key.0)))
+        NoteKey(Box::new(hmac::Key::new(hmac::HMAC_SHA256, key.expose())))
     }
 }
 
@@ -194,7 +253,7 @@ fn halves(salt: &[u8; 32]) -> ([u8; 16], [u8; 16]) {
 
 /// The key of one epoch of one stream.
 pub struct EpochKey {
-    prk: hkdf::Prk,
+    secret: Secret,
     salt: EpochSalt,
     check: Check,
     epoch: u32,
@@ -253,12 +312,13 @@ impl EpochKey {
 
     /// The key of section `section` of frame `frame`, whose header has `salt`.
     pub fn section_key(&self, salt: &[u8; 32], frame: u64, section: u32) -> SectionKey {
-        let frame = frame.to_le_bytes();
+        let (frame, section) = (frame.to_le_bytes(), section.to_le_bytes());
+        let prk = prk(self.secret.expose());
         match &self.salt {
-            EpochSalt::V2(_) => SectionKey::expand(&self.prk, SECTION_V2, &[&frame], section),
+            EpochSalt::V2(_) => SectionKey::expand(&prk, &[SECTION_V2, &frame, &section]),
             EpochSalt::V3(_) => {
                 let fresh = halves(salt).1;
-                SectionKey::expand(&self.prk, b"probity/section/v3", &[&fresh, &frame], section)
+                SectionKey::expand(&prk, &[b"probity/section/v3", &fresh, &frame, &section])
             }
         }
     }
@@ -294,67 +354,86 @@ impl SubjectKey {
     ) -> SectionKey {
         let mut joined = Zeroizing::new(Vec::with_capacity(subjects.len().saturating_mul(32)));
         for subject in subjects {
-            joined.extend_from_slice(&subject.0.0);
+            joined.extend_from_slice(subject.0.expose());
         }
         let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, salt).extract(&joined);
         let domain: &[u8] = match version {
             Version::V2 => SECTION_V2,
             Version::V3 => b"probity/subject-section/v3",
         };
-        let context: [&[u8]; 2] = [stream.as_bytes(), &frame.to_le_bytes()];
-        SectionKey::expand(&prk, domain, &context, section)
+        let (frame, section) = (frame.to_le_bytes(), section.to_le_bytes());
+        SectionKey::expand(&prk, &[domain, stream.as_bytes(), &frame, &section])
     }
 }
 
 /// The key of one sealed section: opens it and nothing else.
 pub struct SectionKey {
-    key: Secret,
-    salt_key: Secret,
+    secrets: Box<SectionSecrets>,
     commitment: [u8; 32],
 }
 
+/// Both secrets of a section in one place on the heap: a section costs one allocation.
+#[derive(ZeroizeOnDrop)]
+struct SectionSecrets {
+    key: [u8; SECRET_BYTES],
+    salt_key: [u8; SECRET_BYTES],
+}
+
 impl SectionKey {
-    fn expand(prk: &hkdf::Prk, domain: &[u8], context: &[&[u8]], section: u32) -> Self {
-        let section = section.to_le_bytes();
-        let mut out = Self {
-            key: Secret([0; 32]),
-            salt_key: Secret([0; 32]),
+    fn zeros() -> Self {
+        Self {
+            secrets: Box::new(SectionSecrets {
+                key: [0; SECRET_BYTES],
+                salt_key: [0; SECRET_BYTES],
+            }),
             commitment: [0; 32],
-        };
-        let mut info = Vec::with_capacity(4);
-        info.push(domain);
-        info.extend_from_slice(context);
-        info.push(&section);
-        expand(prk, &info, &mut out.key.0);
+        }
+    }
+
+    fn expand(prk: &hkdf::Prk, info: &[&[u8]]) -> Self {
+        let mut out = Self::zeros();
+        expand(prk, info, &mut out.secrets.key);
         out.derive_rest();
         out
     }
 
     /// The section key `bytes`, as it stands in a section proof.
-    pub fn from_bytes(bytes: [u8; 32]) -> Self {
-        let mut out = Self {
-            key: Secret(bytes),
-            salt_key: Secret([0; 32]),
-            commitment: [0; 32],
-        };
+    pub fn from_bytes(bytes: &[u8; SECRET_BYTES]) -> Self {
+        let mut out = Self::zeros();
+        out.secrets.key.copy_from_slice(bytes);
         out.derive_rest();
+        out
+    }
+
+    /// As [`SectionKey::from_bytes`], with the salt key that follows from `salts`: see [`share::section_key`](crate::share::section_key).
+    pub(crate) fn with_salts(bytes: &[u8; SECRET_BYTES], salts: &hkdf::Prk) -> Self {
+        let mut out = Self::from_bytes(bytes);
+        expand(
+            salts,
+            &[b"probity/entry-salt/v3"],
+            &mut out.secrets.salt_key,
+        );
         out
     }
 
     /// Commitment and salt key follow from the key, so that showing the key shows all there is.
     fn derive_rest(&mut self) {
-        let prk = prk(&self.key.0);
+        let prk = prk(&self.secrets.key);
         expand(
             &prk,
             &[b"probity/section-commitment/v1"],
             &mut self.commitment,
         );
-        expand(&prk, &[b"probity/entry-salt/v1"], &mut self.salt_key.0);
+        expand(
+            &prk,
+            &[b"probity/entry-salt/v1"],
+            &mut self.secrets.salt_key,
+        );
     }
 
     /// The key itself, for a proof that shows this section.
-    pub const fn expose(&self) -> &[u8; 32] {
-        self.key.expose()
+    pub const fn expose(&self) -> &[u8; SECRET_BYTES] {
+        &self.secrets.key
     }
 
     /// What pins the key; stands in the frame's directory.
@@ -368,12 +447,12 @@ impl SectionKey {
     }
 
     /// The secret that entry salts of this section come from.
-    pub const fn salt_key(&self) -> &Secret {
-        &self.salt_key
+    pub const fn salt_key(&self) -> &[u8; SECRET_BYTES] {
+        &self.secrets.salt_key
     }
 
     pub(crate) fn aead(&self) -> Result<LessSafeKey, DecodeError> {
-        aead_key(&self.key.0)
+        aead_key(&self.secrets.key)
     }
 }
 
@@ -387,7 +466,7 @@ fn prk(secret: &[u8; 32]) -> hkdf::Prk {
     hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, secret)
 }
 
-fn expand(prk: &hkdf::Prk, info: &[&[u8]], out: &mut [u8; 32]) {
+pub(crate) fn expand(prk: &hkdf::Prk, info: &[&[u8]], out: &mut [u8; 32]) {
     let filled = prk
         .expand(info, hkdf::HKDF_SHA256)
         .and_then(|okm| okm.fill(out));
@@ -446,7 +525,7 @@ mod tests {
                 assert_ne!(key.expose(), other.expose());
                 assert!(!key.matches(other.commitment()));
             }
-            assert!(SectionKey::from_bytes(*key.expose()).matches(key.commitment()));
+            assert!(SectionKey::from_bytes(key.expose()).matches(key.commitment()));
         }
     }
 }

@@ -3,7 +3,6 @@
 //! `docs/format.md`, "Frame" and "Sealing". The place of a frame is fixed before it is sealed, so
 //! that key, nonce and associated data are; the key of a section is never used for anything else.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::slice;
 
@@ -11,20 +10,23 @@ use aws_lc_rs::aead::{Aad, Nonce};
 use aws_lc_rs::cipher::{AES_256, EncryptingKey, EncryptionContext, UnboundCipherKey};
 use aws_lc_rs::iv::FixedLength;
 
-use crate::column::{ColumnSet, Encoder, SUBJECTS};
-use crate::compress::Compressor;
+use crate::column::{ColumnSet, Encoder};
+use crate::compress::{Compression, Compressor};
 use crate::error::DecodeError;
 use crate::frame::{
     BODY_HEAD_BYTES, DIRECTORY_ENTRY_BYTES, FRAME_HEADER_BYTES, FRAME_TRAILER_BYTES, FrameHeader,
-    SectionKind, TAG_BYTES, encode_directory_entry, entry_leaf, section_nonce,
+    TAG_BYTES, encode_directory_entry, entry_leaf, section_nonce, without_authenticator,
 };
-use crate::keys::{EpochKey, Secret, SectionKey};
+pub use crate::group::sealed_bytes_max;
+use crate::group::{check_end, group_by_subjects, shared_row};
+use crate::keys::{EpochKey, SECRET_BYTES, SectionKey};
 use crate::limits::{FRAME_BYTES_MAX, FRAME_ENTRIES_MAX};
 use crate::record::Record;
-use crate::row::{Row, Rows};
+use crate::row::Rows;
+use crate::segment::Place;
+use crate::share::{PersonKey, put_share, seal_share, share_bytes, split_share};
 use crate::stream::{Cipher, Proofs, StreamConfig, StreamId};
 use crate::tree::{Hash, leaf_hash, root_of};
-use crate::version::Version;
 
 /// Rows taken apart at once: they and their bytes stay in the first cache while column after column is encoded.
 const ROWS_TOGETHER: usize = 64;
@@ -34,7 +36,7 @@ const WARM_BYTES: usize = 8 << 10;
 
 /// The keys of subjects, for streams whose subjects can be erased.
 pub trait SubjectKeys {
-    /// The pseudonyms of `subjects`, 16 bytes each in their order, and the key of their section.
+    /// What the section about `subjects`, joined by line feeds, is sealed with.
     ///
     /// # Errors
     /// When a key can neither be found nor made; the frame is then not sealed.
@@ -44,7 +46,21 @@ pub trait SubjectKeys {
         salt: &[u8; 32],
         frame: u64,
         section: u32,
-    ) -> Result<(Vec<u8>, SectionKey), DecodeError>;
+    ) -> Result<SubjectSection, DecodeError>;
+}
+
+/// What a section about subjects is sealed with.
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "the log builds it field by field"
+)]
+pub struct SubjectSection {
+    /// The pseudonyms, 16 bytes each in the order of the subjects.
+    pub pseudonyms: Vec<u8>,
+    /// The key: of one subject that which follows from theirs, of several [`share::section_key`](crate::share::section_key) of fresh random bytes.
+    pub key: SectionKey,
+    /// Of several subjects the key of each one's share, in order; of one none.
+    pub people: Vec<PersonKey>,
 }
 
 /// The place reserved for a frame before it is sealed.
@@ -76,23 +92,51 @@ pub struct FrameSealer {
 }
 
 struct Part {
-    kind: SectionKind,
     entries: u32,
     start: usize,
     length: usize,
-    key: Option<SectionKey>,
+    keys: Keys,
+}
+
+/// What a section is sealed with: nothing where the stream has no cipher.
+#[derive(Default)]
+struct Keys {
+    section: Option<SectionKey>,
+    /// Of a section about several people, which begins with their shares.
+    people: Vec<PersonKey>,
+}
+
+impl Keys {
+    const fn of(section: Option<SectionKey>) -> Self {
+        Self {
+            section,
+            people: Vec::new(),
+        }
+    }
+
+    /// Bytes of the shares of people called `subjects`, where there are any.
+    fn share_bytes(&self, subjects: &str) -> usize {
+        let shares = subjects.split('\n').zip(&self.people);
+        shares.fold(0, |sum, (name, _)| {
+            sum.saturating_add(share_bytes(name.len()))
+        })
+    }
 }
 
 impl FrameSealer {
-    /// A sealer for streams with `config`.
+    /// A sealer for streams with `config`, whose sections it compresses as `compression` says.
     ///
     /// # Errors
-    /// When the compressor refuses its level.
-    pub fn new(config: StreamConfig) -> Result<Self, DecodeError> {
+    /// When the compressor refuses its level, or `config` is that of a stream of an older version.
+    pub fn new(config: StreamConfig, compression: Compression) -> Result<Self, DecodeError> {
+        if config.v2.is_some() || config.proofs == Proofs::Frame {
+            let reason = "is of a version that is not written";
+            return Err(DecodeError::new("stream configuration", 0, reason));
+        }
         Ok(Self {
             config,
             encoder: Encoder::default(),
-            compressor: Compressor::new(config.compression)?,
+            compressor: Compressor::new(compression)?,
             parts: Vec::new(),
             leaves: Vec::new(),
         })
@@ -100,7 +144,7 @@ impl FrameSealer {
 
     /// Seals the rows in `chunks` at `place` into the beginning of `out`, which only ever grows.
     ///
-    /// The record given back has segment 0 and offset 0; its length says how much of `out` is the frame.
+    /// The length in the record given back says how much of `out` is the frame.
     ///
     /// # Errors
     /// When the rows are malformed, none or too many, or a key is refused; `out` is then undefined.
@@ -128,9 +172,7 @@ impl FrameSealer {
         }
         let entry_root = self.entry_root(chunks)?;
         let mut header = FrameHeader {
-            version: Version::NEWEST,
-            proofs: self.config.proofs,
-            cipher: self.config.cipher,
+            v2: None,
             length: u32::try_from(length).unwrap_or(u32::MAX),
             sections: u32::try_from(self.parts.len()).unwrap_or(u32::MAX),
             frame: place.frame,
@@ -145,24 +187,7 @@ impl FrameSealer {
             entry_root,
         };
         let sealed_root = self.close(&mut header, epoch, out)?;
-        Ok(Record {
-            version: header.version,
-            proofs: header.proofs,
-            cipher: header.cipher,
-            length: header.length,
-            frame: header.frame,
-            first_entry: header.first_entry,
-            entries: header.entries,
-            epoch: header.epoch,
-            time_min: header.time_min,
-            time_max: header.time_max,
-            stream: header.stream,
-            sealed_root,
-            entry_root,
-            authenticator: header.authenticator,
-            segment: 0,
-            offset: 0,
-        })
+        Ok(header.record(sealed_root, Place::default()))
     }
 
     /// Every column of every entry in one section.
@@ -200,7 +225,7 @@ impl FrameSealer {
         }
         let start = FRAME_HEADER_BYTES.saturating_add(DIRECTORY_ENTRY_BYTES);
         let key = self.epoch_section_key(epoch, place, 0);
-        self.put_body(SectionKind::Shared, span.entries, start, key, out)?;
+        self.put_body("", span.entries, start, Keys::of(key), out)?;
         span.check()
     }
 
@@ -225,44 +250,45 @@ impl FrameSealer {
         let mut number: u32 = 0;
         for group in &groups.in_order {
             number = number.saturating_add(1);
-            let name = core::str::from_utf8(group.subjects).map_err(|_not_utf8| {
-                DecodeError::new("row", 0, "has a subject that is not UTF-8")
-            })?;
+            let name = group.subjects;
             keys.push(if name.is_empty() {
-                (None, self.epoch_section_key(epoch, place, number))
+                (None, Keys::of(self.epoch_section_key(epoch, place, number)))
             } else {
                 let salt = epoch.frame_salt(&place.fresh);
-                let (token, key) = subjects.section_key(name, &salt, place.frame, number)?;
-                (Some(token), Some(key))
+                let own = subjects.section_key(name, &salt, place.frame, number)?;
+                let keys = Keys {
+                    section: Some(own.key),
+                    people: own.people,
+                };
+                let is_sealed = self.config.cipher == Cipher::Aes256Gcm;
+                let keys = if is_sealed { keys } else { Keys::default() };
+                (Some(own.pseudonyms), keys)
             });
         }
         self.encoder.begin(ColumnSet::SHARED, place.seed);
         for (row, group) in &groups.rows {
             span.add(row.time);
             let token = keys.get(*group).and_then(|(token, _)| token.as_ref());
-            let mut shared = *row;
-            if let Some(place) = shared.texts.get_mut(SUBJECTS) {
-                *place = token.map_or(&[], Vec::as_slice);
-            }
-            self.encoder.extend(&[shared]);
+            self.encoder
+                .extend(&[shared_row(row, token.map_or(&[], Vec::as_slice))]);
         }
         let key = self.epoch_section_key(epoch, place, 0);
-        start = self.put_body(SectionKind::Shared, span.entries, start, key, out)?;
-        for (group, (token, key)) in groups.in_order.iter().zip(keys) {
-            self.encoder.begin(ColumnSet::SUBJECT, place.seed);
+        let key = Keys::of(key);
+        start = self.put_body("", span.entries, start, key, out)?;
+        for (group, (_, keys)) in groups.in_order.iter().zip(keys) {
+            let columns = if keys.people.is_empty() {
+                ColumnSet::SUBJECT
+            } else {
+                ColumnSet::PEOPLE
+            };
+            self.encoder.begin(columns, place.seed);
             for index in &group.rows {
                 if let Some((row, _)) = groups.rows.get(*index) {
                     self.encoder.extend(slice::from_ref(row));
                 }
             }
-            let kind = if token.is_some() {
-                SectionKind::Subject
-            } else {
-                SectionKind::Nobody
-            };
             let entries = u32::try_from(group.rows.len()).unwrap_or(u32::MAX);
-            let key = key.filter(|_| self.config.cipher == Cipher::Aes256Gcm);
-            start = self.put_body(kind, entries, start, key, out)?;
+            start = self.put_body(group.subjects, entries, start, keys, out)?;
         }
         span.check()
     }
@@ -278,17 +304,19 @@ impl FrameSealer {
             .then(|| epoch.section_key(&salt, place.frame, section))
     }
 
-    /// Writes the encoder's columns as a section body at `start`; gives the offset after its tag.
+    /// Writes the shares of `subjects` at `start`, where there are any, and the encoder's columns as a section body behind
+    /// them; gives the offset after its tag.
     fn put_body(
         &mut self,
-        kind: SectionKind,
+        subjects: &str,
         entries: u32,
         start: usize,
-        key: Option<SectionKey>,
+        keys: Keys,
         out: &mut Vec<u8>,
     ) -> Result<usize, DecodeError> {
         let parts = self.encoder.finish();
-        let head_end = start.saturating_add(BODY_HEAD_BYTES);
+        let body = start.saturating_add(keys.share_bytes(subjects));
+        let head_end = body.saturating_add(BODY_HEAD_BYTES);
         let packed_end = head_end.saturating_add(parts.packed.len());
         let bound = packed_end
             .saturating_add(self.compressor.bound(parts.plain.len()))
@@ -299,7 +327,10 @@ impl FrameSealer {
         let (before, rest) = out.split_at_mut(packed_end);
         let compressed = self.compressor.compress(parts.plain, rest)?;
         let length_of = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes();
-        if let Some(head) = before.get_mut(start..head_end) {
+        if let Some(shares) = before.get_mut(start..body) {
+            put_shares(&keys, subjects, shares)?;
+        }
+        if let Some(head) = before.get_mut(body..head_end) {
             let (code, lengths) = head.split_at_mut(1);
             code.fill(self.compressor.code());
             let (packed_length, plain_length) = lengths.split_at_mut(4);
@@ -309,14 +340,13 @@ impl FrameSealer {
         if let Some(packed) = before.get_mut(head_end..packed_end) {
             packed.copy_from_slice(parts.packed);
         }
-        let tag = if key.is_some() { TAG_BYTES } else { 0 };
+        let tag = if keys.section.is_some() { TAG_BYTES } else { 0 };
         let end = packed_end.saturating_add(compressed).saturating_add(tag);
         self.parts.push(Part {
-            kind,
             entries,
             start,
             length: end.saturating_sub(start),
-            key,
+            keys,
         });
         Ok(end)
     }
@@ -336,13 +366,14 @@ impl FrameSealer {
         if let Some(groups) = groups {
             for (index, (row, group)) in groups.rows.iter().enumerate() {
                 let part = self.parts.get(group.saturating_add(1));
-                let key = part.and_then(|part| part.key.as_ref());
+                let key = part.and_then(|part| part.keys.section.as_ref());
                 let mut salt = [0; 16];
                 fill_salts(key.map(SectionKey::salt_key), index, &mut salt)?;
                 self.leaves.push(entry_leaf(&salt, row.bytes));
             }
         } else {
-            let key = self.parts.first().and_then(|part| part.key.as_ref());
+            let part = self.parts.first();
+            let key = part.and_then(|part| part.keys.section.as_ref());
             let count = rows.clone().count();
             let mut salts = alloc::vec![0; count.saturating_mul(16)];
             fill_salts(key.map(SectionKey::salt_key), 0, &mut salts)?;
@@ -365,7 +396,7 @@ impl FrameSealer {
         let error = DecodeError::new("frame", 0, "cannot be sealed");
         let clear = self.encrypt(header, out)?;
         let directory = out.get(FRAME_HEADER_BYTES..clear).ok_or(error)?;
-        let associated = header.associated();
+        let associated = associated(header);
         let mut parts: Vec<&[u8]> = Vec::with_capacity(self.leaves.len().saturating_add(2));
         parts.push(&associated);
         parts.push(directory);
@@ -375,13 +406,9 @@ impl FrameSealer {
         head.copy_from_slice(&header.encode());
         let end = usize::try_from(header.length).unwrap_or_default();
         let content = end.saturating_sub(FRAME_TRAILER_BYTES);
-        let root = if header.proofs == Proofs::Frame {
-            leaf_hash(out.get(..content).ok_or(error)?)
-        } else {
-            self.leaves
-                .insert(0, leaf_hash(out.get(..clear).ok_or(error)?));
-            root_of(&self.leaves)
-        };
+        self.leaves
+            .insert(0, leaf_hash(out.get(..clear).ok_or(error)?));
+        let root = root_of(&self.leaves);
         out.get_mut(content..end)
             .ok_or(error)?
             .copy_from_slice(root.as_bytes());
@@ -392,7 +419,7 @@ impl FrameSealer {
     fn encrypt(&mut self, header: &FrameHeader, out: &mut [u8]) -> Result<usize, DecodeError> {
         let error = DecodeError::new("frame", 0, "cannot be sealed");
         let clear = self.parts.first().map_or(0, |part| part.start);
-        let mut associated = Vec::from(header.associated());
+        let mut associated = associated(header);
         self.leaves.clear();
         let (clear_bytes, mut rest) = out.split_at_mut_checked(clear).ok_or(error)?;
         let (_, directory) = clear_bytes
@@ -402,20 +429,28 @@ impl FrameSealer {
         let mut number: u32 = 0;
         for part in &self.parts {
             let length = u32::try_from(part.length).unwrap_or(u32::MAX);
-            let commitment = part.key.as_ref().map_or(&[0; 32], SectionKey::commitment);
-            let entry = encode_directory_entry(part.kind, length, part.entries, commitment);
+            let key = part.keys.section.as_ref();
+            let commitment = key.map_or(&[0; 32], SectionKey::commitment);
+            let entry = encode_directory_entry(length, part.entries, commitment);
             entries.next().ok_or(error)?.copy_from_slice(&entry);
             let (sealed, after) = core::mem::take(&mut rest)
                 .split_at_mut_checked(part.length)
                 .ok_or(error)?;
             rest = after;
-            if let Some(key) = &part.key {
-                associated.truncate(FRAME_HEADER_BYTES);
-                associated.extend_from_slice(&entry);
-                associated.extend_from_slice(&number.to_le_bytes());
-                let body = part.length.saturating_sub(TAG_BYTES);
-                let (body, tag_place) = sealed.split_at_mut_checked(body).ok_or(error)?;
-                let nonce = Nonce::assume_unique_for_key(section_nonce(header.frame, number));
+            associated.truncate(FRAME_HEADER_BYTES);
+            associated.extend_from_slice(&entry);
+            associated.extend_from_slice(&number.to_le_bytes());
+            let nonce = section_nonce(header.frame, number);
+            let mut body = &mut *sealed;
+            for person in &part.keys.people {
+                let share;
+                (share, body) = split_share(body).ok_or(error)?;
+                seal_share(person, nonce, &associated, share)?;
+            }
+            if let Some(key) = key {
+                let length = body.len().checked_sub(TAG_BYTES).ok_or(error)?;
+                let (body, tag_place) = body.split_at_mut(length);
+                let nonce = Nonce::assume_unique_for_key(nonce);
                 let tag = key
                     .aead()?
                     .seal_in_place_separate_tag(nonce, Aad::from(associated.as_slice()), body)
@@ -429,13 +464,45 @@ impl FrameSealer {
     }
 }
 
+/// The header's bytes as sections and the authenticator bind them.
+fn associated(header: &FrameHeader) -> Vec<u8> {
+    let mut bytes = header.encode();
+    without_authenticator(&mut bytes);
+    bytes
+}
+
+/// Writes the shares of `subjects` one behind the other into `out`, not encrypted yet.
+fn put_shares(keys: &Keys, subjects: &str, out: &mut [u8]) -> Result<(), DecodeError> {
+    let error = |reason| DecodeError::new("shares", 0, reason);
+    if keys.people.is_empty() {
+        return Ok(());
+    }
+    let key = keys.section.as_ref().ok_or_else(|| error("need a key"))?;
+    if subjects.split('\n').count() != keys.people.len() {
+        return Err(error("are of another number of people than the subjects"));
+    }
+    let mut rest = out;
+    for name in subjects.split('\n') {
+        let (share, after) = rest
+            .split_at_mut_checked(share_bytes(name.len()))
+            .ok_or_else(|| error("have no room"))?;
+        put_share(key.expose(), name, share)?;
+        rest = after;
+    }
+    Ok(())
+}
+
 /// The salts of entries from `first` on: the keystream of AES-256-CTR under the section's salt key.
 ///
 /// Zeros where the stream has no cipher: its entries are no secret.
 ///
 /// # Errors
 /// When the provider refuses.
-pub fn fill_salts(key: Option<&Secret>, first: usize, salts: &mut [u8]) -> Result<(), DecodeError> {
+pub fn fill_salts(
+    key: Option<&[u8; SECRET_BYTES]>,
+    first: usize,
+    salts: &mut [u8],
+) -> Result<(), DecodeError> {
     let Some(key) = key else {
         salts.fill(0);
         return Ok(());
@@ -444,7 +511,7 @@ pub fn fill_salts(key: Option<&Secret>, first: usize, salts: &mut [u8]) -> Resul
     let counter = u128::try_from(first).unwrap_or_default();
     let context = EncryptionContext::Iv128(FixedLength::from(counter.to_be_bytes()));
     salts.fill(0);
-    UnboundCipherKey::new(&AES_256, key.expose())
+    UnboundCipherKey::new(&AES_256, key)
         .and_then(EncryptingKey::ctr)
         .and_then(|key| key.less_safe_encrypt(salts, context))
         .map(|_context| ())
@@ -491,51 +558,4 @@ impl Span {
 fn warm_up(bytes: &[u8]) {
     let lines = bytes.get(..WARM_BYTES).unwrap_or(bytes).iter().step_by(64);
     core::hint::black_box(lines.fold(0, |all, byte| all ^ byte));
-}
-
-struct Groups<'a> {
-    /// Each row with the number of its group.
-    rows: Vec<(Row<'a>, usize)>,
-    in_order: Vec<Group<'a>>,
-}
-
-struct Group<'a> {
-    subjects: &'a [u8],
-    rows: Vec<usize>,
-}
-
-/// Rows by their set of subjects, sets in order of first appearance.
-fn group_by_subjects<'a>(chunks: &[&'a [u8]]) -> Result<Groups<'a>, DecodeError> {
-    let mut groups = Groups {
-        rows: Vec::new(),
-        in_order: Vec::new(),
-    };
-    let mut known = BTreeMap::new();
-    for chunk in chunks {
-        let mut rows = Rows::new(chunk);
-        for row in rows.by_ref() {
-            let subjects = row.texts.get(SUBJECTS).copied().unwrap_or_default();
-            let group = *known.entry(subjects).or_insert_with(|| {
-                groups.in_order.push(Group {
-                    subjects,
-                    rows: Vec::new(),
-                });
-                groups.in_order.len().saturating_sub(1)
-            });
-            if let Some(members) = groups.in_order.get_mut(group) {
-                members.rows.push(groups.rows.len());
-            }
-            groups.rows.push((row, group));
-        }
-        check_end(&rows)?;
-    }
-    Ok(groups)
-}
-
-fn check_end(rows: &Rows<'_>) -> Result<(), DecodeError> {
-    if rows.rest().is_empty() {
-        Ok(())
-    } else {
-        Err(DecodeError::new("row", 0, "is malformed"))
-    }
 }

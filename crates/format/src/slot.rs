@@ -207,7 +207,7 @@ fn secret_of(body: &[u8]) -> Result<SlotSecret, DecodeError> {
         return Err(error);
     }
     Ok(SlotSecret {
-        key: SubjectKey::new(Secret::new(*secret)),
+        key: SubjectKey::new(Secret::copy_of(secret)),
         name: SubjectName::new(name),
     })
 }

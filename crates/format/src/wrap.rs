@@ -107,9 +107,7 @@ impl WrappingKey {
     ) -> Result<Secret, DecodeError> {
         let body = self.unwrap_body(kind, label, wrapped)?;
         let error = DecodeError::new("wrapped key", 0, "has another length than a key");
-        <[u8; SECRET_BYTES]>::try_from(body.as_slice())
-            .map(Secret::new)
-            .map_err(|_wrong_length| error)
+        Secret::from_slice(&body).ok_or(error)
     }
 
     /// As [`WrappingKey::unwrap`], for a secret of any length.

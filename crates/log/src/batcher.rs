@@ -6,7 +6,8 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use probity_format::keys::EpochKey;
-use probity_format::seal::FramePlace;
+use probity_format::limits::FRAME_BYTES_MAX;
+use probity_format::seal::{FramePlace, sealed_bytes_max};
 use probity_queue::{RecvError, SealedChunk};
 
 use crate::core::{Core, Handed};
@@ -23,9 +24,19 @@ const IDLE_WAIT: Duration = Duration::from_millis(200);
 /// Chunks that arrived and are in no batch yet, in order of arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Batcher {
-    pending: VecDeque<Handed>,
+    pending: VecDeque<Pending>,
     bytes: usize,
 }
+
+#[derive(Debug)]
+struct Pending {
+    handed: Handed,
+    /// Most bytes of it in a frame, where people's shares may make them many more than its rows.
+    sealed_bytes: usize,
+}
+
+/// Most sealed bytes that chunks are joined to; leaves room for header, trailer and the shared section's own.
+const SEALED_BYTES: usize = FRAME_BYTES_MAX - (1 << 20);
 
 /// Chunks of one stream that become one frame.
 pub(crate) struct Batch {
@@ -42,8 +53,17 @@ pub(crate) struct Batch {
 
 impl Batcher {
     fn add(&mut self, handed: Handed) {
-        self.bytes = self.bytes.saturating_add(handed.chunk.bytes().len());
-        self.pending.push_back(handed);
+        let rows = handed.chunk.bytes();
+        self.bytes = self.bytes.saturating_add(rows.len());
+        let sealed_bytes = if handed.stream.config.erasable {
+            sealed_bytes_max(rows)
+        } else {
+            0
+        };
+        self.pending.push_back(Pending {
+            handed,
+            sealed_bytes,
+        });
     }
 
     /// Takes the chunks of the oldest one's stream, up to the limits of a frame.
@@ -53,27 +73,30 @@ impl Batcher {
         let Some(stream) = self
             .pending
             .front()
-            .map(|handed| Arc::clone(&handed.stream))
+            .map(|pending| Arc::clone(&pending.handed.stream))
         else {
             return Vec::new();
         };
         let mut taken: Vec<Handed> = Vec::new();
         let mut kept = VecDeque::with_capacity(self.pending.len());
-        let (mut entries, mut bytes, mut full) = (0_u32, 0_usize, false);
-        for handed in self.pending.drain(..) {
+        let (mut entries, mut bytes, mut sealed, mut full) = (0_u32, 0_usize, 0_usize, false);
+        for pending in self.pending.drain(..) {
+            let handed = &pending.handed;
             if full || !Arc::ptr_eq(&handed.stream, &stream) {
-                kept.push_back(handed);
+                kept.push_back(pending);
                 continue;
             }
             let more_entries = entries.saturating_add(handed.chunk.records());
             let more_bytes = bytes.saturating_add(handed.chunk.bytes().len());
-            if !taken.is_empty() && (more_entries > entries_max || more_bytes > bytes_max) {
+            let more_sealed = sealed.saturating_add(pending.sealed_bytes);
+            let is_over = more_entries > entries_max || more_bytes > bytes_max;
+            if !taken.is_empty() && (is_over || more_sealed > SEALED_BYTES) {
                 full = true;
-                kept.push_back(handed);
+                kept.push_back(pending);
                 continue;
             }
-            (entries, bytes) = (more_entries, more_bytes);
-            taken.push(handed);
+            (entries, bytes, sealed) = (more_entries, more_bytes, more_sealed);
+            taken.push(pending.handed);
         }
         self.pending = kept;
         self.bytes = self.bytes.saturating_sub(bytes);

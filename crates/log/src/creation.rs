@@ -15,7 +15,7 @@ use crate::error::LogError;
 use crate::files::Files;
 use crate::heads::Heads;
 use crate::history::{GEOMETRY, read_geometry};
-use crate::keystore::{KEYS, KeyStore, random, signing_key};
+use crate::keystore::{KEYS, KeyStore, random, random_secret, signing_key};
 use crate::log::Log;
 use crate::places::Places;
 use crate::repairs::{PENDING, PENDING_BYTES_MAX};
@@ -71,7 +71,7 @@ impl Log {
         clock: Arc<dyn Clock>,
     ) -> Result<(), LogError> {
         startup::check_options(&options)?;
-        let seed = Secret::new(random()?);
+        let seed = random_secret()?;
         let geometry = geometry(origin, &seed)?;
         let files = Files::of_log(places, &options);
         // Before the lock, which would be a file of ours in somebody else's folder.

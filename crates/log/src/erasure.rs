@@ -26,8 +26,9 @@ pub struct ErasureReceipt {
 }
 
 impl Log {
-    /// Erases the subject called `subject`: key, subjects and payload of every entry about it that was appended before
-    /// can be read no more, by anybody. Entries about several subjects are erased with the first of them.
+    /// Erases the subject called `subject`: key, subjects and payload of every entry about it alone that was appended before
+    /// can be read no more, by anybody. Of entries about several subjects its name goes, also where it stands as actor or
+    /// submitter; the rest stays for the others until the last of them is erased.
     ///
     /// Gives nothing where the log holds no key of that name. A subject that appears again gets another pseudonym and
     /// another key. Once it returns, the erasure is signed for and the key is overwritten; after a crash in between, the

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, PoisonError};
 
+use probity_format::DecodeError;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::row::{encode_row, row_bytes};
-use probity_format::seal::{FrameSealer, SubjectKeys};
-use probity_format::{DecodeError, keys::SectionKey};
+use probity_format::seal::{FrameSealer, SubjectKeys, SubjectSection};
 
 use crate::anchored::Anchored;
 use crate::core::Core;
@@ -180,7 +180,7 @@ impl SubjectKeys for Nobody {
         _salt: &[u8; 32],
         _frame: u64,
         _section: u32,
-    ) -> Result<(Vec<u8>, SectionKey), DecodeError> {
+    ) -> Result<SubjectSection, DecodeError> {
         Err(DecodeError::new("journal", 0, "has no subjects"))
     }
 }

@@ -34,7 +34,7 @@ impl KeyStore {
         signing: &Secret,
     ) -> Result<(), LogError> {
         let wrapping = root.wrapping_key(fingerprint);
-        let master = Secret::new(random()?);
+        let master = random_secret()?;
         store(files, &wrapping, MASTER, WrappedKind::Master, &master)?;
         store(files, &wrapping, SIGNING, WrappedKind::Signing, signing)
     }
@@ -106,7 +106,7 @@ impl KeyStore {
     ///
     /// A crash before the certificate leaves a successor nobody knows: the next open replaces it.
     pub(crate) fn prepare_successor(&self, files: &Files) -> Result<Secret, LogError> {
-        let successor = Secret::new(random()?);
+        let successor = random_secret()?;
         store(
             files,
             &self.wrapping,
@@ -153,6 +153,16 @@ pub(crate) fn signing_key(name: &str, seed: &Secret) -> Result<SigningKey, LogEr
 /// Not from a generator in this process's memory: two machines that go on from one copy of that would draw the same.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], LogError> {
     let mut bytes = [0; N];
+    fill(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A fresh random secret, drawn into the place where it stays.
+pub(crate) fn random_secret() -> Result<Secret, LogError> {
+    Secret::filled(fill)
+}
+
+fn fill(bytes: &mut [u8]) -> Result<(), LogError> {
     let mut filled = 0;
     while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
         match rustix::rand::getrandom(rest, rustix::rand::GetRandomFlags::empty()) {
@@ -167,7 +177,7 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], LogError> {
             }
         }
     }
-    Ok(bytes)
+    Ok(())
 }
 
 fn store(

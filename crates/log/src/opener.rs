@@ -5,12 +5,14 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use probity_format::column::Columns;
 use probity_format::compress::Decompressor;
-use probity_format::content::{Content, PSEUDONYM_BYTES, pseudonyms};
-use probity_format::frame::{Body, Frame, SectionKind, entry_leaf};
+use probity_format::content::{Closed, Content, Own, PSEUDONYM_BYTES, pseudonyms};
+use probity_format::frame::{Body, Frame, entry_leaf};
 use probity_format::geometry::Geometry;
 use probity_format::keys::{MasterKey, RootKey, SectionKey, SubjectKey};
+use probity_format::proof::Opens;
 use probity_format::row::{encode_row, row_bytes};
 use probity_format::seal::fill_salts;
+use probity_format::share::{People, PersonKey};
 use probity_format::stream::{Cipher, Proofs, StreamId};
 use probity_format::tree::{Hash, root_of};
 use probity_format::wrap::WrappingKey;
@@ -39,7 +41,9 @@ pub(crate) struct Opener {
 /// What there is to open a section of subjects with.
 enum Subjects {
     Key(SectionKey),
-    /// One of them was erased.
+    /// Of a section with shares the key of each person's, none of those who were erased, but of one at least.
+    People(Vec<Option<PersonKey>>),
+    /// All of them were erased, or one where the section has no shares.
     Erased,
     /// The key of one is not there, and nothing says that it was erased.
     Lost(Lost),
@@ -129,7 +133,7 @@ impl Opener {
         self.slots.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The key of a section of subjects.
+    /// What opens a section of the subjects with these pseudonyms.
     fn subject_key(
         &self,
         stream: &StreamId,
@@ -138,20 +142,24 @@ impl Opener {
         section: u32,
     ) -> Subjects {
         let (tokens, _) = tokens.as_chunks::<PSEUDONYM_BYTES>();
-        if tokens.iter().any(|token| self.erased.contains_key(token)) {
+        let has_shares = frame.clear.has_shares(tokens.len());
+        let erased = tokens.iter().filter(|token| self.is_erased(token)).count();
+        if erased == tokens.len() || (erased > 0 && !has_shares) {
             return Subjects::Erased;
         }
-        let header = &frame.clear.header;
         let derive = |slots: &Slots| {
+            if has_shares {
+                return self.people(slots, stream, frame, tokens, section);
+            }
             let keys: Option<Vec<&SubjectKey>> =
                 tokens.iter().map(|token| slots.key(token)).collect();
-            keys.map(|keys| {
-                let (version, salt) = (header.version, &header.salt);
-                SubjectKey::section_key(&keys, version, stream, salt, header.frame, section)
-            })
+            let header = &frame.clear.header;
+            let (version, salt) = (header.version, &header.salt);
+            let key = SubjectKey::section_key(&keys?, version, stream, salt, header.frame, section);
+            Some(Subjects::Key(key))
         };
-        if let Some(key) = derive(&self.slots()) {
-            return Subjects::Key(key);
+        if let Some(opens) = derive(&self.slots()) {
+            return opens;
         }
         if self.version == Version::V2 {
             return Subjects::Erased;
@@ -159,21 +167,47 @@ impl Opener {
         // What cannot be read holds no key.
         drop(self.refresh());
         let slots = self.slots();
-        if let Some(key) = derive(&slots) {
-            return Subjects::Key(key);
-        }
-        let missing = tokens.iter().find(|token| slots.key(token).is_none());
-        let slot = missing.and_then(|token| slots.unopened_of(token));
-        match slot {
-            // Made and erased since the journal was read.
-            Some((number, slot)) if slot.is_empty && number >= slots.first_count => {
-                Subjects::Erased
+        derive(&slots).unwrap_or_else(|| {
+            let is_missing = |token: &&Pseudonym| {
+                !self.is_erased(token) && slots.key(token).is_none() && !slots.is_recent(token)
+            };
+            match tokens.iter().find(is_missing) {
+                // Made and erased since the journal was read, all of them or one where there are no shares.
+                None => Subjects::Erased,
+                Some(token) => Subjects::Lost(Lost {
+                    section,
+                    slot: slots.unopened_of(token).map(|(number, _)| number),
+                }),
             }
-            slot => Subjects::Lost(Lost {
-                section,
-                slot: slot.map(|(number, _)| number),
-            }),
+        })
+    }
+
+    /// Whether the journal says that the subject with this pseudonym was erased.
+    fn is_erased(&self, pseudonym: &Pseudonym) -> bool {
+        self.erased.contains_key(pseudonym)
+    }
+
+    /// The keys of the shares of those who were not erased; nothing where one is not there, or there is nobody.
+    fn people(
+        &self,
+        slots: &Slots,
+        stream: &StreamId,
+        frame: &Frame<'_>,
+        tokens: &[Pseudonym],
+        section: u32,
+    ) -> Option<Subjects> {
+        let header = &frame.clear.header;
+        let mut people = Vec::with_capacity(tokens.len());
+        for (token, place) in tokens.iter().zip(0..) {
+            let key = slots.key(token).filter(|_key| !self.is_erased(token));
+            if key.is_none() && !self.is_erased(token) && !slots.is_recent(token) {
+                return None;
+            }
+            let (salt, frame) = (&header.salt, header.frame);
+            people.push(key.map(|key| PersonKey::new(key, stream, salt, frame, section, place)));
         }
+        let is_open = people.iter().any(Option::is_some);
+        is_open.then_some(Subjects::People(people))
     }
 }
 
@@ -185,12 +219,15 @@ pub(crate) struct Opening<'a> {
     epochs: Epochs<'a>,
     /// Sections that did not open because their subjects were erased.
     pub(crate) erased: u64,
+    /// Sections that did open though some of their people were erased.
+    pub(crate) partly_erased: u64,
     /// Sections that did not open though they should.
     lost: Vec<Lost>,
 }
 
 /// An opened frame: its shared section, and its subject sections as far as their keys exist.
 pub(crate) struct Opened {
+    version: Version,
     shared: OpenSection,
     /// By section number minus one; `None` where erased.
     subjects: Vec<Option<OpenSection>>,
@@ -200,6 +237,13 @@ pub(crate) struct Opened {
 struct OpenSection {
     body: Body,
     key: Option<SectionKey>,
+    shares: Option<Shares>,
+}
+
+/// What a section about several people was opened with, and who they are.
+struct Shares {
+    keys: Vec<Option<PersonKey>>,
+    people: People,
 }
 
 impl<'a> Opening<'a> {
@@ -210,6 +254,7 @@ impl<'a> Opening<'a> {
             decompressor: Decompressor::default(),
             epochs: Epochs::new(&opener.master, stream),
             erased: 0,
+            partly_erased: 0,
             lost: Vec::new(),
         }
     }
@@ -258,7 +303,12 @@ impl<'a> Opening<'a> {
         let key = self.epoch_section_key(frame, 0);
         let body = frame.open(0, key.as_ref(), &mut self.decompressor)?;
         let mut opened = Opened {
-            shared: OpenSection { body, key },
+            version: frame.clear.header.version,
+            shared: OpenSection {
+                body,
+                key,
+                shares: None,
+            },
             subjects: Vec::new(),
         };
         if sections.len() <= 1 {
@@ -275,28 +325,56 @@ impl<'a> Opening<'a> {
             ));
         }
         let mut number: u32 = 0;
-        for (tokens, section) in tokens.iter().zip(sections.iter().skip(1)) {
+        for tokens in &tokens {
             number = number.saturating_add(1);
-            let key = match section.kind {
-                SectionKind::Subject if frame.clear.header.cipher == Cipher::Aes256Gcm => {
-                    match self.opener.subject_key(&self.stream, frame, tokens, number) {
-                        Subjects::Key(key) => Some(key),
-                        gone => {
-                            match gone {
-                                Subjects::Lost(lost) => self.lost.push(lost),
-                                _ => self.erased = self.erased.saturating_add(1),
-                            }
-                            opened.subjects.push(None);
-                            continue;
-                        }
-                    }
-                }
-                _ => self.epoch_section_key(frame, number),
-            };
-            let body = frame.open(number, key.as_ref(), &mut self.decompressor)?;
-            opened.subjects.push(Some(OpenSection { body, key }));
+            let section = self.open_section(frame, tokens, number)?;
+            opened.subjects.push(section);
         }
         Ok(opened)
+    }
+
+    /// Opens section `number`, which is about the subjects with these pseudonyms; gives nothing, and notes why, where it cannot.
+    fn open_section(
+        &mut self,
+        frame: &Frame<'_>,
+        tokens: &[u8],
+        number: u32,
+    ) -> Result<Option<OpenSection>, DecodeError> {
+        let is_sealed = frame.clear.header.cipher == Cipher::Aes256Gcm;
+        let key = if tokens.is_empty() || !is_sealed {
+            self.epoch_section_key(frame, number)
+        } else {
+            match self.opener.subject_key(&self.stream, frame, tokens, number) {
+                Subjects::Key(key) => Some(key),
+                Subjects::People(keys) => {
+                    let opened = frame.open_shared(number, &keys, &mut self.decompressor)?;
+                    let is_partly = opened.people.closed() > 0;
+                    self.partly_erased = self.partly_erased.saturating_add(u64::from(is_partly));
+                    return Ok(Some(OpenSection {
+                        body: opened.body,
+                        key: Some(opened.key),
+                        shares: Some(Shares {
+                            keys,
+                            people: opened.people,
+                        }),
+                    }));
+                }
+                Subjects::Erased => {
+                    self.erased = self.erased.saturating_add(1);
+                    return Ok(None);
+                }
+                Subjects::Lost(lost) => {
+                    self.lost.push(lost);
+                    return Ok(None);
+                }
+            }
+        };
+        let body = frame.open(number, key.as_ref(), &mut self.decompressor)?;
+        Ok(Some(OpenSection {
+            body,
+            key,
+            shares: None,
+        }))
     }
 
     /// Checks that the content is what the frame says: counts, times, entry root. See [`Opening::take_lost`] as well.
@@ -306,13 +384,13 @@ impl<'a> Opening<'a> {
         let header = &frame.clear.header;
         let (mut count, mut min, mut max) = (0_u32, i64::MAX, i64::MIN);
         let mut leaves = Vec::new();
-        let mut erased = false;
+        let mut is_whole = true;
         let mut row = Vec::new();
         opened.for_each(&mut |visited| -> Result<(), DecodeError> {
             let time = visited.entry.time.nanoseconds();
             (min, max) = (min.min(time), max.max(time));
-            if header.proofs == Proofs::Entry {
-                erased |= visited.erased;
+            is_whole &= visited.is_whole();
+            if header.proofs == Proofs::Entry && is_whole {
                 leaves.push(visited.leaf(&mut row)?);
             }
             count = count.saturating_add(1);
@@ -324,7 +402,7 @@ impl<'a> Opening<'a> {
             ));
         }
         if header.proofs == Proofs::Entry
-            && !erased
+            && is_whole
             && root_of(&leaves).as_bytes() != &header.entry_root
         {
             return Err(error("does not have the entry root the header says"));
@@ -342,12 +420,19 @@ pub(crate) struct Visited<'a> {
     pub(crate) section: u32,
     /// Whether that section is gone.
     pub(crate) erased: bool,
+    /// Who of its people was erased.
+    pub(crate) closed: Closed,
     /// The key of the section that the entry's salt comes from.
     key: Option<&'a SectionKey>,
 }
 
 impl Visited<'_> {
-    /// The entry's salt and its row.
+    /// Whether nobody it is about was erased: only then can its leaf be computed.
+    pub(crate) const fn is_whole(&self) -> bool {
+        !self.erased && self.closed.is_none()
+    }
+
+    /// The entry's salt, where it [`Visited::is_whole`], and its row.
     pub(crate) fn salted_row(&self, row: &mut Vec<u8>) -> Result<[u8; 16], DecodeError> {
         row.clear();
         row.resize(row_bytes(&self.entry), 0);
@@ -368,6 +453,13 @@ impl OpenSection {
     fn columns(&self) -> Result<Columns<'_>, DecodeError> {
         self.body.columns()
     }
+
+    fn own(&self) -> Result<Own<'_>, DecodeError> {
+        Ok(Own {
+            columns: self.columns()?,
+            people: self.shares.as_ref().map(|shares| &shares.people),
+        })
+    }
 }
 
 impl Opened {
@@ -382,9 +474,9 @@ impl Opened {
         } else {
             let mut subjects = Vec::with_capacity(self.subjects.len());
             for section in &self.subjects {
-                subjects.push(section.as_ref().map(OpenSection::columns).transpose()?);
+                subjects.push(section.as_ref().map(OpenSection::own).transpose()?);
             }
-            Content::by_subject(shared, subjects)?
+            Content::by_subject(self.version, shared, subjects)?
         };
         content.for_each(&mut |placed| {
             visit(&Visited {
@@ -392,17 +484,33 @@ impl Opened {
                 entry: placed.entry,
                 section: placed.section,
                 erased: !placed.open,
+                closed: placed.closed,
                 key: self.section_key(placed.section),
             })
         })
     }
 
     /// The key of section `number`, where there is a cipher and the section is open.
-    pub(crate) fn section_key(&self, number: u32) -> Option<&SectionKey> {
-        let section = match usize::try_from(number).unwrap_or(usize::MAX).checked_sub(1) {
-            None => Some(&self.shared),
-            Some(place) => self.subjects.get(place).and_then(Option::as_ref),
+    fn section_key(&self, number: u32) -> Option<&SectionKey> {
+        self.section(number)?.key.as_ref()
+    }
+
+    /// What opens section `number` and nothing else, for showing it.
+    pub(crate) fn opens(&self, number: u32) -> Option<Opens> {
+        let section = self.section(number)?;
+        let Some(shares) = &section.shares else {
+            let key = section.key.as_ref()?.expose();
+            return Some(Opens::Key(SectionKey::from_bytes(key)));
         };
-        section.and_then(|section| section.key.as_ref())
+        let copy = |key: &PersonKey| PersonKey::from_bytes(key.expose());
+        let keys = shares.keys.iter().map(|key| key.as_ref().map(copy));
+        Some(Opens::People(keys.collect()))
+    }
+
+    fn section(&self, number: u32) -> Option<&OpenSection> {
+        match usize::try_from(number).unwrap_or(usize::MAX).checked_sub(1) {
+            None => Some(&self.shared),
+            Some(place) => self.subjects.get(place)?.as_ref(),
+        }
     }
 }

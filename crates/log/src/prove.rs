@@ -7,10 +7,9 @@ use probity_format::DecodeError;
 use probity_format::certificate::Link;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::frame::Frame;
-use probity_format::keys::SectionKey;
 use probity_format::note::VerifierKey;
 use probity_format::proof::{
-    EntryProof, EntryProofError, Evidence, Proved, ShownKey, ShownSection, inclusion_proof,
+    EntryProof, EntryProofError, Evidence, Opens, Proved, ShownKey, ShownSection, inclusion_proof,
 };
 use probity_format::record::Record;
 use probity_format::segment::segment_file_name;
@@ -420,10 +419,10 @@ impl Found {
         let mut leaves = Vec::new();
         let mut row = Vec::new();
         opened.for_each(&mut |visited| -> Result<(), DecodeError> {
-            leaves.push(if visited.erased {
-                None
-            } else {
+            leaves.push(if visited.is_whole() {
                 Some(visited.leaf(&mut row)?)
+            } else {
+                None
             });
             if visited.index == place {
                 found = Some(Self {
@@ -466,7 +465,7 @@ fn sections(frame: &Frame<'_>, opened: &Opened, own: u32) -> Evidence {
         let section = frame.clear.sections.get(place)?;
         Some(ShownSection {
             number,
-            key: shown_key(opened, number),
+            key: opened.opens(number),
             sealed: frame.sealed(section).to_vec(),
             path: path(place.saturating_add(1)),
         })
@@ -480,10 +479,12 @@ fn sections(frame: &Frame<'_>, opened: &Opened, own: u32) -> Evidence {
 
 fn whole_frame(frame: &Frame<'_>, opened: &Opened, own: u32) -> Evidence {
     let sealed = frame.clear.header.cipher == Cipher::Aes256Gcm;
-    let keys = numbers(own).filter(|_| sealed).filter_map(|number| {
-        let key = shown_key(opened, number)?;
-        Some(ShownKey { number, key })
-    });
+    let keys = numbers(own)
+        .filter(|_| sealed)
+        .filter_map(|number| match opened.opens(number)? {
+            Opens::Key(key) => Some(ShownKey { number, key }),
+            Opens::People(_) => None,
+        });
     Evidence::Frame {
         content: frame.content().to_vec(),
         keys: keys.collect(),
@@ -493,10 +494,4 @@ fn whole_frame(frame: &Frame<'_>, opened: &Opened, own: u32) -> Evidence {
 /// The shared section and, where it is another, that of the subjects.
 fn numbers(own: u32) -> impl Iterator<Item = u32> {
     std::iter::once(0).chain(Some(own).filter(|own| *own != 0))
-}
-
-/// The key of a section, for showing it: it opens that section and nothing else.
-fn shown_key(opened: &Opened, number: u32) -> Option<SectionKey> {
-    let key = opened.section_key(number)?;
-    Some(SectionKey::from_bytes(*key.expose()))
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use probity_format::content::Closed;
 use probity_format::frame::Frame;
 use probity_format::geometry::Geometry;
 use probity_format::keys::RootKey;
@@ -83,8 +84,10 @@ pub struct Found<'a> {
     pub index: u64,
     /// The entry; key, subjects and payload are empty where erased.
     pub entry: Entry<'a>,
-    /// Whether the subject's key was destroyed.
+    /// Whether nothing of it can be read but what outlives its subjects: all of them were erased.
     pub erased: bool,
+    /// Who of its subjects was erased.
+    pub closed: Closed,
 }
 
 /// A log open for reading. It sees what is durable, published or not, and disturbs no writer.
@@ -383,6 +386,7 @@ impl<'a> Reading<'a> {
                 index: record.first_entry.saturating_add(offset),
                 entry: visited.entry,
                 erased: visited.erased,
+                closed: visited.closed,
             };
             visit(&found).map_err(Stopped::Visit)
         });
@@ -410,7 +414,7 @@ impl ContentCheck {
         let time = visited.entry.time.nanoseconds();
         let (min, max) = self.times.unwrap_or((time, time));
         self.times = Some((min.min(time), max.max(time)));
-        self.has_erased |= visited.erased;
+        self.has_erased |= !visited.is_whole();
         if proofs == Proofs::Entry && !self.has_erased {
             self.leaves.push(visited.leaf(&mut self.row)?);
         }

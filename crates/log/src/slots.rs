@@ -203,6 +203,12 @@ impl Slots {
         found.map(|(number, slot)| (*number, *slot))
     }
 
+    /// Whether the subject was made and erased after the slots were read first, and so perhaps after the journal was.
+    pub(crate) fn is_recent(&self, pseudonym: &Pseudonym) -> bool {
+        let slot = self.unopened_of(pseudonym);
+        slot.is_some_and(|(number, slot)| slot.is_empty && number >= self.first_count)
+    }
+
     /// The slots that do not open, by number.
     pub(crate) const fn unopened(&self) -> &BTreeMap<u64, Unopened> {
         &self.unopened

@@ -9,8 +9,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use probity_format::DecodeError;
 use probity_format::Version;
 use probity_format::content::PSEUDONYM_BYTES;
-use probity_format::keys::{Secret, SectionKey, SubjectKey};
-use probity_format::seal::SubjectKeys;
+use probity_format::keys::SubjectKey;
+use probity_format::seal::{SubjectKeys, SubjectSection};
+use probity_format::share::{self, PersonKey};
 use probity_format::slot::{
     SLOT_BYTES, SLOT_LABEL_BYTES, Slot, SlotLabel, SlotsDigest, SubjectName, seal_slot,
 };
@@ -21,7 +22,7 @@ use crate::core::Core;
 use crate::error::LogError;
 use crate::files::Files;
 use crate::journal::{History, SignedSlots};
-use crate::keystore::{KeyStore, random};
+use crate::keystore::{KeyStore, random, random_secret};
 use crate::repairs::Repairs;
 use crate::scan::read;
 use crate::set_aside;
@@ -402,7 +403,7 @@ impl State {
             return Ok(());
         }
         let slot = self.next();
-        let key = SubjectKey::new(Secret::new(random()?));
+        let key = SubjectKey::new(random_secret()?);
         let label = SlotLabel {
             pseudonym: random()?,
             durable: self.settled.count,
@@ -428,7 +429,7 @@ impl SubjectKeys for SealingKeys<'_> {
         salt: &[u8; 32],
         frame: u64,
         section: u32,
-    ) -> Result<(Vec<u8>, SectionKey), DecodeError> {
+    ) -> Result<SubjectSection, DecodeError> {
         let error = DecodeError::new("subject key", 0, "cannot be made");
         let keys = self
             .core
@@ -442,14 +443,53 @@ impl SubjectKeys for SealingKeys<'_> {
                 return Err(error);
             }
         }
-        let (mut tokens, mut found) = (Vec::new(), Vec::new());
+        let mut found = Vec::new();
         for subject in subjects.split('\n') {
-            let known = state.known.get(subject).ok_or(error)?;
-            tokens.extend_from_slice(&known.pseudonym);
-            found.push(&known.key);
+            found.push(state.known.get(subject).ok_or(error)?);
         }
-        let key =
-            SubjectKey::section_key(&found, Version::NEWEST, &self.stream, salt, frame, section);
-        Ok((tokens, key))
+        let sealed = match found.as_slice() {
+            [one] => Ok(alone(one, &self.stream, salt, frame, section)),
+            several => together(several, &self.stream, salt, frame, section),
+        };
+        sealed.map_err(|failure| {
+            self.failure = Some(failure);
+            error
+        })
     }
+}
+
+/// What a section about one subject is sealed with.
+fn alone(
+    known: &Known,
+    stream: &StreamId,
+    salt: &[u8; 32],
+    frame: u64,
+    section: u32,
+) -> SubjectSection {
+    let version = Version::NEWEST;
+    SubjectSection {
+        pseudonyms: known.pseudonym.to_vec(),
+        key: SubjectKey::section_key(&[&known.key], version, stream, salt, frame, section),
+        people: Vec::new(),
+    }
+}
+
+/// What a section about several subjects is sealed with: a fresh key, which each of them has a share of.
+fn together(
+    known: &[&Known],
+    stream: &StreamId,
+    salt: &[u8; 32],
+    frame: u64,
+    section: u32,
+) -> Result<SubjectSection, LogError> {
+    let person = |(known, place): (&&Known, u8)| {
+        PersonKey::new(&known.key, stream, salt, frame, section, place)
+    };
+    let people: Vec<PersonKey> = known.iter().zip(0..).map(person).collect();
+    let pseudonyms = known.iter().map(|known| known.pseudonym);
+    Ok(SubjectSection {
+        pseudonyms: pseudonyms.collect::<Vec<_>>().concat(),
+        key: share::section_key(random_secret()?.expose(), &people),
+        people,
+    })
 }

@@ -16,10 +16,10 @@ use std::time::Duration;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::frame::{Frame, FrameHeader};
 use probity_format::geometry::Geometry;
-use probity_format::keys::{EpochSalt, MasterKey, RootKey, Secret, SectionKey};
+use probity_format::keys::{EpochSalt, MasterKey, RootKey, Secret};
 use probity_format::note::SigningKey;
 use probity_format::row::{encode_row, row_bytes};
-use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys};
+use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys, SubjectSection};
 use probity_format::segment::SEGMENT_HEADER_BYTES;
 use probity_format::slot::SLOT_LABEL_BYTES;
 use probity_format::stream::StreamId;
@@ -158,7 +158,7 @@ impl SubjectKeys for Nobody {
         _salt: &[u8; 32],
         _frame: u64,
         _section: u32,
-    ) -> Result<(Vec<u8>, SectionKey), DecodeError> {
+    ) -> Result<SubjectSection, DecodeError> {
         Err(DecodeError::new("subjects", 0, "are nobody"))
     }
 }

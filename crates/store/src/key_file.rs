@@ -55,7 +55,9 @@ pub(crate) fn read_or_create(path: &Path) -> Result<RootKey, OpenError> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return read(path),
         Err(source) => return Err(failed(path, source)),
     };
-    let root = RootKey::new(Secret::new(*random().map_err(|error| failed(path, error))?));
+    let root = RootKey::new(Secret::copy_of(
+        &*random().map_err(|error| failed(path, error))?,
+    ));
     match fill(file, path, &root) {
         Ok(()) => Ok(root),
         Err(source) => {

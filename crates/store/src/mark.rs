@@ -50,7 +50,7 @@ pub(crate) struct Mark {
 impl Mark {
     /// A mark for another file, with its key.
     pub(crate) fn fresh(generation: u64, root: &RootKey) -> io::Result<(Self, Secret)> {
-        let (id, secret, nonce) = (*random()?, Secret::new(*random()?), random()?);
+        let (id, secret, nonce) = (*random()?, Secret::copy_of(&*random()?), random()?);
         let nonce = nonce.first_chunk::<NONCE_BYTES>().copied();
         let wrapped = root.wrapping_key(&id).wrap(
             WrappedKind::Master,

@@ -6,8 +6,9 @@ use probity_format::frame::{Frame, FrameHeader};
 use probity_format::keys::{EpochSalt, MasterKey, Secret, SectionKey};
 use probity_format::record::Record;
 use probity_format::row::{Rows, TEXT_COLUMNS};
-use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys};
+use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys, SubjectSection};
 use probity_format::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
+use probity_format::share::{PersonKey, section_key};
 use probity_format::stream::{Cipher, Compression, Proofs, StreamConfig, StreamId};
 use probity_format::{DecodeError, Version};
 
@@ -52,13 +53,25 @@ struct NoSubjects;
 impl SubjectKeys for NoSubjects {
     fn section_key(
         &mut self,
-        _subjects: &str,
+        subjects: &str,
         _salt: &[u8; 32],
         _frame: u64,
         _section: u32,
-    ) -> Result<(Vec<u8>, SectionKey), DecodeError> {
-        Ok((vec![1; 16], SectionKey::from_bytes([2; 32])))
+    ) -> Result<SubjectSection, DecodeError> {
+        let count = subjects.split('\n').count();
+        let people = if count > 1 { people(count) } else { Vec::new() };
+        let key = SectionKey::from_bytes(&[2; 32]);
+        Ok(SubjectSection {
+            pseudonyms: vec![1; 16 * count],
+            key: if count > 1 { section_key(key.expose(), &people) } else { key },
+            people,
+        })
     }
+}
+
+fn people(count: usize) -> Vec<PersonKey> {
+    let places = 0..u8::try_from(count).unwrap_or(u8::MAX);
+    places.map(|place| PersonKey::from_bytes(&[place; 32])).collect()
 }
 
 fn rows() -> Vec<u8> {
@@ -133,10 +146,17 @@ fn check_frame(data: &[u8]) -> bool {
     );
     assert_eq!(frame.record(1, 2).sealed_root, frame.sealed_root());
     let mut decompressor = Decompressor::default();
-    let key = SectionKey::from_bytes([2; 32]);
+    let key = SectionKey::from_bytes(&[2; 32]);
     for number in 0..=u32::try_from(frame.clear.sections.len()).unwrap_or(u32::MAX) {
         if let Ok(body) = frame.open(number, Some(&key), &mut decompressor) {
             walk(&body.packed, &body.plain);
+        }
+        for count in [0, 2, 3, 65] {
+            let keys: Vec<Option<PersonKey>> = people(count).into_iter().map(Some).collect();
+            if let Ok(opened) = frame.open_shared(number, &keys, &mut decompressor) {
+                assert_eq!(opened.people.closed(), 0);
+                walk(&opened.body.packed, &opened.body.plain);
+            }
         }
     }
     true

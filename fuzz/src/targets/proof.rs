@@ -9,10 +9,11 @@ use probity_format::frame::{Frame, entry_leaf};
 use probity_format::geometry::Geometry;
 use probity_format::keys::{EpochKey, EpochSalt, MasterKey, Secret, SectionKey};
 use probity_format::note::{Signer as _, SigningKey};
-use probity_format::proof::{EntryProof, Evidence, ShownKey, ShownSection};
+use probity_format::proof::{EntryProof, Evidence, Opens, ShownKey, ShownSection};
+use probity_format::share::{PersonKey, section_key};
 use probity_format::record::Record;
 use probity_format::row::Rows;
-use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys, fill_salts};
+use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys, SubjectSection, fill_salts};
 use probity_format::stream::{Cipher, Proofs, StreamConfig, StreamId, StreamName};
 use probity_format::tree::{Hash, inclusion_path_of, leaf_hash, root_of};
 
@@ -52,7 +53,7 @@ fn certificate() -> String {
 }
 
 fn section_of_subjects(_frame: u64, section: u32) -> SectionKey {
-    SectionKey::from_bytes([section.to_le_bytes()[0]; 32])
+    SectionKey::from_bytes(&[section.to_le_bytes()[0]; 32])
 }
 
 struct Subjects;
@@ -64,12 +65,29 @@ impl SubjectKeys for Subjects {
         _salt: &[u8; 32],
         frame: u64,
         section: u32,
-    ) -> Result<(Vec<u8>, SectionKey), DecodeError> {
+    ) -> Result<SubjectSection, DecodeError> {
         let pseudonyms = subjects
             .split('\n')
             .flat_map(|name| [u8::try_from(name.len()).unwrap_or(u8::MAX); 16]);
-        Ok((pseudonyms.collect(), section_of_subjects(frame, section)))
+        let pseudonyms: Vec<u8> = pseudonyms.collect();
+        let people = if pseudonyms.len() > 16 {
+            people(pseudonyms.len() / 16)
+        } else {
+            Vec::new()
+        };
+        let key = section_of_subjects(frame, section);
+        let is_shared = !people.is_empty();
+        Ok(SubjectSection {
+            pseudonyms,
+            key: if is_shared { section_key(key.expose(), &people) } else { key },
+            people,
+        })
     }
+}
+
+fn people(count: usize) -> Vec<PersonKey> {
+    let places = 0..u8::try_from(count).unwrap_or(u8::MAX);
+    places.map(|place| PersonKey::from_bytes(&[place; 32])).collect()
 }
 
 fn config(proofs: Proofs, cipher: Cipher, erasable: bool) -> StreamConfig {
@@ -150,9 +168,13 @@ fn evidence(frame: &Frame<'_>, epoch: &EpochKey) -> Evidence {
             let path = |leaf| inclusion_path_of(&leaves, leaf).expect("the leaf exists");
             let shown = numbers.map(|number| {
                 let place = usize::try_from(number).unwrap_or_default();
+                let section = &frame.clear.sections[place];
+                // The seed's entry with a section of its own is about two people, of whom one is shown.
+                let shares = || Opens::People(people(2).into_iter().zip([false, true]).map(|(key, is_left)| is_left.then_some(key)).collect());
+                let has_shares = number != 0 && section.key_commitment != [0; 32];
                 ShownSection {
                     number,
-                    key: key(number),
+                    key: if has_shares { Some(shares()) } else { key(number).map(Opens::Key) },
                     sealed: frame.sealed(&frame.clear.sections[place]).to_vec(),
                     path: path(place + 1),
                 }

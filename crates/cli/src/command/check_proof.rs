@@ -8,6 +8,7 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use probity_format::checkpoint::Checkpoint;
+use probity_format::content::Closed;
 use probity_format::limits::ENTRY_PROOF_BYTES_MAX;
 use probity_format::note::SignedNote;
 use probity_format::proof::{EntryProof, EntryProofError, Proved};
@@ -40,6 +41,8 @@ struct Holds<'a> {
     frame: FrameForm,
     entries_whole: u32,
     entries_partly: u32,
+    /// Subjects of the entry that the proof does not show, erased or left out.
+    subjects_hidden: usize,
     checkpoint: CheckpointForm<'a>,
     signed_by: String,
 }
@@ -192,7 +195,11 @@ impl<'a> Holds<'a> {
             log: &proved.log,
             stream: proved.stream.as_str(),
             index: proved.index,
-            entry: EntryForm(entry),
+            entry: EntryForm {
+                entry,
+                // Who made the proof may have left somebody out; see subjects_hidden.
+                erased: Closed::NONE,
+            },
             frame: FrameForm {
                 index: proved.record.frame,
                 entries: proved.record.entries,
@@ -201,6 +208,7 @@ impl<'a> Holds<'a> {
             },
             entries_whole: proved.entries_whole,
             entries_partly: proved.entries_partly,
+            subjects_hidden: proved.closed.subjects,
             checkpoint: CheckpointForm::new(&proved.checkpoint),
             signed_by: proved.signer.encode(),
         }
@@ -234,6 +242,7 @@ fn print(proved: &Proved, entry: &Entry<'_>, output: &mut Output) -> Result<(), 
         ("outcome", entry.outcome.as_str().to_owned()),
         ("actor", entry.actor.to_owned()),
         ("subject", subjects.join(", ")),
+        ("hidden", hidden(proved.closed)),
         ("key", quoted(entry.key)),
         ("purpose", entry.purpose.to_owned()),
         ("basis", entry.basis.to_owned()),
@@ -272,6 +281,18 @@ fn print(proved: &Proved, entry: &Entry<'_>, output: &mut Output) -> Result<(), 
     rows.iter()
         .filter(|(_, value)| !value.is_empty())
         .try_for_each(|(name, value)| output.line(&format!("{name:<10} {value}")))
+}
+
+/// How many subjects the proof does not show, and whether they did or handed in what it is about.
+fn hidden(closed: Closed) -> String {
+    if closed.is_none() {
+        return String::new();
+    }
+    let roles = [(closed.actor, ", the actor"), (closed.submitter, ", the submitter")];
+    let roles = roles.into_iter().filter(|(is_so, _)| *is_so);
+    let roles: String = roles.map(|(_, role)| role).collect();
+    let count = u64::try_from(closed.subjects).unwrap_or(u64::MAX);
+    format!("{}, erased or left out{roles}", counted(count, "subject", "subjects"))
 }
 
 /// Bytes for a terminal: as a JSON string, or in base64 where they are no text.

@@ -29,6 +29,7 @@ struct Document<'a> {
     frame: u64,
     entries_whole: u32,
     entries_partly: u32,
+    subjects_erased: usize,
     certificates: usize,
     checkpoint: CheckpointForm<'a>,
 }
@@ -85,6 +86,7 @@ pub(crate) fn run(args: &Prove, environment: &Environment) -> Result<Status, Fai
             frame: proved.record.frame,
             entries_whole: proved.entries_whole,
             entries_partly: proved.entries_partly,
+            subjects_erased: proved.closed.subjects,
             certificates: proof.links.len(),
             checkpoint: CheckpointForm::new(&proved.checkpoint),
         })?;

@@ -58,6 +58,7 @@ struct StreamRow<'a> {
     unpublished_frames: u64,
     tail_bytes: u64,
     erased_sections: u64,
+    partly_erased_sections: u64,
 }
 
 #[derive(Serialize)]
@@ -119,7 +120,7 @@ pub(crate) fn status_of(report: &Report) -> Status {
     } else if report
         .streams
         .iter()
-        .any(|stream| stream.erased_sections > 0)
+        .any(|stream| stream.erased_sections > 0 || stream.partly_erased_sections > 0)
     {
         Status::Partial
     } else {
@@ -237,6 +238,7 @@ impl<'a> StreamRow<'a> {
             unpublished_frames: stream.unpublished_frames,
             tail_bytes: stream.tail_bytes,
             erased_sections: stream.erased_sections,
+            partly_erased_sections: stream.partly_erased_sections,
         }
     }
 }
@@ -340,6 +342,10 @@ fn print_rest(stream: &StreamRow<'_>, output: &mut Output) -> Result<(), Failure
     if stream.erased_sections > 0 {
         let sections = counted(stream.erased_sections, "section", "sections");
         output.line(&format!("stream {name}: {sections} erased"))?;
+    }
+    if stream.partly_erased_sections > 0 {
+        let sections = counted(stream.partly_erased_sections, "section", "sections");
+        output.line(&format!("stream {name}: some people of {sections} erased"))?;
     }
     Ok(())
 }

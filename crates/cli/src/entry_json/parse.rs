@@ -17,7 +17,16 @@ use super::{LineError, ParsedEntry};
 const FIELDS: &str = "time, action, key, key_base64, subject, controller, processor, actor, \
                       purpose, basis, outcome, payload, payload_base64, idempotency_key";
 /// What a log says of an entry that it took; nobody else can.
-const SET_BY_LOG: [&str; 5] = ["taken", "submitter", "claimed", "policy", "rule"];
+const SET_BY_LOG: [&str; 8] = [
+    "taken",
+    "submitter",
+    "claimed",
+    "policy",
+    "rule",
+    "subjects_erased",
+    "actor_erased",
+    "submitter_erased",
+];
 const REMEDY_SYNTAX: &str = "write one complete JSON object on each line";
 const REMEDY_FIELD: &str = "fields are time, action, key or key_base64, subject, controller, \
                             processor, actor, purpose, basis, outcome, payload or payload_base64, \

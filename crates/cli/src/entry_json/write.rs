@@ -5,16 +5,18 @@ use std::io::{self, Write};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use probity_format::content::Closed;
 use probity_format::time::format_time;
 use probity_format::{Digest, Entry};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-/// Writes `entry` as one line, its line end included. Empty fields are left out.
+/// Writes `entry`, of whose people those in `erased` were erased, as one line, its line end included. Empty fields are left out.
 ///
 /// # Errors
 /// The writer's.
-pub fn write_line(entry: &Entry<'_>, out: &mut impl Write) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, &EntryForm(entry)).map_err(io::Error::from)?;
+pub fn write_line(entry: &Entry<'_>, erased: Closed, out: &mut impl Write) -> io::Result<()> {
+    let form = EntryForm { entry, erased };
+    serde_json::to_writer(&mut *out, &form).map_err(io::Error::from)?;
     out.write_all(b"\n")
 }
 
@@ -29,11 +31,16 @@ pub fn needs_base64(bytes: &[u8]) -> bool {
 }
 
 /// An entry in JSON. Empty fields are left out.
-pub struct EntryForm<'a, 'e>(pub &'a Entry<'e>);
+pub struct EntryForm<'a, 'e> {
+    /// The entry.
+    pub entry: &'a Entry<'e>,
+    /// Who of its people was erased.
+    pub erased: Closed,
+}
 
 impl Serialize for EntryForm<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let entry = self.0;
+        let entry = self.entry;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("time", &format_time(entry.time))?;
         map.serialize_entry("action", entry.action)?;
@@ -44,6 +51,7 @@ impl Serialize for EntryForm<'_, '_> {
             [one] => map.serialize_entry("subject", one)?,
             several => map.serialize_entry("subject", several)?,
         }
+        serialize_erased(&mut map, self.erased)?;
         let names = [
             ("controller", entry.controller),
             ("processor", entry.processor),
@@ -59,6 +67,21 @@ impl Serialize for EntryForm<'_, '_> {
         serialize_origin(&mut map, entry)?;
         map.end()
     }
+}
+
+/// Who of the people of the entry was erased.
+fn serialize_erased<M: SerializeMap>(map: &mut M, erased: Closed) -> Result<(), M::Error> {
+    if erased.subjects > 0 {
+        map.serialize_entry("subjects_erased", &erased.subjects)?;
+    }
+    let flags = [
+        ("actor_erased", erased.actor),
+        ("submitter_erased", erased.submitter),
+    ];
+    for (name, _) in flags.into_iter().filter(|(_, is_erased)| *is_erased) {
+        map.serialize_entry(name, &true)?;
+    }
+    Ok(())
 }
 
 /// What the log says of the entry, and the digest of the caller's idempotency key.

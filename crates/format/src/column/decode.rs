@@ -118,6 +118,11 @@ impl<'a> Columns<'a> {
         self.set
     }
 
+    /// Whether there is text column `column`.
+    pub(crate) const fn has_text(&self, column: usize) -> bool {
+        self.set.has_text(column)
+    }
+
     /// Number of entries.
     pub const fn len(&self) -> usize {
         self.count

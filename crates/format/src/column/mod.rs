@@ -29,6 +29,8 @@ impl ColumnSet {
     /// Columns that identify or describe a subject: payload, key, subjects, idempotency.
     pub const SUBJECT: Self =
         Self(Self::PAYLOAD | text_bit(KEY) | text_bit(SUBJECTS) | text_bit(IDEMPOTENCY));
+    /// Those of a section about several people, whose names stand in their shares.
+    pub const PEOPLE: Self = Self(Self::SUBJECT.0 & !text_bit(SUBJECTS));
     /// Columns that may outlive a subject; the subjects column then holds pseudonyms, and its word
     /// numbers say which subject section an entry's other columns are in.
     pub const SHARED: Self = Self(Self::ALL.0 & !Self::SUBJECT.0 | text_bit(SUBJECTS));
@@ -61,6 +63,10 @@ const fn text_bit(column: usize) -> u16 {
 pub(crate) const KEY: usize = 1;
 /// Number of the subjects column in a row's texts.
 pub(crate) const SUBJECTS: usize = 2;
+/// Number of the actor column in a row's texts.
+pub(crate) const ACTOR: usize = 5;
+/// Number of the submitter column in a row's texts.
+pub(crate) const SUBMITTER: usize = 8;
 /// Number of the idempotency column in a row's texts.
 pub(crate) const IDEMPOTENCY: usize = 11;
 

@@ -9,10 +9,11 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::evidence::{Evidence, Shown};
+use super::evidence::{Binding, Evidence, Shown};
 use super::{ProofError, TlogProof, verify_inclusion};
 use crate::certificate::{Link, SIGNATURE_BYTES};
 use crate::checkpoint::Checkpoint;
+use crate::content::Closed;
 use crate::entry::Entry;
 use crate::error::DecodeError;
 use crate::geometry::Geometry;
@@ -22,10 +23,13 @@ use crate::record::{RECORD_BYTES, Record};
 use crate::row::decode_row;
 use crate::stream::{StreamConfig, StreamId, StreamName};
 use crate::tree::{Hash, leaf_hash};
+use crate::v2;
+use crate::version::Version;
 use crate::wire::Reader;
 
 const MAGIC: &[u8; 4] = b"PBEP";
-const VERSION: u16 = 1;
+/// Of proofs with a record of version 2, and with one of version 3.
+const VERSIONS: [(u16, Version); 2] = [(1, Version::V2), (2, Version::V3)];
 /// What stands between a log's name and a stream's in a checkpoint's origin.
 const STREAMS: &str = "/streams/";
 
@@ -80,7 +84,10 @@ impl EntryProof {
     fn encode_extra(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&VERSION.to_le_bytes());
+        let mut versions = VERSIONS.into_iter();
+        let version = versions.find(|(_, of_log)| *of_log == self.record.version());
+        let version = version.map_or(0, |(version, _)| version);
+        out.extend_from_slice(&version.to_le_bytes());
         out.extend_from_slice(&[self.evidence.code(), 0]);
         out.extend_from_slice(&self.record.encode());
         out.extend_from_slice(&self.place.to_le_bytes());
@@ -130,14 +137,19 @@ impl EntryProof {
         if &reader.array::<4>()? != MAGIC {
             return Err(reader.error("does not begin with its magic"));
         }
-        if reader.u16()? != VERSION {
-            return Err(reader.error("is of another version"));
-        }
+        let found = reader.u16()?;
+        let mut versions = VERSIONS.into_iter();
+        let version = versions.find(|(version, _)| *version == found);
+        let (_, version) = version.ok_or_else(|| reader.error("is of another version"))?;
         let [code, reserved] = reader.array()?;
         if reserved != 0 {
             return Err(reader.error("has reserved bytes set"));
         }
-        let record = Record::decode(reader.take(RECORD_BYTES)?)?;
+        let record_bytes = match version {
+            Version::V2 => v2::RECORD_BYTES,
+            Version::V3 => RECORD_BYTES,
+        };
+        let record = Record::decode(version, reader.take(record_bytes)?)?;
         let place = reader.u32()?;
         let log_id = reader.array()?;
         let anchor = reader.array()?;
@@ -146,7 +158,7 @@ impl EntryProof {
         let config_bytes = usize::from(reader.u8()?);
         let config = core::str::from_utf8(reader.take(config_bytes)?)
             .ok()
-            .and_then(StreamConfig::from_text)
+            .and_then(|text| StreamConfig::from_text(version, text))
             .ok_or_else(|| reader.error("has no stream configuration"))?;
         let evidence = Evidence::decode(code, &mut reader)?;
         reader.finish()?;
@@ -184,8 +196,8 @@ impl EntryProof {
             checkpoint.root(),
         )
         .map_err(EntryProofError::Tree)?;
-        self.check_record(&log, &stream)?;
-        let shown = self.check_evidence()?;
+        let stream_id = self.check_record(&log, &stream)?;
+        let shown = self.check_evidence(stream_id)?;
         let index = self.record.first_entry;
         Ok(Proved {
             log,
@@ -197,6 +209,7 @@ impl EntryProof {
             row: shown.row,
             entries_whole: shown.whole,
             entries_partly: shown.partly,
+            closed: shown.closed,
         })
     }
 
@@ -227,17 +240,20 @@ impl EntryProof {
         VerifierKey::new(&origin, *key.key()).map_err(|error| broken(self.links.len(), error))
     }
 
-    fn check_record(&self, log: &str, stream: &StreamName) -> Result<(), EntryProofError> {
+    /// The identity of the stream; a record of version 2 must name it.
+    fn check_record(&self, log: &str, stream: &StreamName) -> Result<StreamId, EntryProofError> {
         let anchor = VerifierKey::new(log, self.anchor).map_err(EntryProofError::Record)?;
-        let version = self.record.version;
+        let version = self.record.version();
         let geometry = Geometry::of_version(version, log, self.log_id, anchor)
             .map_err(EntryProofError::Record)?;
         let id = StreamId::new(&geometry.fingerprint(), stream, &self.config);
-        let fits = self.record.stream == id
-            && self.record.proofs == self.config.proofs
-            && self.record.cipher == self.config.cipher;
+        let fits = self.record.v2.is_none_or(|rest| {
+            rest.stream == id
+                && rest.sealing.proofs == self.config.proofs
+                && rest.sealing.cipher == self.config.cipher
+        });
         if fits {
-            Ok(())
+            Ok(id)
         } else {
             Err(EntryProofError::Record(DecodeError::new(
                 "frame record",
@@ -247,9 +263,14 @@ impl EntryProof {
         }
     }
 
-    fn check_evidence(&self) -> Result<Shown, EntryProofError> {
+    fn check_evidence(&self, stream: StreamId) -> Result<Shown, EntryProofError> {
         let refused = |reason| EntryProofError::Entry(DecodeError::new("entry", 0, reason));
-        let shown = self.evidence.entry(&self.record, self.place);
+        let bound = Binding {
+            record: &self.record,
+            stream,
+            config: &self.config,
+        };
+        let shown = self.evidence.entry(&bound, self.place);
         let shown = shown.map_err(EntryProofError::Entry)?;
         let entry = decode_row(&shown.row).and_then(|row| row.entry());
         let entry = entry.map_err(EntryProofError::Entry)?;
@@ -328,6 +349,8 @@ pub struct Proved {
     pub entries_whole: u32,
     /// Entries of the frame that the proof shows without key, subjects and payload.
     pub entries_partly: u32,
+    /// What of the people of the entry it does not show.
+    pub closed: Closed,
     row: Vec<u8>,
 }
 

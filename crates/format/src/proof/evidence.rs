@@ -6,16 +6,18 @@
 use alloc::vec::Vec;
 
 use super::{PROOF_HASHES_MAX, root_from_inclusion};
-use crate::column::Columns;
 use crate::compress::Decompressor;
-use crate::content::{Content, Placed, pseudonyms, subject_section};
+use crate::content::{
+    Closed, Content, Own, PSEUDONYM_BYTES, Placed, check_directory, pseudonyms, subject_section,
+};
 use crate::error::DecodeError;
-use crate::frame::{Clear, entry_leaf};
+use crate::frame::{Body, Clear, entry_leaf};
 use crate::keys::{SECRET_BYTES, SectionKey};
-use crate::limits::{ENTRY_BYTES_MAX, FRAME_BYTES_MAX};
+use crate::limits::{ENTRY_BYTES_MAX, FRAME_BYTES_MAX, SUBJECTS_MAX};
 use crate::record::Record;
 use crate::row::{decode_row, encode_row, row_bytes};
-use crate::stream::{Cipher, Proofs};
+use crate::share::{PEOPLE_MIN, People, PersonKey};
+use crate::stream::{Cipher, Proofs, StreamConfig, StreamId};
 use crate::tree::{HASH_BYTES, Hash, leaf_hash};
 use crate::wire::Reader;
 
@@ -43,7 +45,7 @@ pub enum Evidence {
         /// The shared section, then that of the entry's subjects where it has one of its own.
         shown: Vec<ShownSection>,
     },
-    /// The whole sealed frame, with the keys of the sections that hold the entry.
+    /// The whole sealed frame, with the keys of the sections that hold the entry. Only in version 2.
     Frame {
         /// The frame without the root that ends it.
         content: Vec<u8>,
@@ -60,12 +62,24 @@ pub enum Evidence {
 pub struct ShownSection {
     /// Its number in the frame.
     pub number: u32,
-    /// Its key; none where there is no cipher.
-    pub key: Option<SectionKey>,
+    /// What opens it; none where there is no cipher.
+    pub key: Option<Opens>,
     /// Its sealed bytes.
     pub sealed: Vec<u8>,
     /// From its leaf to the sealed root.
     pub path: Vec<Hash>,
+}
+
+/// What opens a section that a proof shows, and no other.
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "another way is another version of the proof"
+)]
+pub enum Opens {
+    /// Its key.
+    Key(SectionKey),
+    /// Of a section about several people the key of each one's share, by place; none of those who were erased.
+    People(Vec<Option<PersonKey>>),
 }
 
 /// The key of a section of a frame that a proof shows whole.
@@ -88,6 +102,8 @@ pub(super) struct Shown {
     pub(super) whole: u32,
     /// Entries of which key, subjects and payload stay closed.
     pub(super) partly: u32,
+    /// What of the entry's people is not shown.
+    pub(super) closed: Closed,
     /// The section of the entry's subjects, where it is not the shared one.
     own: Option<u32>,
 }
@@ -135,7 +151,8 @@ impl Evidence {
                 put_count(out, keys.len());
                 for shown in keys {
                     out.extend_from_slice(&shown.number.to_le_bytes());
-                    put_key(out, Some(&shown.key));
+                    out.push(1);
+                    out.extend_from_slice(shown.key.expose());
                 }
             }
         }
@@ -164,21 +181,24 @@ impl Evidence {
                 content: bytes(reader, FRAME_BYTES_MAX)?,
                 keys: each(reader, |reader| {
                     let number = reader.u32()?;
-                    let key = key(reader)?.ok_or_else(|| reader.error("has no key"))?;
-                    Ok(ShownKey { number, key })
+                    match key(reader)? {
+                        Some(Opens::Key(key)) => Ok(ShownKey { number, key }),
+                        _ => Err(reader.error("has no key")),
+                    }
                 })?,
             }),
             _ => Err(reader.error("holds evidence of an unknown kind")),
         }
     }
 
-    /// The entry at `place` of the frame that `record` stands for.
-    pub(super) fn entry(&self, record: &Record, place: u32) -> Result<Shown, DecodeError> {
+    /// The entry at `place` of the frame that `bound` is about.
+    pub(super) fn entry(&self, bound: &Binding<'_>, place: u32) -> Result<Shown, DecodeError> {
         let error = |reason| DecodeError::new("evidence", 0, reason);
+        let (record, proofs) = (bound.record, bound.config.proofs);
         let suits = match self {
-            Self::Entry { .. } => record.proofs == Proofs::Entry,
-            Self::Sections { .. } => record.proofs != Proofs::Frame,
-            Self::Frame { .. } => record.proofs == Proofs::Frame,
+            Self::Entry { .. } => proofs == Proofs::Entry,
+            Self::Sections { .. } => proofs != Proofs::Frame,
+            Self::Frame { .. } => proofs == Proofs::Frame,
         };
         if !suits {
             return Err(error("is not of a kind that the stream's proofs allow"));
@@ -200,6 +220,7 @@ impl Evidence {
                     row: row.clone(),
                     whole: 1,
                     partly: 0,
+                    closed: Closed::NONE,
                     own: None,
                 })
             }
@@ -207,20 +228,28 @@ impl Evidence {
                 clear,
                 clear_path,
                 shown,
-            } => open_sections(record, place, clear, clear_path, shown),
-            Self::Frame { content, keys } => open_frame(record, place, content, keys),
+            } => open_sections(bound, place, clear, clear_path, shown),
+            Self::Frame { content, keys } => open_frame(bound, place, content, keys),
         }
     }
 }
 
+/// What a frame is bound to.
+pub(super) struct Binding<'a> {
+    pub(super) record: &'a Record,
+    pub(super) stream: StreamId,
+    pub(super) config: &'a StreamConfig,
+}
+
 fn open_sections(
-    record: &Record,
+    bound: &Binding<'_>,
     place: u32,
     clear_bytes: &[u8],
     clear_path: &[Hash],
     shown: &[ShownSection],
 ) -> Result<Shown, DecodeError> {
     let error = |reason| DecodeError::new("evidence", 0, reason);
+    let record = bound.record;
     let clear = Clear::parse(clear_bytes)?;
     if clear.bytes().len() != clear_bytes.len() {
         return Err(error("has bytes behind the frame's directory"));
@@ -238,14 +267,17 @@ fn open_sections(
         if !leads(leaf_hash(&section.sealed), index, &section.path) {
             return Err(error("has a section that does not lead to the sealed root"));
         }
-        sections.push(Bound {
+        sections.push(Shut {
             number: section.number,
-            key: section.key.as_ref(),
+            opens: section.key.as_ref().map(|opens| match opens {
+                Opens::Key(key) => Opening::Key(key),
+                Opens::People(people) => Opening::People(people),
+            }),
             sealed: &section.sealed,
         });
     }
     let wanted = |number| sections.iter().find(|section| section.number == number);
-    let shown = read(record, place, &clear, &|number| wanted(number).copied())?;
+    let shown = read(bound, place, &clear, &|number| wanted(number).copied())?;
     let numbers = sections.iter().map(|section| section.number);
     if numbers.eq(shown.sections()) {
         Ok(shown)
@@ -257,12 +289,13 @@ fn open_sections(
 }
 
 fn open_frame(
-    record: &Record,
+    bound: &Binding<'_>,
     place: u32,
     content: &[u8],
     keys: &[ShownKey],
 ) -> Result<Shown, DecodeError> {
     let error = |reason| DecodeError::new("evidence", 0, reason);
+    let record = bound.record;
     if leaf_hash(content) != record.sealed_root {
         return Err(error("is not the frame that the record stands for"));
     }
@@ -271,15 +304,15 @@ fn open_frame(
         let section = clear.sections.get(usize::try_from(number).ok()?)?;
         let end = section.start.saturating_add(section.length);
         let shown = keys.iter().find(|shown| shown.number == number);
-        Some(Bound {
+        Some(Shut {
             number,
-            key: shown.map(|shown| &shown.key),
+            opens: shown.map(|shown| Opening::Key(&shown.key)),
             sealed: content.get(section.start..end)?,
         })
     };
-    let mut shown = read(record, place, &clear, &wanted)?;
+    let mut shown = read(bound, place, &clear, &wanted)?;
     let numbers = keys.iter().map(|shown| shown.number);
-    let fits = if record.cipher == Cipher::Aes256Gcm {
+    let fits = if bound.config.cipher == Cipher::Aes256Gcm {
         numbers.eq(shown.sections())
     } else {
         // Nothing in such a frame is closed.
@@ -295,51 +328,103 @@ fn open_frame(
 
 /// A section whose bytes are bound to the record, still to be opened.
 #[derive(Clone, Copy)]
-struct Bound<'a> {
+struct Shut<'a> {
     number: u32,
-    key: Option<&'a SectionKey>,
+    opens: Option<Opening<'a>>,
     sealed: &'a [u8],
+}
+
+#[derive(Clone, Copy)]
+enum Opening<'a> {
+    Key(&'a SectionKey),
+    People(&'a [Option<PersonKey>]),
 }
 
 /// Reads the entry at `place` out of the sections that `wanted` gives.
 fn read<'a>(
-    record: &Record,
+    bound: &Binding<'_>,
     place: u32,
     clear: &Clear<'_>,
-    wanted: &dyn Fn(u32) -> Option<Bound<'a>>,
+    wanted: &dyn Fn(u32) -> Option<Shut<'a>>,
 ) -> Result<Shown, DecodeError> {
     let error = |reason| DecodeError::new("evidence", 0, reason);
-    let (root, segment, offset) = (record.sealed_root, record.segment, record.offset);
-    if clear.header.record(root, segment, offset) != *record {
+    let record = bound.record;
+    let stands = record.place().unwrap_or_default();
+    if clear.header.record(record.sealed_root, stands) != *record {
         return Err(error("has a header that is not what the record says"));
     }
-    let open = |number| {
+    if !clear.header.is_of(&bound.stream, bound.config) {
+        return Err(error(
+            "has a header of another log, stream or configuration",
+        ));
+    }
+    let find = |number| {
         let section = wanted(number).ok_or_else(|| error("lacks a section of the entry"))?;
-        if section.key.is_some() != (record.cipher == Cipher::Aes256Gcm) {
+        if section.opens.is_some() != (bound.config.cipher == Cipher::Aes256Gcm) {
             return Err(error("has a key where none is called for, or lacks one"));
         }
-        let mut decompressor = Decompressor::default();
-        clear.open(number, section.sealed, section.key, &mut decompressor)
+        Ok(section)
     };
     let index = usize::try_from(place).unwrap_or(usize::MAX);
-    let shared_body = open(0)?;
+    let shared_body = find(0)?.open(clear, 1)?.body;
     let shared = shared_body.columns()?;
-    if clear.sections.len() == 1 {
+    check_directory(clear, &shared, bound.config.erasable)?;
+    if !bound.config.erasable {
         return row_at(&Content::together(shared), record, index, None);
     }
     let number = subject_section(&shared, index);
-    let own_body = open(number)?;
-    let own = own_body.columns()?;
-    let mut subjects: Vec<Option<Columns<'_>>> = pseudonyms(&shared).map(|_words| None).collect();
-    if subjects.len().saturating_add(1) != clear.sections.len() {
-        return Err(error("has another number of sections than subjects"));
-    }
     let slot = usize::try_from(number).unwrap_or(usize::MAX).checked_sub(1);
+    let tokens: Vec<&[u8]> = pseudonyms(&shared).collect();
+    let people = slot.and_then(|slot| tokens.get(slot));
+    let people = people.map_or(0, |tokens| tokens.len() / PSEUDONYM_BYTES);
+    let opened = find(number)?.open(clear, people)?;
+    let mut subjects: Vec<Option<Own<'_>>> = tokens.iter().map(|_tokens| None).collect();
     if let Some(slot) = slot.and_then(|slot| subjects.get_mut(slot)) {
-        *slot = Some(own);
+        *slot = Some(Own {
+            columns: opened.body.columns()?,
+            people: opened.people.as_ref(),
+        });
     }
-    let content = Content::by_subject(shared, subjects)?;
+    let content = Content::by_subject(clear.header.version(), shared, subjects)?;
     row_at(&content, record, index, Some(number))
+}
+
+/// A section that was opened.
+struct Opened {
+    body: Body,
+    /// Its people, where it has shares.
+    people: Option<People>,
+}
+
+impl Shut<'_> {
+    /// Opens the section, which is about so many people.
+    fn open(&self, clear: &Clear<'_>, people: usize) -> Result<Opened, DecodeError> {
+        let (number, sealed) = (self.number, self.sealed);
+        let has_shares = clear.has_shares(number, people);
+        let mut decompressor = Decompressor::default();
+        match self.opens {
+            Some(Opening::People(keys)) if has_shares && keys.len() == people => {
+                let opened = clear.open_shared(number, sealed, keys, &mut decompressor)?;
+                Ok(Opened {
+                    body: opened.body,
+                    people: Some(opened.people),
+                })
+            }
+            Some(Opening::Key(key)) if !has_shares => Ok(Opened {
+                body: clear.open(number, sealed, Some(key), &mut decompressor)?,
+                people: None,
+            }),
+            None => Ok(Opened {
+                body: clear.open(number, sealed, None, &mut decompressor)?,
+                people: None,
+            }),
+            _ => Err(DecodeError::new(
+                "evidence",
+                0,
+                "has another kind of key than the section is sealed with",
+            )),
+        }
+    }
 }
 
 fn row_at(
@@ -352,6 +437,7 @@ fn row_at(
         row: Vec::new(),
         whole: 0,
         partly: 0,
+        closed: Closed::NONE,
         own,
     };
     content.for_each(&mut |placed: &Placed<'_>| -> Result<(), DecodeError> {
@@ -362,6 +448,7 @@ fn row_at(
         };
         *count = count.saturating_add(1);
         if placed.place == index {
+            shown.closed = placed.closed;
             shown.row.resize(row_bytes(&placed.entry), 0);
             encode_row(&placed.entry, &mut shown.row);
         }
@@ -395,10 +482,23 @@ fn put_path(out: &mut Vec<u8>, path: &[Hash]) {
     }
 }
 
-fn put_key(out: &mut Vec<u8>, key: Option<&SectionKey>) {
-    out.push(u8::from(key.is_some()));
-    if let Some(key) = key {
-        out.extend_from_slice(key.expose());
+fn put_key(out: &mut Vec<u8>, key: Option<&Opens>) {
+    match key {
+        None => out.push(0),
+        Some(Opens::Key(key)) => {
+            out.push(1);
+            out.extend_from_slice(key.expose());
+        }
+        Some(Opens::People(people)) => {
+            out.push(2);
+            put_count(out, people.len());
+            for person in people {
+                out.push(u8::from(person.is_some()));
+                if let Some(key) = person {
+                    out.extend_from_slice(key.expose());
+                }
+            }
+        }
     }
 }
 
@@ -420,14 +520,35 @@ fn path(reader: &mut Reader<'_>) -> Result<Vec<Hash>, DecodeError> {
         .collect()
 }
 
-fn key(reader: &mut Reader<'_>) -> Result<Option<SectionKey>, DecodeError> {
+fn key(reader: &mut Reader<'_>) -> Result<Option<Opens>, DecodeError> {
     match reader.u8()? {
         0 => Ok(None),
-        1 => Ok(Some(SectionKey::from_bytes(
-            reader.array::<SECRET_BYTES>()?,
-        ))),
+        1 => Ok(Some(Opens::Key(SectionKey::from_bytes(secret(reader)?)))),
+        2 => {
+            let count = usize::from(reader.u8()?);
+            if !(PEOPLE_MIN..=SUBJECTS_MAX).contains(&count) {
+                return Err(reader.error("has keys of fewer or more people than a section has"));
+            }
+            let people = (0..count)
+                .map(|_| person(reader))
+                .collect::<Result<_, _>>()?;
+            Ok(Some(Opens::People(people)))
+        }
         _ => Err(reader.error("has neither a key nor none")),
     }
+}
+
+fn person(reader: &mut Reader<'_>) -> Result<Option<PersonKey>, DecodeError> {
+    match reader.u8()? {
+        0 => Ok(None),
+        1 => Ok(Some(PersonKey::from_bytes(secret(reader)?))),
+        _ => Err(reader.error("has neither a person's key nor none")),
+    }
+}
+
+fn secret<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8; SECRET_BYTES], DecodeError> {
+    let bytes = reader.take(SECRET_BYTES)?.as_array();
+    bytes.ok_or_else(|| reader.error("has no key"))
 }
 
 fn each<T>(

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 pub use entry::{EntryProof, EntryProofError, Proved};
-pub use evidence::{Evidence, ShownKey, ShownSection};
+pub use evidence::{Evidence, Opens, ShownKey, ShownSection};
 pub use tlog::TlogProof;
 
 use crate::tree::{EMPTY_ROOT, Hash, fold_right, node_hash};

@@ -33,6 +33,7 @@ pub(super) struct Work<'a> {
     bytes_done: AtomicU64,
     bytes_all: u64,
     erased: AtomicU64,
+    partly_erased: AtomicU64,
     found: Mutex<Faults>,
     failed: Mutex<Option<LogError>>,
 }
@@ -42,6 +43,7 @@ pub(super) struct Outcome {
     pub(super) faults: Faults,
     pub(super) bytes: u64,
     pub(super) erased_sections: u64,
+    pub(super) partly_erased_sections: u64,
 }
 
 impl<'a> Work<'a> {
@@ -59,6 +61,7 @@ impl<'a> Work<'a> {
             bytes_done: AtomicU64::new(0),
             bytes_all,
             erased: AtomicU64::new(0),
+            partly_erased: AtomicU64::new(0),
             found: Mutex::default(),
             failed: Mutex::default(),
         }
@@ -102,6 +105,7 @@ impl<'a> Work<'a> {
             faults: found.unwrap_or_else(PoisonError::into_inner),
             bytes: self.bytes_done.into_inner(),
             erased_sections: self.erased.into_inner(),
+            partly_erased_sections: self.partly_erased.into_inner(),
         })
     }
 
@@ -302,8 +306,11 @@ impl<'a> Checking<'a> {
 
 impl Drop for Checking<'_> {
     fn drop(&mut self) {
-        let erased = self.opening.as_ref().map_or(0, |opening| opening.erased);
-        // Relaxed: a figure only.
-        self.work.erased.fetch_add(erased, Ordering::Relaxed);
+        if let Some(opening) = &self.opening {
+            // Relaxed: figures only.
+            let (erased, partly) = (opening.erased, opening.partly_erased);
+            self.work.erased.fetch_add(erased, Ordering::Relaxed);
+            self.work.partly_erased.fetch_add(partly, Ordering::Relaxed);
+        }
     }
 }

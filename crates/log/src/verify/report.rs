@@ -162,6 +162,8 @@ pub struct StreamReport {
     pub tail_bytes: u64,
     /// Sections that no longer open because their subjects' keys were destroyed; keyed only.
     pub erased_sections: u64,
+    /// Sections about several people of whom some were erased and others still open it; keyed only.
+    pub partly_erased_sections: u64,
 }
 
 /// The result of a verification.

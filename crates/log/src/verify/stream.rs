@@ -65,6 +65,7 @@ pub(super) fn check(
         unpublished_frames: passed.unpublished_frames,
         tail_bytes: passed.tail_bytes,
         erased_sections: outcome.erased_sections,
+        partly_erased_sections: outcome.partly_erased_sections,
     })
 }
 

@@ -7,10 +7,10 @@ use probity_format::checkpoint::Checkpoint;
 use probity_format::compress::Decompressor;
 use probity_format::frame::{FRAME_TRAILER_BYTES, Frame, FrameHeader};
 use probity_format::geometry::Geometry;
-use probity_format::keys::{EpochKey, EpochSalt, MasterKey, Secret, SectionKey};
+use probity_format::keys::{EpochKey, EpochSalt, MasterKey, Secret};
 use probity_format::note::SigningKey;
 use probity_format::row::{encode_row, row_bytes};
-use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys};
+use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys, SubjectSection};
 use probity_format::segment::{SegmentHeader, encode_footer, segment_file_name};
 use probity_format::stream::{Cipher, StreamId, StreamName};
 use probity_format::tile::TreeWriter;
@@ -273,7 +273,7 @@ impl SubjectKeys for Nobody {
         _salt: &[u8; 32],
         _frame: u64,
         _section: u32,
-    ) -> Result<(Vec<u8>, SectionKey), DecodeError> {
+    ) -> Result<SubjectSection, DecodeError> {
         Err(DecodeError::new(
             "subjects",
             0,

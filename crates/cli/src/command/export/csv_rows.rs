@@ -8,7 +8,7 @@ use probity_log::reader::Found;
 
 use crate::entry_json::{format_time, hex, needs_base64};
 
-const HEADING: [&str; 22] = [
+const HEADING: [&str; 25] = [
     "stream",
     "index",
     "time",
@@ -31,6 +31,9 @@ const HEADING: [&str; 22] = [
     "idempotency",
     "policy",
     "rule",
+    "subjects_erased",
+    "actor_erased",
+    "submitter_erased",
 ];
 
 /// A CSV file being written.
@@ -70,13 +73,16 @@ impl<W: Write> CsvRows<W> {
             entry.outcome.as_str(),
             payload,
             &payload_base64,
-            if found.erased { "yes" } else { "" },
+            yes(found.erased),
             &entry.taken.map(format_time).unwrap_or_default(),
             entry.submitter,
             &entry.claimed.fields().collect::<Vec<_>>().join(" "),
             &entry.idempotency.map(hex).unwrap_or_default(),
             &entry.policy.map(hex).unwrap_or_default(),
             entry.rule,
+            &erased(found.closed.subjects),
+            yes(found.closed.actor),
+            yes(found.closed.submitter),
         ];
         for cell in cells {
             if self.spreadsheet_safe && is_formula(cell) {
@@ -92,6 +98,18 @@ impl<W: Write> CsvRows<W> {
         self.rows
             .into_inner()
             .map_err(csv::IntoInnerError::into_error)
+    }
+}
+
+const fn yes(is_so: bool) -> &'static str {
+    if is_so { "yes" } else { "" }
+}
+
+/// How many people were erased; nothing where none was.
+fn erased(people: usize) -> String {
+    match people {
+        0 => String::new(),
+        some => some.to_string(),
     }
 }
 

@@ -39,6 +39,12 @@ pub(crate) fn run(args: &Export, environment: &Environment) -> Result<Status, Fa
             counted(counts.erased, "entry", "entries")
         ));
     }
+    if counts.partly > 0 {
+        note(&format!(
+            "{} without some people: erased",
+            counted(counts.partly, "entry", "entries")
+        ));
+    }
     if let Some(path) = &args.output {
         note(&format!(
             "{} in {}",
@@ -53,6 +59,8 @@ pub(crate) fn run(args: &Export, environment: &Environment) -> Result<Status, Fa
 pub(super) struct Counts {
     pub(super) entries: u64,
     erased: u64,
+    /// Entries of which some people were erased and others were not.
+    partly: u64,
     /// What the command ends with, if all else is well.
     status: Status,
 }
@@ -79,7 +87,7 @@ enum Form<W: Write> {
 impl<W: Write> Form<W> {
     fn write(&mut self, found: &Found<'_>) -> io::Result<()> {
         match self {
-            Self::Jsonl(out) => write_line(&found.entry, out),
+            Self::Jsonl(out) => write_line(&found.entry, found.closed, out),
             Self::Csv(rows) => rows.write(found),
         }
     }
@@ -110,12 +118,15 @@ fn export<W: Write>(
     let mut counts = Counts {
         entries: 0,
         erased: 0,
+        partly: 0,
         status: Status::Done,
     };
     let on_damage = OnDamage::of(args.damaged_too);
     let read = reading::read(reader, &args.filter.filter(), on_damage, &mut |found| {
         counts.entries = counts.entries.saturating_add(1);
         counts.erased = counts.erased.saturating_add(u64::from(found.erased));
+        let is_partly = !found.erased && !found.closed.is_none();
+        counts.partly = counts.partly.saturating_add(u64::from(is_partly));
         if counts.entries.is_multiple_of(PROGRESS_ENTRIES) {
             progress.set_message(format!("{} entries", counts.entries));
             progress.tick();

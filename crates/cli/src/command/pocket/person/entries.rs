@@ -83,7 +83,8 @@ impl Entries<'_, '_> {
         ])?;
         let time = format_time(entry.time);
         let number = i64::try_from(found.index).unwrap_or(i64::MAX);
-        let subjects = i64::try_from(entry.subjects.iter().count()).unwrap_or(i64::MAX);
+        let subjects = entry.subjects.iter().count() + found.closed.subjects;
+        let subjects = i64::try_from(subjects).unwrap_or(i64::MAX);
         let values = [
             Value::Integer(act),
             Value::Text(time.get(..DAY_BYTES).unwrap_or(&time)),
