@@ -180,15 +180,8 @@ impl fmt::Display for Failure {
 impl From<LogError> for Failure {
     fn from(error: LogError) -> Self {
         let remedy = remedy_of(&error);
-        let status = match &error {
-            LogError::Broken { .. }
-            | LogError::Damaged { .. }
-            | LogError::RolledBack { .. }
-            | LogError::Lost { .. } => Status::Broken,
-            _ => Status::Failed,
-        };
         let mut failure = Self {
-            status,
+            status: status_of(&error),
             ..Self::new(error.to_string())
         };
         if let Some(source) = error.source() {
@@ -209,10 +202,30 @@ impl From<AppendError> for Failure {
                     ..failure
                 }
             }
+            AppendError::KeysUnread(cause) => {
+                let unread = "the idempotency keys of the stream cannot be read";
+                let failure = Self::new(unread).because(chain_text(&*cause));
+                let remedy =
+                    "verify the log; entries without an idempotency key can be appended meanwhile";
+                Self {
+                    status: status_of(&cause),
+                    ..failure.remedy(remedy)
+                }
+            }
             AppendError::Full => Self::new("the log takes entries slower than they arrive")
                 .remedy("try again; if it goes on, look for a slow disk"),
             other => Self::new(other.to_string()),
         }
+    }
+}
+
+const fn status_of(error: &LogError) -> Status {
+    match error {
+        LogError::Broken { .. }
+        | LogError::Damaged { .. }
+        | LogError::RolledBack { .. }
+        | LogError::Lost { .. } => Status::Broken,
+        _ => Status::Failed,
     }
 }
 

@@ -186,6 +186,135 @@ fn a_full_disk_is_said_with_place_and_remedy_and_the_advice_doubles_nothing() {
     assert_intact(&folder, 4000);
 }
 
+/// Whoever has no advice, because the machine went away with it, repeats the command.
+#[test]
+fn a_command_with_a_key_that_is_repeated_after_a_full_disk_records_no_line_twice() {
+    let Some(mut disk) = SmallDisk::mounted("a repeated command on a full disk", 512 << 10) else {
+        return;
+    };
+    let folder = disk.path().to_owned();
+    let made = run(&folder, &["init", "audit"], b"");
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let elsewhere = tempfile::tempdir().unwrap();
+    let input = elsewhere.path().join("entries.jsonl");
+    fs::write(&input, bulky_lines(4000)).unwrap();
+    let input = input.display().to_string();
+    let append = ["append", "audit", &input, "--idempotency-key", "monday's"];
+    let stopped = run(&folder, &append, b"");
+    assert_eq!(stopped.status.code(), Some(1));
+    let said = text(&stopped.stderr);
+    assert!(
+        said.contains("--idempotency-key 'monday'\\''s' --from-line"),
+        "{said}"
+    );
+    let before = keys(&folder).len();
+    assert!(before > 100, "{before}");
+    disk.remount("size=16m").unwrap();
+    let again = run(&folder, &append, b"");
+    assert!(again.status.success(), "{}", text(&again.stderr));
+    assert_eq!(
+        text(&again.stdout),
+        format!(
+            "{} entries appended to stream default; {before} lines were already recorded, the first as entry 0\n",
+            4000 - before
+        )
+    );
+    let wanted: Vec<String> = (0..4000).map(|number| format!("k{number}")).collect();
+    let found = keys(&folder);
+    assert!(found == wanted, "{} entries for 4000 lines", found.len());
+    assert_intact(&folder, 4000);
+}
+
+#[test]
+fn a_line_that_is_recorded_already_is_said_with_the_first_receipt() {
+    let folder = new_log();
+    let line = |key: &str, more: &str| {
+        format!("{{\"action\":\"read\",\"key\":\"{more}\",\"idempotency_key\":\"{key}\"}}\n")
+    };
+    let receipts = |input: &str| {
+        let args = ["append", "audit", "--receipts"];
+        let appended = run(folder.path(), &args, input.as_bytes());
+        assert!(appended.status.success(), "{}", text(&appended.stderr));
+        let parse = |line| serde_json::from_str::<serde_json::Value>(line).unwrap();
+        let lines = text(&appended.stdout);
+        lines.lines().map(parse).collect::<Vec<_>>()
+    };
+    let first = receipts(&(line("a", "1") + &line("b", "2") + &line("a", "1")));
+    let repeated = receipts(&(line("b", "2") + &line("c", "3")));
+    let indices: Vec<_> = first
+        .iter()
+        .chain(&repeated)
+        .map(|it| it["index"].as_u64().unwrap())
+        .collect();
+    assert_eq!(indices, [0, 1, 0, 1, 2]);
+    assert_eq!(first[2]["already_recorded"], true);
+    assert_eq!(first[0].get("already_recorded"), None);
+    for (repeat, of) in [(&first[2], &first[0]), (&repeated[0], &first[1])] {
+        assert_eq!(
+            (&repeat["frame"], &repeat["record"]),
+            (&of["frame"], &of["record"])
+        );
+    }
+    let appended = run(
+        folder.path(),
+        &["append", "audit", "--json"],
+        line("b", "2").as_bytes(),
+    );
+    let document: serde_json::Value = serde_json::from_slice(&appended.stdout).unwrap();
+    assert_eq!(
+        document,
+        serde_json::json!({"stream": "default", "appended": 0, "refused": 0, "already_recorded": 1, "first_recorded": 1})
+    );
+    // Said of the line, without what either entry says.
+    let reused = line("d", "4") + &line("a", "secret") + &line("e", "5");
+    let refused = run(folder.path(), &["append", "audit"], reused.as_bytes());
+    assert_eq!(refused.status.code(), Some(1));
+    assert_eq!(
+        text(&refused.stderr),
+        "error: 1 entry appended, then line 2: the idempotency key stands for entry 0 of the stream, which says something \
+         else\nhelp: give each entry an idempotency key of its own; if it is another entry, give it another key; go on \
+         with: probity append audit - --stream default --from-line 2 --at-index 4\n"
+    );
+    let skipped = run(
+        folder.path(),
+        &["append", "audit", "--skip-invalid"],
+        reused.as_bytes(),
+    );
+    assert_eq!(skipped.status.code(), Some(1));
+    assert_eq!(
+        text(&skipped.stdout),
+        "1 entry appended to stream default; 1 line was already recorded, the first as entry 3\n"
+    );
+    assert_intact(folder.path(), 5);
+}
+
+#[test]
+fn names_before_lines_and_times_of_keys_are_checked() {
+    let folder = new_log();
+    let long = "x".repeat(235);
+    let refused = [
+        ["--idempotency-key", ""],
+        ["--idempotency-key", &long],
+        ["--key-interval", "0"],
+        ["--key-interval", "86401"],
+        ["--key-interval", "1h"],
+    ];
+    for [option, value] in refused {
+        let args = ["append", "audit", option, value];
+        let refused = run(folder.path(), &args, LINE);
+        assert_eq!(refused.status.code(), Some(2), "{option} {value}");
+        assert!(
+            text(&refused.stderr).contains(option),
+            "{}",
+            text(&refused.stderr)
+        );
+    }
+    let (option, long) = ("--idempotency-key", "x".repeat(234));
+    let args = ["append", "audit", option, &long, "--key-interval", "1"];
+    let taken = run(folder.path(), &args, LINE);
+    assert!(taken.status.success(), "{}", text(&taken.stderr));
+}
+
 /// UX 12: Ctrl-C ended `append` without a word of what is durable, and the next opening reported repairs.
 #[test]
 fn a_signal_ends_an_append_in_order_and_says_where_to_go_on() {

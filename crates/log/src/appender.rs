@@ -1,24 +1,23 @@
 //! A producer's handle: one copy into memory it owns, and a ticket that becomes a receipt.
 
-use std::collections::VecDeque;
 use std::slice;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use probity_format::row::{encode_row, row_bytes};
-use probity_format::{Claimed, Entry, EntryError};
+use probity_format::{Claimed, Digest, Entry, EntryError, Timestamp};
 use probity_queue::ChunkWriter;
 
 use crate::config::Durability;
 use crate::core::{Core, OpenChunk, Slot};
 use crate::error::{AppendError, LogError};
+use crate::idempotency::{Content, Names};
 use crate::leaves::Leaf;
 use crate::origin::Origin;
 use crate::stream::{Run, Stream};
+use crate::tickets::{Expired, Place, Receipt, Ticket, Tickets};
 
-/// Runs an appender remembers: tickets older than this many batches can no longer be redeemed.
-pub const RUNS_REMEMBERED: usize = 65_536;
 /// Entries of a batch that become visible together; what the sealers see is behind by no more.
 const BURST_ENTRIES: usize = 64;
 /// How long a wait for durability sleeps between looks; it is woken earlier by every commit.
@@ -26,18 +25,6 @@ const COMMIT_WAIT: Duration = Duration::from_millis(100);
 
 /// How long a wait for room sleeps between looks at the state of the log.
 const ROOM_WAIT: Duration = Duration::from_millis(100);
-
-/// The promise of an append: redeem it at the appender that gave it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ticket(u64);
-
-/// Where an entry is, durably: its index in its stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Receipt {
-    /// Index of the entry in its stream, from 0.
-    pub index: u64,
-}
 
 /// One producer of one stream. Entries of one appender keep their order.
 ///
@@ -52,10 +39,12 @@ pub struct Appender {
     writer: Option<ChunkWriter>,
     /// Entries in the open chunk; a chunk never holds more than a frame may.
     in_chunk: u32,
-    /// Number of the next ticket.
-    next: u64,
-    /// Runs not known to be forgotten: the number of the first ticket, and what became of them.
-    runs: VecDeque<(u64, Arc<Run>)>,
+    /// What becomes of the entries in the open chunk, and in the last one before it that had any.
+    run: Option<Arc<Run>>,
+    last_run: Option<Arc<Run>>,
+    tickets: Tickets,
+    /// Whether entries with an idempotency key are looked for before they are written.
+    looks_for_keys: bool,
 }
 
 /// Whether an append may wait for room.
@@ -63,6 +52,13 @@ pub struct Appender {
 enum Patience {
     Wait,
     Refuse,
+}
+
+/// Who says when an entry happened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TimeFrom {
+    Caller,
+    Log,
 }
 
 impl Appender {
@@ -73,14 +69,16 @@ impl Appender {
             .unwrap_or_else(PoisonError::into_inner)
             .push(Arc::downgrade(&slot));
         Self {
+            looks_for_keys: core.options.idempotency_keys_max > 0,
             core,
             stream,
             slot,
             origin: Origin::default(),
             writer: None,
             in_chunk: 0,
-            next: 0,
-            runs: VecDeque::new(),
+            run: None,
+            last_run: None,
+            tickets: Tickets::default(),
         }
     }
 
@@ -100,11 +98,25 @@ impl Appender {
 
     /// Hands in one entry, waiting for room up to [`Options::append_timeout`](crate::Options).
     ///
+    /// An entry with an idempotency key that is among the last [`Options::idempotency_keys_max`](crate::Options) of the
+    /// stream and says the same is not written again: its ticket becomes the receipt of the first one. The first entry with a
+    /// key after an opening reads the end of the stream.
+    ///
     /// # Errors
     /// See [`AppendError`]; the entry was then not appended.
     #[inline]
     pub fn append(&mut self, entry: &Entry<'_>) -> Result<Ticket, AppendError> {
-        self.append_one(entry, Patience::Wait)
+        self.append_one(entry, Patience::Wait, TimeFrom::Caller)
+    }
+
+    /// As [`Appender::append`], for an entry of which nobody says when it happened: its time is when the log takes it.
+    ///
+    /// With an idempotency key it is the same entry whenever it is handed in again in this way.
+    ///
+    /// # Errors
+    /// See [`AppendError`]; the entry was then not appended.
+    pub fn append_now(&mut self, entry: &Entry<'_>) -> Result<Ticket, AppendError> {
+        self.append_one(entry, Patience::Wait, TimeFrom::Log)
     }
 
     /// As [`Appender::append`], but fails at once when there is no room.
@@ -113,7 +125,7 @@ impl Appender {
     /// See [`AppendError`]; the entry was then not appended.
     #[inline]
     pub fn try_append(&mut self, entry: &Entry<'_>) -> Result<Ticket, AppendError> {
-        self.append_one(entry, Patience::Refuse)
+        self.append_one(entry, Patience::Refuse, TimeFrom::Caller)
     }
 
     /// Hands in entries in order; gives the ticket of the last, which covers those before.
@@ -129,11 +141,11 @@ impl Appender {
         let mut taken: usize = 0;
         while let Some(rest) = entries.get(taken..).filter(|rest| !rest.is_empty()) {
             let more = self
-                .append_some(rest, Patience::Wait)
+                .append_some(rest, Patience::Wait, TimeFrom::Caller)
                 .map_err(|error| (taken, error))?;
             taken = taken.saturating_add(more);
         }
-        Ok((taken > 0).then(|| Ticket(self.next.saturating_sub(1))))
+        Ok(self.tickets.last().filter(|_| taken > 0))
     }
 
     /// Appends and waits until the entry is durable, whatever the mode.
@@ -150,7 +162,10 @@ impl Appender {
     /// Hands what was appended so far to the sealers at once instead of waiting for a full batch.
     pub fn push(&mut self) {
         self.writer = None;
-        self.in_chunk = 0;
+        let run = self.run.take();
+        if std::mem::take(&mut self.in_chunk) > 0 {
+            self.last_run = run;
+        }
         let mut open = self
             .slot
             .open
@@ -164,17 +179,17 @@ impl Appender {
     /// # Errors
     /// [`AppendError::Poisoned`] when it never will be; [`AppendError::TicketExpired`].
     pub fn receipt(&self, ticket: Ticket) -> Result<Option<Receipt>, AppendError> {
-        let after = self.runs.partition_point(|(first, _)| *first <= ticket.0);
-        let run = after.checked_sub(1).and_then(|place| self.runs.get(place));
-        let Some((first, run)) = run else {
-            return Err(AppendError::TicketExpired);
-        };
-        if let Some(index) = run.first_index() {
-            let index = index.saturating_add(ticket.0.saturating_sub(*first));
-            return Ok(Some(Receipt { index }));
+        let receipt = self.tickets.receipt(ticket);
+        if let Some(receipt) = receipt.map_err(|Expired| AppendError::TicketExpired)? {
+            return Ok(Some(receipt));
         }
         self.check_poison()?;
         Ok(None)
+    }
+
+    /// Whether the entry of `ticket` was appended before, under its idempotency key: this append wrote nothing.
+    pub fn is_repeat(&self, ticket: Ticket) -> bool {
+        self.tickets.is_repeat(ticket)
     }
 
     /// What the stream's tree holds for the frame of the entry at `index`, which has a receipt.
@@ -196,6 +211,10 @@ impl Appender {
             return Ok(receipt);
         }
         self.push();
+        if self.tickets.waits_for_others() {
+            // Another appender may still gather the entry that this one stands for.
+            self.core.close_old_chunks(Duration::ZERO);
+        }
         loop {
             let generation = self.core.committed.generation();
             if let Some(receipt) = self.receipt(ticket)? {
@@ -211,10 +230,10 @@ impl Appender {
     /// # Errors
     /// As [`Appender::receipt`].
     pub fn flush(&mut self) -> Result<(), AppendError> {
-        let Some(last) = self.next.checked_sub(1) else {
+        let Some(last) = self.tickets.last() else {
             return Ok(());
         };
-        self.wait(Ticket(last))?;
+        self.wait(last)?;
         self.sync()
     }
 
@@ -230,9 +249,18 @@ impl Appender {
     }
 
     #[inline]
-    fn append_one(&mut self, entry: &Entry<'_>, patience: Patience) -> Result<Ticket, AppendError> {
-        while self.append_some(slice::from_ref(entry), patience)? == 0 {}
-        Ok(Ticket(self.next.saturating_sub(1)))
+    fn append_one(
+        &mut self,
+        entry: &Entry<'_>,
+        patience: Patience,
+        time: TimeFrom,
+    ) -> Result<Ticket, AppendError> {
+        loop {
+            let taken = self.append_some(slice::from_ref(entry), patience, time)?;
+            if let Some(ticket) = self.tickets.last().filter(|_| taken > 0) {
+                return Ok(ticket);
+            }
+        }
     }
 
     /// Appends the first few of `entries`, which become visible together; none, but room for them, when the chunk was full.
@@ -241,22 +269,21 @@ impl Appender {
         &mut self,
         entries: &[Entry<'_>],
         patience: Patience,
+        time: TimeFrom,
     ) -> Result<usize, AppendError> {
-        let room = self
-            .core
-            .options
-            .frame_entries_max
-            .saturating_sub(self.in_chunk);
+        let room = self.room();
         // Once for all that become visible together: the clock costs as much as a short entry.
         let taken = self.core.clock.now();
-        let origin = &self.origin;
+        let (origin, looks_for_keys) = (&self.origin, self.looks_for_keys);
         if let Some(writer) = &mut self.writer
             && room > 0
             && let Ok(mut burst) = writer.burst()
         {
             for entry in entries.iter().take(BURST_ENTRIES) {
-                let entry = origin.stamp(entry, taken);
-                let fits = burst.records() < room
+                let entry = time.of(&origin.stamp(entry, taken), taken);
+                let is_plain = entry.idempotency.is_none() || !looks_for_keys;
+                let fits = is_plain
+                    && burst.records() < room
                     && entry.check().is_ok()
                     && burst
                         .push(row_bytes(&entry), |room| encode_row(&entry, room))
@@ -267,29 +294,101 @@ impl Appender {
             }
             let taken = burst.records();
             if taken > 0 && burst.commit().is_ok() {
-                self.next = self.next.saturating_add(u64::from(taken));
+                self.tickets.give(taken);
                 self.in_chunk = self.in_chunk.saturating_add(taken);
                 return Ok(usize::try_from(taken).unwrap_or_default());
             }
         }
         // Not even the first was taken: because of itself, or because the chunk is full or closed.
-        let first = entries.first();
-        first.map_or(Ok(()), |entry| origin.stamp(entry, taken).check())?;
+        let Some(first) = entries.first() else {
+            return Ok(0);
+        };
+        if looks_for_keys && let Some(key) = first.idempotency {
+            return self.append_keyed(first, key, patience, time);
+        }
+        origin.stamp(first, taken).check()?;
         self.next_chunk(patience)?;
         Ok(0)
+    }
+
+    /// How many entries the chunk in use still takes.
+    #[inline]
+    fn room(&self) -> u32 {
+        let most = self.core.options.frame_entries_max;
+        most.saturating_sub(self.in_chunk)
+    }
+
+    /// As [`Appender::append_some`] for one entry with an idempotency key.
+    ///
+    /// Found and written under one lock: of appenders with the same key at once, one writes. Nobody waits for room with it.
+    #[cold]
+    fn append_keyed(
+        &mut self,
+        entry: &Entry<'_>,
+        key: &Digest,
+        patience: Patience,
+        time: TimeFrom,
+    ) -> Result<usize, AppendError> {
+        let (room, taken) = (self.room(), self.core.clock.now());
+        let entry = time.of(&self.origin.stamp(entry, taken), taken);
+        entry.check()?;
+        self.check_open()?;
+        let content = Content::of(&entry);
+        let stream = Arc::clone(&self.stream);
+        let mut window = self
+            .core
+            .window(&stream)
+            .map_err(|error| AppendError::KeysUnread(Arc::new(error)))?;
+        if let Some(known) = window.find(key) {
+            let place = known.place().clone();
+            if !known.content().is_same(&content) {
+                let index = place.index();
+                return Err(AppendError::KeyUsed { index });
+            }
+            drop(window);
+            self.repeat(place);
+            return Ok(1);
+        }
+        let writer = self.writer.as_mut().filter(|_| room > 0);
+        if let Some(run) = &self.run
+            && writer.is_some_and(|writer| write_one(writer, &entry))
+        {
+            let place = Place {
+                run: Arc::clone(run),
+                number: u64::from(self.in_chunk),
+            };
+            window.add(key, content, place, Names::of(&entry, &stream));
+            self.tickets.give(1);
+            self.in_chunk = self.in_chunk.saturating_add(1);
+            return Ok(1);
+        }
+        drop(window);
+        self.next_chunk(patience)?;
+        Ok(0)
+    }
+
+    /// Gives a ticket for the entry at `place`, which was written before.
+    fn repeat(&mut self, place: Place) {
+        let own = self.run.as_ref().filter(|_| self.in_chunk > 0);
+        self.tickets.repeat(place, own.or(self.last_run.as_ref()));
+        if let Some(run) = &self.run {
+            let number = u64::from(self.in_chunk);
+            let run = Arc::clone(run);
+            self.tickets.begin(Place { run, number });
+        }
     }
 
     /// Hands over the chunk in use and takes an empty one.
     #[cold]
     fn next_chunk(&mut self, patience: Patience) -> Result<(), AppendError> {
         self.push();
-        self.check_poison()?;
-        if self.core.is_closing() {
-            return Err(AppendError::Closed);
-        }
+        self.check_open()?;
         let writer = self.take_chunk(patience)?;
         let run = Arc::new(Run::default());
-        self.remember(Arc::clone(&run));
+        self.tickets.begin(Place {
+            run: Arc::clone(&run),
+            number: 0,
+        });
         let mut open = self
             .slot
             .open
@@ -300,12 +399,13 @@ impl Appender {
         }
         *open = Some(OpenChunk {
             chunk: writer.chunk().clone(),
-            run,
+            run: Arc::clone(&run),
             stream: Arc::clone(&self.stream),
             since: self.core.clock.elapsed(),
         });
         drop(open);
         self.writer = Some(writer);
+        self.run = Some(run);
         // AcqRel: the chunk was put where the ticking thread looks before; see there.
         if self.core.ticker_idle.swap(false, Ordering::AcqRel) {
             self.core.ticking.raise();
@@ -337,29 +437,12 @@ impl Appender {
         }
     }
 
-    /// Runs that follow each other in the stream too are remembered as one.
-    fn remember(&mut self, run: Arc<Run>) {
-        while let [.., (before, earlier), (first, later)] = self.runs.make_contiguous() {
-            let (Some(start), Some(index)) = (earlier.first_index(), later.first_index()) else {
-                break;
-            };
-            if start.checked_add(first.saturating_sub(*before)) != Some(index) {
-                break;
-            }
-            self.runs.pop_back();
+    fn check_open(&self) -> Result<(), AppendError> {
+        self.check_poison()?;
+        if self.core.is_closing() {
+            return Err(AppendError::Closed);
         }
-        if self.runs.len() >= RUNS_REMEMBERED {
-            self.runs.pop_front();
-        }
-        // A run without entries, closed by time before the first append, has nothing to redeem.
-        if self
-            .runs
-            .back()
-            .is_some_and(|(first, _)| *first == self.next)
-        {
-            self.runs.pop_back();
-        }
-        self.runs.push_back((self.next, run));
+        Ok(())
     }
 
     fn check_poison(&self) -> Result<(), AppendError> {
@@ -367,6 +450,27 @@ impl Appender {
             Err(AppendError::Poisoned(Arc::clone(error)))
         })
     }
+}
+
+impl TimeFrom {
+    /// `entry`, which the log took at `taken`, with its time.
+    #[inline]
+    const fn of<'a>(self, entry: &Entry<'a>, taken: Timestamp) -> Entry<'a> {
+        let time = match self {
+            Self::Caller => entry.time,
+            Self::Log => taken,
+        };
+        Entry { time, ..*entry }
+    }
+}
+
+/// Writes `entry` into the chunk of `writer`; false when it is full or closed.
+fn write_one(writer: &mut ChunkWriter, entry: &Entry<'_>) -> bool {
+    let Ok(mut burst) = writer.burst() else {
+        return false;
+    };
+    let pushed = burst.push(row_bytes(entry), |room| encode_row(entry, room));
+    pushed.is_ok() && burst.commit().is_ok()
 }
 
 impl Drop for Appender {

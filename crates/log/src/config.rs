@@ -63,6 +63,10 @@ pub struct Options {
     pub key_interval: Duration,
     /// Publications after which the next key signs, whatever the time; 0 is without end.
     pub key_publications_max: u64,
+    /// Entries with an idempotency key that each stream remembers, 200 bytes or so each; 0 is not to look for repeats.
+    pub idempotency_keys_max: usize,
+    /// Bytes of frames, back from the end of a stream, that are read for its idempotency keys after an opening.
+    pub idempotency_bytes_max: u64,
     /// Frames after which a stream begins a new key epoch.
     pub epoch_frames_max: u64,
     /// Times a transient I/O error is retried, with doubled waits from [`Options::retry_wait`].
@@ -82,6 +86,10 @@ impl Options {
     pub const FRAME_ROWS_BYTES: usize = 4 * ENTRY_BYTES_MAX;
     /// Default time for which one key signs.
     pub const KEY_INTERVAL: Duration = Duration::from_hours(1);
+    /// Default number of keyed entries remembered.
+    pub const IDEMPOTENCY_KEYS_MAX: usize = 1 << 16;
+    /// Default bytes read for idempotency keys.
+    pub const IDEMPOTENCY_BYTES_MAX: u64 = 64 << 20;
     /// Default segment size.
     pub const SEGMENT_BYTES_MAX: u64 = 256 << 20;
 }
@@ -103,6 +111,8 @@ impl Default for Options {
             checkpoint_interval: Duration::from_secs(1),
             key_interval: Self::KEY_INTERVAL,
             key_publications_max: 0,
+            idempotency_keys_max: Self::IDEMPOTENCY_KEYS_MAX,
+            idempotency_bytes_max: Self::IDEMPOTENCY_BYTES_MAX,
             epoch_frames_max: 1 << 20,
             retries: 5,
             retry_wait: Duration::from_millis(1),

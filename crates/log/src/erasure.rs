@@ -31,7 +31,7 @@ impl Log {
     /// submitter; the rest stays for the others until the last of them is erased.
     ///
     /// Gives nothing where the log holds no key of that name. A subject that appears again gets another pseudonym and
-    /// another key. Once it returns, the erasure is signed for and the key is overwritten; after a crash in between, the
+    /// another key. The idempotency keys of those entries are forgotten with them. Once it returns, the erasure is signed for and the key is overwritten; after a crash in between, the
     /// next opening finishes it.
     ///
     /// # Errors
@@ -46,9 +46,18 @@ impl Log {
         let Some((slot, pseudonym)) = found.map_err(|error| core.fail(error))? else {
             return Ok(None);
         };
-        core.erase(&mut journal, subject, slot, pseudonym)
-            .map(Some)
-            .map_err(|error| core.fail(error))
+        let sealed = core.content_streams().into_iter().map(|stream| {
+            let end = stream.written_entries();
+            (stream, end)
+        });
+        let sealed: Vec<_> = sealed.collect();
+        let receipt = core
+            .erase(&mut journal, subject, slot, pseudonym)
+            .map_err(|error| core.fail(error))?;
+        for (stream, end) in sealed {
+            stream.once.forget(subject, end);
+        }
+        Ok(Some(receipt))
     }
 }
 

@@ -21,9 +21,25 @@ pub enum AppendError {
     /// A storage error ended all writing; what was not durable by then may be lost.
     #[error("the log is poisoned by an earlier storage error")]
     Poisoned(#[source] Arc<LogError>),
+    /// The idempotency key stands for an entry that says something else; nothing was appended.
+    #[error("the idempotency key stands for {}, which says something else", shown(*index))]
+    KeyUsed {
+        /// Index of that entry in the stream, once it is durable.
+        index: Option<u64>,
+    },
+    /// Which idempotency keys the stream holds cannot be read; nothing was appended, and entries without a key still can be.
+    #[error("whether the stream holds an entry with this idempotency key cannot be read")]
+    KeysUnread(#[source] Arc<LogError>),
     /// The ticket is older than what the appender still remembers.
     #[error("the ticket is too old to be redeemed")]
     TicketExpired,
+}
+
+fn shown(index: Option<u64>) -> String {
+    index.map_or_else(
+        || "an entry that is being written".into(),
+        |index| format!("entry {index} of the stream"),
+    )
 }
 
 /// Why a log could not be created, opened, extended or read.

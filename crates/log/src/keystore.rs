@@ -3,6 +3,8 @@
 //! `docs/format.md`, "Keys on disk". At every open and every hour a new signing key is certified by the one before, in the
 //! journal, and the old one is destroyed: a thief signs for what came after its certificate only.
 
+use std::sync::Arc;
+
 use probity_format::keys::{MasterKey, RootKey, Secret};
 use probity_format::note::{Signer as _, SigningKey, VerifierKey};
 use probity_format::wrap::{WrappedKind, WrappingKey};
@@ -20,7 +22,7 @@ const KEY_FILE_BYTES_MAX: u64 = 4096;
 
 /// What the root key opens.
 pub(crate) struct KeyStore {
-    pub(crate) wrapping: WrappingKey,
+    pub(crate) wrapping: Arc<WrappingKey>,
     pub(crate) master: MasterKey,
     signing: Secret,
 }
@@ -50,7 +52,7 @@ impl KeyStore {
         let signing = load(files, &wrapping, SIGNING, WrappedKind::Signing)?;
         match (master, signing) {
             (Some(master), Some(signing)) => Ok(Self {
-                wrapping,
+                wrapping: Arc::new(wrapping),
                 master: MasterKey::new(master),
                 signing,
             }),
@@ -68,12 +70,19 @@ impl KeyStore {
         fingerprint: &[u8; 32],
     ) -> Result<(MasterKey, WrappingKey), LogError> {
         let wrapping = root.wrapping_key(fingerprint);
-        let master = load(files, &wrapping, MASTER, WrappedKind::Master)?;
-        let master = master.map(MasterKey::new).ok_or_else(|| LogError::Broken {
+        Ok((Self::open_master(files, &wrapping)?, wrapping))
+    }
+
+    /// Opens the master key.
+    pub(crate) fn open_master(
+        files: &Files,
+        wrapping: &WrappingKey,
+    ) -> Result<MasterKey, LogError> {
+        let master = load(files, wrapping, MASTER, WrappedKind::Master)?;
+        master.map(MasterKey::new).ok_or_else(|| LogError::Broken {
             place: MASTER.into(),
             reason: "the log's wrapped master key is missing; restore it from a backup".into(),
-        })?;
-        Ok((master, wrapping))
+        })
     }
 
     /// The present signing key under the name `name`.

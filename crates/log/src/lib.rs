@@ -20,6 +20,7 @@ mod files;
 mod flight;
 mod heads;
 mod history;
+mod idempotency;
 mod journal;
 mod journal_writer;
 mod keystore;
@@ -46,10 +47,11 @@ mod stream;
 mod subjects;
 mod tail;
 mod ticker;
+mod tickets;
 pub mod verify;
 
 pub use ages::Ages;
-pub use appender::{Appender, RUNS_REMEMBERED, Receipt, Ticket};
+pub use appender::Appender;
 pub use config::{Durability, Options};
 pub use erasure::ErasureReceipt;
 pub use error::{AppendError, LogError, Missing};
@@ -60,3 +62,4 @@ pub use probity_format::keys::RootKey;
 pub use probity_format::stream::{
     Cipher, Compression, Proofs, StreamConfig, StreamName, StreamNameError,
 };
+pub use tickets::{RUNS_REMEMBERED, Receipt, Ticket};

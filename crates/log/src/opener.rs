@@ -1,7 +1,7 @@
 //! Opens sealed frames for whoever holds the root key: for reading and for the keyed check.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use probity_format::column::Columns;
 use probity_format::compress::Decompressor;
@@ -28,7 +28,7 @@ use crate::slots::{DAMAGED, Pseudonym, Slots, Unopened, broken};
 /// The keys that open a log's content.
 pub(crate) struct Opener {
     pub(crate) master: MasterKey,
-    wrapping: WrappingKey,
+    wrapping: Arc<WrappingKey>,
     version: Version,
     files: Files,
     slots: RwLock<Slots>,
@@ -78,6 +78,25 @@ impl Opener {
         geometry: &Geometry,
     ) -> Result<Self, LogError> {
         let (master, wrapping) = KeyStore::open_for_reading(files, root, &geometry.fingerprint())?;
+        Self::with_keys(files, master, Arc::new(wrapping), geometry)
+    }
+
+    /// For the log's writer, which has the wrapping key.
+    pub(crate) fn of_writer(
+        files: &Files,
+        wrapping: Arc<WrappingKey>,
+        geometry: &Geometry,
+    ) -> Result<Self, LogError> {
+        let master = KeyStore::open_master(files, &wrapping)?;
+        Self::with_keys(files, master, wrapping, geometry)
+    }
+
+    fn with_keys(
+        files: &Files,
+        master: MasterKey,
+        wrapping: Arc<WrappingKey>,
+        geometry: &Geometry,
+    ) -> Result<Self, LogError> {
         let version = geometry.version();
         let slots = Slots::read(files, &wrapping, version)?;
         Ok(Self {

@@ -35,6 +35,9 @@ use crate::stream::Stream;
 use crate::subjects::SubjectStore;
 use crate::{committer, publisher, sealer, ticker};
 
+/// Most keyed entries that a stream may remember: 3 GB or so.
+const IDEMPOTENCY_KEYS_LIMIT: usize = 1 << 24;
+
 /// The file that the one writer holds locked.
 pub(crate) const LOCK: &str = "lock";
 
@@ -293,6 +296,9 @@ pub(crate) fn check_options(options: &Options) -> Result<(), LogError> {
     }
     if options.key_interval.is_zero() {
         return refuse("key_interval", "must be more than nothing");
+    }
+    if options.idempotency_keys_max > IDEMPOTENCY_KEYS_LIMIT {
+        return refuse("idempotency_keys_max", "must be 0 to 16777216");
     }
     if options.segment_bytes_max < 4096 {
         return refuse("segment_bytes_max", "must be at least 4096");

@@ -20,6 +20,7 @@ use crate::durable::DurableNote;
 use crate::error::LogError;
 use crate::files::Files;
 use crate::heads::Heads;
+use crate::idempotency::Once;
 use crate::keystore::random;
 use crate::leaves::{Leaf, RecentLeaves};
 
@@ -31,13 +32,20 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// A run that is durable already, its first entry at `first_index`.
+    pub(crate) fn at(first_index: u64) -> Self {
+        let run = Self::default();
+        run.complete(first_index);
+        run
+    }
+
     /// Index of the first entry, once it is durable.
     pub(crate) fn first_index(&self) -> Option<u64> {
         // Acquire: pairs with `complete`; what was made durable before is seen as such.
         self.first.load(Ordering::Acquire).checked_sub(1)
     }
 
-    fn complete(&self, first_index: u64) {
+    pub(crate) fn complete(&self, first_index: u64) {
         // Release: whoever sees the index sees everything that made it durable.
         self.first
             .store(first_index.saturating_add(1), Ordering::Release);
@@ -68,6 +76,8 @@ pub(crate) struct Stream {
     published: Mutex<Published>,
     /// What the frames integrated last are in the tree.
     leaves: RecentLeaves,
+    /// The entries with idempotency keys.
+    pub(crate) once: Once,
 }
 
 struct Next {
@@ -166,12 +176,18 @@ impl Stream {
                 key: None,
             }),
             leaves: RecentLeaves::default(),
+            once: Once::new(found.next_frame),
         }
     }
 
     /// Index of the next entry, if nothing that is under way fails.
     pub(crate) fn next_entry(&self) -> u64 {
         lock(&self.next).entry
+    }
+
+    /// Index behind the last entry that is written: those before are sealed.
+    pub(crate) fn written_entries(&self) -> u64 {
+        self.lock_writer().next_entry
     }
 
     /// What the tree holds for the frame with entry `index`, while that is remembered.

@@ -10,6 +10,7 @@ use std::error::Error as _;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use probity_format::entry::idempotency_digest;
 use probity_format::keys::{RootKey, Secret};
 use probity_format::{Entry, Timestamp};
 use probity_log::reader::{Filter, Reader};
@@ -49,9 +50,11 @@ fn append(log: &Log, number: u64) -> Result<u64, AppendError> {
         appender => appender.unwrap(),
     };
     let (key, payload) = content(number);
+    let digest = idempotency_digest(&key)?;
     let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
     let entry = Entry {
         payload: &payload,
+        idempotency: Some(&digest),
         ..Entry::new(time, "write", key.as_bytes())
     };
     appender.append_durable(&entry).map(|receipt| receipt.index)
@@ -149,7 +152,10 @@ fn fill(durability: Durability) {
     let log = Log::open(&path, &root(), options(durability)).unwrap();
     let next = read_all(&path);
     assert!(next >= received);
-    assert_eq!(append(&log, next).unwrap(), next);
+    // Whoever does not know where it stopped begins from the front: what is there is not written twice.
+    for number in 0..=next {
+        assert_eq!(append(&log, number).unwrap(), number);
+    }
     log.close().unwrap();
     assert_eq!(read_all(&path), next + 1);
     assert_intact(&path);

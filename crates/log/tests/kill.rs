@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use probity_format::entry::idempotency_digest;
 use probity_format::keys::{RootKey, Secret};
 use probity_format::{Entry, Subjects, Timestamp};
 use probity_log::reader::{Filter, Reader};
@@ -109,9 +110,11 @@ fn content(number: u64) -> (Vec<u8>, String) {
 fn append(appender: &mut Appender, number: u64) -> Ticket {
     let (payload, subject) = content(number);
     let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
+    let digest = idempotency_digest(&number.to_string()).unwrap();
     let entry = Entry {
         subjects: Subjects::joined(&subject),
         payload: &payload,
+        idempotency: Some(&digest),
         ..Entry::new(time, "write", b"key")
     };
     appender.append(&entry).unwrap()
@@ -307,9 +310,10 @@ impl Campaign {
         let first = (self.figures.kills + 1) * NUMBERS - NUMBERS_OF_STREAM;
         for (place, (name, _)) in (0..).zip(streams()) {
             let mut appender = log.appender(&name).unwrap();
+            let found = counts.get(name.as_str()).copied().unwrap_or_default();
+            let end = found + self.append_again(&mut appender, &name);
             let ticket = append(&mut appender, first + place);
             let index = appender.wait(ticket).unwrap().index;
-            let end = counts.get(name.as_str()).copied().unwrap_or_default();
             assert_eq!(index, end, "{name}");
             let known = (name.to_string(), index);
             assert_eq!(self.promised.receipts.insert(known, first + place), None);
@@ -317,6 +321,35 @@ impl Campaign {
         log.close().unwrap();
         assert_intact(&path, "after recovery");
         self.figures.entries += self.read_all().values().sum::<u64>();
+    }
+
+    /// Does what a caller does who was killed: hands in once more the last that it has receipts for, and those behind them, of
+    /// which it does not know. Gives how many were not there; that none is there twice, reading them all says.
+    fn append_again(&self, appender: &mut Appender, stream: &StreamName) -> u64 {
+        let of_stream = |place: &(String, u64)| place.0 == stream.as_str();
+        let promised = self.promised.receipts.iter();
+        let last: Vec<(u64, u64)> = promised
+            .rev()
+            .filter(|(place, _)| of_stream(place))
+            .map(|((_, index), number)| (*index, *number))
+            .take(AHEAD)
+            .collect();
+        for (index, number) in &last {
+            let ticket = append(appender, *number);
+            assert!(appender.is_repeat(ticket), "{stream}, entry {number}");
+            assert_eq!(appender.wait(ticket).unwrap().index, *index);
+        }
+        // A recovery waits for its own, and nothing is behind it.
+        let of_process = |number: &u64| number % NUMBERS < NUMBERS - NUMBERS_OF_STREAM;
+        let Some((_, newest)) = last.first().filter(|(_, number)| of_process(number)) else {
+            return 0;
+        };
+        let unknown = (newest + 1..).take(2 * AHEAD);
+        let tickets: Vec<Ticket> = unknown.map(|number| append(appender, number)).collect();
+        let written = tickets
+            .into_iter()
+            .filter(|ticket| !appender.is_repeat(*ticket));
+        u64::try_from(written.count()).unwrap()
     }
 
     /// Reads every entry: what was promised is there, each as it was handed in, none twice. Gives the

@@ -5,8 +5,10 @@
     reason = "the comments are the help text, which knows no markup"
 )]
 
+mod append;
 mod custody;
 mod disguise;
+mod key_interval;
 mod person;
 mod pocket;
 mod proof;
@@ -25,6 +27,7 @@ use probity_format::{Outcome, Timestamp};
 use probity_log::reader::Filter;
 use probity_log::{Compression, Durability, Proofs, StreamConfig, StreamName};
 
+pub use self::append::Append;
 pub use self::custody::{
     AuthorityChoice, Cancel, Decay, HeldChoice, Hold, Holds, Lift, Replay, Scheduled, Span, Sweep,
 };
@@ -33,6 +36,7 @@ pub use self::disguise::{
     DisguiseCommand, Draft, LogChoice, Plan, ReceiptKey, ReferencesChoice, Register, Resume,
     Reveal, ShareChoice, SpecChoice, Update,
 };
+pub use self::key_interval::KeyInterval;
 pub use self::person::{ExportHidden, Forget, Holder, List, Rekey, SpeaksFor, SubjectName};
 pub use self::pocket::{
     Pocket, PocketCheck, PocketChoice, PocketCommand, PocketCreate, PocketExec, PocketExtent,
@@ -171,61 +175,6 @@ impl StreamChoice {
             ..StreamConfig::default()
         }
     }
-}
-
-/// Appends entries: one JSON object per line in, a receipt per line out if wanted.
-///
-/// Fields are time (RFC 3339, default now), action, key or key_base64, subject (string or list),
-/// controller, processor, actor, purpose, basis, outcome (ok, denied, failed, absent), payload or
-/// payload_base64, idempotency_key (only its SHA-256 digest is kept). The log adds when it took the
-/// entry and that actor and purpose are claims. A line that is no entry ends the command, and so do a signal and a full disk; what was appended
-/// until then is durable and published, and the command says how to go on behind it.
-#[derive(ClapArgs)]
-#[command(after_help = "Examples:
-  echo '{\"action\":\"read\",\"key\":\"user:7\",\"subject\":\"7\",\"actor\":\"billing\"}' | probity append audit
-  probity append audit entries.jsonl --receipts
-  tail -F app.jsonl | probity append audit - --receipts --skip-invalid")]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a switch of the command line"
-)]
-pub struct Append {
-    /// Folder of the log
-    #[arg(value_name = "DIR")]
-    pub dir: PathBuf,
-    /// File of entries, or - for standard input
-    #[arg(value_name = "FILE", default_value = "-")]
-    pub file: PathBuf,
-    /// Stream that takes the entries
-    #[arg(long, value_name = "S", value_parser = StreamName::new, default_value = StreamName::DEFAULT)]
-    pub stream: StreamName,
-    /// Print a receipt for each entry, as JSON on a line, once the entry is durable
-    #[arg(long)]
-    pub receipts: bool,
-    /// Begin with this line of the input; what stopped an earlier run said which
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    pub from_line: u64,
-    /// Append only if the next entry of the stream gets this index, so that nothing is appended twice or left out
-    #[arg(long, value_name = "I")]
-    pub at_index: Option<u64>,
-    /// Report lines that are no entries and go on; the exit status is then 1
-    #[arg(long)]
-    pub skip_invalid: bool,
-    /// Take lines of an export of another log, without what that log said of them: taken, submitter, claimed, policy, rule
-    #[arg(long)]
-    pub exported: bool,
-    /// When an entry counts as durable: strict, group or relaxed
-    #[arg(long, value_enum, value_name = "MODE", default_value_t)]
-    pub durability: DurabilityChoice,
-    /// Go on although entries that were durable are damaged or gone: what is left of them is set aside, and the log says so
-    #[arg(long)]
-    pub accept_loss: bool,
-    /// Root key file [default: PROBITY_KEY_FILE, else DIR.key]
-    #[arg(long, value_name = "FILE")]
-    pub key: Option<PathBuf>,
-    /// Print one JSON document instead of the closing line
-    #[arg(long, conflicts_with = "receipts")]
-    pub json: bool,
 }
 
 /// Checks every stored byte against the signatures, without any secret.

@@ -8,7 +8,7 @@ use probity_log::StreamName;
 use probity_proxy::ProxyConfig;
 use probity_store::Sync;
 
-use super::DurabilityChoice;
+use super::{DurabilityChoice, KeyInterval};
 
 /// Records every operation of Redis clients on their way to the server, or to a store of its own.
 ///
@@ -66,6 +66,9 @@ pub struct Proxy {
     /// Let replies out when the log fails, and record later how many entries are missing
     #[arg(long)]
     pub forward_on_log_failure: bool,
+    /// How long one key signs.
+    #[command(flatten)]
+    pub key_interval: KeyInterval,
     /// Root key file [default: PROBITY_KEY_FILE, else DIR.key]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,

@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
+use super::KeyInterval;
+
 /// Answers HTTP requests, so that applications in any language hide people and bring them back.
 ///
-/// Prints its address once it answers, and ends at SIGINT or SIGTERM after what runs is finished. Everything about it
-/// stands in one file: where it listens, the log, databases, specifications, and the tokens with their rights.
+/// Prints its address once it answers, and ends at SIGINT or SIGTERM after what runs is finished. Everything else about
+/// it stands in one file: where it listens, the log, databases, specifications, and the tokens with their rights.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity serve --config probity.toml
@@ -27,4 +29,7 @@ pub struct Serve {
     /// What the server is told, TOML; its relative paths begin in the file's folder
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
+    /// How long one key signs.
+    #[command(flatten)]
+    pub key_interval: KeyInterval,
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use probity_log::{Durability, Log, StreamConfig};
+use probity_log::{Durability, Log, Options, StreamConfig};
 use probity_policy::Policy;
 use probity_proxy::{
     Backend, Listen, LogSource, OnLogFailure, Proxy, ProxyConfig, Release, Upstream,
@@ -12,7 +12,7 @@ use probity_proxy::{
 use probity_store::{Options as StoreOptions, Store, Sync};
 
 use super::init::VerifierFile;
-use super::open_log;
+use super::open_log_with;
 use super::signals::until_stopped;
 use crate::args::Proxy as ProxyArgs;
 use crate::config::Environment;
@@ -29,8 +29,11 @@ pub(crate) fn run(args: &ProxyArgs, environment: &Environment) -> Result<Status,
     if args.init && !Log::exists(&args.log)? {
         create_log(args, environment)?;
     }
-    let durability = args.durability.into();
-    let log = open_log(&args.log, args.key.as_deref(), environment, durability)?;
+    let options = Options {
+        durability: args.durability.into(),
+        ..args.key_interval.applied(environment.log_options())
+    };
+    let log = open_log_with(&args.log, args.key.as_deref(), environment, options)?;
     let source = Arc::new(LogSource::new(log.clone(), args.stream.clone()));
     let backend = place.open(args)?;
     let told = serve(args, config(backend.clone()), &source);

@@ -5,12 +5,11 @@ use std::io::Read as _;
 use std::path::Path;
 
 use probity_http::{Config, Server, StartError};
-use probity_log::Durability;
 use zeroize::Zeroizing;
 
 use super::disguise::read_signer;
 use super::signals::until_stopped;
-use super::{open_log, open_reader, subject_key};
+use super::{open_log_with, open_reader, subject_key};
 use crate::args::Serve;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -24,7 +23,8 @@ pub(crate) fn run(args: &Serve, environment: &Environment) -> Result<Status, Fai
     let signer = config.receipt_key.as_deref().map(read_signer).transpose()?;
     let place = &config.log;
     let key = place.key_file.as_deref();
-    let log = open_log(&place.folder, key, environment, Durability::default())?;
+    let options = args.key_interval.applied(environment.log_options());
+    let log = open_log_with(&place.folder, key, environment, options)?;
     let folder = place.folder.display().to_string();
     let reader = open_reader(&config.log.folder, key, environment)?;
     let names = subject_key(&config.log.folder, key, environment)?;

@@ -7,7 +7,7 @@ use probity_log::clock::SystemClock;
 use probity_log::reader::{Filter, Reader};
 use probity_log::storage::Memory;
 use probity_log::verify::{FaultClass, Report, VerifyOptions, verify_at};
-use probity_log::{Durability, Log, LogError, Places, StreamName};
+use probity_log::{Appender, Durability, Log, LogError, Options, Places, StreamName};
 
 use crate::ledger::{Facts, Promise};
 use crate::workload::{SUBJECTS, append, options, payload, streams, subject};
@@ -65,6 +65,7 @@ pub(crate) fn check(image: Memory, facts: &Facts, promise: Promise) -> Vec<Strin
         }
         let ids = expected.entry(name.clone()).or_default();
         let mut appender = log.appender(&name).unwrap();
+        append_again(&mut appender, &name, ids, facts);
         // One of each subject, so that every key that was found is used.
         for id in OWN..OWN + SUBJECTS {
             let index = u64::try_from(ids.len()).unwrap();
@@ -88,6 +89,30 @@ pub(crate) fn check(image: Memory, facts: &Facts, promise: Promise) -> Vec<Strin
     repairs
 }
 
+/// Hands in once more what was handed in before the crash: what is there is not written again, and nothing else is taken for it.
+fn append_again(appender: &mut Appender, name: &StreamName, ids: &mut Vec<u64>, facts: &Facts) {
+    let of_stream = facts.attempted.iter().filter(|(_, stream)| *stream == name);
+    for (id, _) in of_stream {
+        let ticket = append(appender, *id).unwrap();
+        let known = ids.iter().position(|known| known == id);
+        assert_eq!(
+            appender.is_repeat(ticket),
+            known.is_some(),
+            "{name}, entry {id}"
+        );
+        if let Some(index) = known {
+            let receipt = appender.wait(ticket).unwrap();
+            assert_eq!(
+                receipt.index,
+                u64::try_from(index).unwrap(),
+                "{name}, entry {id}"
+            );
+        } else {
+            ids.push(*id);
+        }
+    }
+}
+
 /// Whether all that is wrong is that the journal was not begun.
 fn is_unfinished(report: &Report) -> bool {
     let journal = report.streams.first();
@@ -98,7 +123,11 @@ fn is_unfinished(report: &Report) -> bool {
 
 fn open(places: &Places) -> Result<Log, LogError> {
     let clock = Arc::new(SystemClock::new());
-    Log::open_at(places, &root(), options(Durability::Group), clock)
+    let options = Options {
+        idempotency_keys_max: Options::IDEMPOTENCY_KEYS_MAX,
+        ..options(Durability::Group)
+    };
+    Log::open_at(places, &root(), options, clock)
 }
 
 fn verify_keyed(places: &Places, when: &str) {

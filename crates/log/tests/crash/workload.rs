@@ -4,6 +4,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use probity_format::entry::idempotency_digest;
 use probity_format::{Entry, Subjects, Timestamp};
 use probity_log::clock::SystemClock;
 use probity_log::{
@@ -42,6 +43,8 @@ pub(crate) fn options(durability: Durability) -> Options {
         // The signing key moves on in the middle of a life too.
         key_publications_max: 2,
         epoch_frames_max: 3,
+        // Keys are recorded in a life, and looked for by the check after it.
+        idempotency_keys_max: 0,
         open_files_max: 2,
         retries: 3,
         retry_wait: Duration::from_micros(100),
@@ -137,9 +140,11 @@ pub(crate) fn append(appender: &mut Appender, id: u64) -> Result<Ticket, AppendE
     let key = format!("key-{id}");
     let payload = payload(id);
     let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
+    let digest = idempotency_digest(&format!("id-{id}"))?;
     appender.append(&Entry {
         subjects: Subjects::joined(&subject),
         payload: &payload,
+        idempotency: Some(&digest),
         ..Entry::new(time, "write", key.as_bytes())
     })
 }

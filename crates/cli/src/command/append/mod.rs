@@ -5,10 +5,14 @@ mod place;
 
 use std::collections::VecDeque;
 use std::io::{self, BufReader};
+use std::path::Path;
 
 use indicatif::ProgressBar;
+use probity_format::entry::idempotency_digest;
 use probity_log::clock::{Clock as _, SystemClock};
-use probity_log::{Appender, Durability, Log, Options, Ticket};
+use probity_log::{
+    AppendError, Appender, Durability, Leaf, Log, Options, Receipt, StoredLeaves, Ticket,
+};
 use serde::Serialize;
 
 use self::input::Input;
@@ -16,13 +20,17 @@ use self::place::Lines as Taken;
 use super::{open_log_with, open_reader};
 use crate::args::Append;
 use crate::config::Environment;
-use crate::entry_json::{LINE_BYTES_MAX, Line, Lines, parse_exported_line, parse_line};
+use crate::entry_json::{
+    LINE_BYTES_MAX, Line, Lines, ParsedEntry, parse_exported_line, parse_line,
+};
 use crate::failure::{Failure, Status};
 use crate::interruption;
 use crate::output::{Output, counted, note, quoted};
 
 /// Receipts waited for at most before the oldest is; far fewer than the library remembers.
 const RECEIPTS_AHEAD: usize = 4096;
+const REMEDY_KEY_USED: &str =
+    "give each entry an idempotency key of its own; if it is another entry, give it another key";
 const BUFFER_BYTES: usize = 256 * 1024;
 /// Entries between two looks of the person at the terminal.
 const PROGRESS_ENTRIES: u64 = 1024;
@@ -35,6 +43,9 @@ struct ReceiptLine<'a> {
     log: &'a str,
     frame: u64,
     record: String,
+    /// Said only where it is so.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    already_recorded: bool,
 }
 
 #[derive(Serialize)]
@@ -42,6 +53,10 @@ struct Summary<'a> {
     stream: &'a str,
     appended: u64,
     refused: u64,
+    already_recorded: u64,
+    /// Index of the first of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_recorded: Option<u64>,
 }
 
 pub(crate) fn run(args: &Append, environment: &Environment) -> Result<Status, Failure> {
@@ -51,7 +66,7 @@ pub(crate) fn run(args: &Append, environment: &Environment) -> Result<Status, Fa
     let options = Options {
         durability: args.durability.into(),
         accept_loss: args.accept_loss,
-        ..environment.log_options()
+        ..args.key_interval.applied(environment.log_options())
     };
     let log = open_log_with(&args.dir, args.key.as_deref(), environment, options)?;
     let first_index = log.next_index(&args.stream)?;
@@ -66,6 +81,8 @@ pub(crate) fn run(args: &Append, environment: &Environment) -> Result<Status, Fa
         pending: VecDeque::new(),
         taken: Taken::new(first_index, args.from_line),
         refused: 0,
+        repeats: Repeats::default(),
+        stored: None,
     };
     let read = run.append_all(Lines::new(BufReader::with_capacity(BUFFER_BYTES, input)));
     // Whatever ended the reading, what was taken before becomes durable, is published and is accounted for.
@@ -117,6 +134,19 @@ struct Run<'a> {
     pending: VecDeque<(u64, Ticket)>,
     taken: Taken,
     refused: u64,
+    repeats: Repeats,
+    /// The log's files, where a receipt is for an entry that was recorded long before.
+    stored: Option<StoredLeaves>,
+}
+
+/// Lines that the log held already, under their idempotency keys.
+#[derive(Default)]
+struct Repeats {
+    lines: u64,
+    /// Index of the entry of the first of them.
+    first: Option<u64>,
+    /// Lines without a key, which would be recorded again.
+    without_key: u64,
 }
 
 impl Run<'_> {
@@ -138,19 +168,47 @@ impl Run<'_> {
                 None => return Ok(()),
                 Some(_) if number < self.args.from_line => {}
                 Some(LineFound::Blank) => {}
-                Some(LineFound::Entry(entry)) => {
-                    let ticket = self.appender.append(&entry.entry(self.clock.now()));
-                    let ticket = ticket
-                        .map_err(|error| Failure::from(error).after(&format!("line {number}")))?;
-                    self.take(number, ticket)?;
-                }
+                Some(LineFound::Entry(entry)) => match self.append(number, &entry) {
+                    Ok(ticket) => self.take(number, ticket)?,
+                    Err(error @ AppendError::KeyUsed { .. }) => {
+                        let reason = error.to_string();
+                        let remedy = REMEDY_KEY_USED;
+                        self.refuse(number, &Refused { reason, remedy })?;
+                    }
+                    Err(error) => {
+                        return Err(Failure::from(error).after(&format!("line {number}")));
+                    }
+                },
                 Some(LineFound::Refused(failure)) => self.refuse(number, &failure)?,
             }
         }
     }
 
+    /// Hands in the entry of line `number`, under the key of the line, or the one that the arguments give it.
+    fn append(&mut self, number: u64, parsed: &ParsedEntry) -> Result<Ticket, AppendError> {
+        let name = self.args.idempotency_key.as_ref();
+        let of_line = name.map(|name| idempotency_digest(&format!("{name}/{number}")));
+        let of_line = of_line.transpose()?;
+        let mut entry = parsed.entry(self.clock.now());
+        entry.idempotency = entry.idempotency.or(of_line.as_ref());
+        if entry.idempotency.is_none() {
+            self.repeats.without_key = self.repeats.without_key.saturating_add(1);
+        }
+        match parsed.time {
+            Some(_) => self.appender.append(&entry),
+            None => self.appender.append_now(&entry),
+        }
+    }
+
     fn take(&mut self, number: u64, ticket: Ticket) -> Result<(), Failure> {
-        self.taken.push(number);
+        if self.appender.is_repeat(ticket) {
+            self.repeats.lines = self.repeats.lines.saturating_add(1);
+            if self.repeats.first.is_none() {
+                self.repeats.first = Some(self.appender.wait(ticket)?.index);
+            }
+        } else {
+            self.taken.push(number);
+        }
         if self.taken.is_full() {
             self.appender.flush()?;
             self.taken.forget();
@@ -191,7 +249,7 @@ impl Run<'_> {
                 self.appender.receipt(ticket)?
             };
             let Some(receipt) = receipt else { break };
-            self.print_receipt(line, receipt.index)?;
+            self.print_receipt(line, receipt)?;
             self.pending.pop_front();
         }
         if must_wait {
@@ -201,8 +259,13 @@ impl Run<'_> {
         }
     }
 
-    fn print_receipt(&mut self, line: u64, index: u64) -> Result<(), Failure> {
-        let leaf = self.appender.leaf_of(index).ok_or_else(|| {
+    fn print_receipt(&mut self, line: u64, receipt: Receipt) -> Result<(), Failure> {
+        let index = receipt.index;
+        let leaf = match self.appender.leaf_of(index) {
+            None if receipt.is_repeat => self.stored_leaf(index)?,
+            leaf => leaf,
+        };
+        let leaf = leaf.ok_or_else(|| {
             Failure::new(format!(
                 "entry {index} is durable, but its frame was forgotten"
             ))
@@ -215,7 +278,19 @@ impl Run<'_> {
             log: self.log,
             frame: leaf.frame,
             record: leaf.hash.to_string(),
+            already_recorded: receipt.is_repeat,
         })
+    }
+
+    /// The leaf of an entry that was recorded before this command, from the log's files.
+    fn stored_leaf(&mut self, index: u64) -> Result<Option<Leaf>, Failure> {
+        let stored = match self.stored.take() {
+            Some(stored) => stored,
+            None => StoredLeaves::open(&self.args.dir)?,
+        };
+        let leaf = stored.of_entry(&self.args.stream, index)?;
+        self.stored = Some(stored);
+        Ok(leaf)
     }
 
     fn finish(&mut self) -> Result<(), Failure> {
@@ -232,16 +307,24 @@ impl Run<'_> {
             .and_then(|reader| Ok(reader.entries(stream)?));
         let Ok(next) = found else {
             let taken = counted(self.taken.count(), "entry appended", "entries appended");
-            return failure.after(&format!("{taken} at most")).also(&format!(
-                "see which lines of the input are there: probity export {} --stream {stream} --format csv",
-                dir.display()
-            ));
+            let failure = failure.after(&format!("{taken} at most"));
+            return if self.may_repeat() {
+                failure.also("then repeat the command: its lines have idempotency keys, and none is recorded twice")
+            } else {
+                failure.also(&format!(
+                    "see which lines of the input are there: probity export {} --stream {stream} --format csv",
+                    dir.display()
+                ))
+            };
         };
         let kept = self.taken.kept(next);
         let (line, index) = self.taken.after(kept);
         let (shown, file) = (quoted(dir), quoted(&self.args.file));
         let key = self.args.key.as_deref();
-        let key = key.map_or_else(String::new, |key| format!(" --key {}", quoted(key)));
+        let mut key = key.map_or_else(String::new, |key| format!(" --key {}", quoted(key)));
+        if let Some(name) = &self.args.idempotency_key {
+            key = format!("{key} --idempotency-key {}", quoted(Path::new(name)));
+        }
         failure
             .after(&counted(kept, "entry appended", "entries appended"))
             .also(&format!(
@@ -249,19 +332,31 @@ impl Run<'_> {
             ))
     }
 
+    /// Whether the whole command can be repeated: the log still knows the keys of all its lines.
+    fn may_repeat(&self) -> bool {
+        let keys_max = u64::try_from(Options::IDEMPOTENCY_KEYS_MAX).unwrap_or(u64::MAX);
+        self.repeats.without_key == 0 && self.taken.count() <= keys_max
+    }
+
     fn summarize(&mut self) -> Result<Status, Failure> {
         let summary = Summary {
             stream: self.args.stream.as_str(),
             appended: self.taken.count(),
             refused: self.refused,
+            already_recorded: self.repeats.lines,
+            first_recorded: self.repeats.first,
         };
         if self.args.json {
             self.output.json(&summary)?;
         } else if !self.args.receipts {
             let appended = counted(summary.appended, "entry", "entries");
             let stream = summary.stream;
-            self.output
-                .line(&format!("{appended} appended to stream {stream}"))?;
+            let mut line = format!("{appended} appended to stream {stream}");
+            if let Some(first) = self.repeats.first {
+                let lines = counted(self.repeats.lines, "line was", "lines were");
+                line = format!("{line}; {lines} already recorded, the first as entry {first}");
+            }
+            self.output.line(&line)?;
         }
         self.output.flush()?;
         if self.refused == 0 {
@@ -278,7 +373,7 @@ impl Run<'_> {
 /// A line, apart from the reader's buffer.
 enum LineFound {
     Blank,
-    Entry(Box<crate::entry_json::ParsedEntry>),
+    Entry(Box<ParsedEntry>),
     Refused(Refused),
 }
 

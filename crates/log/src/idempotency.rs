@@ -1,0 +1,285 @@
+//! Finds an entry that was appended before under the same idempotency key, so that it is not written twice.
+//!
+//! `docs/durability.md`, "Idempotency keys".
+
+use std::collections::hash_map::RandomState;
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasher as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use probity_format::frame::Frame;
+use probity_format::row::{encode_row, row_bytes};
+use probity_format::tree::{Hash, leaf_hash};
+use probity_format::{Claimed, DecodeError, Digest, Entry, Subjects, Timestamp};
+
+use crate::core::Core;
+use crate::error::LogError;
+use crate::history::read_history;
+use crate::opener::{Opened, Opener, Opening};
+use crate::records::Records;
+use crate::scan::stored_frame;
+use crate::stream::{Run, Stream};
+use crate::tickets::Place;
+
+/// Takes the place of the time where that is compared on its own.
+const EPOCH: Timestamp = match Timestamp::from_nanoseconds(0) {
+    Ok(epoch) => epoch,
+    Err(_) => panic!("1970 is a time"),
+};
+
+/// The keyed entries of one stream. Nobody looks at it for an entry without a key.
+#[derive(Debug)]
+pub(crate) struct Once {
+    /// Frames that the opening found. Until the window is read, no frame behind them holds a keyed entry.
+    found: u64,
+    window: Mutex<Window>,
+}
+
+/// All that the caller said in an entry, without its idempotency key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Content {
+    /// Over everything but the time.
+    hash: Hash,
+    time: Timestamp,
+    /// Whether the log gave the time, because the caller did not.
+    is_log_time: bool,
+}
+
+/// The last keyed entries of a stream, up to a number of them.
+#[derive(Debug, Default)]
+pub(crate) struct Window {
+    /// Whether it holds what the stream held before; the first keyed append reads it.
+    is_read: bool,
+    keys_max: usize,
+    entries: HashMap<Digest, Known>,
+    /// Their keys, oldest first.
+    order: VecDeque<Digest>,
+    /// Hashes names of subjects.
+    names: RandomState,
+}
+
+/// An entry that has a key.
+#[derive(Debug)]
+pub(crate) struct Known {
+    content: Content,
+    place: Place,
+    /// Hashes of the names of its subjects, in an erasable stream.
+    subjects: Box<[u64]>,
+}
+
+impl Content {
+    /// What `entry` says, as the log records it.
+    pub(crate) fn of(entry: &Entry<'_>) -> Self {
+        let said = Entry {
+            time: EPOCH,
+            taken: None,
+            claimed: Claimed::NONE,
+            idempotency: None,
+            ..*entry
+        };
+        let mut row = vec![0; row_bytes(&said)];
+        encode_row(&said, &mut row);
+        Self {
+            hash: leaf_hash(&row),
+            time: entry.time,
+            is_log_time: entry.taken == Some(entry.time),
+        }
+    }
+
+    /// Whether both say the same; a time that the log gave says nothing.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let both = self.is_log_time && other.is_log_time;
+        self.hash == other.hash && (both || self.time == other.time)
+    }
+}
+
+impl Known {
+    pub(crate) const fn content(&self) -> &Content {
+        &self.content
+    }
+
+    pub(crate) const fn place(&self) -> &Place {
+        &self.place
+    }
+}
+
+impl Window {
+    /// The entry with this key.
+    pub(crate) fn find(&self, key: &Digest) -> Option<&Known> {
+        self.entries.get(key)
+    }
+
+    /// Takes up the newest entry, which has a key that is not there yet; the oldest goes when there are too many.
+    pub(crate) fn add(
+        &mut self,
+        key: &Digest,
+        content: Content,
+        place: Place,
+        subjects: Names<'_>,
+    ) {
+        let subjects = subjects.hashes(&self.names);
+        let known = Known {
+            content,
+            place,
+            subjects,
+        };
+        let before = self.entries.insert(*key, known);
+        debug_assert!(before.is_none(), "a key that is there stands for one entry");
+        self.order.push_back(*key);
+        while self.order.len() > self.keys_max {
+            if let Some(oldest) = self.order.pop_front() {
+                self.entries.remove(&oldest);
+            }
+        }
+    }
+
+    /// Takes up an entry that is older than all others, unless a newer one has its key.
+    fn add_older(&mut self, key: Digest, known: Known) {
+        if !self.is_full() && !self.entries.contains_key(&key) {
+            self.entries.insert(key, known);
+            self.order.push_front(key);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.order.len() >= self.keys_max
+    }
+}
+
+/// The subjects that an erasure makes the window forget an entry for.
+#[derive(Clone, Copy)]
+pub(crate) struct Names<'a>(Subjects<'a>);
+
+impl<'a> Names<'a> {
+    /// Those of `entry` in `stream`: none, where nothing can be erased.
+    pub(crate) const fn of(entry: &Entry<'a>, stream: &Stream) -> Self {
+        Self(if stream.config.erasable {
+            entry.subjects
+        } else {
+            Subjects::NONE
+        })
+    }
+
+    fn hashes(self, names: &RandomState) -> Box<[u64]> {
+        self.0.iter().map(|name| names.hash_one(name)).collect()
+    }
+}
+
+impl Once {
+    /// For a stream with `found` frames.
+    pub(crate) fn new(found: u64) -> Self {
+        Self {
+            found,
+            window: Mutex::default(),
+        }
+    }
+
+    /// Makes the window forget entries about `subject` before index `end`: they are erased.
+    pub(crate) fn forget(&self, subject: &str, end: u64) {
+        let mut window = self.lock();
+        let name = window.names.hash_one(subject);
+        let is_erased = |known: &Known| {
+            known.subjects.contains(&name) && known.place.index().is_some_and(|at| at < end)
+        };
+        window.entries.retain(|_, known| !is_erased(known));
+        let Window { entries, order, .. } = &mut *window;
+        order.retain(|key| entries.contains_key(key));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Window> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Core {
+    /// The window of `stream`, locked; the first call reads it.
+    ///
+    /// # Errors
+    /// When the end of the stream cannot be read: then nobody knows which keys are there.
+    pub(crate) fn window<'a>(
+        &self,
+        stream: &'a Stream,
+    ) -> Result<MutexGuard<'a, Window>, LogError> {
+        let mut window = stream.once.lock();
+        if !window.is_read {
+            *window = self.read_window(stream)?;
+        }
+        Ok(window)
+    }
+
+    /// Reads the frames that the opening found, from the last one back.
+    fn read_window(&self, stream: &Stream) -> Result<Window, LogError> {
+        let mut window = Window {
+            is_read: true,
+            keys_max: self.options.idempotency_keys_max,
+            ..Window::default()
+        };
+        if stream.once.found == 0 {
+            return Ok(window);
+        }
+        let files = self.files.for_reading();
+        let wrapping = {
+            let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(&keys.wrapping)
+        };
+        let opener = Opener::of_writer(&files, wrapping, &self.geometry)?;
+        // After the slots: a key is destroyed after its erasure is signed.
+        let history = read_history(&files, &self.geometry, Some(&opener.master))?;
+        let opener = opener.with_erasures(history.slots, &history.erasures);
+        let mut opening = Opening::new(&opener, stream.id);
+        let mut records = Records::new(&files, &stream.name, stream.once.found);
+        let mut bytes: u64 = 0;
+        for number in (0..stream.once.found).rev() {
+            if window.is_full() || bytes >= self.options.idempotency_bytes_max {
+                break;
+            }
+            let broken = |reason: String| LogError::Broken {
+                place: format!("stream {}, frame {number}", stream.name),
+                reason,
+            };
+            let record = records.of_frame(number)?;
+            let record = record.ok_or_else(|| broken("has no record".into()))?;
+            let stored = stored_frame(&files, &stream.name, &record)?;
+            let stored = stored.ok_or_else(|| broken("is not what its record says".into()))?;
+            bytes = bytes.saturating_add(u64::from(record.length));
+            let opened = Frame::parse(&stored).and_then(|frame| opening.open(&frame));
+            let opened = opened.map_err(|error| broken(error.to_string()))?;
+            let known = keyed_entries(&opened, record.first_entry, stream, &window.names);
+            for (key, known) in known
+                .map_err(|error| broken(error.to_string()))?
+                .into_iter()
+                .rev()
+            {
+                window.add_older(key, known);
+            }
+        }
+        Ok(window)
+    }
+}
+
+/// The entries of a frame that have a key, in order; those of erased subjects show none.
+fn keyed_entries(
+    opened: &Opened,
+    first_entry: u64,
+    stream: &Stream,
+    names: &RandomState,
+) -> Result<Vec<(Digest, Known)>, DecodeError> {
+    let run = Arc::new(Run::at(first_entry));
+    let mut keyed = Vec::new();
+    opened.for_each(&mut |visited| {
+        if let Some(key) = visited.entry.idempotency {
+            let place = Place {
+                run: Arc::clone(&run),
+                number: u64::try_from(visited.index).unwrap_or(u64::MAX),
+            };
+            let known = Known {
+                content: Content::of(&visited.entry),
+                place,
+                subjects: Names::of(&visited.entry, stream).hashes(names),
+            };
+            keyed.push((*key, known));
+        }
+        Ok::<(), DecodeError>(())
+    })?;
+    Ok(keyed)
+}
