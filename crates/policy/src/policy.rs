@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 
+use sha2::{Digest as _, Sha256};
+
 use crate::index::PrefixIndex;
 use crate::pattern::Pattern;
 
@@ -27,6 +29,8 @@ pub struct Roles {
 pub struct Class<'a> {
     /// Whether operations on it are recorded.
     pub personal: bool,
+    /// The rule that says so: `key:` and its pattern, or `defaults`.
+    pub rule: &'a str,
     /// Who decides over the data, by the pattern or the defaults.
     pub controller: &'a str,
     /// Who processes it, by the pattern or the defaults.
@@ -56,10 +60,16 @@ pub struct Policy {
     clients: HashMap<String, Actor>,
     defaults: Roles,
     default_personal: bool,
+    digest: [u8; 32],
 }
+
+/// The name of the rule for keys that no pattern matches.
+const DEFAULTS: &str = "defaults";
 
 #[derive(Debug, Clone)]
 pub(crate) struct KeyRule {
+    /// `key:` and the pattern, as entries name it.
+    pub(crate) name: String,
     pub(crate) pattern: Pattern,
     pub(crate) personal: bool,
     pub(crate) roles: Roles,
@@ -77,19 +87,33 @@ impl Policy {
     /// The policy in force when there is no policy file: every key is recorded, and the subject is
     /// what stands second in keys that begin with `user:`.
     pub fn builtin() -> Self {
-        let rule = |text: &str| {
-            let pattern = Pattern::parse(text).ok()?;
-            Some(KeyRule {
-                pattern,
-                personal: true,
-                roles: Roles::default(),
-            })
-        };
-        let rules = Self::BUILTIN_PATTERNS
-            .iter()
-            .filter_map(|text| rule(text))
-            .collect();
-        Self::new(rules, Vec::new(), Vec::new(), Roles::default(), true)
+        let patterns = Self::BUILTIN_PATTERNS.iter();
+        let rules = patterns.filter_map(|text| {
+            Some(KeyRule::new(
+                Pattern::parse(text).ok()?,
+                true,
+                Roles::default(),
+            ))
+        });
+        let text = Self::BUILTIN_PATTERNS.join("\n");
+        Self::new(
+            rules.collect(),
+            Vec::new(),
+            Vec::new(),
+            Roles::default(),
+            true,
+        )
+        .with_digest_of(&text)
+    }
+
+    /// SHA-256 of the policy file; of the built-in policy, of its patterns with a line feed between them.
+    pub const fn digest(&self) -> &[u8; 32] {
+        &self.digest
+    }
+
+    pub(crate) fn with_digest_of(mut self, text: &str) -> Self {
+        self.digest = Sha256::digest(text.as_bytes()).into();
+        self
     }
 
     /// Compiles rules; the most specific is asked first, among equals the one written first.
@@ -118,6 +142,7 @@ impl Policy {
             clients: named(clients),
             defaults,
             default_personal,
+            digest: [0; 32],
         }
     }
 
@@ -129,10 +154,10 @@ impl Policy {
             rules.find(|rule| rule.pattern.matches(key, subjects))
         });
         if let Some(rule) = found {
-            rule.roles.class(rule.personal)
+            rule.roles.class(rule.personal, &rule.name)
         } else {
             subjects.clear();
-            self.defaults.class(self.default_personal)
+            self.defaults.class(self.default_personal, DEFAULTS)
         }
     }
 
@@ -143,10 +168,22 @@ impl Policy {
     }
 }
 
+impl KeyRule {
+    pub(crate) fn new(pattern: Pattern, personal: bool, roles: Roles) -> Self {
+        Self {
+            name: format!("key:{}", pattern.as_str()),
+            pattern,
+            personal,
+            roles,
+        }
+    }
+}
+
 impl Roles {
-    fn class(&self, personal: bool) -> Class<'_> {
+    fn class<'a>(&'a self, personal: bool, rule: &'a str) -> Class<'a> {
         Class {
             personal,
+            rule,
             controller: &self.controller,
             processor: &self.processor,
             purpose: &self.purpose,

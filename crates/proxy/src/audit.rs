@@ -5,13 +5,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use probity_format::limits::{KEY_BYTES_MAX, NAME_BYTES_MAX, SUBJECTS_MAX};
-use probity_format::{Entry, Outcome, Subjects, Timestamp};
+use probity_format::{Claimed, Entry, Outcome, Subjects, Timestamp};
 use probity_policy::{Policy, Roles};
 
 use crate::config::OnLogFailure;
 
 /// What a key that is too long for an entry ends with: its digest in hexadecimal.
 const DIGEST_MARK: &str = "#sha256:";
+
+/// The rule of a key that is recorded because its end is not known.
+const SHORTENED: &str = "shortened";
 
 /// A key as a command named it.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +44,8 @@ pub struct Deed<'a> {
     pub command: &'a str,
     /// More facts for the payload, each a JSON member with a leading comma.
     pub facts: &'a str,
+    /// One more of them, about this key alone.
+    pub note: &'static str,
 }
 
 /// Who did it.
@@ -48,8 +53,10 @@ pub struct Deed<'a> {
 pub struct Actor {
     /// The authenticated principal, else the name the client gave itself, else `default`.
     pub name: String,
-    /// Whether only the client itself says so.
-    pub claimed: bool,
+    /// The user that the server accepted; empty where none logged in or nobody can say who has.
+    pub submitter: String,
+    /// Whether the name is the client's word alone, and whether the purpose follows from such a name.
+    pub claimed: Claimed,
     /// What the policy says of it.
     pub roles: Roles,
 }
@@ -72,8 +79,9 @@ struct Draft {
     outcome: Outcome,
     key: Range<usize>,
     payload: Range<usize>,
-    /// Subjects, controller, processor, actor, purpose, basis.
-    texts: [Range<usize>; 6],
+    claimed: Claimed,
+    /// Subjects, controller, processor, actor, purpose, basis, submitter, rule.
+    texts: [Range<usize>; 8],
 }
 
 impl EntryBatch {
@@ -92,6 +100,11 @@ impl EntryBatch {
     /// Sets the time of the entries that follow.
     pub const fn set_time(&mut self, time: Timestamp) {
         self.time = time;
+    }
+
+    /// The time of the entries that follow.
+    pub const fn time(&self) -> Timestamp {
+        self.time
     }
 
     /// How many entries wait.
@@ -146,7 +159,7 @@ impl EntryBatch {
         if !class.personal && key.digest.is_none() {
             return;
         }
-        let subjects = self.put_subjects(key.kept);
+        let subjects = self.put_subjects(key);
         let roles = [
             (&actor.roles.controller, class.controller),
             (&actor.roles.processor, class.processor),
@@ -155,16 +168,30 @@ impl EntryBatch {
         ];
         let [controller, processor, purpose, basis] =
             roles.map(|(own, default)| self.put_text(if own.is_empty() { default } else { own }));
+        let claimed = Claimed {
+            // A purpose that the key's own rule gives follows from no name.
+            purpose: actor.claimed.purpose && !actor.roles.purpose.is_empty(),
+            ..actor.claimed
+        };
         let name = self.put_text(&actor.name);
-        let location = self.put_location(key, db);
-        let payload = self.put_payload(db, actor, deed);
+        let submitter = self.put_text(&actor.submitter);
+        let rule = self.put_rule(if key.digest.is_some() {
+            SHORTENED
+        } else {
+            class.rule
+        });
+        let (location, shortened) = self.put_location(key, db);
+        let payload = self.put_payload(db, shortened, deed);
         self.drafts.push(Draft {
             time: self.time,
             action: deed.action,
             outcome: deed.outcome,
             key: location,
             payload,
-            texts: [subjects, controller, processor, name, purpose, basis],
+            claimed,
+            texts: [
+                subjects, controller, processor, name, purpose, basis, submitter, rule,
+            ],
         });
     }
 
@@ -178,10 +205,13 @@ impl EntryBatch {
             &actor.name,
             &roles.purpose,
             &roles.basis,
+            &actor.submitter,
+            // No rule of the policy decides about what has no key.
+            "",
         ]
         .map(|text| self.put_text(text));
-        let place = self.put_location(place, 0);
-        let payload = self.put_payload(db, actor, deed);
+        let (place, shortened) = self.put_location(place, 0);
+        let payload = self.put_payload(db, shortened, deed);
         let (action, outcome) = (deed.action, deed.outcome);
         self.drafts.push(Draft {
             time: self.time,
@@ -189,6 +219,7 @@ impl EntryBatch {
             outcome,
             key: place,
             payload,
+            claimed: actor.claimed,
             texts,
         });
     }
@@ -205,6 +236,7 @@ impl EntryBatch {
             outcome: Outcome::Failed,
             command: "",
             facts: &facts,
+            note: "",
         };
         self.record_place(Key::NONE, 0, &Actor::default(), deed);
     }
@@ -217,6 +249,7 @@ impl EntryBatch {
             outcome: Outcome::Failed,
             command: "",
             facts: &facts,
+            note: "",
         };
         self.record_place(Key::NONE, 0, actor, deed);
     }
@@ -224,7 +257,16 @@ impl EntryBatch {
     fn entry(&self, draft: &Draft) -> Entry<'_> {
         let text = |range: &Range<usize>| self.texts.get(range.clone()).unwrap_or_default();
         let bytes = |range: &Range<usize>| self.bytes.get(range.clone()).unwrap_or_default();
-        let [subjects, controller, processor, actor, purpose, basis] = &draft.texts;
+        let [
+            subjects,
+            controller,
+            processor,
+            actor,
+            purpose,
+            basis,
+            submitter,
+            rule,
+        ] = &draft.texts;
         Entry {
             subjects: Subjects::joined(text(subjects)),
             controller: text(controller),
@@ -234,6 +276,10 @@ impl EntryBatch {
             basis: text(basis),
             outcome: draft.outcome,
             payload: bytes(&draft.payload),
+            submitter: text(submitter),
+            claimed: draft.claimed,
+            policy: Some(self.policy.digest()),
+            rule: text(rule),
             ..Entry::new(draft.time, draft.action, bytes(&draft.key))
         }
     }
@@ -244,19 +290,38 @@ impl EntryBatch {
         start..self.texts.len()
     }
 
-    fn put_subjects(&mut self, key: &[u8]) -> Range<usize> {
+    /// Puts who decided: a pattern of the policy, its defaults, or that the key is too long to be classified.
+    fn put_rule(&mut self, rule: &str) -> Range<usize> {
+        let start = self.texts.len();
+        put_name(&mut self.texts, rule.as_bytes());
+        start..self.texts.len()
+    }
+
+    /// Puts each subject. One that reaches the end of what was kept of a key is not whole: the key's digest
+    /// stands for it, so that no two of them are taken for one.
+    fn put_subjects(&mut self, key: Key<'_>) -> Range<usize> {
         let start = self.texts.len();
         for range in self.subjects.iter().take(SUBJECTS_MAX) {
             if self.texts.len() > start {
                 self.texts.push('\n');
             }
-            put_name(&mut self.texts, key.get(range.clone()).unwrap_or_default());
+            match key.digest {
+                Some(digest) if range.end >= key.kept.len() => {
+                    self.texts.push_str("key#sha256:");
+                    self.texts.push_str(&hex(&digest));
+                }
+                _ => put_name(
+                    &mut self.texts,
+                    key.kept.get(range.clone()).unwrap_or_default(),
+                ),
+            }
         }
         start..self.texts.len()
     }
 
-    /// Puts the key as it is; before it `dbN/` where N is not 0; in place of a long end its digest.
-    fn put_location(&mut self, key: Key<'_>, db: u64) -> Range<usize> {
+    /// Puts the key as it is; before it `dbN/` where N is not 0; in place of a long end its digest, and then
+    /// says so: a key may have a name that looks the same.
+    fn put_location(&mut self, key: Key<'_>, db: u64) -> (Range<usize>, bool) {
         let start = self.bytes.len();
         if db != 0 {
             self.bytes.extend_from_slice(format!("db{db}/").as_bytes());
@@ -265,7 +330,7 @@ impl EntryBatch {
         let digest = match key.digest {
             None if key.kept.len() <= room => {
                 self.bytes.extend_from_slice(key.kept);
-                return start..self.bytes.len();
+                return (start..self.bytes.len(), false);
             }
             None => sha256(key.kept),
             Some(digest) => digest,
@@ -275,10 +340,10 @@ impl EntryBatch {
             .extend_from_slice(key.kept.get(..prefix).unwrap_or_default());
         self.bytes.extend_from_slice(DIGEST_MARK.as_bytes());
         self.bytes.extend_from_slice(hex(&digest).as_bytes());
-        start..self.bytes.len()
+        (start..self.bytes.len(), true)
     }
 
-    fn put_payload(&mut self, db: u64, actor: &Actor, deed: Deed<'_>) -> Range<usize> {
+    fn put_payload(&mut self, db: u64, shortened: bool, deed: Deed<'_>) -> Range<usize> {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(b"{\"command\":\"");
         // Names in the table are plain words; a foreign server's could hold anything.
@@ -292,10 +357,11 @@ impl EntryBatch {
             self.bytes
                 .extend_from_slice(format!(",\"db\":{db}").as_bytes());
         }
-        if actor.claimed {
-            self.bytes.extend_from_slice(b",\"claimed\":true");
+        if shortened {
+            self.bytes.extend_from_slice(b",\"shortened\":true");
         }
         self.bytes.extend_from_slice(deed.facts.as_bytes());
+        self.bytes.extend_from_slice(deed.note.as_bytes());
         self.bytes.push(b'}');
         start..self.bytes.len()
     }
@@ -373,6 +439,7 @@ mod tests {
             outcome: Outcome::Ok,
             command: "get",
             facts: "",
+            note: "",
         }
     }
 

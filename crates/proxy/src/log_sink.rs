@@ -21,6 +21,8 @@ impl LogSource {
 /// One worker's appender.
 pub struct LogSink {
     appender: Appender,
+    /// The submitter that the appender records now.
+    submitter: String,
     log: Log,
 }
 
@@ -32,6 +34,7 @@ impl SinkSource for LogSource {
         let appender = appender.map_err(|error| SinkError::Failed(Box::new(error)))?;
         Ok(LogSink {
             appender,
+            submitter: String::new(),
             log: self.log.clone(),
         })
     }
@@ -53,6 +56,12 @@ impl EntrySink for LogSink {
     fn append(&mut self, entries: &[Entry<'_>]) -> Result<Option<Ticket>, (usize, SinkError)> {
         let mut last = None;
         for (taken, entry) in entries.iter().enumerate() {
+            self.appender.set_claimed(entry.claimed);
+            if entry.submitter != self.submitter {
+                let set = self.appender.set_submitter(entry.submitter);
+                set.map_err(|error| (taken, SinkError::Failed(Box::new(error))))?;
+                entry.submitter.clone_into(&mut self.submitter);
+            }
             let ticket = self.appender.try_append(entry);
             last = Some(ticket.map_err(|error| (taken, sink_error(error)))?);
         }

@@ -37,6 +37,16 @@ impl CommandFacts {
 
             "georadius" => georadius(arguments, 6, keys),
             "georadiusbymember" => georadius(arguments, 5, keys),
+            "debug" => debug(arguments, keys),
+            // The server's own flags do not say what these do.
+            "getex" if arguments.len() == 2 => push(keys, 1, arguments, Access::ACCESS),
+            "hgetex" if arguments.text(2).eq_ignore_ascii_case(b"fields") => {
+                push(keys, 1, arguments, Access::ACCESS);
+            }
+            "move" => push(keys, 1, arguments, Access::ACCESS.with(Access::DELETE)),
+            "xclaim" | "xautoclaim" => {
+                push(keys, 1, arguments, Access::ACCESS.with(Access::UPDATE));
+            }
             _ => {
                 for spec in &self.specs {
                     if find(spec, arguments, keys) == Extraction::Ask {
@@ -49,11 +59,16 @@ impl CommandFacts {
         Extraction::Complete
     }
 
+    /// Whether the command may have keys at all.
+    pub fn names_keys(&self) -> bool {
+        let is_key = |spec: &KeySpec| !spec.access.contains(Access::NOT_KEY);
+        &*self.name == "debug" || self.specs.iter().any(is_key)
+    }
+
     /// Whether the argument after those in `arguments` may be a key, or something else that is recorded
     /// whole or by its digest: a channel, a script. When in doubt, yes.
     pub fn may_be_key(&self, arguments: &Arguments) -> bool {
-        let recorded = matches!(&*self.name, "script|load" | "function|load");
-        if recorded || self.flags.contains(Flags::PUBSUB) {
+        if NAMED_IN_ENTRIES.contains(&&*self.name) || self.flags.contains(Flags::PUBSUB) {
             return true;
         }
         let next = i64::try_from(arguments.len()).unwrap_or(i64::MAX);
@@ -67,6 +82,79 @@ impl CommandFacts {
                 }
                 _ => true,
             })
+    }
+}
+
+/// Commands whose arguments stand in entries though they are no keys.
+const NAMED_IN_ENTRIES: [&str; 14] = [
+    "acl|deluser",
+    "acl|dryrun",
+    "acl|getuser",
+    "acl|setuser",
+    "auth",
+    "client|setname",
+    "config|get",
+    "config|set",
+    "debug",
+    "function|load",
+    "hello",
+    "keys",
+    "scan",
+    "script|load",
+];
+
+/// Subcommands of `DEBUG` whose arguments are no keys.
+const DEBUG_WITHOUT_KEYS: [&str; 35] = [
+    "aof-flush-sleep",
+    "assert",
+    "change-repl-id",
+    "client-enforce-reply-list",
+    "client-eviction",
+    "close-cluster-link-on-packet-drop",
+    "config-rewrite-force-all",
+    "crash-and-abort",
+    "crash-and-recover",
+    "delay-rdb-client-free-seconds",
+    "dict-resizing",
+    "dict-stats",
+    "drop-cluster-packet-filter",
+    "error",
+    "help",
+    "htstats",
+    "jmap",
+    "leak",
+    "loadaof",
+    "log",
+    "mallctl",
+    "mallctl-str",
+    "oom",
+    "panic",
+    "pause-cron",
+    "populate",
+    "protocol",
+    "quicklist-packed-threshold",
+    "reload",
+    "replicate",
+    "replybuffer",
+    "set-active-expire",
+    "set-disable-deny-scripts",
+    "sleep",
+    "stringmatch-len",
+];
+
+/// `DEBUG DIGEST-VALUE key ...`, and `DEBUG OBJECT key` like every subcommand that is not known to have none.
+fn debug(arguments: &Arguments, keys: &mut Vec<KeyUse>) {
+    let subcommand = String::from_utf8_lossy(arguments.text(1)).to_ascii_lowercase();
+    if DEBUG_WITHOUT_KEYS.contains(&&*subcommand) {
+        return;
+    }
+    let end = if subcommand == "digest-value" {
+        arguments.len()
+    } else {
+        3
+    };
+    for argument in 2..end {
+        push(keys, argument, arguments, Access::default());
     }
 }
 
@@ -323,6 +411,11 @@ mod tests {
             ("blpop a b 0", "a b"),
             ("eval s 0 a", ""),
             ("ssubscribe c", ""),
+            ("debug object a", "a"),
+            ("debug sdslen a", "a"),
+            ("debug digest-value a b", "a b"),
+            ("debug newer a", "a"),
+            ("debug sleep 1", ""),
         ] {
             assert_eq!(keys(line).join(" "), expected, "{line}");
         }

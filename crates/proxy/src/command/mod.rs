@@ -1,9 +1,10 @@
 //! What a command does to which keys: the server's command table, and what a reply says about it.
 
 mod extract;
+mod outcome;
 mod rule;
 mod table;
 
 pub use extract::{Extraction, KeyUse};
-pub use rule::Rule;
+pub use rule::{Deadline, Meaning, Replaces, Rule, Sign};
 pub use table::{Access, BeginSearch, CommandFacts, FindKeys, Flags, KeySpec, Table, TableError};

@@ -1,25 +1,26 @@
 //! How the reply to a command tells what became of its keys.
 
+use super::outcome::{self, Reading};
 use super::table::CommandFacts;
-use crate::resp::Arguments;
+use crate::resp::{Arguments, parse_canonical};
 
 /// How to read the outcome from a reply that is no error. Nil means absent unless the rule says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::exhaustive_enums, reason = "matched in this crate alone")]
 pub enum Rule {
-    /// Any other reply means that it was done.
+    /// The command is not in the table: whether it changed anything is not known.
     #[default]
-    Plain,
-    /// Zero means that there was nothing.
-    ZeroAbsent,
+    Unknown,
+    /// With this sign the reply means that; any other means that it was done.
+    When(Sign, Meaning),
+    /// With this sign it was not done; any other reply means that the written key is new.
+    Creates(Sign),
+    /// It may have changed something; the reply does not tell.
+    Untold,
+    /// It changes nothing, as its arguments say; zero means that there was nothing.
+    Idle,
     /// The number of keys that were there.
     Count,
-    /// Zero means that it was not done; anything else that the written key is new.
-    CreatesOrFails,
-    /// Zero means that it was not done.
-    ZeroFailed,
-    /// Nil means that it was not done because the key exists; else it is new.
-    NilFailed,
     /// One element for each key; nil elements are absent.
     PerKey,
     /// The first element names the one key that had something.
@@ -28,46 +29,101 @@ pub enum Rule {
     NamedEach,
     /// The key is new when the reply is this number.
     LengthTells(u64),
-    /// Minus two means that there was nothing.
-    MinusTwoAbsent,
-    /// The word `none` means that there was nothing.
-    NoneAbsent,
-    /// An empty reply means that there was nothing.
-    EmptyAbsent,
     /// The reply is what was there before; nil means that the key is new.
     PreviousTells,
     /// The reply is what was there before and stays; nil means that the key is new.
     PreviousStays,
-    /// One element for each of so many members asked for: nil or zero where there is none.
+    /// One element for each of at most so many members asked for: nil or zero where there is none.
     Members(usize),
+    /// One number for each of at most so many fields: 2 deleted, 1 done, 0 not done, less: not there.
+    FieldCodes(usize),
+    /// One number for each of at most so many fields: -2 where there is none.
+    FieldTimes(usize),
+    /// One element for each of at most so many operations; of so many that write, those not done are nil.
+    Bitfield(usize, usize),
+    /// Zero or nothing: what was read was empty, and the written key is deleted if it was there.
+    Stores,
+    /// Zero: there was nothing to move. Else it left the source; the destination may have had it before.
+    Moves,
+    /// The key has an end: zero means that it was not done, for this reason; before its time it is deleted.
+    Expires(Deadline, Meaning),
+    /// The key is restored with this deadline; whether it is new where it replaces nothing.
+    Restores(Deadline, Replaces),
+    /// The word NOKEY: none of them was there.
+    Migrates,
+}
+
+/// A sign in a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "matched in this crate alone")]
+pub enum Sign {
+    /// Nil.
+    Nil,
+    /// The number zero.
+    Zero,
+    /// A number that is not positive.
+    NotPositive,
+    /// This number.
+    Number(i64),
+    /// The number minus two.
+    MinusTwo,
+    /// The word `none`.
+    NoneWord,
+    /// An empty text or list.
+    Empty,
+    /// An empty text or list, or the number zero.
+    ZeroOrEmpty,
+    /// A list whose second element is empty: a page of a scan.
+    EmptyPage,
+    /// A list that begins with zero, or is empty.
+    ZeroFirst,
+}
+
+/// What a sign means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "matched in this crate alone")]
+pub enum Meaning {
+    /// There was nothing of what was asked for.
+    Absent,
+    /// The same, but it may have changed something that the reply does not show.
+    AbsentUntold,
+    /// A condition of the command kept it from being done.
+    Failed,
+    /// Everything was there already as it should be.
+    Same,
+    /// It may have changed something; the reply does not tell.
+    Untold,
+}
+
+/// When a key ends, where the command says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "matched in this crate alone")]
+pub enum Deadline {
+    /// Later, or never.
+    Ahead,
+    /// At once.
+    Now,
+    /// At this time, in milliseconds since 1970.
+    At(i64),
+}
+
+/// Whether a command may write over what is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a yes or no with names")]
+pub enum Replaces {
+    /// It may.
+    Yes,
+    /// It is an error.
+    No,
 }
 
 impl Rule {
     /// The rule for the command in `arguments`.
     pub fn of(facts: &CommandFacts, arguments: &Arguments) -> Self {
-        match &*facts.name {
-            "set" => of_set(arguments),
-            "getset" => Self::PreviousTells,
-            "del" | "unlink" | "exists" | "touch" => Self::Count,
-            "setnx" | "msetnx" | "renamenx" | "copy" | "restore-asking" => Self::CreatesOrFails,
-            "hsetnx" | "move" => Self::ZeroFailed,
-            "mget" => Self::PerKey,
-            "blpop" | "brpop" | "bzpopmin" | "bzpopmax" | "lmpop" | "blmpop" | "zmpop"
-            | "bzmpop" => Self::Named,
-            "xread" | "xreadgroup" => Self::NamedEach,
-            "lpush" | "rpush" => Self::LengthTells(arguments.len().saturating_sub(2) as u64),
-            "append" => Self::LengthTells(arguments.at(2).map_or(0, |value| value.length)),
-            "ttl" | "pttl" | "expiretime" | "pexpiretime" => Self::MinusTwoAbsent,
-            "type" => Self::NoneAbsent,
-            "hmget" | "smismember" | "zmscore" | "geopos" | "geohash" => {
-                Self::Members(arguments.len().saturating_sub(2))
-            }
-            name if EMPTY_ABSENT.contains(&name) => Self::EmptyAbsent,
-            "expire" | "pexpire" | "expireat" | "pexpireat" | "persist" | "hdel" | "hexists"
-            | "hlen" | "llen" | "lpushx" | "rpushx" | "lrem" | "linsert" | "scard"
-            | "sismember" | "smove" | "srem" | "strlen" | "hstrlen" | "xlen" | "xdel" | "zcard"
-            | "zrem" | "pfcount" => Self::ZeroAbsent,
-            _ => Self::Plain,
+        match outcome::reading(&facts.name) {
+            Some(Reading::Is(rule)) => rule,
+            Some(Reading::By(read)) => read(arguments),
+            None => Self::Unknown,
         }
     }
 
@@ -77,67 +133,199 @@ impl Rule {
             Self::PerKey => keys,
             Self::Named => 1,
             Self::NamedEach => keys.saturating_mul(2),
-            Self::Members(members) => members,
+            Self::When(Sign::EmptyPage | Sign::ZeroFirst, _) => 2,
+            Self::Members(members)
+            | Self::FieldCodes(members)
+            | Self::FieldTimes(members)
+            | Self::Bitfield(members, _) => members,
             _ => 0,
         }
     }
 }
 
-fn of_set(arguments: &Arguments) -> Rule {
-    let has = |word: &[u8]| {
-        (3..arguments.len()).any(|index| arguments.text(index).eq_ignore_ascii_case(word))
-    };
-    match (has(b"get"), has(b"nx"), has(b"xx")) {
+fn has(arguments: &Arguments, from: usize, words: &[&str]) -> bool {
+    (from..arguments.len()).any(|index| is_word(arguments, index, words))
+}
+
+fn is_word(arguments: &Arguments, index: usize, words: &[&str]) -> bool {
+    let text = arguments.text(index);
+    words
+        .iter()
+        .any(|word| text.eq_ignore_ascii_case(word.as_bytes()))
+}
+
+/// The options of a command from `from` on, each once; what follows one of `with_value` is none.
+fn options(arguments: &Arguments, from: usize, with_value: &[&str]) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    let mut index = from;
+    while index < arguments.len() {
+        found.push(arguments.text(index).to_ascii_lowercase());
+        index += 1 + usize::from(is_word(arguments, index, with_value));
+    }
+    found
+}
+
+pub(super) fn set(arguments: &Arguments) -> Rule {
+    const WITH_VALUE: [&str; 8] = ["ex", "px", "exat", "pxat", "ifeq", "ifne", "ifdeq", "ifdne"];
+    let options = options(arguments, 3, &WITH_VALUE);
+    let has = |word: &str| options.iter().any(|option| option == word.as_bytes());
+    let compares = WITH_VALUE[4..].iter().any(|word| has(word));
+    match (has("get"), has("nx"), has("xx")) {
+        (true, _, _) if compares => Rule::Untold,
+        (false, _, _) if compares => Rule::When(Sign::Nil, Meaning::Failed),
         (true, false, false) => Rule::PreviousTells,
         (true, true, false) => Rule::PreviousStays,
-        (false, true, false) => Rule::NilFailed,
+        (false, true, false) => Rule::Creates(Sign::Nil),
         // With both words it is an error; XX alone does nothing where there is nothing.
-        _ => Rule::Plain,
+        _ => Rule::When(Sign::Nil, Meaning::Absent),
     }
 }
 
-/// Reads whose reply is empty, or nil, where there is nothing.
-const EMPTY_ABSENT: [&str; 42] = [
-    "geosearch",
-    "georadius",
-    "georadius_ro",
-    "georadiusbymember",
-    "georadiusbymember_ro",
-    "getrange",
-    "hgetall",
-    "hkeys",
-    "hrandfield",
-    "hvals",
-    "lpop",
-    "lrange",
-    "rpop",
-    "sdiff",
-    "sinter",
-    "smembers",
-    "sort",
-    "sort_ro",
-    "spop",
-    "srandmember",
-    "substr",
-    "sunion",
-    "xautoclaim",
-    "xclaim",
-    "xpending",
-    "xrange",
-    "xrevrange",
-    "zdiff",
-    "zinter",
-    "zpopmax",
-    "zpopmin",
-    "zrandmember",
-    "zrange",
-    "zrangebylex",
-    "zrangebyscore",
-    "zrevrange",
-    "zrevrangebylex",
-    "zrevrangebyscore",
-    "zunion",
-    "lpos",
-    "object|freq",
-    "lcs",
-];
+/// `SETBIT` gives the bit that was there; where that is the one it sets, only the length may have changed.
+pub(super) fn setbit(arguments: &Arguments) -> Rule {
+    let bit = number(arguments, 3).unwrap_or_default();
+    Rule::When(Sign::Number(bit), Meaning::Untold)
+}
+
+/// `SETRANGE` with no bytes changes nothing.
+pub(super) fn setrange(arguments: &Arguments) -> Rule {
+    if arguments.at(3).is_some_and(|value| value.length == 0) {
+        Rule::Idle
+    } else {
+        Rule::When(Sign::Nil, Meaning::Absent)
+    }
+}
+
+/// `GETEX` reads, and may give the key an end or take it away.
+pub(super) fn getex(arguments: &Arguments) -> Rule {
+    let at = |unit: i64| deadline(number(arguments, 3).map(|at| at.saturating_mul(unit)));
+    if is_word(arguments, 2, &["persist"]) {
+        Rule::Untold
+    } else if is_word(arguments, 2, &["exat"]) {
+        Rule::Expires(at(1000), Meaning::Absent)
+    } else if is_word(arguments, 2, &["pxat"]) {
+        Rule::Expires(at(1), Meaning::Absent)
+    } else {
+        Rule::When(Sign::Nil, Meaning::Absent)
+    }
+}
+
+fn number(arguments: &Arguments, index: usize) -> Option<i64> {
+    parse_canonical(arguments.text(index))
+}
+
+fn deadline(at: Option<i64>) -> Deadline {
+    at.map_or(Deadline::Ahead, Deadline::At)
+}
+
+/// `EXPIRE key seconds`: a time that is not ahead deletes the key.
+pub(super) fn expire(arguments: &Arguments) -> Rule {
+    let past = number(arguments, 2).is_some_and(|after| after <= 0);
+    let deadline = if past { Deadline::Now } else { Deadline::Ahead };
+    Rule::Expires(deadline, condition(arguments))
+}
+
+pub(super) fn expireat(arguments: &Arguments) -> Rule {
+    let at = number(arguments, 2).map(|at| at.saturating_mul(1000));
+    Rule::Expires(deadline(at), condition(arguments))
+}
+
+pub(super) fn pexpireat(arguments: &Arguments) -> Rule {
+    Rule::Expires(deadline(number(arguments, 2)), condition(arguments))
+}
+
+fn condition(arguments: &Arguments) -> Meaning {
+    if arguments.len() > 3 {
+        Meaning::Failed
+    } else {
+        Meaning::Absent
+    }
+}
+
+/// `RESTORE key ttl value [REPLACE] [ABSTTL] [IDLETIME n] [FREQ n]`.
+pub(super) fn restore(arguments: &Arguments) -> Rule {
+    let at = number(arguments, 2).filter(|at| *at > 0 && has(arguments, 4, &["absttl"]));
+    let replaces = if has(arguments, 4, &["replace"]) {
+        Replaces::Yes
+    } else {
+        Replaces::No
+    };
+    Rule::Restores(deadline(at), replaces)
+}
+
+pub(super) fn copy(arguments: &Arguments) -> Rule {
+    if has(arguments, 3, &["replace"]) {
+        Rule::When(Sign::Zero, Meaning::Failed)
+    } else {
+        Rule::Creates(Sign::Zero)
+    }
+}
+
+/// `RENAME` of a key to itself changes nothing.
+pub(super) fn rename(arguments: &Arguments) -> Rule {
+    if are_same(arguments) {
+        Rule::Idle
+    } else {
+        Rule::When(Sign::Nil, Meaning::Absent)
+    }
+}
+
+pub(super) fn smove(arguments: &Arguments) -> Rule {
+    if are_same(arguments) {
+        Rule::Idle
+    } else {
+        Rule::Moves
+    }
+}
+
+fn are_same(arguments: &Arguments) -> bool {
+    arguments.at(1) == arguments.at(2)
+}
+
+/// Lists and strings are new when they are as long as what was put there.
+pub(super) fn push(arguments: &Arguments) -> Rule {
+    Rule::LengthTells(arguments.len().saturating_sub(2) as u64)
+}
+
+/// `ZADD` and `GEOADD key [NX|XX] [GT|LT] [CH] [INCR] ...`: without CH the reply counts only what is new.
+pub(super) fn zadd(arguments: &Arguments) -> Rule {
+    const OPTIONS: [&str; 6] = ["nx", "xx", "gt", "lt", "ch", "incr"];
+    let end = (2..arguments.len()).find(|index| !is_word(arguments, *index, &OPTIONS));
+    let end = end.unwrap_or(arguments.len());
+    let has = |words: &[&str]| (2..end).any(|index| is_word(arguments, index, words));
+    let meaning = match (has(&["nx"]), has(&["xx", "gt", "lt"]), has(&["ch"])) {
+        _ if has(&["incr"]) => return Rule::When(Sign::Nil, Meaning::Failed),
+        (true, ..) | (_, true, true) => Meaning::Failed,
+        (_, false, true) => Meaning::Same,
+        (_, _, false) => Meaning::Untold,
+    };
+    Rule::When(Sign::Zero, meaning)
+}
+
+pub(super) fn members(arguments: &Arguments) -> Rule {
+    Rule::Members(arguments.len().saturating_sub(2))
+}
+
+pub(super) fn field_codes(arguments: &Arguments) -> Rule {
+    Rule::FieldCodes(arguments.len())
+}
+
+pub(super) fn field_times(arguments: &Arguments) -> Rule {
+    Rule::FieldTimes(arguments.len())
+}
+
+pub(super) fn bitfield(arguments: &Arguments) -> Rule {
+    let writes = (2..arguments.len())
+        .filter(|index| is_word(arguments, *index, &["set", "incrby"]))
+        .count();
+    Rule::Bitfield(arguments.len(), writes)
+}
+
+/// Commands that store what they found only if they are asked to.
+pub(super) fn may_store(arguments: &Arguments) -> Rule {
+    if has(arguments, 2, &["store", "storedist"]) {
+        Rule::Stores
+    } else {
+        Rule::When(Sign::Empty, Meaning::Absent)
+    }
+}

@@ -38,6 +38,8 @@ const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
 /// What the connections of one worker share.
 pub(super) struct Shared<K> {
     pub(super) config: ProxyConfig,
+    /// Whether the server sends nobody to another one.
+    pub(super) alone: bool,
     pub(super) side: Rc<Side>,
     pub(super) sink: RefCell<K>,
     /// Connections that wait for a commit.
@@ -90,6 +92,8 @@ pub(super) struct Connection<K: EntrySink> {
     pub(super) full_since: Option<Instant>,
     /// When something last moved.
     moved_at: Instant,
+    /// When a client that is not read was last asked for a sign of life.
+    looked_at: Instant,
 }
 
 const REFUSE_UNRECORDED: &str = "ERR probity: the log does not take entries; nothing is done";
@@ -110,6 +114,9 @@ impl<K: EntrySink> Connection<K> {
         let mut session = Session::new(Arc::clone(&policy), server.db);
         if let Some(db) = server.db_owed {
             session.owe_db(db);
+        }
+        if shared.alone {
+            session.without_redirects();
         }
         if !server.users {
             session.without_users();
@@ -137,6 +144,7 @@ impl<K: EntrySink> Connection<K> {
             sleep: Box::pin(tokio::time::sleep(Duration::from_hours(1))),
             full_since: None,
             moved_at: Instant::now(),
+            looked_at: Instant::now(),
         }
     }
 
@@ -505,7 +513,7 @@ impl<K: EntrySink> Connection<K> {
         let recorded = self.batch.is_empty() && self.outbox.ticket().is_none();
         let end = end.filter(|_| !self.server_ended || recorded);
         let unread = !self.reads() && !self.client_ended && !self.hung_up;
-        let look = unread.then(|| Instant::now() + HANG_UP_INTERVAL);
+        let look = unread.then(|| self.looked_at + HANG_UP_INTERVAL);
         let times = [full, self.farewell_at(), end, look];
         let Some(next) = times.into_iter().flatten().min() else {
             return Poll::Pending;
@@ -516,6 +524,7 @@ impl<K: EntrySink> Connection<K> {
             self.abandon();
         }
         if unread {
+            self.looked_at = Instant::now();
             self.hung_up = self.client.has_hung_up();
         }
         Poll::Ready(())

@@ -114,6 +114,7 @@ impl Proxy {
             let worker = Worker {
                 config: config.clone(),
                 table: Arc::clone(&table),
+                alone: support.is_alone(),
                 source: Arc::clone(source),
                 clients: Arc::clone(&clients),
                 receiver,
@@ -298,6 +299,8 @@ impl Client {
 struct Worker<S: SinkSource> {
     config: ProxyConfig,
     table: Arc<Table>,
+    /// Whether the server sends nobody to another one.
+    alone: bool,
     source: Arc<S>,
     clients: Arc<AtomicUsize>,
     receiver: mpsc::Receiver<Client>,
@@ -335,6 +338,7 @@ impl<S: SinkSource> Worker<S> {
         let shared = Rc::new(Shared {
             side: Side::new(&self.config, Arc::clone(&self.table)),
             config: self.config.clone(),
+            alone: self.alone,
             sink: RefCell::new(sink),
             waiting: RefCell::new(Vec::new()),
             missed: Cell::new(0),

@@ -17,6 +17,14 @@ use crate::resp::{Arguments, Frame, FrameReader, Limits};
 pub struct Support {
     server: String,
     commands: Commands,
+    alone: bool,
+}
+
+impl Support {
+    /// Whether the server says that it is alone, so that it sends no client to another one.
+    pub(super) const fn is_alone(&self) -> bool {
+        self.alone
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,8 +61,8 @@ impl fmt::Display for Support {
 pub(super) async fn examine(config: &ProxyConfig) -> io::Result<(Table, Support)> {
     let mut socket = connect_own(config).await?;
     let mut reader = FrameReader::new(Limits::SERVER);
-    let server = if matches!(config.backend, Backend::Store(_)) {
-        "the embedded store".to_owned()
+    let (server, alone) = if matches!(config.backend, Backend::Store(_)) {
+        ("the embedded store".to_owned(), true)
     } else {
         let asking = ask(&mut socket, &mut reader, &[b"INFO", b"server"]);
         let reply = in_time(config.answer_timeout, "no answer to INFO", asking).await?;
@@ -75,15 +83,21 @@ pub(super) async fn examine(config: &ProxyConfig) -> io::Result<(Table, Support)
             if old { Commands::Old } else { Commands::Served }
         }
     };
-    Ok((table, Support { server, commands }))
+    let support = Support {
+        server,
+        commands,
+        alone,
+    };
+    Ok((table, support))
 }
 
-/// The server's name and version, unless it is one that cannot stand behind a proxy.
-fn describe(info: &Frame) -> io::Result<String> {
+/// The server's name and version, and whether it says that it is alone, unless it is one that cannot stand behind a proxy.
+fn describe(info: &Frame) -> io::Result<(String, bool)> {
     let text = match info {
         Frame::Error(text) if is_unready(text) => return Err(refused(text)),
         Frame::Error(_) => {
-            return Ok("a server that does not tell its version and mode".to_owned());
+            let unknown = "a server that does not tell its version and mode";
+            return Ok((unknown.to_owned(), false));
         }
         info => String::from_utf8_lossy(info.text().unwrap_or_default()).into_owned(),
     };
@@ -108,7 +122,7 @@ fn describe(info: &Frame) -> io::Result<String> {
             };
             let mut said = String::new();
             put_name(&mut said, version.as_bytes());
-            Ok(format!("{name} {said}"))
+            Ok((format!("{name} {said}"), mode == Some("standalone")))
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What a command changes about the session once its reply says that it succeeded.
 
 use super::capture::Capture;
+use crate::audit::hex;
 use crate::resp::{Arguments, Kind};
 
 /// What a pending command changes about the session when it succeeds.
@@ -61,7 +62,7 @@ impl ReplyMode {
 impl Effect {
     /// What the command called `name` changes.
     pub(super) fn of(name: &str, arguments: &Arguments) -> Self {
-        let text = |index: usize| arguments.text(index).to_vec();
+        let text = |index: usize| name_in(arguments, index);
         match name {
             "multi" => Self::Multi,
             "exec" => Self::Exec,
@@ -131,16 +132,24 @@ impl Effect {
     }
 }
 
+/// A name; of one that is too long to be kept, its digest.
+fn name_in(arguments: &Arguments, index: usize) -> Vec<u8> {
+    match arguments.at(index).and_then(|argument| argument.digest) {
+        Some(digest) => format!("sha256:{}", hex(&digest)).into_bytes(),
+        None => arguments.text(index).to_vec(),
+    }
+}
+
 fn hello(arguments: &Arguments) -> Effect {
     let (mut user, mut name) = (None, None);
     let mut index = 2;
     while index < arguments.len() {
         let option = arguments.text(index).to_ascii_lowercase();
         if option == b"auth" {
-            user = Some(arguments.text(index + 1).to_vec());
+            user = Some(name_in(arguments, index + 1));
             index += 2;
         } else if option == b"setname" {
-            name = Some(arguments.text(index + 1).to_vec());
+            name = Some(name_in(arguments, index + 1));
             index += 1;
         }
         index += 1;

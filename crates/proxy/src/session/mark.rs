@@ -72,7 +72,7 @@ pub(super) fn marks_of(
         "auth" => nowhere("authenticate"),
         "hello" if effect.user().is_some() => nowhere("authenticate"),
         "sort" | "sort_ro" => sort_patterns(arguments),
-        "debug" if arguments.len() > 2 => one("administer", 2),
+        "debug" => debug(arguments),
         "unknown" => nowhere("run"),
         _ if is_script(name) => nowhere("run"),
         _ if administers(name, facts) => nowhere("administer"),
@@ -94,6 +94,20 @@ fn administers(name: &str, facts: Option<&CommandFacts>) -> bool {
         .map_or(name, |(container, _)| container);
     matches!(container, "function" | "script" | "pubsub")
         || facts.is_some_and(|facts| facts.flags.contains(Flags::ADMIN))
+}
+
+/// `DEBUG POPULATE count [prefix]` makes keys with this prefix, or `key`; others have their keys as keys.
+fn debug(arguments: &Arguments) -> Vec<Mark> {
+    let mut marks = vec![Mark::plain("administer", b"")];
+    if arguments.text(1).eq_ignore_ascii_case(b"populate") {
+        let prefix = if arguments.len() > 3 {
+            arguments.text(3)
+        } else {
+            b"key"
+        };
+        marks.push(Mark::plain("update", &[prefix, b":*"].concat()));
+    }
+    marks
 }
 
 fn scan_pattern(arguments: &Arguments) -> Mark {
@@ -143,16 +157,17 @@ pub(super) fn facts_of(name: &str, arguments: &Arguments, keys: &Keys) -> String
         }
         "script|load" => put_digest(&mut facts, "script", arguments, 2),
         "function|load" => put_digest(&mut facts, "library", arguments, arguments.len() - 1),
-        "unknown" => put_member(&mut facts, "name", arguments.text(0)),
+        "unknown" => put_argument(&mut facts, "name", arguments, 0),
         "config|set" => put_names(&mut facts, arguments, 2),
         "config|get" => put_names(&mut facts, arguments, 1),
         "acl|setuser" | "acl|deluser" | "acl|getuser" | "acl|dryrun" => {
-            put_member(&mut facts, "user", arguments.text(2));
+            put_argument(&mut facts, "user", arguments, 2);
         }
         "debug" => put_member(&mut facts, "subcommand", arguments.text(1)),
         _ => {
             if let Some(destination) = keys.destination() {
-                put_member(&mut facts, "to", destination.key.kept);
+                let key = destination.key;
+                put_whole(&mut facts, "to", key.kept, key.digest);
             }
         }
     }
@@ -164,13 +179,27 @@ fn put_member(facts: &mut String, member: &str, text: &[u8]) {
     put_json(facts, text);
 }
 
+fn put_argument(facts: &mut String, member: &str, arguments: &Arguments, index: usize) {
+    if let Some(argument) = arguments.at(index) {
+        put_whole(facts, member, argument.kept, argument.digest);
+    }
+}
+
+/// Puts all of a text: where only its beginning was kept, the digest of all of it.
+fn put_whole(facts: &mut String, member: &str, kept: &[u8], digest: Option<[u8; 32]>) {
+    match digest {
+        Some(digest) => put_member(facts, member, format!("sha256:{}", hex(&digest)).as_bytes()),
+        None => put_member(facts, member, kept),
+    }
+}
+
 fn put_script(facts: &mut String, member: &str, name: &str, arguments: &Arguments) {
     if name.starts_with("eval") && !name.starts_with("evalsha") {
         put_digest(facts, member, arguments, 1);
     } else if name.starts_with("evalsha") {
         put_member(facts, member, &arguments.text(1).to_ascii_lowercase());
     } else {
-        put_member(facts, member, arguments.text(1));
+        put_argument(facts, member, arguments, 1);
     }
 }
 
@@ -197,7 +226,10 @@ fn put_names(facts: &mut String, arguments: &Arguments, step: usize) {
         if number > 0 {
             facts.push(',');
         }
-        put_json(facts, arguments.text(index));
+        match arguments.at(index).and_then(|argument| argument.digest) {
+            Some(digest) => put_json(facts, format!("sha256:{}", hex(&digest)).as_bytes()),
+            None => put_json(facts, arguments.text(index)),
+        }
     }
     facts.push(']');
 }

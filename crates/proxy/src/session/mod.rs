@@ -12,10 +12,12 @@ mod pending;
 mod record;
 mod reply;
 mod sha1;
+mod verdict;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use probity_format::Claimed;
 use probity_policy::Policy;
 
 use crate::audit::{Actor, put_name};
@@ -109,6 +111,8 @@ pub struct Session {
     db_owed: Option<u64>,
     /// Whether what answers knows users at all.
     users: bool,
+    /// Whether the server may send the client to another one.
+    redirects: bool,
     principal: Option<String>,
     name: Option<String>,
     actor: Actor,
@@ -173,6 +177,7 @@ impl Session {
             db,
             db_owed: None,
             users: true,
+            redirects: true,
             principal: None,
             name: None,
             actor: Actor::default(),
@@ -184,6 +189,11 @@ impl Session {
     /// Says that what answers knows no users, so that nobody can have logged in.
     pub const fn without_users(&mut self) {
         self.users = false;
+    }
+
+    /// Says that the server sends nobody to another one, so that a script's error is no redirect.
+    pub const fn without_redirects(&mut self) {
+        self.redirects = false;
     }
 
     /// Chooses `db` as soon as a login has succeeded: before, the server refused it.
@@ -404,13 +414,16 @@ impl Session {
     }
 
     fn refresh_actor(&mut self) {
-        let chosen = self.principal.as_deref().or(self.name.as_deref());
-        let found = self
-            .policy
-            .actor(self.principal.as_deref(), self.name.as_deref());
+        let (principal, name) = (self.principal.as_deref(), self.name.as_deref());
+        let proven = self.policy.actor(principal, None);
+        let found = proven.or_else(|| self.policy.actor(None, name));
         self.actor = Actor {
-            name: chosen.unwrap_or("default").to_owned(),
-            claimed: self.principal.is_none() && self.name.is_some(),
+            name: principal.or(name).unwrap_or("default").to_owned(),
+            submitter: principal.unwrap_or_default().to_owned(),
+            claimed: Claimed {
+                actor: principal.is_none() && name.is_some(),
+                purpose: proven.is_none() && found.is_some(),
+            },
             roles: found.map(|actor| actor.roles.clone()).unwrap_or_default(),
         };
     }

@@ -46,7 +46,7 @@ impl Keys {
             "copy" => keys.set_last_db(copy_db(arguments)),
             "move" => {
                 if let Some(db) = number(arguments, 2) {
-                    keys.push(arguments, 1, Access::UPDATE, Some(db));
+                    keys.push(arguments, 1, Access::INSERT, Some(db));
                 }
             }
             _ => {}
@@ -159,7 +159,7 @@ impl Pending {
         let mut pending = Self {
             marks: marks_of(&name, &effect, facts, arguments),
             facts: facts_of(&name, arguments, &keys).into(),
-            rule: facts.map_or(Rule::Plain, |facts| Rule::of(facts, arguments)),
+            rule: facts.map_or(Rule::Unknown, |facts| Rule::of(facts, arguments)),
             blocks: facts.is_some_and(|facts| blocks(facts, arguments)),
             name,
             keys,
@@ -180,7 +180,7 @@ impl Pending {
             keys: Keys::default(),
             marks: Vec::new(),
             facts: Box::default(),
-            rule: Rule::Plain,
+            rule: Rule::Unknown,
             effect,
             blocks: false,
             own: true,

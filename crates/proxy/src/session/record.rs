@@ -7,13 +7,17 @@ use probity_format::Outcome;
 use super::effect::Effect;
 use super::mark::is_script;
 use super::pending::Pending;
+use super::verdict::{Verdict, action_of, place_outcome, verdict};
 use super::{Session, name_of};
 use crate::audit::{Actor, Deed, EntryBatch};
-use crate::command::{Access, Rule};
+use crate::command::Rule;
 use crate::resp::Kind;
 
 /// Bytes of entries that are made at once.
 const BATCH_BYTES: usize = 512 << 10;
+
+/// The error does not say that nothing was done.
+const PERHAPS: &str = ",\"ran\":\"perhaps\"";
 
 /// Why a reply is not there to tell the outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,14 +107,15 @@ impl Session {
         if let Some(count) = self.found_of_count(pending, recording.known) {
             facts.push_str(&count);
         }
-        // A script writes its own reply: nothing there says that there was nothing.
+        // A script writes its own reply: nothing there says what it did.
         let tells = recording.known == Known::Reply && overall == Outcome::Ok;
         let plain = tells && !is_script(&pending.name);
-        let deed = |action, outcome| Deed {
-            action,
-            outcome,
+        let deed = |verdict: Verdict| Deed {
+            action: verdict.action,
+            outcome: verdict.outcome,
             command: &pending.name,
             facts: &facts,
+            note: verdict.note,
         };
         let marks = pending.marks.len();
         while recording.next < marks + pending.keys.len() {
@@ -118,18 +123,24 @@ impl Session {
                 return false;
             }
             if let Some(mark) = pending.marks.get(recording.next) {
-                let deed = deed(mark.action, overall);
-                entries.record_place(mark.place(), self.db, actor, deed);
-            } else if let Some(key) = pending.keys.at(recording.next - marks) {
-                let index = recording.next - marks;
-                let outcome = if plain {
-                    self.outcome_of(pending, index)
+                let lists = plain && matches!(mark.action, "list" | "read");
+                let outcome = if lists {
+                    place_outcome(pending.rule, &self.capture)
                 } else {
                     overall
                 };
-                let action = self.action_of(pending, key.access, plain);
+                let deed = deed(Verdict::of(mark.action, outcome));
+                entries.record_place(mark.place(), self.db, actor, deed);
+            } else if let Some(key) = pending.keys.at(recording.next - marks) {
+                let index = recording.next - marks;
+                let verdict = if plain {
+                    verdict(pending, index, &self.capture, entries.time())
+                } else {
+                    let verdict = Verdict::of(action_of(key.access), overall);
+                    if tells { verdict.untold() } else { verdict }
+                };
                 let db = key.db.unwrap_or(self.db);
-                entries.record_key(key.key, db, actor, deed(action, outcome));
+                entries.record_key(key.key, db, actor, deed(verdict));
             }
             recording.next += 1;
         }
@@ -181,92 +192,16 @@ impl Session {
     fn overall(&self, name: &str, known: Known) -> (Outcome, &'static str) {
         match known {
             // Whether the server refused it or the script says so cannot be told.
-            Known::Reply if is_script(name) && self.is_error() => {
-                (Outcome::Failed, ",\"ran\":\"perhaps\"")
-            }
+            Known::Reply if is_script(name) && self.is_error() => (Outcome::Failed, PERHAPS),
             Known::Lost => (Outcome::Failed, ",\"reply\":\"lost\""),
             Known::Aborted => (Outcome::Failed, ",\"exec\":\"aborted\""),
             Known::Reply if self.is_error_of(&[b"NOPERM", b"NOAUTH", b"WRONGPASS"]) => {
                 (Outcome::Denied, "")
             }
+            // Some keys may have reached the other server before the error.
+            Known::Reply if name == "migrate" && self.is_error() => (Outcome::Failed, PERHAPS),
             Known::Reply if self.is_error() => (Outcome::Failed, ""),
             Known::Reply => (Outcome::Ok, ""),
-        }
-    }
-
-    fn outcome_of(&self, pending: &Pending, index: usize) -> Outcome {
-        let head = &self.capture.head;
-        let element = |index: usize| self.capture.elements.get(index);
-        let (bad, outcome) = match pending.rule {
-            Rule::ZeroAbsent | Rule::Count => {
-                (head.integer == Some(0) || head.null, Outcome::Absent)
-            }
-            Rule::CreatesOrFails | Rule::ZeroFailed => (head.integer == Some(0), Outcome::Failed),
-            Rule::NilFailed => (head.null, Outcome::Failed),
-            Rule::MinusTwoAbsent => (head.integer == Some(-2), Outcome::Absent),
-            Rule::NoneAbsent => (head.text == b"none", Outcome::Absent),
-            Rule::EmptyAbsent => (head.length == Some(0) || head.null, Outcome::Absent),
-            Rule::PreviousTells | Rule::PreviousStays => (false, Outcome::Ok),
-            Rule::PerKey => (
-                element(index).is_some_and(|element| element.null),
-                Outcome::Absent,
-            ),
-            Rule::Members(_) => {
-                let none =
-                    |element: &super::capture::Value| element.null || element.integer == Some(0);
-                (self.capture.elements.iter().all(none), Outcome::Absent)
-            }
-            Rule::Named | Rule::NamedEach => (!self.is_named(pending, index), Outcome::Absent),
-            Rule::Plain | Rule::LengthTells(_) => (head.null, Outcome::Absent),
-        };
-        if bad { outcome } else { Outcome::Ok }
-    }
-
-    fn is_named(&self, pending: &Pending, index: usize) -> bool {
-        let Some(pending_key) = pending.keys.at(index) else {
-            return false;
-        };
-        let wanted = if pending.rule == Rule::Named {
-            1
-        } else {
-            usize::MAX
-        };
-        let kept = pending_key.key.kept;
-        let mut names = self.capture.elements.iter().take(wanted);
-        // Of a long name only a prefix is remembered.
-        names.any(|name| match name.length {
-            Some(length) if name.text.len() as u64 == length => *kept == *name.text,
-            _ => kept.starts_with(&name.text) && !name.text.is_empty(),
-        })
-    }
-
-    /// The word for what was done: the strongest of delete, create or update, read, look.
-    fn action_of(&self, pending: &Pending, access: Access, plain: bool) -> &'static str {
-        let writes = access.contains(Access::UPDATE) || access.contains(Access::INSERT);
-        let stays = plain && pending.rule == Rule::PreviousStays && !self.capture.head.null;
-        if access.contains(Access::DELETE) {
-            "delete"
-        } else if writes && plain && self.creates(pending.rule) {
-            "create"
-        } else if writes && !stays {
-            "update"
-        } else if access.contains(Access::ACCESS) {
-            "read"
-        } else {
-            "look"
-        }
-    }
-
-    fn creates(&self, rule: Rule) -> bool {
-        let head = &self.capture.head;
-        match rule {
-            Rule::CreatesOrFails => head.integer == Some(1),
-            Rule::NilFailed => !head.null,
-            Rule::PreviousTells | Rule::PreviousStays => head.null,
-            Rule::LengthTells(length) => {
-                head.integer.and_then(|reply| u64::try_from(reply).ok()) == Some(length)
-            }
-            _ => false,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::effect::{Effect, ReplyMode};
+use super::mark::is_script;
 use super::pending::Pending;
 use super::record::{Known, Work};
 use super::{Session, name_of};
@@ -221,7 +222,13 @@ impl Session {
             effect => (effect.user(), None),
         };
         let user = user.map(name_of);
-        self.record_as(pending, known, None, perhaps.said.clone());
+        // Nobody was accepted for certain once a login may have succeeded.
+        let actor = (!perhaps.actors.is_empty()).then(|| {
+            let mut actor = self.actor.clone();
+            actor.submitter.clear();
+            Box::new(actor)
+        });
+        self.record_as(pending, known, actor, perhaps.said.clone());
         if known == Known::Lost && (user.is_some() || db.is_some()) {
             perhaps.actors.extend(user);
             perhaps.dbs.extend(db);
@@ -395,7 +402,9 @@ impl Session {
             self.pending_front(pending);
             return Err(End::Mismatch("a reply that its command does not have"));
         }
-        let redirected = self.is_error_of(&[b"MOVED ", b"ASK "]);
+        // A script may answer with any error it likes, and a server that is alone redirects nobody.
+        let own_words = is_script(&pending.name) && !self.redirects;
+        let redirected = self.is_error_of(&[b"MOVED ", b"ASK "]) && !own_words;
         let effect = pending.effect.clone();
         if pending.own {
             return self.own_answer(&effect);
@@ -403,7 +412,10 @@ impl Session {
         // A login is recorded under the name it is for, whatever comes of it.
         let actor = effect.user().map(|user| {
             let mut actor = self.actor.clone();
-            (actor.name, actor.claimed) = (name_of(user), failed);
+            (actor.name, actor.claimed.actor) = (name_of(user), failed);
+            if !failed {
+                actor.submitter.clone_from(&actor.name);
+            }
             Box::new(actor)
         });
         self.record_as(pending, Known::Reply, actor, None);

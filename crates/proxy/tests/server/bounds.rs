@@ -129,6 +129,57 @@ fn a_command_of_more_than_a_million_arguments_passes() {
     proxy.stop();
 }
 
+/// A field of the server's INFO.
+fn info(redis: &Redis, section: &str, field: &str) -> u64 {
+    let text = talk(
+        redis.address(),
+        &script(&format!("INFO {section}")),
+        usize::MAX,
+    );
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let (_, rest) = text.split_once(&format!("\r\n{field}:")).unwrap();
+    rest.split('\r').next().unwrap().parse().unwrap()
+}
+
+/// A client that had said more than is read was never asked for a sign of life, so that the server held its
+/// replies for ever. They are taken from the server, recorded, and its memory and its place are free again.
+#[test]
+fn the_server_holds_nothing_for_a_reader_that_has_left() {
+    const REPLIES: usize = 20;
+    let redis = Redis::start(&[]);
+    let (proxy, address, recorder) = start(&config(&redis));
+    let value = "v".repeat(1 << 20);
+    talk(
+        redis.address(),
+        &command(&["SET", "user:1:big", &value]),
+        usize::MAX,
+    );
+    let clients = info(&redis, "clients", "connected_clients");
+    let sockets: Vec<TcpStream> = (0..4)
+        .map(|_| {
+            let mut socket = TcpStream::connect(address).unwrap();
+            let patience = Some(Duration::from_millis(500));
+            socket.set_write_timeout(patience).unwrap();
+            let read = command(&["GET", "user:1:big"]).repeat(REPLIES);
+            let more = command(&["ECHO", &"x".repeat(200)]).repeat(19_000);
+            let _full = socket.write_all(&[read, more].concat());
+            socket
+        })
+        .collect();
+    let held = info(&redis, "memory", "mem_clients_normal");
+    assert!(held > 20 << 20, "{held}");
+    drop(sockets);
+    let free = (0..200).any(|_| {
+        wait(50);
+        info(&redis, "clients", "connected_clients") <= clients
+            && info(&redis, "memory", "mem_clients_normal") < 4 << 20
+    });
+    assert!(free, "{}", info(&redis, "memory", "mem_clients_normal"));
+    let read = told(&recorder.wait_for(4 * REPLIES));
+    assert_eq!(read, vec!["default read user:1:big ok"; 4 * REPLIES]);
+    proxy.stop();
+}
+
 /// A client that was refused while another command blocked, and one that had said more than is read, kept
 /// their places for ever (proxy 9). Both are given back, and so is their connection to the server.
 #[test]

@@ -76,9 +76,9 @@ fn what_is_done_in_the_store_is_in_the_log() {
             "update user:3:b ok bob",
             "read user:3:b ok bob",
             "run  failed bob",
-            "update dst ok bob",
-            "read user:5:z ok bob",
-            "read user:6:z ok bob",
+            "delete dst ok bob",
+            "read user:5:z absent bob",
+            "read user:6:z absent bob",
             "update db3/user:7:c ok bob",
             "delete * ok bob",
         ]

@@ -163,9 +163,9 @@ fn keys_stand_in_the_database_they_are_in() {
             "default read user:7 absent",
             "default update user:1 ok",
             "default read user:1 ok",
-            "default create db3/user:1 ok",
-            "default update user:1 ok",
-            "default update db4/user:1 ok",
+            "default update db3/user:1 ok",
+            "default delete user:1 ok",
+            "default create db4/user:1 ok",
             "default read db4/user:1 ok"
         ]
     );

@@ -9,6 +9,7 @@ mod identity;
 mod keys;
 mod modes;
 mod oracle;
+mod outcomes;
 mod pressure;
 mod silence;
 mod smuggling;

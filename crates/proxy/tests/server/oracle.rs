@@ -1,8 +1,10 @@
 //! What the server says of its commands, and what is done where it says nothing.
+#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 
+use std::net::TcpListener;
 use std::sync::Arc;
 
-use probity_proxy::{Proxy, ProxyConfig, ProxyError};
+use probity_proxy::{Proxy, ProxyError};
 
 use crate::support::{Recorder, Redis, Source, command, config, script, start, talk, told, wait};
 
@@ -112,19 +114,64 @@ fn a_cluster_is_refused_and_no_redirect_is_shown() {
         panic!("{error}");
     };
     assert!(source.to_string().contains("cluster"), "{source}");
+    // One that does not say what it is may be one all the same.
+    let (first, second) = (node(&["--rename-command", "INFO", ""]), node(&[]));
+    for (node, slots) in [(&first, "0 8000"), (&second, "8001 16383")] {
+        let line = format!("CLUSTER ADDSLOTSRANGE {slots}");
+        talk(node.0.address(), &script(&line), usize::MAX);
+    }
+    let meet = format!("CLUSTER MEET 127.0.0.1 {} {}", second.0.port, second.1);
+    talk(first.0.address(), &script(&meet), usize::MAX);
+    let moved = (0..200).any(|_| {
+        wait(50);
+        talk(first.0.address(), &script("GET foo"), usize::MAX).starts_with(b"-MOVED")
+    });
+    assert!(moved);
+    let (proxy, address, recorder) = start(&config(&first.0));
+    for line in ["GET foo", "EVAL return{1} 1 foo"] {
+        let heard = talk(address, &script(line), usize::MAX);
+        let heard = String::from_utf8_lossy(&heard).into_owned();
+        assert!(
+            heard.starts_with("-ERR probity: the server redirects"),
+            "{heard}"
+        );
+    }
+    assert_eq!(recorder.wait_for(3).len(), 3);
+    proxy.stop();
+}
+
+/// A node of a cluster, and the port on which it meets others.
+fn node(extra: &[&str]) -> (Redis, u16) {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let bus = free.local_addr().unwrap().port();
+    drop(free);
+    let port = bus.to_string();
+    let mut arguments = vec!["--cluster-enabled", "yes", "--cluster-port", &port];
+    arguments.extend(extra);
+    (Redis::start(&arguments), bus)
+}
+
+/// A script whose error looked like a redirect ended the connection. It is an ordinary error, which the
+/// client hears, and what follows is served.
+#[test]
+fn a_script_that_says_moved_redirects_nobody() {
     let redis = Redis::start(&[]);
-    let (proxy, address, recorder) = start(&ProxyConfig { ..config(&redis) });
-    let moved = "return redis.error_reply('MOVED 1234 10.0.0.9:6379')";
-    let heard = talk(
-        address,
-        &command(&["EVAL", moved, "1", "user:1"]),
-        usize::MAX,
-    );
-    let heard = String::from_utf8_lossy(&heard).into_owned();
-    assert!(
-        heard.starts_with("-ERR probity: the server redirects"),
-        "{heard}"
-    );
-    assert_eq!(recorder.wait_for(2).len(), 2);
+    let (proxy, address, recorder) = start(&config(&redis));
+    for word in ["MOVED", "ASK"] {
+        let text = format!("return redis.error_reply('{word} 1234 10.0.0.9:6379')");
+        let bytes = [
+            command(&["EVAL", &text, "1", "user:1"]),
+            script("GET user:2"),
+        ]
+        .concat();
+        let heard = talk(address, &bytes, usize::MAX);
+        let heard = String::from_utf8_lossy(&heard).into_owned();
+        assert_eq!(
+            heard,
+            format!("-{word} 1234 10.0.0.9:6379\r\n$-1\r\n+OK\r\n")
+        );
+    }
+    let all = told(&recorder.wait_for(6));
+    assert_eq!(all[1], "default update user:1 failed");
     proxy.stop();
 }

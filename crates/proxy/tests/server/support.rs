@@ -4,20 +4,51 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,
+    clippy::panic,
     reason = "a test may fail loudly"
 )]
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use probity_format::{Entry, Outcome};
+use probity_format::{Claimed, Entry, Outcome};
 use probity_proxy::{
     Backend, EntrySink, Listen, Proxy, ProxyConfig, SinkError, SinkSource, Upstream,
 };
+
+/// Servers that the proxy stands before; `./test` installs them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Redis7,
+    Redis6,
+    Valkey,
+}
+
+impl Kind {
+    fn program(self) -> PathBuf {
+        let name = match self {
+            Self::Redis7 => return "redis-server".into(),
+            Self::Redis6 => "redis-server-6.2",
+            Self::Valkey => "valkey-server",
+        };
+        // Beside what cargo builds, in the target folder.
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
+        target.expect("a target folder").join("servers").join(name)
+    }
+
+    /// Arguments that allow DEBUG.
+    pub const fn debug_arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::Redis6 => &[],
+            Self::Redis7 | Self::Valkey => &["--enable-debug-command", "yes"],
+        }
+    }
+}
 
 pub struct Redis {
     child: Child,
@@ -28,18 +59,22 @@ pub struct Redis {
 impl Redis {
     /// A server; on another port where somebody else was faster.
     pub fn start(extra: &[&str]) -> Self {
-        let started = (0..5).find_map(|_| Self::try_start(extra));
-        started.expect("redis-server answers")
+        Self::start_of(Kind::Redis7, extra)
     }
 
-    fn try_start(extra: &[&str]) -> Option<Self> {
+    pub fn start_of(kind: Kind, extra: &[&str]) -> Self {
+        let started = (0..5).find_map(|_| Self::try_start(kind, extra));
+        started.expect("the server answers")
+    }
+
+    fn try_start(kind: Kind, extra: &[&str]) -> Option<Self> {
         let port = TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
             .unwrap()
             .port();
         let directory = tempfile::tempdir().unwrap();
-        let child = Command::new("redis-server")
+        let child = Command::new(kind.program())
             .args([
                 "--port",
                 &port.to_string(),
@@ -53,7 +88,9 @@ impl Redis {
             .args(extra)
             .stdout(Stdio::null())
             .spawn()
-            .expect("redis-server is installed");
+            .unwrap_or_else(|error| {
+                panic!("{kind:?} is not installed ({error}): run ./test debug")
+            });
         let mut redis = Self {
             child,
             port,
@@ -115,6 +152,10 @@ pub struct Seen {
     pub purpose: String,
     pub outcome: Outcome,
     pub payload: String,
+    pub submitter: String,
+    pub claimed: Claimed,
+    pub policy: Option<[u8; 32]>,
+    pub rule: String,
 }
 
 /// A log in memory that becomes durable when it is told to.
@@ -188,6 +229,10 @@ impl EntrySink for Sink {
                 purpose: entry.purpose.into(),
                 outcome: entry.outcome,
                 payload: String::from_utf8_lossy(entry.payload).into_owned(),
+                submitter: entry.submitter.into(),
+                claimed: entry.claimed,
+                policy: entry.policy.copied(),
+                rule: entry.rule.into(),
             });
         }
         Ok(Some(seen.len() as u64))

@@ -181,7 +181,7 @@ fn what_is_administered_is_said() {
     let lines = "CLIENT TRACKING OFF\nPUBSUB CHANNELS\nFUNCTION FLUSH\nSCRIPT FLUSH\nCONFIG SET maxmemory-samples 7\nACL SETUSER zed on >hidden\nDEBUG OBJECT user:7\nCONFIG GET maxm*";
     let (_, entries) = record(&script(lines));
     let all = format!("{entries:?}").replace('\\', "");
-    assert_eq!(entries.len(), 8, "{all}");
+    assert_eq!(entries.len(), 9, "{all}");
     for says in [
         "\"parameters\":[\"maxmemory-samples\"]",
         "\"user\":\"zed\"",

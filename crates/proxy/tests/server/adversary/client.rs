@@ -7,7 +7,7 @@ use std::time::Duration;
 use probity_proxy::command::Table;
 
 use super::{Random, USERS, next_number};
-use crate::support::command;
+use crate::support::{Kind, command};
 
 /// Words that commands are filled up with.
 const WORDS: [&str; 26] = [
@@ -15,8 +15,9 @@ const WORDS: [&str; 26] = [
     "COUNT", "STORE", "DB", "LIMIT", "BY", "STREAMS", "ON", "OFF", "SKIP", "message",
 ];
 
-/// Commands that end the server, stop it for long, or let nobody in any more.
-const UNUSABLE: [&str; 19] = [
+/// Commands that end the server, stop it for long, or let nobody in any more; and those of which
+/// [`Adversary::administer`] says some.
+const UNUSABLE: [&str; 18] = [
     "shutdown",
     "debug",
     "failover",
@@ -27,7 +28,6 @@ const UNUSABLE: [&str; 19] = [
     "client|pause",
     "client|kill",
     "monitor",
-    "cluster",
     "module",
     "migrate",
     "sync",
@@ -35,7 +35,7 @@ const UNUSABLE: [&str; 19] = [
     "replconf",
     "save",
     "bgsave",
-    "client|unblock",
+    "cluster|reset",
 ];
 
 /// A key that bears the user's name, and that nobody has used.
@@ -44,13 +44,16 @@ fn key(user: &str) -> String {
 }
 
 pub(crate) struct Adversary {
+    kind: Kind,
     address: SocketAddr,
+    /// The port of a server that keys may be sent to.
+    other: u16,
     random: Random,
     names: Vec<(String, i64)>,
 }
 
 impl Adversary {
-    pub(crate) fn new(address: SocketAddr, seed: u64) -> Self {
+    pub(crate) fn new(kind: Kind, address: SocketAddr, other: u16, seed: u64) -> Self {
         let usable = |name: &str| {
             let container = name.split('|').next().unwrap_or(name);
             !UNUSABLE.contains(&name) && !UNUSABLE.contains(&container)
@@ -62,7 +65,9 @@ impl Adversary {
             .collect();
         names.sort();
         Self {
+            kind,
             address,
+            other,
             random: Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
             names,
         }
@@ -123,12 +128,14 @@ impl Adversary {
         sent
     }
 
-    /// A login by HELLO, at times with an option behind it that is an error; it has logged in all the same.
+    /// A login by HELLO, at times with an option behind it that is an error: Redis up to 7.0 has logged in all
+    /// the same, Valkey has not.
     fn hello(&mut self, user: &str) -> Vec<u8> {
         let version = if self.random.one_in(2) { "2" } else { "3" };
+        let errs = user != "carol" && self.kind != Kind::Valkey;
         let rest: &[&str] = match self.random.below(4) {
-            0 if user != "carol" => &["BADOPT"],
-            1 if user != "carol" => &["SETNAME", "a b"],
+            0 if errs => &["BADOPT"],
+            1 if errs => &["SETNAME", "a b"],
             2 => &["SETNAME", "other"],
             _ => &[],
         };
@@ -182,6 +189,7 @@ impl Adversary {
             4 => self.failed_login(),
             5 => self.odd(user),
             6 => self.script(user),
+            7 => self.administer(user),
             _ => self.ordinary(user),
         }
     }
@@ -327,5 +335,38 @@ impl Adversary {
         ];
         let text = texts[self.random.below(texts.len())];
         command(&["EVAL", text, "1", &key(user)])
+    }
+
+    /// What changes the server, its users and its other clients, as far as the server goes on.
+    fn administer(&mut self, user: &str) -> Vec<u8> {
+        let key = key(user);
+        let number = self.random.below(1000).to_string();
+        let other = self.other.to_string();
+        let somebody = USERS[self.random.below(USERS.len())];
+        let set = || command(&["SET", &key, "v"]);
+        let migrate = |to: &str, more: &[&str]| {
+            let words = ["MIGRATE", "127.0.0.1", to, &key, "0", "200"];
+            command(&[&words, more].concat())
+        };
+        match self.random.below(18) {
+            0 => command(&["DEBUG", "OBJECT", &key]),
+            1 => [set(), command(&["debug", "sdslen", &key])].concat(),
+            2 => command(&["DEBUG", "DIGEST-VALUE", &key]),
+            3 => command(&["DEBUG", "LISTPACK", &key]),
+            4 => command(&["DEBUG", "SLEEP", "0"]),
+            5 => command(&["ACL", "SETUSER", "other", "on"]),
+            6 => command(&["ACL", "DELUSER", "other"]),
+            7 => command(&["ACL", "DRYRUN", somebody, "GET", &key]),
+            8 => command(&["CONFIG", "SET", "maxmemory-samples", "5"]),
+            9 => command(&["CONFIG", "GET", "maxmemory*"]),
+            10 => command(&["CLIENT", "KILL", "USER", somebody]),
+            11 => command(&["CLIENT", "PAUSE", "2", "WRITE"]),
+            12 => command(&["CLIENT", "PAUSE", "2"]),
+            13 => command(&["CLIENT", "UNBLOCK", &number, "ERROR"]),
+            14 => command(&["SWAPDB", "1", "2"]),
+            15 => [set(), migrate(&other, &["REPLACE"])].concat(),
+            16 => migrate(&other, &["COPY"]),
+            _ => [set(), migrate("1", &[])].concat(),
+        }
     }
 }

@@ -83,6 +83,39 @@ pub(crate) fn take_keys(server: SocketAddr) -> Vec<(u64, String)> {
     all
 }
 
+/// How often commands that `MONITOR` leaves out were executed since the last time.
+pub(crate) fn take_counts(server: SocketAddr) -> Vec<(String, usize)> {
+    let mut socket = TcpStream::connect(server).unwrap();
+    let mut ask = |line: &str, end: &[u8]| {
+        socket.write_all(line.as_bytes()).unwrap();
+        let mut heard = Vec::new();
+        while !heard.ends_with(end) {
+            let mut byte = [0];
+            socket.read_exact(&mut byte).unwrap();
+            heard.push(byte[0]);
+        }
+        String::from_utf8_lossy(&heard).into_owned()
+    };
+    let stats = ask("INFO commandstats\r\nECHO end\r\n", b"\r\nend\r\n");
+    ask("CONFIG RESETSTAT\r\n", b"+OK\r\n");
+    // Not CONFIG GET: Valkey asks itself for its configuration.
+    let names = ["debug", "acl|", "config|set"];
+    let lines = stats
+        .lines()
+        .filter_map(|line| line.strip_prefix("cmdstat_"));
+    let lines = lines.filter_map(|line| line.split_once(":calls="));
+    let counted = lines.filter(|(name, _)| names.iter().any(|start| name.starts_with(start)));
+    let recorded =
+        |name: &str| !["acl|whoami", "acl|cat", "acl|genpass", "acl|help"].contains(&name);
+    counted
+        .filter(|(name, _)| recorded(name))
+        .map(|(name, calls)| {
+            let calls = calls.split(',').next().unwrap();
+            (name.to_owned(), calls.parse().unwrap())
+        })
+        .collect()
+}
+
 fn listen(mut lines: BufReader<TcpStream>) -> Vec<Executed> {
     let mut all = Vec::new();
     loop {

@@ -10,10 +10,10 @@
     reason = "a test may fail loudly, and takes its seed from the environment"
 )]
 
-mod commands;
+pub mod commands;
 mod compare;
 pub mod sides;
-mod template;
+pub mod template;
 mod timed;
 mod watched;
 

@@ -1,0 +1,209 @@
+//! What became of one key, from the reply to its command.
+
+use probity_format::{Outcome, Timestamp};
+
+use super::capture::{Capture, Value};
+use super::pending::{Pending, PendingKey};
+use crate::command::{Access, Deadline, Meaning, Replaces, Rule, Sign};
+
+/// What an entry says was done, and how it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Verdict {
+    pub(super) action: &'static str,
+    pub(super) outcome: Outcome,
+    /// A member of the payload with a leading comma, or nothing.
+    pub(super) note: &'static str,
+}
+
+/// The reply does not tell whether anything changed.
+const UNTOLD: &str = ",\"changed\":\"perhaps\"";
+/// It tells that nothing did.
+const SAME: &str = ",\"changed\":\"nothing\"";
+
+impl Verdict {
+    const fn done(action: &'static str) -> Self {
+        Self::of(action, Outcome::Ok)
+    }
+
+    pub(super) const fn of(action: &'static str, outcome: Outcome) -> Self {
+        Self {
+            action,
+            outcome,
+            note: "",
+        }
+    }
+
+    /// The same, where the reply cannot tell what changed.
+    pub(super) fn untold(mut self) -> Self {
+        if !matches!(self.action, "read" | "look") {
+            self.note = UNTOLD;
+        }
+        self
+    }
+
+    fn same(mut self) -> Self {
+        if !matches!(self.action, "read" | "look") {
+            self.note = SAME;
+        }
+        self
+    }
+}
+
+/// The word for what was tried: the strongest of delete, update, read, look.
+pub(super) const fn action_of(access: Access) -> &'static str {
+    if access.contains(Access::DELETE) {
+        "delete"
+    } else if access.contains(Access::UPDATE) || access.contains(Access::INSERT) {
+        "update"
+    } else if access.contains(Access::ACCESS) {
+        "read"
+    } else {
+        "look"
+    }
+}
+
+/// What became of key `index` of `pending`, by a reply that is no error and that the server wrote itself.
+pub(super) fn verdict(pending: &Pending, index: usize, reply: &Capture, now: Timestamp) -> Verdict {
+    let Some(key) = pending.keys.at(index) else {
+        return Verdict::done("look");
+    };
+    let action = action_of(key.access);
+    let done = Verdict::done(action);
+    let absent = Verdict::of(action, Outcome::Absent);
+    let failed = Verdict::of(action, Outcome::Failed);
+    let created = Verdict::done(if action == "update" { "create" } else { action });
+    let either = |bad: bool, verdict: Verdict| if bad { verdict } else { done };
+    let zero = reply.head.integer == Some(0);
+    match pending.rule {
+        Rule::Unknown => either(reply.head.null, absent).untold(),
+        Rule::When(sign, meaning) if shows(reply, sign) => means(action, meaning),
+        Rule::Creates(sign) if shows(reply, sign) => failed,
+        Rule::PreviousTells | Rule::PreviousStays if reply.head.null => created,
+        Rule::Creates(_) => created,
+        Rule::PreviousStays => Verdict::done("read"),
+        Rule::Members(_) => either(all(reply, is_nothing), absent),
+        Rule::FieldCodes(_) => codes(action, reply),
+        Rule::FieldTimes(_) => either(all(reply, |value| value.integer == Some(-2)), absent),
+        Rule::Bitfield(_, writes) => {
+            let refused = reply.elements.iter().filter(|value| value.null).count();
+            either(writes > 0 && refused >= writes, failed)
+        }
+        Rule::PerKey => either(reply.elements.get(index).is_some_and(|it| it.null), absent),
+        Rule::Named | Rule::NamedEach => either(!is_named(pending, &key, reply), absent),
+        _ if reply.head.null => absent,
+        Rule::Untold => done.untold(),
+        Rule::Idle if zero => absent,
+        Rule::Idle => done.same(),
+        Rule::Count => either(zero, absent),
+        Rule::LengthTells(length) => {
+            let is_new = reply.head.integer.and_then(|it| u64::try_from(it).ok()) == Some(length);
+            if is_new { created } else { done }
+        }
+        Rule::Stores if action == "update" && shows(reply, Sign::ZeroOrEmpty) => {
+            Verdict::done("delete").untold()
+        }
+        Rule::Stores => either(shows(reply, Sign::ZeroOrEmpty), absent),
+        Rule::Moves if zero => absent,
+        Rule::Moves if action == "update" => done.untold(),
+        Rule::Expires(_, meaning) if zero => means(action, meaning),
+        Rule::Expires(deadline, _) => Verdict::done(if is_over(deadline, now) {
+            "delete"
+        } else {
+            action
+        }),
+        Rule::Restores(deadline, _) if is_over(deadline, now) => Verdict::done("delete").untold(),
+        Rule::Restores(_, Replaces::No) => created,
+        Rule::Migrates if *reply.head.text == *b"NOKEY" => absent,
+        Rule::Migrates if pending.keys.len() > 1 => done.untold(),
+        Rule::When(..)
+        | Rule::PreviousTells
+        | Rule::Moves
+        | Rule::Restores(..)
+        | Rule::Migrates => done,
+    }
+}
+
+/// What became of something that is no key, like the keys of a pattern.
+pub(super) fn place_outcome(rule: Rule, reply: &Capture) -> Outcome {
+    match rule {
+        Rule::When(sign, Meaning::Absent) if shows(reply, sign) => Outcome::Absent,
+        Rule::Stores if shows(reply, Sign::ZeroOrEmpty) => Outcome::Absent,
+        _ => Outcome::Ok,
+    }
+}
+
+/// Whether the sign is there. Nil is a sign of everything.
+fn shows(reply: &Capture, sign: Sign) -> bool {
+    let head = &reply.head;
+    let element = |index: usize| reply.elements.get(index);
+    head.null
+        || match sign {
+            Sign::Nil => false,
+            Sign::Zero => head.integer == Some(0),
+            Sign::NotPositive => head.integer.is_some_and(|number| number <= 0),
+            Sign::Number(number) => head.integer == Some(number),
+            Sign::MinusTwo => head.integer == Some(-2),
+            Sign::NoneWord => *head.text == *b"none",
+            Sign::Empty => head.length == Some(0),
+            Sign::ZeroOrEmpty => head.length == Some(0) || head.integer == Some(0),
+            Sign::EmptyPage => element(1).is_some_and(|page| page.length == Some(0)),
+            Sign::ZeroFirst => {
+                head.length == Some(0) || element(0).is_some_and(|it| it.integer == Some(0))
+            }
+        }
+}
+
+fn means(action: &'static str, meaning: Meaning) -> Verdict {
+    match meaning {
+        Meaning::Absent => Verdict::of(action, Outcome::Absent),
+        Meaning::AbsentUntold => Verdict::of(action, Outcome::Absent).untold(),
+        Meaning::Failed => Verdict::of(action, Outcome::Failed),
+        Meaning::Same => Verdict::done(action).same(),
+        Meaning::Untold => Verdict::done(action).untold(),
+    }
+}
+
+/// What one number for each field says of all of them.
+fn codes(action: &'static str, reply: &Capture) -> Verdict {
+    let any = |code: i64| reply.elements.iter().any(|it| it.integer == Some(code));
+    if any(2) {
+        Verdict::done("delete")
+    } else if any(1) {
+        Verdict::done(action)
+    } else if any(0) {
+        Verdict::of(action, Outcome::Failed)
+    } else {
+        Verdict::of(action, Outcome::Absent)
+    }
+}
+
+fn all(reply: &Capture, is: impl Fn(&Value) -> bool) -> bool {
+    reply.head.null || reply.elements.iter().all(is)
+}
+
+fn is_nothing(value: &Value) -> bool {
+    value.null || value.integer == Some(0)
+}
+
+fn is_over(deadline: Deadline, now: Timestamp) -> bool {
+    match deadline {
+        Deadline::Ahead => false,
+        Deadline::Now => true,
+        Deadline::At(milliseconds) => milliseconds <= now.nanoseconds() / 1_000_000,
+    }
+}
+
+fn is_named(pending: &Pending, key: &PendingKey<'_>, reply: &Capture) -> bool {
+    let wanted = if pending.rule == Rule::Named {
+        1
+    } else {
+        usize::MAX
+    };
+    let kept = key.key.kept;
+    let mut names = reply.elements.iter().take(wanted);
+    // Of a long name only a prefix is remembered.
+    names.any(|name| match name.length {
+        Some(length) if name.text.len() as u64 == length => *kept == *name.text,
+        _ => kept.starts_with(&name.text) && !name.text.is_empty(),
+    })
+}
