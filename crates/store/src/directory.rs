@@ -88,6 +88,14 @@ pub(crate) struct Directory {
     cache_bytes: usize,
 }
 
+/// An open file of the store.
+#[derive(Debug)]
+pub(crate) struct Data {
+    pub(crate) database: Database,
+    /// The same file below the database.
+    pub(crate) file: SealedFile,
+}
+
 /// The key of the key file.
 struct Root(RootKey);
 
@@ -100,7 +108,7 @@ impl fmt::Debug for Root {
 /// Opens the data in `directory`. A store in which nothing is sealed is converted first: its rows are copied into a sealed
 /// file, the mark is replaced once that is durable, and then the old file is overwritten and removed. Killed at any moment,
 /// it is one or the other.
-pub(crate) fn open(path: &Path, options: &Options) -> Result<(Directory, Database), OpenError> {
+pub(crate) fn open(path: &Path, options: &Options) -> Result<(Directory, Data), OpenError> {
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(DIRECTORY_MODE);
     builder.create(path).map_err(at(path))?;
@@ -126,7 +134,7 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<(Directory, Databas
         is_unsure: false,
         cache_bytes: options.cache_bytes,
     };
-    let database = match found {
+    let data = match found {
         Found::Sealed(mark) => directory.existing(&mark, key_file)?,
         Found::Begun => directory.advance(None)?,
         Found::Unsealed => {
@@ -135,19 +143,19 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<(Directory, Databas
         }
     };
     directory.wipe()?;
-    Ok((directory, database))
+    Ok((directory, data))
 }
 
 impl Directory {
     /// The sealed file that the mark names.
-    fn existing(&mut self, mark: &Mark, key_file: PathBuf) -> Result<Database, OpenError> {
+    fn existing(&mut self, mark: &Mark, key_file: PathBuf) -> Result<Data, OpenError> {
         let key = mark.file_key(&self.root.0);
         let key = key.ok_or(OpenError::WrongKey(key_file))?;
         self.generation = mark.generation;
         let path = mark::data_path(&self.path, mark);
         let mut opening = OpenOptions::new();
         let file = opening.read(true).write(true).open(&path);
-        self.database(file.map_err(at(&path))?, &path, key)
+        self.data(file.map_err(at(&path))?, &path, key)
     }
 
     /// The file of a store in which nothing is sealed; none where it never had one.
@@ -167,22 +175,22 @@ impl Directory {
 
     /// Copies what is there into a file with a key of its own, and makes that the store's. The file before is left for
     /// [`Self::wipe`], once it is closed.
-    pub(crate) fn advance(&mut self, before: Option<&Database>) -> Result<Database, OpenError> {
+    pub(crate) fn advance(&mut self, before: Option<&Database>) -> Result<Data, OpenError> {
         let generation = self.generation + 1;
         let (mark, key) = Mark::fresh(generation, &self.root.0).map_err(at(&self.path))?;
         let path = mark::data_path(&self.path, &mark);
         let mut opening = OpenOptions::new();
         opening.read(true).write(true).create(true).truncate(true);
         let file = opening.mode(FILE_MODE).open(&path);
-        let database = self.database(file.map_err(at(&path))?, &path, key)?;
+        let data_file = self.data(file.map_err(at(&path))?, &path, key)?;
         if let Some(before) = before {
-            rewrite::copy(before, &database).map_err(data(&path))?;
+            rewrite::copy(before, &data_file.database).map_err(data(&path))?;
         }
         self.is_unsure = true;
         mark::replace(&self.path, Some(&mark)).map_err(at(&self.path))?;
         self.is_unsure = false;
         self.generation = generation;
-        Ok(database)
+        Ok(data_file)
     }
 
     /// Whether nothing more may be written: an opening would perhaps take the other file.
@@ -210,17 +218,17 @@ impl Directory {
         Ok(())
     }
 
-    fn database(&self, file: File, path: &Path, key: Secret) -> Result<Database, OpenError> {
+    fn data(&self, file: File, path: &Path, key: Secret) -> Result<Data, OpenError> {
         let sealer = Sealer::new(key)
             .map_err(|_refused| at(path)(io::Error::other("the system gives no random bytes")))?;
         let recovery = Recovery::of(&file).map_err(at(path))?;
-        let file = SealedFile::new(file, sealer, recovery.clone());
+        let file = SealedFile::new(file, sealer, recovery.clone()).map_err(at(path))?;
         let mut builder = Database::builder();
         builder.set_cache_size(self.cache_bytes);
-        let opened = builder.create_with_backend(file);
+        let opened = builder.create_with_backend(file.clone());
         let database = opened.map_err(|error| data(path)(error.into()))?;
         recovery.end();
-        Ok(database)
+        Ok(Data { database, file })
     }
 }
 
@@ -262,7 +270,7 @@ fn check_empty(path: &Path) -> Result<(), OpenError> {
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "a test puts older files back")]
-mod tests {
+pub(crate) mod tests {
     use std::sync::mpsc::channel;
 
     use super::*;
@@ -272,7 +280,7 @@ mod tests {
 
     const SECRET: &[u8] = b"secret-of-user-7";
 
-    fn ask(store: &Store, words: &[&[u8]]) {
+    pub(crate) fn ask(store: &Store, words: &[&[u8]]) -> Vec<u8> {
         let (mut commands, mut command) = (Commands::default(), Command::default());
         for word in words {
             command.push(word);
@@ -282,11 +290,11 @@ mod tests {
         store.ask(store.client(), commands, move |answer| {
             drop(sender.send(answer));
         });
-        assert_eq!(receiver.recv().unwrap().unwrap().bytes.first(), Some(&b'+'));
+        receiver.recv().unwrap().unwrap().bytes
     }
 
-    /// Whether any page of any file of the store holds the secret, for somebody who has the key.
-    fn is_there(path: &Path) -> bool {
+    /// Whether any page of any file of the store holds `words`, for somebody who has the key.
+    pub(crate) fn is_there(path: &Path, words: &[u8]) -> bool {
         let root = key_file::read(&key_file::beside(path)).unwrap();
         let Some(Found::Sealed(mark)) = mark::read(path).unwrap() else {
             panic!("no store");
@@ -299,7 +307,7 @@ mod tests {
             for (number, block) in (0..).zip(blocks.chunks_exact(SEALED_BYTES)) {
                 let mut page = vec![0; BLOCK_BYTES];
                 let opened = sealer.open(number, block, &mut page);
-                let holds = |it: &[u8]| it.windows(SECRET.len()).any(|part| part == SECRET);
+                let holds = |it: &[u8]| it.windows(words.len()).any(|part| part == words);
                 found |= (opened.is_ok() && holds(&page)) || holds(block);
             }
         }
@@ -317,21 +325,21 @@ mod tests {
         ask(&store, &[b"SET", b"user:8:ssn", b"other"]);
         ask(&store, &[b"SET", b"user:7:ssn", b"removed"]);
         assert!(
-            is_there(&path),
+            is_there(&path, SECRET),
             "freed pages are not overwritten by themselves"
         );
         let before = fs::read(path.join("store.1.sealed")).unwrap();
         let mark = fs::read(path.join("probity-store.toml")).unwrap();
         store.rewrite().unwrap();
-        assert!(!is_there(&path));
+        assert!(!is_there(&path, SECRET));
         assert!(!path.join("store.1.sealed").exists());
         ask(&store, &[b"SET", b"user:8:name", b"goes on"]);
         store.close().unwrap();
-        assert!(!is_there(&path));
+        assert!(!is_there(&path, SECRET));
         // The new mark has no key of the old file, which lies in backups perhaps.
         fs::write(path.join("store.1.sealed"), before).unwrap();
-        assert!(!is_there(&path));
+        assert!(!is_there(&path, SECRET));
         fs::write(path.join("probity-store.toml"), mark).unwrap();
-        assert!(is_there(&path));
+        assert!(is_there(&path, SECRET));
     }
 }

@@ -9,7 +9,7 @@ use redb::{Database, StorageError, WriteTransaction};
 
 use crate::clock::Stopwatch;
 use crate::command::execute;
-use crate::directory::{Directory, OpenError};
+use crate::directory::{Data, Directory, OpenError};
 use crate::fail::Fail;
 use crate::limits::{ANSWER_BYTES_MAX, GROUP_REQUESTS_MAX, SWEEP_MILLISECONDS, SYNC_MILLISECONDS};
 use crate::random::unguessable;
@@ -18,22 +18,26 @@ use crate::room::Room;
 use crate::rows::{Facts, Rows};
 use crate::space::{Shared, Space};
 use crate::store::{Answer, Answering, Message, Options, Request, RewriteError, Sync};
+use crate::wiping::Wiping;
 
 /// What the thread owns.
 pub(crate) struct Engine {
     directory: Directory,
-    database: Database,
+    data: Data,
     options: Options,
     receiver: Receiver<Message>,
     facts: Facts,
     shared: Shared,
     last_sweep: Stopwatch,
+    wiping: Wiping,
 }
 
 /// What a transaction ends with.
 enum End {
     /// What was changed is to be made durable.
     Commit,
+    /// Nothing was changed, and free blocks are to be wiped.
+    Wipe,
     /// The same, and then the file is rewritten.
     Rewrite(Sender<Result<(), RewriteError>>),
     /// The same, and then the thread ends.
@@ -45,22 +49,24 @@ type Held = Vec<(Answering, Answer)>;
 
 impl Engine {
     pub(crate) fn new(
-        (directory, database): (Directory, Database),
+        (directory, data): (Directory, Data),
         options: Options,
         receiver: Receiver<Message>,
     ) -> Result<Self, OpenError> {
-        let (facts, shared) = prepare(&database, &options).map_err(|source| OpenError::Data {
-            path: "the store".into(),
-            source,
-        })?;
+        let (facts, shared) =
+            prepare(&data.database, &options).map_err(|source| OpenError::Data {
+                path: "the store".into(),
+                source,
+            })?;
         Ok(Self {
             directory,
-            database,
+            data,
             options,
             receiver,
             facts,
             shared,
             last_sweep: Stopwatch::start(),
+            wiping: Wiping::new(),
         })
     }
 
@@ -70,7 +76,8 @@ impl Engine {
     /// When the file failed. What was answered as durable is; requests are dropped from then on.
     pub(crate) fn run(mut self) -> Result<(), redb::Error> {
         loop {
-            let mut transaction = self.database.begin_write()?;
+            self.wipe()?;
+            let mut transaction = self.data.database.begin_write()?;
             // A file that is synced once a second also keeps the map of its free pages, so that
             // after a crash it is open at once; where every change waits that would cost too much.
             transaction.set_quick_repair(self.options.sync == Sync::EverySecond);
@@ -81,12 +88,19 @@ impl Engine {
                 Err(Fail::Store(error)) => return Err(error),
                 Err(Fail::Said(_)) => End::Commit,
             };
+            if matches!(end, End::Wipe) {
+                transaction.abort()?;
+                continue;
+            }
             transaction.commit()?;
+            if std::mem::take(&mut self.facts.is_removing) {
+                self.wiping.ask();
+            }
             for (answering, answer) in held {
                 answering.tell(answer);
             }
             match end {
-                End::Commit => {}
+                End::Commit | End::Wipe => {}
                 End::Rewrite(sender) => {
                     let _gone = sender.send(self.rewrite());
                     if self.directory.is_unsure() {
@@ -94,9 +108,31 @@ impl Engine {
                         return Err(StorageError::Corrupted(text).into());
                     }
                 }
-                End::Close => return Ok(()),
+                End::Close => return self.close(),
             }
         }
+    }
+
+    /// Goes on with the wiping of free blocks. Where that fails, a rewriting takes what was removed off the disk.
+    fn wipe(&mut self) -> Result<(), redb::Error> {
+        match self.wiping.go_on(&self.data.database, &self.data.file) {
+            Ok(()) => Ok(()),
+            Err(_not_wiped) => {
+                let rewritten = self.rewrite();
+                rewritten.map_err(|error| StorageError::Corrupted(error.to_string()).into())
+            }
+        }
+    }
+
+    /// Closes the file, and wipes what its last commits freed.
+    fn close(self) -> Result<(), redb::Error> {
+        let Self {
+            data: Data { database, file },
+            mut wiping,
+            ..
+        } = self;
+        drop(database);
+        wiping.end(&file).map_err(redb::Error::Io)
     }
 
     /// Goes on in a file that holds nothing that was removed.
@@ -105,10 +141,13 @@ impl Engine {
             let source = error.source().map(|source| format!(": {source}"));
             RewriteError(format!("{error}{}", source.unwrap_or_default()))
         };
-        self.database = self
+        // Whatever the wiping came to, its file is removed.
+        let _ended = self.wiping.finish();
+        self.data = self
             .directory
-            .advance(Some(&self.database))
+            .advance(Some(&self.data.database))
             .map_err(failed)?;
+        self.wiping = Wiping::new();
         self.directory.wipe().map_err(failed)
     }
 
@@ -120,6 +159,7 @@ impl Engine {
             facts,
             shared,
             last_sweep,
+            wiping,
             ..
         } = self;
         let mut space = Space {
@@ -173,6 +213,9 @@ impl Engine {
                 *last_sweep = Stopwatch::start();
             }
             if !space.rows.is_changed() {
+                if wiping.is_ready() {
+                    return Ok(End::Wipe);
+                }
                 continue;
             }
             let since = *changed_at.get_or_insert_with(Stopwatch::start);

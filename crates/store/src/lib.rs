@@ -29,6 +29,7 @@
 
 #![forbid(unsafe_code)]
 
+mod block_set;
 mod client;
 mod clock;
 mod collection;
@@ -44,6 +45,7 @@ mod glob;
 mod key_file;
 pub mod limits;
 mod list;
+mod live;
 mod mark;
 mod natural;
 mod number;
@@ -61,6 +63,7 @@ mod space;
 mod store;
 mod table;
 mod text;
+mod wiping;
 
 pub use client::Client;
 pub use clock::Clock;

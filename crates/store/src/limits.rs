@@ -14,6 +14,12 @@ pub const ROWS_AT_ONCE_MAX: u64 = 512;
 pub const SWEEP_ROWS_MAX: usize = 4096;
 /// Time between two sweeps, in milliseconds.
 pub const SWEEP_MILLISECONDS: u64 = 100;
+/// Least time between two wipings of free blocks, in milliseconds.
+pub const WIPE_MILLISECONDS: u64 = 200;
+/// How many times as long as a wiping took passes before the next.
+pub const WIPE_PAUSE_FACTOR: u32 = 20;
+/// Blocks that are looked at while the file is locked for a wiping.
+pub const WIPED_AT_ONCE: u64 = 64;
 /// How long a change may wait for the disk where not every one is waited for, in milliseconds.
 pub const SYNC_MILLISECONDS: u64 = 1000;
 /// Requests that are executed before what they changed is made durable together.

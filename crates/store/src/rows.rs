@@ -78,6 +78,8 @@ pub(crate) struct Facts {
     pub(crate) secret: [u64; 2],
     next_id: u64,
     ids_end: u64,
+    /// Whether something was removed that may still lie in free blocks of the file.
+    pub(crate) is_removing: bool,
 }
 
 /// The tables within one transaction.
@@ -110,6 +112,7 @@ impl Facts {
             secret,
             next_id,
             ids_end: next_id,
+            is_removing: false,
         })
     }
 }
@@ -176,6 +179,7 @@ impl<'txn> Rows<'txn> {
     pub(crate) fn remove_record(&mut self, db: usize, key: &[u8]) -> Result<(), Fail> {
         let name = self.named(None, key);
         self.keys_mut(db)?.remove(name.as_slice())?;
+        self.facts.is_removing = true;
         Ok(())
     }
 
@@ -197,6 +201,7 @@ impl<'txn> Rows<'txn> {
     /// Forgets all keys of a database; their values' rows stay.
     pub(crate) fn clear_keys(&mut self, db: usize) -> Result<(), Fail> {
         self.changed = true;
+        self.facts.is_removing = true;
         of_database_mut(&mut self.keys, db)?.clear()?;
         of_database_mut(&mut self.deadlines, db)?.clear()
     }
@@ -288,6 +293,7 @@ impl<'txn> Rows<'txn> {
         let removed = self.elements.table_mut()?.remove(row.as_slice())?;
         let removed = removed.map(|value| value.value().to_vec());
         self.changed |= removed.is_some();
+        self.facts.is_removing |= removed.is_some();
         Ok(removed)
     }
 
@@ -356,6 +362,7 @@ impl<'txn> Rows<'txn> {
     pub(crate) fn remove_item(&mut self, id: u64, place: u64) -> Result<Option<Vec<u8>>, Fail> {
         let row = placed(id, place, &[]);
         self.changed = true;
+        self.facts.is_removing = true;
         let removed = self.items.table_mut()?.remove(row.as_slice())?;
         Ok(removed.map(|value| value.value().to_vec()))
     }
@@ -400,6 +407,7 @@ impl<'txn> Rows<'txn> {
     /// Removes at most `most` rows of a value; how many were removed.
     pub(crate) fn remove_rows(&mut self, id: u64, kind: Kind, most: usize) -> Result<usize, Fail> {
         self.changed = true;
+        self.facts.is_removing = true;
         Ok(match kind {
             Kind::Text | Kind::List => drain(self.items.table_mut()?, id, most)?,
             Kind::Hash | Kind::Set => drain(self.elements.table_mut()?, id, most)?,

@@ -2,12 +2,15 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redb::StorageBackend;
 
+use crate::block_set::BlockSet;
+use crate::live::HEAD_BYTES as HEAD_READ_BYTES;
 use crate::seal::{BLOCK_BYTES, BlockError, SEALED_BYTES, Sealer};
 
 /// Bytes at the beginning that stay in clear: redb overwrites them in place at each commit and counts on their being torn
@@ -22,12 +25,37 @@ const STATE_PLACE: u64 = 9;
 const NOT_CLOSED: u8 = 2;
 const TWO_PHASES: u8 = 4;
 
-/// A sealed file.
+/// A sealed file, shared by the database and the one who wipes free blocks.
+#[derive(Debug, Clone)]
+pub(crate) struct SealedFile(Arc<Shared>);
+
 #[derive(Debug)]
-pub(crate) struct SealedFile {
+struct Shared {
     file: File,
     sealer: Sealer,
     recovery: Recovery,
+    written: Mutex<Written>,
+}
+
+/// Blocks that may hold something. It is locked while blocks are written or wiped.
+#[derive(Debug, Default)]
+struct Written {
+    /// Written since they were last wiped.
+    ever: BlockSet,
+    /// Written since the file was last synced.
+    unsynced: BlockSet,
+    /// Written since before the commit whose free blocks are being wiped was synced; none where nothing is.
+    guarded: Option<BlockSet>,
+}
+
+impl Written {
+    fn insert(&mut self, number: u64) {
+        self.ever.insert(number);
+        self.unsynced.insert(number);
+        if let Some(guarded) = &mut self.guarded {
+            guarded.insert(number);
+        }
+    }
 }
 
 /// Whether the file is being repaired after a crash: then a page that does not open may be one that was torn, which redb's
@@ -66,27 +94,83 @@ struct Part {
 }
 
 impl SealedFile {
-    pub(crate) const fn new(file: File, sealer: Sealer, recovery: Recovery) -> Self {
-        Self {
+    /// What the blocks of `file` hold is not known: each may be one that holds what was removed.
+    pub(crate) fn new(file: File, sealer: Sealer, recovery: Recovery) -> io::Result<Self> {
+        let written = Written {
+            ever: BlockSet::up_to(blocks(&file)?),
+            ..Written::default()
+        };
+        Ok(Self(Arc::new(Shared {
             file,
             sealer,
             recovery,
+            written: Mutex::new(written),
+        })))
+    }
+
+    /// The header as the last sync left it. Blocks that are written from that sync on are kept from [`Self::wipe`], until
+    /// [`Self::end_wiping`].
+    pub(crate) fn begin_wiping(&self) -> io::Result<[u8; HEAD_READ_BYTES]> {
+        let mut written = self.written();
+        written.guarded = Some(written.unsynced.clone());
+        let mut head = [0; HEAD_READ_BYTES];
+        self.0.file.read_exact_at(&mut head, 0)?;
+        Ok(head)
+    }
+
+    /// Overwrites the blocks of `numbers` that are not in `live` and may hold something.
+    pub(crate) fn wipe(&self, numbers: Range<u64>, live: &BlockSet) -> io::Result<()> {
+        const ZEROS: [u8; SEALED_BYTES] = [0; SEALED_BYTES];
+        let mut written = self.written();
+        let end = blocks(&self.0.file)?.min(numbers.end);
+        for number in numbers.start..end {
+            let is_guarded = |guarded: &BlockSet| guarded.contains(number);
+            if live.contains(number)
+                || !written.ever.contains(number)
+                || written.guarded.as_ref().is_none_or(is_guarded)
+            {
+                continue;
+            }
+            let mut found = [0; SEALED_BYTES];
+            self.0.file.read_exact_at(&mut found, physical(number))?;
+            // A block that was never written may have no room on the disk yet.
+            if found != ZEROS {
+                self.0.file.write_all_at(&ZEROS, physical(number))?;
+            }
+            written.ever.remove(number);
         }
+        Ok(())
+    }
+
+    /// Makes what was wiped durable.
+    pub(crate) fn end_wiping(&self) -> io::Result<()> {
+        self.written().guarded = None;
+        self.0.file.sync_data()
+    }
+
+    /// How many blocks the file has.
+    pub(crate) fn blocks(&self) -> io::Result<u64> {
+        blocks(&self.0.file)
+    }
+
+    fn written(&self) -> MutexGuard<'_, Written> {
+        let written = self.0.written.lock();
+        written.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The block at `number`, where part of it is to be changed.
     fn block(&self, number: u64) -> Result<Vec<u8>, io::Error> {
         let (mut sealed, mut block) = (vec![0; SEALED_BYTES], vec![0; BLOCK_BYTES]);
-        self.file.read_exact_at(&mut sealed, physical(number))?;
+        self.0.file.read_exact_at(&mut sealed, physical(number))?;
         self.open(number, &sealed, &mut block)?;
         Ok(block)
     }
 
     fn open(&self, number: u64, sealed: &[u8], block: &mut [u8]) -> Result<(), io::Error> {
-        match self.sealer.open(number, sealed, block) {
+        match self.0.sealer.open(number, sealed, block) {
             Ok(()) => Ok(()),
             Err(BlockError::Refused) => Err(refused()),
-            Err(_not_opened) if self.recovery.is_under_way() => {
+            Err(_not_opened) if self.0.recovery.is_under_way() => {
                 block.fill(0);
                 Ok(())
             }
@@ -100,7 +184,7 @@ impl SealedFile {
 
 impl StorageBackend for SealedFile {
     fn len(&self) -> Result<u64, io::Error> {
-        let bytes = self.file.metadata()?.len();
+        let bytes = self.0.file.metadata()?.len();
         Ok(match bytes.checked_sub(HEAD_BYTES) {
             None => bytes,
             Some(rest) => HEAD_BYTES + rest / SEALED * BLOCK,
@@ -110,13 +194,14 @@ impl StorageBackend for SealedFile {
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), io::Error> {
         let (head, rest) = split(offset, out.len());
         let (in_head, in_blocks) = out.split_at_mut(head);
-        self.file.read_exact_at(in_head, offset)?;
+        self.0.file.read_exact_at(in_head, offset)?;
         let (start, mut left) = (offset + head as u64, in_blocks);
         let Some(first) = parts(start, rest).next() else {
             return Ok(());
         };
         let mut sealed = vec![0; parts(start, rest).count() * SEALED_BYTES];
-        self.file
+        self.0
+            .file
             .read_exact_at(&mut sealed, physical(first.number))?;
         for (part, sealed) in parts(start, rest).zip(sealed.chunks_exact(SEALED_BYTES)) {
             let (to, after) = left.split_at_mut(part.length);
@@ -134,36 +219,55 @@ impl StorageBackend for SealedFile {
     }
 
     fn set_len(&self, len: u64) -> Result<(), io::Error> {
-        let blocks = len.saturating_sub(HEAD_BYTES).div_ceil(BLOCK);
-        self.file.set_len(len.min(HEAD_BYTES) + blocks * SEALED)
+        let kept = len.saturating_sub(HEAD_BYTES).div_ceil(BLOCK);
+        let mut written = self.written();
+        // What is cut off is free, and the file system may keep it.
+        let mut is_wiped = false;
+        for number in kept..blocks(&self.0.file)? {
+            if written.ever.contains(number) {
+                let zeros = [0; SEALED_BYTES];
+                self.0.file.write_all_at(&zeros, physical(number))?;
+                written.ever.remove(number);
+                is_wiped = true;
+            }
+        }
+        if is_wiped {
+            self.0.file.sync_data()?;
+        }
+        self.0.file.set_len(len.min(HEAD_BYTES) + kept * SEALED)
     }
 
     fn sync_data(&self) -> Result<(), io::Error> {
-        self.file.sync_data()
+        let mut written = self.written();
+        self.0.file.sync_data()?;
+        written.unsynced.clear();
+        Ok(())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), io::Error> {
         let (head, rest) = split(offset, data.len());
         let (in_head, mut left) = data.split_at(head);
-        self.file.write_all_at(in_head, offset)?;
+        let mut written = self.written();
+        self.0.file.write_all_at(in_head, offset)?;
         let mut sealed = Vec::with_capacity((rest / BLOCK_BYTES + 2) * SEALED_BYTES);
         let mut first = None;
         for part in parts(offset + head as u64, rest) {
             let (from, after) = left.split_at(part.length);
             first.get_or_insert(part.number);
+            written.insert(part.number);
             if part.length == BLOCK_BYTES {
-                self.sealer.seal(part.number, from, &mut sealed)
+                self.0.sealer.seal(part.number, from, &mut sealed)
             } else {
                 let mut block = self.block(part.number)?;
                 let to = block.get_mut(part.skipped..part.skipped + part.length);
                 to.ok_or_else(refused)?.copy_from_slice(from);
-                self.sealer.seal(part.number, &block, &mut sealed)
+                self.0.sealer.seal(part.number, &block, &mut sealed)
             }
             .map_err(|_refused| refused())?;
             left = after;
         }
         match first {
-            Some(first) => self.file.write_all_at(&sealed, physical(first)),
+            Some(first) => self.0.file.write_all_at(&sealed, physical(first)),
             None => Ok(()),
         }
     }
@@ -171,6 +275,11 @@ impl StorageBackend for SealedFile {
 
 fn refused() -> io::Error {
     io::Error::other("a block of the store cannot be sealed")
+}
+
+/// How many blocks a file has.
+fn blocks(file: &File) -> io::Result<u64> {
+    Ok(file.metadata()?.len().saturating_sub(HEAD_BYTES) / SEALED)
 }
 
 /// How many bytes of a range lie in the header, and how many behind it.
@@ -214,7 +323,10 @@ mod tests {
         let sealer = Sealer::new(Secret::new([7; 32])).unwrap();
         let recovery = Recovery(Arc::new(AtomicBool::new(recovery)));
         let file = tempfile::tempfile().unwrap();
-        (SealedFile::new(file, sealer, recovery.clone()), recovery)
+        (
+            SealedFile::new(file, sealer, recovery.clone()).unwrap(),
+            recovery,
+        )
     }
 
     #[test]
@@ -248,7 +360,7 @@ mod tests {
         let (file, recovery) = file(true);
         file.set_len(3 * BLOCK).unwrap();
         file.write(BLOCK, &[1; 2 * BLOCK_BYTES]).unwrap();
-        file.file.write_all_at(b"x", physical(1) + 100).unwrap();
+        file.0.file.write_all_at(b"x", physical(1) + 100).unwrap();
         let mut read = [9; BLOCK_BYTES];
         file.read(2 * BLOCK, &mut read).unwrap();
         assert_eq!(read, [0; BLOCK_BYTES]);

@@ -139,9 +139,9 @@ impl Store {
     /// # Errors
     /// See [`OpenError`].
     pub fn open(directory: &Path, options: Options) -> Result<Self, OpenError> {
-        let (directory, database) = open(directory, &options)?;
+        let (directory, data) = open(directory, &options)?;
         let (sender, receiver): (_, Receiver<Message>) = channel();
-        let engine = Engine::new((directory, database), options, receiver)?;
+        let engine = Engine::new((directory, data), options, receiver)?;
         let thread = std::thread::Builder::new().name("probity-store".into());
         let engine = thread
             .spawn(move || engine.run())
