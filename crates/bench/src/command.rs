@@ -7,7 +7,7 @@ use probity_log::{Compression, Durability, LogError, Proofs};
 
 use crate::disguise::{ConcurrencyArguments, DisguiseArguments};
 use crate::ingest::{Setting, run};
-use crate::output::{self, Output};
+use crate::output::{self, Files, Output};
 use crate::pocketdb::Part;
 use crate::workload::Shape;
 use crate::{latency, pocketdb, presets, proxy, verify};
@@ -34,6 +34,15 @@ pub enum BenchError {
     /// A file could not be written or read.
     #[error("the benchmark's files cannot be written")]
     Io(#[from] std::io::Error),
+    /// A file that was asked for could not be written.
+    #[error("cannot write {}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
     /// Anything else; one clause.
     #[error("{0}")]
     Failed(String),
@@ -156,6 +165,9 @@ pub struct OutputArguments {
     /// Write a new SVG plot
     #[arg(long)]
     pub(crate) plot: Option<PathBuf>,
+    /// How those are written.
+    #[arg(skip)]
+    pub(crate) files: Files,
 }
 
 /// What `verify` is told.
@@ -259,12 +271,35 @@ pub struct PocketArguments {
 }
 
 impl BenchCommand {
+    /// The same, with `files` for what it writes beside its results.
+    #[must_use]
+    pub fn with_files(mut self, files: Files) -> Self {
+        self.output_mut().files = files;
+        self
+    }
+
+    const fn output_mut(&mut self) -> &mut OutputArguments {
+        match self {
+            Self::Ingest(arguments) => &mut arguments.output,
+            Self::Verify(arguments) => &mut arguments.output,
+            Self::Latency(arguments) => &mut arguments.output,
+            Self::Proxy(arguments) => &mut arguments.output,
+            Self::Pocketdb(arguments) => &mut arguments.output,
+            Self::Disguise(arguments) => &mut arguments.output,
+            Self::Concurrency(arguments) => &mut arguments.output,
+        }
+    }
+
     /// Runs the benchmark and writes its results to `out` and the files asked for.
     ///
     /// # Errors
     /// See [`BenchError`].
-    pub fn run(&self, out: &mut dyn std::io::Write) -> Result<(), BenchError> {
-        match self {
+    pub fn run(mut self, out: &mut dyn std::io::Write) -> Result<(), BenchError> {
+        let output = self.output_mut();
+        for path in [&output.csv, &output.plot].into_iter().flatten() {
+            output.files.check(path)?;
+        }
+        match &self {
             Self::Ingest(arguments) => arguments.run(out),
             Self::Verify(arguments) => verify::run(arguments, out),
             Self::Latency(arguments) => latency::run(arguments, out),

@@ -23,3 +23,4 @@ pub use command::{
     ProxyArguments, VerifyArguments,
 };
 pub use disguise::{ConcurrencyArguments, DisguiseArguments};
+pub use output::Files;

@@ -70,16 +70,61 @@ pub(crate) fn write_document(
         table(out)?;
     }
     if let Some(path) = &arguments.csv {
-        write_new(path, &csv(document.rows))?;
+        arguments.files.write(path, &csv(document.rows))?;
     }
     if let Some(path) = &arguments.plot {
-        write_new(path, &bars(document.title, document.unit, document.bars))?;
+        let plot = bars(document.title, document.unit, document.bars);
+        arguments.files.write(path, &plot)?;
     }
     Ok(())
 }
 
-/// Writes a file of the user's choice, which must not exist yet: it could be anything, a key too.
-pub(crate) fn write_new(path: &Path, text: &str) -> io::Result<()> {
+/// How files of the user's choice are made, and folders for them: a door may know of more places where none belongs.
+#[derive(Debug, Clone, Copy)]
+#[expect(clippy::exhaustive_structs, reason = "a door names each")]
+pub struct Files {
+    /// Refuses a file that could not be written, before anything is measured for it.
+    pub check: fn(&Path) -> io::Result<()>,
+    /// Writes a text to a file.
+    pub write: fn(&Path, &str) -> io::Result<()>,
+    /// Makes a folder, unless it is there.
+    pub make_folder: fn(&Path) -> io::Result<()>,
+}
+
+impl Default for Files {
+    /// New files only: what is there could be anything, a key too.
+    fn default() -> Self {
+        Self {
+            check: |_| Ok(()),
+            write: write_new,
+            make_folder: |folder| std::fs::create_dir_all(folder),
+        }
+    }
+}
+
+impl Files {
+    /// Refuses what could not be written to `path`.
+    pub(crate) fn check(self, path: &Path) -> Result<(), BenchError> {
+        (self.check)(path).map_err(|source| refused(path, source))
+    }
+
+    /// Writes `text` to `path`.
+    pub(crate) fn write(self, path: &Path, text: &str) -> Result<(), BenchError> {
+        (self.write)(path, text).map_err(|source| refused(path, source))
+    }
+
+    /// Makes `folder`, unless it is there.
+    pub(crate) fn make_folder(self, folder: &Path) -> Result<(), BenchError> {
+        (self.make_folder)(folder).map_err(|source| refused(folder, source))
+    }
+}
+
+fn refused(path: &Path, source: io::Error) -> BenchError {
+    let path = path.to_owned();
+    BenchError::File { path, source }
+}
+
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
     file.write_all(text.as_bytes())
 }

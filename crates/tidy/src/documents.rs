@@ -7,6 +7,9 @@ use crate::{File, Finding, Repository};
 const FORMAT_DOCUMENT: &str = "docs/format.md";
 const LIMITS: &str = "crates/format/src/limits.rs";
 
+/// The document that lists the slow tests.
+const CONTRIBUTING: &str = "CONTRIBUTING.md";
+
 /// The document that names places in the repository.
 const CODE_MAP: &str = "ARCHITECTURE.md";
 
@@ -102,6 +105,55 @@ pub fn limits_are_documented(repository: &Repository) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Every test that the gates leave out stands in the contributors' list of slow tests, and every test there exists.
+pub fn slow_tests_are_listed(repository: &Repository) -> Vec<Finding> {
+    let Some(list) = repository.file(CONTRIBUTING) else {
+        return vec![Finding::new(CONTRIBUTING, 0, "is missing", "write it")];
+    };
+    let text = list.text().unwrap_or_default();
+    let mut findings = Vec::new();
+    let mut names = Vec::new();
+    for file in repository.with_extension("rs") {
+        for (line, name) in ignored_tests(file) {
+            if !has_word(text, name) {
+                let problem = format!("{name} is not in {CONTRIBUTING}");
+                let remedy = "write the command that runs it into the list of slow tests";
+                findings.push(Finding::new(&file.path, line, problem, remedy));
+            }
+            names.push(name);
+        }
+    }
+    for (line, text) in list.lines() {
+        let Some((_, rest)) = text.split_once(" --test ") else {
+            continue;
+        };
+        let name = rest.split_whitespace().nth(1).unwrap_or_default();
+        if text.ends_with("-- --ignored") && !names.contains(&name) {
+            let problem = format!("no ignored test is called {name:?}");
+            findings.push(Finding::new(
+                CONTRIBUTING,
+                line,
+                problem,
+                "name one that is there",
+            ));
+        }
+    }
+    findings
+}
+
+/// The tests of a file that are ignored: line of the attribute, and name.
+fn ignored_tests(file: &File) -> impl Iterator<Item = (usize, &str)> {
+    let mut ignored = None;
+    file.lines().filter_map(move |(line, text)| {
+        let text = text.trim_start();
+        if text.starts_with("#[ignore") {
+            ignored = Some(line);
+        }
+        let name = text.strip_prefix("fn ")?.split('(').next()?;
+        ignored.take().map(|line| (line, name))
+    })
 }
 
 /// The lines outside fenced code.
@@ -249,5 +301,18 @@ mod tests {
             Repository::of(&[(FORMAT_DOCUMENT, "# F\nKEY_BYTES_MAX\n"), (LIMITS, limits)]);
         assert_eq!(places(&limits_are_documented(&repository)), [(LIMITS, 3)]);
         assert_eq!(limits_are_documented(&Repository::of(&[])).len(), 1);
+    }
+
+    #[test]
+    fn slow_tests_without_a_command_and_commands_without_a_test_are_found() {
+        let command = |name| format!("cargo test -p x --test y {name} -- --ignored");
+        let list = [command("listed"), command("gone")].join("\n");
+        let tests = "#[test]\nfn quick() {}\n#[test]\n#[ignore = \"slow\"]\nfn listed() {}\n    #[test]\n    \
+                     #[ignore]\n    fn left_out() {}\n";
+        let repository = Repository::of(&[(CONTRIBUTING, list.as_str()), ("y.rs", tests)]);
+        assert_eq!(
+            places(&slow_tests_are_listed(&repository)),
+            [("y.rs", 7), (CONTRIBUTING, 2)]
+        );
     }
 }

@@ -195,3 +195,8 @@ fn the_code_map_names_places_that_exist() {
 fn every_bound_is_in_the_format_document() {
     holds(documents::limits_are_documented);
 }
+
+#[test]
+fn slow_tests_have_their_commands() {
+    holds(documents::slow_tests_are_listed);
+}

@@ -86,7 +86,7 @@ pub struct ConcurrencyArguments {
     #[arg(long)]
     small: bool,
     #[command(flatten)]
-    output: OutputArguments,
+    pub(crate) output: OutputArguments,
 }
 
 /// A part of a round: who leaves and returns meanwhile.

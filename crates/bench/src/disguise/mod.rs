@@ -83,7 +83,7 @@ pub struct DisguiseArguments {
     #[arg(long)]
     small: bool,
     #[command(flatten)]
-    output: OutputArguments,
+    pub(crate) output: OutputArguments,
 }
 
 impl DisguiseArguments {

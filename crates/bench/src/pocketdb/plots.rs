@@ -4,12 +4,12 @@ use std::path::Path;
 
 use super::Figure;
 use crate::command::BenchError;
-use crate::output::write_new;
+use crate::output::Files;
 use crate::plot::{Bar, Line, bars, lines};
 
 /// Writes `figure7.svg` to `figure10.svg` to a folder.
-pub(super) fn write(figures: &[Figure], folder: &Path) -> Result<(), BenchError> {
-    std::fs::create_dir_all(folder)?;
+pub(super) fn write(figures: &[Figure], folder: &Path, files: Files) -> Result<(), BenchError> {
+    files.make_folder(folder)?;
     let plots = [
         ("figure7.svg", insertions(figures)),
         ("figure8.svg", indexes(figures)),
@@ -17,7 +17,7 @@ pub(super) fn write(figures: &[Figure], folder: &Path) -> Result<(), BenchError>
         ("figure10.svg", reorganisations(figures)),
     ];
     for (name, svg) in plots {
-        write_new(&folder.join(name), &svg)?;
+        files.write(&folder.join(name), &svg)?;
     }
     Ok(())
 }

@@ -122,6 +122,9 @@ pub struct Demo {
   probity bench ingest --preset table
   probity bench verify --json")]
 pub struct Bench {
+    /// Replace files of --csv, --plot and --plots that exist; keys, heads of logs, databases and what lies in a log never are
+    #[arg(long, global = true)]
+    pub overwrite: bool,
     /// What to measure.
     #[command(subcommand)]
     pub command: BenchCommand,

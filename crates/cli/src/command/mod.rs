@@ -47,7 +47,7 @@ pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
         .for_each(|path| protect(path));
     match args.command {
         Command::Demo(args) => demo::run(&args, environment),
-        Command::Bench(args) => bench::run(&args),
+        Command::Bench(args) => bench::run(args),
         Command::Init(args) => init::run(&args, environment),
         Command::Append(args) => append::run(&args, environment),
         Command::Proxy(args) => proxy::run(&args, environment),

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use probity_format::{Claimed, Entry, Subjects, Timestamp};
+use probity_log::{Log, Options, RootKey, StreamName};
 use serde_json::{Value, json};
 
 use crate::Place;
@@ -40,9 +42,33 @@ fn log_of_two_people(place: &Place) {
         lines.push_str(&entry.to_string());
         lines.push('\n');
     }
-    lines.push_str("{\"action\":\"update\",\"key_base64\":\"AAH/\",\"subject\":\"alice\",\"purpose\":\"billing\"}\n");
+    lines.push_str("{\"action\":\"update\",\"key_base64\":\"AAH/\",\"subject\":\"alice\",\"purpose\":\"billing\",\"idempotency_key\":\"abc\"}\n");
     probity(&["init", "audit"], "");
     probity(&["append", "audit"], &lines);
+    append_as_gateway(&place.path("audit"));
+}
+
+/// What a door that authenticates, and decides by a policy, records about alice.
+fn append_as_gateway(log: &Path) {
+    let key = fs::read_to_string(log.with_extension("key")).unwrap();
+    let log = Log::open(log, &RootKey::from_text(&key).unwrap(), Options::default()).unwrap();
+    let mut appender = log.appender(&StreamName::default()).unwrap();
+    appender.set_submitter("gateway").unwrap();
+    appender.set_claimed(Claimed {
+        actor: true,
+        purpose: false,
+    });
+    let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
+    let entry = Entry {
+        subjects: Subjects::joined("alice"),
+        actor: "clerk",
+        purpose: "care",
+        policy: Some(&[0xAB; 32]),
+        rule: "patients",
+        ..Entry::new(time, "delete", b"")
+    };
+    appender.append_durable(&entry).unwrap();
+    log.close().unwrap();
 }
 
 #[test]
@@ -58,8 +84,8 @@ fn a_person_carries_what_a_log_holds_about_them_and_nothing_of_others() {
         let rows = rows.lines().skip(1).map(str::to_owned);
         rows.collect::<Vec<String>>()
     };
-    // Two thirds of 120, and the one with a binary key.
-    assert_eq!(ask("SELECT COUNT(*) FROM entries"), ["81"]);
+    // Two thirds of 120, the one with a binary key, and the gateway's.
+    assert_eq!(ask("SELECT COUNT(*) FROM entries"), ["82"]);
     assert_eq!(ask("SELECT COUNT(*) FROM entries WHERE others = 1"), ["40"]);
     let of = "SELECT COUNT(*) FROM entries JOIN acts ON entries.act = acts.id \
               JOIN purposes ON acts.purpose = purposes.id WHERE purposes.name = 'billing'";
@@ -72,8 +98,26 @@ fn a_person_carries_what_a_log_holds_about_them_and_nothing_of_others() {
                   WHERE entries.number = 117 AND contents.field = 'payload' ORDER BY piece";
     assert_eq!(ask(pieces).concat(), "p\u{e9}".repeat(585));
     let key = "SELECT contents.encoding, contents.text FROM contents JOIN entries ON contents.entry = entries.id \
-               WHERE entries.action = 'update'";
+               WHERE entries.action = 'update' AND contents.field = 'key'";
     assert_eq!(ask(key), ["base64,AAH/"]);
+    // What the log says of an entry besides what its caller said.
+    let of_gateway = "SELECT acts.submitter, acts.claimed, acts.policy, acts.rule FROM entries \
+                      JOIN acts ON entries.act = acts.id WHERE entries.action = 'delete'";
+    assert_eq!(
+        ask(of_gateway),
+        [format!("gateway,actor,{},patients", "ab".repeat(32))]
+    );
+    let claimed = "SELECT COUNT(*) FROM entries JOIN acts ON entries.act = acts.id WHERE acts.claimed = 'actor purpose'";
+    assert_eq!(ask(claimed), ["80"]);
+    assert_eq!(
+        ask("SELECT COUNT(*) FROM entries WHERE taken > 1700000000000000000"),
+        ["82"]
+    );
+    let request = "SELECT contents.text FROM contents WHERE field = 'idempotency'";
+    assert_eq!(
+        ask(request),
+        ["ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"]
+    );
     // The other person's name is nowhere.
     for table in [
         "about",
@@ -82,6 +126,7 @@ fn a_person_carries_what_a_log_holds_about_them_and_nothing_of_others() {
         "actors",
         "purposes",
         "bases",
+        "acts",
         "contents",
     ] {
         let rows = ask(&format!("SELECT * FROM {table}"));
@@ -188,7 +233,7 @@ fn asked(place: &Place, sql: &str) -> Vec<String> {
 fn a_person_carries_their_keys_without_what_belongs_to_others_too() {
     let place = person();
     let ask = |sql: &str| asked(&place, sql);
-    assert_eq!(ask("SELECT COUNT(*) FROM entries"), ["81"]);
+    assert_eq!(ask("SELECT COUNT(*) FROM entries"), ["82"]);
     assert_eq!(
         ask("SELECT name, kind, others FROM items WHERE purpose = 'service' ORDER BY name"),
         [

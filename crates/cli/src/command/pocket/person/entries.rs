@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use probity_format::{Entry, Timestamp};
 use probity_log::reader::{Filter, Found};
 use probity_pocketdb::Value;
 
@@ -9,7 +10,7 @@ use super::Person;
 use crate::args::PocketCreate;
 use crate::command::reading::{self, OnDamage};
 use crate::config::Environment;
-use crate::entry_json::format_time;
+use crate::entry_json::{format_time, hex};
 use crate::failure::{Failure, Status};
 
 /// The tables, referenced ones first.
@@ -21,12 +22,13 @@ const SCHEMA: [&str; 8] = [
     "CREATE TABLE bases (id INTEGER PRIMARY KEY, name TEXT(255))",
     "CREATE TABLE acts (id INTEGER PRIMARY KEY, controller INTEGER REFERENCES controllers(id), \
      processor INTEGER REFERENCES processors(id), actor INTEGER REFERENCES actors(id), \
-     purpose INTEGER REFERENCES purposes(id), basis INTEGER REFERENCES bases(id))",
+     purpose INTEGER REFERENCES purposes(id), basis INTEGER REFERENCES bases(id), \
+     submitter TEXT(255), claimed TEXT(16), policy TEXT(64), rule TEXT(255))",
     "CREATE TABLE entries (id INTEGER PRIMARY KEY, act INTEGER REFERENCES acts(id), \
-     day TEXT(10) INDEXED, time INTEGER INDEXED, action TEXT(64) INDEXED, outcome TEXT(8) INDEXED, \
+     day TEXT(10) INDEXED, time INTEGER INDEXED, taken INTEGER, action TEXT(64) INDEXED, outcome TEXT(8) INDEXED, \
      stream TEXT(128), number INTEGER, others INTEGER, erased INTEGER)",
     "CREATE TABLE contents (id INTEGER PRIMARY KEY, entry INTEGER REFERENCES entries(id), \
-     field TEXT(8), encoding TEXT(8), piece INTEGER, text TEXT(300))",
+     field TEXT(12), encoding TEXT(8), piece INTEGER, text TEXT(300))",
 ];
 /// The tables of names, in the order in which an act refers to them.
 const DICTIONARIES: [&str; 5] = ["controllers", "processors", "actors", "purposes", "bases"];
@@ -68,19 +70,25 @@ struct Entries<'p, 'a> {
     person: &'p mut Person<'a>,
     /// The ids of the names in each dictionary.
     names: [HashMap<String, i64>; DICTIONARIES.len()],
-    acts: HashMap<[i64; DICTIONARIES.len()], i64>,
+    acts: HashMap<Act, i64>,
+}
+
+/// A combination of names, with what the log says of them; a row of `acts`.
+#[derive(PartialEq, Eq, Hash)]
+struct Act {
+    names: [i64; DICTIONARIES.len()],
+    submitter: String,
+    /// The fields that are the caller's word alone, with spaces between.
+    claimed: String,
+    /// The policy's digest in hexadecimal digits.
+    policy: String,
+    rule: String,
 }
 
 impl Entries<'_, '_> {
     fn entry(&mut self, found: &Found<'_>) -> Result<(), Failure> {
         let entry = &found.entry;
-        let act = self.act([
-            entry.controller,
-            entry.processor,
-            entry.actor,
-            entry.purpose,
-            entry.basis,
-        ])?;
+        let act = self.act(entry)?;
         let time = format_time(entry.time);
         let number = i64::try_from(found.index).unwrap_or(i64::MAX);
         let subjects = entry.subjects.iter().count() + found.closed.subjects;
@@ -89,6 +97,7 @@ impl Entries<'_, '_> {
             Value::Integer(act),
             Value::Text(time.get(..DAY_BYTES).unwrap_or(&time)),
             Value::Integer(entry.time.nanoseconds()),
+            Value::Integer(entry.taken.map_or(0, Timestamp::nanoseconds)),
             Value::Text(entry.action),
             Value::Text(entry.outcome.as_str()),
             Value::Text(found.stream.as_str()),
@@ -98,30 +107,51 @@ impl Entries<'_, '_> {
             Value::Integer(i64::from(found.erased)),
         ];
         self.person.insert(
-            "INSERT INTO entries (act, day, time, action, outcome, stream, number, others, erased) \
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO entries (act, day, time, taken, action, outcome, stream, number, others, erased) \
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             &values,
         )?;
         let id = self.person.last("entries");
         self.content(id, "key", entry.key)?;
-        self.content(id, "payload", entry.payload)
+        self.content(id, "payload", entry.payload)?;
+        let request = entry.idempotency.map(hex).unwrap_or_default();
+        self.content(id, "idempotency", request.as_bytes())
     }
 
-    /// The id of a combination of names.
-    fn act(&mut self, names: [&str; DICTIONARIES.len()]) -> Result<i64, Failure> {
-        let mut ids = [0; DICTIONARIES.len()];
-        for (number, (id, name)) in ids.iter_mut().zip(names).enumerate() {
+    /// The id of the combination of names in `entry`.
+    fn act(&mut self, entry: &Entry<'_>) -> Result<i64, Failure> {
+        let said = [
+            entry.controller,
+            entry.processor,
+            entry.actor,
+            entry.purpose,
+            entry.basis,
+        ];
+        let mut names = [0; DICTIONARIES.len()];
+        for (number, (id, name)) in names.iter_mut().zip(said).enumerate() {
             *id = self.name(number, name)?;
         }
-        if let Some(&known) = self.acts.get(&ids) {
+        let claimed: Vec<&str> = entry.claimed.fields().collect();
+        let act = Act {
+            names,
+            submitter: entry.submitter.to_owned(),
+            claimed: claimed.join(" "),
+            policy: entry.policy.map(hex).unwrap_or_default(),
+            rule: entry.rule.to_owned(),
+        };
+        if let Some(&known) = self.acts.get(&act) {
             return Ok(known);
         }
+        let mut values = act.names.map(Value::Integer).to_vec();
+        let said = [&act.submitter, &act.claimed, &act.policy, &act.rule];
+        values.extend(said.map(|text| Value::Text(text)));
         self.person.insert(
-            "INSERT INTO acts (controller, processor, actor, purpose, basis) VALUES (?, ?, ?, ?, ?)",
-            &ids.map(Value::Integer),
+            "INSERT INTO acts (controller, processor, actor, purpose, basis, submitter, claimed, policy, rule) \
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            &values,
         )?;
         let id = next_id(self.acts.len())?;
-        self.acts.insert(ids, id);
+        self.acts.insert(act, id);
         Ok(id)
     }
 
