@@ -63,8 +63,14 @@ fn an_export_shows_those_who_are_left_and_counts_those_who_are_erased() {
     let entry: Value = serde_json::from_str(lines.trim()).unwrap();
     assert_eq!(entry["subject"], json!(["bertram", "carlotta"]));
     assert_eq!(entry["payload"], "hello");
-    assert_eq!((&entry["subjects_erased"], &entry["actor_erased"]), (&json!(1), &json!(true)));
-    assert_eq!((entry.get("actor"), entry.get("submitter_erased")), (None, None));
+    assert_eq!(
+        (&entry["subjects_erased"], &entry["actor_erased"]),
+        (&json!(1), &json!(true))
+    );
+    assert_eq!(
+        (entry.get("actor"), entry.get("submitter_erased")),
+        (None, None)
+    );
     assert!(notes.contains("1 entry without some people"), "{notes}");
     let (rows, _) = probity(at, &["export", "audit", "--format", "csv"], "", 0);
     let mut rows = csv::Reader::from_reader(rows.as_bytes());
@@ -72,17 +78,27 @@ fn an_export_shows_those_who_are_left_and_counts_those_who_are_erased() {
     let row = rows.records().next().unwrap().unwrap();
     let cell = |name| row.get(heading.iter().position(|found| found == name).unwrap());
     assert_eq!(cell("subject"), Some("bertram\ncarlotta"));
-    assert_eq!((cell("subjects_erased"), cell("actor_erased")), (Some("1"), Some("yes")));
+    assert_eq!(
+        (cell("subjects_erased"), cell("actor_erased")),
+        (Some("1"), Some("yes"))
+    );
     assert_eq!((cell("erased"), cell("actor")), (Some(""), Some("")));
     for (subject, found) in [("carlotta", 1), ("annabella", 0)] {
         let args = ["export", "audit", "--format", "jsonl", "--subject", subject];
-        assert_eq!(probity(at, &args, "", 0).0.lines().count(), found, "{subject}");
+        assert_eq!(
+            probity(at, &args, "", 0).0.lines().count(),
+            found,
+            "{subject}"
+        );
     }
     // What one log says of erased people, no caller says to another.
     probity(at, &["init", "other"], "", 0);
     let args = ["append", "other"];
-    let (_, refused) = probity(at, &args, &lines, 2);
-    assert!(refused.contains("subjects_erased") || refused.contains("actor_erased"), "{refused}");
+    let (_, refused) = probity(at, &args, &lines, 1);
+    assert!(
+        refused.contains("subjects_erased") || refused.contains("actor_erased"),
+        "{refused}"
+    );
     probity(at, &["append", "other", "--exported"], &lines, 0);
 }
 
@@ -98,28 +114,52 @@ fn it_is_intact_and_can_be_proved_without_the_one_who_is_erased() {
         let counts = streams.iter().map(|stream| stream[field].as_u64().unwrap());
         counts.sum::<u64>()
     };
-    assert_eq!((of("erased_sections"), of("partly_erased_sections")), (0, 1));
-    probity(at, &["prove", "audit", "--index", "0", "--output", "p"], "", 0);
+    assert_eq!(
+        (of("erased_sections"), of("partly_erased_sections")),
+        (0, 1)
+    );
+    probity(
+        at,
+        &["prove", "audit", "--index", "0", "--output", "p"],
+        "",
+        0,
+    );
     let check = ["check-proof", "p", "--key", "audit.vkey"];
     let (text, _) = probity(at, &check, "", 0);
-    assert!(text.contains("1 subject, erased or left out, the actor"), "{text}");
+    assert!(
+        text.contains("1 subject, erased or left out, the actor"),
+        "{text}"
+    );
     let document = probity(at, &[&check[..], &["--json"]].concat(), "", 0).0;
     assert!(!document.contains("annabella"));
     let document: Value = serde_json::from_str(&document).unwrap();
-    assert_eq!(document["holds"]["subjects_hidden"].as_u64().or_else(|| document["subjects_hidden"].as_u64()), Some(1));
+    assert_eq!(document["subjects_hidden"], json!(1), "{document}");
 }
 
 #[test]
 fn a_person_carries_the_entry_and_learns_how_many_others_it_concerned() {
     let folder = place();
     let at = folder.path();
-    let args = ["subject", "export", "audit", "bertram", "--pocket", "bertram.pocket"];
+    let args = [
+        "subject",
+        "export",
+        "audit",
+        "bertram",
+        "--pocket",
+        "bertram.pocket",
+    ];
     probity(at, &args, "", 0);
     let ask = |sql| {
         let args = ["pocket", "query", "bertram.pocket", sql, "--format", "csv"];
         let (rows, _) = probity(at, &args, "", 0);
-        rows.lines().skip(1).map(str::to_owned).collect::<Vec<String>>()
+        rows.lines()
+            .skip(1)
+            .map(str::to_owned)
+            .collect::<Vec<String>>()
     };
     assert_eq!(ask("SELECT others, erased FROM entries"), ["2,0"]);
-    assert_eq!(ask("SELECT text FROM contents WHERE field = 'payload'"), ["hello"]);
+    assert_eq!(
+        ask("SELECT text FROM contents WHERE field = 'payload'"),
+        ["hello"]
+    );
 }

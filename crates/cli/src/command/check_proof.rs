@@ -288,11 +288,17 @@ fn hidden(closed: Closed) -> String {
     if closed.is_none() {
         return String::new();
     }
-    let roles = [(closed.actor, ", the actor"), (closed.submitter, ", the submitter")];
+    let roles = [
+        (closed.actor, ", the actor"),
+        (closed.submitter, ", the submitter"),
+    ];
     let roles = roles.into_iter().filter(|(is_so, _)| *is_so);
     let roles: String = roles.map(|(_, role)| role).collect();
     let count = u64::try_from(closed.subjects).unwrap_or(u64::MAX);
-    format!("{}, erased or left out{roles}", counted(count, "subject", "subjects"))
+    format!(
+        "{}, erased or left out{roles}",
+        counted(count, "subject", "subjects")
+    )
 }
 
 /// Bytes for a terminal: as a JSON string, or in base64 where they are no text.
