@@ -70,6 +70,8 @@ pub struct EntryBatch {
     bytes: Vec<u8>,
     drafts: Vec<Draft>,
     subjects: Vec<Range<usize>>,
+    /// The last rule, and the name that it has in entries.
+    rule: (String, String),
 }
 
 #[derive(Debug, Clone)]
@@ -94,6 +96,7 @@ impl EntryBatch {
             bytes: Vec::new(),
             drafts: Vec::new(),
             subjects: Vec::new(),
+            rule: (String::new(), String::new()),
         }
     }
 
@@ -290,10 +293,15 @@ impl EntryBatch {
         start..self.texts.len()
     }
 
-    /// Puts who decided: a pattern of the policy, its defaults, or that the key is too long to be classified.
+    /// Puts the rule that decided. Most keys have that of the key before.
     fn put_rule(&mut self, rule: &str) -> Range<usize> {
+        if self.rule.0 != rule {
+            self.rule.1.clear();
+            put_name(&mut self.rule.1, rule.as_bytes());
+            rule.clone_into(&mut self.rule.0);
+        }
         let start = self.texts.len();
-        put_name(&mut self.texts, rule.as_bytes());
+        self.texts.push_str(&self.rule.1);
         start..self.texts.len()
     }
 

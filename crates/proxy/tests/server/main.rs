@@ -1,6 +1,7 @@
 //! The proxy and a real Redis server.
 
 mod adversary;
+mod attribution;
 mod bounds;
 mod differential;
 mod embedded;

@@ -11,7 +11,8 @@ use crate::support::{Redis, Seen, command, config, script, start, talk, told};
 /// Entries under a policy that takes `cache:*` for not personal.
 fn record(bytes: &[u8]) -> (String, Vec<Seen>) {
     let redis = Redis::start(&["--enable-debug-command", "yes"]);
-    let policy = "[[key]]\npattern = 'cache:*'\npersonal = false";
+    let policy =
+        "[[key]]\npattern = 'cache:*'\npersonal = false\n[[key]]\npattern = 'user:{subject}'";
     let (proxy, address, recorder) = start(&ProxyConfig {
         policy: Arc::new(Policy::parse(policy).unwrap()),
         ..config(&redis)
@@ -192,4 +193,112 @@ fn what_is_administered_is_said() {
         assert!(all.contains(says), "{says}: {all}");
     }
     assert!(!all.contains("hidden"));
+}
+
+/// DEBUG had an entry about no key, so that nobody looked at the key (outsider 3). Each key is looked at, and
+/// those that DEBUG makes are named by their prefix.
+#[test]
+fn the_keys_of_debug_are_recorded() {
+    let lines = "DEBUG OBJECT user:7\nDEBUG SDSLEN user:7\nDEBUG DIGEST-VALUE user:7 user:8\nDEBUG POPULATE 1 user:new\nDEBUG SLEEP 0";
+    let (_, entries) = record(&script(lines));
+    let keys: Vec<_> = told(&entries);
+    assert_eq!(
+        keys.iter()
+            .filter(|told| told.contains("user:"))
+            .collect::<Vec<_>>(),
+        [
+            "default look user:7 ok",
+            "default look user:7 ok",
+            "default look user:7 ok",
+            "default look user:8 ok",
+            "default update user:new:* ok"
+        ]
+    );
+    assert_eq!(entries[1].subjects, "7");
+    let administered = entries.iter().filter(|seen| seen.action == "administer");
+    assert_eq!(administered.count(), 5);
+}
+
+/// MIGRATE that found no key was a successful delete, and one that may have sent its keys had only failed
+/// (outsider 4).
+#[test]
+fn migrate_says_what_was_there() {
+    let other = Redis::start(&[]);
+    let lines = "MIGRATE 127.0.0.1 PORT user:none 0 500\nMIGRATE 127.0.0.1 PORT user:7 0 500 COPY\n\
+                 MIGRATE 127.0.0.1 PORT user:7 0 500 REPLACE\nMIGRATE 127.0.0.1 1 cache:x 0 500\n\
+                 SET user:8 x\nMIGRATE 127.0.0.1 1 user:8 0 500\n\
+                 MIGRATE 127.0.0.1 PORT  0 500 KEYS user:8 user:none";
+    let (heard, entries) = record(&script(&lines.replace("PORT", &other.port.to_string())));
+    assert!(
+        heard.starts_with("+NOKEY\r\n+OK\r\n+OK\r\n-IOERR"),
+        "{heard}"
+    );
+    assert_eq!(
+        told(&entries),
+        [
+            "default delete user:none absent",
+            "default read user:7 ok",
+            "default delete user:7 ok",
+            "default update user:8 ok",
+            "default delete user:8 failed",
+            "default delete user:8 ok",
+            "default delete user:none ok"
+        ]
+    );
+    assert!(entries[4].payload.contains("\"ran\":\"perhaps\""));
+    assert!(entries[6].payload.contains("\"changed\":\"perhaps\""));
+}
+
+/// What was shortened in an entry could be taken for all of it (outsider 6). A key says so and bears the digest
+/// of all of it, and of two people with long names that begin alike neither is taken for the other.
+#[test]
+fn what_is_shortened_says_so() {
+    let long = |end: &str| format!("user:{}{end}", "k".repeat(70_000));
+    let looks_alike = format!("user:{}#sha256:{}", "k".repeat(10), "0".repeat(64));
+    let name = "n".repeat(70_000);
+    let bytes = [
+        command(&["SET", &long("a"), "x"]),
+        command(&["GET", &long("b")]),
+        command(&["GET", &looks_alike]),
+        command(&["COPY", "user:7", &long("c")]),
+        command(&["KEYS", &format!("x{}", "y".repeat(300))]),
+        command(&["KEYS", &long("d")]),
+        command(&["ACL", "GETUSER", &name]),
+        command(&["AUTH", &name, "x"]),
+        command(&["DEBUG", "OBJECT", &long("a")]),
+    ]
+    .concat();
+    let (_, entries) = record(&bytes);
+    let short = |seen: &Seen| seen.payload.contains("\"shortened\":true");
+    let digest = |end: &str| sha256(long(end).as_bytes());
+    assert!(short(&entries[0]) && entries[0].key.ends_with(&digest("a")));
+    assert_eq!(entries[0].rule, "shortened");
+    assert_eq!(entries[0].subjects, format!("key#sha256:{}", digest("a")));
+    assert_eq!(entries[1].subjects, format!("key#sha256:{}", digest("b")));
+    assert!(!short(&entries[2]) && entries[2].key == looks_alike);
+    assert!(
+        entries[3].payload.contains(&digest("c")),
+        "{:?}",
+        entries[3]
+    );
+    assert!(short(&entries[4]) && entries[4].key.ends_with(&digest("c")));
+    assert!(!short(&entries[5]) && entries[5].key.len() == 301);
+    assert!(short(&entries[6]) && entries[6].key.ends_with(&digest("d")));
+    assert!(entries[7].payload.contains(&sha256(name.as_bytes())));
+    assert_eq!(
+        entries[8].actor,
+        format!("sha256:{}", sha256(name.as_bytes()))
+    );
+    assert!(short(&entries[10]) && entries[10].key.ends_with(&digest("a")));
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+
+    use sha2::Digest as _;
+    let mut text = String::new();
+    for byte in sha2::Sha256::digest(bytes) {
+        write!(text, "{byte:02x}").unwrap();
+    }
+    text
 }
