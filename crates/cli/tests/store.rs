@@ -125,6 +125,29 @@ fn a_stopped_store_is_there_when_it_is_started_again() {
     );
 }
 
+/// S19: nothing said that whoever reaches the address reads and changes everything.
+#[test]
+fn an_address_beyond_the_machine_is_warned_of_before_it_is_listened_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str, address: &str| {
+        let args = ["proxy", "--init", "--log", name, "--listen", address];
+        let store = format!("{name}-data");
+        let ended = run(folder.path(), &[&args[..], &["--store", &store]].concat());
+        assert!(!ended.status.success());
+        text(&ended.stderr)
+    };
+    // An address for documentation, which no machine has: listening there fails.
+    let warning = "warning: whoever reaches 192.0.2.1:6380 can read and change everything";
+    assert!(at("one", "192.0.2.1:6380").contains(warning));
+    let proxy = Proxy::start(folder.path(), &[]);
+    let taken = at("two", &format!("127.0.0.1:{}", proxy.port));
+    assert!(
+        taken.contains("sealed under") && !taken.contains("warning"),
+        "{taken}"
+    );
+    proxy.stop();
+}
+
 /// What one client was told before its connection ended.
 #[derive(Default)]
 struct Told {
@@ -139,11 +162,18 @@ fn work_until_killed(mut socket: TcpStream, client: u64, first: u64) -> Told {
     let mut told = Told::default();
     let mut reader = BufReader::new(socket.try_clone().unwrap());
     for number in first.. {
-        // Reads, what is not there and a transaction are recorded like writes.
+        // Reads, what is not there and a transaction are recorded like writes. Each round has a subject of its own, and
+        // erases an earlier one.
+        let erased = number.wrapping_sub(3);
         let commands = [
             (
-                format!("SET k{client}:{number} {number}"),
-                format!("k{client}:{number}"),
+                format!("DEL user:{client}-{erased}:a"),
+                format!("user:{client}-{erased}:a"),
+                1,
+            ),
+            (
+                format!("SET user:{client}-{number}:a {number}"),
+                format!("user:{client}-{number}:a"),
                 1,
             ),
             (
@@ -182,8 +212,9 @@ fn work_until_killed(mut socket: TcpStream, client: u64, first: u64) -> Told {
 /// Whether the store holds what clients were told; the last round may have been done in part.
 fn assert_kept(proxy: &Proxy, known: &BTreeMap<u64, u64>) {
     for (client, last) in known {
-        let asked =
-            format!("GET k{client}:{last}\nLINDEX l{client} -1\nGET m{client}\nHGET h{client} n");
+        let asked = format!(
+            "GET user:{client}-{last}:a\nLINDEX l{client} -1\nGET m{client}\nHGET h{client} n"
+        );
         let reply = proxy.ask(&asked);
         let found: Vec<u64> = reply
             .split(' ')
@@ -335,7 +366,7 @@ fn a_store_that_is_not_one_or_newer_or_in_use_is_refused_by_name() {
     let mark = path.join("data/probity-store.toml");
     let newer = fs::read_to_string(&mark)
         .unwrap()
-        .replace("version = 2", "version = 3");
+        .replace("version = 3", "version = 4");
     let mut file = fs::OpenOptions::new()
         .write(true)
         .truncate(true)
@@ -344,7 +375,7 @@ fn a_store_that_is_not_one_or_newer_or_in_use_is_refused_by_name() {
     file.write_all(newer.as_bytes()).unwrap();
     let said = start();
     assert!(
-        said.contains("format version 3, this program knows 2"),
+        said.contains("format version 4, this program knows 3"),
         "{said}"
     );
     assert!(said.contains("use the newer program"), "{said}");

@@ -12,10 +12,12 @@ use redb::{Database, DatabaseError};
 use crate::key_file;
 use crate::limits::FORMAT_VERSION;
 use crate::mark::{self, Found, Mark};
-use crate::rewrite;
+use crate::rewrite::{self, Source};
 use crate::seal::Sealer;
 use crate::sealed_file::{Recovery, SealedFile};
+use crate::slots::Slots;
 use crate::store::Options;
+use crate::subject::SubjectOf;
 
 /// The file of a store in which nothing is sealed.
 const UNSEALED_FILE: &str = "store.redb";
@@ -52,6 +54,15 @@ pub enum OpenError {
     /// The key file is another's, or damaged.
     #[error("the key in {} does not open the store; put the key file there that was made with it", .0.display())]
     WrongKey(PathBuf),
+    /// The keys of the subjects are missing or damaged.
+    #[error("the keys of subjects in {} cannot be read; put the file there that belongs to the store's other files", .path.display())]
+    Subjects {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: io::Error,
+    },
     /// A file could not be read or written.
     #[error("cannot use {}", .path.display())]
     Io {
@@ -86,6 +97,7 @@ pub(crate) struct Directory {
     /// Whether the mark may name another file than the one that is open.
     is_unsure: bool,
     cache_bytes: usize,
+    subject_of: SubjectOf,
 }
 
 /// An open file of the store.
@@ -94,7 +106,11 @@ pub(crate) struct Data {
     pub(crate) database: Database,
     /// The same file below the database.
     pub(crate) file: SealedFile,
+    pub(crate) slots: Slots,
 }
+
+/// A database and the file below it.
+type Opened = (Database, SealedFile);
 
 /// The key of the key file.
 struct Root(RootKey);
@@ -105,7 +121,7 @@ impl fmt::Debug for Root {
     }
 }
 
-/// Opens the data in `directory`. A store in which nothing is sealed is converted first: its rows are copied into a sealed
+/// Opens the data in `directory`. A store of an older format is converted first: its rows are copied into another
 /// file, the mark is replaced once that is durable, and then the old file is overwritten and removed. Killed at any moment,
 /// it is one or the other.
 pub(crate) fn open(path: &Path, options: &Options) -> Result<(Directory, Data), OpenError> {
@@ -123,7 +139,7 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<(Directory, Data), 
         Found::Begun
     };
     let root = match found {
-        Found::Sealed(_) => key_file::read(&key_file)?,
+        Found::Sealed(_) | Found::Unowned(_) => key_file::read(&key_file)?,
         Found::Begun | Found::Unsealed => key_file::read_or_create(&key_file)?,
     };
     let mut directory = Directory {
@@ -133,13 +149,26 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<(Directory, Data), 
         generation: 0,
         is_unsure: false,
         cache_bytes: options.cache_bytes,
+        subject_of: options.subject_of.clone(),
     };
     let data = match found {
-        Found::Sealed(mark) => directory.existing(&mark, key_file)?,
+        Found::Sealed(mark) => {
+            let (database, file) = directory.existing(&mark, key_file)?;
+            let slots = directory.slots(&mark)?;
+            Data {
+                database,
+                file,
+                slots,
+            }
+        }
+        Found::Unowned(mark) => {
+            let (before, _) = directory.existing(&mark, key_file)?;
+            directory.advance(Some((&before, None)))?
+        }
         Found::Begun => directory.advance(None)?,
         Found::Unsealed => {
             let before = directory.unsealed()?;
-            directory.advance(before.as_ref())?
+            directory.advance(before.as_ref().map(|before| (before, None)))?
         }
     };
     directory.wipe()?;
@@ -148,14 +177,21 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<(Directory, Data), 
 
 impl Directory {
     /// The sealed file that the mark names.
-    fn existing(&mut self, mark: &Mark, key_file: PathBuf) -> Result<Data, OpenError> {
+    fn existing(&mut self, mark: &Mark, key_file: PathBuf) -> Result<Opened, OpenError> {
         let key = mark.file_key(&self.root.0);
         let key = key.ok_or(OpenError::WrongKey(key_file))?;
         self.generation = mark.generation;
         let path = mark::data_path(&self.path, mark);
         let mut opening = OpenOptions::new();
         let file = opening.read(true).write(true).open(&path);
-        self.data(file.map_err(at(&path))?, &path, key)
+        self.sealed(file.map_err(at(&path))?, &path, key)
+    }
+
+    /// The keys of subjects that belong to the file that the mark names.
+    fn slots(&self, mark: &Mark) -> Result<Slots, OpenError> {
+        let path = self.path.join(mark.slots_name());
+        let opened = Slots::open(&path, mark.slots_key(&self.root.0), self.subject_of.clone());
+        opened.map_err(|source| OpenError::Subjects { path, source })
     }
 
     /// The file of a store in which nothing is sealed; none where it never had one.
@@ -175,22 +211,34 @@ impl Directory {
 
     /// Copies what is there into a file with a key of its own, and makes that the store's. The file before is left for
     /// [`Self::wipe`], once it is closed.
-    pub(crate) fn advance(&mut self, before: Option<&Database>) -> Result<Data, OpenError> {
+    pub(crate) fn advance(&mut self, before: Option<Source<'_>>) -> Result<Data, OpenError> {
         let generation = self.generation + 1;
         let (mark, key) = Mark::fresh(generation, &self.root.0).map_err(at(&self.path))?;
         let path = mark::data_path(&self.path, &mark);
         let mut opening = OpenOptions::new();
         opening.read(true).write(true).create(true).truncate(true);
         let file = opening.mode(FILE_MODE).open(&path);
-        let data_file = self.data(file.map_err(at(&path))?, &path, key)?;
+        let (database, file) = self.sealed(file.map_err(at(&path))?, &path, key)?;
+        let slots_path = self.path.join(mark.slots_name());
+        let slots = Slots::create(
+            &slots_path,
+            mark.slots_key(&self.root.0),
+            before.and_then(|(_, slots)| slots).map(Slots::names),
+            self.subject_of.clone(),
+        );
+        let slots = slots.map_err(at(&slots_path))?;
         if let Some(before) = before {
-            rewrite::copy(before, &data_file.database).map_err(data(&path))?;
+            rewrite::copy(before, (&database, &slots)).map_err(data(&path))?;
         }
         self.is_unsure = true;
         mark::replace(&self.path, Some(&mark)).map_err(at(&self.path))?;
         self.is_unsure = false;
         self.generation = generation;
-        Ok(data_file)
+        Ok(Data {
+            database,
+            file,
+            slots,
+        })
     }
 
     /// Whether nothing more may be written: an opening would perhaps take the other file.
@@ -200,13 +248,15 @@ impl Directory {
 
     /// Overwrites and removes files of earlier generations.
     pub(crate) fn wipe(&self) -> Result<(), OpenError> {
-        let kept = format!("store.{}.sealed", self.generation);
+        let kept = ["sealed", "subjects"].map(|it| format!("store.{}.{it}", self.generation));
         for entry in fs::read_dir(&self.path).map_err(at(&self.path))? {
             let path = entry.map_err(at(&self.path))?.path();
             let name = path.file_name().and_then(|name| name.to_str());
             let name = name.unwrap_or_default();
-            let is_sealed = name.starts_with("store.") && name.ends_with(".sealed");
-            if name != UNSEALED_FILE && !(is_sealed && name != kept) {
+            let is_own = name.ends_with(".sealed") || name.ends_with(".subjects");
+            let is_own = is_own && name.starts_with("store.");
+            let is_kept = kept.iter().any(|kept| kept == name);
+            if name != UNSEALED_FILE && (is_kept || !is_own) {
                 continue;
             }
             let wiped = OpenOptions::new().write(true).open(&path);
@@ -218,7 +268,7 @@ impl Directory {
         Ok(())
     }
 
-    fn data(&self, file: File, path: &Path, key: Secret) -> Result<Data, OpenError> {
+    fn sealed(&self, file: File, path: &Path, key: Secret) -> Result<Opened, OpenError> {
         let sealer = Sealer::new(key)
             .map_err(|_refused| at(path)(io::Error::other("the system gives no random bytes")))?;
         let recovery = Recovery::of(&file).map_err(at(path))?;
@@ -228,7 +278,7 @@ impl Directory {
         let opened = builder.create_with_backend(file.clone());
         let database = opened.map_err(|error| data(path)(error.into()))?;
         recovery.end();
-        Ok(Data { database, file })
+        Ok((database, file))
     }
 }
 

@@ -5,7 +5,7 @@ use std::error::Error as _;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-use redb::{Database, StorageError, WriteTransaction};
+use redb::{StorageError, WriteTransaction};
 
 use crate::clock::Stopwatch;
 use crate::command::execute;
@@ -53,11 +53,10 @@ impl Engine {
         options: Options,
         receiver: Receiver<Message>,
     ) -> Result<Self, OpenError> {
-        let (facts, shared) =
-            prepare(&data.database, &options).map_err(|source| OpenError::Data {
-                path: "the store".into(),
-                source,
-            })?;
+        let (facts, shared) = prepare(&data, &options).map_err(|source| OpenError::Data {
+            path: "the store".into(),
+            source,
+        })?;
         Ok(Self {
             directory,
             data,
@@ -92,7 +91,13 @@ impl Engine {
                 transaction.abort()?;
                 continue;
             }
+            let ended = Rows::new(&transaction, Some(&self.data.slots), &mut self.facts)
+                .end_subjects()
+                .map_err(failure)?;
             transaction.commit()?;
+            // Whoever is told of an erasure may rely on it.
+            self.data.slots.destroy(&ended).map_err(redb::Error::Io)?;
+            self.facts.destroyed = ended;
             if std::mem::take(&mut self.facts.is_removing) {
                 self.wiping.ask();
             }
@@ -127,7 +132,7 @@ impl Engine {
     /// Closes the file, and wipes what its last commits freed.
     fn close(self) -> Result<(), redb::Error> {
         let Self {
-            data: Data { database, file },
+            data: Data { database, file, .. },
             mut wiping,
             ..
         } = self;
@@ -145,8 +150,10 @@ impl Engine {
         let _ended = self.wiping.finish();
         self.data = self
             .directory
-            .advance(Some(&self.data.database))
+            .advance(Some((&self.data.database, Some(&self.data.slots))))
             .map_err(failed)?;
+        // The slots that were destroyed are those of the file before.
+        self.facts.destroyed.clear();
         self.wiping = Wiping::new();
         self.directory.wipe().map_err(failed)
     }
@@ -154,6 +161,7 @@ impl Engine {
     /// Carries out requests until what they changed is to be made durable.
     fn serve(&mut self, transaction: &WriteTransaction, held: &mut Held) -> Result<End, Fail> {
         let Self {
+            data,
             options,
             receiver,
             facts,
@@ -163,7 +171,7 @@ impl Engine {
             ..
         } = self;
         let mut space = Space {
-            rows: Rows::new(transaction, facts),
+            rows: Rows::new(transaction, Some(&data.slots), facts),
             shared,
             db: 0,
             now: 0,
@@ -193,11 +201,7 @@ impl Engine {
                         answering.tell(answer);
                     }
                 }
-                Ok(Message::Gone) => {
-                    let totals = &mut space.shared.totals;
-                    totals.clients = totals.clients.saturating_sub(1);
-                    space.shared.watched.forget_unwatched();
-                }
+                Ok(Message::Gone) => space.shared.forget_client(),
                 Err(RecvTimeoutError::Timeout) => {
                     if always && space.rows.is_changed() {
                         return Ok(End::Commit);
@@ -228,24 +232,31 @@ impl Engine {
 }
 
 /// Makes what a new store begins with, or reads it.
-fn prepare(database: &Database, options: &Options) -> Result<(Facts, Shared), redb::Error> {
-    let transaction = database.begin_write()?;
-    let facts = match Facts::load(&transaction, [unguessable(0), unguessable(1)]) {
+fn prepare(data: &Data, options: &Options) -> Result<(Facts, Shared), redb::Error> {
+    let transaction = data.database.begin_write()?;
+    let mut facts = match Facts::load(&transaction, [unguessable(0), unguessable(1)]) {
         Ok(facts) => facts,
-        Err(Fail::Store(error)) => return Err(error),
-        Err(Fail::Said(text)) => {
-            return Err(redb::Error::Corrupted(
-                String::from_utf8_lossy(&text).into_owned(),
-            ));
-        }
+        Err(fail) => return Err(failure(fail)),
     };
+    let left = Rows::new(&transaction, Some(&data.slots), &mut facts).left_undestroyed();
+    let left = left.map_err(failure)?;
     transaction.commit()?;
+    data.slots.destroy(&left).map_err(redb::Error::Io)?;
+    facts.destroyed = left;
     let mut shared = Shared {
         sync: options.sync,
         ..Shared::default()
     };
     shared.totals.opened = options.clock.now();
     Ok((facts, shared))
+}
+
+/// Why the store fails, where no client is at fault.
+fn failure(fail: Fail) -> redb::Error {
+    match fail {
+        Fail::Store(error) => error,
+        Fail::Said(text) => redb::Error::Corrupted(String::from_utf8_lossy(&text).into_owned()),
+    }
 }
 
 /// Carries out the commands of a request, as many as one answer takes.

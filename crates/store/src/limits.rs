@@ -46,7 +46,11 @@ pub const DRAW_STEPS: u64 = 64;
 /// Default elements that one SCAN looks at.
 pub const SCAN_COUNT: u64 = 10;
 /// The store's format version.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
+/// Keys of subjects that are made at once.
+pub const SLOTS_AT_ONCE: u64 = 256;
+/// Keys of subjects that are kept at hand.
+pub const SUBJECTS_OPEN_MAX: usize = 4096;
 /// The collections' sizes up to which OBJECT ENCODING says what a Redis server would say.
 pub const LISTPACK_ENTRIES_MAX: u64 = 128;
 /// The longest element of a collection in Redis' compact form, in bytes.

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use probity_format::keys::{RootKey, SECRET_BYTES, Secret};
-use probity_format::wrap::WrappedKind;
+use probity_format::wrap::{WrappedKind, WrappingKey};
 
 use crate::directory::OpenError;
 use crate::key_file::random;
@@ -24,6 +24,8 @@ const NONCE_BYTES: usize = 12;
 const KEY_LABEL: &[u8] = b"probity/store/file";
 /// The format in which nothing was sealed.
 const UNSEALED_VERSION: u32 = 1;
+/// The format in which subjects had no keys of their own.
+const UNOWNED_VERSION: u32 = 2;
 
 /// What a directory is.
 #[derive(Debug)]
@@ -32,6 +34,8 @@ pub(crate) enum Found {
     Unsealed,
     /// A store that was begun and never held anything.
     Begun,
+    /// A store in which everything is sealed under one key.
+    Unowned(Mark),
     /// A store.
     Sealed(Mark),
 }
@@ -70,6 +74,16 @@ impl Mark {
     /// The name of the file that holds the data.
     pub(crate) fn file_name(&self) -> String {
         format!("store.{}.sealed", self.generation)
+    }
+
+    /// Where the keys of subjects lie.
+    pub(crate) fn slots_name(&self) -> String {
+        format!("store.{}.subjects", self.generation)
+    }
+
+    /// Under which the keys of subjects are sealed.
+    pub(crate) fn slots_key(&self, root: &RootKey) -> WrappingKey {
+        root.wrapping_key(&self.id)
     }
 
     /// The file's key; none where `root` is another's.
@@ -114,7 +128,7 @@ pub(crate) fn read(directory: &Path) -> Result<Option<Found>, OpenError> {
         .ok_or_else(foreign)?;
     match version {
         UNSEALED_VERSION => return Ok(Some(Found::Unsealed)),
-        FORMAT_VERSION => {}
+        UNOWNED_VERSION | FORMAT_VERSION => {}
         found => {
             let path = directory.to_owned();
             return Err(OpenError::Version { path, found });
@@ -130,7 +144,11 @@ pub(crate) fn read(directory: &Path) -> Result<Option<Found>, OpenError> {
             wrapped: bytes_of(field("key")?)?,
         })
     };
-    mark().map(Found::Sealed).map(Some).ok_or_else(foreign)
+    let mark = mark().ok_or_else(foreign)?;
+    Ok(Some(match version {
+        UNOWNED_VERSION => Found::Unowned(mark),
+        _ => Found::Sealed(mark),
+    }))
 }
 
 /// Puts a mark in the place of the one before, whole or not at all; none marks a store that is to be begun. The bytes of

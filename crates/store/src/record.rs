@@ -1,6 +1,7 @@
 //! What stands under a key: its kind, when it expires, and its value or where the value's rows are.
 
 use crate::fail::Fail;
+use crate::subject::{Id, Slot};
 
 /// A key's record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +48,7 @@ pub(crate) enum Kind {
 pub(crate) struct Body {
     pub(crate) kind: Kind,
     /// What its rows' keys begin with; never used twice.
-    pub(crate) id: u64,
+    pub(crate) id: Id,
     /// Bytes of a string, elements of a collection.
     pub(crate) count: u64,
     /// Place of a list's first element.
@@ -134,14 +135,14 @@ impl Record {
         match &self.value {
             Value::Short { bytes, .. } => out.extend_from_slice(bytes),
             Value::Rows(body) => {
-                for number in [body.id, body.count, body.first] {
+                for number in [body.id.number, body.count, body.first] {
                     out.extend_from_slice(&number.to_be_bytes());
                 }
             }
         }
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Fail> {
+    pub(crate) fn decode(bytes: &[u8], owner: Slot) -> Result<Self, Fail> {
         let broken = || Fail::broken("a record of a key");
         let (head, rest) = bytes.split_at_checked(HEAD_BYTES).ok_or_else(broken)?;
         let (code, deadline) = head.split_first().ok_or_else(broken)?;
@@ -162,10 +163,11 @@ impl Record {
                 let [id, count, first] = numbers else {
                     return Err(broken());
                 };
-                let [id, count, first] = [id, count, first].map(|bytes| u64::from_be_bytes(*bytes));
+                let [number, count, first] =
+                    [id, count, first].map(|bytes| u64::from_be_bytes(*bytes));
                 Value::Rows(Body {
                     kind,
-                    id,
+                    id: Id { number, owner },
                     count,
                     first,
                     large: flag,
@@ -190,7 +192,10 @@ mod tests {
     fn a_record_is_read_as_it_was_written() {
         let body = Body {
             kind: Kind::SortedSet,
-            id: 7,
+            id: Id {
+                number: 7,
+                owner: Slot(3),
+            },
             count: 3,
             first: LIST_MIDDLE,
             large: true,
@@ -215,7 +220,7 @@ mod tests {
             let record = Record { deadline, value };
             let mut bytes = Vec::new();
             record.encode(&mut bytes);
-            assert_eq!(Record::decode(&bytes).unwrap(), record);
+            assert_eq!(Record::decode(&bytes, Slot(3)).unwrap(), record);
         }
         for bad in [
             &b""[..],
@@ -223,7 +228,7 @@ mod tests {
             b"\x09aaaaaaaabbbb",
             b"\x03aaaaaaaabbbbbbbb",
         ] {
-            assert!(Record::decode(bad).is_err());
+            assert!(Record::decode(bad, Slot(3)).is_err());
         }
     }
 }

@@ -1,48 +1,141 @@
-//! All tables of one file copied into another, and nothing else: what was removed stays behind.
+//! Everything that a file holds, copied into another: what was removed stays behind, and subjects get keys of their own.
 
-use redb::{
-    Database, Key, ReadTransaction, ReadableDatabase as _, ReadableTable as _,
-    ReadableTableMetadata as _, StorageError, TableDefinition, TableError, Value, WriteTransaction,
-};
+use std::collections::HashMap;
 
-use crate::rows;
+use redb::{Database, StorageError, TableHandle as _, WriteTransaction};
 
-/// Copies what is in the tables of `from` to `to`, durably. A table that is not known, or that did not arrive whole, is an
-/// error: nothing may be lost.
-pub(crate) fn copy(from: &Database, to: &Database) -> Result<(), redb::Error> {
-    let (read, write) = (from.begin_read()?, to.begin_write()?);
-    let mut copied = 0;
-    for definition in rows::definitions() {
-        copied += copy_table(&read, &write, definition)?;
+use crate::fail::Fail;
+use crate::limits::DATABASES;
+use crate::random::unguessable;
+use crate::record::{Kind, Value};
+use crate::rows::{FACTS, Facts, Rows, definitions};
+use crate::slots::Slots;
+use crate::sorted_set::decode;
+use crate::subject::{Id, Slot};
+use crate::table::KeyRow;
+
+/// A file and the keys of its subjects; none in a format that knew no subjects.
+pub(crate) type Source<'a> = (&'a Database, Option<&'a Slots>);
+
+/// Copies what `from` holds to `to`, durably. What is not known, or does not arrive whole, is an error: nothing may be lost.
+pub(crate) fn copy(from: Source<'_>, to: (&Database, &Slots)) -> Result<(), redb::Error> {
+    copy_all(from, to).map_err(|fail| match fail {
+        Fail::Store(error) => error,
+        Fail::Said(text) => {
+            StorageError::Corrupted(String::from_utf8_lossy(&text).into_owned()).into()
+        }
+    })
+}
+
+fn copy_all(from: Source<'_>, to: (&Database, &Slots)) -> Result<(), Fail> {
+    let failed = |error: redb::Error| Fail::Store(error);
+    let read = from.0.begin_write().map_err(|error| failed(error.into()))?;
+    let write = to.0.begin_write().map_err(|error| failed(error.into()))?;
+    check_tables(&read)?;
+    copy_facts(&read, &write)?;
+    let guess = [unguessable(0), unguessable(1)];
+    let (mut source_facts, mut facts) = (Facts::load(&read, guess)?, Facts::load(&write, guess)?);
+    let source = Rows::new(&read, from.1, &mut source_facts);
+    let mut target = Rows::new(&write, Some(to.1), &mut facts);
+    let mut owners = HashMap::new();
+    for db in 0..DATABASES {
+        for row in source.keys_from(db, 0)? {
+            let row = row?;
+            let owner = owner(&source, &mut target, db, &row, &mut owners)?;
+            copy_key(&source, &mut target, db, &row, owner)?;
+        }
     }
-    copied += copy_table(&read, &write, rows::FACTS)?;
-    let there = read.list_tables()?.count() + read.list_multimap_tables()?.count();
-    if there != copied {
-        let text = format!("{there} tables, of which {copied} are known");
-        return Err(StorageError::Corrupted(text).into());
+    drop((source, target));
+    write.commit().map_err(|error| failed(error.into()))?;
+    read.abort().map_err(|error| failed(error.into()))
+}
+
+/// Refuses a file with tables that would not be copied.
+fn check_tables(read: &WriteTransaction) -> Result<(), Fail> {
+    let known: Vec<String> = definitions()
+        .map(|it| it.name().to_owned())
+        .chain([FACTS.name().to_owned()])
+        .collect();
+    let multimaps = read.list_multimap_tables()?.count();
+    let unknown = read
+        .list_tables()?
+        .any(|it| !known.iter().any(|name| name == it.name()));
+    if unknown || multimaps > 0 {
+        return Err(Fail::broken("a table of the file"));
     }
-    write.commit()?;
     Ok(())
 }
 
-/// Copies a table; how many there were of this name.
-fn copy_table<K: Key + 'static, V: Value + 'static>(
-    read: &ReadTransaction,
-    write: &WriteTransaction,
-    definition: TableDefinition<'_, K, V>,
-) -> Result<usize, redb::Error> {
-    let source = match read.open_table(definition) {
-        Ok(source) => source,
-        Err(TableError::TableDoesNotExist(_)) => return Ok(0),
-        Err(error) => return Err(error.into()),
-    };
-    let mut target = write.open_table(definition)?;
+fn copy_facts(read: &WriteTransaction, write: &WriteTransaction) -> Result<(), Fail> {
+    use redb::ReadableTable as _;
+    let (source, mut target) = (read.open_table(FACTS)?, write.open_table(FACTS)?);
     for row in source.iter()? {
-        let (key, value) = row?;
-        target.insert(key.value(), value.value())?;
+        let (name, number) = row?;
+        target.insert(name.value(), number.value())?;
     }
-    if source.len()? != target.len()? {
-        return Err(StorageError::Corrupted("rows were lost".to_owned()).into());
+    Ok(())
+}
+
+/// Whose a key is in the other file. A key that was nobody's may have become somebody's since.
+fn owner(
+    source: &Rows<'_>,
+    target: &mut Rows<'_>,
+    db: usize,
+    row: &KeyRow,
+    owners: &mut HashMap<Slot, Slot>,
+) -> Result<Slot, Fail> {
+    if row.owner == Slot::NOBODY {
+        return target.owner_for(db, row.key());
     }
-    Ok(1)
+    if let Some(known) = owners.get(&row.owner) {
+        return Ok(*known);
+    }
+    let found = source.slot_row(row.owner)?;
+    let (_, digest) = found.ok_or_else(|| Fail::broken("a subject"))?;
+    let slot = target.slot_of(&digest)?;
+    owners.insert(row.owner, slot);
+    Ok(slot)
+}
+
+fn copy_key(
+    source: &Rows<'_>,
+    target: &mut Rows<'_>,
+    db: usize,
+    row: &KeyRow,
+    owner: Slot,
+) -> Result<(), Fail> {
+    let mut record = row.record()?;
+    if let Value::Rows(body) = &mut record.value {
+        let id = Id {
+            number: body.id.number,
+            owner,
+        };
+        let mut count = 0;
+        if matches!(body.kind, Kind::Text | Kind::List) {
+            for item in source.items(body.id, 0)? {
+                let item = item?;
+                target.put_item(id, item.place(), item.value())?;
+                count += 1;
+            }
+        } else {
+            for element in source.elements(body.id, 0)? {
+                let element = element?;
+                target.put_element(id, element.name(), element.value())?;
+                if body.kind == Kind::SortedSet {
+                    target.put_score(id, decode(element.value())?, element.name())?;
+                }
+                count += 1;
+            }
+        }
+        // Chunks of a string that are all zeros may be missing.
+        if body.kind != Kind::Text && count != body.count {
+            return Err(Fail::broken("the number of a value's rows"));
+        }
+        body.id = id;
+    }
+    target.put_owned(db, row.key(), &record, None, owner)?;
+    match record.deadline {
+        Some(deadline) => target.put_deadline(db, deadline, row.key()),
+        None => Ok(()),
+    }
 }

@@ -1,15 +1,21 @@
 //! The tables of the file, and the rows in them.
 
-use redb::{ReadableTable as _, ReadableTableMetadata as _, TableDefinition, WriteTransaction};
+use std::collections::BTreeSet;
+
+use redb::{ReadableTable as _, TableDefinition, WriteTransaction};
 
 use crate::fail::Fail;
 use crate::limits::DATABASES;
-use crate::record::{Body, Kind, Record, number};
+use crate::owners::{ERASED, SLOTS, SUBJECTS};
+use crate::record::{Body, Kind, number};
 use crate::siphash::siphash;
+use crate::slots::Slots;
+use crate::sorted_set::Order;
+use crate::subject::{Id, Slot};
 use crate::table::{
-    BytesTable, Definition, ID_BYTES, KeyRow, LazyTable, Row, copy, drain, place_of_score, placed,
-    rows,
+    Definition, LazyTable, Part, Row, Seal, copy, drain, place_of_score, placed, rows,
 };
+use crate::tied::in_order;
 
 /// The keys of each database: hash and key, to the key's record.
 const KEYS: [Definition; DATABASES] = [
@@ -67,7 +73,7 @@ const SECRET_FACTS: [&str; 2] = ["secret 0", "secret 1"];
 
 /// Every table but the facts.
 pub(crate) fn definitions() -> impl Iterator<Item = Definition> {
-    let others = [ELEMENTS, SCORES, ITEMS, REMOVED];
+    let others = [ELEMENTS, SCORES, ITEMS, REMOVED, SUBJECTS, SLOTS, ERASED];
     KEYS.into_iter().chain(DEADLINES).chain(others)
 }
 
@@ -80,19 +86,28 @@ pub(crate) struct Facts {
     ids_end: u64,
     /// Whether something was removed that may still lie in free blocks of the file.
     pub(crate) is_removing: bool,
+    /// Subjects that had no key left at some moment of the transaction.
+    pub(crate) erasing: BTreeSet<Slot>,
+    /// Slots that were destroyed, of which the file still says that they are to be.
+    pub(crate) destroyed: Vec<Slot>,
 }
 
 /// The tables within one transaction.
 pub(crate) struct Rows<'txn> {
     transaction: &'txn WriteTransaction,
-    keys: [LazyTable<'txn>; DATABASES],
-    deadlines: [LazyTable<'txn>; DATABASES],
+    /// The keys of subjects; none in a file of an older format, which knows no subjects.
+    pub(crate) slots: Option<&'txn Slots>,
+    pub(crate) keys: [LazyTable<'txn>; DATABASES],
+    pub(crate) deadlines: [LazyTable<'txn>; DATABASES],
     elements: LazyTable<'txn>,
     scores: LazyTable<'txn>,
     items: LazyTable<'txn>,
     removed: LazyTable<'txn>,
-    facts: &'txn mut Facts,
-    changed: bool,
+    pub(crate) subjects: LazyTable<'txn>,
+    pub(crate) slots_table: LazyTable<'txn>,
+    pub(crate) erased: LazyTable<'txn>,
+    pub(crate) facts: &'txn mut Facts,
+    pub(crate) changed: bool,
 }
 
 impl Facts {
@@ -113,21 +128,31 @@ impl Facts {
             next_id,
             ids_end: next_id,
             is_removing: false,
+            erasing: BTreeSet::new(),
+            destroyed: Vec::new(),
         })
     }
 }
 
 impl<'txn> Rows<'txn> {
-    pub(crate) fn new(transaction: &'txn WriteTransaction, facts: &'txn mut Facts) -> Self {
+    pub(crate) fn new(
+        transaction: &'txn WriteTransaction,
+        slots: Option<&'txn Slots>,
+        facts: &'txn mut Facts,
+    ) -> Self {
         let lazy = |definition| LazyTable::new(transaction, definition);
         Self {
             transaction,
+            slots,
             keys: KEYS.map(lazy),
             deadlines: DEADLINES.map(lazy),
             elements: lazy(ELEMENTS),
             scores: lazy(SCORES),
             items: lazy(ITEMS),
             removed: lazy(REMOVED),
+            subjects: lazy(SUBJECTS),
+            slots_table: lazy(SLOTS),
+            erased: lazy(ERASED),
             facts,
             changed: false,
         }
@@ -138,8 +163,8 @@ impl<'txn> Rows<'txn> {
         self.changed
     }
 
-    /// An id that no value ever had.
-    pub(crate) fn new_id(&mut self) -> Result<u64, Fail> {
+    /// A number that no value ever had.
+    pub(crate) fn new_number(&mut self) -> Result<u64, Fail> {
         if self.facts.next_id == self.facts.ids_end {
             let end = self.facts.ids_end.saturating_add(IDS_AT_ONCE);
             self.changed = true;
@@ -150,60 +175,6 @@ impl<'txn> Rows<'txn> {
         let id = self.facts.next_id;
         self.facts.next_id += 1;
         Ok(id)
-    }
-
-    // The keys of the databases.
-
-    pub(crate) fn record(&self, db: usize, key: &[u8]) -> Result<Option<Record>, Fail> {
-        let table = self.keys(db)?;
-        let Some(value) = table.get(self.named(None, key).as_slice())? else {
-            return Ok(None);
-        };
-        Record::decode(value.value()).map(Some)
-    }
-
-    pub(crate) fn put_record(
-        &mut self,
-        db: usize,
-        key: &[u8],
-        record: &Record,
-    ) -> Result<(), Fail> {
-        let name = self.named(None, key);
-        let mut value = Vec::with_capacity(64);
-        record.encode(&mut value);
-        self.keys_mut(db)?
-            .insert(name.as_slice(), value.as_slice())?;
-        Ok(())
-    }
-
-    pub(crate) fn remove_record(&mut self, db: usize, key: &[u8]) -> Result<(), Fail> {
-        let name = self.named(None, key);
-        self.keys_mut(db)?.remove(name.as_slice())?;
-        self.facts.is_removing = true;
-        Ok(())
-    }
-
-    pub(crate) fn keys_len(&self, db: usize) -> Result<u64, Fail> {
-        Ok(self.keys(db)?.len()?)
-    }
-
-    /// The keys of a database from a place in the order of hashes on.
-    pub(crate) fn keys_from(
-        &self,
-        db: usize,
-        hash: u64,
-    ) -> Result<impl Iterator<Item = Result<KeyRow<'_>, Fail>>, Fail> {
-        let start = hash.to_be_bytes();
-        let range = self.keys(db)?.range::<&[u8]>(start.as_slice()..)?;
-        Ok(range.map(KeyRow::new))
-    }
-
-    /// Forgets all keys of a database; their values' rows stay.
-    pub(crate) fn clear_keys(&mut self, db: usize) -> Result<(), Fail> {
-        self.changed = true;
-        self.facts.is_removing = true;
-        of_database_mut(&mut self.keys, db)?.clear()?;
-        of_database_mut(&mut self.deadlines, db)?.clear()
     }
 
     /// Forgets everything in every database.
@@ -217,100 +188,56 @@ impl<'txn> Rows<'txn> {
         self.removed.clear()
     }
 
-    // Deadlines.
-
-    pub(crate) fn put_deadline(
-        &mut self,
-        db: usize,
-        deadline: u64,
-        key: &[u8],
-    ) -> Result<(), Fail> {
-        self.changed = true;
-        let table = of_database_mut(&mut self.deadlines, db)?.table_mut()?;
-        table.insert(deadline_row(deadline, key).as_slice(), &[][..])?;
-        Ok(())
-    }
-
-    pub(crate) fn remove_deadline(
-        &mut self,
-        db: usize,
-        deadline: u64,
-        key: &[u8],
-    ) -> Result<(), Fail> {
-        self.changed = true;
-        let table = of_database_mut(&mut self.deadlines, db)?.table_mut()?;
-        table.remove(deadline_row(deadline, key).as_slice())?;
-        Ok(())
-    }
-
-    /// The keys of a database whose deadline has come, at most `most` of them, the earliest first.
-    pub(crate) fn due(&self, db: usize, now: u64, most: usize) -> Result<Vec<Vec<u8>>, Fail> {
-        let end = now.saturating_add(1).to_be_bytes();
-        let table = of_database(&self.deadlines, db)?.table()?;
-        let mut due = Vec::new();
-        for row in table.range::<&[u8]>(..end.as_slice())?.take(most) {
-            let (row, _) = row?;
-            due.push(row.value().get(ID_BYTES..).unwrap_or_default().to_vec());
-        }
-        Ok(due)
-    }
-
-    /// How many keys of a database have a deadline.
-    pub(crate) fn deadlines_len(&self, db: usize) -> Result<u64, Fail> {
-        Ok(of_database(&self.deadlines, db)?.table()?.len()?)
-    }
-
     // Fields of hashes, members of sets and sorted sets.
 
-    pub(crate) fn element(&self, id: u64, name: &[u8]) -> Result<Option<Vec<u8>>, Fail> {
-        let row = self.named(Some(id), name);
-        Ok(self
-            .elements
-            .table()?
-            .get(row.as_slice())?
-            .map(|value| value.value().to_vec()))
+    pub(crate) fn element(&self, id: Id, name: &[u8]) -> Result<Option<Vec<u8>>, Fail> {
+        let (seal, row) = self.element_row(id, name)?;
+        let value = self.elements.table()?.get(row.as_slice())?;
+        value
+            .map(|value| seal.open_value(value.value()))
+            .transpose()
     }
 
-    pub(crate) fn has_element(&self, id: u64, name: &[u8]) -> Result<bool, Fail> {
-        let row = self.named(Some(id), name);
+    pub(crate) fn has_element(&self, id: Id, name: &[u8]) -> Result<bool, Fail> {
+        let (_, row) = self.element_row(id, name)?;
         Ok(self.elements.table()?.get(row.as_slice())?.is_some())
     }
 
     /// Whether the element is new.
-    pub(crate) fn put_element(&mut self, id: u64, name: &[u8], value: &[u8]) -> Result<bool, Fail> {
-        let row = self.named(Some(id), name);
+    pub(crate) fn put_element(&mut self, id: Id, name: &[u8], value: &[u8]) -> Result<bool, Fail> {
+        let (seal, row) = self.element_row(id, name)?;
         self.changed = true;
-        Ok(self
-            .elements
-            .table_mut()?
-            .insert(row.as_slice(), value)?
-            .is_none())
+        let value = seal.value(value)?;
+        let table = self.elements.table_mut()?;
+        Ok(table.insert(row.as_slice(), value.as_slice())?.is_none())
     }
 
     /// The value it had.
-    pub(crate) fn remove_element(&mut self, id: u64, name: &[u8]) -> Result<Option<Vec<u8>>, Fail> {
-        let row = self.named(Some(id), name);
+    pub(crate) fn remove_element(&mut self, id: Id, name: &[u8]) -> Result<Option<Vec<u8>>, Fail> {
+        let (seal, row) = self.element_row(id, name)?;
         let removed = self.elements.table_mut()?.remove(row.as_slice())?;
-        let removed = removed.map(|value| value.value().to_vec());
+        let removed = removed.map(|value| seal.open_value(value.value()));
         self.changed |= removed.is_some();
         self.facts.is_removing |= removed.is_some();
-        Ok(removed)
+        removed.transpose()
     }
 
     /// The elements of a value from a place in the order of hashes on.
     pub(crate) fn elements(
         &self,
-        id: u64,
+        id: Id,
         hash: u64,
     ) -> Result<impl Iterator<Item = Result<Row<'_>, Fail>>, Fail> {
-        let (start, end) = (placed(id, hash, &[]), id_row(id.saturating_add(1)));
-        rows(self.elements.table()?, start, end)
+        let (start, end) = (placed(id.number, hash, &[]), end_row(id));
+        let seal = self.seal(id, Part::Element)?;
+        rows(self.elements.table()?, seal, start, end)
     }
 
     // The order of sorted sets.
 
-    pub(crate) fn put_score(&mut self, id: u64, score: f64, name: &[u8]) -> Result<(), Fail> {
-        let row = placed(id, place_of_score(score), name);
+    pub(crate) fn put_score(&mut self, id: Id, score: f64, name: &[u8]) -> Result<(), Fail> {
+        let row = self.seal(id, Part::Score)?;
+        let row = row.row(place_of_score(score), name)?;
         let mark: &[u8] = if score == 0.0 && score.is_sign_negative() {
             b"-"
         } else {
@@ -321,60 +248,83 @@ impl<'txn> Rows<'txn> {
         Ok(())
     }
 
-    pub(crate) fn remove_score(&mut self, id: u64, score: f64, name: &[u8]) -> Result<(), Fail> {
-        let row = placed(id, place_of_score(score), name);
+    pub(crate) fn remove_score(&mut self, id: Id, score: f64, name: &[u8]) -> Result<(), Fail> {
+        let row = self.seal(id, Part::Score)?;
+        let row = row.row(place_of_score(score), name)?;
         self.changed = true;
         self.scores.table_mut()?.remove(row.as_slice())?;
         Ok(())
     }
 
-    /// The members of a sorted set in order, from `start` on and before `end`; from both ends.
-    pub(crate) fn scores(
-        &self,
-        id: u64,
-        start: Option<(f64, &[u8])>,
-        end: Option<(f64, &[u8])>,
-    ) -> Result<impl DoubleEndedIterator<Item = Result<Row<'_>, Fail>>, Fail> {
-        let row = |(score, name): (f64, &[u8])| placed(id, place_of_score(score), name);
+    /// The members of a sorted set from `start` on and before `end`, in an order.
+    pub(crate) fn scores<'a>(
+        &'a self,
+        id: Id,
+        start: Option<(f64, &'a [u8])>,
+        end: Option<(f64, &'a [u8])>,
+        order: Order,
+    ) -> Result<Box<dyn Iterator<Item = Result<Row<'a>, Fail>> + 'a>, Fail> {
+        let seal = self.seal(id, Part::Score)?;
+        if seal.keys.is_some() {
+            // Sealed members of one score lie in no order.
+            let first = start.map_or(0, |(score, _)| place_of_score(score));
+            let first = placed(id.number, first, &[]);
+            let last = end.map(|(score, _)| place_of_score(score).checked_add(1));
+            let last = last.flatten().map(|place| placed(id.number, place, &[]));
+            let last = last.unwrap_or_else(|| end_row(id));
+            let rows = rows(self.scores.table()?, seal, first, last)?;
+            return Ok(in_order(rows, start, end, order));
+        }
+        let row = |(score, name): (f64, &[u8])| placed(id.number, place_of_score(score), name);
         let start = start.map_or_else(|| id_row(id), row);
-        let end = end.map_or_else(|| id_row(id.saturating_add(1)), row);
-        rows(self.scores.table()?, start, end)
+        let end = end.map_or_else(|| end_row(id), row);
+        let rows = rows(self.scores.table()?, seal, start, end)?;
+        Ok(match order {
+            Order::Ascending => Box::new(rows),
+            Order::Descending => Box::new(rows.rev()),
+        })
     }
 
     // Items of lists, chunks of strings.
 
-    pub(crate) fn item(&self, id: u64, place: u64) -> Result<Option<Vec<u8>>, Fail> {
-        let row = placed(id, place, &[]);
-        Ok(self
-            .items
-            .table()?
-            .get(row.as_slice())?
-            .map(|value| value.value().to_vec()))
+    pub(crate) fn item(&self, id: Id, place: u64) -> Result<Option<Vec<u8>>, Fail> {
+        let seal = self.seal(id, Part::Item)?;
+        let row = seal.row(place, &[])?;
+        let value = self.items.table()?.get(row.as_slice())?;
+        value
+            .map(|value| seal.open_value(value.value()))
+            .transpose()
     }
 
-    pub(crate) fn put_item(&mut self, id: u64, place: u64, value: &[u8]) -> Result<(), Fail> {
-        let row = placed(id, place, &[]);
+    pub(crate) fn put_item(&mut self, id: Id, place: u64, value: &[u8]) -> Result<(), Fail> {
+        let seal = self.seal(id, Part::Item)?;
+        let (row, value) = (seal.row(place, &[])?, seal.value(value)?);
         self.changed = true;
-        self.items.table_mut()?.insert(row.as_slice(), value)?;
+        let table = self.items.table_mut()?;
+        table.insert(row.as_slice(), value.as_slice())?;
         Ok(())
     }
 
-    pub(crate) fn remove_item(&mut self, id: u64, place: u64) -> Result<Option<Vec<u8>>, Fail> {
-        let row = placed(id, place, &[]);
+    pub(crate) fn remove_item(&mut self, id: Id, place: u64) -> Result<Option<Vec<u8>>, Fail> {
+        let seal = self.seal(id, Part::Item)?;
+        let row = seal.row(place, &[])?;
         self.changed = true;
         self.facts.is_removing = true;
         let removed = self.items.table_mut()?.remove(row.as_slice())?;
-        Ok(removed.map(|value| value.value().to_vec()))
+        removed
+            .map(|value| seal.open_value(value.value()))
+            .transpose()
     }
 
     /// The items of a value from a place on; from both ends.
     pub(crate) fn items(
         &self,
-        id: u64,
+        id: Id,
         place: u64,
     ) -> Result<impl DoubleEndedIterator<Item = Result<Row<'_>, Fail>>, Fail> {
-        let (start, end) = (placed(id, place, &[]), id_row(id.saturating_add(1)));
-        rows(self.items.table()?, start, end)
+        let (start, end) = (placed(id.number, place, &[]), end_row(id));
+        let seal = self.seal(id, Part::Item)?;
+        rows(self.items.table()?, seal, start, end)
     }
 
     // Removing whole values.
@@ -382,7 +332,7 @@ impl<'txn> Rows<'txn> {
     /// Leaves the rows of a value to the sweep.
     pub(crate) fn remove_later(&mut self, body: &Body) -> Result<(), Fail> {
         self.changed = true;
-        let id = body.id.to_be_bytes();
+        let id = body.id.number.to_be_bytes();
         self.removed
             .table_mut()?
             .insert(id.as_slice(), &[body.kind.code()][..])?;
@@ -418,17 +368,29 @@ impl<'txn> Rows<'txn> {
         })
     }
 
-    /// Copies the rows of a value under another id.
-    pub(crate) fn copy_rows(&mut self, body: &Body, id: u64) -> Result<(), Fail> {
+    /// Copies the rows of a value under another id, which may be another subject's.
+    pub(crate) fn copy_rows(&mut self, body: &Body, id: Id) -> Result<(), Fail> {
         self.changed = true;
-        match body.kind {
-            Kind::Text | Kind::List => copy(self.items.table_mut()?, body.id, id),
-            Kind::Hash | Kind::Set => copy(self.elements.table_mut()?, body.id, id),
-            Kind::SortedSet => {
-                copy(self.elements.table_mut()?, body.id, id)?;
-                copy(self.scores.table_mut()?, body.id, id)
-            }
+        let seals = |part| Ok::<_, Fail>((self.seal(body.id, part)?, self.seal(id, part)?));
+        let (elements, scores) = (seals(Part::Element)?, seals(Part::Score)?);
+        let items = seals(Part::Item)?;
+        let secret = match &elements.1.keys {
+            Some(keys) => keys.places,
+            None => self.facts.secret,
+        };
+        let hash = |row: &Row<'_>| siphash(secret, row.name());
+        if matches!(body.kind, Kind::Text | Kind::List) {
+            return copy(self.items.table_mut()?, (&items.0, &items.1), |row| {
+                row.place()
+            });
         }
+        copy(self.elements.table_mut()?, (&elements.0, &elements.1), hash)?;
+        if body.kind == Kind::SortedSet {
+            copy(self.scores.table_mut()?, (&scores.0, &scores.1), |row| {
+                row.place()
+            })?;
+        }
+        Ok(())
     }
 
     fn first_removed(&self) -> Result<Option<(u64, Kind)>, Fail> {
@@ -447,40 +409,43 @@ impl<'txn> Rows<'txn> {
         siphash(self.facts.secret, name)
     }
 
-    fn named(&self, id: Option<u64>, name: &[u8]) -> Vec<u8> {
-        let hash = self.hash(name);
-        match id {
-            Some(id) => placed(id, hash, name),
-            None => [&hash.to_be_bytes(), name].concat(),
-        }
+    /// How a value's rows are sealed, and the row of one of its elements.
+    fn element_row(&self, id: Id, name: &[u8]) -> Result<(Seal, Vec<u8>), Fail> {
+        let seal = self.seal(id, Part::Element)?;
+        let hash = match &seal.keys {
+            Some(keys) => siphash(keys.places, name),
+            None => self.hash(name),
+        };
+        let row = seal.row(hash, name)?;
+        Ok((seal, row))
     }
 
-    fn keys(&self, db: usize) -> Result<&BytesTable<'txn>, Fail> {
-        of_database(&self.keys, db)?.table()
-    }
-
-    fn keys_mut(&mut self, db: usize) -> Result<&mut BytesTable<'txn>, Fail> {
-        self.changed = true;
-        of_database_mut(&mut self.keys, db)?.table_mut()
+    fn seal(&self, id: Id, part: Part) -> Result<Seal, Fail> {
+        Ok(Seal {
+            id: id.number,
+            part,
+            keys: self.subject_keys(id.owner)?,
+        })
     }
 }
 
-fn of_database<T>(tables: &[T; DATABASES], db: usize) -> Result<&T, Fail> {
+pub(crate) fn of_database<T>(tables: &[T; DATABASES], db: usize) -> Result<&T, Fail> {
     tables
         .get(db)
         .ok_or_else(|| Fail::broken("the number of a database"))
 }
 
-fn of_database_mut<T>(tables: &mut [T; DATABASES], db: usize) -> Result<&mut T, Fail> {
+pub(crate) fn of_database_mut<T>(tables: &mut [T; DATABASES], db: usize) -> Result<&mut T, Fail> {
     tables
         .get_mut(db)
         .ok_or_else(|| Fail::broken("the number of a database"))
 }
 
-fn id_row(id: u64) -> Vec<u8> {
-    id.to_be_bytes().to_vec()
+fn id_row(id: Id) -> Vec<u8> {
+    id.number.to_be_bytes().to_vec()
 }
 
-fn deadline_row(deadline: u64, key: &[u8]) -> Vec<u8> {
-    [&deadline.to_be_bytes(), key].concat()
+/// What lies behind the rows of a value.
+fn end_row(id: Id) -> Vec<u8> {
+    id.number.saturating_add(1).to_be_bytes().to_vec()
 }

@@ -200,8 +200,10 @@ impl Space<'_> {
             return Ok(None);
         };
         let own = Some((score, member));
-        let mut before = self.rows.scores(set.id(), None, own)?.rev();
-        let mut behind = self.rows.scores(set.id(), own, None)?.skip(1);
+        let rows = &self.rows;
+        let mut before = rows.scores(set.id(), None, own, Order::Descending)?;
+        let behind = rows.scores(set.id(), own, None, Order::Ascending)?;
+        let mut behind = behind.skip(1);
         let mut steps = 0;
         // Both ways at once: the nearer end tells.
         let before = loop {
@@ -248,7 +250,7 @@ impl Space<'_> {
             }
             true
         };
-        let rows = self.rows_of(set, range)?;
+        let rows = self.rows_of(set, range, order)?;
         match order {
             Order::Ascending => {
                 for row in rows {
@@ -259,7 +261,7 @@ impl Space<'_> {
                 }
             }
             Order::Descending => {
-                for row in rows.rev() {
+                for row in rows {
                     let row = row?;
                     if !visit(&row, range.stays(&row), !range.reaches(&row)) {
                         break;
@@ -271,11 +273,12 @@ impl Space<'_> {
     }
 
     /// The members of a range, perhaps with some beside its bounds.
-    fn rows_of(
-        &self,
+    fn rows_of<'a>(
+        &'a self,
         set: &Held,
-        range: &Range<'_>,
-    ) -> Result<impl DoubleEndedIterator<Item = Result<Row<'_>, Fail>>, Fail> {
+        range: &Range<'a>,
+        order: Order,
+    ) -> Result<impl Iterator<Item = Result<Row<'a>, Fail>>, Fail> {
         let (start, end) = match range {
             Range::Rank(..) => (None, None),
             Range::Score(range) => {
@@ -288,7 +291,8 @@ impl Space<'_> {
             }
             Range::Text(range) => {
                 // Members are ordered as texts only where all scores are the same.
-                let first = self.rows.scores(set.id(), None, None)?.next().transpose()?;
+                let mut all = self.rows.scores(set.id(), None, None, Order::Ascending)?;
+                let first = all.next().transpose()?;
                 let score = first.map_or(0.0, |row| row.score());
                 let start = match range.least {
                     Text::Included(least) | Text::Excluded(least) => Some((score, least)),
@@ -297,7 +301,7 @@ impl Space<'_> {
                 (start, None)
             }
         };
-        self.rows.scores(set.id(), start, end)
+        self.rows.scores(set.id(), start, end, order)
     }
 
     /// Walks from the end that is nearer.
@@ -318,14 +322,13 @@ impl Space<'_> {
         let count = steps(high.saturating_sub(low));
         let behind = steps(length.saturating_sub(high));
         let from_start = low <= length.saturating_sub(high);
-        let rows = self.rows.scores(set.id(), None, None)?;
-        if from_start {
-            let rows = rows.skip(steps(low)).take(count);
-            self.in_order(rows, order == Order::Ascending, take)
+        let (nearer, skipped) = if from_start {
+            (Order::Ascending, steps(low))
         } else {
-            let rows = rows.rev().skip(behind).take(count);
-            self.in_order(rows, order == Order::Descending, take)
-        }
+            (Order::Descending, behind)
+        };
+        let rows = self.rows.scores(set.id(), None, None, nearer)?;
+        self.in_order(rows.skip(skipped).take(count), order == nearer, take)
     }
 
     /// Takes rows as they come, or the last one first.

@@ -11,6 +11,7 @@ use crate::record::{Body, Kind, LIST_MIDDLE, Record, Value};
 use crate::room::Room;
 use crate::rows::Rows;
 use crate::store::Sync;
+use crate::subject::Id;
 
 /// What outlives a transaction and belongs to no client.
 #[derive(Debug, Default)]
@@ -61,8 +62,16 @@ pub(crate) struct Held {
     touched: bool,
 }
 
+impl Shared {
+    /// Notes that a client has gone.
+    pub(crate) fn forget_client(&mut self) {
+        self.totals.clients = self.totals.clients.saturating_sub(1);
+        self.watched.forget_unwatched();
+    }
+}
+
 impl Held {
-    pub(crate) const fn id(&self) -> u64 {
+    pub(crate) const fn id(&self) -> Id {
         self.body.id
     }
 
@@ -176,7 +185,7 @@ impl Space<'_> {
     pub(crate) fn new_held(&mut self, key: &[u8], kind: Kind) -> Result<Held, Fail> {
         let body = Body {
             kind,
-            id: self.rows.new_id()?,
+            id: self.new_id(key)?,
             count: 0,
             first: if kind == Kind::List { LIST_MIDDLE } else { 0 },
             large: false,
@@ -188,6 +197,12 @@ impl Space<'_> {
             stored: None,
             touched: false,
         })
+    }
+
+    /// An id for a value that is to stand under `key`.
+    pub(crate) fn new_id(&mut self, key: &[u8]) -> Result<Id, Fail> {
+        let owner = self.rows.owner_for(self.db, key)?;
+        self.rows.id_of(owner)
     }
 
     /// Writes what became of a collection: an empty one is removed.
@@ -224,18 +239,24 @@ impl Space<'_> {
         old: Option<&Record>,
         record: &Record,
     ) -> Result<(), Fail> {
+        // Both the old and the new deadline stand under the key's subject.
+        let changes_owner = match &record.value {
+            Value::Rows(body) => body.id.owner != self.rows.owner_for(self.db, key)?,
+            Value::Short { .. } => false,
+        };
+        let is_same = |old: &Record| !changes_owner && old.deadline == record.deadline;
         if let Some(old) = old {
-            if old.deadline != record.deadline {
+            if !is_same(old) {
                 self.forget_deadline(key, old.deadline)?;
             }
             self.remove_value(&old.value, &record.value)?;
         }
+        self.rows.put_record(self.db, key, record)?;
         if let Some(deadline) = record.deadline
-            && old.is_none_or(|old| old.deadline != record.deadline)
+            && !old.is_some_and(is_same)
         {
             self.rows.put_deadline(self.db, deadline, key)?;
         }
-        self.rows.put_record(self.db, key, record)?;
         self.touch(key);
         Ok(())
     }
@@ -252,8 +273,8 @@ impl Space<'_> {
 
     /// Removes a key but not its value's rows.
     pub(crate) fn forget(&mut self, key: &[u8], deadline: Option<u64>) -> Result<(), Fail> {
-        self.rows.remove_record(self.db, key)?;
-        self.forget_deadline(key, deadline)
+        self.forget_deadline(key, deadline)?;
+        self.rows.remove_record(self.db, key)
     }
 
     /// Removes the rows of a value that no key names any more.
@@ -263,7 +284,8 @@ impl Space<'_> {
             return self.rows.remove_later(body);
         }
         let most = usize::try_from(rows).unwrap_or(usize::MAX);
-        self.rows.remove_rows(body.id, body.kind, most.max(1))?;
+        self.rows
+            .remove_rows(body.id.number, body.kind, most.max(1))?;
         Ok(())
     }
 

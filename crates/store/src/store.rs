@@ -12,6 +12,7 @@ use crate::commands::Commands;
 use crate::directory::{OpenError, open};
 use crate::engine::Engine;
 use crate::limits::{CACHE_BYTES, REPLY_BYTES_MAX};
+use crate::subject::SubjectOf;
 
 /// When a change is on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -51,6 +52,8 @@ pub struct Options {
     /// The file with the store's key; where none is named, the directory's path with `.key` behind it. It is made with the
     /// store.
     pub key_file: Option<PathBuf>,
+    /// Whom a key is about: its value is sealed under that subject's own key, which is destroyed with the subject's last key.
+    pub subject_of: SubjectOf,
     /// What tells the time, by which keys expire.
     pub clock: Clock,
 }
@@ -62,6 +65,7 @@ impl Default for Options {
             cache_bytes: CACHE_BYTES,
             reply_bytes_max: REPLY_BYTES_MAX,
             key_file: None,
+            subject_of: SubjectOf::default(),
             clock: Clock::System,
         }
     }

@@ -1,6 +1,7 @@
 //! One table of the file, opened when it is first looked at, and the rows of one value in it.
 
 use std::cell::OnceCell;
+use std::sync::Arc;
 
 use redb::{
     AccessGuard, ReadableTable as _, StorageError, Table, TableDefinition, WriteTransaction,
@@ -8,11 +9,13 @@ use redb::{
 
 use crate::fail::Fail;
 use crate::record::{Record, number};
+use crate::subject::{Slot, SubjectKeys};
 
 pub(crate) type Bytes = &'static [u8];
 pub(crate) type BytesTable<'txn> = Table<'txn, Bytes, Bytes>;
 pub(crate) type Definition = TableDefinition<'static, Bytes, Bytes>;
 type Guards<'a> = (AccessGuard<'a, Bytes>, AccessGuard<'a, Bytes>);
+type Pair = (Vec<u8>, Vec<u8>);
 
 /// A table that is opened when it is first looked at.
 pub(crate) struct LazyTable<'txn> {
@@ -55,6 +58,8 @@ impl<'txn> LazyTable<'txn> {
 pub(crate) struct Row<'a> {
     key: AccessGuard<'a, Bytes>,
     value: AccessGuard<'a, Bytes>,
+    /// Name and value of a row that is sealed for a subject.
+    opened: Option<Pair>,
 }
 
 /// Rows that are copied before the next are read.
@@ -66,11 +71,17 @@ pub(crate) const ID_BYTES: usize = 8;
 impl Row<'_> {
     /// Member, field, or nothing for an item.
     pub(crate) fn name(&self) -> &[u8] {
-        self.key.value().get(PREFIX_BYTES..).unwrap_or_default()
+        match &self.opened {
+            Some((name, _)) => name,
+            None => self.key.value().get(PREFIX_BYTES..).unwrap_or_default(),
+        }
     }
 
     pub(crate) fn value(&self) -> &[u8] {
-        self.value.value()
+        match &self.opened {
+            Some((_, value)) => value,
+            None => self.value.value(),
+        }
     }
 
     /// The hash, score or place as a number.
@@ -89,29 +100,88 @@ impl Row<'_> {
     }
 }
 
-/// A key of a database and its record.
-pub(crate) struct KeyRow<'a> {
-    key: AccessGuard<'a, Bytes>,
-    value: AccessGuard<'a, Bytes>,
+/// What a row of a value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Its name and value are sealed.
+    Element,
+    /// Its member is sealed; the score, which orders it, is not.
+    Score,
+    /// Its value is sealed; it has no name.
+    Item,
 }
 
-impl<'a> KeyRow<'a> {
-    pub(crate) fn new(guards: Result<Guards<'a>, StorageError>) -> Result<Self, Fail> {
+/// How the rows of one value are sealed for a subject, if they are.
+pub(crate) struct Seal {
+    pub(crate) id: u64,
+    pub(crate) part: Part,
+    pub(crate) keys: Option<Arc<SubjectKeys>>,
+}
+
+impl Seal {
+    /// The key of the row of `name` at `place`.
+    pub(crate) fn row(&self, place: u64, name: &[u8]) -> Result<Vec<u8>, Fail> {
+        Ok(match &self.keys {
+            Some(keys) if self.part != Part::Item => {
+                placed(self.id, place, &keys.seal_name(self.id, name)?)
+            }
+            _ => placed(self.id, place, name),
+        })
+    }
+
+    /// A row's value as it lies in the file.
+    pub(crate) fn value(&self, value: &[u8]) -> Result<Vec<u8>, Fail> {
+        match &self.keys {
+            Some(keys) if self.part != Part::Score => keys.seal_value(self.id, value),
+            _ => Ok(value.to_vec()),
+        }
+    }
+
+    /// A value that lies in the file.
+    pub(crate) fn open_value(&self, value: &[u8]) -> Result<Vec<u8>, Fail> {
+        match &self.keys {
+            Some(keys) if self.part != Part::Score => keys.open_value(self.id, value),
+            _ => Ok(value.to_vec()),
+        }
+    }
+
+    /// A row that lies in the file.
+    fn open<'a>(&self, guards: Result<Guards<'a>, StorageError>) -> Result<Row<'a>, Fail> {
         let (key, value) = guards?;
-        Ok(Self { key, value })
+        let opened = match &self.keys {
+            None => None,
+            Some(keys) => {
+                let name = key.value().get(PREFIX_BYTES..).unwrap_or_default();
+                let name = match self.part {
+                    Part::Item => Vec::new(),
+                    Part::Element | Part::Score => keys.open_name(self.id, name)?,
+                };
+                Some((name, self.open_value(value.value())?))
+            }
+        };
+        Ok(Row { key, value, opened })
     }
+}
 
+/// A key of a database and its record.
+pub(crate) struct KeyRow {
+    pub(crate) owner: Slot,
+    pub(crate) hash: u64,
+    pub(crate) key: Vec<u8>,
+    pub(crate) record: Vec<u8>,
+}
+
+impl KeyRow {
     pub(crate) fn key(&self) -> &[u8] {
-        self.key.value().get(ID_BYTES..).unwrap_or_default()
+        &self.key
     }
 
-    pub(crate) fn hash(&self) -> u64 {
-        let hash = self.key.value().get(..ID_BYTES);
-        hash.and_then(number).unwrap_or_default()
+    pub(crate) const fn hash(&self) -> u64 {
+        self.hash
     }
 
     pub(crate) fn record(&self) -> Result<Record, Fail> {
-        Record::decode(self.value.value())
+        Record::decode(&self.record, self.owner)
     }
 }
 
@@ -144,16 +214,14 @@ pub(crate) fn placed(id: u64, place: u64, name: &[u8]) -> Vec<u8> {
 /// The rows from `start` on and before `end`.
 pub(crate) fn rows<'a>(
     table: &'a BytesTable<'_>,
+    seal: Seal,
     start: Vec<u8>,
     end: Vec<u8>,
 ) -> Result<impl DoubleEndedIterator<Item = Result<Row<'a>, Fail>>, Fail> {
     // A range that ends before it begins has no rows; redb would not take it.
     let range = start.min(end.clone())..end;
     let range = table.range::<&[u8]>(range.start.as_slice()..range.end.as_slice())?;
-    Ok(range.map(|guards| {
-        let (key, value) = guards?;
-        Ok(Row { key, value })
-    }))
+    Ok(range.map(move |guards| seal.open(guards)))
 }
 
 /// Removes at most `most` rows that begin with `id`; how many were removed.
@@ -169,26 +237,29 @@ pub(crate) fn drain(table: &mut BytesTable<'_>, id: u64, most: usize) -> Result<
     Ok(count)
 }
 
-/// Copies the rows that begin with `from` to rows that begin with `to`, a few at a time.
-pub(crate) fn copy(table: &mut BytesTable<'_>, from: u64, to: u64) -> Result<(), Fail> {
-    let end = from.saturating_add(1).to_be_bytes();
-    let mut start = from.to_be_bytes().to_vec();
+/// Copies the rows of one value to another, a few at a time; `place` says where a row comes to stand there.
+pub(crate) fn copy(
+    table: &mut BytesTable<'_>,
+    (from, to): (&Seal, &Seal),
+    place: impl Fn(&Row<'_>) -> u64,
+) -> Result<(), Fail> {
+    let end = from.id.saturating_add(1).to_be_bytes();
+    let mut start = from.id.to_be_bytes().to_vec();
     loop {
-        let mut rows = Vec::new();
+        let mut copied: Vec<Pair> = Vec::new();
+        let mut last = None;
         let range = table.range::<&[u8]>(start.as_slice()..end.as_slice())?;
-        for row in range.take(COPIED_AT_ONCE) {
-            let (key, value) = row?;
-            rows.push((key.value().to_vec(), value.value().to_vec()));
+        for guards in range.take(COPIED_AT_ONCE) {
+            let row = from.open(guards)?;
+            copied.push((to.row(place(&row), row.name())?, to.value(row.value())?));
+            last = Some(row.key.value().to_vec());
         }
-        let Some((last, _)) = rows.last() else {
+        let Some(last) = last else {
             return Ok(());
         };
         // The next key after the last in the order of bytes.
         start = [last.as_slice(), &[0]].concat();
-        for (mut key, value) in rows {
-            if let Some(id) = key.get_mut(..ID_BYTES) {
-                id.copy_from_slice(&to.to_be_bytes());
-            }
+        for (key, value) in copied {
             table.insert(key.as_slice(), value.as_slice())?;
         }
     }

@@ -20,15 +20,15 @@ impl Space<'_> {
         Ok(found)
     }
 
-    /// A new string value.
-    pub(crate) fn new_text(&mut self, bytes: &[u8], form: Form) -> Result<Value, Fail> {
+    /// A new string value for `key`.
+    pub(crate) fn new_text(&mut self, key: &[u8], bytes: &[u8], form: Form) -> Result<Value, Fail> {
         if bytes.len() <= SHORT_BYTES_MAX {
             return Ok(Value::Short {
                 bytes: bytes.to_vec(),
                 form,
             });
         }
-        let mut body = self.new_chunks()?;
+        let mut body = self.new_chunks(key)?;
         self.write_chunks(&mut body, 0, bytes)?;
         Ok(Value::Rows(body))
     }
@@ -52,9 +52,10 @@ impl Space<'_> {
         }
     }
 
-    /// Writes `bytes` at `start`; what lies between the old end and there becomes zeros.
+    /// Writes `bytes` at `start` of the string under `key`; what lies between the old end and there becomes zeros.
     pub(crate) fn write_text(
         &mut self,
+        key: &[u8],
         value: &mut Value,
         start: u64,
         bytes: &[u8],
@@ -69,7 +70,7 @@ impl Space<'_> {
                 *form = Form::Edited;
                 return Ok(());
             }
-            let mut body = self.new_chunks()?;
+            let mut body = self.new_chunks(key)?;
             self.write_chunks(&mut body, 0, old)?;
             *value = Value::Rows(body);
         }
@@ -79,10 +80,10 @@ impl Space<'_> {
         }
     }
 
-    fn new_chunks(&mut self) -> Result<Body, Fail> {
+    fn new_chunks(&mut self, key: &[u8]) -> Result<Body, Fail> {
         Ok(Body {
             kind: Kind::Text,
-            id: self.rows.new_id()?,
+            id: self.new_id(key)?,
             count: 0,
             first: 0,
             large: false,

@@ -2,77 +2,27 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
 
+mod place;
+
 use std::fs;
-use std::sync::mpsc::channel;
 
-use probity_store::{Client, Command, Commands, Options, Store};
+use probity_store::SubjectOf;
 
-/// The bound of a reply.
-const BOUND: usize = 8 << 20;
-/// The length of one value.
-const VALUE: usize = 1 << 20;
+use crate::place::{BOUND, Place, VALUE};
+
 /// How much more memory the process may have had than the bound: what a reply takes while it grows, one gathered beside
 /// it, and pages of the file.
 const MEMORY_BYTES_MAX: usize = 12 * BOUND;
 
-/// A store, one of its clients, and what the client gets.
-struct Place {
-    store: Store,
-    client: Option<Client>,
-}
-
-impl Place {
-    fn open(folder: &std::path::Path) -> Self {
-        let options = Options {
-            reply_bytes_max: BOUND,
-            cache_bytes: 4 << 20,
-            ..Options::default()
-        };
-        let store = Store::open(folder, options).unwrap();
-        let client = Some(store.client());
-        Self { store, client }
-    }
-
-    /// The replies to commands of words.
-    fn ask(&mut self, all: &[&[&[u8]]]) -> Vec<u8> {
-        let mut commands = Commands::default();
-        for words in all {
-            let mut command = Command::default();
-            words.iter().for_each(|word| command.push(word));
-            commands.push(command);
-        }
-        let mut bytes = Vec::new();
-        loop {
-            let (sender, receiver) = channel();
-            let client = self.client.take().unwrap();
-            self.store.ask(client, commands, move |answer| {
-                drop(sender.send(answer));
-            });
-            let answer = receiver.recv().unwrap().unwrap();
-            self.client = Some(answer.client);
-            bytes.extend_from_slice(&answer.bytes);
-            if answer.rest.is_empty() {
-                return bytes;
-            }
-            commands = answer.rest;
-        }
-    }
-
-    fn says(&mut self, words: &str) -> Vec<u8> {
-        let words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
-        self.ask(&[&words])
-    }
-
-    /// Expects that a command is refused because of the bound.
-    fn refused(&mut self, words: &str) {
-        let reply = self.says(words);
-        let shown = String::from_utf8_lossy(reply.get(..reply.len().min(80)).unwrap()).into_owned();
-        assert!(shown.starts_with("-ERR"), "{words}: {shown}");
-        assert!(
-            shown.contains("8388608 bytes, ask for less"),
-            "{words}: {shown}"
-        );
-    }
+/// Expects that a command is refused because of the bound.
+fn refused(place: &mut Place, words: &str) {
+    let reply = place.says(words);
+    let shown = String::from_utf8_lossy(reply.get(..reply.len().min(80)).unwrap()).into_owned();
+    assert!(shown.starts_with("-ERR"), "{words}: {shown}");
+    assert!(
+        shown.contains("8388608 bytes, ask for less"),
+        "{words}: {shown}"
+    );
 }
 
 /// The most memory that the process ever had, in bytes.
@@ -88,7 +38,7 @@ fn peak() -> usize {
 #[test]
 fn a_reply_is_bounded_in_bytes_and_so_is_the_memory_of_the_process() {
     let folder = tempfile::tempdir().unwrap();
-    let mut place = Place::open(&folder.path().join("data"));
+    let mut place = Place::open(&folder.path().join("data"), SubjectOf::default());
     let long = vec![b'x'; VALUE];
     place.ask(&[&[b"SET", b"s", &long]]);
     for number in 0..20_u8 {
@@ -104,10 +54,10 @@ fn a_reply_is_bounded_in_bytes_and_so_is_the_memory_of_the_process() {
     }
     let before = peak();
     let many = " s".repeat(1000);
-    place.refused(&format!("MGET{many}"));
-    place.refused("SRANDMEMBER set -1000000");
-    place.refused("HRANDFIELD h -1000000 WITHVALUES");
-    place.refused("ZRANDMEMBER z -1000000 WITHSCORES");
+    refused(&mut place, &format!("MGET{many}"));
+    refused(&mut place, "SRANDMEMBER set -1000000");
+    refused(&mut place, "HRANDFIELD h -1000000 WITHVALUES");
+    refused(&mut place, "ZRANDMEMBER z -1000000 WITHSCORES");
     for words in [
         "LRANGE l 0 -1",
         "SMEMBERS set",
@@ -133,7 +83,7 @@ fn a_reply_is_bounded_in_bytes_and_so_is_the_memory_of_the_process() {
         "SPOP set 20",
         "ZPOPMIN z 20",
     ] {
-        place.refused(words);
+        refused(&mut place, words);
     }
     let used = peak() - before;
     assert!(used < MEMORY_BYTES_MAX, "{used} bytes");
@@ -148,7 +98,7 @@ fn a_reply_is_bounded_in_bytes_and_so_is_the_memory_of_the_process() {
 #[test]
 fn what_is_within_the_bound_is_returned_whole() {
     let folder = tempfile::tempdir().unwrap();
-    let mut place = Place::open(&folder.path().join("data"));
+    let mut place = Place::open(&folder.path().join("data"), SubjectOf::default());
     let long = vec![b'x'; VALUE];
     for _ in 0..10 {
         place.ask(&[&[b"RPUSH", b"l", &long]]);
@@ -166,7 +116,7 @@ fn what_is_within_the_bound_is_returned_whole() {
 #[test]
 fn a_transaction_beyond_the_bound_does_nothing_that_it_cannot_answer() {
     let folder = tempfile::tempdir().unwrap();
-    let mut place = Place::open(&folder.path().join("data"));
+    let mut place = Place::open(&folder.path().join("data"), SubjectOf::default());
     let long = vec![b'x'; VALUE];
     place.ask(&[&[b"SET", b"s", &long]]);
     let get: &[&[u8]] = &[b"GET", b"s"];

@@ -169,7 +169,12 @@ fn a_store_in_clear_is_converted_and_its_file_is_gone() {
         .collect();
     assert_eq!(
         names,
-        ["data/probity-store.toml", "data/store.1.sealed", "data.key"]
+        [
+            "data/probity-store.toml",
+            "data/store.1.sealed",
+            "data/store.1.subjects",
+            "data.key"
+        ]
     );
     is_full(&opened(&path));
 }
@@ -185,7 +190,8 @@ fn a_conversion_that_was_cut_off_is_begun_again_or_finished() {
     let mark = fs::read(whole.join("probity-store.toml")).unwrap();
     let sealed = fs::read(whole.join("store.1.sealed")).unwrap();
     let key = fs::read(folder.path().join("whole.key")).unwrap();
-    let begun = b"# begun\nversion = 2\n".to_vec();
+    let subjects = fs::read(whole.join("store.1.subjects")).unwrap();
+    let begun = b"# begun\nversion = 3\n".to_vec();
     let half = sealed[..sealed.len() / 2].to_vec();
     let old = UNSEALED_MARK.as_bytes().to_vec();
     let wiped = vec![0; clear.len()];
@@ -207,7 +213,9 @@ fn a_conversion_that_was_cut_off_is_begun_again_or_finished() {
             ("probity-store.toml.new", next),
             ("store.redb", clear),
             ("store.1.sealed", sealed),
+            ("store.1.subjects", sealed.map(|_| &subjects)),
             ("store.2.sealed", later),
+            ("store.2.subjects", later),
         ];
         for (name, bytes) in all {
             if let Some(bytes) = bytes {
@@ -218,7 +226,9 @@ fn a_conversion_that_was_cut_off_is_begun_again_or_finished() {
         is_full(&store);
         store.close().unwrap();
         assert!(!is_anywhere(&path, MARKER), "{number}");
-        assert!(!path.join("store.2.sealed").exists() && !path.join("store.redb").exists());
+        for name in ["store.2.sealed", "store.2.subjects", "store.redb"] {
+            assert!(!path.join(name).exists());
+        }
         is_full(&opened(&path));
     }
     // One that was begun and no more, never held anything.

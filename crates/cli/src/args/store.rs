@@ -25,7 +25,8 @@ pub enum StoreCommand {
 /// Copies what the store holds into a file with a new key, and overwrites and removes the old one.
 ///
 /// Whatever was removed from the store cannot be read from its folder afterwards, not even with the key file. It needs as
-/// much room as the store holds, and may be interrupted at any time. Backups are not reached: remove older ones.
+/// much room as the store holds, and may be interrupted at any time. Each subject gets a new key. Backups are not reached:
+/// remove older ones.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity store rewrite data")]
@@ -36,4 +37,7 @@ pub struct StoreRewrite {
     /// Key file of the store [default: DIR.key]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
+    /// Policy that says whom a key is about, for keys that were nobody's [default: user:{subject}:* names subjects]
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<PathBuf>,
 }

@@ -9,7 +9,7 @@ use probity_policy::Policy;
 use probity_proxy::{
     Backend, Listen, LogSource, OnLogFailure, Proxy, ProxyConfig, Release, Upstream,
 };
-use probity_store::{Options as StoreOptions, Store, Sync};
+use probity_store::{Options as StoreOptions, Store, SubjectOf, Sync};
 
 use super::init::VerifierFile;
 use super::open_log_with;
@@ -84,7 +84,8 @@ impl Place {
             None => Sync::EverySecond,
         };
         warn_of_open_addresses(&args.listen);
-        open_store(&folder, args.store_key.clone(), sync)
+        let policy = Arc::new(read_policy(args.policy.as_deref())?);
+        open_store(&folder, args.store_key.clone(), sync, policy)
     }
 }
 
@@ -107,12 +108,14 @@ pub(super) fn open_store(
     folder: &Path,
     key_file: Option<PathBuf>,
     sync: Sync,
+    policy: Arc<Policy>,
 ) -> Result<Backend, Failure> {
     let key_path = key_file.clone().unwrap_or_else(|| Store::key_file(folder));
     let has_key = key_path.exists();
     let options = StoreOptions {
         sync,
         key_file,
+        subject_of: subject_of(policy),
         ..StoreOptions::default()
     };
     let store = Store::open(folder, options)
@@ -125,6 +128,17 @@ pub(super) fn open_store(
         ));
     }
     Ok(Backend::Store(Arc::new(store)))
+}
+
+/// Whom a key of the store is about, as the policy says: the subjects of its pattern, one on a line.
+pub(super) fn subject_of(policy: Arc<Policy>) -> SubjectOf {
+    SubjectOf::new(move |key| {
+        let mut ranges = Vec::new();
+        policy.classify(key, &mut ranges);
+        let names = ranges.into_iter().filter_map(|range| key.get(range));
+        let names: Vec<&[u8]> = names.collect();
+        (!names.is_empty()).then(|| names.join(&b'\n'))
+    })
 }
 
 /// Closes the embedded store, if there is one, once nobody else holds it.

@@ -1,7 +1,10 @@
 //! `probity store`: an embedded store that no proxy serves.
 
+use std::sync::Arc;
+
 use probity_store::{Options, Store};
 
+use super::proxy::{read_policy, subject_of};
 use crate::args::StoreRewrite;
 use crate::failure::{Failure, Status};
 use crate::output::Output;
@@ -15,6 +18,7 @@ pub(crate) fn rewrite(args: &StoreRewrite) -> Result<Status, Failure> {
     }
     let options = Options {
         key_file: args.key.clone(),
+        subject_of: subject_of(Arc::new(read_policy(args.policy.as_deref())?)),
         ..Options::default()
     };
     let store = Store::open(&args.dir, options).map_err(|error| {

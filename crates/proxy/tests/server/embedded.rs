@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 use probity_proxy::resp::Frame;
 use probity_proxy::{Backend, Listen, Proxy, ProxyConfig};
-use probity_store::{Options, Store, Sync};
+use probity_store::{Options, Store, SubjectOf, Sync};
 
 use crate::differential::sides::{Sides, words};
 use crate::support::{Recorder, Redis, command, script, start, talk, talk_only};
@@ -32,6 +32,11 @@ impl Embedded {
         let directory = tempfile::tempdir().unwrap();
         let options = Options {
             sync: Sync::EverySecond,
+            // Keys of two subjects beside those of nobody.
+            subject_of: SubjectOf::new(|key| {
+                let subject = key.last().map(|last| last % 3)?;
+                (subject > 0).then(|| vec![subject])
+            }),
             ..Options::default()
         };
         let store = Store::open(&directory.path().join("store"), options).unwrap();

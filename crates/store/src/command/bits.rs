@@ -45,7 +45,7 @@ fn setbit(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     let byte = byte & !(1 << bit_place) | bit << bit_place;
     let mut record = old.clone();
     call.space
-        .write_text(&mut record.value, byte_place, &[byte])?;
+        .write_text(key, &mut record.value, byte_place, &[byte])?;
     call.space.put_over(key, Some(&old), &record)?;
     call.reply.flag(before == 1);
     Ok(())

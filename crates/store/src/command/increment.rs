@@ -71,7 +71,7 @@ fn incrbyfloat(call: &mut Call<'_, '_>) -> Result<(), Fail> {
 
 /// Puts a string in the place of another, which keeps its deadline.
 fn put(call: &mut Call<'_, '_>, old: Option<&Record>, text: &[u8], form: Form) -> Result<(), Fail> {
-    let value = call.space.new_text(text, form)?;
+    let value = call.space.new_text(call.arg(1), text, form)?;
     let deadline = old.and_then(|record| record.deadline);
     let record = Record { deadline, value };
     call.space.put_over(call.arg(1), old, &record)

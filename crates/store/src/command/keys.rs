@@ -116,9 +116,22 @@ fn renamenx(call: &mut Call<'_, '_>) -> Result<(), Fail> {
 }
 
 fn move_key(call: &mut Call<'_, '_>, from: &[u8], to: &[u8], record: &Record) -> Result<(), Fail> {
+    let mut moved = record.clone();
+    if let Value::Rows(body) = &mut moved.value {
+        let owner = call.space.rows.owner_for(call.space.db, to)?;
+        if body.id.owner != owner {
+            // Another's now, and sealed for that subject.
+            let (old, id) = (*body, call.space.rows.id_of(owner)?);
+            call.space.rows.copy_rows(&old, id)?;
+            call.space.remove_body(&old)?;
+            body.id = id;
+        }
+    }
+    // The old name goes last: without it, the key of a subject would be one that no key needs.
+    call.space.put(to, &moved)?;
     call.space.forget(from, record.deadline)?;
     call.space.touch(from);
-    call.space.put(to, record)
+    Ok(())
 }
 
 fn copy(call: &mut Call<'_, '_>) -> Result<(), Fail> {
@@ -149,7 +162,7 @@ fn copy(call: &mut Call<'_, '_>) -> Result<(), Fail> {
     let copied = record.is_some();
     if let Some(mut record) = record {
         if let Value::Rows(body) = &mut record.value {
-            let id = call.space.rows.new_id()?;
+            let id = call.space.new_id(to)?;
             call.space.rows.copy_rows(body, id)?;
             body.id = id;
         }

@@ -149,7 +149,7 @@ fn put(
     text: &[u8],
     deadline: Option<u64>,
 ) -> Result<(), Fail> {
-    let value = call.space.new_text(text, Form::Plain)?;
+    let value = call.space.new_text(key, text, Form::Plain)?;
     let record = Record { deadline, value };
     call.space.put_over(key, old, &record)
 }
@@ -367,7 +367,7 @@ fn write(
     text: &[u8],
 ) -> Result<(), Fail> {
     let mut record = old.clone();
-    call.space.write_text(&mut record.value, at, text)?;
+    call.space.write_text(key, &mut record.value, at, text)?;
     call.space.put_over(key, Some(old), &record)?;
     call.reply.count(text_len(&record.value));
     Ok(())

@@ -20,7 +20,7 @@ use probity_store::Sync;
 
 use self::tampering::tamper;
 use self::traffic::Day;
-use super::proxy::{close_store, open_store};
+use super::proxy::{close_store, open_store, read_policy};
 use super::{export, open_reader};
 use crate::args::{Demo, Export, ExportFormat, FilterChoice};
 use crate::config::Environment;
@@ -123,7 +123,12 @@ fn record(places: &Places, output: &mut Output) -> Result<(), Failure> {
     )?;
     write_new(&places.policy, traffic::POLICY)?;
     let log = Log::open(&places.log, &root, Options::default())?;
-    let backend = open_store(&places.store, None, Sync::EverySecond)?;
+    let backend = open_store(
+        &places.store,
+        None,
+        Sync::EverySecond,
+        Arc::new(read_policy(Some(&places.policy))?),
+    )?;
     let clock = SystemClock::new();
     let began = clock.elapsed();
     let played = play(&log, backend.clone());

@@ -1,5 +1,6 @@
 //! What an embedded store holds about a person: the keys that a policy calls theirs.
 
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use probity_pocketdb::Value;
@@ -10,7 +11,7 @@ use probity_store::{Command, Commands, Options, Store};
 
 use super::Person;
 use crate::args::PocketCreate;
-use crate::command::proxy::read_policy;
+use crate::command::proxy::{read_policy, subject_of};
 use crate::failure::Failure;
 
 /// The tables, referenced ones first.
@@ -46,6 +47,7 @@ pub(super) fn fill(
     let policy = read_policy(args.policy.as_deref())?;
     let options = Options {
         key_file: args.store_key.clone(),
+        subject_of: subject_of(Arc::new(policy.clone())),
         ..Options::default()
     };
     let store = Store::open(directory, options).map_err(|error| {

@@ -1,0 +1,222 @@
+//! The keys of subjects, each in a slot of a file beside the data: a key is destroyed by overwriting its slot in place.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use aws_lc_rs::hmac;
+use probity_format::keys::{SECRET_BYTES, Secret};
+use probity_format::wrap::{WRAPPED_BYTES, WrappedKind, WrappingKey};
+
+use crate::fail::Fail;
+use crate::key_file::random;
+use crate::limits::{SLOTS_AT_ONCE, SUBJECTS_OPEN_MAX};
+use crate::subject::{Slot, SubjectKeys, SubjectOf};
+
+/// Bytes of a slot: no two share a sector that could be torn.
+const SLOT_BYTES: usize = 128;
+const SLOT_LABEL: &[u8] = b"probity/store/subject/";
+const ERASED_LABEL: &[u8] = b"probity/store/erased/";
+const NONCE_BYTES: usize = 12;
+const FILE_MODE: u32 = 0o600;
+/// Where the key lies under which subjects' names are found.
+const NAMES: Slot = Slot::NOBODY;
+
+/// The keys of the subjects of one generation.
+pub(crate) struct Slots {
+    file: File,
+    wrapping: WrappingKey,
+    names: Secret,
+    /// The next slot that was made by this opening and is nobody's, and the end of those.
+    fresh: Cell<(u64, u64)>,
+    opened: RefCell<HashMap<Slot, Option<Arc<SubjectKeys>>>>,
+    subject_of: SubjectOf,
+}
+
+impl Slots {
+    /// An empty file of slots; durable when it returns. Names of subjects are found under `names`, or under a key of its own.
+    pub(crate) fn create(
+        path: &Path,
+        wrapping: WrappingKey,
+        names: Option<&Secret>,
+        subject_of: SubjectOf,
+    ) -> io::Result<Self> {
+        let mut opening = OpenOptions::new();
+        opening.read(true).write(true).create(true).truncate(true);
+        let file = opening.mode(FILE_MODE).open(path)?;
+        let names = match names {
+            Some(names) => Secret::new(*names.expose()),
+            None => Secret::new(*random()?),
+        };
+        file.write_all_at(&slot_bytes(&wrapping, SLOT_LABEL, NAMES, &names)?, 0)?;
+        file.sync_all()?;
+        Ok(Self {
+            file,
+            wrapping,
+            names,
+            fresh: Cell::new((1, 1)),
+            opened: RefCell::default(),
+            subject_of,
+        })
+    }
+
+    /// The file at `path`.
+    pub(crate) fn open(
+        path: &Path,
+        wrapping: WrappingKey,
+        subject_of: SubjectOf,
+    ) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        // Slots that nobody took before a crash are left: which those are, an older copy of the data cannot say.
+        let next = file.metadata()?.len().div_ceil(SLOT_BYTES as u64);
+        let mut slot = [0; SLOT_BYTES];
+        file.read_exact_at(&mut slot, 0)?;
+        let names = unwrapped(&wrapping, SLOT_LABEL, NAMES, &slot);
+        let names = names.ok_or_else(|| damaged(NAMES))?;
+        Ok(Self {
+            file,
+            wrapping,
+            names,
+            fresh: Cell::new((next, next)),
+            opened: RefCell::default(),
+            subject_of,
+        })
+    }
+
+    /// The key under which names of subjects are found.
+    pub(crate) const fn names(&self) -> &Secret {
+        &self.names
+    }
+
+    /// By what the subject of a key is found; none for a key about nobody.
+    pub(crate) fn digest(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let name = self.subject_of.ask(key)?;
+        let key = hmac::Key::new(hmac::HMAC_SHA256, self.names.expose());
+        Some(hmac::sign(&key, &name).as_ref().to_vec())
+    }
+
+    /// The keys of a subject; none if they were destroyed.
+    pub(crate) fn keys(&self, slot: Slot) -> Result<Option<Arc<SubjectKeys>>, Fail> {
+        if let Some(known) = self.opened.borrow().get(&slot) {
+            return Ok(known.clone());
+        }
+        let keys = match self.read(slot)? {
+            Some(secret) => Some(Arc::new(SubjectKeys::new(&secret)?)),
+            None => None,
+        };
+        let mut opened = self.opened.borrow_mut();
+        if opened.len() >= SUBJECTS_OPEN_MAX {
+            opened.clear();
+        }
+        opened.insert(slot, keys.clone());
+        Ok(keys)
+    }
+
+    /// A slot with a key that nobody has yet. It is durable: what is sealed under it may be made so.
+    pub(crate) fn take(&self) -> io::Result<Slot> {
+        let (mut next, mut end) = self.fresh.get();
+        if next == end {
+            end = next + SLOTS_AT_ONCE;
+            for number in next..end {
+                let slot = Slot(number);
+                let secret = Secret::new(*random()?);
+                let bytes = slot_bytes(&self.wrapping, SLOT_LABEL, slot, &secret)?;
+                self.file.write_all_at(&bytes, place(slot))?;
+            }
+            self.file.sync_all()?;
+        }
+        let slot = Slot(next);
+        next += 1;
+        self.fresh.set((next, end));
+        Ok(slot)
+    }
+
+    /// Overwrites the keys of subjects, durably. One that was overwritten before stays so.
+    pub(crate) fn destroy(&self, slots: &[Slot]) -> io::Result<()> {
+        for slot in slots {
+            let secret = Secret::new(*random()?);
+            let bytes = slot_bytes(&self.wrapping, ERASED_LABEL, *slot, &secret)?;
+            self.file.write_all_at(&bytes, place(*slot))?;
+            self.opened.borrow_mut().remove(slot);
+        }
+        if slots.is_empty() {
+            return Ok(());
+        }
+        self.file.sync_data()
+    }
+
+    fn read(&self, slot: Slot) -> Result<Option<Secret>, Fail> {
+        let mut bytes = [0; SLOT_BYTES];
+        let read = self.file.read_exact_at(&mut bytes, place(slot));
+        read.map_err(|error| Fail::Store(redb::Error::Io(error)))?;
+        if let Some(secret) = unwrapped(&self.wrapping, SLOT_LABEL, slot, &bytes) {
+            return Ok(Some(secret));
+        }
+        // Only a slot that says so is erased; a key that is merely gone is damage.
+        match unwrapped(&self.wrapping, ERASED_LABEL, slot, &bytes) {
+            Some(_erased) => Ok(None),
+            None => Err(Fail::Store(redb::Error::Io(damaged(slot)))),
+        }
+    }
+}
+
+impl fmt::Debug for Slots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Slots")
+    }
+}
+
+fn slot_bytes(
+    wrapping: &WrappingKey,
+    label: &[u8],
+    slot: Slot,
+    secret: &Secret,
+) -> io::Result<[u8; SLOT_BYTES]> {
+    let nonce = random()?.first_chunk::<NONCE_BYTES>().copied();
+    let wrapped = wrapping.wrap(
+        WrappedKind::Slot,
+        &labelled(label, slot),
+        secret,
+        nonce.unwrap_or_default(),
+    );
+    let wrapped = wrapped.map_err(io::Error::other)?;
+    let mut bytes = [0; SLOT_BYTES];
+    if let Some(room) = bytes.get_mut(..wrapped.len()) {
+        room.copy_from_slice(&wrapped);
+    }
+    Ok(bytes)
+}
+
+fn unwrapped(
+    wrapping: &WrappingKey,
+    label: &[u8],
+    slot: Slot,
+    bytes: &[u8; SLOT_BYTES],
+) -> Option<Secret> {
+    let (wrapped, rest) = bytes.split_at(WRAPPED_BYTES);
+    if rest.iter().any(|byte| *byte != 0) {
+        return None;
+    }
+    let label = labelled(label, slot);
+    wrapping.unwrap(WrappedKind::Slot, &label, wrapped).ok()
+}
+
+fn labelled(label: &[u8], slot: Slot) -> Vec<u8> {
+    [label, &slot.0.to_be_bytes()].concat()
+}
+
+const fn place(slot: Slot) -> u64 {
+    slot.0.saturating_mul(SLOT_BYTES as u64)
+}
+
+fn damaged(slot: Slot) -> io::Error {
+    let text = format!("the key of subject {} was changed or is gone", slot.0);
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
+const _: () = assert!(WRAPPED_BYTES <= SLOT_BYTES && SECRET_BYTES == 32);
