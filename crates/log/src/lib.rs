@@ -53,6 +53,7 @@ pub use appender::{Appender, RUNS_REMEMBERED, Receipt, Ticket};
 pub use config::{Durability, Options};
 pub use erasure::ErasureReceipt;
 pub use error::{AppendError, LogError, Missing};
+pub use keystore::SigningKeyState;
 pub use leaves::{Leaf, StoredLeaves};
 pub use log::Log;
 pub use places::Places;
@@ -60,3 +61,4 @@ pub use probity_format::keys::RootKey;
 pub use probity_format::stream::{
     Cipher, Compression, Proofs, StreamConfig, StreamName, StreamNameError,
 };
+pub use repairs::Loss;

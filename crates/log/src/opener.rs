@@ -19,19 +19,21 @@ use probity_format::{DecodeError, Entry, Version};
 use crate::epochs::Epochs;
 use crate::error::LogError;
 use crate::files::Files;
-use crate::journal::{Erasure, SignedSlots};
-use crate::keystore::KeyStore;
+use crate::history::read_history;
+use crate::journal::{Erasure, History, SignedSlots};
+use crate::keystore::{KeyStore, SigningKeyState};
 use crate::slots::{DAMAGED, Pseudonym, Slots, Unopened, broken};
 
 /// The keys that open a log's content.
 pub(crate) struct Opener {
     pub(crate) master: MasterKey,
     wrapping: WrappingKey,
+    geometry: Geometry,
     version: Version,
     files: Files,
     slots: RwLock<Slots>,
     /// The slots of subjects that the journal erased, by pseudonym.
-    erased: HashMap<Pseudonym, u64>,
+    erased: RwLock<HashMap<Pseudonym, u64>>,
     /// Slots that the journal signed for.
     signed: u64,
 }
@@ -79,10 +81,11 @@ impl Opener {
         Ok(Self {
             master,
             wrapping,
+            geometry: geometry.clone(),
             version,
             files: files.for_reading(),
             slots: RwLock::new(slots),
-            erased: HashMap::new(),
+            erased: RwLock::default(),
             signed: 0,
         })
     }
@@ -94,11 +97,36 @@ impl Opener {
         erasures: &BTreeMap<u64, Erasure>,
     ) -> Self {
         self.signed = slots.count;
-        let by_pseudonym = erasures.iter();
-        self.erased = by_pseudonym
-            .map(|(slot, erasure)| (erasure.pseudonym, *slot))
-            .collect();
+        self.erased = RwLock::new(by_pseudonym(erasures));
         self
+    }
+
+    /// The slot of the subject with this pseudonym, if the journal erased it.
+    fn erased_slot(&self, pseudonym: &Pseudonym) -> Option<u64> {
+        let erased = self.erased.read().unwrap_or_else(PoisonError::into_inner);
+        erased.get(pseudonym).copied()
+    }
+
+    /// Whether the journal has erased the subject with this pseudonym by now. A key is overwritten after that is signed for:
+    /// one that is gone while the log is read was erased only if the journal says so.
+    pub(crate) fn is_erased_by_now(&self, pseudonym: &Pseudonym) -> bool {
+        if self.erased_slot(pseudonym).is_none()
+            && let Ok(history) = read_history(&self.files, &self.geometry, Some(&self.master))
+        {
+            let mut erased = self.erased.write().unwrap_or_else(PoisonError::into_inner);
+            erased.extend(by_pseudonym(&history.erasures));
+        }
+        self.erased_slot(pseudonym).is_some()
+    }
+
+    /// The key in the folder of keys that signs, as `history` knows it.
+    pub(crate) fn signing_key_state(
+        &self,
+        geometry: &Geometry,
+        history: &History,
+    ) -> Result<SigningKeyState, LogError> {
+        let certified = history.last_key();
+        SigningKeyState::read(&self.files, &self.wrapping, geometry.origin(), certified)
     }
 
     /// The slots that do not open though they were durable and nobody erased them.
@@ -109,7 +137,7 @@ impl Opener {
             _ => self.signed,
         };
         let is_damaged = |(number, slot): &(&u64, &Unopened)| {
-            **number < durable && self.erased.get(&slot.pseudonym) != Some(*number)
+            **number < durable && self.erased_slot(&slot.pseudonym) != Some(**number)
         };
         let damaged = slots.unopened().iter().filter(is_damaged);
         damaged.map(|(number, _)| *number).collect()
@@ -138,7 +166,7 @@ impl Opener {
         section: u32,
     ) -> Subjects {
         let (tokens, _) = tokens.as_chunks::<PSEUDONYM_BYTES>();
-        if tokens.iter().any(|token| self.erased.contains_key(token)) {
+        if tokens.iter().any(|token| self.erased_slot(token).is_some()) {
             return Subjects::Erased;
         }
         let header = &frame.clear.header;
@@ -164,9 +192,15 @@ impl Opener {
         }
         let missing = tokens.iter().find(|token| slots.key(token).is_none());
         let slot = missing.and_then(|token| slots.unopened_of(token));
+        let first_count = slots.first_count;
+        drop(slots);
         match slot {
             // Made and erased since the journal was read.
-            Some((number, slot)) if slot.is_empty && number >= slots.first_count => {
+            Some((number, slot))
+                if slot.is_empty
+                    && number >= first_count
+                    && self.is_erased_by_now(&slot.pseudonym) =>
+            {
                 Subjects::Erased
             }
             slot => Subjects::Lost(Lost {
@@ -175,6 +209,13 @@ impl Opener {
             }),
         }
     }
+}
+
+fn by_pseudonym(erasures: &BTreeMap<u64, Erasure>) -> HashMap<Pseudonym, u64> {
+    let erasures = erasures.iter();
+    erasures
+        .map(|(slot, erasure)| (erasure.pseudonym, *slot))
+        .collect()
 }
 
 /// One reader's tools: keeps the last epoch's key and the decompressor's memory.
