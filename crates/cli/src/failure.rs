@@ -20,7 +20,7 @@ pub enum Status {
     Usage,
     /// The evidence is broken.
     Broken,
-    /// Intact, but parts are acknowledged damage, erased or pruned.
+    /// Intact, but parts are lost and the loss accepted, erased, or pruned.
     Partial,
 }
 
@@ -281,6 +281,10 @@ fn remedy_of(error: &LogError) -> Option<String> {
         LogError::Lost { .. } => {
             "copy the folder first, and restore the log from a copy if there is one; without one, go on with: \
              probity append DIR /dev/null --accept-loss, which keeps the damaged bytes and records the loss".into()
+        }
+        LogError::Broken { place, .. } if place.ends_with("probity.toml") => {
+            "write nothing to the folder; compare it with a copy of the log, and verify it with the verifier key that you were \
+             handed: probity verify DIR --key FILE".into()
         }
         LogError::Broken { .. } | LogError::Damaged { .. } => "see all faults with: probity verify DIR".into(),
         LogError::Storage { source, .. } => storage_remedy(source)?.into(),

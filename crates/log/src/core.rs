@@ -13,9 +13,8 @@ use crate::ages::AgeCounts;
 use crate::batcher::Batcher;
 use crate::clock::Clock;
 use crate::config::Options;
-use crate::durable::{DurableNote, DurableNotes};
 use crate::error::LogError;
-use crate::files::Files;
+use crate::files::{Files, is_strange};
 use crate::flight::Flight;
 use crate::heads::Heads;
 use crate::journal_writer::JournalWriter;
@@ -310,17 +309,31 @@ impl Core {
         let id = StreamId::new(&self.fingerprint, name, &config);
         let origin = self.geometry.stream_origin(name.as_str());
         let empty = Stream::empty(id, self.fingerprint);
+        self.check_vacant(name)?;
         self.heads.load(name)?;
-        let notes = {
-            let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-            DurableNotes::new(&keys.master)
-        };
         // Streams are never removed: the next one is created as number so many.
         let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
         let ordinal = u64::try_from(streams.len()).unwrap_or(u64::MAX);
-        let note = DurableNote::new(&notes, ordinal);
+        let journal = streams.get(&StreamName::journal());
+        let journal = journal.ok_or_else(|| LogError::NoStream {
+            name: StreamName::JOURNAL.into(),
+        })?;
+        let note = journal.note_of(ordinal);
         let stream = Stream::new(name.clone(), config, id, origin, note, empty);
         Ok(Arc::new(stream))
+    }
+
+    /// The journal creates a stream before anything of it is written: what is there already is somebody else's.
+    fn check_vacant(&self, name: &StreamName) -> Result<(), LogError> {
+        let place = format!("streams/{name}");
+        match self.files.list(&place) {
+            Ok(found) if found.is_empty() => Ok(()),
+            Err(error) if !is_strange(&error) => Err(error),
+            _ => Err(LogError::Broken {
+                place,
+                reason: "is there already, though the journal never created the stream; move it out of the log, and keep it".into(),
+            }),
+        }
     }
 
     pub(crate) fn insert_stream(&self, stream: Arc<Stream>) {

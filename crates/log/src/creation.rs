@@ -38,6 +38,15 @@ impl Log {
         exists(&places, &Files::of_log(&places, &Options::default()))
     }
 
+    /// The geometry of the log at `path`: what is fixed for all of it.
+    ///
+    /// # Errors
+    /// [`LogError::NotALog`]; [`LogError::Version`]; [`LogError::Broken`] where a log has none that can be read; [`LogError::Storage`].
+    pub fn geometry(path: &Path) -> Result<Geometry, LogError> {
+        let places = Places::new(path, None);
+        read_geometry(&Files::of_log(&places, &Options::default()), &places.path)
+    }
+
     /// Creates a log at `path` with the streams `journal` and `default`, the latter with `config`.
     ///
     /// `origin` is the log's name in its checkpoints, like `example.com/audit`. A creation that a
@@ -97,7 +106,8 @@ fn geometry(origin: &str, seed: &Secret) -> Result<Geometry, LogError> {
         name: "origin",
         reason,
     };
-    let signer = signing_key(origin, seed).map_err(|error| refused(error.to_string()))?;
+    let is_no_name = "must be 1 to 255 ASCII letters, digits, '-', '.', '_', '/' and ':'";
+    let signer = signing_key(origin, seed).map_err(|_error| refused(is_no_name.into()))?;
     Geometry::new(origin, random()?, signer.verifier_key().clone())
         .map_err(|error| refused(error.reason.to_owned()))
 }

@@ -1,83 +1,116 @@
-//! How many frames of each stream are known to be durable: what tells a torn tail from a damaged one.
+//! How many frames of each stream are known to be durable, and which: what tells a torn tail from a damaged one.
 //!
 //! `docs/format.md`, "Durable lengths". A note is written after each sync and never synced itself: after a crash it may be
 //! behind what is durable, and never ahead of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use probity_format::keys::{MasterKey, NoteKey};
 use probity_format::stream::StreamId;
+use probity_format::tree::{EMPTY_ROOT, HASH_BYTES, Hash};
 
 use crate::error::LogError;
 use crate::files::{Files, unless_strange};
+use crate::storage::File;
 
 /// The file of notes: a slot for each stream, in the order in which the journal creates them.
 pub(crate) const DURABLE: &str = "durable";
-/// Bytes of a slot: number of frames, authenticator.
-const SLOT_BYTES: usize = 8 + 32;
+/// Bytes of what a slot says: number of frames, root of the tree over them.
+const SAID_BYTES: usize = 8 + HASH_BYTES;
+/// Bytes of a slot: what it says, authenticator.
+const SLOT_BYTES: usize = SAID_BYTES + 32;
 /// [`SLOT_BYTES`] as a length of a file.
 #[expect(clippy::as_conversions, reason = "a small constant")]
 const SLOT_LENGTH: u64 = SLOT_BYTES as u64;
 /// Most slots read: more streams than any log has.
 const SLOTS_MAX: u64 = 1 << 20;
 
+/// The frames of a stream that are known to be durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Durable {
+    pub(crate) frames: u64,
+    /// Root of the tree over them.
+    pub(crate) root: Hash,
+}
+
+impl Durable {
+    /// Nothing.
+    pub(crate) const NOTHING: Self = Self {
+        frames: 0,
+        root: EMPTY_ROOT,
+    };
+
+    fn encode(&self) -> [u8; SAID_BYTES] {
+        let mut said = [0; SAID_BYTES];
+        let (frames, root) = said.split_at_mut(8);
+        frames.copy_from_slice(&self.frames.to_le_bytes());
+        root.copy_from_slice(self.root.as_bytes());
+        said
+    }
+
+    fn decode(said: &[u8; SAID_BYTES]) -> Option<Self> {
+        let (frames, root) = said.split_first_chunk::<8>()?;
+        Some(Self {
+            frames: u64::from_le_bytes(*frames),
+            root: Hash::new(root.try_into().ok()?),
+        })
+    }
+}
+
 /// Writes and reads the notes of one log.
 #[derive(Debug, Clone)]
 pub(crate) struct DurableNotes {
     key: Arc<NoteKey>,
+    /// Open from the first note on: one is written with every sync.
+    file: Arc<OnceLock<Arc<dyn File>>>,
 }
 
 impl DurableNotes {
     pub(crate) fn new(master: &MasterKey) -> Self {
         Self {
             key: Arc::new(master.note_key()),
+            file: Arc::default(),
         }
     }
 
-    /// Notes that `frames` frames of `stream`, which the journal created as number `ordinal`, are durable.
+    /// Notes what of `stream`, which the journal created as number `ordinal`, is durable.
     fn write(
         &self,
         files: &Files,
         stream: &StreamId,
         ordinal: u64,
-        frames: u64,
+        durable: &Durable,
     ) -> Result<(), LogError> {
+        let said = durable.encode();
         let mut slot = [0; SLOT_BYTES];
-        let (number, tag) = slot.split_at_mut(8);
-        number.copy_from_slice(&frames.to_le_bytes());
-        tag.copy_from_slice(&self.tag(stream, frames));
-        files.segment(DURABLE, true)?;
-        files.write_at(DURABLE, &slot, ordinal.saturating_mul(SLOT_LENGTH))
+        let (content, tag) = slot.split_at_mut(SAID_BYTES);
+        content.copy_from_slice(&said);
+        tag.copy_from_slice(&self.key.tag(&tagged(stream, &said)));
+        let file = self.open(files)?;
+        let offset = ordinal.saturating_mul(SLOT_LENGTH);
+        files.attempt("write to", DURABLE, |_| file.write_at(&slot, offset))
     }
 
-    /// The note of `stream` in the content of [`DURABLE`]; zero where there is none that is whole.
-    fn of_stream(&self, notes: &[u8], stream: &StreamId, ordinal: u64) -> u64 {
-        let place = usize::try_from(ordinal.saturating_mul(SLOT_LENGTH)).unwrap_or(usize::MAX);
-        let slot = notes
-            .get(place..)
-            .and_then(<[u8]>::first_chunk::<SLOT_BYTES>);
-        let Some((number, tag)) = slot.and_then(|slot| slot.split_first_chunk::<8>()) else {
-            return 0;
-        };
-        let frames = u64::from_le_bytes(*number);
-        if self.key.matches(&Self::content(stream, frames), tag) {
-            frames
-        } else {
-            0
+    fn open(&self, files: &Files) -> Result<Arc<dyn File>, LogError> {
+        if let Some(file) = self.file.get() {
+            return Ok(Arc::clone(file));
         }
+        let opened = files.attempt("open", DURABLE, |storage| storage.open(DURABLE, true))?;
+        Ok(Arc::clone(self.file.get_or_init(|| opened)))
     }
 
-    fn tag(&self, stream: &StreamId, frames: u64) -> [u8; 32] {
-        self.key.tag(&Self::content(stream, frames))
+    /// The note of `stream` in the content of [`DURABLE`], where there is one that is whole.
+    fn of_stream(&self, notes: &[u8], stream: &StreamId, ordinal: u64) -> Option<Durable> {
+        let place = usize::try_from(ordinal.saturating_mul(SLOT_LENGTH)).ok()?;
+        let slot = notes.get(place..)?.first_chunk::<SLOT_BYTES>()?;
+        let (said, tag) = slot.split_first_chunk::<SAID_BYTES>()?;
+        let is_whole = self.key.matches(&tagged(stream, said), tag);
+        is_whole.then(|| Durable::decode(said)).flatten()
     }
+}
 
-    fn content(stream: &StreamId, frames: u64) -> [u8; 40] {
-        let mut content = [0; 40];
-        let (first, second) = content.split_at_mut(32);
-        first.copy_from_slice(stream.as_bytes());
-        second.copy_from_slice(&frames.to_le_bytes());
-        content
-    }
+fn tagged(stream: &StreamId, said: &[u8; SAID_BYTES]) -> Vec<u8> {
+    [stream.as_bytes().as_slice(), said].concat()
 }
 
 /// Where the note of one stream is written.
@@ -96,18 +129,23 @@ impl DurableNote {
         }
     }
 
-    /// Notes that `frames` frames of `stream` are durable.
+    /// The note, in the same file, of the stream that the journal created as number `ordinal`.
+    pub(crate) fn of_other(&self, ordinal: u64) -> Self {
+        Self::new(&self.notes, ordinal)
+    }
+
+    /// Notes what of `stream` is durable.
     pub(crate) fn write(
         &self,
         files: &Files,
         stream: &StreamId,
-        frames: u64,
+        durable: &Durable,
     ) -> Result<(), LogError> {
-        self.notes.write(files, stream, self.ordinal, frames)
+        self.notes.write(files, stream, self.ordinal, durable)
     }
 }
 
-/// The notes as a crash left them.
+/// The notes as they are stored.
 pub(crate) struct NotesFound {
     notes: DurableNotes,
     content: Vec<u8>,
@@ -124,13 +162,13 @@ impl NotesFound {
     }
 
     /// Makes the notes of `streams` streams durable, and cuts off what stands behind them.
-    pub(crate) fn settle(files: &Files, streams: usize) -> Result<(), LogError> {
+    pub(crate) fn settle(&self, files: &Files, streams: usize) -> Result<(), LogError> {
         let length = u64::try_from(streams)
             .unwrap_or(u64::MAX)
             .saturating_mul(SLOT_LENGTH);
-        let file = files.segment(DURABLE, false)?;
+        let file = self.notes.open(files)?;
         files.attempt("cut", DURABLE, |_| file.set_length(length))?;
-        files.sync(DURABLE)?;
+        files.sync_opened(DURABLE, &*file)?;
         files.sync_folder("")
     }
 
@@ -139,8 +177,8 @@ impl NotesFound {
         &self.notes
     }
 
-    /// How many frames of `stream`, number `ordinal`, are known to have been durable.
-    pub(crate) fn frames(&self, stream: &StreamId, ordinal: u64) -> u64 {
+    /// What of `stream`, number `ordinal`, is known to have been durable.
+    pub(crate) fn of_stream(&self, stream: &StreamId, ordinal: u64) -> Option<Durable> {
         self.notes.of_stream(&self.content, stream, ordinal)
     }
 }

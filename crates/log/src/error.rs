@@ -79,7 +79,7 @@ pub enum LogError {
         found: Version,
     },
     /// Frames that were durable are damaged or gone. They were not signed for yet, so nothing else would tell.
-    #[error("{} frames of stream {stream} that were durable are damaged or gone, from frame {found} on", durable.saturating_sub(*found))]
+    #[error("{} of stream {stream} that had been durable damaged or gone, from frame {found} on", frames(durable.saturating_sub(*found)))]
     Lost {
         /// The stream.
         stream: String,
@@ -119,7 +119,8 @@ pub enum LogError {
     },
     /// The second copy of the heads is ahead: an older state of the log was put back.
     #[error(
-        "the log was rolled back: stream {stream} has {found} frames here, but {signed} were signed before"
+        "the log was rolled back: stream {stream} has {} here, but {signed} were signed before",
+        frames(*found)
     )]
     RolledBack {
         /// The stream.
@@ -169,6 +170,14 @@ pub enum LogError {
         /// What is wrong, one clause.
         reason: String,
     },
+}
+
+/// `count` frames in words.
+pub(crate) fn frames(count: u64) -> String {
+    match count {
+        1 => "1 frame".into(),
+        many => format!("{many} frames"),
+    }
 }
 
 /// How many entries a reader cannot reach.

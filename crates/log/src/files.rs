@@ -98,14 +98,29 @@ impl Files {
                     std::thread::park_timeout(wait);
                     wait = wait.saturating_mul(2);
                 }
-                result => {
-                    return result.map_err(|source| LogError::Storage {
-                        action,
-                        name: self.shown(name),
-                        source,
-                    });
-                }
+                result => return result.map_err(|source| self.failed(action, name, source)),
             }
+        }
+    }
+
+    /// Something else in the place of a file is damage, which no second attempt and no roomier disk mends.
+    fn failed(&self, action: &'static str, name: &str, source: io::Error) -> LogError {
+        let name = self.shown(name);
+        let reason = match source.kind() {
+            io::ErrorKind::InvalidData => source.to_string(),
+            io::ErrorKind::IsADirectory => "a folder is in the place of the file".into(),
+            io::ErrorKind::NotADirectory => "something else is in the place of the folder".into(),
+            _ => {
+                return LogError::Storage {
+                    action,
+                    name,
+                    source,
+                };
+            }
+        };
+        LogError::Broken {
+            place: name,
+            reason,
         }
     }
 
@@ -182,6 +197,11 @@ impl Files {
         self.sync_one(name, || file.sync())
     }
 
+    /// Syncs `file`, which the caller keeps open under the name `name`.
+    pub(crate) fn sync_opened(&self, name: &str, file: &dyn File) -> Result<(), LogError> {
+        self.sync_file(name, file)
+    }
+
     /// Syncs one after the other, and nothing after a sync that failed: the system may have dropped what it
     /// could not write, tell only the first who asks, and let the next believe that all was written.
     fn sync_one(&self, name: &str, call: impl FnMut() -> io::Result<()>) -> Result<(), LogError> {
@@ -224,6 +244,11 @@ impl Files {
     pub(crate) fn sweep(&self) -> Result<(), LogError> {
         self.attempt("remove leftovers in", "", |storage| storage.sweep())
             .map(drop)
+    }
+
+    /// Paths of what an earlier process left half done, or another one is about to place.
+    pub(crate) fn leftovers(&self) -> Result<Vec<String>, LogError> {
+        self.attempt("list leftovers in", "", |storage| storage.leftovers())
     }
 
     pub(crate) fn list(&self, folder: &str) -> Result<Vec<String>, LogError> {
@@ -274,19 +299,17 @@ fn found<T>(result: Result<T, LogError>) -> Result<Option<T>, LogError> {
     }
 }
 
-/// A file that is too long, or no file, holds nothing that the writer wrote.
+/// Whether the error says that something else is in the place of what was to be read, or that it is not what the log wrote.
+pub(crate) const fn is_strange(error: &LogError) -> bool {
+    matches!(error, LogError::Broken { .. })
+}
+
+/// The content that was read; a file that is too long, or none, holds nothing that the writer wrote.
 pub(crate) fn unless_strange(
     read: Result<Option<Vec<u8>>, LogError>,
 ) -> Result<Option<Vec<u8>>, LogError> {
     match read {
-        Err(LogError::Storage { source, .. })
-            if matches!(
-                source.kind(),
-                io::ErrorKind::InvalidData | io::ErrorKind::IsADirectory
-            ) =>
-        {
-            Ok(Some(Vec::new()))
-        }
+        Err(error) if is_strange(&error) => Ok(Some(Vec::new())),
         read => read,
     }
 }

@@ -1,7 +1,5 @@
 //! Reads what a log says of itself: its geometry, and its journal.
 
-use std::io::ErrorKind;
-
 use probity_format::checkpoint::Checkpoint;
 use probity_format::compress::Decompressor;
 use probity_format::frame::Frame;
@@ -10,46 +8,92 @@ use probity_format::keys::MasterKey;
 use probity_format::limits::{CHECKPOINT_BYTES_MAX, FORMAT_VERSION};
 use probity_format::note::SignedNote;
 use probity_format::record::Record;
+use probity_format::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, segment_file_name};
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
 use probity_format::{DecodeError, Version};
 
 use crate::epochs::Epochs;
 use crate::error::LogError;
-use crate::files::{Files, unless_strange};
+use crate::files::{Files, is_strange, unless_strange};
 use crate::journal::{History, is_telling, telling_before};
 use crate::records::Records;
-use crate::scan::{End, Position, scan_believed, stored_frame};
+use crate::scan::{End, Position, read, scan_believed, stored_frame};
 
 /// The geometry's file: a folder without it is no log.
 pub(crate) const GEOMETRY: &str = "probity.toml";
 
 /// Reads the geometry of the log at `path`.
+///
+/// A folder with `streams` in it holds a log, whatever became of its geometry: that nothing readable says what it is is damage.
+///
+/// # Errors
+/// [`LogError::NotALog`], [`LogError::Version`], [`LogError::Broken`], those of the storage.
 pub(crate) fn read_geometry(files: &Files, path: &str) -> Result<Geometry, LogError> {
-    let not_a_log = || LogError::NotALog {
-        path: path.to_owned(),
+    let broken = |reason: &str| LogError::Broken {
+        place: format!("{path}/{GEOMETRY}"),
+        reason: format!("{reason}; put back a copy of it, and verify the log"),
     };
     let max = u64::try_from(GEOMETRY_BYTES_MAX).unwrap_or(u64::MAX);
     let content = match files.read(GEOMETRY, max) {
-        Err(LogError::Storage { source, .. }) if source.kind() == ErrorKind::InvalidData => {
-            return Err(LogError::Broken {
-                place: GEOMETRY.into(),
-                reason: "is longer than any, or no file".into(),
-            });
+        Ok(Some(content)) => content,
+        Ok(None) if has_streams(files)? => {
+            return Err(broken("is missing, though there are streams of a log"));
         }
-        content => content?.ok_or_else(not_a_log)?,
+        Ok(None) => return Err(not_a_log(path)),
+        // What is no folder at all holds no log.
+        Err(error) if is_strange(&error) => {
+            let is_folder = files.list("").is_ok();
+            return Err(if is_folder { error } else { not_a_log(path) });
+        }
+        Err(error) => return Err(error),
     };
-    let text = String::from_utf8(content).map_err(|_not_utf8| not_a_log())?;
-    Geometry::parse(&text).map_err(|error| match error {
+    let text = String::from_utf8(content).map_err(|_not_utf8| broken("is not text"))?;
+    let geometry = Geometry::parse(&text);
+    let says = match &geometry {
+        Ok(geometry) => Some(u64::from(geometry.version().number())),
+        Err(GeometryError::Version { found }) => Some(*found),
+        Err(_) => None,
+    };
+    if let (Some(says), Some(version)) = (says, version_of_segments(files))
+        && says != u64::from(version.number())
+    {
+        let segments = version.number();
+        return Err(broken(&format!(
+            "says format {says}, but the segments are of format {segments}: it was edited"
+        )));
+    }
+    geometry.map_err(|error| match error {
         GeometryError::Version { found } => LogError::Version {
             found,
             known: u64::from(FORMAT_VERSION),
         },
-        GeometryError::Malformed(reason) => LogError::Broken {
-            place: GEOMETRY.into(),
-            reason: reason.into(),
-        },
-        _ => not_a_log(),
+        GeometryError::Malformed(reason) => broken(reason),
+        _ => broken("is not in the form this build knows"),
     })
+}
+
+fn not_a_log(path: &str) -> LogError {
+    LogError::NotALog {
+        path: path.to_owned(),
+    }
+}
+
+/// Whether there is anything in the folder of streams, or something else in its place.
+fn has_streams(files: &Files) -> Result<bool, LogError> {
+    match files.list("streams") {
+        Err(error) if is_strange(&error) => Ok(true),
+        names => names.map(|names| !names.is_empty()),
+    }
+}
+
+/// The version of the journal's first segment, if its header is whole and of one that this build knows.
+fn version_of_segments(files: &Files) -> Option<Version> {
+    let name = format!("streams/{}/{}", StreamName::JOURNAL, segment_file_name(0));
+    let file = files.open_read(&name).ok()??;
+    let mut header = [0; SEGMENT_HEADER_BYTES];
+    read(files, &name, &*file, &mut header, 0).ok()?;
+    let header = SegmentHeader::decode(&header).ok()?;
+    Some(header.version)
 }
 
 /// The published checkpoint of `stream`, if there is one.

@@ -16,6 +16,8 @@ use probity_format::stream::{StreamConfig, StreamName};
 use probity_format::tree::Hash;
 use probity_format::{DecodeError, Entry, Timestamp};
 
+use crate::repairs::Loss;
+
 /// Actions of journal entries.
 pub(crate) mod action {
     /// The log came into being; the key is its origin.
@@ -229,6 +231,8 @@ pub(crate) struct History {
     pub(crate) slots: SignedSlots,
     /// Erasures by the number of the slot.
     pub(crate) erasures: BTreeMap<u64, Erasure>,
+    /// Losses that somebody accepted, with the journal frame that says so.
+    pub(crate) losses: Vec<(Loss, u64)>,
     /// The frame that would be next.
     next: u64,
 }
@@ -244,6 +248,7 @@ impl History {
             telling: None,
             slots: SignedSlots::default(),
             erasures: BTreeMap::new(),
+            losses: Vec::new(),
             next: 0,
         }
     }
@@ -310,7 +315,11 @@ impl History {
             action::SUBJECT_ERASE => {
                 self.add_erasure(text(entry.key)?, text(entry.payload)?, frame)?;
             }
-            action::LOG_CREATE | action::RECOVER => {}
+            action::RECOVER => {
+                let losses = text(entry.payload)?.lines().filter_map(Loss::parse);
+                self.losses.extend(losses.map(|loss| (loss, frame)));
+            }
+            action::LOG_CREATE => {}
             _ => return Err(error("has an unknown action")),
         }
         Ok(())

@@ -7,18 +7,21 @@ use std::sync::Arc;
 
 use probity_format::keys::{MasterKey, RootKey, Secret};
 use probity_format::note::{Signer as _, SigningKey, VerifierKey};
-use probity_format::wrap::{WrappedKind, WrappingKey};
+use probity_format::wrap::{WRAPPED_BYTES, WrappedKind, WrappingKey};
 
 use crate::error::LogError;
-use crate::files::Files;
+use crate::files::{Files, is_strange};
 
 /// The folder of wrapped keys.
 pub(crate) const KEYS: &str = "keys";
 const MASTER: &str = "keys/master.key";
-const SIGNING: &str = "keys/signing.key";
+pub(crate) const SIGNING: &str = "keys/signing.key";
 /// A successor that may or may not be certified yet; see [`KeyStore::prepare_successor`].
 const SUCCESSOR: &str = "keys/signing.next";
 const KEY_FILE_BYTES_MAX: u64 = 4096;
+/// What is wrong with a signing key that is not the one the journal certified last.
+pub(crate) const OLDER: &str = "is not the signing key that the journal certified last: an older copy of keys/, or of the \
+    journal, was put back; put the newest copies of both back";
 
 /// What the root key opens.
 pub(crate) struct KeyStore {
@@ -51,15 +54,17 @@ impl KeyStore {
         let master = load(files, &wrapping, MASTER, WrappedKind::Master)?;
         let signing = load(files, &wrapping, SIGNING, WrappedKind::Signing)?;
         match (master, signing) {
-            (Some(master), Some(signing)) => Ok(Self {
+            (Loaded::Secret(master), Loaded::Secret(signing)) => Ok(Self {
                 wrapping: Arc::new(wrapping),
                 master: MasterKey::new(master),
                 signing,
             }),
-            _ => Err(LogError::Broken {
-                place: "keys/".into(),
-                reason: "the log's wrapped keys are missing; restore them from a backup".into(),
-            }),
+            (Loaded::Nothing, _) => Err(damaged(MASTER, "is missing")),
+            (_, Loaded::Nothing) => Err(damaged(SIGNING, "is missing")),
+            // The root key opens one of them: it is this log's.
+            (Loaded::Secret(_), Loaded::Closed) => Err(damaged(SIGNING, DOES_NOT_OPEN)),
+            (Loaded::Closed, Loaded::Secret(_)) => Err(damaged(MASTER, DOES_NOT_OPEN)),
+            (Loaded::Closed, Loaded::Closed) => Err(LogError::WrongKey),
         }
     }
 
@@ -78,11 +83,17 @@ impl KeyStore {
         files: &Files,
         wrapping: &WrappingKey,
     ) -> Result<MasterKey, LogError> {
-        let master = load(files, wrapping, MASTER, WrappedKind::Master)?;
-        master.map(MasterKey::new).ok_or_else(|| LogError::Broken {
-            place: MASTER.into(),
-            reason: "the log's wrapped master key is missing; restore it from a backup".into(),
-        })
+        match load(files, wrapping, MASTER, WrappedKind::Master)? {
+            Loaded::Secret(master) => Ok(MasterKey::new(master)),
+            Loaded::Nothing => Err(damaged(MASTER, "is missing")),
+            Loaded::Closed => {
+                let signing = load(files, wrapping, SIGNING, WrappedKind::Signing);
+                Err(match signing {
+                    Ok(Loaded::Secret(_)) => damaged(MASTER, DOES_NOT_OPEN),
+                    _ => LogError::WrongKey,
+                })
+            }
+        }
     }
 
     /// The present signing key under the name `name`.
@@ -100,14 +111,15 @@ impl KeyStore {
         if self.signer(name)?.verifier_key() == certified {
             return Ok(());
         }
-        if let Some(successor) = load(files, &self.wrapping, SUCCESSOR, WrappedKind::Signing)?
+        if let Loaded::Secret(successor) =
+            load(files, &self.wrapping, SUCCESSOR, WrappedKind::Signing)?
             && signing_key(name, &successor)?.verifier_key() == certified
         {
             return self.promote(files, successor);
         }
         Err(LogError::Broken {
             place: SIGNING.into(),
-            reason: "the signing key is not the one the journal certified last; an older copy of keys/ was put back".into(),
+            reason: OLDER.into(),
         })
     }
 
@@ -146,6 +158,49 @@ impl KeyStore {
 impl std::fmt::Debug for KeyStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KeyStore").finish_non_exhaustive()
+    }
+}
+
+/// The key in `keys/` that signs, as the journal knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SigningKeyState {
+    /// The one that the journal certified last.
+    Current,
+    /// The one before: its successor is certified and takes its place at the next opening.
+    Succeeded,
+    /// Another one: an older copy of the folder, or of the journal, was put back.
+    Older,
+    /// None that the root key opens.
+    Missing,
+}
+
+impl SigningKeyState {
+    /// Looks at the keys of a log that is called `name` and whose journal certified the key `certified` last.
+    pub(crate) fn read(
+        files: &Files,
+        wrapping: &WrappingKey,
+        name: &str,
+        certified: &VerifierKey,
+    ) -> Result<Self, LogError> {
+        let key = |file| -> Result<Option<VerifierKey>, LogError> {
+            match load(files, wrapping, file, WrappedKind::Signing) {
+                Ok(Loaded::Secret(seed)) => {
+                    Ok(Some(signing_key(name, &seed)?.verifier_key().clone()))
+                }
+                Ok(_) => Ok(None),
+                Err(error) if is_strange(&error) => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        // The successor first: a writer puts it in the place of the other, and removes it then.
+        let successor = key(SUCCESSOR)?;
+        Ok(match key(SIGNING)? {
+            None => Self::Missing,
+            Some(present) if present == *certified => Self::Current,
+            Some(_) if successor.as_ref() == Some(certified) => Self::Succeeded,
+            Some(_) => Self::Older,
+        })
     }
 }
 
@@ -205,19 +260,40 @@ fn store(
     files.replace(name, &wrapped)
 }
 
+/// What is in the file of a wrapped secret.
+enum Loaded {
+    /// There is no such file.
+    Nothing,
+    /// One of the form of a wrapped secret that the root key does not open.
+    Closed,
+    Secret(Secret),
+}
+
+/// What is wrong with a wrapped secret where the root key opens another.
+const DOES_NOT_OPEN: &str = "does not open though the root key is this log's: it was changed";
+
+fn damaged(name: &str, reason: &str) -> LogError {
+    LogError::Broken {
+        place: name.into(),
+        reason: format!("{reason}; restore the folder keys/ from its newest backup"),
+    }
+}
+
 fn load(
     files: &Files,
     wrapping: &WrappingKey,
     name: &str,
     kind: WrappedKind,
-) -> Result<Option<Secret>, LogError> {
+) -> Result<Loaded, LogError> {
     let Some(wrapped) = files.read(name, KEY_FILE_BYTES_MAX)? else {
-        return Ok(None);
+        return Ok(Loaded::Nothing);
     };
-    wrapping
-        .unwrap(kind, name_label(kind), &wrapped)
-        .map(Some)
-        .map_err(|_refused| LogError::WrongKey)
+    if wrapped.len() != WRAPPED_BYTES {
+        let reason = format!("has {} bytes instead of {WRAPPED_BYTES}", wrapped.len());
+        return Err(damaged(name, &reason));
+    }
+    let opened = wrapping.unwrap(kind, name_label(kind), &wrapped);
+    Ok(opened.map_or(Loaded::Closed, Loaded::Secret))
 }
 
 const fn name_label(kind: WrappedKind) -> &'static [u8] {

@@ -55,6 +55,7 @@ pub use appender::Appender;
 pub use config::{Durability, Options};
 pub use erasure::ErasureReceipt;
 pub use error::{AppendError, LogError, Missing};
+pub use keystore::SigningKeyState;
 pub use leaves::{Leaf, StoredLeaves};
 pub use log::Log;
 pub use places::Places;
@@ -62,4 +63,5 @@ pub use probity_format::keys::RootKey;
 pub use probity_format::stream::{
     Cipher, Compression, Proofs, StreamConfig, StreamName, StreamNameError,
 };
+pub use repairs::Loss;
 pub use tickets::{RUNS_REMEMBERED, Receipt, Ticket};

@@ -21,19 +21,21 @@ use probity_format::{DecodeError, Entry, Version};
 use crate::epochs::Epochs;
 use crate::error::LogError;
 use crate::files::Files;
-use crate::journal::{Erasure, SignedSlots};
-use crate::keystore::KeyStore;
+use crate::history::read_history;
+use crate::journal::{Erasure, History, SignedSlots};
+use crate::keystore::{KeyStore, SigningKeyState};
 use crate::slots::{DAMAGED, Pseudonym, Slots, Unopened, broken};
 
 /// The keys that open a log's content.
 pub(crate) struct Opener {
     pub(crate) master: MasterKey,
     wrapping: Arc<WrappingKey>,
+    geometry: Geometry,
     version: Version,
     files: Files,
     slots: RwLock<Slots>,
     /// The slots of subjects that the journal erased, by pseudonym.
-    erased: HashMap<Pseudonym, u64>,
+    erased: RwLock<HashMap<Pseudonym, u64>>,
     /// Slots that the journal signed for.
     signed: u64,
 }
@@ -102,10 +104,11 @@ impl Opener {
         Ok(Self {
             master,
             wrapping,
+            geometry: geometry.clone(),
             version,
             files: files.for_reading(),
             slots: RwLock::new(slots),
-            erased: HashMap::new(),
+            erased: RwLock::default(),
             signed: 0,
         })
     }
@@ -117,11 +120,36 @@ impl Opener {
         erasures: &BTreeMap<u64, Erasure>,
     ) -> Self {
         self.signed = slots.count;
-        let by_pseudonym = erasures.iter();
-        self.erased = by_pseudonym
-            .map(|(slot, erasure)| (erasure.pseudonym, *slot))
-            .collect();
+        self.erased = RwLock::new(by_pseudonym(erasures));
         self
+    }
+
+    /// The slot of the subject with this pseudonym, if the journal erased it.
+    fn erased_slot(&self, pseudonym: &Pseudonym) -> Option<u64> {
+        let erased = self.erased.read().unwrap_or_else(PoisonError::into_inner);
+        erased.get(pseudonym).copied()
+    }
+
+    /// Whether the journal has erased the subject with this pseudonym by now. A key is overwritten after that is signed for:
+    /// one that is gone while the log is read was erased only if the journal says so.
+    pub(crate) fn is_erased_by_now(&self, pseudonym: &Pseudonym) -> bool {
+        if self.erased_slot(pseudonym).is_none()
+            && let Ok(history) = read_history(&self.files, &self.geometry, Some(&self.master))
+        {
+            let mut erased = self.erased.write().unwrap_or_else(PoisonError::into_inner);
+            erased.extend(by_pseudonym(&history.erasures));
+        }
+        self.erased_slot(pseudonym).is_some()
+    }
+
+    /// The key in the folder of keys that signs, as `history` knows it.
+    pub(crate) fn signing_key_state(
+        &self,
+        geometry: &Geometry,
+        history: &History,
+    ) -> Result<SigningKeyState, LogError> {
+        let certified = history.last_key();
+        SigningKeyState::read(&self.files, &self.wrapping, geometry.origin(), certified)
     }
 
     /// The slots that do not open though they were durable and nobody erased them.
@@ -132,7 +160,7 @@ impl Opener {
             _ => self.signed,
         };
         let is_damaged = |(number, slot): &(&u64, &Unopened)| {
-            **number < durable && self.erased.get(&slot.pseudonym) != Some(*number)
+            **number < durable && self.erased_slot(&slot.pseudonym) != Some(**number)
         };
         let damaged = slots.unopened().iter().filter(is_damaged);
         damaged.map(|(number, _)| *number).collect()
@@ -161,49 +189,60 @@ impl Opener {
         section: u32,
     ) -> Subjects {
         let (tokens, _) = tokens.as_chunks::<PSEUDONYM_BYTES>();
-        let has_shares = frame.clear.has_shares(tokens.len());
-        let erased = tokens.iter().filter(|token| self.is_erased(token)).count();
-        if erased == tokens.len() || (erased > 0 && !has_shares) {
-            return Subjects::Erased;
-        }
-        let derive = |slots: &Slots| {
-            if has_shares {
-                return self.people(slots, stream, frame, tokens, section);
-            }
-            let keys: Option<Vec<&SubjectKey>> =
-                tokens.iter().map(|token| slots.key(token)).collect();
-            let header = &frame.clear.header;
-            let (version, salt) = (header.version, &header.salt);
-            let key = SubjectKey::section_key(&keys?, version, stream, salt, header.frame, section);
-            Some(Subjects::Key(key))
-        };
-        if let Some(opens) = derive(&self.slots()) {
-            return opens;
+        if let Some(found) = self.subjects_now(&self.slots(), stream, frame, tokens, section) {
+            return found;
         }
         if self.version == Version::V2 {
             return Subjects::Erased;
         }
         // What cannot be read holds no key.
         drop(self.refresh());
+        let is_recent = |token: &&Pseudonym| self.slots().is_recent(token);
+        for token in tokens.iter().filter(is_recent) {
+            let _known_by_now = self.is_erased_by_now(token);
+        }
         let slots = self.slots();
-        derive(&slots).unwrap_or_else(|| {
-            let is_missing = |token: &&Pseudonym| {
-                !self.is_erased(token) && slots.key(token).is_none() && !slots.is_recent(token)
-            };
-            match tokens.iter().find(is_missing) {
-                // Made and erased since the journal was read, all of them or one where there are no shares.
-                None => Subjects::Erased,
-                Some(token) => Subjects::Lost(Lost {
-                    section,
-                    slot: slots.unopened_of(token).map(|(number, _)| number),
-                }),
-            }
+        let found = self.subjects_now(&slots, stream, frame, tokens, section);
+        found.unwrap_or_else(|| {
+            let is_missing =
+                |token: &&Pseudonym| slots.key(token).is_none() && !self.is_erased(token);
+            let missing = tokens.iter().find(is_missing);
+            let slot = missing.and_then(|token| slots.unopened_of(token));
+            Subjects::Lost(Lost {
+                section,
+                slot: slot.map(|(number, _)| number),
+            })
         })
     }
 
-    /// Whether the journal says that the subject with this pseudonym was erased.
+    /// As [`Opener::subject_key`], by the slots and erasures known now; nothing where a key is not there.
+    fn subjects_now(
+        &self,
+        slots: &Slots,
+        stream: &StreamId,
+        frame: &Frame<'_>,
+        tokens: &[Pseudonym],
+        section: u32,
+    ) -> Option<Subjects> {
+        let has_shares = frame.clear.has_shares(tokens.len());
+        let erased = tokens.iter().filter(|token| self.is_erased(token)).count();
+        if erased == tokens.len() || (erased > 0 && !has_shares) {
+            return Some(Subjects::Erased);
+        }
+        if has_shares {
+            return self.people(slots, stream, frame, tokens, section);
+        }
+        let keys = tokens.iter().map(|token| slots.key(token));
+        let keys: Vec<&SubjectKey> = keys.collect::<Option<_>>()?;
+        let header = &frame.clear.header;
+        let (version, salt) = (header.version, &header.salt);
+        let key = SubjectKey::section_key(&keys, version, stream, salt, header.frame, section);
+        Some(Subjects::Key(key))
+    }
+
+    /// Whether the journal, as read last, says that the subject with this pseudonym was erased.
     fn is_erased(&self, pseudonym: &Pseudonym) -> bool {
-        self.erased.contains_key(pseudonym)
+        self.erased_slot(pseudonym).is_some()
     }
 
     /// The keys of the shares of those who were not erased; nothing where one is not there, or there is nobody.
@@ -219,15 +258,21 @@ impl Opener {
         let mut people = Vec::with_capacity(tokens.len());
         for (token, place) in tokens.iter().zip(0..) {
             let key = slots.key(token).filter(|_key| !self.is_erased(token));
-            if key.is_none() && !self.is_erased(token) && !slots.is_recent(token) {
+            if key.is_none() && !self.is_erased(token) {
                 return None;
             }
             let (salt, frame) = (&header.salt, header.frame);
             people.push(key.map(|key| PersonKey::new(key, stream, salt, frame, section, place)));
         }
-        let is_open = people.iter().any(Option::is_some);
-        is_open.then_some(Subjects::People(people))
+        Some(Subjects::People(people))
     }
+}
+
+fn by_pseudonym(erasures: &BTreeMap<u64, Erasure>) -> HashMap<Pseudonym, u64> {
+    let erasures = erasures.iter();
+    erasures
+        .map(|(slot, erasure)| (erasure.pseudonym, *slot))
+        .collect()
 }
 
 /// One reader's tools: keeps the last epoch's key and the decompressor's memory.

@@ -101,7 +101,8 @@ impl Reader {
         recipient: Option<&VerifierKey>,
     ) -> Result<Proof, ProveError> {
         let checkpoint = read_checkpoint(&self.files, stream)?;
-        self.prove_from(stream, index, recipient, checkpoint)
+        let proved = self.prove_from(stream, index, recipient, checkpoint);
+        self.unless_damaged(stream, proved)
     }
 
     /// As [`Reader::prove`], under the head in `checkpoint`, which the log published some time.
@@ -115,7 +116,26 @@ impl Reader {
         recipient: Option<&VerifierKey>,
         checkpoint: String,
     ) -> Result<Proof, ProveError> {
-        self.prove_from(stream, index, recipient, Some(checkpoint))
+        let proved = self.prove_from(stream, index, recipient, Some(checkpoint));
+        self.unless_damaged(stream, proved)
+    }
+
+    /// That there is no such entry is said of a sound stream alone: of a damaged one it could be true of the damage.
+    fn unless_damaged(
+        &self,
+        stream: &StreamName,
+        proved: Result<Proof, ProveError>,
+    ) -> Result<Proof, ProveError> {
+        if let Err(
+            ProveError::NoEntry { .. }
+            | ProveError::Unpublished { .. }
+            | ProveError::Gone { .. }
+            | ProveError::Log(LogError::NoStream { .. }),
+        ) = &proved
+        {
+            self.check(Some(stream))?;
+        }
+        proved
     }
 
     fn prove_from(

@@ -17,6 +17,7 @@ use crate::error::{LogError, Missing};
 use crate::files::Files;
 use crate::history::{read_geometry, read_history};
 use crate::journal::History;
+use crate::keystore::SigningKeyState;
 use crate::opener::{Opener, Opening, Visited};
 use crate::places::Places;
 pub use crate::verify::Gap;
@@ -213,6 +214,47 @@ impl Reader {
         self.geometry.origin()
     }
 
+    /// Verifies the journal, and `stream` where one is named, without opening anything.
+    ///
+    /// # Errors
+    /// [`LogError::Broken`] with the first fault; those of the storage.
+    pub fn check(&self, stream: Option<&StreamName>) -> Result<(), LogError> {
+        let options = VerifyOptions::default();
+        let verifier = Verifier::new(&self.places, &options)?;
+        let checked =
+            verifier.check_for_reading(&self.opener.master, &|name| Some(name) == stream)?;
+        checked.first_damage().map_or(Ok(()), |fault| {
+            Err(LogError::Broken {
+                place: format!("stream {}, {}", fault.stream, fault.place),
+                reason: fault.detail.clone(),
+            })
+        })
+    }
+
+    /// Names in the folder of streams that belong to no stream which the journal created.
+    ///
+    /// # Errors
+    /// Those of the storage; [`LogError::Broken`] where the journal is damaged.
+    pub fn unknown_streams(&self) -> Result<Vec<String>, LogError> {
+        let mut names = self.files.list("streams")?;
+        // Read after the names: a stream is created in the journal before anything of it is written.
+        let history = read_history(&self.files, &self.geometry, Some(&self.opener.master))?;
+        names.retain(|name| {
+            let mut streams = history.streams.iter();
+            !streams.any(|(known, _)| known.as_str() == name)
+        });
+        Ok(names)
+    }
+
+    /// The key in the folder of keys that signs, as the journal knows it.
+    ///
+    /// # Errors
+    /// Those of the storage; [`LogError::Broken`] where the journal is damaged.
+    pub fn signing_key(&self) -> Result<SigningKeyState, LogError> {
+        let history = read_history(&self.files, &self.geometry, Some(&self.opener.master))?;
+        self.opener.signing_key_state(&self.geometry, &history)
+    }
+
     /// Calls `visit` for each entry that `filter` wants, stream by stream, in order of index.
     ///
     /// The journal and the streams that are wanted are verified first, without opening anything: up to the newest head that
@@ -229,7 +271,8 @@ impl Reader {
     ) -> Result<(), E> {
         let options = VerifyOptions::default();
         let verifier = Verifier::new(&self.places, &options)?;
-        let checked = verifier.check_for_reading(&|name| filter.wants(name))?;
+        let checked =
+            verifier.check_for_reading(&self.opener.master, &|name| filter.wants(name))?;
         if let Some(fault) = checked.first_damage() {
             let place = format!("stream {}, {}", fault.stream, fault.place);
             let reason = fault.detail.clone();
@@ -268,7 +311,8 @@ impl Reader {
     ) -> Result<Damage, E> {
         let options = VerifyOptions::default();
         let verifier = Verifier::new(&self.places, &options)?;
-        let checked = verifier.check_for_reading(&|name| filter.wants(name))?;
+        let checked =
+            verifier.check_for_reading(&self.opener.master, &|name| filter.wants(name))?;
         if checked.first_damage().is_none() {
             filter.check_exists(&checked.subjects)?;
         }

@@ -14,11 +14,12 @@ use probity_format::stream::{StreamId, StreamName};
 use probity_format::tile::{Bundle, RestoreError, TileReadError, TreeWriter, decode_bundle};
 use probity_format::tree::{EMPTY_ROOT, Hash};
 
+use crate::durable::Durable;
 use crate::epochs::Epochs;
-use crate::error::LogError;
-use crate::files::{Files, TILE_FILE_BYTES_MAX};
+use crate::error::{LogError, frames};
+use crate::files::{Files, TILE_FILE_BYTES_MAX, unless_strange};
 use crate::heads::Heads;
-use crate::repairs::Repairs;
+use crate::repairs::{Repairs, loss_line};
 use crate::scan::{End, Position, read, scan_believed, stored_frame};
 use crate::stream::Recovered;
 use crate::tail::Tail;
@@ -36,8 +37,8 @@ pub(crate) struct Recovery<'a> {
     /// Keys that may have signed the stream's checkpoints.
     pub(crate) keys: &'a [VerifierKey],
     pub(crate) epochs: Epochs<'a>,
-    /// Frames that are known to have been durable.
-    pub(crate) durable: u64,
+    /// What is known to have been durable, where a note says so.
+    pub(crate) durable: Option<Durable>,
     /// Whether some of those may be gone.
     pub(crate) accept_loss: bool,
     /// The head that the journal anchored last, which was signed for too.
@@ -136,6 +137,8 @@ impl Recovery<'_> {
         // What was signed must be found, whichever way the tree was built.
         let mut at_signed = Reached::new(signed, &tree, &position);
         let signed_size = at_signed.size;
+        let noted = self.durable.unwrap_or(Durable::NOTHING);
+        let mut is_as_noted = true;
         let epochs = &mut self.epochs;
         let place = format!("tree of stream {}", self.name);
         let end = scan_believed(
@@ -151,6 +154,7 @@ impl Recovery<'_> {
                         reason: error.to_string(),
                     })?;
                 at_signed.look(&tree, record);
+                is_as_noted &= tree.size() != noted.frames || tree.root() == noted.root;
                 Ok::<(), LogError>(())
             },
         )?;
@@ -159,7 +163,7 @@ impl Recovery<'_> {
             return Err(self.foreign(&head, &end, tree.size()));
         }
         self.check_unanchored(signed_size)?;
-        let is_lossless = self.check_durable(tree.size())?;
+        let is_lossless = self.check_durable(&noted, tree.size(), is_as_noted)?;
         let mut tail = Tail {
             files: self.files,
             name: self.name,
@@ -173,8 +177,9 @@ impl Recovery<'_> {
         let unsigned = tree.size().saturating_sub(at_signed.size);
         if unsigned > 0 {
             self.repairs.note(format!(
-                "stream {}: {unsigned} frames found behind the last checkpoint",
-                self.name
+                "stream {}: {} found behind the last checkpoint",
+                self.name,
+                frames(unsigned)
             ));
         }
         // Otherwise everything is published again: tiles too, where the tree was rebuilt.
@@ -302,20 +307,32 @@ impl Recovery<'_> {
     }
 
     /// What was durable must be there, unless the caller has accepted its loss. Gives whether it is.
-    fn check_durable(&mut self, found: u64) -> Result<bool, LogError> {
-        if found >= self.durable {
+    fn check_durable(
+        &mut self,
+        noted: &Durable,
+        found: u64,
+        is_as_noted: bool,
+    ) -> Result<bool, LogError> {
+        let durable = noted.frames;
+        // Frames of another branch, which an accepted loss once left behind: nobody can say from which on.
+        if !is_as_noted {
+            let reason = "are not those that were noted as durable: frames that an accepted loss had left behind were put back; \
+                          put the newest copy of the whole log back";
+            return Err(self.broken("segments", reason));
+        }
+        if found >= durable {
             return Ok(true);
         }
-        let lost = LogError::Lost {
-            stream: self.name.to_string(),
-            found,
-            durable: self.durable,
-        };
         // A journal that was shortened is an older one: what it said would be said a second time, and otherwise.
         if !self.accept_loss || self.name.as_str() == StreamName::JOURNAL {
-            return Err(lost);
+            return Err(LogError::Lost {
+                stream: self.name.to_string(),
+                found,
+                durable,
+            });
         }
-        self.repairs.announce(self.files, lost.to_string())?;
+        let line = loss_line(self.name, found, durable);
+        self.repairs.announce(self.files, line)?;
         Ok(false)
     }
 
@@ -374,7 +391,7 @@ impl Recovery<'_> {
         let is_kept = kept.is_some();
         let name = format!("streams/{}/checkpoint", self.name);
         let max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
-        let Some(note) = whole(self.files.read(&name, max))? else {
+        let Some(note) = unless_strange(self.files.read(&name, max))? else {
             if is_kept {
                 self.repairs.note(format!(
                     "stream {}: the checkpoint is missing and will be written anew",
@@ -454,7 +471,7 @@ impl Recovery<'_> {
         let last = size.saturating_sub(1);
         let read = |path: &str| {
             let path = format!("streams/{}/{path}", self.name);
-            whole(self.files.read(&path, TILE_FILE_BYTES_MAX))
+            unless_strange(self.files.read(&path, TILE_FILE_BYTES_MAX))
         };
         // A full bundle is read by nobody who restores the tree behind it, so the tree before is restored.
         let is_full = size.is_multiple_of(TILE_WIDTH);
@@ -504,7 +521,7 @@ impl Recovery<'_> {
         };
         for bundle in [bundle, bundle.filled()] {
             let path = format!("streams/{}/{}", self.name, bundle.path());
-            if let Some(bytes) = whole(self.files.read(&path, TILE_FILE_BYTES_MAX))? {
+            if let Some(bytes) = unless_strange(self.files.read(&path, TILE_FILE_BYTES_MAX))? {
                 let place = usize::try_from(frame % TILE_WIDTH).unwrap_or_default();
                 let leaves = decode_bundle(&bytes, bundle.width()).unwrap_or_default();
                 return Ok(leaves.get(place).map(|leaf| leaf.to_vec()));
@@ -533,17 +550,5 @@ impl Recovery<'_> {
             place: format!("{part} of stream {}", self.name),
             reason: reason.to_owned(),
         }
-    }
-}
-
-/// A file that is longer than it may be is damaged, like one that does not parse.
-fn whole(read: Result<Option<Vec<u8>>, LogError>) -> Result<Option<Vec<u8>>, LogError> {
-    match read {
-        Err(LogError::Storage { source, .. })
-            if source.kind() == std::io::ErrorKind::InvalidData =>
-        {
-            Ok(Some(Vec::new()))
-        }
-        read => read,
     }
 }

@@ -5,8 +5,9 @@
 use std::collections::BTreeSet;
 
 use probity_format::keys::NoteKey;
+use probity_format::stream::StreamName;
 
-use crate::error::LogError;
+use crate::error::{LogError, frames};
 use crate::files::{Files, unless_strange};
 
 /// The file of sentences that are not in the journal yet, one a line.
@@ -15,6 +16,8 @@ pub(crate) const PENDING: &str = "repairs";
 pub(crate) const PENDING_BYTES_MAX: u64 = 64 << 20;
 /// What is authenticated before the sentences, so that a tag of something else never fits.
 const DOMAIN: &[u8] = b"probity/repairs/v3\n";
+/// What the line of a loss begins with.
+const LOST: &str = "lost ";
 /// Bytes of the tag that the file begins with.
 const TAG_BYTES: usize = 32;
 
@@ -63,8 +66,8 @@ impl Repairs {
         Ok(())
     }
 
-    /// Each sentence once, in the order in which they were noted.
-    pub(crate) fn sentences(&self) -> Vec<String> {
+    /// Each line once, in the order in which they were noted, as the journal has them.
+    pub(crate) fn lines(&self) -> Vec<String> {
         let mut seen = BTreeSet::new();
         let fresh = self.said.iter().filter(|said| seen.insert(said.as_str()));
         fresh.cloned().collect()
@@ -79,6 +82,58 @@ impl Repairs {
         }
         Ok(())
     }
+}
+
+/// Frames that were durable and that somebody went on without, as the journal says it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub struct Loss {
+    /// The stream.
+    pub stream: String,
+    /// The first frame that was lost.
+    pub from: u64,
+    /// The frame behind the last that was known to have been durable.
+    pub to: u64,
+}
+
+impl Loss {
+    /// The loss that `line` of a repair says, if it says one.
+    pub(crate) fn parse(line: &str) -> Option<Self> {
+        let mut words = line.strip_prefix(LOST)?.split(' ');
+        let loss = Self {
+            stream: StreamName::new(words.next()?).ok()?.to_string(),
+            from: words.next()?.parse().ok()?,
+            to: words.next()?.parse().ok()?,
+        };
+        let is_canonical = loss.line() == line && loss.from < loss.to;
+        is_canonical.then_some(loss)
+    }
+
+    fn line(&self) -> String {
+        format!("{LOST}{} {} {}", self.stream, self.from, self.to)
+    }
+}
+
+impl std::fmt::Display for Loss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let frames = frames(self.to.saturating_sub(self.from));
+        let (stream, from) = (&self.stream, self.from);
+        write!(
+            f,
+            "{frames} of stream {stream} that had been durable lost, from frame {from} on, and the loss accepted"
+        )
+    }
+}
+
+/// The line of a loss of the frames of `stream` from `from` up to `to`, that one not included.
+pub(crate) fn loss_line(stream: &StreamName, from: u64, to: u64) -> String {
+    let stream = stream.to_string();
+    Loss { stream, from, to }.line()
+}
+
+/// `line` in words for a person.
+pub(crate) fn sentence(line: String) -> String {
+    Loss::parse(&line).map_or(line, |loss| loss.to_string())
 }
 
 /// The sentences in the content of the file, if a holder of the log's keys wrote them.

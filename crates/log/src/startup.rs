@@ -29,7 +29,7 @@ use crate::keystore::KeyStore;
 use crate::log::{Log, Threads};
 use crate::places::Places;
 use crate::recovery::Recovery;
-use crate::repairs::Repairs;
+use crate::repairs::{Repairs, sentence};
 use crate::storage::Lock;
 use crate::stream::Stream;
 use crate::subjects::SubjectStore;
@@ -144,12 +144,13 @@ pub(crate) fn open_locked(
         journal,
         lock,
     ));
-    let repaired = repairs.sentences();
+    let repaired = repairs.lines();
     begin_journal(&core, first.filter(|_| is_new), &repaired)?;
     repairs.reported(&core.files)?;
     // Those that were started end when they see the poison.
     let threads = start(&core).map_err(|error| core.fail(error))?;
-    Ok(Log::new(core, threads, repaired))
+    let said = repaired.into_iter().map(sentence).collect();
+    Ok(Log::new(core, threads, said))
 }
 
 pub(crate) fn lock(places: &Places, files: &Files) -> Result<Box<dyn Lock>, LogError> {
@@ -191,7 +192,7 @@ impl Recovering<'_> {
                 keys: &self.history.keys_named(&origin),
                 anchored: self.anchored.get(&origin),
                 epochs: Epochs::new(self.master, id),
-                durable: self.notes.frames(&id, ordinal),
+                durable: self.notes.of_stream(&id, ordinal),
                 accept_loss: self.accept_loss,
                 repairs,
             };
@@ -201,7 +202,7 @@ impl Recovering<'_> {
             stream.note_durable(self.files)?;
             streams.insert(name.clone(), Arc::new(stream));
         }
-        NotesFound::settle(self.files, self.history.streams.len())?;
+        self.notes.settle(self.files, self.history.streams.len())?;
         Ok(streams)
     }
 }

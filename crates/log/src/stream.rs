@@ -16,7 +16,7 @@ use probity_format::segment::{
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
 use probity_format::tile::TreeWriter;
 
-use crate::durable::DurableNote;
+use crate::durable::{Durable, DurableNote};
 use crate::error::LogError;
 use crate::files::Files;
 use crate::heads::Heads;
@@ -349,7 +349,12 @@ impl Stream {
                 "frames are integrated in order, without holes"
             );
         }
+        let durable = sync.then(|| durable(&tree));
         drop(tree);
+        // Before anybody has a receipt: what was promised is missed where it is gone.
+        if let Some(durable) = durable {
+            self.note(files, &durable)?;
+        }
         for (_, runs) in &written {
             for (run, first) in runs {
                 run.complete(*first);
@@ -358,12 +363,12 @@ impl Stream {
         Ok(!written.is_empty())
     }
 
-    /// Makes durable what was written before, and notes how much that is.
+    /// Makes durable what was written before.
     ///
-    /// The caller holds `committing`: what one caller has not synced yet, another would take for durable.
+    /// The caller holds `committing`: what one caller has not synced yet, another would take for durable. All that the tree
+    /// holds by then was written before, and may be noted.
     fn sync(&self, files: &Files) -> Result<(), LogError> {
         let mut writer = self.lock_writer();
-        let frames = writer.next_frame;
         let unsynced = std::mem::take(&mut writer.unsynced);
         let folder_unsynced = std::mem::take(&mut writer.folder_unsynced);
         drop(writer);
@@ -374,22 +379,26 @@ impl Stream {
             files.sync_folder(&format!("streams/{}/segments", self.name))?;
         }
         // Another thread may have taken the names, and failed.
-        files.check_synced()?;
-        self.note(files, frames)
+        files.check_synced()
     }
 
     /// Notes that all that recovery found is durable, which it has seen to.
     pub(crate) fn note_durable(&self, files: &Files) -> Result<(), LogError> {
-        let frames = self.lock_writer().next_frame;
-        self.note(files, frames)
+        let durable = durable(&self.lock_tree());
+        self.note(files, &durable)
     }
 
-    fn note(&self, files: &Files, frames: u64) -> Result<(), LogError> {
-        let noted = self.lock_writer().noted.replace(frames);
-        if noted == Some(frames) {
+    /// The note of the stream that the journal created as number `ordinal`, in the same file.
+    pub(crate) fn note_of(&self, ordinal: u64) -> DurableNote {
+        self.note.of_other(ordinal)
+    }
+
+    fn note(&self, files: &Files, durable: &Durable) -> Result<(), LogError> {
+        let noted = self.lock_writer().noted.replace(durable.frames);
+        if noted == Some(durable.frames) {
             return Ok(());
         }
-        self.note.write(files, &self.id, frames)
+        self.note.write(files, &self.id, durable)
     }
 
     /// Signs and publishes the tree as integrated, if it grew.
@@ -414,7 +423,11 @@ impl Stream {
             let _one_after_the_other = lock(&self.committing);
             self.sync(files)?;
             let mut tree = self.lock_tree();
-            (tree.size(), tree.root(), tree.take_files())
+            let durable = durable(&tree);
+            let grown = tree.take_files();
+            drop(tree);
+            self.note(files, &durable)?;
+            (durable.frames, durable.root, grown)
         };
         before_signing()?;
         for file in &grown.write {
@@ -461,6 +474,14 @@ impl Stream {
 
     fn lock_tree(&self) -> MutexGuard<'_, TreeWriter> {
         lock(&self.tree)
+    }
+}
+
+/// What `tree` holds, once all of it was synced.
+fn durable(tree: &TreeWriter) -> Durable {
+    Durable {
+        frames: tree.size(),
+        root: tree.root(),
     }
 }
 

@@ -396,3 +396,57 @@ fn a_log_that_learns_and_erases_subjects_meanwhile_raises_no_alarm() {
     log.close().unwrap();
     assert_eq!(verified(&path, Some(root())).faults, []);
 }
+
+/// A key that was overwritten while somebody read, behind the slots that they had found, was taken for an erasure: nobody asked the
+/// journal whether there had been one.
+#[test]
+fn a_key_that_goes_while_the_log_is_read_is_damage_unless_the_journal_erased_it() {
+    type Damage = fn(&mut Vec<u8>);
+    let damages: [(Damage, bool); 3] = [
+        (|slots| slots[secret(1)].fill(0), false),
+        (|slots| slots.truncate(SLOT_BYTES), false),
+        (|_| {}, true),
+    ];
+    for (damage, is_erased) in damages {
+        let folder = tempfile::tempdir().unwrap();
+        let path = log_about(folder.path(), &["anna"]);
+        let reader = Reader::open(&path, &root()).unwrap();
+        let log = open(&path);
+        append(&log, "bert");
+        log.close().unwrap();
+        if is_erased {
+            let log = open(&path);
+            log.erase("bert").unwrap().unwrap();
+            log.close().unwrap();
+        }
+        let mut slots = fs::read(path.join(SLOTS)).unwrap();
+        damage(&mut slots);
+        fs::write(path.join(SLOTS), slots).unwrap();
+        let mut erased = 0;
+        let read = reader.read::<LogError>(&Filter::default(), &mut |found| {
+            erased += u32::from(found.erased);
+            Ok(())
+        });
+        if is_erased {
+            read.unwrap();
+            assert_eq!(erased, 1);
+        } else {
+            assert!(matches!(read, Err(LogError::Damaged { .. })), "{read:?}");
+        }
+    }
+}
+
+/// M8: without the root key a log of which the slots were gone was intact.
+#[test]
+fn slots_that_are_gone_are_missed_without_a_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = log_about(folder.path(), &["anna"]);
+    fs::remove_file(path.join(SLOTS)).unwrap();
+    for root in [None, Some(root())] {
+        let report = verified(&path, root);
+        let mut faults = report.faults.iter();
+        let is_named =
+            |f: &probity_log::verify::Fault| f.class == FaultClass::Missing && f.place == SLOTS;
+        assert!(faults.any(is_named), "{:?}", report.faults);
+    }
+}

@@ -56,7 +56,7 @@ const EXIT_STATUS: &str = "Exit status:
   1  it could not be done (input, storage, key missing)
   2  wrong usage
   3  the evidence is broken; the report names the class, the stream and the place
-  4  intact, but parts are acknowledged damage, erased or pruned with proof;
+  4  intact, but parts are lost and the loss accepted, erased, or pruned with proof;
      for disguise reveal: done, but rows stay disguised; for disguise sweep and decay: some were refused
 
 Environment:

@@ -1,11 +1,12 @@
 //! `probity keys`: which keys a log has.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use probity_format::limits::TIME_MAX;
-use probity_log::LogError;
 use probity_log::reader::Reader;
-use probity_log::verify::{FaultClass, VerifyOptions, verify};
+use probity_log::verify::{FaultClass, Report, VerifyOptions, verify};
+use probity_log::{LogError, Places, SigningKeyState, StreamName};
 use serde::Serialize;
 
 use super::read_geometry;
@@ -15,6 +16,12 @@ use crate::failure::{Failure, Status};
 use crate::key_file;
 use crate::output::Output;
 
+/// What is said of a chain without a fault.
+const UNBROKEN: &str = "unbroken";
+/// What is said of a signing key that the journal did not certify last.
+const OLDER: &str =
+    "not the one certified last: an older copy of keys/, or of the journal, was put back";
+
 #[derive(Serialize)]
 struct KeysDocument {
     origin: String,
@@ -22,6 +29,8 @@ struct KeysDocument {
     verifier_key: String,
     signing_keys: u64,
     chain: &'static str,
+    /// The key in `keys/` as the journal knows it; nothing where the root key does not open it.
+    signing_key: Option<&'static str>,
     root_key_file: String,
     root_key: &'static str,
     root_key_open_to_others: bool,
@@ -36,11 +45,9 @@ pub(crate) fn status(args: &KeysStatus, environment: &Environment) -> Result<Sta
         ..VerifyOptions::default()
     };
     let report = verify(&args.dir, &options)?;
-    let broken = report
-        .faults
-        .iter()
-        .any(|fault| fault.class == FaultClass::KeyChain);
+    let chain = chain(&report);
     let path = environment.key_path(args.key.as_deref(), &args.dir);
+    let (root_key, signing_key) = root_key(args, &path)?;
     let mut fingerprint = String::new();
     for byte in geometry.fingerprint() {
         write!(fingerprint, "{byte:02x}")
@@ -51,8 +58,9 @@ pub(crate) fn status(args: &KeysStatus, environment: &Environment) -> Result<Sta
         fingerprint,
         verifier_key: geometry.anchor().encode(),
         signing_keys: report.keys,
-        chain: if broken { "broken" } else { "unbroken" },
-        root_key: root_key(args, &path)?,
+        chain,
+        root_key,
+        signing_key,
         root_key_open_to_others: key_file::is_open_to_others(&path),
         root_key_file: path.display().to_string(),
     };
@@ -63,19 +71,59 @@ pub(crate) fn status(args: &KeysStatus, environment: &Environment) -> Result<Sta
         print(&document, &mut output)?;
     }
     output.flush()?;
-    Ok(if broken { Status::Broken } else { Status::Done })
+    let is_broken = chain != UNBROKEN || signing_key == Some(OLDER);
+    Ok(if is_broken {
+        Status::Broken
+    } else {
+        Status::Done
+    })
 }
 
-/// What the root key at `path` is to this log.
-fn root_key(args: &KeysStatus, path: &std::path::Path) -> Result<&'static str, Failure> {
-    if args.key.is_none() && !path.exists() {
-        return Ok("not here");
+/// What is to be said of the chain of keys, which stands in the journal.
+fn chain(report: &Report) -> &'static str {
+    let mut of_journal = report.faults.iter().filter(|fault| {
+        fault.stream == StreamName::JOURNAL
+            && fault.class != FaultClass::Unknown
+            && !fault.place.starts_with("subjects/")
+    });
+    match of_journal.next() {
+        _ if of_class(report, FaultClass::KeyChain) => "broken",
+        Some(_) => "known in part, because the journal is damaged: see probity verify",
+        None => UNBROKEN,
     }
-    match Reader::open(&args.dir, &key_file::read_root(path)?) {
-        Ok(_) => Ok("opens the log"),
-        Err(LogError::WrongKey) => Ok("does not open the log"),
+}
+
+fn of_class(report: &Report, class: FaultClass) -> bool {
+    report.faults.iter().any(|fault| fault.class == class)
+}
+
+/// What the root key at `path` is to this log, and what the signing key is that it opens.
+fn root_key(
+    args: &KeysStatus,
+    path: &Path,
+) -> Result<(&'static str, Option<&'static str>), Failure> {
+    if args.key.is_none() && !path.exists() {
+        return Ok(("not here", None));
+    }
+    let places = Places::new(&args.dir, None);
+    match Reader::open_damaged(&places, &key_file::read_root(path)?) {
+        Ok(reader) => Ok(("opens the log", Some(signing_key(&reader)?))),
+        Err(LogError::WrongKey) => Ok(("does not open the log", None)),
         Err(error) => Err(error.into()),
     }
+}
+
+fn signing_key(reader: &Reader) -> Result<&'static str, Failure> {
+    Ok(match reader.signing_key() {
+        Ok(SigningKeyState::Current) => "the one certified last",
+        Ok(SigningKeyState::Succeeded) => {
+            "the one before: its successor is certified and signs from the next opening on"
+        }
+        Ok(SigningKeyState::Older) => OLDER,
+        Ok(_) => "not in keys/, or damaged: nobody can sign for the log",
+        Err(LogError::Broken { .. }) => "unknown, because the journal is damaged",
+        Err(error) => return Err(error.into()),
+    })
 }
 
 fn print(document: &KeysDocument, output: &mut Output) -> Result<(), Failure> {
@@ -91,6 +139,13 @@ fn print(document: &KeysDocument, output: &mut Output) -> Result<(), Failure> {
         (
             "signing keys",
             format!("{}, chain {}", document.signing_keys, document.chain),
+        ),
+        (
+            "signs now",
+            document
+                .signing_key
+                .unwrap_or("unknown without the root key")
+                .to_owned(),
         ),
         (
             "root key",

@@ -19,15 +19,13 @@ mod store;
 mod stream;
 mod verify;
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use probity_disguise::SubjectKey;
-use probity_format::geometry::{Geometry, GeometryError};
-use probity_format::limits::FORMAT_VERSION;
+use probity_format::geometry::Geometry;
 use probity_log::reader::Reader;
-use probity_log::{Durability, Log, LogError, Options, RootKey};
+use probity_log::{Durability, Log, Options, RootKey};
 
 use crate::args::{Args, Command, KeysCommand, StoreCommand, StreamCommand, SubjectCommand};
 use crate::config::Environment;
@@ -145,35 +143,13 @@ fn subject_key(
     Ok(Arc::new(SubjectKey::of_log(root.to_text().as_bytes())))
 }
 
-/// Refuses a place without a log in it; whether it is a sound one is for the library to say.
+/// Refuses a place without a log in it, and a log of which nothing readable says what it is.
 fn check_is_log(dir: &Path) -> Result<(), Failure> {
-    protect(dir);
-    match dir.join("probity.toml").try_exists() {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(LogError::NotALog {
-            path: dir.display().to_string(),
-        }
-        .into()),
-        Err(error) => Err(Failure::file("look into", dir, error)),
-    }
+    read_geometry(dir).map(drop)
 }
 
 /// What is fixed for the log at `dir`.
 fn read_geometry(dir: &Path) -> Result<Geometry, Failure> {
-    check_is_log(dir)?;
-    let path = dir.join("probity.toml");
-    let text = fs::read_to_string(&path).map_err(|error| Failure::file("read", &path, error))?;
-    Geometry::parse(&text).map_err(|error| match error {
-        GeometryError::Version { found } => LogError::Version {
-            found,
-            known: u64::from(FORMAT_VERSION),
-        }
-        .into(),
-        GeometryError::Malformed(reason) => LogError::Broken {
-            place: path.display().to_string(),
-            reason: reason.to_owned(),
-        }
-        .into(),
-        _ => Failure::new(format!("cannot read {}", path.display())),
-    })
+    protect(dir);
+    Ok(Log::geometry(dir)?)
 }

@@ -165,9 +165,9 @@ fn failure(error: ProveError, dir: &Path) -> Failure {
         ProveError::NoEntry { stream, .. } => {
             format!("indices count from 0; see them with: probity export {dir} --stream {stream} --format csv")
         }
-        ProveError::Unpublished { stream, .. } => format!(
-            "wait a second while the log is being written to; if nobody writes, publish with: \
-             probity append {dir} --stream {stream} /dev/null"
+        ProveError::Unpublished { .. } => format!(
+            "wait a second while the log is being written to; if nobody writes, its writer was killed: verify it with the root \
+             key (probity verify {dir} --key FILE) before the next opening publishes what that found intact"
         ),
         ProveError::Erased { .. } => {
             "nothing brings it back; proofs that were made before still hold".into()

@@ -8,7 +8,7 @@ use probity_log::reader::{Damage, Filter, Found, Reader};
 use super::{check_is_log, read_root_of};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
-use crate::output::{counted, note};
+use crate::output::{counted, note, quoted};
 
 /// Faults and gaps that are shown one by one.
 const SHOWN_MAX: usize = 100;
@@ -43,11 +43,23 @@ pub(super) fn open(
     check_is_log(dir)?;
     let root = read_root_of(dir, key, environment)?;
     let places = Places::new(dir, environment.heads.as_ref());
-    let opened = match on_damage {
+    let reader = match on_damage {
         OnDamage::Refuse => Reader::open_at(&places, &root),
         OnDamage::ReadOn => Reader::open_damaged(&places, &root),
-    };
-    Ok(opened?)
+    }?;
+    // Where that cannot be said, reading says why.
+    for name in reader
+        .unknown_streams()
+        .unwrap_or_default()
+        .iter()
+        .take(SHOWN_MAX)
+    {
+        note(&format!(
+            "warning: streams/{name} belongs to no stream that the journal created, and is not read; see: probity verify {}",
+            quoted(dir)
+        ));
+    }
+    Ok(reader)
 }
 
 /// Calls `visit` for each entry that `filter` wants; gives the status that the command is to end with if all else is well.

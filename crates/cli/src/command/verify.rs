@@ -8,11 +8,11 @@ use std::sync::Arc;
 use indicatif::{ProgressBar, ProgressStyle};
 use probity_format::Timestamp;
 use probity_format::limits::CHECKPOINT_BYTES_MAX;
-use probity_log::LogError;
 use probity_log::clock::{Clock as _, SystemClock};
 use probity_log::verify::{
     Fault, Report, StreamReport, Unchecked, UncheckedReason, VerifyOptions, verify,
 };
+use probity_log::{LogError, Loss};
 use serde::Serialize;
 
 use super::check_is_log;
@@ -37,6 +37,8 @@ struct Document<'a> {
     heads_missing: &'a [String],
     keys: u64,
     streams: Vec<StreamRow<'a>>,
+    /// Frames that were lost before anybody signed for them, and whose loss was accepted.
+    losses: Vec<LossRow<'a>>,
     faults: Vec<FaultRow<'a>>,
     /// Faults that are only counted, because there are too many.
     faults_unlisted: u64,
@@ -56,9 +58,20 @@ struct StreamRow<'a> {
     bytes: u64,
     root: &'a str,
     unpublished_frames: u64,
+    /// Bytes of those frames and of what stands behind them.
+    unsigned_bytes: u64,
     tail_bytes: u64,
     erased_sections: u64,
     partly_erased_sections: u64,
+}
+
+#[derive(Serialize)]
+struct LossRow<'a> {
+    stream: &'a str,
+    from_frame: u64,
+    to_frame: u64,
+    #[serde(skip)]
+    said: String,
 }
 
 #[derive(Serialize)]
@@ -100,7 +113,28 @@ pub(crate) fn run(args: &Verify, environment: &Environment) -> Result<Status, Fa
         print(&document, &mut output)?;
     }
     output.flush()?;
+    check_heads(args, environment, &report, status)?;
     Ok(status)
+}
+
+/// Whoever names a folder of second copies wants them compared.
+fn check_heads(
+    args: &Verify,
+    environment: &Environment,
+    report: &Report,
+    status: Status,
+) -> Result<(), Failure> {
+    let is_named = args.heads.is_some() || environment.heads.is_some();
+    if !is_named || report.heads.streams > 0 || status == Status::Broken {
+        return Ok(());
+    }
+    let place = &report.heads.place;
+    Err(
+        Failure::new(format!("there is no second copy of a head of this log in {place}")).remedy(
+            "name the folder that PROBITY_HEADS named when the log was written, and see that it is mounted; where it was \
+             emptied, compare with a checkpoint that you keep: probity verify DIR --since FILE",
+        ),
+    )
 }
 
 /// Whose key is given knows of a log: a folder without one is evidence gone.
@@ -121,6 +155,7 @@ pub(crate) fn status_of(report: &Report) -> Status {
         .streams
         .iter()
         .any(|stream| stream.erased_sections > 0 || stream.partly_erased_sections > 0)
+        || !report.losses.is_empty()
     {
         Status::Partial
     } else {
@@ -197,6 +232,7 @@ fn document<'a>(
         heads_missing: &report.heads.missing,
         keys: report.keys,
         streams: report.streams.iter().map(StreamRow::new).collect(),
+        losses: report.losses.iter().map(LossRow::new).collect(),
         faults: report.faults.iter().map(FaultRow::new).collect(),
         faults_unlisted: report.faults_unlisted,
         unchecked: report.unchecked.iter().map(UncheckedRow::new).collect(),
@@ -209,12 +245,28 @@ fn document<'a>(
 /// The last word: whoever compared with nothing of their own has the log's word alone.
 const fn verdict(report: &Report, status: Status, first_key_given: bool) -> &'static str {
     let is_compared = first_key_given || report.keyed || report.heads.streams > 0;
+    let has_losses = !report.losses.is_empty();
     match (status, is_compared) {
         (Status::Broken, _) => "broken",
+        (Status::Partial, true) if has_losses => "intact, parts lost",
+        (Status::Partial, false) if has_losses => {
+            "intact as far as the log itself says, parts lost"
+        }
         (Status::Partial, true) => "intact, parts erased",
         (Status::Partial, false) => "intact as far as the log itself says, parts erased",
         (_, true) => "intact",
         (_, false) => "intact as far as the log itself says",
+    }
+}
+
+impl<'a> LossRow<'a> {
+    fn new(loss: &'a Loss) -> Self {
+        Self {
+            stream: &loss.stream,
+            from_frame: loss.from,
+            to_frame: loss.to,
+            said: loss.to_string(),
+        }
     }
 }
 
@@ -236,6 +288,7 @@ impl<'a> StreamRow<'a> {
             bytes: stream.bytes,
             root: &stream.root,
             unpublished_frames: stream.unpublished_frames,
+            unsigned_bytes: stream.unsigned_bytes,
             tail_bytes: stream.tail_bytes,
             erased_sections: stream.erased_sections,
             partly_erased_sections: stream.partly_erased_sections,
@@ -282,7 +335,10 @@ fn print(document: &Document<'_>, output: &mut Output) -> Result<(), Failure> {
     let rows: Vec<[String; 5]> = rows.collect();
     output.table(["stream", "frames", "entries", "bytes", "root"], &rows)?;
     for stream in &document.streams {
-        print_rest(stream, output)?;
+        print_rest(stream, document.keyed, output)?;
+    }
+    for loss in &document.losses {
+        output.line(&loss.said)?;
     }
     print_unchecked(document, output)?;
     for FaultRow {
@@ -325,18 +381,30 @@ fn print_heads(document: &Document<'_>, output: &mut Output) -> Result<(), Failu
 }
 
 /// What stands behind the checkpoint of a stream, and what of it was erased.
-fn print_rest(stream: &StreamRow<'_>, output: &mut Output) -> Result<(), Failure> {
+fn print_rest(stream: &StreamRow<'_>, is_keyed: bool, output: &mut Output) -> Result<(), Failure> {
     let name = stream.name;
+    let frame_bytes = stream.unsigned_bytes.saturating_sub(stream.tail_bytes);
     if stream.unpublished_frames > 0 {
         let frames = counted(stream.unpublished_frames, "frame", "frames");
+        let bytes = counted(frame_bytes, "byte", "bytes");
+        let by = if is_keyed {
+            "which the log's keys sealed"
+        } else {
+            "which nobody signed: whose they are shows with the root key alone"
+        };
         output.line(&format!(
-            "stream {name}: {frames} not covered by a checkpoint yet"
+            "stream {name}: {frames} of {bytes} not covered by a checkpoint yet, {by}"
         ))?;
     }
     if stream.tail_bytes > 0 {
         let bytes = counted(stream.tail_bytes, "byte", "bytes");
+        let what = if is_keyed {
+            "are no frame that the log's keys sealed, and were never noted as durable: torn by a crash, or appended"
+        } else {
+            "are no frame: torn by a crash, damaged, or appended; which of them shows with the root key alone"
+        };
         output.line(&format!(
-            "stream {name}: {bytes} behind the last frame are no frame: torn by a crash, or appended"
+            "stream {name}: {bytes} behind the last frame {what}"
         ))?;
     }
     if stream.erased_sections > 0 {

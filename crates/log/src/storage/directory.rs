@@ -29,6 +29,8 @@ const FOLDER_MODE: Mode = Mode::from_raw_mode(0o750);
 const KEY_FOLDERS: [&str; 2] = ["keys", "subjects"];
 /// Names tried for a temporary file before giving up; each one taken is a leftover of a crash.
 const TEMPORARY_NAMES_MAX: u32 = 1 << 16;
+/// What is said of a pipe, a socket or a device.
+const NO_REGULAR_FILE: &str = "it is no regular file";
 /// Times that a lock is tried whose file is replaced meanwhile.
 const LOCK_TRIES_MAX: u32 = 16;
 
@@ -175,6 +177,29 @@ impl Directory {
         ))
     }
 
+    /// Folder, name and kind of everything that has the name of a temporary file.
+    fn temporary_names(&self) -> io::Result<Vec<(String, String, FileType)>> {
+        let mut found = Vec::new();
+        let mut folders = vec![String::new()];
+        while let Some(folder) = folders.pop() {
+            let opened = match self.folder(&folder) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                // A folder closed to us, as `lost+found` is, holds nothing of ours.
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => continue,
+                opened => opened?,
+            };
+            for (name, kind) in entries(&opened)? {
+                if name.starts_with(TEMPORARY) {
+                    found.push((folder.clone(), name, kind));
+                } else if kind == FileType::Directory {
+                    // A folder that the log cannot name is none of its own.
+                    folders.extend(Some(join(&folder, &name)).filter(|f| components(f).is_ok()));
+                }
+            }
+        }
+        Ok(found)
+    }
+
     fn open_file(&self, name: &str, access: OFlags) -> io::Result<fs::File> {
         let (folder_name, file_name) = split(name)?;
         let folder = if access.contains(OFlags::CREATE) {
@@ -188,10 +213,7 @@ impl Directory {
         match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
             FileType::RegularFile => Ok(file),
             FileType::Directory => Err(Errno::ISDIR.into()),
-            _ => Err(io::Error::new(
-                ErrorKind::InvalidData,
-                "it is no regular file",
-            )),
+            _ => Err(io::Error::new(ErrorKind::InvalidData, NO_REGULAR_FILE)),
         }
     }
 }
@@ -289,27 +311,26 @@ impl Storage for Directory {
         sync_opened(&opened)
     }
 
+    fn leftovers(&self) -> io::Result<Vec<String>> {
+        let found = self.temporary_names()?.into_iter();
+        let mut paths: Vec<String> = found
+            .map(|(folder, name, _)| join(&folder, &name))
+            .collect();
+        paths.sort();
+        Ok(paths)
+    }
+
     fn sweep(&self) -> io::Result<u64> {
         let mut removed: u64 = 0;
-        let mut folders = vec![String::new()];
-        while let Some(folder) = folders.pop() {
-            let opened = match self.folder(&folder) {
-                Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                // A folder closed to us, as `lost+found` is, holds nothing of ours.
-                Err(error) if error.kind() == ErrorKind::PermissionDenied => continue,
-                opened => opened?,
-            };
-            for (name, kind) in entries(&opened)? {
-                if kind == FileType::Directory {
-                    // A folder that the log cannot name is none of its own.
-                    folders.extend(Some(join(&folder, &name)).filter(|f| components(f).is_ok()));
-                } else if name.starts_with(TEMPORARY) {
-                    match rustix::fs::unlinkat(&opened, &name, AtFlags::empty()) {
-                        Ok(()) => removed = removed.saturating_add(1),
-                        Err(Errno::NOENT) => {}
-                        Err(error) => return Err(error.into()),
-                    }
-                }
+        for (folder, name, kind) in self.temporary_names()? {
+            // A folder of that name is nothing that a call left.
+            if kind == FileType::Directory {
+                continue;
+            }
+            match rustix::fs::unlinkat(self.folder(&folder)?, &name, AtFlags::empty()) {
+                Ok(()) => removed = removed.saturating_add(1),
+                Err(Errno::NOENT) => {}
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(removed)
@@ -524,9 +545,10 @@ const fn file_flags(access: OFlags) -> OFlags {
         .union(OFlags::NOCTTY)
 }
 
-/// The system says "too many levels of symbolic links" where one is too many.
+/// The system says "too many levels of symbolic links" where one is too many, and "no such device" of a socket.
 fn not_followed(error: Errno) -> io::Error {
     match error {
+        Errno::NXIO => io::Error::new(ErrorKind::InvalidData, NO_REGULAR_FILE),
         Errno::LOOP => io::Error::new(
             ErrorKind::InvalidData,
             "it is a symbolic link, and none is followed in a log",

@@ -443,6 +443,10 @@ impl<S: Storage> Storage for Faulty<S> {
         })
     }
 
+    fn leftovers(&self) -> io::Result<Vec<String>> {
+        self.run(Call::List, "", 0, Storage::leftovers)
+    }
+
     fn sweep(&self) -> io::Result<u64> {
         self.run(Call::Sweep, "", 0, Storage::sweep)
     }

@@ -89,6 +89,13 @@ pub trait Storage: Debug + Send + Sync {
     /// `NotFound` when the folder does not exist; otherwise the system's error.
     fn sync_folder(&self, folder: &str) -> io::Result<()>;
 
+    /// Paths of temporary files and folders, sorted: what a crash left, and what is being written now. [`Storage::list`] leaves
+    /// them out.
+    ///
+    /// # Errors
+    /// The system's error.
+    fn leftovers(&self) -> io::Result<Vec<String>>;
+
     /// Removes what calls that a crash cut short left behind, and gives how many files that were.
     ///
     /// Only for whoever holds the lock: it would take away what another writer is about to place.

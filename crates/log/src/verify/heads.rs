@@ -13,8 +13,9 @@ use super::anchors::Anchors;
 use super::slots::SlotsTold;
 use super::stored::{Stored, names};
 use super::{Fault, FaultClass, Faults, HeadsCompared, Told, Verifier};
-use crate::error::LogError;
+use crate::error::{LogError, frames};
 use crate::journal::History;
+use crate::repairs::Loss;
 
 /// Times that the journal is read again because somebody opened the log for writing meanwhile.
 const JOURNAL_READS_MAX: u32 = 8;
@@ -91,6 +92,7 @@ pub(super) struct Fixed {
     pub(super) subjects: Vec<Subject>,
     pub(super) heads: HeadsCompared,
     pub(super) slots: SlotsTold,
+    pub(super) losses: Vec<Loss>,
 }
 
 impl Verifier<'_> {
@@ -164,6 +166,7 @@ impl Verifier<'_> {
             subjects,
             heads,
             slots,
+            losses: history.losses.into_iter().map(|(loss, _)| loss).collect(),
         })
     }
 
@@ -275,8 +278,8 @@ impl Verifier<'_> {
             && head.size() < size
         {
             let detail = format!(
-                "covers {} frames, but journal frame {frame} anchored {size}: an older checkpoint was put back",
-                head.size()
+                "covers {}, but journal frame {frame} anchored {size}: an older checkpoint was put back",
+                frames(head.size())
             );
             faults.push(Fault::new(FaultClass::Rollback, name, place, detail));
         }
@@ -449,8 +452,8 @@ impl Opening<'_> {
             self.name,
             KEPT,
             format!(
-                "is for {} frames and signed by a key that this journal does not certify: an older copy of the log was put back",
-                later.size()
+                "is for {} and signed by a key that this journal does not certify: an older copy of the log was put back",
+                frames(later.size())
             ),
         ));
         None

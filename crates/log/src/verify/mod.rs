@@ -5,6 +5,7 @@
 //! the others', because what it says of them was true before.
 
 mod anchors;
+mod durable;
 mod frames;
 mod heads;
 mod reading;
@@ -21,6 +22,7 @@ mod unchecked;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use probity_format::Version;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::compress::Decompressor;
 use probity_format::frame::Frame;
@@ -33,12 +35,14 @@ use probity_format::stream::{StreamConfig, StreamId, StreamName};
 use crate::config::Options;
 use crate::error::LogError;
 use crate::files::Files;
-use crate::history::{GEOMETRY, add_to_history, read_geometry};
+use crate::history::{GEOMETRY, add_to_history, read_geometry, read_history};
 use crate::journal::History;
+use crate::keystore::{OLDER, SIGNING, SigningKeyState};
 use crate::opener::Opener;
 use crate::places::Places;
 use crate::records::Records as Bundles;
 use crate::scan::{End, Position, scan_believed, stored_frame};
+use crate::slots::SLOTS;
 use anchors::{Anchors, Suspects};
 use heads::Fixed;
 pub(crate) use heads::Subject;
@@ -50,6 +54,9 @@ pub use report::{
     UncheckedReason,
 };
 use unchecked::Names;
+
+/// Times that the signing key is looked at again because a writer changes it meanwhile.
+const SIGNING_KEY_READS_MAX: u32 = 8;
 
 /// How to verify.
 #[derive(Default)]
@@ -150,13 +157,14 @@ impl<'a> Verifier<'a> {
             keyed: opener.is_some(),
             heads: HeadsCompared::default(),
             streams: Vec::new(),
+            losses: Vec::new(),
             faults: Vec::new(),
             faults_unlisted: 0,
             unchecked: Vec::new(),
             unchecked_unlisted: 0,
         };
         let mut unchecked = Names::default();
-        unchecked.of_log(&self.files, opener.is_some())?;
+        unchecked.of_log(&self.files, opener.is_some(), &mut faults)?;
         if self
             .options
             .anchor
@@ -172,12 +180,19 @@ impl<'a> Verifier<'a> {
         }
         let Fixed {
             keys,
-            subjects,
+            mut subjects,
             heads,
             slots,
+            losses,
         } = self.fix(&mut faults)?;
         let opener = opener.map(|opener| opener.with_erasures(slots.slots, &slots.erasures));
         self.check_slots(&slots, opener.as_ref(), &mut faults)?;
+        if let Some(opener) = &opener {
+            self.check_signing_key(opener, &mut faults)?;
+            self.add_notes(&mut subjects, &opener.master, &mut unchecked)?;
+        }
+        self.name_slots(&subjects, &mut unchecked)?;
+        report.losses = losses;
         report.keys = u64::try_from(keys).unwrap_or(u64::MAX);
         report.heads = heads;
         for subject in &subjects {
@@ -188,6 +203,42 @@ impl<'a> Verifier<'a> {
         (report.unchecked, report.unchecked_unlisted) = unchecked.sorted();
         (report.faults, report.faults_unlisted) = faults.sorted();
         Ok(report)
+    }
+
+    /// Checks that the key in `keys/` is the one that the journal certified last. A copy without it signs nothing.
+    fn check_signing_key(&self, opener: &Opener, faults: &mut Faults) -> Result<(), LogError> {
+        let mut state = SigningKeyState::Older;
+        for _ in 0..SIGNING_KEY_READS_MAX {
+            // The journal first: a writer certifies a key before it takes its place, and another one may follow meanwhile.
+            let history = read_history(&self.files, &self.geometry, Some(&opener.master));
+            let history = match history {
+                // What is wrong with the journal shows where it is checked.
+                Err(error) if stored::is_strange(&error) => return Ok(()),
+                history => history?,
+            };
+            state = opener.signing_key_state(&self.geometry, &history)?;
+            if state != SigningKeyState::Older {
+                break;
+            }
+        }
+        if state == SigningKeyState::Older {
+            let journal = StreamName::journal();
+            faults.push(Fault::new(FaultClass::KeyChain, &journal, SIGNING, OLDER));
+        }
+        Ok(())
+    }
+
+    /// Names the slots of subjects where they are gone and nothing that was signed says how many there were.
+    fn name_slots(&self, subjects: &[Subject], unchecked: &mut Names) -> Result<(), LogError> {
+        let is_due = |subject: &Subject| {
+            subject.config.erasable && subject.head.as_ref().is_some_and(|head| head.size() > 0)
+        };
+        let is_counted = self.geometry.version() != Version::V2;
+        if !is_counted && subjects.iter().any(is_due) && stored::open(&self.files, SLOTS)?.is_none()
+        {
+            unchecked.push(SLOTS.into(), UncheckedReason::Gone);
+        }
+        Ok(())
     }
 
     /// What the journal says, as far as its frames are whole; what is not shows up when it is checked as a stream.
@@ -348,10 +399,15 @@ impl<'a> Verifier<'a> {
         }))
     }
 
-    /// Whether the frame of `record` is to be read.
+    /// Whether the frame of `record` is to be read. The journal's are at all times: what it says is believed of all streams.
     fn wants(&self, subject: &Subject, record: &Record) -> bool {
-        record.frame >= Self::since_size(subject)
-            && self.options.from.is_none_or(|from| record.time_max >= from)
+        let is_due = self.is_due(record) || subject.name.as_str() == StreamName::JOURNAL;
+        is_due && record.frame >= Self::since_size(subject)
+    }
+
+    /// Whether the frame of `record` may hold entries of the time that is asked for.
+    fn is_due(&self, record: &Record) -> bool {
+        self.options.from.is_none_or(|from| record.time_max >= from)
             && self.options.to.is_none_or(|to| record.time_min < to)
     }
 

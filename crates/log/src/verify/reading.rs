@@ -3,11 +3,13 @@
 
 use probity_format::checkpoint::Checkpoint;
 use probity_format::frame::Frame;
+use probity_format::keys::MasterKey;
 use probity_format::limits::TILE_WIDTH;
 use probity_format::record::Record;
 use probity_format::stream::StreamName;
 use probity_format::tree::{Frontier, leaf_hash};
 
+use super::durable::NOTED;
 use super::heads::{Fixed, Subject};
 use super::records::Records;
 use super::report::Faults;
@@ -82,13 +84,16 @@ pub(crate) struct Unread {
 }
 
 impl Verifier<'_> {
-    /// Checks the journal, and the streams that `is_wanted`, without opening anything.
+    /// Checks the journal, and the streams that `is_wanted`, without opening anything; `master` authenticates what the writer
+    /// noted.
     pub(crate) fn check_for_reading(
         &self,
+        master: &MasterKey,
         is_wanted: &dyn Fn(&StreamName) -> bool,
     ) -> Result<Checked, LogError> {
         let mut faults = Faults::default();
-        let Fixed { subjects, .. } = self.fix(&mut faults)?;
+        let Fixed { mut subjects, .. } = self.fix(&mut faults)?;
+        self.add_notes(&mut subjects, master, &mut Names::default())?;
         let mut others = Vec::new();
         for subject in &subjects {
             if subject.name.as_str() == StreamName::JOURNAL || is_wanted(&subject.name) {
@@ -182,7 +187,9 @@ impl Verifier<'_> {
 
     /// The newest head known from elsewhere, where the checkpoint is gone.
     fn head_in_its_place(&self, subject: &Subject) -> Option<Checkpoint> {
-        let known = subject.known.iter().max_by_key(|known| known.size)?;
+        // Records are those of a head; what was noted goes beyond it.
+        let known = subject.known.iter().filter(|known| known.source != NOTED);
+        let known = known.max_by_key(|known| known.size)?;
         let origin = self.geometry.stream_origin(subject.name.as_str());
         Checkpoint::new(&origin, known.size, known.root).ok()
     }
@@ -268,7 +275,7 @@ impl<E> From<LogError> for Failed<E> {
     }
 }
 
-/// Frames that the newest of all heads known of a stream covers.
+/// Frames that the newest of all heads known of a stream covers, or the writer's note of what is durable.
 fn newest(subject: &Subject) -> u64 {
     let head = subject.head.as_ref().map_or(0, Checkpoint::size);
     let known = subject.known.iter().map(|known| known.size).max();
@@ -366,7 +373,7 @@ impl<'a> Gaps<'a> {
             .filter(|last| *last >= self.next_frame)
         {
             let from = self.next_frame;
-            self.open(from, "it was signed for and is gone");
+            self.open(from, "it was signed for, or durable, and is gone");
             self.open(last, "");
             if let Some(gap) = self.found.last_mut() {
                 gap.missing.is_least = true;

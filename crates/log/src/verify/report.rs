@@ -4,6 +4,8 @@ use std::fmt;
 
 use probity_format::stream::StreamName;
 
+use crate::repairs::Loss;
+
 /// Most faults that a report lists; of those beyond only the number is known.
 pub const FAULTS_LISTED_MAX: usize = 100_000;
 
@@ -158,6 +160,8 @@ pub struct StreamReport {
     pub root: String,
     /// Whole frames behind the checkpoint: written, not published yet.
     pub unpublished_frames: u64,
+    /// Bytes of those frames, and of what stands behind them: nobody signed for them.
+    pub unsigned_bytes: u64,
     /// Bytes behind the last whole frame: what a crash tore, or what somebody appended.
     pub tail_bytes: u64,
     /// Sections that no longer open because their subjects' keys were destroyed; keyed only.
@@ -182,6 +186,8 @@ pub struct Report {
     pub heads: HeadsCompared,
     /// Each stream, the journal first.
     pub streams: Vec<StreamReport>,
+    /// Frames that were lost before anybody signed for them, and whose loss the journal says was accepted.
+    pub losses: Vec<Loss>,
     /// Everything that is wrong, sorted by stream and place; at most [`FAULTS_LISTED_MAX`].
     pub faults: Vec<Fault>,
     /// Faults that are not listed because there are too many.
@@ -226,6 +232,12 @@ pub enum UncheckedReason {
     Foreign,
     /// Its folder may not be listed.
     Unreadable,
+    /// It is not there, and nothing that was signed says what it must be.
+    Gone,
+    /// A temporary file: a crash left it, or somebody writes now.
+    Leftover,
+    /// It is no note of the log's writer, so that a cut tail of the stream would not be found.
+    SaysNothing,
 }
 
 impl UncheckedReason {
@@ -236,6 +248,11 @@ impl UncheckedReason {
             Self::LaterSegment => "is a segment behind the last of its stream",
             Self::Foreign => "belongs to nothing in the log",
             Self::Unreadable => "cannot be listed",
+            Self::Gone => "is not there",
+            Self::Leftover => "is a temporary file that a crash left, or that is being written",
+            Self::SaysNothing => {
+                "says nothing that the log's keys wrote: a tail that was cut off would not be found"
+            }
         }
     }
 }

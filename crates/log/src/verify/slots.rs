@@ -50,8 +50,7 @@ impl SlotsTold {
 impl Verifier<'_> {
     /// Compares the slots with what the journal says of them.
     ///
-    /// The journal was read before: what it says of slots is true of them now. A copy without the folder of the slots is
-    /// fine for whoever has no key.
+    /// The journal was read before: what it says of slots is true of them now.
     pub(super) fn check_slots(
         &self,
         told: &SlotsTold,
@@ -67,7 +66,7 @@ impl Verifier<'_> {
         };
         if is_there {
             self.check_labels(told, faults)?;
-        } else if opener.is_some() {
+        } else {
             let detail = format!("is missing; {ADVICE}");
             push(faults, FaultClass::Missing, SLOTS.into(), detail);
         }
@@ -127,7 +126,10 @@ fn check_keys(told: &SlotsTold, opener: &Opener, faults: &mut Faults) -> Result<
     for (number, slot) in slots.unopened() {
         // One that was made after the first look may have been erased after the journal was read.
         let is_recent = slot.is_empty && *number >= slots.first_count;
-        if *number >= told.slots.count || told.erasures.contains_key(number) || is_recent {
+        if *number >= told.slots.count
+            || told.erasures.contains_key(number)
+            || is_recent && opener.is_erased_by_now(&slot.pseudonym)
+        {
             continue;
         }
         let detail = if slot.is_empty {

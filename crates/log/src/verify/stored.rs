@@ -1,11 +1,11 @@
 //! Reads what is stored whatever stands there: a folder, a link or a file of any length is a fault in the report, never
 //! a reason to verify nothing.
 
-use std::io::ErrorKind;
 use std::sync::Arc;
 
 use crate::error::LogError;
 use crate::files::Files;
+pub(super) use crate::files::is_strange;
 use crate::storage::File;
 
 /// What stands where a file is called for.
@@ -53,17 +53,4 @@ pub(super) fn names(files: &Files, folder: &str) -> Result<Option<Vec<String>>, 
         Err(error) if is_strange(&error) => Ok(None),
         listed => listed.map(Some),
     }
-}
-
-/// Whether the storage refuses a name for what stands there, or that says that it is something else.
-pub(super) fn is_strange(error: &LogError) -> bool {
-    let source = match error {
-        LogError::Storage { source, .. } => source,
-        LogError::Broken { .. } => return true,
-        _ => return false,
-    };
-    matches!(
-        source.kind(),
-        ErrorKind::InvalidData | ErrorKind::NotADirectory | ErrorKind::IsADirectory
-    )
 }

@@ -19,6 +19,7 @@ use crate::opener::Opener;
 struct Passed {
     entries: u64,
     unpublished_frames: u64,
+    unpublished_bytes: u64,
     tail_bytes: u64,
     /// The segment that the stream ends in.
     last_segment: u32,
@@ -63,6 +64,7 @@ pub(super) fn check(
         bytes: outcome.bytes,
         root: head.map(|head| head.root().to_string()).unwrap_or_default(),
         unpublished_frames: passed.unpublished_frames,
+        unsigned_bytes: passed.unpublished_bytes.saturating_add(passed.tail_bytes),
         tail_bytes: passed.tail_bytes,
         erased_sections: outcome.erased_sections,
         partly_erased_sections: outcome.partly_erased_sections,
@@ -96,11 +98,12 @@ fn pass(
     segments.finish(faults)?;
     let epochs = opener.map(|opener| Epochs::new(&opener.master, subject.id));
     let behind = growth.read_behind(epochs, faults)?;
-    growth.finish(behind.is_some(), faults)?;
     let behind = behind.as_ref();
+    growth.finish(behind, faults)?;
     Ok(Passed {
         entries: last.map_or(0, |record| record.next_entry()),
         unpublished_frames: behind.map_or(0, |behind| behind.frames),
+        unpublished_bytes: behind.map_or(0, |behind| behind.frame_bytes),
         tail_bytes: behind.map_or(0, |behind| behind.tail_bytes),
         // Where the end is damaged, the record says where the last frame was.
         last_segment: behind.map_or_else(

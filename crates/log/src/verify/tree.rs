@@ -10,22 +10,27 @@ use probity_format::tile::{Bundle, TileFile, TreeWriter};
 use probity_format::tree::{Frontier, leaf_hash};
 
 use super::anchors::{Comparison, Suspects};
+use super::durable::NOTED;
 use super::records::Placed;
 use super::stored::is_strange;
 use super::tiles::Tiles;
-use super::{Fault, FaultClass, Faults, Subject, Verifier, as_far_as_there};
+use super::{Fault, FaultClass, Faults, Subject, Verifier, as_far_as_there, segments};
 use crate::epochs::Epochs;
-use crate::error::LogError;
+use crate::error::{LogError, frames};
 use crate::scan::{End, Position, scan_believed};
 
 /// What stands behind the frames that the checkpoint covers.
 pub(super) struct Behind {
     /// Whole frames.
     pub(super) frames: u64,
+    /// Their bytes.
+    pub(super) frame_bytes: u64,
     /// Bytes of the segment behind them that are no frame.
     pub(super) tail_bytes: u64,
     /// The segment that the stream ends in.
     pub(super) segment: u32,
+    /// Where in it the last whole frame ends.
+    offset: u64,
 }
 
 /// The tree of one stream, as far as its records were read.
@@ -218,7 +223,7 @@ impl<'a> Growth<'a> {
         let Some(mut position) = position else {
             return Ok(None);
         };
-        let mut found = 0_u64;
+        let (mut found, mut frame_bytes) = (0_u64, 0_u64);
         let name = &subject.name;
         // Without the root key nothing tells who wrote them; nobody believes them then.
         let mut believe = |_: &Record, frame: &Frame<'_>| {
@@ -227,6 +232,7 @@ impl<'a> Growth<'a> {
         };
         let mut follow = |record: &Record, _: &Frame<'_>| {
             found = found.saturating_add(1);
+            frame_bytes = frame_bytes.saturating_add(u64::from(record.length));
             self.frame = self.frame.saturating_add(1);
             if let Some(tree) = &mut self.signed {
                 tree.push(leaf_hash(&record.encode()));
@@ -242,8 +248,10 @@ impl<'a> Growth<'a> {
         };
         Ok(Some(Behind {
             frames: found,
+            frame_bytes,
             tail_bytes,
             segment: position.header.number,
+            offset: position.offset,
         }))
     }
 
@@ -283,9 +291,14 @@ impl<'a> Growth<'a> {
 
     /// Every head known from elsewhere must lie within the frames found, if they were found up to the end, and be part of
     /// the tree.
-    pub(super) fn finish(mut self, is_end: bool, faults: &mut Faults) -> Result<(), LogError> {
-        if is_end {
+    pub(super) fn finish(
+        mut self,
+        behind: Option<&Behind>,
+        faults: &mut Faults,
+    ) -> Result<(), LogError> {
+        if let Some(behind) = behind {
             self.check_reached(faults);
+            self.check_durable(behind, faults);
         }
         self.suspects.extend(self.anchored.finish());
         for suspects in &self.suspects {
@@ -307,17 +320,37 @@ impl<'a> Growth<'a> {
         Ok(())
     }
 
+    /// What the writer noted as durable must be there, signed for or not.
+    fn check_durable(&self, behind: &Behind, faults: &mut Faults) {
+        let mut known = self.subject.known.iter();
+        let noted = known.find(|known| known.source == NOTED && known.size > self.frame);
+        let Some(noted) = noted else {
+            return;
+        };
+        let path = segments::path(self.subject, behind.segment);
+        let (class, what) = if behind.tail_bytes > 0 {
+            let what = "is damaged, or was not sealed with this log's keys";
+            (FaultClass::Frame, what)
+        } else {
+            (FaultClass::Missing, "is gone")
+        };
+        let place = format!("{path}, frame {} at byte {}", self.frame, behind.offset);
+        let detail = format!("{what}, though {NOTED} counts {}", frames(noted.size));
+        self.fault(class, place, detail, faults);
+    }
+
     fn check_reached(&self, faults: &mut Faults) {
         let reached = self.frame;
         let subject = self.subject;
-        let known = subject.known.iter();
+        let known = subject.known.iter().filter(|known| known.source != NOTED);
         let known = known.map(|known| (known.size, known.source.clone()));
         let anchored = subject.anchors.last();
         let anchored = anchored.map(|(size, frame)| (size, format!("journal frame {frame}")));
         for (size, source) in known.chain(anchored).filter(|(size, _)| *size > reached) {
             let place = format!("streams/{}/checkpoint", subject.name);
             let detail = format!(
-                "the stream has {reached} frames, but {source} was signed for {size}: its end was cut off or an older copy put back"
+                "the stream has {}, but {source} was signed for {size}: its end was cut off or an older copy put back",
+                frames(reached)
             );
             self.fault(FaultClass::Rollback, place, detail, faults);
         }

@@ -2,24 +2,33 @@
 
 use std::io::ErrorKind;
 
+use probity_format::stream::StreamName;
+
 use super::report::{FAULTS_LISTED_MAX, Unchecked, UncheckedReason};
-use super::stored::names;
+use super::stored::{is_strange, names};
+use super::{Fault, FaultClass, Faults};
 use crate::durable::DURABLE;
 use crate::error::LogError;
 use crate::files::Files;
 use crate::history::GEOMETRY;
 use crate::set_aside::SET_ASIDE;
 
-/// What a log's folder holds, and what is in the folders among it that hold files alone.
-const ROOT: [(&str, &[&str]); 8] = [
-    (GEOMETRY, &[]),
-    (DURABLE, &[]),
-    ("lock", &[]),
-    ("repairs", &[]),
+/// Files in a log's folder.
+const FILES: [&str; 4] = [GEOMETRY, DURABLE, "lock", "repairs"];
+/// The folders beside them, with the names that are in those that hold files alone.
+const FOLDERS: [(&str, &[&str]); 4] = [
     ("keys", &["master.key", "signing.key", "signing.next"]),
     ("subjects", &["slots"]),
     (SET_ASIDE, &[]),
-    ("streams", &[]),
+    (STREAMS, &[]),
+];
+const STREAMS: &str = "streams";
+/// What is checked with the root key alone.
+const KEYED: [&str; 4] = [
+    "keys/master.key",
+    "keys/signing.key",
+    "subjects/slots",
+    DURABLE,
 ];
 /// What a stream's folder holds.
 const STREAM: [&str; 4] = ["checkpoint", "log.vkey", "segments", "tile"];
@@ -33,27 +42,78 @@ pub(super) struct Names {
 
 impl Names {
     /// Looks through the log's folder, without its streams. With `is_keyed` the keys were opened.
-    pub(super) fn of_log(&mut self, files: &Files, is_keyed: bool) -> Result<(), LogError> {
+    pub(super) fn of_log(
+        &mut self,
+        files: &Files,
+        is_keyed: bool,
+        faults: &mut Faults,
+    ) -> Result<(), LogError> {
+        for path in files.leftovers()? {
+            self.push(path, UncheckedReason::Leftover);
+        }
         for name in self.list(files, "")? {
-            let Some((_, inside)) = ROOT.iter().find(|(known, _)| *known == name) else {
+            if FILES.contains(&name.as_str()) {
+                self.file(files, name, is_keyed, faults)?;
+            } else if let Some((_, inside)) = FOLDERS.iter().find(|(known, _)| *known == name) {
+                self.folder(files, &name, inside, is_keyed, faults)?;
+            } else {
                 self.push(name, UncheckedReason::Foreign);
-                continue;
-            };
-            if name == "streams" {
-                continue;
             }
-            let found = self.list(files, &name)?;
-            if found.is_empty() && name != GEOMETRY {
-                self.push(name.clone(), UncheckedReason::NoEvidence);
+        }
+        Ok(())
+    }
+
+    fn folder(
+        &mut self,
+        files: &Files,
+        folder: &str,
+        inside: &[&str],
+        is_keyed: bool,
+        faults: &mut Faults,
+    ) -> Result<(), LogError> {
+        // The other error says why it cannot be listed.
+        if names(files, folder).is_ok_and(|names| names.is_none()) {
+            let detail = "something else is in the place of the folder";
+            strange(folder.to_owned(), detail, faults);
+            return Ok(());
+        }
+        if folder == STREAMS {
+            return Ok(());
+        }
+        for file in self.list(files, folder)? {
+            let path = format!("{folder}/{file}");
+            if inside.contains(&file.as_str()) {
+                self.file(files, path, is_keyed, faults)?;
+            } else if folder == SET_ASIDE {
+                self.push(path, UncheckedReason::NoEvidence);
+            } else {
+                self.push(path, UncheckedReason::Foreign);
             }
-            for file in found {
-                let path = format!("{name}/{file}");
-                if name != SET_ASIDE && !inside.contains(&file.as_str()) {
-                    self.push(path, UncheckedReason::Foreign);
-                } else if !(is_keyed && matches!(file.as_str(), "master.key" | "slots")) {
-                    self.push(path, UncheckedReason::NoEvidence);
-                }
+        }
+        Ok(())
+    }
+
+    /// A file that the log needs: it must be one, whatever is in it.
+    fn file(
+        &mut self,
+        files: &Files,
+        path: String,
+        is_keyed: bool,
+        faults: &mut Faults,
+    ) -> Result<(), LogError> {
+        match files.open_read(&path) {
+            Err(error) if is_strange(&error) => {
+                strange(path, "something else is in the place of the file", faults);
+                return Ok(());
             }
+            // It is named all the same.
+            Err(LogError::Storage { source, .. })
+                if source.kind() == ErrorKind::PermissionDenied => {}
+            opened => drop(opened?),
+        }
+        let is_checked = path == GEOMETRY || is_keyed && KEYED.contains(&path.as_str());
+        if !is_checked {
+            self.push(path, UncheckedReason::NoEvidence);
         }
         Ok(())
     }
@@ -108,11 +168,17 @@ impl Names {
         }
     }
 
-    fn push(&mut self, path: String, why: UncheckedReason) {
+    /// Takes up `path`, unless there are too many.
+    pub(super) fn push(&mut self, path: String, why: UncheckedReason) {
         if self.listed.len() < FAULTS_LISTED_MAX {
             self.listed.push(Unchecked { path, why });
         } else {
             self.unlisted = self.unlisted.saturating_add(1);
         }
     }
+}
+
+fn strange(path: String, detail: &str, faults: &mut Faults) {
+    let journal = StreamName::journal();
+    faults.push(Fault::new(FaultClass::Unknown, &journal, path, detail));
 }

@@ -89,6 +89,10 @@ impl Storage for Part {
         self.whole.sync_folder(&self.name(folder))
     }
 
+    fn leftovers(&self) -> io::Result<Vec<String>> {
+        self.whole.leftovers()
+    }
+
     fn sweep(&self) -> io::Result<u64> {
         self.whole.sweep()
     }

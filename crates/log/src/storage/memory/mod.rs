@@ -165,6 +165,11 @@ impl Storage for Memory {
         Ok(())
     }
 
+    /// Nothing is ever left half done.
+    fn leftovers(&self) -> io::Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
     /// Nothing is ever left half done here.
     fn sweep(&self) -> io::Result<u64> {
         Ok(0)

@@ -154,17 +154,14 @@ pub(super) fn kinds() -> Vec<Kind> {
             FaultClass::KeyChain,
             |s, r| geometry(s, "format = 3", &format!("format = {}", 4 + r.below(1_000))),
         )
-        .refused("the log has format"),
+        .refused("it was edited"),
         Kind::new(
             "the geometry of an older format",
             "35",
-            FaultClass::Segment,
-            |s, _| {
-                geometry(s, "format = 3", "format = 2");
-                Place::new("journal", "")
-            },
+            FaultClass::KeyChain,
+            |s, _| geometry(s, "format = 3", "format = 2"),
         )
-        .also(JOURNAL_TOO),
+        .refused("it was edited"),
         Kind::new(
             "another suite in the geometry",
             "35",

@@ -112,9 +112,7 @@ pub(super) fn kinds() -> Vec<Kind> {
                 s.remove(SLOTS);
                 found("")
             },
-        )
-        .look(Look::Keyed)
-        .also(&[FaultClass::Content]),
+        ),
         Kind::new(
             "an erased subject's slot put back from a backup",
             "58",

@@ -7,6 +7,10 @@
     reason = "a test may fail loudly, and attacks reach around the storage"
 )]
 
+mod geometry;
+mod loss;
+mod strange;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -204,17 +208,22 @@ impl Place {
         (out, error)
     }
 
-    /// Does `damage` to the log, then `look`, then puts the log back.
-    fn damaged(&self, damage: &Damage, look: impl FnOnce(&Self)) {
+    /// Does `make` to the log, then `look`, then puts the log back.
+    fn changed(&self, make: impl FnOnce(&Path), look: impl FnOnce(&Self)) {
         for name in ["audit", "audit.heads"] {
             copy(&self.path(name), &self.path(&format!("{name}.kept")));
         }
-        (damage.make)(&self.path("audit"));
+        make(&self.path("audit"));
         look(self);
         for name in ["audit", "audit.heads"] {
-            fs::remove_dir_all(self.path(name)).unwrap();
+            drop(fs::remove_dir_all(self.path(name)));
             fs::rename(self.path(&format!("{name}.kept")), self.path(name)).unwrap();
         }
+    }
+
+    /// As [`Place::changed`], with one of the damages that are listed.
+    fn damaged(&self, damage: &Damage, look: impl FnOnce(&Self)) {
+        self.changed(damage.make, look);
     }
 }
 
@@ -328,5 +337,47 @@ fn a_replay_of_a_damaged_log_does_nothing_and_says_so() {
             let after = fs::read(place.path("app.db")).unwrap();
             assert!(before == after, "{}: the database was changed", damage.name);
         });
+    }
+}
+
+/// M4: a stream of a damaged journal did not exist, an entry under a missing checkpoint was to be published by appending, and both
+/// ended with status 1.
+#[test]
+fn a_proof_or_a_list_of_a_damaged_log_is_refused_with_3_and_appends_nothing() {
+    let place = Place::new();
+    let prove = |index| ["prove", "audit", "--index", index, "-o", "proof"];
+    place.run(&prove("7"), 0, "");
+    for damage in &DAMAGES {
+        place.damaged(damage, |place| {
+            // What the damage spares can be proved: a proof is checked before it is written.
+            for index in ["0", "7", "119", "120"] {
+                drop(fs::remove_file(place.path("proof")));
+                let output = place.program(&prove(index), "");
+                let error = String::from_utf8_lossy(&output.stderr).into_owned();
+                let is_proved = index != "120" && output.status.code() == Some(0);
+                assert!(
+                    is_proved || output.status.code() == Some(3),
+                    "{}, {index}: {error}",
+                    damage.name
+                );
+                is_safe(&error, damage.name);
+            }
+            if damage.name.contains("journal") {
+                let (_, error) = place.run(&["stream", "list", "audit"], 3, "");
+                is_safe(&error, damage.name);
+                let (out, error) = place.run(&["keys", "status", "audit"], 3, "");
+                is_safe(&error, damage.name);
+                assert!(!out.contains("unbroken"), "{}: {out}", damage.name);
+            }
+        });
+    }
+    place.run(&["stream", "list", "audit"], 0, "");
+    place.run(&["keys", "status", "audit"], 0, "");
+}
+
+/// Advice about a damaged log must be safe to follow: nothing that writes to it, or puts another in its place.
+fn is_safe(error: &str, context: &str) {
+    for command in ["probity append", "probity init", "probity stream create"] {
+        assert!(!error.contains(command), "{context}: {error}");
     }
 }

@@ -1,0 +1,82 @@
+//! A log of which nothing readable says what it is, is a damaged log and no empty place.
+
+use std::fs;
+use std::path::Path;
+
+use crate::{Place, is_safe};
+
+/// What somebody does to a file, and its name.
+type Edit = (&'static str, fn(&Path));
+
+/// What somebody does to the geometry.
+const EDITS: [Edit; 9] = [
+    ("an older format", |file| edit(file, "format = 1")),
+    ("a newer format", |file| edit(file, "format = 4")),
+    ("the other format", |file| edit(file, "format = 2")),
+    ("no text", |file| fs::write(file, b"\xff").unwrap()),
+    ("garbage", |file| fs::write(file, b"garbage").unwrap()),
+    ("nothing in it", |file| fs::write(file, b"").unwrap()),
+    ("no file", |file| fs::remove_file(file).unwrap()),
+    ("a folder", |file| {
+        fs::remove_file(file).unwrap();
+        fs::create_dir(file).unwrap();
+    }),
+    ("a link", |file| {
+        fs::rename(file, file.with_file_name("moved")).unwrap();
+        std::os::unix::fs::symlink("moved", file).unwrap();
+    }),
+];
+
+fn edit(file: &Path, line: &str) {
+    let text = fs::read_to_string(file).unwrap();
+    fs::write(file, text.replace("format = 3", line)).unwrap();
+}
+
+/// M5: it was "not a log, create one", or of a version that another program knows, and the status was 1.
+#[test]
+fn a_log_without_a_sound_geometry_is_damaged_and_nobody_is_told_to_begin_anew() {
+    let place = Place::new();
+    fs::write(place.path("none"), b"").unwrap();
+    for (name, make) in EDITS {
+        place.changed(
+            |log| make(&log.join("probity.toml")),
+            |place| {
+                for command in [
+                    &["verify", "audit"][..],
+                    &["verify", "audit", "--key", "audit.vkey"],
+                    &["verify", "audit", "--key", "audit.key"],
+                    &["append", "audit", "none"],
+                    &["export", "audit", "--format", "jsonl"],
+                    &["keys", "status", "audit"],
+                    &["stream", "list", "audit"],
+                    &["prove", "audit", "--index", "0", "-o", "proof"],
+                    &[
+                        "check-receipts",
+                        "none",
+                        "--log",
+                        "audit",
+                        "--key",
+                        "audit.vkey",
+                    ],
+                ] {
+                    let output = place.program(command, "");
+                    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+                    assert_eq!(
+                        output.status.code(),
+                        Some(3),
+                        "{name}, {command:?}: {error}"
+                    );
+                    is_safe(&error, name);
+                }
+                let output = place.program(&["init", "audit"], "");
+                assert_eq!(output.status.code(), Some(1), "{name}");
+                assert!(!place.path("audit/streams/default/new").exists());
+            },
+        );
+    }
+    // Where nothing is, nothing is damaged.
+    fs::create_dir(place.path("empty")).unwrap();
+    for nowhere in ["empty", "nowhere", "app.db"] {
+        place.run(&["verify", nowhere], 1, "");
+    }
+}

@@ -1,0 +1,101 @@
+//! Entries that were durable and that nobody had signed for yet, damaged or gone.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use probity_format::frame::FrameHeader;
+use probity_format::keys::RootKey;
+use probity_format::segment::SEGMENT_HEADER_BYTES;
+use probity_format::{Entry, Timestamp};
+use probity_log::{Durability, Log, Options, StreamName};
+
+use crate::{Place, copy};
+
+/// A place whose log was killed with entries that have receipts and that no checkpoint covers.
+fn killed() -> Place {
+    let place = Place::new();
+    let log = place.path("audit");
+    let root = RootKey::from_text(&fs::read_to_string(place.path("audit.key")).unwrap()).unwrap();
+    let options = Options {
+        durability: Durability::Strict,
+        checkpoint_interval: Duration::from_hours(1),
+        ..Options::default()
+    };
+    let open = Log::open(&log, &root, options).unwrap();
+    let mut appender = open.appender(&StreamName::default()).unwrap();
+    for number in 0..4_u8 {
+        let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
+        let key = [b'k', b'0' + number];
+        appender
+            .append_durable(&Entry::new(time, "write", &key))
+            .unwrap();
+    }
+    for name in ["audit", "audit.heads"] {
+        copy(&place.path(name), &place.path(&format!("{name}.killed")));
+    }
+    drop(appender);
+    open.close().unwrap();
+    for name in ["audit", "audit.heads"] {
+        fs::remove_dir_all(place.path(name)).unwrap();
+        fs::rename(place.path(&format!("{name}.killed")), place.path(name)).unwrap();
+    }
+    place
+}
+
+fn segment(log: &Path) -> PathBuf {
+    log.join("streams/default/segments/00000000.seg")
+}
+
+/// Where the last `number` frames begin.
+fn from_end(content: &[u8], number: usize) -> usize {
+    let mut offsets = Vec::new();
+    let mut offset = SEGMENT_HEADER_BYTES;
+    while offset < content.len() {
+        offsets.push(offset);
+        offset += usize::try_from(FrameHeader::decode(&content[offset..]).unwrap().length).unwrap();
+    }
+    offsets[offsets.len() - number]
+}
+
+/// M1: keyed `verify` and `export` called it a torn tail, with status 0. M2: once the loss was accepted, nothing said so any more.
+#[test]
+fn durable_entries_that_are_gone_are_damage_and_an_accepted_loss_is_never_forgotten() {
+    let place = killed();
+    fs::write(place.path("none"), b"").unwrap();
+    let export = ["export", "audit", "--format", "jsonl"];
+    let keyed = ["verify", "audit", "--key", "audit.key"];
+    let (whole, _) = place.run(&export, 0, "");
+    assert_eq!(whole.lines().count(), 124);
+    place.run(&keyed, 0, "");
+    let damages: [fn(&mut Vec<u8>); 3] = [
+        |content| content.truncate(from_end(content, 2)),
+        |content| content.truncate(content.len() - 9),
+        |content| {
+            let place = from_end(content, 3) + 200;
+            content[place] ^= 1;
+        },
+    ];
+    for damage in damages {
+        place.changed(
+            |log| {
+                let mut content = fs::read(segment(log)).unwrap();
+                damage(&mut content);
+                fs::write(segment(log), content).unwrap();
+            },
+            |place| {
+                place.run(&keyed, 3, "");
+                place.run(&export, 3, "");
+                let (out, _) = place.run(&["verify", "audit"], 0, "");
+                assert!(out.contains("which nobody signed"), "{out}");
+                place.run(&["append", "audit", "none"], 3, "");
+                place.run(&["append", "audit", "none", "--accept-loss"], 0, "");
+                for verify in [&["verify", "audit"][..], &keyed] {
+                    let (out, _) = place.run(verify, 4, "");
+                    assert!(out.contains("had been durable lost"), "{out}");
+                    assert!(out.contains("parts lost"), "{out}");
+                }
+            },
+        );
+    }
+}

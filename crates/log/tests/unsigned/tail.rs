@@ -1,0 +1,120 @@
+//! Frames that somebody without the log's keys appended are set aside.
+
+use std::fs;
+use std::path::Path;
+
+use probity_format::Entry;
+use probity_format::checkpoint::Checkpoint;
+use probity_format::frame::Frame;
+use probity_format::tree::Hash;
+use probity_log::{Cipher, Log, StreamConfig, StreamName};
+
+use crate::{
+    DEFAULT, JOURNAL, ORIGIN, add, append, closed, forged, frames, intact, journal, kept, keys,
+    options, root, time,
+};
+
+#[test]
+fn a_forged_frame_of_the_journal_is_set_aside_and_never_signed() {
+    // S3: the journal is in clear, and a frame that somebody appended to its file was signed by the next opening: a false fork, a false
+    // rollback, a false sentence about a repair, a stream that was then written in clear.
+    let origin = format!("{ORIGIN}/streams/default");
+    let head = |size| Checkpoint::new(&origin, size, Hash::new([9; 32]));
+    let heads = [3, 9].map(|size| head(size).unwrap().encode());
+    let forgeries = [
+        ("heads", "", heads[0].as_str()),
+        ("heads", "", heads[1].as_str()),
+        (
+            "recover",
+            "",
+            "5 entries about user:7 were removed by admin Bob\n",
+        ),
+        (
+            "stream.create",
+            "hr",
+            "proofs=section cipher=danger-none compression=none erasable=no",
+        ),
+    ];
+    for (action, key, payload) in forgeries {
+        for telling in [1, 2] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = closed(folder.path());
+            let named = (frames(&path.join(JOURNAL)).len() - telling).to_string();
+            let entries = [
+                Entry {
+                    actor: "probity",
+                    ..Entry::new(time(), "before", named.as_bytes())
+                },
+                Entry {
+                    actor: "probity",
+                    payload: payload.as_bytes(),
+                    ..Entry::new(time(), action, key.as_bytes())
+                },
+            ];
+            let frame = forged(&path, JOURNAL, StreamConfig::JOURNAL, &entries);
+            is_set_aside(&path, &frame);
+            let forged = |entry: &&[String; 3]| entry[2] == payload && entry[0] == action;
+            assert_eq!(journal(&path).iter().filter(forged).count(), 0);
+        }
+    }
+}
+
+/// Appends `frame` to the journal, and expects that nobody believes it and everything goes on as without it.
+fn is_set_aside(path: &Path, frame: &[u8]) {
+    let before = journal(path);
+    let honest = fs::read(path.join(JOURNAL)).unwrap();
+    add(&path.join(JOURNAL), frame);
+    assert_eq!(journal(path), before, "a reader believes it");
+    let log = Log::open(path, &root(), options()).unwrap();
+    let said = log.repairs().join("\n");
+    assert!(
+        said.contains("which this log's keys did not seal"),
+        "{said}"
+    );
+    let hr = StreamName::new("hr").unwrap();
+    log.create_stream(&hr, StreamConfig::default()).unwrap();
+    let (_, config) = log
+        .streams()
+        .into_iter()
+        .find(|(name, _)| *name == hr)
+        .unwrap();
+    assert_eq!(config.cipher, Cipher::Aes256Gcm);
+    append(&log, &hr, "salary");
+    log.close().unwrap();
+    intact(path);
+    assert_eq!(kept(path), [frame.to_vec()], "the bytes are kept");
+    assert!(fs::read(path.join(JOURNAL)).unwrap().starts_with(&honest));
+}
+
+#[test]
+fn a_forged_frame_of_a_sealed_stream_is_set_aside_and_what_follows_can_be_read() {
+    // S4: a copy of the last frame with the next numbers and random sections was signed; nothing behind it could be exported any more.
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed(folder.path());
+    let (_, mut garbage) = frames(&path.join(DEFAULT)).pop().unwrap();
+    garbage[16] += 1;
+    garbage[24] += 1;
+    let start = garbage.len() - 60;
+    garbage[start..start + 20].fill(0x5A);
+    let honest = Frame::parse(&garbage).unwrap().sealed_root();
+    let trailer = garbage.len() - 32;
+    garbage[trailer..].copy_from_slice(honest.as_bytes());
+    assert!(Frame::parse(&garbage).unwrap().is_whole());
+    let sealed = forged(
+        &path,
+        DEFAULT,
+        StreamConfig::default(),
+        &[Entry::new(time(), "delete", b"everything")],
+    );
+    for (number, frame) in (1..).zip([garbage, sealed]) {
+        add(&path.join(DEFAULT), &frame);
+        let log = Log::open(&path, &root(), options()).unwrap();
+        assert_eq!(append(&log, &StreamName::default(), "next"), 2 + number);
+        log.close().unwrap();
+        intact(&path);
+        assert!(kept(&path).contains(&frame));
+        let count = usize::try_from(2 + number).unwrap();
+        assert_eq!(keys(&path).len(), count + 1);
+    }
+    assert_eq!(keys(&path), ["a", "b", "c", "next", "next"]);
+}
