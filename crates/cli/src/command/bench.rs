@@ -47,10 +47,6 @@ fn write(path: &Path, text: &str, existing: Existing) -> io::Result<()> {
     file.finish()
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a folder for plots is no part of a log"
-)]
 fn make_folder(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());

@@ -273,7 +273,7 @@ pub fn talk_only(address: SocketAddr, bytes: &[u8], piece: usize) -> Vec<u8> {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_nodelay(true).unwrap();
     socket
-        .set_read_timeout(Some(Duration::from_secs(20)))
+        .set_read_timeout(Some(Duration::from_mins(1)))
         .unwrap();
     let mut reader = socket.try_clone().unwrap();
     let reading = std::thread::spawn(move || {

@@ -359,7 +359,7 @@ impl Adversary {
             7 => command(&["ACL", "DRYRUN", somebody, "GET", &key]),
             8 => command(&["CONFIG", "SET", "maxmemory-samples", "5"]),
             9 => command(&["CONFIG", "GET", "maxmemory*"]),
-            10 => command(&["CLIENT", "KILL", "USER", somebody]),
+            10 if self.random.one_in(3) => command(&["CLIENT", "KILL", "USER", somebody]),
             11 => command(&["CLIENT", "PAUSE", "2", "WRITE"]),
             12 => command(&["CLIENT", "PAUSE", "2"]),
             13 => command(&["CLIENT", "UNBLOCK", &number, "ERROR"]),

@@ -302,7 +302,8 @@ fn run(kind: Kind, commands: u64, extra: &[&str], seed: u64) {
         round += 1;
     }
     println!("{sent} commands, {judged} executed on keys and recorded, {counted} on the server");
-    assert!(judged as u64 > commands / 10, "{judged} of {sent}");
+    // Where connections are killed, much that was sent is never executed.
+    assert!(judged as u64 > commands / 20, "{judged} of {sent}");
 }
 
 /// Whatever clients send, in whatever order and however it ends: what the server executed on a key has its
