@@ -10,11 +10,14 @@ use probity_format::certificate::{Certificate, Link};
 use probity_format::checkpoint::Checkpoint;
 use probity_format::column::Columns;
 use probity_format::content::PSEUDONYM_BYTES;
+use probity_format::geometry::Geometry;
 use probity_format::note::{Signer as _, SigningKey, VerifierKey};
 use probity_format::slot::SlotsDigest;
 use probity_format::stream::{StreamConfig, StreamName};
 use probity_format::tree::Hash;
-use probity_format::{DecodeError, Entry, Timestamp};
+use probity_format::{DecodeError, Entry, Timestamp, Version};
+
+use crate::repairs::Repair;
 
 /// Actions of journal entries.
 pub(crate) mod action {
@@ -79,8 +82,8 @@ impl JournalEntry {
     }
 
     /// What recovery did, a line for each repair, in as many entries as it takes.
-    pub(crate) fn recover(repairs: &[String]) -> Vec<Self> {
-        let lines = repairs.iter().map(|repair| format!("{repair}\n"));
+    pub(crate) fn recover(repairs: &[Repair]) -> Vec<Self> {
+        let lines = repairs.iter().map(|repair| repair.line() + "\n");
         Self::portions(action::RECOVER, lines)
     }
 
@@ -214,6 +217,7 @@ pub(crate) fn is_telling(entry: &Entry<'_>) -> bool {
 /// What the journal says, in order.
 #[derive(Debug, Clone)]
 pub(crate) struct History {
+    version: Version,
     /// The chain of signing keys, the anchor first, with the journal frame each was certified in.
     pub(crate) keys: Vec<(VerifierKey, u64)>,
     /// Each certificate with the journal frame it stands in.
@@ -234,12 +238,14 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// The history that begins with the key `anchor`.
-    pub(crate) fn new(anchor: VerifierKey) -> Self {
+    /// The history of a log with `geometry`: it begins with its anchor.
+    pub(crate) fn new(geometry: &Geometry) -> Self {
+        let version = geometry.version();
         Self {
-            keys: vec![(anchor, 0)],
+            version,
+            keys: vec![(geometry.anchor().clone(), 0)],
             certificates: Vec::new(),
-            streams: vec![(StreamName::journal(), StreamConfig::JOURNAL)],
+            streams: vec![(StreamName::journal(), StreamConfig::journal(version))],
             heads: Vec::new(),
             telling: None,
             slots: SignedSlots::default(),
@@ -288,7 +294,7 @@ impl History {
             action::STREAM_CREATE => {
                 let name = StreamName::new(text(entry.key)?)
                     .map_err(|_bad_name| error("creates a stream with a bad name"))?;
-                let config = StreamConfig::from_text(text(entry.payload)?)
+                let config = StreamConfig::from_text(self.version, text(entry.payload)?)
                     .ok_or_else(|| error("creates a stream with an unknown configuration"))?;
                 if self.streams.iter().any(|(known, _)| *known == name) {
                     return Err(error("creates a stream that exists"));
