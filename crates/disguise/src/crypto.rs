@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+// For its feature `zeroize` alone: through it the expanded keys of X-Wing's suite are overwritten.
+use aes_gcm as _;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{PrivateKey, X25519};
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};

@@ -76,13 +76,11 @@ pub struct Own<'a> {
 impl<'a> Own<'a> {
     /// The name of the subject at `place` of entry `within`, where it is known.
     fn name(&self, within: usize, place: usize) -> Option<&'a [u8]> {
-        match self.people {
-            Some(people) => people.name(place).map(str::as_bytes),
-            None => {
-                let joined = self.columns.text(SUBJECTS)?.word(within);
-                joined.split(|byte| *byte == b'\n').nth(place)
-            }
+        if let Some(people) = self.people {
+            return people.name(place).map(str::as_bytes);
         }
+        let joined = self.columns.text(SUBJECTS)?.word(within);
+        joined.split(|byte| *byte == b'\n').nth(place)
     }
 
     fn subjects(&self, within: usize) -> &'a [u8] {

@@ -16,7 +16,7 @@ use crate::keys::{EpochKey, SectionKey};
 use crate::limits::{FRAME_BYTES_MAX, FRAME_ENTRIES_MAX, FRAME_ROWS_BYTES_MAX, FRAME_SECTIONS_MAX};
 use crate::record::Record;
 use crate::segment::Place;
-use crate::stream::{Proofs, StreamConfig, StreamId};
+use crate::stream::{Cipher, Proofs, StreamConfig, StreamId};
 use crate::tree::{Hash, leaf_hash, leaf_hash_parts, root_of};
 use crate::v2;
 use crate::version::Version;
@@ -265,6 +265,28 @@ impl<'a> Clear<'a> {
             sections,
             bytes: clear,
         })
+    }
+
+    /// Whether header and directory are those of a frame of a stream with the identity `stream` and with `config`.
+    ///
+    /// Of version 3 also whether there is a commitment to a key where there is a cipher, an entry root where entries have proofs, and a section for each
+    /// set of subjects only where subjects can be erased.
+    pub fn is_of(&self, stream: &StreamId, config: &StreamConfig) -> bool {
+        if !self.header.is_of(stream, config) {
+            return false;
+        }
+        if self.header.v2.is_some() {
+            return true;
+        }
+        let is_sealed = |section: &Section| section.key_commitment != [0; 32];
+        let has_cipher = config.cipher == Cipher::Aes256Gcm;
+        let has_root = self.header.entry_root != [0; 32];
+        self.sections
+            .iter()
+            .map(is_sealed)
+            .all(|sealed| sealed == has_cipher)
+            && has_root == (config.proofs == Proofs::Entry)
+            && config.erasable == (self.sections.len() > 1)
     }
 
     /// Header and directory as they are stored.

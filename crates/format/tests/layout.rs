@@ -304,23 +304,35 @@ fn an_entry_proof_has_its_fields_where_the_document_says() {
             &[0],
             &record.encode(),
             &0x0A0B_0C0D_u32.to_le_bytes(),
-            &[0x91; 16],
-            &[0x92; 32],
             &[0x93; 32],
             &0_u32.to_le_bytes(),
         ],
     );
+    joined(
+        &extra[152..],
+        &[&[0x94; 16], &3_u32.to_le_bytes(), b"row", &[1], &[0x95; 32]],
+    );
+    let proof = EntryProof {
+        evidence: Evidence::Sections {
+            clear: b"clear".to_vec(),
+            clear_path: Vec::new(),
+            shown: Vec::new(),
+        },
+        ..proof
+    };
+    let extra = TlogProof::parse(&proof.encode().unwrap()).unwrap().extra;
     let config = config.to_string();
     joined(
-        &extra[200..],
+        &extra.unwrap()[152..],
         &[
+            &[0x91; 16],
+            &[0x92; 32],
             &[config.len() as u8],
             config.as_bytes(),
-            &[0x94; 16],
-            &3_u32.to_le_bytes(),
-            b"row",
-            &[1],
-            &[0x95; 32],
+            &5_u32.to_le_bytes(),
+            b"clear",
+            &[0],
+            &[0],
         ],
     );
 }

@@ -332,13 +332,14 @@ fn sixty_four_people_with_the_longest_names_have_a_share_each() {
 
 #[test]
 fn no_frame_is_longer_than_its_rows_say() {
-    for people in [1, 2, 5, 64] {
+    for people in [1_u8, 2, 5, 64] {
         for length in [1, 8, 31, 255] {
             let mut rows = Vec::new();
-            for number in 0..40 {
+            for number in 0..40_u8 {
                 let names: Vec<String> = (0..people)
                     .map(|place| {
-                        let name = char::from(b'!' + ((number * 7 + place) % 90) as u8);
+                        let name =
+                            char::from(b'!' + (number.wrapping_mul(7).wrapping_add(place) % 90));
                         format!("{name:_>length$}")
                     })
                     .collect();

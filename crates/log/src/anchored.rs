@@ -16,7 +16,7 @@ use probity_format::limits::TILE_WIDTH;
 use probity_format::note::SignedNote;
 use probity_format::proof::{ProveError, inclusion_proof, root_from_inclusion};
 use probity_format::record::Record;
-use probity_format::stream::{StreamConfig, StreamId, StreamName};
+use probity_format::stream::StreamName;
 use probity_format::tile::{TileReadError, TileReader};
 use probity_format::tree::{Frontier, leaf_hash};
 
@@ -27,8 +27,9 @@ use crate::heads::Heads;
 use crate::history::read_checkpoint;
 use crate::journal::{History, action, heads_of};
 use crate::records::Records;
-use crate::repairs::Repairs;
-use crate::scan::{Position, scan_believed, stored_frame};
+use crate::repairs::{Repair, RepairKind, Repairs};
+use crate::scan::{Position, scan_believed};
+use crate::segments::Identity;
 
 /// The last anchored head of each stream, by the origin of its checkpoints.
 pub(crate) type Anchored = BTreeMap<String, Checkpoint>;
@@ -60,19 +61,19 @@ pub(crate) fn read_anchored(
         return Ok(Found::default());
     };
     let name = StreamName::journal();
-    let id = StreamId::new(&geometry.fingerprint(), &name, &StreamConfig::JOURNAL);
+    let identity = Identity::journal(geometry);
     let mut journal = Journal {
         files,
         name,
-        id,
-        epochs: Epochs::new(master, id),
+        identity,
+        epochs: Epochs::new(master, identity.id),
         head: &head,
         decompressor: Decompressor::default(),
         found: Anchored::new(),
     };
-    if let Some(last) = journal.read_back(repairs)? {
+    if let Back::Signed(behind) = journal.read_back(repairs)? {
         let signed = journal.found.clone();
-        if let Some(position) = Position::behind(files, &journal.name, &last)? {
+        if let Some(position) = behind {
             journal.read_behind(position)?;
         }
         return Ok(Found {
@@ -81,7 +82,7 @@ pub(crate) fn read_anchored(
         });
     }
     journal.found.clear();
-    journal.read_forward(geometry)
+    journal.read_forward()
 }
 
 /// The newest head of the journal that a key of the log signed: its checkpoint, or the second copy.
@@ -106,10 +107,18 @@ fn signed_head(
         .filter(|head| head.size() > 0))
 }
 
+/// What reading back came to.
+enum Back {
+    /// Every record on the way is one that was signed; the position behind the last frame, if its segment is there.
+    Signed(Option<Position>),
+    /// A record on the way is not the one that was signed.
+    Unsigned,
+}
+
 struct Journal<'a> {
     files: &'a Files,
     name: StreamName,
-    id: StreamId,
+    identity: Identity,
     epochs: Epochs<'a>,
     head: &'a Checkpoint,
     decompressor: Decompressor,
@@ -117,16 +126,15 @@ struct Journal<'a> {
 }
 
 impl Journal<'_> {
-    /// Reads frames from the last one back, and gives the record of the last; nothing where a record on the way is not the one
-    /// that was signed.
-    fn read_back(&mut self, repairs: &mut Repairs) -> Result<Option<Record>, LogError> {
+    /// Reads frames from the last one back.
+    fn read_back(&mut self, repairs: &mut Repairs) -> Result<Back, LogError> {
         let size = self.head.size();
         let (files, folder) = (self.files, format!("streams/{}", self.name));
         let mut tiles = TileReader::new(size, |path: &str| {
             files.read(&format!("{folder}/{path}"), TILE_FILE_BYTES_MAX)
         });
         let name = self.name.clone();
-        let mut records = Records::new(files, &name, size);
+        let mut records = Records::new(files, &name, self.identity, size);
         let mut known = BTreeSet::new();
         let (mut until, mut last) = (0, None);
         for frame in (0..size).rev() {
@@ -135,12 +143,12 @@ impl Journal<'_> {
             }
             let record = match records.of_frame(frame) {
                 Ok(Some(record)) => record,
-                Ok(None) | Err(LogError::Broken { .. }) => return Ok(None),
+                Ok(None) | Err(LogError::Broken { .. }) => return Ok(Back::Unsigned),
                 Err(error) => return Err(error),
             };
             let leaf = leaf_hash(&record.encode());
             if there(tiles.leaf(frame))? != Some(leaf) {
-                return Ok(None);
+                return Ok(Back::Unsigned);
             }
             // A path takes in every other hash of its tile, so that one of them vouches for all.
             if known.insert(frame / TILE_WIDTH) {
@@ -151,18 +159,24 @@ impl Journal<'_> {
                 };
                 let root = path.map(|path| root_from_inclusion(leaf, frame, size, &path));
                 if root.and_then(Result::ok).as_ref() != Some(self.head.root()) {
-                    return Ok(None);
+                    return Ok(Back::Unsigned);
                 }
             }
             last = last.or(Some(record));
-            match self.read_one(&record)? {
-                Some(from) => until = until.max(from),
-                None => repairs.note(format!(
-                    "stream {name}: frame {frame} is damaged, and which heads it anchored is unknown"
-                )),
+            if let Some(from) = self.read_one(&mut records, &record)? {
+                until = until.max(from);
+            } else {
+                let range = frame..frame.saturating_add(1);
+                repairs.note(Repair::of_log(RepairKind::Heads, range));
             }
         }
-        Ok(last)
+        let Some(last) = last else {
+            return Ok(Back::Unsigned);
+        };
+        match records.behind(&last) {
+            Err(LogError::Broken { .. }) => Ok(Back::Unsigned),
+            behind => Ok(Back::Signed(behind?)),
+        }
     }
 
     /// Takes up what frames behind the signed head anchor.
@@ -187,8 +201,16 @@ impl Journal<'_> {
 
     /// Takes up what a frame anchors, unless a later one did for the same stream. Gives the frame before which nothing is
     /// left to learn; nothing where it is damaged.
-    fn read_one(&mut self, record: &Record) -> Result<Option<u64>, LogError> {
-        let Some(bytes) = stored_frame(self.files, &self.name, record)? else {
+    fn read_one(
+        &mut self,
+        records: &mut Records<'_>,
+        record: &Record,
+    ) -> Result<Option<u64>, LogError> {
+        let stored = match records.stored(record) {
+            Err(LogError::Broken { .. }) => None,
+            stored => stored?,
+        };
+        let Some(bytes) = stored else {
             return Ok(None);
         };
         let frame = Frame::parse(&bytes).ok();
@@ -206,8 +228,8 @@ impl Journal<'_> {
     }
 
     /// Reads the whole journal, which must have the root that was signed.
-    fn read_forward(mut self, geometry: &Geometry) -> Result<Found, LogError> {
-        let mut position = Position::start(geometry.version(), self.id, geometry.fingerprint());
+    fn read_forward(mut self) -> Result<Found, LogError> {
+        let mut position = Position::start(self.identity);
         let mut tree = Frontier::new();
         let mut signed = None;
         let (size, root) = (self.head.size(), *self.head.root());

@@ -341,7 +341,7 @@ impl Appender {
             .map_err(|error| AppendError::KeysUnread(Arc::new(error)))?;
         if let Some(known) = window.find(key) {
             let place = known.place().clone();
-            if !known.content().is_same(&content) {
+            if !known.is_same(&content) {
                 let index = place.index();
                 return Err(AppendError::KeyUsed { index });
             }

@@ -308,7 +308,7 @@ impl Core {
     ) -> Result<Arc<Stream>, LogError> {
         let id = StreamId::new(&self.fingerprint, name, &config);
         let origin = self.geometry.stream_origin(name.as_str());
-        let empty = Stream::empty(id, self.fingerprint);
+        let empty = Stream::empty();
         self.check_vacant(name)?;
         self.heads.load(name)?;
         // Streams are never removed: the next one is created as number so many.

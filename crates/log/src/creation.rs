@@ -6,7 +6,8 @@ use std::sync::Arc;
 use probity_format::geometry::Geometry;
 use probity_format::keys::{RootKey, Secret};
 use probity_format::note::Signer as _;
-use probity_format::stream::{StreamConfig, StreamId, StreamName};
+use probity_format::segment::segment_file_name;
+use probity_format::stream::{StreamConfig, StreamName};
 
 use crate::clock::{Clock, SystemClock};
 use crate::config::Options;
@@ -20,6 +21,7 @@ use crate::log::Log;
 use crate::places::Places;
 use crate::repairs::{PENDING, PENDING_BYTES_MAX};
 use crate::scan::{Position, scan};
+use crate::segments::Identity;
 use crate::startup::{self, LOCK};
 
 /// All that a creation may leave before the journal's first frame: names without what is below them.
@@ -139,7 +141,8 @@ fn check_vacant(places: &Places, files: &Files) -> Result<(), LogError> {
     only("", &LEFTOVERS)?;
     only("streams", &[StreamName::JOURNAL])?;
     only("streams/journal", &["segments", "checkpoint", "log.vkey"])?;
-    only(JOURNAL_SEGMENTS, &["00000000.seg"])?;
+    let first = segment_file_name(0);
+    only(JOURNAL_SEGMENTS, &[first.trim_start_matches("segments/")])?;
     let heads = Heads::new(Files::of_heads(places, &Options::default()));
     if heads.load(&StreamName::journal())?.is_some() {
         return Err(LogError::Broken {
@@ -152,10 +155,8 @@ fn check_vacant(places: &Places, files: &Files) -> Result<(), LogError> {
 }
 
 fn has_frames(files: &Files, geometry: &Geometry) -> Result<bool, LogError> {
-    let fingerprint = geometry.fingerprint();
     let name = StreamName::journal();
-    let id = StreamId::new(&fingerprint, &name, &StreamConfig::JOURNAL);
-    let mut position = Position::start(geometry.version(), id, fingerprint);
+    let mut position = Position::start(Identity::journal(geometry));
     let _end = scan(files, &name, &mut position, &mut |_, _| Ok(()))?;
     Ok(position.next_frame > 0)
 }

@@ -8,16 +8,17 @@ use probity_format::keys::MasterKey;
 use probity_format::limits::{CHECKPOINT_BYTES_MAX, FORMAT_VERSION};
 use probity_format::note::SignedNote;
 use probity_format::record::Record;
-use probity_format::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, segment_file_name};
-use probity_format::stream::{StreamConfig, StreamId, StreamName};
-use probity_format::{DecodeError, Version};
+use probity_format::segment::SEGMENT_MAGIC;
+use probity_format::stream::StreamName;
+use probity_format::{DecodeError, Version, v2};
 
 use crate::epochs::Epochs;
 use crate::error::LogError;
 use crate::files::{Files, is_strange, unless_strange};
 use crate::journal::{History, is_telling, telling_before};
 use crate::records::Records;
-use crate::scan::{End, Position, read, scan_believed, stored_frame};
+use crate::scan::{End, Position, read, scan_believed};
+use crate::segments::{Identity, path};
 
 /// The geometry's file: a folder without it is no log.
 pub(crate) const GEOMETRY: &str = "probity.toml";
@@ -86,14 +87,22 @@ fn has_streams(files: &Files) -> Result<bool, LogError> {
     }
 }
 
-/// The version of the journal's first segment, if its header is whole and of one that this build knows.
+/// The version of the journal's first segment, if its header is of one that this build knows.
 fn version_of_segments(files: &Files) -> Option<Version> {
-    let name = format!("streams/{}/{}", StreamName::JOURNAL, segment_file_name(0));
-    let file = files.open_read(&name).ok()??;
-    let mut header = [0; SEGMENT_HEADER_BYTES];
-    read(files, &name, &*file, &mut header, 0).ok()?;
-    let header = SegmentHeader::decode(&header).ok()?;
-    Some(header.version)
+    let journal = StreamName::journal();
+    let begins = |version, header: &mut [u8]| {
+        let name = path(version, &journal, 0);
+        let file = files.open_read(&name).ok().flatten();
+        file.is_some_and(|file| read(files, &name, &*file, header, 0).is_ok())
+    };
+    let mut magic = [0; SEGMENT_MAGIC.len()];
+    if begins(Version::V3, &mut magic) && magic == *SEGMENT_MAGIC {
+        return Some(Version::V3);
+    }
+    let mut header = [0; v2::SEGMENT_HEADER_BYTES];
+    let is_older =
+        begins(Version::V2, &mut header) && v2::SegmentHeader::decode(&header).is_ok();
+    is_older.then_some(Version::V2)
 }
 
 /// The published checkpoint of `stream`, if there is one.
@@ -131,12 +140,11 @@ pub(crate) fn read_history(
     let journal = Journal {
         files,
         name: StreamName::journal(),
-        version: geometry.version(),
-        fingerprint: geometry.fingerprint(),
+        identity: Identity::journal(geometry),
     };
-    let mut history = History::new(geometry.anchor().clone());
+    let mut history = History::new(geometry);
     let mut decompressor = Decompressor::default();
-    let mut epochs = master.map(|master| Epochs::new(master, journal.id()));
+    let mut epochs = master.map(|master| Epochs::new(master, journal.identity.id));
     let size = journal.claimed_size()?;
     let published = match journal.read_back(size, &mut history, epochs.as_mut(), &mut decompressor)
     {
@@ -144,8 +152,8 @@ pub(crate) fn read_history(
         read => read?,
     };
     let mut position = published.unwrap_or_else(|| {
-        history = History::new(geometry.anchor().clone());
-        Position::start(geometry.version(), journal.id(), journal.fingerprint)
+        history = History::new(geometry);
+        Position::start(journal.identity)
     });
     let mut believe = |record: &Record, frame: &Frame<'_>| match &mut epochs {
         Some(epochs) => epochs.authenticate(frame),
@@ -165,15 +173,10 @@ pub(crate) fn read_history(
 struct Journal<'a> {
     files: &'a Files,
     name: StreamName,
-    version: Version,
-    fingerprint: [u8; 32],
+    identity: Identity,
 }
 
 impl Journal<'_> {
-    fn id(&self) -> StreamId {
-        StreamId::new(&self.fingerprint, &self.name, &StreamConfig::JOURNAL)
-    }
-
     /// The size in the published checkpoint. Whose checkpoint it is shows when the keys are known; until then it only says where to begin.
     fn claimed_size(&self) -> Result<u64, LogError> {
         let path = format!("streams/{}/checkpoint", self.name);
@@ -194,17 +197,14 @@ impl Journal<'_> {
         mut epochs: Option<&mut Epochs<'_>>,
         decompressor: &mut Decompressor,
     ) -> Result<Option<Position>, LogError> {
-        let mut records = Records::new(self.files, &self.name, size);
+        let mut records = Records::new(self.files, &self.name, self.identity, size);
         let Some(last) = records.last()? else {
             return Ok(None);
         };
         let mut telling = Vec::new();
         let mut record = last;
         loop {
-            if record.stream != self.id() || record.version != self.version {
-                return Ok(None);
-            }
-            let Some(bytes) = stored_frame(self.files, &self.name, &record)? else {
+            let Some(bytes) = records.stored(&record)? else {
                 return Ok(None);
             };
             let frame = Frame::parse(&bytes).map_err(|error| broken(&error))?;
@@ -235,7 +235,7 @@ impl Journal<'_> {
                 .map_err(|error| broken(&error))?;
             history.heads.clear();
         }
-        Position::behind(self.files, &self.name, &last)
+        records.behind(&last)
     }
 }
 
@@ -281,11 +281,13 @@ mod tests {
     use std::time::Duration;
 
     use probity_format::keys::{RootKey, Secret};
+    use probity_format::stream::StreamConfig;
     use probity_format::{Entry, Timestamp};
 
     use super::*;
     use crate::clock::SystemClock;
-    use crate::scan::scan;
+    use crate::scan::{scan, stored_frame};
+    use crate::segments::Walk;
     use crate::storage::Memory;
     use crate::{Log, Options, Places};
 
@@ -314,19 +316,19 @@ mod tests {
         log.close().unwrap();
         let files = Files::of_log(&places, &Options::default());
         let geometry = read_geometry(&files, "the log").unwrap();
-        let fingerprint = geometry.fingerprint();
         let name = StreamName::journal();
-        let id = StreamId::new(&fingerprint, &name, &StreamConfig::JOURNAL);
-        let mut position = Position::start(geometry.version(), id, fingerprint);
-        let mut places = Vec::new();
+        let identity = Identity::journal(&geometry);
+        let mut position = Position::start(identity);
+        let mut frames = Vec::new();
+        let mut walk = Walk::default();
         scan(&files, &name, &mut position, &mut |record, _| {
-            places.push(*record);
+            let place = walk.pass(record.frame, Some(record)).unwrap();
+            let stored = stored_frame(&files, &name, &identity, record, place).unwrap();
+            frames.push(stored.unwrap());
             Ok::<(), LogError>(())
         })
         .unwrap();
-        let stored = |record| stored_frame(&files, &name, record).unwrap().unwrap();
-        let frames = places.iter().map(stored);
-        (geometry, frames.collect())
+        (geometry, frames)
     }
 
     fn anchor(log: &Log) {
@@ -351,7 +353,7 @@ mod tests {
         assert_eq!(plain.len(), other.len());
         let last = plain.len() - 1;
         let begin = || {
-            let mut history = History::new(geometry.anchor().clone());
+            let mut history = History::new(&geometry);
             for (number, frame) in plain.iter().take(last).enumerate() {
                 add(&mut history, number, frame).unwrap();
             }
@@ -375,7 +377,7 @@ mod tests {
     #[test]
     fn behind_a_gap_a_frame_is_believed() {
         let (geometry, frames) = journal(true);
-        let mut history = History::new(geometry.anchor().clone());
+        let mut history = History::new(&geometry);
         let last = frames.len() - 1;
         for (number, frame) in frames.iter().enumerate() {
             if number == 0 || number == last {

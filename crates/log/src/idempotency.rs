@@ -17,7 +17,7 @@ use crate::error::LogError;
 use crate::history::read_history;
 use crate::opener::{Opened, Opener, Opening};
 use crate::records::Records;
-use crate::scan::stored_frame;
+use crate::segments::Identity;
 use crate::stream::{Run, Stream};
 use crate::tickets::Place;
 
@@ -61,10 +61,11 @@ pub(crate) struct Window {
 /// An entry that has a key.
 #[derive(Debug)]
 pub(crate) struct Known {
-    content: Content,
+    /// Nothing once one of its subjects was erased, since it no longer says all that it said.
+    content: Option<Content>,
     place: Place,
-    /// Hashes of the names of its subjects, in an erasable stream.
-    subjects: Box<[u64]>,
+    /// Hashes of the names of its subjects who are not erased, in an erasable stream.
+    subjects: Vec<u64>,
 }
 
 impl Content {
@@ -94,8 +95,9 @@ impl Content {
 }
 
 impl Known {
-    pub(crate) const fn content(&self) -> &Content {
-        &self.content
+    /// Whether the entry says the same as `content`.
+    pub(crate) fn is_same(&self, content: &Content) -> bool {
+        self.content.is_some_and(|said| said.is_same(content))
     }
 
     pub(crate) const fn place(&self) -> &Place {
@@ -119,7 +121,7 @@ impl Window {
     ) {
         let subjects = subjects.hashes(&self.names);
         let known = Known {
-            content,
+            content: Some(content),
             place,
             subjects,
         };
@@ -160,7 +162,7 @@ impl<'a> Names<'a> {
         })
     }
 
-    fn hashes(self, names: &RandomState) -> Box<[u64]> {
+    fn hashes(self, names: &RandomState) -> Vec<u64> {
         self.0.iter().map(|name| names.hash_one(name)).collect()
     }
 }
@@ -174,14 +176,20 @@ impl Once {
         }
     }
 
-    /// Makes the window forget entries about `subject` before index `end`: they are erased.
+    /// Makes the window forget entries about `subject` before index `end`: they are erased. Of one about others as well the
+    /// key is kept, which then stands for no entry that anybody can say again.
     pub(crate) fn forget(&self, subject: &str, end: u64) {
         let mut window = self.lock();
         let name = window.names.hash_one(subject);
-        let is_erased = |known: &Known| {
-            known.subjects.contains(&name) && known.place.index().is_some_and(|at| at < end)
-        };
-        window.entries.retain(|_, known| !is_erased(known));
+        window.entries.retain(|_, known| {
+            let is_earlier = known.place.index().is_some_and(|at| at < end);
+            if !is_earlier || !known.subjects.contains(&name) {
+                return true;
+            }
+            known.content = None;
+            known.subjects.retain(|other| *other != name);
+            !known.subjects.is_empty()
+        });
         let Window { entries, order, .. } = &mut *window;
         order.retain(|key| entries.contains_key(key));
     }
@@ -226,8 +234,9 @@ impl Core {
         // After the slots: a key is destroyed after its erasure is signed.
         let history = read_history(&files, &self.geometry, Some(&opener.master))?;
         let opener = opener.with_erasures(history.slots, &history.erasures);
-        let mut opening = Opening::new(&opener, stream.id);
-        let mut records = Records::new(&files, &stream.name, stream.once.found);
+        let mut opening = Opening::new(&opener, stream.id, stream.config);
+        let identity = Identity::new(&self.geometry, &stream.name, &stream.config);
+        let mut records = Records::new(&files, &stream.name, identity, stream.once.found);
         let mut bytes: u64 = 0;
         for number in (0..stream.once.found).rev() {
             if window.is_full() || bytes >= self.options.idempotency_bytes_max {
@@ -239,7 +248,7 @@ impl Core {
             };
             let record = records.of_frame(number)?;
             let record = record.ok_or_else(|| broken("has no record".into()))?;
-            let stored = stored_frame(&files, &stream.name, &record)?;
+            let stored = records.stored(&record)?;
             let stored = stored.ok_or_else(|| broken("is not what its record says".into()))?;
             bytes = bytes.saturating_add(u64::from(record.length));
             let opened = Frame::parse(&stored).and_then(|frame| opening.open(&frame));
@@ -273,7 +282,7 @@ fn keyed_entries(
                 number: u64::try_from(visited.index).unwrap_or(u64::MAX),
             };
             let known = Known {
-                content: Content::of(&visited.entry),
+                content: Some(Content::of(&visited.entry)),
                 place,
                 subjects: Names::of(&visited.entry, stream).hashes(names),
             };

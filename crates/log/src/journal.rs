@@ -10,13 +10,15 @@ use probity_format::certificate::{Certificate, Link};
 use probity_format::checkpoint::Checkpoint;
 use probity_format::column::Columns;
 use probity_format::content::PSEUDONYM_BYTES;
+use probity_format::geometry::Geometry;
 use probity_format::note::{Signer as _, SigningKey, VerifierKey};
 use probity_format::slot::SlotsDigest;
 use probity_format::stream::{StreamConfig, StreamName};
 use probity_format::tree::Hash;
-use probity_format::{DecodeError, Entry, Timestamp};
+use probity_format::{DecodeError, Entry, Timestamp, Version};
 
-use crate::repairs::Loss;
+use crate::repairs::{Repair, RepairKind};
+
 
 /// Actions of journal entries.
 pub(crate) mod action {
@@ -81,8 +83,8 @@ impl JournalEntry {
     }
 
     /// What recovery did, a line for each repair, in as many entries as it takes.
-    pub(crate) fn recover(repairs: &[String]) -> Vec<Self> {
-        let lines = repairs.iter().map(|repair| format!("{repair}\n"));
+    pub(crate) fn recover(repairs: &[Repair]) -> Vec<Self> {
+        let lines = repairs.iter().map(|repair| repair.line() + "\n");
         Self::portions(action::RECOVER, lines)
     }
 
@@ -216,6 +218,7 @@ pub(crate) fn is_telling(entry: &Entry<'_>) -> bool {
 /// What the journal says, in order.
 #[derive(Debug, Clone)]
 pub(crate) struct History {
+    version: Version,
     /// The chain of signing keys, the anchor first, with the journal frame each was certified in.
     pub(crate) keys: Vec<(VerifierKey, u64)>,
     /// Each certificate with the journal frame it stands in.
@@ -232,18 +235,20 @@ pub(crate) struct History {
     /// Erasures by the number of the slot.
     pub(crate) erasures: BTreeMap<u64, Erasure>,
     /// Losses that somebody accepted, with the journal frame that says so.
-    pub(crate) losses: Vec<(Loss, u64)>,
+    pub(crate) losses: Vec<(Repair, u64)>,
     /// The frame that would be next.
     next: u64,
 }
 
 impl History {
-    /// The history that begins with the key `anchor`.
-    pub(crate) fn new(anchor: VerifierKey) -> Self {
+    /// The history of a log with `geometry`: it begins with its anchor.
+    pub(crate) fn new(geometry: &Geometry) -> Self {
+        let version = geometry.version();
         Self {
-            keys: vec![(anchor, 0)],
+            version,
+            keys: vec![(geometry.anchor().clone(), 0)],
             certificates: Vec::new(),
-            streams: vec![(StreamName::journal(), StreamConfig::JOURNAL)],
+            streams: vec![(StreamName::journal(), StreamConfig::journal(version))],
             heads: Vec::new(),
             telling: None,
             slots: SignedSlots::default(),
@@ -293,7 +298,7 @@ impl History {
             action::STREAM_CREATE => {
                 let name = StreamName::new(text(entry.key)?)
                     .map_err(|_bad_name| error("creates a stream with a bad name"))?;
-                let config = StreamConfig::from_text(text(entry.payload)?)
+                let config = StreamConfig::from_text(self.version, text(entry.payload)?)
                     .ok_or_else(|| error("creates a stream with an unknown configuration"))?;
                 if self.streams.iter().any(|(known, _)| *known == name) {
                     return Err(error("creates a stream that exists"));
@@ -316,7 +321,8 @@ impl History {
                 self.add_erasure(text(entry.key)?, text(entry.payload)?, frame)?;
             }
             action::RECOVER => {
-                let losses = text(entry.payload)?.lines().filter_map(Loss::parse);
+                let repairs = text(entry.payload)?.lines().filter_map(Repair::parse);
+                let losses = repairs.filter(|repair| repair.kind == RepairKind::Lost);
                 self.losses.extend(losses.map(|loss| (loss, frame)));
             }
             action::LOG_CREATE => {}

@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use probity_format::DecodeError;
 use probity_format::checkpoint::Checkpoint;
+use probity_format::compress::Compression;
 use probity_format::row::{encode_row, row_bytes};
 use probity_format::seal::{FrameSealer, SubjectKeys, SubjectSection};
 
@@ -43,7 +44,7 @@ impl JournalWriter {
         history: &History,
         anchored: Anchored,
     ) -> Result<Self, LogError> {
-        let sealer = FrameSealer::new(stream.config)
+        let sealer = FrameSealer::new(stream.config, Compression::None)
             .map_err(|error| sealing_failed(&stream.name, &error))?;
         Ok(Self {
             stream,

@@ -39,6 +39,7 @@ mod requests;
 mod rotation;
 mod scan;
 mod sealer;
+mod segments;
 mod set_aside;
 mod slots;
 mod startup;
@@ -59,9 +60,8 @@ pub use keystore::SigningKeyState;
 pub use leaves::{Leaf, StoredLeaves};
 pub use log::Log;
 pub use places::Places;
+pub use probity_format::compress::Compression;
 pub use probity_format::keys::RootKey;
-pub use probity_format::stream::{
-    Cipher, Compression, Proofs, StreamConfig, StreamName, StreamNameError,
-};
-pub use repairs::Loss;
+pub use probity_format::stream::{Cipher, Proofs, StreamConfig, StreamName, StreamNameError};
+pub use repairs::{Repair, RepairKind};
 pub use tickets::{RUNS_REMEMBERED, Receipt, Ticket};

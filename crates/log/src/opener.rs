@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use probity_format::column::Columns;
 use probity_format::compress::Decompressor;
-use probity_format::content::{Closed, Content, Own, PSEUDONYM_BYTES, pseudonyms};
+use probity_format::content::{Closed, Content, Own, PSEUDONYM_BYTES, check_directory, pseudonyms};
 use probity_format::frame::{Body, Frame, entry_leaf};
 use probity_format::geometry::Geometry;
 use probity_format::keys::{MasterKey, RootKey, SectionKey, SubjectKey};
@@ -13,7 +13,7 @@ use probity_format::proof::Opens;
 use probity_format::row::{encode_row, row_bytes};
 use probity_format::seal::fill_salts;
 use probity_format::share::{People, PersonKey};
-use probity_format::stream::{Cipher, Proofs, StreamId};
+use probity_format::stream::{Cipher, Proofs, StreamConfig, StreamId};
 use probity_format::tree::{Hash, root_of};
 use probity_format::wrap::WrappingKey;
 use probity_format::{DecodeError, Entry, Version};
@@ -224,7 +224,7 @@ impl Opener {
         tokens: &[Pseudonym],
         section: u32,
     ) -> Option<Subjects> {
-        let has_shares = frame.clear.has_shares(tokens.len());
+        let has_shares = frame.clear.has_shares(section, tokens.len());
         let erased = tokens.iter().filter(|token| self.is_erased(token)).count();
         if erased == tokens.len() || (erased > 0 && !has_shares) {
             return Some(Subjects::Erased);
@@ -235,7 +235,7 @@ impl Opener {
         let keys = tokens.iter().map(|token| slots.key(token));
         let keys: Vec<&SubjectKey> = keys.collect::<Option<_>>()?;
         let header = &frame.clear.header;
-        let (version, salt) = (header.version, &header.salt);
+        let (version, salt) = (header.version(), &header.salt);
         let key = SubjectKey::section_key(&keys, version, stream, salt, header.frame, section);
         Some(Subjects::Key(key))
     }
@@ -279,6 +279,7 @@ fn by_pseudonym(erasures: &BTreeMap<u64, Erasure>) -> HashMap<Pseudonym, u64> {
 pub(crate) struct Opening<'a> {
     opener: &'a Opener,
     stream: StreamId,
+    config: StreamConfig,
     decompressor: Decompressor,
     epochs: Epochs<'a>,
     /// Sections that did not open because their subjects were erased.
@@ -311,16 +312,22 @@ struct Shares {
 }
 
 impl<'a> Opening<'a> {
-    pub(crate) fn new(opener: &'a Opener, stream: StreamId) -> Self {
+    pub(crate) fn new(opener: &'a Opener, stream: StreamId, config: StreamConfig) -> Self {
         Self {
             opener,
             stream,
+            config,
             decompressor: Decompressor::default(),
             epochs: Epochs::new(&opener.master, stream),
             erased: 0,
             partly_erased: 0,
             lost: Vec::new(),
         }
+    }
+
+    /// What can be proved of the stream.
+    pub(crate) const fn proofs(&self) -> Proofs {
+        self.config.proofs
     }
 
     /// The sections of the frame checked last that did not open though their subjects were not erased.
@@ -335,7 +342,7 @@ impl<'a> Opening<'a> {
         number: u32,
     ) -> Option<SectionKey> {
         let header = &frame.clear.header;
-        if header.cipher != Cipher::Aes256Gcm {
+        if self.config.cipher != Cipher::Aes256Gcm {
             return None;
         }
         let key = self.epochs.key(header);
@@ -363,11 +370,14 @@ impl<'a> Opening<'a> {
             let reason = "was not sealed with this log's keys";
             return Err(DecodeError::new("frame", 0, reason));
         }
-        let sections = &frame.clear.sections;
+        if !frame.clear.is_of(&self.stream, &self.config) {
+            let reason = "is of another stream, or sealed in another way";
+            return Err(DecodeError::new("frame", 0, reason));
+        }
         let key = self.epoch_section_key(frame, 0);
         let body = frame.open(0, key.as_ref(), &mut self.decompressor)?;
         let mut opened = Opened {
-            version: frame.clear.header.version,
+            version: frame.clear.header.version(),
             shared: OpenSection {
                 body,
                 key,
@@ -375,22 +385,15 @@ impl<'a> Opening<'a> {
             },
             subjects: Vec::new(),
         };
-        if sections.len() <= 1 {
+        let columns = opened.shared.columns()?;
+        check_directory(&frame.clear, &columns, self.config.erasable)?;
+        if !self.config.erasable {
+            drop(columns);
             return Ok(opened);
         }
-        let columns = opened.shared.columns()?;
         let tokens: Vec<Vec<u8>> = pseudonyms(&columns).map(<[u8]>::to_vec).collect();
         drop(columns);
-        if tokens.len().saturating_add(1) != sections.len() {
-            return Err(DecodeError::new(
-                "frame",
-                0,
-                "has another number of sections than subjects",
-            ));
-        }
-        let mut number: u32 = 0;
-        for tokens in &tokens {
-            number = number.saturating_add(1);
+        for (number, tokens) in (1..).zip(&tokens) {
             let section = self.open_section(frame, tokens, number)?;
             opened.subjects.push(section);
         }
@@ -404,7 +407,7 @@ impl<'a> Opening<'a> {
         tokens: &[u8],
         number: u32,
     ) -> Result<Option<OpenSection>, DecodeError> {
-        let is_sealed = frame.clear.header.cipher == Cipher::Aes256Gcm;
+        let is_sealed = self.config.cipher == Cipher::Aes256Gcm;
         let key = if tokens.is_empty() || !is_sealed {
             self.epoch_section_key(frame, number)
         } else {
@@ -454,7 +457,7 @@ impl<'a> Opening<'a> {
             let time = visited.entry.time.nanoseconds();
             (min, max) = (min.min(time), max.max(time));
             is_whole &= visited.is_whole();
-            if header.proofs == Proofs::Entry && is_whole {
+            if self.config.proofs == Proofs::Entry && is_whole {
                 leaves.push(visited.leaf(&mut row)?);
             }
             count = count.saturating_add(1);
@@ -465,7 +468,7 @@ impl<'a> Opening<'a> {
                 "has another count of entries or other times than the header says",
             ));
         }
-        if header.proofs == Proofs::Entry
+        if self.config.proofs == Proofs::Entry
             && is_whole
             && root_of(&leaves).as_bytes() != &header.entry_root
         {

@@ -12,8 +12,8 @@ use probity_format::proof::{
     EntryProof, EntryProofError, Evidence, Opens, Proved, ShownKey, ShownSection, inclusion_proof,
 };
 use probity_format::record::Record;
-use probity_format::segment::segment_file_name;
-use probity_format::stream::{Cipher, Proofs, StreamConfig, StreamId, StreamName};
+use probity_format::segment::Place;
+use probity_format::stream::{Cipher, Proofs, StreamConfig, StreamName};
 use probity_format::tile::TileReader;
 use probity_format::tree::{Hash, inclusion_path_of, root_of};
 
@@ -26,6 +26,7 @@ use crate::opener::{Opened, Opening};
 use crate::reader::Reader;
 use crate::records::Records;
 use crate::scan::{Position, scan_believed};
+use crate::segments::{self, Identity};
 
 /// Why an entry could not be proved.
 #[derive(Debug, thiserror::Error)]
@@ -152,18 +153,20 @@ impl Reader {
             reader: self,
             stream,
             config,
-            id: StreamId::new(&self.geometry.fingerprint(), stream, &config),
+            identity: Identity::new(&self.geometry, stream, &config),
             index,
         };
         let Some(note) = checkpoint else {
             return Err(proving.not_covered(None)?);
         };
         let chain = Chain::to_signer(&note, &history, &proving.origin(), recipient)?;
-        let mut records = Records::new(&self.files, stream, chain.checkpoint.size());
+        let size = chain.checkpoint.size();
+        let mut records = Records::new(&self.files, stream, proving.identity, size);
         let Some(record) = records.of_entry(index)? else {
-            return Err(proving.not_covered(records.last()?)?);
+            return Err(proving.not_covered(Some(&mut records))?);
         };
-        let (place, evidence) = proving.evidence(&record)?;
+        let stands = records.place(&record)?;
+        let (place, evidence) = proving.evidence(&record, stands)?;
         let proof = EntryProof {
             log_id: *self.geometry.id(),
             anchor: *self.geometry.anchor().key(),
@@ -192,34 +195,38 @@ impl Reader {
         let checkpoint = read_checkpoint(&self.files, stream)?;
         let history = read_history(&self.files, &self.geometry, Some(&self.opener.master))?;
         let config = config_of(&history, stream)?;
-        let id = StreamId::new(&self.geometry.fingerprint(), stream, &config);
+        let identity = Identity::new(&self.geometry, stream, &config);
         let origin = self.geometry.stream_origin(stream.as_str());
-        let last = match checkpoint {
+        let mut records = match checkpoint {
             None => None,
             Some(note) => {
                 let (_, checkpoint) = signer_of(&note, &history, &origin)?;
-                Records::new(&self.files, stream, checkpoint.size()).last()?
+                let size = checkpoint.size();
+                Some(Records::new(&self.files, stream, identity, size))
             }
         };
-        self.entries_behind(stream, id, last.as_ref())
+        let (_, entries) = self.entries_behind(stream, identity, records.as_mut())?;
+        Ok(entries)
     }
 
-    /// Number of entries, the last frame that a checkpoint covers having the record `last`.
+    /// Number of entries that a checkpoint covers, which has these `records`, and of all that are stored.
     fn entries_behind(
         &self,
         stream: &StreamName,
-        id: StreamId,
-        last: Option<&Record>,
-    ) -> Result<u64, LogError> {
-        let position = match last {
-            None => {
-                let (version, fingerprint) = (self.geometry.version(), self.geometry.fingerprint());
-                Some(Position::start(version, id, fingerprint))
-            }
-            Some(record) => Position::behind(&self.files, stream, record)?,
+        identity: Identity,
+        mut records: Option<&mut Records<'_>>,
+    ) -> Result<(u64, u64), LogError> {
+        let last = match &mut records {
+            None => None,
+            Some(records) => records.last()?,
         };
-        let mut entries = last.map_or(0, Record::next_entry);
-        let mut epochs = Epochs::new(&self.opener.master, id);
+        let position = match (records, &last) {
+            (Some(records), Some(last)) => records.behind(last)?,
+            _ => Some(Position::start(identity)),
+        };
+        let covered = last.as_ref().map_or(0, Record::next_entry);
+        let mut entries = covered;
+        let mut epochs = Epochs::new(&self.opener.master, identity.id);
         let mut believe = |_: &Record, frame: &Frame<'_>| epochs.authenticate(frame);
         let mut count = |record: &Record, _: &Frame<'_>| {
             entries = record.next_entry();
@@ -228,7 +235,7 @@ impl Reader {
         if let Some(mut position) = position {
             let _end = scan_believed(&self.files, stream, &mut position, &mut believe, &mut count)?;
         }
-        Ok(entries)
+        Ok((covered, entries))
     }
 }
 
@@ -295,7 +302,7 @@ struct Proving<'a> {
     reader: &'a Reader,
     stream: &'a StreamName,
     config: StreamConfig,
-    id: StreamId,
+    identity: Identity,
     index: u64,
 }
 
@@ -313,11 +320,10 @@ impl Proving<'_> {
     }
 
     /// Why there is no record of the entry: it does not exist, or is behind the last record.
-    fn not_covered(&self, last: Option<Record>) -> Result<ProveError, LogError> {
-        let covered = last.as_ref().map_or(0, Record::next_entry);
-        let entries = self
+    fn not_covered(&self, records: Option<&mut Records<'_>>) -> Result<ProveError, LogError> {
+        let (covered, entries) = self
             .reader
-            .entries_behind(self.stream, self.id, last.as_ref())?;
+            .entries_behind(self.stream, self.identity, records)?;
         let (stream, index) = (self.stream.to_string(), self.index);
         Ok(if index < entries {
             ProveError::Unpublished {
@@ -350,24 +356,19 @@ impl Proving<'_> {
     }
 
     /// The entry's place in the frame of `record`, and what leads from it there.
-    fn evidence(&self, record: &Record) -> Result<(u32, Evidence), ProveError> {
-        let bytes = self.frame_bytes(record)?;
-        let place = format!(
-            "streams/{}/{}, frame {}",
-            self.stream,
-            segment_file_name(record.segment),
-            record.frame
-        );
+    fn evidence(&self, record: &Record, stands: Place) -> Result<(u32, Evidence), ProveError> {
+        let bytes = self.frame_bytes(record, stands)?;
+        let place = format!("{}, frame {}", self.segment(stands), record.frame);
         let broken = |reason: String| LogError::Broken {
             place: place.clone(),
             reason,
         };
         let refused = |error: DecodeError| broken(error.to_string());
         let frame = Frame::parse(&bytes).map_err(refused)?;
-        if frame.record(record.segment, record.offset) != *record {
+        if frame.record(stands) != *record {
             return Err(broken("is not what its record says".into()).into());
         }
-        let mut opening = Opening::new(&self.reader.opener, self.id);
+        let mut opening = Opening::new(&self.reader.opener, self.identity.id, self.config);
         let opened = opening.open(&frame).map_err(refused)?;
         let place = self.index.saturating_sub(record.first_entry);
         let place = u32::try_from(place).unwrap_or(u32::MAX);
@@ -379,7 +380,7 @@ impl Proving<'_> {
             });
         }
         let evidence = match self.config.proofs {
-            Proofs::Frame => whole_frame(&frame, &opened, found.section),
+            Proofs::Frame => whole_frame(&frame, &opened, found.section, self.config.cipher),
             // The leaves of erased entries are gone with their keys, and with them the path beside them.
             Proofs::Entry if found.leaves.iter().all(Option::is_some) => {
                 alone(found, place, record).map_err(broken)?
@@ -389,12 +390,12 @@ impl Proving<'_> {
         Ok((place, evidence))
     }
 
-    fn frame_bytes(&self, record: &Record) -> Result<Vec<u8>, ProveError> {
-        let name = format!(
-            "streams/{}/{}",
-            self.stream,
-            segment_file_name(record.segment)
-        );
+    fn segment(&self, stands: Place) -> String {
+        segments::path(self.identity.version, self.stream, stands.segment)
+    }
+
+    fn frame_bytes(&self, record: &Record, stands: Place) -> Result<Vec<u8>, ProveError> {
+        let name = self.segment(stands);
         let files = &self.reader.files;
         let Some(file) = files.open_read(&name)? else {
             return Err(ProveError::Gone {
@@ -405,7 +406,7 @@ impl Proving<'_> {
         let length = usize::try_from(record.length).unwrap_or_default();
         let buffer = std::cell::RefCell::new(vec![0; length]);
         let read = files.attempt("read", &name, |_| {
-            file.read_at(&mut buffer.borrow_mut(), record.offset)
+            file.read_at(&mut buffer.borrow_mut(), stands.offset)
         });
         match read {
             Err(LogError::Storage { source, .. })
@@ -497,8 +498,8 @@ fn sections(frame: &Frame<'_>, opened: &Opened, own: u32) -> Evidence {
     }
 }
 
-fn whole_frame(frame: &Frame<'_>, opened: &Opened, own: u32) -> Evidence {
-    let sealed = frame.clear.header.cipher == Cipher::Aes256Gcm;
+fn whole_frame(frame: &Frame<'_>, opened: &Opened, own: u32, cipher: Cipher) -> Evidence {
+    let sealed = cipher == Cipher::Aes256Gcm;
     let keys = numbers(own)
         .filter(|_| sealed)
         .filter_map(|number| match opened.opens(number)? {

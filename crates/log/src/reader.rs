@@ -7,7 +7,7 @@ use probity_format::frame::Frame;
 use probity_format::geometry::Geometry;
 use probity_format::keys::RootKey;
 use probity_format::record::Record;
-use probity_format::stream::{Proofs, StreamId, StreamName};
+use probity_format::stream::{Proofs, StreamConfig, StreamId, StreamName};
 use probity_format::tree::{Hash, root_of};
 use probity_format::{DecodeError, Entry, Outcome};
 
@@ -188,7 +188,7 @@ impl Reader {
         let geometry = read_geometry(&files, &places.path)?;
         let opener = Opener::new_past_damage(&files, root, &geometry)?;
         let history = match read_history(&files, &geometry, Some(&opener.master)) {
-            Err(LogError::Broken { .. }) => History::new(geometry.anchor().clone()),
+            Err(LogError::Broken { .. }) => History::new(&geometry),
             history => history?,
         };
         let opener = opener.with_erasures(history.slots, &history.erasures);
@@ -202,7 +202,7 @@ impl Reader {
     }
 
     /// The streams and their configurations, in order of creation.
-    pub fn streams(&self) -> impl Iterator<Item = (&StreamName, &crate::StreamConfig)> {
+    pub fn streams(&self) -> impl Iterator<Item = (&StreamName, &StreamConfig)> {
         self.history
             .streams
             .iter()
@@ -329,7 +329,7 @@ impl Reader {
                 continue;
             }
             let (name, id) = (subject.name.clone(), subject.id);
-            let mut reading = Reading::of(self, &name, id, filter);
+            let mut reading = Reading::of(self, &name, (id, subject.config), filter);
             let mut epochs = Epochs::new(&self.opener.master, id);
             let gaps = verifier.read_damaged(&mut subject, &mut epochs, &mut |record, frame| {
                 reading.frame(record, frame, visit)
@@ -389,14 +389,20 @@ struct Reading<'a> {
 
 impl<'a> Reading<'a> {
     fn new(reader: &'a Reader, subject: &'a Subject, filter: &'a Filter) -> Self {
-        Self::of(reader, &subject.name, subject.id, filter)
+        let sealed = (subject.id, subject.config);
+        Self::of(reader, &subject.name, sealed, filter)
     }
 
-    fn of(reader: &'a Reader, name: &'a StreamName, id: StreamId, filter: &'a Filter) -> Self {
+    fn of(
+        reader: &'a Reader,
+        name: &'a StreamName,
+        (id, config): (StreamId, StreamConfig),
+        filter: &'a Filter,
+    ) -> Self {
         Self {
             name,
             filter,
-            opening: Opening::new(&reader.opener, id),
+            opening: Opening::new(&reader.opener, id, config),
         }
     }
 
@@ -420,7 +426,7 @@ impl<'a> Reading<'a> {
         };
         let mut content = ContentCheck::default();
         let result = opened.for_each(&mut |visited| {
-            content.add(visited, record.proofs)?;
+            content.add(visited, self.opening.proofs())?;
             if !self.filter.matches(&visited.entry) {
                 return Ok(());
             }
@@ -435,7 +441,7 @@ impl<'a> Reading<'a> {
             visit(&found).map_err(Stopped::Visit)
         });
         match result {
-            Ok(()) => Ok(content.finish(record)),
+            Ok(()) => Ok(content.finish(record, self.opening.proofs())),
             Err(Stopped::Frame(error)) => Ok(Err(unread(error, content.entries))),
             Err(Stopped::Visit(error)) => Err(error),
         }
@@ -466,7 +472,7 @@ impl ContentCheck {
         Ok(())
     }
 
-    fn finish(self, record: &Record) -> Result<(), Unread> {
+    fn finish(self, record: &Record, proofs: Proofs) -> Result<(), Unread> {
         let unread = |reason: &str| Unread {
             entries: self.entries,
             reason: reason.to_owned(),
@@ -477,7 +483,7 @@ impl ContentCheck {
             let reason = "it holds another number of entries or other times than its header says";
             return Err(unread(reason));
         }
-        let has_root = record.proofs == Proofs::Entry && !self.has_erased;
+        let has_root = proofs == Proofs::Entry && !self.has_erased;
         if has_root && root_of(&self.leaves).as_bytes() != &record.entry_root {
             return Err(unread("its entries do not have the root its header says"));
         }

@@ -10,7 +10,7 @@ use probity_format::Version;
 use probity_format::geometry::Geometry;
 use probity_format::keys::{MasterKey, RootKey};
 use probity_format::limits::{ENTRY_BYTES_MAX, FRAME_ENTRIES_MAX};
-use probity_format::stream::{StreamConfig, StreamId, StreamName};
+use probity_format::stream::{StreamConfig, StreamName};
 use probity_queue::{Pool, channel};
 
 use crate::anchored::{Anchored, read_anchored};
@@ -29,7 +29,8 @@ use crate::keystore::KeyStore;
 use crate::log::{Log, Threads};
 use crate::places::Places;
 use crate::recovery::Recovery;
-use crate::repairs::{Repairs, sentence};
+use crate::repairs::{Repair, Repairs};
+use crate::segments::Identity;
 use crate::storage::Lock;
 use crate::stream::Stream;
 use crate::subjects::SubjectStore;
@@ -144,13 +145,12 @@ pub(crate) fn open_locked(
         journal,
         lock,
     ));
-    let repaired = repairs.lines();
+    let repaired = repairs.distinct();
     begin_journal(&core, first.filter(|_| is_new), &repaired)?;
     repairs.reported(&core.files)?;
     // Those that were started end when they see the poison.
     let threads = start(&core).map_err(|error| core.fail(error))?;
-    let said = repaired.into_iter().map(sentence).collect();
-    Ok(Log::new(core, threads, said))
+    Ok(Log::new(core, threads, repaired))
 }
 
 pub(crate) fn lock(places: &Places, files: &Files) -> Result<Box<dyn Lock>, LogError> {
@@ -178,17 +178,16 @@ impl Recovering<'_> {
         &self,
         repairs: &mut Repairs,
     ) -> Result<BTreeMap<StreamName, Arc<Stream>>, LogError> {
-        let fingerprint = self.geometry.fingerprint();
         let mut streams = BTreeMap::new();
         for (ordinal, (name, config)) in (0..).zip(&self.history.streams) {
-            let id = StreamId::new(&fingerprint, name, config);
+            let identity = Identity::new(self.geometry, name, config);
+            let id = identity.id;
             let origin = self.geometry.stream_origin(name.as_str());
             let recovery = Recovery {
                 files: self.files,
                 heads: self.heads,
                 name,
-                id,
-                fingerprint,
+                identity,
                 keys: &self.history.keys_named(&origin),
                 anchored: self.anchored.get(&origin),
                 epochs: Epochs::new(self.master, id),
@@ -212,7 +211,7 @@ impl Recovering<'_> {
 fn begin_journal(
     core: &Core,
     first: Option<StreamConfig>,
-    repairs: &[String],
+    repairs: &[Repair],
 ) -> Result<(), LogError> {
     let mut journal = core.journal.lock().unwrap_or_else(PoisonError::into_inner);
     let mut entries = Vec::new();

@@ -17,7 +17,7 @@ use probity_log::{Log, Options, Places, StreamConfig, StreamName};
 /// Longer than any run: nothing is published but what is asked for.
 const NEVER: Duration = Duration::from_hours(1);
 /// The segment of the journal.
-const SEGMENT: &str = "streams/journal/segments/00000000.seg";
+const SEGMENT: &str = "streams/journal/segments/00000000000000000000.seg";
 
 fn root() -> RootKey {
     RootKey::new(Secret::new([7; 32]))

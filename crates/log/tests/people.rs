@@ -2,7 +2,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::indexing_slicing,
     clippy::disallowed_methods,
     reason = "a test that cannot go on has failed, and damage is done around the storage"
 )]
@@ -203,7 +202,11 @@ fn an_entry_is_proved_without_those_who_were_erased() {
         let folder = tempfile::tempdir().unwrap();
         let path = log_about_three(folder.path(), proofs);
         let stream = StreamName::default();
-        let prove = || Reader::open(&path, &root()).unwrap().prove(&stream, 0, None);
+        let prove = || {
+            Reader::open(&path, &root())
+                .unwrap()
+                .prove(&stream, 0, None)
+        };
         let whole = prove().unwrap();
         let is_alone = matches!(whole.proof.evidence, Evidence::Entry { .. });
         assert_eq!(is_alone, proofs == Proofs::Entry);
@@ -275,7 +278,10 @@ fn the_name_of_who_was_erased_is_nowhere_in_what_is_left_and_what_opens() {
     let path = log_about_three(folder.path(), Proofs::Entry);
     let holds = |bytes: &[u8], name: &[u8]| bytes.windows(name.len()).any(|found| found == name);
     let opened = everything_that_opens(&path);
-    assert!(opened.iter().any(|bytes| holds(bytes, b"annabella")), "it was there");
+    assert!(
+        opened.iter().any(|bytes| holds(bytes, b"annabella")),
+        "it was there"
+    );
     erase(&path, "annabella");
     let files = files_below(folder.path());
     let files = files.iter().map(|file| fs::read(file).unwrap());
@@ -301,7 +307,10 @@ fn damage_to_the_key_of_one_of_them_is_no_erasure() {
         }
         fs::write(path.join(SLOTS), &bad).unwrap();
         let report = verified(&path, Some(root()));
-        let contents = report.faults.iter().filter(|f| f.class == FaultClass::Content);
+        let contents = report
+            .faults
+            .iter()
+            .filter(|f| f.class == FaultClass::Content);
         assert!(contents.count() >= 2, "{:?}", report.faults);
         assert!(matches!(seen(&path, None), Err(LogError::Damaged { .. })));
     }

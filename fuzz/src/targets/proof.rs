@@ -3,17 +3,17 @@
 use probity_format::DecodeError;
 use probity_format::certificate::{Certificate, Link};
 use probity_format::checkpoint::Checkpoint;
-use probity_format::compress::Decompressor;
+use probity_format::compress::{Compression, Decompressor};
 use probity_format::content::subject_section;
 use probity_format::frame::{Frame, entry_leaf};
 use probity_format::geometry::Geometry;
 use probity_format::keys::{EpochKey, EpochSalt, MasterKey, Secret, SectionKey};
 use probity_format::note::{Signer as _, SigningKey};
-use probity_format::proof::{EntryProof, Evidence, Opens, ShownKey, ShownSection};
-use probity_format::share::{PersonKey, section_key};
+use probity_format::proof::{EntryProof, Evidence, Opens, ShownSection};
 use probity_format::record::Record;
 use probity_format::row::Rows;
 use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys, SubjectSection, fill_salts};
+use probity_format::share::{PersonKey, section_key};
 use probity_format::stream::{Cipher, Proofs, StreamConfig, StreamId, StreamName};
 use probity_format::tree::{Hash, inclusion_path_of, leaf_hash, root_of};
 
@@ -79,7 +79,11 @@ impl SubjectKeys for Subjects {
         let is_shared = !people.is_empty();
         Ok(SubjectSection {
             pseudonyms,
-            key: if is_shared { section_key(key.expose(), &people) } else { key },
+            key: if is_shared {
+                section_key(key.expose(), &people)
+            } else {
+                key
+            },
             people,
         })
     }
@@ -87,7 +91,9 @@ impl SubjectKeys for Subjects {
 
 fn people(count: usize) -> Vec<PersonKey> {
     let places = 0..u8::try_from(count).unwrap_or(u8::MAX);
-    places.map(|place| PersonKey::from_bytes(&[place; 32])).collect()
+    places
+        .map(|place| PersonKey::from_bytes(&[place; 32]))
+        .collect()
 }
 
 fn config(proofs: Proofs, cipher: Cipher, erasable: bool) -> StreamConfig {
@@ -112,7 +118,7 @@ fn sealed(config: StreamConfig, epoch: &EpochKey, stream: StreamId) -> (Vec<u8>,
         fresh: [6; 16],
     };
     let mut bytes = Vec::new();
-    let record = FrameSealer::new(config)
+    let record = FrameSealer::new(config, Compression::DEFAULT)
         .and_then(|mut sealer| sealer.seal(&place, epoch, &[&rows()], &mut Subjects, &mut bytes))
         .expect("the seed is sealed");
     bytes.truncate(usize::try_from(record.length).unwrap_or(usize::MAX));
@@ -120,8 +126,8 @@ fn sealed(config: StreamConfig, epoch: &EpochKey, stream: StreamId) -> (Vec<u8>,
 }
 
 /// The number of the section of the entry's subjects, 0 where that is the shared one.
-fn own_section(frame: &Frame<'_>, shared: Option<&SectionKey>) -> u32 {
-    if frame.clear.sections.len() == 1 {
+fn own_section(frame: &Frame<'_>, shared: Option<&SectionKey>, erasable: bool) -> u32 {
+    if !erasable {
         return 0;
     }
     let body = frame
@@ -131,18 +137,18 @@ fn own_section(frame: &Frame<'_>, shared: Option<&SectionKey>) -> u32 {
     subject_section(&columns, usize::try_from(PLACE).unwrap_or_default())
 }
 
-fn evidence(frame: &Frame<'_>, epoch: &EpochKey) -> Evidence {
+fn evidence(frame: &Frame<'_>, epoch: &EpochKey, config: &StreamConfig) -> Evidence {
     let header = &frame.clear.header;
-    let cipher = header.cipher == Cipher::Aes256Gcm;
+    let cipher = config.cipher == Cipher::Aes256Gcm;
     let shared = || epoch.section_key(&header.salt, header.frame, 0);
-    let own = own_section(frame, cipher.then(shared).as_ref());
+    let own = own_section(frame, cipher.then(shared).as_ref(), config.erasable);
     let key = |number| {
         let own = || section_of_subjects(header.frame, number);
         cipher.then(|| if number == 0 { shared() } else { own() })
     };
     let place = usize::try_from(PLACE).unwrap_or_default();
     let numbers = [0, own].into_iter().take(if own == 0 { 1 } else { 2 });
-    match header.proofs {
+    match config.proofs {
         Proofs::Entry => {
             let rows = rows();
             let rows: Vec<_> = Rows::new(&rows).collect();
@@ -163,18 +169,30 @@ fn evidence(frame: &Frame<'_>, epoch: &EpochKey) -> Evidence {
                 path: inclusion_path_of(&leaves, place).expect("the leaf exists"),
             }
         }
-        Proofs::Section => {
+        _ => {
             let leaves = frame.sealed_leaves();
             let path = |leaf| inclusion_path_of(&leaves, leaf).expect("the leaf exists");
             let shown = numbers.map(|number| {
                 let place = usize::try_from(number).unwrap_or_default();
                 let section = &frame.clear.sections[place];
                 // The seed's entry with a section of its own is about two people, of whom one is shown.
-                let shares = || Opens::People(people(2).into_iter().zip([false, true]).map(|(key, is_left)| is_left.then_some(key)).collect());
+                let shares = || {
+                    Opens::People(
+                        people(2)
+                            .into_iter()
+                            .zip([false, true])
+                            .map(|(key, is_left)| is_left.then_some(key))
+                            .collect(),
+                    )
+                };
                 let has_shares = number != 0 && section.key_commitment != [0; 32];
                 ShownSection {
                     number,
-                    key: if has_shares { Some(shares()) } else { key(number).map(Opens::Key) },
+                    key: if has_shares {
+                        Some(shares())
+                    } else {
+                        key(number).map(Opens::Key)
+                    },
                     sealed: frame.sealed(&frame.clear.sections[place]).to_vec(),
                     path: path(place + 1),
                 }
@@ -185,15 +203,6 @@ fn evidence(frame: &Frame<'_>, epoch: &EpochKey) -> Evidence {
                 shown: shown.collect(),
             }
         }
-        _ => Evidence::Frame {
-            content: frame.content().to_vec(),
-            keys: numbers
-                .filter_map(|number| {
-                    let key = key(number)?;
-                    Some(ShownKey { number, key })
-                })
-                .collect(),
-        },
     }
 }
 
@@ -217,7 +226,7 @@ fn proof(config: StreamConfig) -> EntryProof {
         config,
         record,
         place: PLACE,
-        evidence: evidence(&frame, &epoch),
+        evidence: evidence(&frame, &epoch, &config),
         path: inclusion_path_of(&leaves, 2).expect("the leaf exists"),
         checkpoint: checkpoint
             .sign(&[&signer])
@@ -231,7 +240,6 @@ fn proof_seeds() -> Vec<Vec<u8>> {
         seeds.push(proof(config(Proofs::Entry, cipher, false)));
         for erasable in [false, true] {
             seeds.push(proof(config(Proofs::Section, cipher, erasable)));
-            seeds.push(proof(config(Proofs::Frame, cipher, erasable)));
         }
     }
     let encode = |proof: &EntryProof| {

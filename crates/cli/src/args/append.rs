@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use probity_format::limits::NAME_BYTES_MAX;
-use probity_log::StreamName;
+use probity_log::{Compression, StreamName};
 
-use super::{DurabilityChoice, KeyInterval};
+use super::{DurabilityChoice, KeyInterval, parse_compression};
 
 /// Bytes of the largest number of a line, and of what stands before it.
 const LINE_KEY_BYTES: usize = 21;
@@ -36,6 +36,9 @@ pub struct Append {
     /// File of entries, or - for standard input
     #[arg(value_name = "FILE", default_value = "-")]
     pub file: PathBuf,
+    /// How what is appended is compressed: zstd:1 to zstd:19 or none
+    #[arg(long, value_name = "HOW", value_parser = parse_compression, default_value = "zstd:1")]
+    pub compression: Compression,
     /// Stream that takes the entries
     #[arg(long, value_name = "S", value_parser = StreamName::new, default_value = StreamName::DEFAULT)]
     pub stream: StreamName,

@@ -12,7 +12,7 @@ use probity_log::clock::{Clock as _, SystemClock};
 use probity_log::verify::{
     Fault, Report, StreamReport, Unchecked, UncheckedReason, VerifyOptions, verify,
 };
-use probity_log::{LogError, Loss};
+use probity_log::{LogError, Repair};
 use serde::Serialize;
 
 use super::check_is_log;
@@ -260,9 +260,9 @@ const fn verdict(report: &Report, status: Status, first_key_given: bool) -> &'st
 }
 
 impl<'a> LossRow<'a> {
-    fn new(loss: &'a Loss) -> Self {
+    fn new(loss: &'a Repair) -> Self {
         Self {
-            stream: &loss.stream,
+            stream: loss.stream.as_str(),
             from_frame: loss.from,
             to_frame: loss.to,
             said: loss.to_string(),

@@ -21,7 +21,7 @@ use crate::limits::{PROOF_EXTRA_BYTES_MAX, PROOF_LINKS_MAX};
 use crate::note::{NoteError, PUBLIC_KEY_BYTES, SignedNote, VerifierKey};
 use crate::record::{RECORD_BYTES, Record};
 use crate::row::decode_row;
-use crate::stream::{StreamConfig, StreamId, StreamName};
+use crate::stream::{Proofs, StreamConfig, StreamId, StreamName};
 use crate::tree::{Hash, leaf_hash};
 use crate::v2;
 use crate::version::Version;
@@ -39,7 +39,8 @@ const STREAMS: &str = "/streams/";
     reason = "whoever makes a proof builds it field by field"
 )]
 pub struct EntryProof {
-    /// The log's random bytes, as in its geometry.
+    /// The log's random bytes, as in its geometry. They, the anchor and the configuration are not written with
+    /// [`Evidence::Entry`] about a record of version 3.
     pub log_id: [u8; 16],
     /// The log's first public key, as in its geometry.
     pub anchor: [u8; PUBLIC_KEY_BYTES],
@@ -91,8 +92,11 @@ impl EntryProof {
         out.extend_from_slice(&[self.evidence.code(), 0]);
         out.extend_from_slice(&self.record.encode());
         out.extend_from_slice(&self.place.to_le_bytes());
-        out.extend_from_slice(&self.log_id);
-        out.extend_from_slice(&self.anchor);
+        let is_older = self.record.version() == Version::V2;
+        if is_older {
+            out.extend_from_slice(&self.log_id);
+            out.extend_from_slice(&self.anchor);
+        }
         out.extend_from_slice(&self.first_key);
         let links = u32::try_from(self.links.len()).unwrap_or(u32::MAX);
         out.extend_from_slice(&links.to_le_bytes());
@@ -102,11 +106,22 @@ impl EntryProof {
             out.extend_from_slice(link.root.as_bytes());
             out.extend_from_slice(&link.signature);
         }
+        let is_identified = !matches!(self.evidence, Evidence::Entry { .. });
+        if !is_older && is_identified {
+            out.extend_from_slice(&self.log_id);
+            out.extend_from_slice(&self.anchor);
+        }
+        if is_older || is_identified {
+            self.encode_config(&mut out);
+        }
+        self.evidence.encode(&mut out);
+        out
+    }
+
+    fn encode_config(&self, out: &mut Vec<u8>) {
         let config = format!("{}", self.config);
         out.push(u8::try_from(config.len()).unwrap_or(u8::MAX));
         out.extend_from_slice(config.as_bytes());
-        self.evidence.encode(&mut out);
-        out
     }
 
     /// The proof in the text of a `.tlog-proof` file, nothing of it verified yet.
@@ -151,15 +166,23 @@ impl EntryProof {
         };
         let record = Record::decode(version, reader.take(record_bytes)?)?;
         let place = reader.u32()?;
-        let log_id = reader.array()?;
-        let anchor = reader.array()?;
+        let (mut log_id, mut anchor) = ([0; 16], [0; PUBLIC_KEY_BYTES]);
+        if version == Version::V2 {
+            (log_id, anchor) = (reader.array()?, reader.array()?);
+        }
         let first_key = reader.array()?;
         let links = decode_links(&mut reader)?;
-        let config_bytes = usize::from(reader.u8()?);
-        let config = core::str::from_utf8(reader.take(config_bytes)?)
-            .ok()
-            .and_then(|text| StreamConfig::from_text(version, text))
-            .ok_or_else(|| reader.error("has no stream configuration"))?;
+        // The entry's own leaf needs no identity of the stream: the checkpoint's origin names it.
+        let mut config = StreamConfig {
+            proofs: Proofs::Entry,
+            ..StreamConfig::default()
+        };
+        if version == Version::V2 {
+            config = decode_config(version, &mut reader)?;
+        } else if code != Evidence::ENTRY {
+            (log_id, anchor) = (reader.array()?, reader.array()?);
+            config = decode_config(version, &mut reader)?;
+        }
         let evidence = Evidence::decode(code, &mut reader)?;
         reader.finish()?;
         Ok(Self {
@@ -283,6 +306,14 @@ impl EntryProof {
         }
         Ok(shown)
     }
+}
+
+fn decode_config(version: Version, reader: &mut Reader<'_>) -> Result<StreamConfig, DecodeError> {
+    let bytes = usize::from(reader.u8()?);
+    core::str::from_utf8(reader.take(bytes)?)
+        .ok()
+        .and_then(|text| StreamConfig::from_text(version, text))
+        .ok_or_else(|| reader.error("has no stream configuration"))
 }
 
 fn decode_links(reader: &mut Reader<'_>) -> Result<Vec<Link>, DecodeError> {

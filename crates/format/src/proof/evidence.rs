@@ -116,9 +116,12 @@ impl Shown {
 }
 
 impl Evidence {
+    /// The code of [`Evidence::Entry`].
+    pub(super) const ENTRY: u8 = 0;
+
     pub(super) const fn code(&self) -> u8 {
         match self {
-            Self::Entry { .. } => 0,
+            Self::Entry { .. } => Self::ENTRY,
             Self::Sections { .. } => 1,
             Self::Frame { .. } => 2,
         }
@@ -160,7 +163,7 @@ impl Evidence {
 
     pub(super) fn decode(code: u8, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         match code {
-            0 => Ok(Self::Entry {
+            Self::ENTRY => Ok(Self::Entry {
                 salt: reader.array()?,
                 row: bytes(reader, ENTRY_BYTES_MAX)?,
                 path: path(reader)?,
@@ -353,7 +356,7 @@ fn read<'a>(
     if clear.header.record(record.sealed_root, stands) != *record {
         return Err(error("has a header that is not what the record says"));
     }
-    if !clear.header.is_of(&bound.stream, bound.config) {
+    if !clear.is_of(&bound.stream, bound.config) {
         return Err(error(
             "has a header of another log, stream or configuration",
         ));

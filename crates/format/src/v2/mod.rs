@@ -17,4 +17,5 @@ pub use record::{RECORD_BYTES, RecordRest};
 pub(crate) use record::{decode_record, encode_record};
 pub use segment::{
     SEGMENT_FOOTER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, encode_footer, segment_file_name,
+    segment_number,
 };

@@ -100,6 +100,13 @@ pub fn segment_file_name(number: u64) -> alloc::string::String {
     alloc::format!("segments/{number:08}.seg")
 }
 
+/// The number of the segment called `name` in the folder of segments of a stream of version 2; `None` where that is no segment's name.
+pub fn segment_number(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".seg")?;
+    let is_number = digits.len() == 8 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| digits.parse().ok()).flatten()
+}
+
 /// The footer that closes a segment of `frames` frames and `bytes` bytes (header and frames), ending before entry `next_entry`.
 pub fn encode_footer(
     header: &SegmentHeader,

@@ -15,7 +15,8 @@ use super::stored::{Stored, names};
 use super::{Fault, FaultClass, Faults, HeadsCompared, Told, Verifier};
 use crate::error::{LogError, frames};
 use crate::journal::History;
-use crate::repairs::Loss;
+use crate::repairs::Repair;
+use crate::segments::Identity;
 
 /// Times that the journal is read again because somebody opened the log for writing meanwhile.
 const JOURNAL_READS_MAX: u32 = 8;
@@ -41,6 +42,11 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
+    /// What its frames and segments are bound to.
+    pub(crate) fn identity(&self) -> Identity {
+        Identity::of_stream(self.version, self.id, &self.config, self.fingerprint)
+    }
+
     /// Frames that the last head covers which the journal anchors.
     pub(super) fn anchored(&self) -> u64 {
         self.anchors.last().map_or(0, |(size, _)| size)
@@ -92,7 +98,7 @@ pub(super) struct Fixed {
     pub(super) subjects: Vec<Subject>,
     pub(super) heads: HeadsCompared,
     pub(super) slots: SlotsTold,
-    pub(super) losses: Vec<Loss>,
+    pub(super) losses: Vec<Repair>,
 }
 
 impl Verifier<'_> {

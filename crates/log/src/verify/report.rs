@@ -4,7 +4,7 @@ use std::fmt;
 
 use probity_format::stream::StreamName;
 
-use crate::repairs::Loss;
+use crate::repairs::Repair;
 
 /// Most faults that a report lists; of those beyond only the number is known.
 pub const FAULTS_LISTED_MAX: usize = 100_000;
@@ -187,7 +187,7 @@ pub struct Report {
     /// Each stream, the journal first.
     pub streams: Vec<StreamReport>,
     /// Frames that were lost before anybody signed for them, and whose loss the journal says was accepted.
-    pub losses: Vec<Loss>,
+    pub losses: Vec<Repair>,
     /// Everything that is wrong, sorted by stream and place; at most [`FAULTS_LISTED_MAX`].
     pub faults: Vec<Fault>,
     /// Faults that are not listed because there are too many.

@@ -142,7 +142,7 @@ fn is_missed(found: u64, damage: impl Fn(&Path)) {
     let log = Log::open(&path, &root(), accepting).unwrap();
     let said = log.repairs().join("\n");
     let sentence = format!(
-        "{} frames of stream default that had been durable lost, from frame {found} on",
+        "stream default: {} frames that had been durable lost, from frame {found} on",
         8 - found
     );
     assert!(said.contains(&sentence), "{said}");

@@ -66,6 +66,7 @@ pub(crate) fn run(args: &Append, environment: &Environment) -> Result<Status, Fa
     let options = Options {
         durability: args.durability.into(),
         accept_loss: args.accept_loss,
+        compression: args.compression,
         ..args.key_interval.applied(environment.log_options())
     };
     let log = open_log_with(&args.dir, args.key.as_deref(), environment, options)?;
