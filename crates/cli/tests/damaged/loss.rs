@@ -44,7 +44,7 @@ fn killed() -> Place {
 }
 
 fn segment(log: &Path) -> PathBuf {
-    log.join("streams/default/segments/00000000.seg")
+    log.join("streams/default/segments/00000000000000000000.seg")
 }
 
 /// Where the last `number` frames begin.

@@ -46,7 +46,7 @@ fn files(log: &Path) -> Vec<String> {
         for name in [
             "checkpoint",
             "log.vkey",
-            "segments/00000000.seg",
+            "segments/00000000000000000000.seg",
             "segments",
             "tile",
         ] {
@@ -146,7 +146,7 @@ fn a_stream_that_the_journal_never_created_is_named_and_never_taken_over() {
     let ghost = |log: &Path| {
         let segments = log.join("streams/ghost/segments");
         fs::create_dir_all(&segments).unwrap();
-        fs::write(segments.join("00000000.seg"), [7; 3000]).unwrap();
+        fs::write(segments.join("00000000000000000000.seg"), [7; 3000]).unwrap();
     };
     place.changed(ghost, |place| {
         place.run(&["verify", "audit"], 3, "");

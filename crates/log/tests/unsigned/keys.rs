@@ -110,7 +110,7 @@ fn an_expired_signing_key_makes_no_writer_sign_what_its_keys_did_not_seal() {
     add(&path.join(DEFAULT), &frame);
     let mut tree = Frontier::new();
     for (offset, bytes) in frames(&path.join(DEFAULT)) {
-        let record = Frame::parse(&bytes).unwrap().record(0, offset as u64);
+        let record = Frame::parse(&bytes).unwrap().record(Place::default());
         tree.push(leaf_hash(&record.encode()));
     }
     let origin = format!("{ORIGIN}/streams/default");

@@ -31,8 +31,8 @@ use probity_log::verify::{VerifyOptions, verify};
 use probity_log::{Durability, Log, LogError, Options, StreamConfig, StreamName};
 
 const ORIGIN: &str = "example.com/log";
-const JOURNAL: &str = "streams/journal/segments/00000000.seg";
-const DEFAULT: &str = "streams/default/segments/00000000.seg";
+const JOURNAL: &str = "streams/journal/segments/00000000000000000000.seg";
+const DEFAULT: &str = "streams/default/segments/00000000000000000000.seg";
 
 fn root() -> RootKey {
     RootKey::new(Secret::new([7; 32]))
@@ -102,6 +102,12 @@ fn add(file: &Path, bytes: &[u8]) {
     fs::write(file, content).unwrap();
 }
 
+/// What the log says that it repaired, as people read it.
+fn said(log: &Log) -> String {
+    let repairs = log.repairs().iter().map(ToString::to_string);
+    repairs.collect::<Vec<_>>().join("\n")
+}
+
 /// The frames of a segment, with their offsets.
 fn frames(file: &Path) -> Vec<(usize, Vec<u8>)> {
     let content = fs::read(file).unwrap();
@@ -123,7 +129,7 @@ fn forged(path: &Path, file: &str, config: StreamConfig, entries: &[Entry<'_>]) 
     let id = StreamId::new(&geometry.fingerprint(), &name, &config);
     let last = frames(&path.join(file)).pop().unwrap().1;
     let last = Frame::parse(&last).unwrap().clear.header;
-    let salt = EpochSalt::of_frame(last.version, &last.salt);
+    let salt = EpochSalt::of_frame(last.version(), &last.salt);
     // The epoch and its salt are the log's own; the key under them cannot be.
     let epoch = MasterKey::new(Secret::new([1; 32])).epoch_key(&id, last.epoch, &salt);
     let place = FramePlace {
@@ -140,7 +146,7 @@ fn forged(path: &Path, file: &str, config: StreamConfig, entries: &[Entry<'_>]) 
         encode_row(entry, &mut rows[start..]);
     }
     let mut out = Vec::new();
-    let record = FrameSealer::new(config)
+    let record = FrameSealer::new(config, Compression::DEFAULT)
         .unwrap()
         .seal(&place, &epoch, &[&rows], &mut Nobody, &mut out)
         .unwrap();

@@ -18,7 +18,7 @@ fn what_a_killed_writer_had_made_durable_is_taken_over() {
     let folder = tempfile::tempdir().unwrap();
     let path = killed(folder.path());
     let log = Log::open(&path, &root(), options()).unwrap();
-    let said = log.repairs().join("\n");
+    let said = said(&log);
     assert!(
         said.contains("5 frames found behind the last checkpoint"),
         "{said}"
@@ -140,7 +140,7 @@ fn is_missed(found: u64, damage: impl Fn(&Path)) {
         ..options()
     };
     let log = Log::open(&path, &root(), accepting).unwrap();
-    let said = log.repairs().join("\n");
+    let said = said(&log);
     let sentence = format!(
         "stream default: {} frames that had been durable lost, from frame {found} on",
         8 - found
@@ -164,7 +164,7 @@ fn is_missed(found: u64, damage: impl Fn(&Path)) {
     assert_eq!(keys(&path).len() as u64, found);
     // Said once: the log opens as any other now.
     let log = Log::open(&path, &root(), options()).unwrap();
-    assert_eq!(log.repairs(), &[] as &[String]);
+    assert_eq!(log.repairs(), &[]);
     log.close().unwrap();
 }
 

@@ -66,7 +66,7 @@ fn is_set_aside(path: &Path, frame: &[u8]) {
     add(&path.join(JOURNAL), frame);
     assert_eq!(journal(path), before, "a reader believes it");
     let log = Log::open(path, &root(), options()).unwrap();
-    let said = log.repairs().join("\n");
+    let said = said(&log);
     assert!(
         said.contains("which this log's keys did not seal"),
         "{said}"

@@ -181,7 +181,11 @@ impl Place {
 fn frames() -> Vec<Kind> {
     vec![
         Kind::new("a frame left out", "10", FaultClass::Frame, |s, r| {
-            with_frames(s, r, |frames, at, _| drop(frames.remove(at)))
+            // Without its last frame a segment is cut between frames, which is another kind.
+            with_frames(s, r, |frames, at, _| {
+                drop(frames.remove(at.min(frames.len() - 2)))
+            })
+            .into_any_frame()
         })
         .also(MOVED),
         Kind::new("two frames swapped", "11", FaultClass::Frame, |s, r| {
