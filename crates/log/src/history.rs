@@ -100,8 +100,7 @@ fn version_of_segments(files: &Files) -> Option<Version> {
         return Some(Version::V3);
     }
     let mut header = [0; v2::SEGMENT_HEADER_BYTES];
-    let is_older =
-        begins(Version::V2, &mut header) && v2::SegmentHeader::decode(&header).is_ok();
+    let is_older = begins(Version::V2, &mut header) && v2::SegmentHeader::decode(&header).is_ok();
     is_older.then_some(Version::V2)
 }
 

@@ -19,7 +19,6 @@ use probity_format::{DecodeError, Entry, Timestamp, Version};
 
 use crate::repairs::{Repair, RepairKind};
 
-
 /// Actions of journal entries.
 pub(crate) mod action {
     /// The log came into being; the key is its origin.

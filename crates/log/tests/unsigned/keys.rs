@@ -9,6 +9,7 @@ use probity_format::frame::Frame;
 use probity_format::geometry::Geometry;
 use probity_format::keys::{RootKey, Secret};
 use probity_format::note::SigningKey;
+use probity_format::segment::Place;
 use probity_format::slot::SLOT_LABEL_BYTES;
 use probity_format::tree::{Frontier, leaf_hash};
 use probity_format::wrap::WrappedKind;
@@ -109,7 +110,7 @@ fn an_expired_signing_key_makes_no_writer_sign_what_its_keys_did_not_seal() {
     let frame = forged(&path, DEFAULT, config, &[entry]);
     add(&path.join(DEFAULT), &frame);
     let mut tree = Frontier::new();
-    for (offset, bytes) in frames(&path.join(DEFAULT)) {
+    for (_, bytes) in frames(&path.join(DEFAULT)) {
         let record = Frame::parse(&bytes).unwrap().record(Place::default());
         tree.push(leaf_hash(&record.encode()));
     }

@@ -28,7 +28,7 @@ use probity_format::stream::StreamId;
 use probity_format::{DecodeError, Entry, Timestamp};
 use probity_log::reader::{Filter, Reader};
 use probity_log::verify::{VerifyOptions, verify};
-use probity_log::{Durability, Log, LogError, Options, StreamConfig, StreamName};
+use probity_log::{Compression, Durability, Log, LogError, Options, StreamConfig, StreamName};
 
 const ORIGIN: &str = "example.com/log";
 const JOURNAL: &str = "streams/journal/segments/00000000000000000000.seg";

@@ -10,7 +10,7 @@ use probity_log::verify::{FaultClass, Report, VerifyOptions, verify};
 use probity_log::{Log, LogError, Options, StreamName};
 
 use crate::{
-    DEFAULT, append, copy_folder, frames, intact, journal, kept, keys, killed, options, root,
+    DEFAULT, append, copy_folder, frames, intact, journal, kept, keys, killed, options, root, said,
 };
 
 #[test]

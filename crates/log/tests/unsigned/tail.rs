@@ -11,7 +11,7 @@ use probity_log::{Cipher, Log, StreamConfig, StreamName};
 
 use crate::{
     DEFAULT, JOURNAL, ORIGIN, add, append, closed, forged, frames, intact, journal, kept, keys,
-    options, root, time,
+    options, root, said, time,
 };
 
 #[test]
