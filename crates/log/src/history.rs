@@ -55,7 +55,7 @@ pub(crate) fn read_geometry(files: &Files, path: &str) -> Result<Geometry, LogEr
         Err(GeometryError::Version { found }) => Some(*found),
         Err(_) => None,
     };
-    if let (Some(says), Some(version)) = (says, version_of_segments(files))
+    if let (Some(says), Some(version)) = (says, version_of_segments(files)?)
         && says != u64::from(version.number())
     {
         let segments = version.number();
@@ -88,20 +88,33 @@ fn has_streams(files: &Files) -> Result<bool, LogError> {
 }
 
 /// The version of the journal's first segment, if its header is of one that this build knows.
-fn version_of_segments(files: &Files) -> Option<Version> {
+fn version_of_segments(files: &Files) -> Result<Option<Version>, LogError> {
     let journal = StreamName::journal();
-    let begins = |version, header: &mut [u8]| {
-        let name = path(version, &journal, 0);
-        let file = files.open_read(&name).ok().flatten();
-        file.is_some_and(|file| read(files, &name, &*file, header, 0).is_ok())
-    };
     let mut magic = [0; SEGMENT_MAGIC.len()];
-    if begins(Version::V3, &mut magic) && magic == *SEGMENT_MAGIC {
-        return Some(Version::V3);
+    if reads(files, &path(Version::V3, &journal, 0), &mut magic)? && magic == *SEGMENT_MAGIC {
+        return Ok(Some(Version::V3));
     }
     let mut header = [0; v2::SEGMENT_HEADER_BYTES];
-    let is_older = begins(Version::V2, &mut header) && v2::SegmentHeader::decode(&header).is_ok();
-    is_older.then_some(Version::V2)
+    let is_older = reads(files, &path(Version::V2, &journal, 0), &mut header)?
+        && v2::SegmentHeader::decode(&header).is_ok();
+    Ok(is_older.then_some(Version::V2))
+}
+
+/// Fills `bytes` with the beginning of the file at `path`, and gives whether there is one that is long enough.
+fn reads(files: &Files, path: &str, bytes: &mut [u8]) -> Result<bool, LogError> {
+    let file = match files.open_read(path) {
+        Err(error) if is_strange(&error) => None,
+        file => file?,
+    };
+    let Some(file) = file else {
+        return Ok(false);
+    };
+    let length = files.attempt("measure", path, |_| file.length())?;
+    if usize::try_from(length).is_ok_and(|length| length < bytes.len()) {
+        return Ok(false);
+    }
+    read(files, path, &*file, bytes, 0)?;
+    Ok(true)
 }
 
 /// The published checkpoint of `stream`, if there is one.

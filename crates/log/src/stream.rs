@@ -285,15 +285,16 @@ impl Stream {
         Ok(())
     }
 
-    /// A crash before the header is whole leaves a file that recovery removes.
+    /// A crash before the header is whole leaves a file that recovery removes. It is durable before a frame is written: a loss
+    /// of power that spares a frame and not its header would look like damage.
     fn begin_segment(&self, writer: &mut Writer, files: &Files) -> Result<(), LogError> {
         let name = self.segment_path(writer.next_frame);
         files.segment(&name, true)?;
         files.write_at(&name, &segment_header(&self.id), 0)?;
+        files.sync(&name)?;
         writer.segment = writer.next_frame;
         writer.offset = HEADER_END;
         writer.begun = true;
-        writer.unsynced.insert(name);
         writer.folder_unsynced = true;
         Ok(())
     }
