@@ -335,6 +335,7 @@ fn an_entry_proof_has_its_fields_where_the_document_says() {
     let proof = EntryProof {
         log_id: [0x91; 16],
         anchor: [0x92; 32],
+        witness: [0x96; 32],
         first_key: [0x93; 32],
         links: Vec::new(),
         config,
@@ -355,20 +356,21 @@ fn an_entry_proof_has_its_fields_where_the_document_says() {
         &extra,
         &[
             b"PBEP",
-            &1_u16.to_le_bytes(),
+            &2_u16.to_le_bytes(),
             &[0],
             &[0],
             &record.encode(),
             &0x0A0B_0C0D_u32.to_le_bytes(),
             &[0x91; 16],
             &[0x92; 32],
+            &[0x96; 32],
             &[0x93; 32],
             &0_u32.to_le_bytes(),
         ],
     );
     let config = config.to_string();
     joined(
-        &extra[288..],
+        &extra[320..],
         &[
             &[config.len() as u8],
             config.as_bytes(),

@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, 
 use std::time::Duration;
 
 use probity_format::geometry::Geometry;
+use probity_format::note::SigningKey;
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
 use probity_queue::{Chunk, Pool, Receiver, SealedChunk, Sender};
 
@@ -68,7 +69,6 @@ pub(crate) struct OpenChunk {
 }
 
 /// The state of one log open for writing.
-#[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) options: Options,
     pub(crate) geometry: Geometry,
@@ -76,6 +76,8 @@ pub(crate) struct Core {
     pub(crate) files: Files,
     pub(crate) heads: Heads,
     pub(crate) keys: Mutex<KeyStore>,
+    /// Signs the journal's checkpoints beside the signing key.
+    pub(crate) witness: SigningKey,
     pub(crate) subjects: SubjectStore,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) pool: Pool,
@@ -117,6 +119,12 @@ pub(crate) struct Core {
     pub(crate) callbacks: RwLock<Vec<Callback>>,
     /// Held until the log is closed.
     pub(crate) lock: Mutex<Option<Box<dyn Lock>>>,
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Core").finish_non_exhaustive()
+    }
 }
 
 /// Called after every commit.
@@ -197,6 +205,7 @@ impl Core {
         files: Files,
         heads: Heads,
         keys: KeyStore,
+        witness: SigningKey,
         subjects: SubjectStore,
         clock: Arc<dyn Clock>,
         queue: (Pool, Sender<Handed>, Receiver<Handed>),
@@ -211,6 +220,7 @@ impl Core {
             files,
             heads,
             keys: Mutex::new(keys),
+            witness,
             subjects,
             clock,
             pool: queue.0,

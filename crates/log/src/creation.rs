@@ -71,8 +71,8 @@ impl Log {
         clock: Arc<dyn Clock>,
     ) -> Result<(), LogError> {
         startup::check_options(&options)?;
-        let seed = Secret::new(random()?);
-        let geometry = geometry(origin, &seed)?;
+        let (seed, witness) = (Secret::new(random()?), Secret::new(random()?));
+        let geometry = geometry(origin, &seed, &witness)?;
         let files = Files::of_log(places, &options);
         // Before the lock, which would be a file of ours in somebody else's folder.
         check_vacant(places, &files)?;
@@ -86,19 +86,21 @@ impl Log {
             files.remove(PENDING)?;
             files.sync_folder("")?;
         }
-        KeyStore::create(&files, root, &geometry.fingerprint(), &seed)?;
+        KeyStore::create(&files, root, &geometry.fingerprint(), &seed, &witness)?;
         files.replace(GEOMETRY, geometry.encode().as_bytes())?;
         startup::open_locked(places, lock, root, options, clock, Some(config))?.close()
     }
 }
 
-fn geometry(origin: &str, seed: &Secret) -> Result<Geometry, LogError> {
+fn geometry(origin: &str, seed: &Secret, witness: &Secret) -> Result<Geometry, LogError> {
     let refused = |reason: String| LogError::Option {
         name: "origin",
         reason,
     };
-    let signer = signing_key(origin, seed).map_err(|error| refused(error.to_string()))?;
-    Geometry::new(origin, random()?, signer.verifier_key().clone())
+    let key = |seed| signing_key(origin, seed).map_err(|error| refused(error.to_string()));
+    let (signer, witness) = (key(seed)?, key(witness)?);
+    let witness = *witness.verifier_key().key();
+    Geometry::new(origin, random()?, signer.verifier_key().clone(), witness)
         .map_err(|error| refused(error.reason.to_owned()))
 }
 

@@ -20,7 +20,7 @@ use crate::epochs::Epochs;
 use crate::error::LogError;
 use crate::files::Files;
 use crate::journal::{Erasure, SignedSlots};
-use crate::keystore::KeyStore;
+use crate::keystore::{KeyStore, Witness};
 use crate::slots::{DAMAGED, Pseudonym, Slots, Unopened, broken};
 
 /// The keys that open a log's content.
@@ -85,6 +85,12 @@ impl Opener {
             erased: HashMap::new(),
             signed: 0,
         })
+    }
+
+    /// What stands in the file of the witness key, if the log has one.
+    pub(crate) fn witness(&self, geometry: &Geometry) -> Result<Option<Witness>, LogError> {
+        let load = |_| Witness::load(&self.files, &self.wrapping, geometry);
+        geometry.witness().map(load).transpose()
     }
 
     /// Takes up what the journal erased. It must be read after the slots: a key is destroyed after its erasure is signed.

@@ -148,6 +148,7 @@ impl Reader {
         let proof = EntryProof {
             log_id: *self.geometry.id(),
             anchor: *self.geometry.anchor().key(),
+            witness: self.geometry.witness().map_or([0; 32], |key| *key.key()),
             first_key: *chain.first.key(),
             links: chain.links,
             config,

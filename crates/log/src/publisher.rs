@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use probity_format::checkpoint::Checkpoint;
+use probity_format::stream::StreamName;
 
 use crate::core::{Core, due_wait};
 use crate::error::LogError;
@@ -129,6 +130,8 @@ impl Core {
             let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
             keys.signer(&stream.origin)?
         };
-        stream.publish(&self.files, &self.heads, &signer, before_signing)
+        let is_journal = stream.name.as_str() == StreamName::JOURNAL;
+        let witness = is_journal.then_some(&self.witness);
+        stream.publish(&self.files, &self.heads, &signer, witness, before_signing)
     }
 }

@@ -35,6 +35,8 @@ pub(crate) struct Recovery<'a> {
     pub(crate) fingerprint: [u8; 32],
     /// Keys that may have signed the stream's checkpoints.
     pub(crate) keys: &'a [VerifierKey],
+    /// The key that must have signed them too.
+    pub(crate) witness: Option<&'a VerifierKey>,
     pub(crate) epochs: Epochs<'a>,
     /// Frames that are known to have been durable.
     pub(crate) durable: u64,
@@ -384,7 +386,13 @@ impl Recovery<'_> {
             return Ok(None);
         };
         match Checkpoint::open(&note, self.keys) {
-            Ok(head) => Ok(Some(head)),
+            Ok(head) => {
+                if let Some(reason) = unwitnessed(&note, self.witness) {
+                    self.repairs
+                        .note(format!("{name} {reason} and will be written anew"));
+                }
+                Ok(Some(head))
+            }
             Err(error) => {
                 let note = SignedNote::parse(&note).ok();
                 let head = note.and_then(|note| Checkpoint::parse(note.text()).ok());
@@ -533,6 +541,16 @@ impl Recovery<'_> {
             place: format!("{part} of stream {}", self.name),
             reason: reason.to_owned(),
         }
+    }
+}
+
+/// How the line of the witness key in a checkpoint of the journal is wrong; `witness` is what should have signed it.
+pub(crate) fn unwitnessed(note: &[u8], witness: Option<&VerifierKey>) -> Option<&'static str> {
+    let note = SignedNote::parse(note).ok()?;
+    match note.verify(std::slice::from_ref(witness?)) {
+        Ok(_) => None,
+        Err(NoteError::NoKnownSignature) => Some("lacks the signature of the log's witness key"),
+        Err(_) => Some("has a wrong signature of the log's witness key"),
     }
 }
 

@@ -86,6 +86,7 @@ pub(crate) fn open_locked(
             found: geometry.version(),
         });
     }
+    let witness = keys.witness(&files, &geometry)?;
     let heads = Heads::new(Files::of_heads(places, &options));
     let history = read_history(&files, &geometry, Some(&keys.master))?;
     let mut repairs = Repairs::resume(&files, keys.master.note_key())?;
@@ -134,6 +135,7 @@ pub(crate) fn open_locked(
         files,
         heads,
         keys,
+        witness,
         subjects,
         clock,
         (pool, sender, receiver),
@@ -186,6 +188,7 @@ impl Recovering<'_> {
                 id,
                 fingerprint,
                 keys: &self.history.keys_named(&origin),
+                witness: self.geometry.witness().filter(|key| key.name() == origin),
                 anchored: self.anchored.get(&origin),
                 epochs: Epochs::new(self.master, id),
                 durable: self.notes.frames(&id, ordinal),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use probity_format::Version;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::keys::{EpochKey, EpochSalt};
-use probity_format::note::{Signer as _, SigningKey};
+use probity_format::note::{Signer, SigningKey};
 use probity_format::record::Record;
 use probity_format::seal::FramePlace;
 use probity_format::segment::{
@@ -381,12 +381,13 @@ impl Stream {
     /// Order: tiles, second copy of the head, checkpoint. A crash in between leaves tiles nobody
     /// refers to, or a second copy one step ahead, which recovery takes for what it is. A stream
     /// without frames has a checkpoint too, so that one that is missing is always an alarm.
-    /// `before_signing` runs when it is settled what will be signed for.
+    /// `before_signing` runs when it is settled what will be signed for. `witness` signs too, in a line of its own.
     pub(crate) fn publish(
         &self,
         files: &Files,
         heads: &Heads,
         signer: &SigningKey,
+        witness: Option<&SigningKey>,
         before_signing: &dyn Fn() -> Result<(), LogError>,
     ) -> Result<Option<Checkpoint>, LogError> {
         let mut published = lock(&self.published);
@@ -410,8 +411,10 @@ impl Stream {
         };
         let head =
             Checkpoint::new(&self.origin, size, root).map_err(|error| broken(error.to_string()))?;
+        let signers = std::iter::once(signer).chain(witness);
+        let signers: Vec<&dyn Signer> = signers.map(|key| key as &dyn Signer).collect();
         let note = head
-            .sign(&[signer])
+            .sign(&signers)
             .map_err(|error| broken(error.to_string()))?;
         if size > 0 {
             heads.advance(&self.name, note.as_bytes())?;

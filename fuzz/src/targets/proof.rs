@@ -43,7 +43,7 @@ fn key(seed: u8) -> SigningKey {
 }
 
 fn geometry() -> Geometry {
-    Geometry::new(LOG, ID, key(1).verifier_key().clone()).expect("the parts fit")
+    Geometry::new(LOG, ID, key(1).verifier_key().clone(), *key(3).verifier_key().key()).expect("the parts fit")
 }
 
 fn certificate() -> String {
@@ -190,6 +190,7 @@ fn proof(config: StreamConfig) -> EntryProof {
     EntryProof {
         log_id: ID,
         anchor: *key(1).verifier_key().key(),
+        witness: *key(3).verifier_key().key(),
         first_key: *key(1).verifier_key().key(),
         links: vec![link.expect("the certificate opens")],
         config,

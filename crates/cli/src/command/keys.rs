@@ -20,6 +20,8 @@ struct KeysDocument {
     origin: String,
     fingerprint: String,
     verifier_key: String,
+    /// None in a log of version 2.
+    witness_key: Option<String>,
     signing_keys: u64,
     chain: &'static str,
     root_key_file: String,
@@ -50,6 +52,7 @@ pub(crate) fn status(args: &KeysStatus, environment: &Environment) -> Result<Sta
         origin: geometry.origin().to_owned(),
         fingerprint,
         verifier_key: geometry.anchor().encode(),
+        witness_key: geometry.witness().map(|key| key.encode()),
         signing_keys: report.keys,
         chain: if broken { "broken" } else { "unbroken" },
         root_key: root_key(args, &path)?,
@@ -88,6 +91,7 @@ fn print(document: &KeysDocument, output: &mut Output) -> Result<(), Failure> {
         ("log", document.origin.clone()),
         ("fingerprint", document.fingerprint.clone()),
         ("verifier key", document.verifier_key.clone()),
+        ("witness key", document.witness_key.clone().unwrap_or_default()),
         (
             "signing keys",
             format!("{}, chain {}", document.signing_keys, document.chain),
@@ -98,5 +102,6 @@ fn print(document: &KeysDocument, output: &mut Output) -> Result<(), Failure> {
         ),
     ];
     rows.iter()
+        .filter(|(_, value)| !value.is_empty())
         .try_for_each(|(name, value)| output.line(&format!("{name:<13} {value}")))
 }

@@ -22,10 +22,12 @@ use crate::record::{RECORD_BYTES, Record};
 use crate::row::decode_row;
 use crate::stream::{StreamConfig, StreamId, StreamName};
 use crate::tree::{Hash, leaf_hash};
+use crate::version::Version;
 use crate::wire::Reader;
 
 const MAGIC: &[u8; 4] = b"PBEP";
 const VERSION: u16 = 1;
+const VERSION_WITH_WITNESS: u16 = 2;
 /// What stands between a log's name and a stream's in a checkpoint's origin.
 const STREAMS: &str = "/streams/";
 
@@ -39,6 +41,8 @@ pub struct EntryProof {
     pub log_id: [u8; 16],
     /// The log's first public key, as in its geometry.
     pub anchor: [u8; PUBLIC_KEY_BYTES],
+    /// The log's witness key, as in its geometry; zeros in version 2.
+    pub witness: [u8; PUBLIC_KEY_BYTES],
     /// The public key that the chain of certificates begins with.
     pub first_key: [u8; PUBLIC_KEY_BYTES],
     /// From that key to the one that signed the checkpoint.
@@ -80,12 +84,19 @@ impl EntryProof {
     fn encode_extra(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&VERSION.to_le_bytes());
+        let version = match self.record.version {
+            Version::V2 => VERSION,
+            Version::V3 => VERSION_WITH_WITNESS,
+        };
+        out.extend_from_slice(&version.to_le_bytes());
         out.extend_from_slice(&[self.evidence.code(), 0]);
         out.extend_from_slice(&self.record.encode());
         out.extend_from_slice(&self.place.to_le_bytes());
         out.extend_from_slice(&self.log_id);
         out.extend_from_slice(&self.anchor);
+        if version != VERSION {
+            out.extend_from_slice(&self.witness);
+        }
         out.extend_from_slice(&self.first_key);
         let links = u32::try_from(self.links.len()).unwrap_or(u32::MAX);
         out.extend_from_slice(&links.to_le_bytes());
@@ -130,17 +141,27 @@ impl EntryProof {
         if &reader.array::<4>()? != MAGIC {
             return Err(reader.error("does not begin with its magic"));
         }
-        if reader.u16()? != VERSION {
-            return Err(reader.error("is of another version"));
-        }
+        let version = reader.u16()?;
         let [code, reserved] = reader.array()?;
         if reserved != 0 {
             return Err(reader.error("has reserved bytes set"));
         }
         let record = Record::decode(reader.take(RECORD_BYTES)?)?;
+        let due = match record.version {
+            Version::V2 => VERSION,
+            Version::V3 => VERSION_WITH_WITNESS,
+        };
+        if version != due {
+            return Err(reader.error("is of another version"));
+        }
         let place = reader.u32()?;
         let log_id = reader.array()?;
         let anchor = reader.array()?;
+        let witness = if version == VERSION {
+            [0; PUBLIC_KEY_BYTES]
+        } else {
+            reader.array()?
+        };
         let first_key = reader.array()?;
         let links = decode_links(&mut reader)?;
         let config_bytes = usize::from(reader.u8()?);
@@ -153,6 +174,7 @@ impl EntryProof {
         Ok(Self {
             log_id,
             anchor,
+            witness,
             first_key,
             links,
             config,
@@ -230,7 +252,11 @@ impl EntryProof {
     fn check_record(&self, log: &str, stream: &StreamName) -> Result<(), EntryProofError> {
         let anchor = VerifierKey::new(log, self.anchor).map_err(EntryProofError::Record)?;
         let version = self.record.version;
-        let geometry = Geometry::of_version(version, log, self.log_id, anchor)
+        let geometry = match version {
+            Version::V2 => Geometry::v2(log, self.log_id, anchor),
+            Version::V3 => Geometry::new(log, self.log_id, anchor, self.witness),
+        };
+        let geometry = geometry
             .map_err(EntryProofError::Record)?;
         let id = StreamId::new(&geometry.fingerprint(), stream, &self.config);
         let fits = self.record.stream == id

@@ -15,6 +15,7 @@ use super::stored::{Stored, names};
 use super::{Fault, FaultClass, Faults, HeadsCompared, Told, Verifier};
 use crate::error::LogError;
 use crate::journal::History;
+use crate::recovery::unwitnessed;
 
 /// Times that the journal is read again because somebody opened the log for writing meanwhile.
 const JOURNAL_READS_MAX: u32 = 8;
@@ -143,6 +144,7 @@ impl Verifier<'_> {
             let opening = Opening {
                 name,
                 anchors: anchors.remove(&origin).unwrap_or_default(),
+                witness: self.geometry.witness().filter(|key| key.name() == origin),
                 origin,
                 history: &history,
             };
@@ -235,6 +237,7 @@ impl Verifier<'_> {
         if let Some(note) = &notes.published {
             // Where its key is strange, because the journal is damaged, say, what it says still places other damage.
             let head = opening.open(note, &place, faults);
+            opening.check_witness(note, &place, faults);
             subject.head = head.or_else(|| opening.strange(note));
         }
         if let Some(note) = &notes.kept {
@@ -365,6 +368,8 @@ struct Opening<'a> {
     origin: String,
     history: &'a History,
     anchors: Anchors,
+    /// The key that signs this stream's checkpoints beside the one of their time.
+    witness: Option<&'a VerifierKey>,
 }
 
 impl Opening<'_> {
@@ -394,6 +399,14 @@ impl Opening<'_> {
         } else if !notes.verifier_key().is_some_and(|key| keys.contains(&key)) {
             let detail = "is no key that the log certified for this stream";
             faults.push(Fault::new(FaultClass::KeyChain, self.name, place, detail));
+        }
+    }
+
+    /// Witnesses know the log by one key alone: without its line they refuse the next head.
+    fn check_witness(&self, note: &[u8], place: &str, faults: &mut Faults) {
+        if let Some(detail) = unwitnessed(note, self.witness) {
+            let detail = format!("{detail}: the next opening for writing signs it anew");
+            faults.push(Fault::new(FaultClass::Checkpoint, self.name, place, detail));
         }
     }
 

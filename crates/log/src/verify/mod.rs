@@ -35,6 +35,7 @@ use crate::error::LogError;
 use crate::files::Files;
 use crate::history::{GEOMETRY, add_to_history, read_geometry};
 use crate::journal::History;
+use crate::keystore::{WITNESS, Witness};
 use crate::opener::Opener;
 use crate::places::Places;
 use crate::records::Records as Bundles;
@@ -142,6 +143,16 @@ impl<'a> Verifier<'a> {
         let journal_name = StreamName::journal();
         for slot in opener.iter().flat_map(Opener::damaged_slots) {
             faults.push(Fault::of_slot(slot));
+        }
+        if let Some(opener) = &opener
+            && let Some(witness) = opener.witness(&self.geometry)?
+            && let Some(reason) = witness.reason()
+        {
+            let class = match witness {
+                Witness::Missing => FaultClass::Missing,
+                _ => FaultClass::KeyChain,
+            };
+            faults.push(Fault::new(class, &journal_name, WITNESS, reason));
         }
         let mut report = Report {
             origin: self.geometry.origin().to_owned(),

@@ -16,7 +16,10 @@ const ROOT: [(&str, &[&str]); 8] = [
     (DURABLE, &[]),
     ("lock", &[]),
     ("repairs", &[]),
-    ("keys", &["master.key", "signing.key", "signing.next"]),
+    (
+        "keys",
+        &["master.key", "signing.key", "signing.next", "witness.key"],
+    ),
     ("subjects", &["slots"]),
     (SET_ASIDE, &[]),
     ("streams", &[]),
@@ -50,7 +53,7 @@ impl Names {
                 let path = format!("{name}/{file}");
                 if name != SET_ASIDE && !inside.contains(&file.as_str()) {
                     self.push(path, UncheckedReason::Foreign);
-                } else if !(is_keyed && matches!(file.as_str(), "master.key" | "slots")) {
+                } else if !(is_keyed && matches!(file.as_str(), "master.key" | "slots" | "witness.key")) {
                     self.push(path, UncheckedReason::NoEvidence);
                 }
             }
