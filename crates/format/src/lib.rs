@@ -30,6 +30,7 @@ pub mod checkpoint;
 pub mod column;
 pub mod compress;
 pub mod content;
+pub mod cosignature;
 pub mod entry;
 pub mod error;
 pub mod frame;

@@ -92,7 +92,7 @@ fn signed_head(
     history: &History,
 ) -> Result<Option<Checkpoint>, LogError> {
     let name = StreamName::journal();
-    let keys = history.keys_named(&geometry.stream_origin(name.as_str()));
+    let origin = geometry.stream_origin(name.as_str());
     let published = match read_checkpoint(files, &name) {
         Err(LogError::Broken { .. }) => None,
         note => note?,
@@ -100,8 +100,9 @@ fn signed_head(
     let published = published.map(String::into_bytes);
     let notes = [published, heads.load(&name)?];
     let opened = notes.into_iter().flatten();
-    let opened = opened.filter_map(|note| Checkpoint::open(&note, &keys).ok());
+    let opened = opened.filter_map(|note| history.open(&note, &origin).ok());
     Ok(opened
+        .map(|(_, head)| head)
         .max_by_key(Checkpoint::size)
         .filter(|head| head.size() > 0))
 }

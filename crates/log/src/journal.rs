@@ -10,7 +10,9 @@ use probity_format::certificate::{Certificate, Link};
 use probity_format::checkpoint::Checkpoint;
 use probity_format::column::Columns;
 use probity_format::content::PSEUDONYM_BYTES;
-use probity_format::note::{Signer as _, SigningKey, VerifierKey};
+use probity_format::note::{
+    NoteError, Signature, SignedNote, Signer as _, SigningKey, VerifierKey,
+};
 use probity_format::slot::SlotsDigest;
 use probity_format::stream::{StreamConfig, StreamName};
 use probity_format::tree::Hash;
@@ -125,7 +127,7 @@ impl JournalEntry {
         successor: &VerifierKey,
         size: u64,
         root: &Hash,
-    ) -> Result<Self, probity_format::note::NoteError> {
+    ) -> Result<Self, NoteError> {
         Ok(Self {
             action: action::KEY_CERTIFY,
             key: signer.verifier_key().encode(),
@@ -352,9 +354,27 @@ impl History {
         &self.keys.last().expect("the chain is never empty").0
     }
 
-    /// The keys of the chain under the name `origin`, newest first.
-    pub(crate) fn keys_named(&self, origin: &str) -> Vec<VerifierKey> {
-        let renamed = |(key, _): &(VerifierKey, u64)| VerifierKey::new(origin, *key.key()).ok();
-        self.keys.iter().rev().filter_map(renamed).collect()
+    /// The checkpoint in `note`, and the place, in the chain from 0, of the latest key that signed it under the name `origin`.
+    ///
+    /// Looks for the key from the newest back, which is the one that signed most of what is asked for.
+    pub(crate) fn open(&self, note: &[u8], origin: &str) -> Result<(usize, Checkpoint), NoteError> {
+        let parsed = SignedNote::parse(note)?;
+        let ids = parsed.signatures().iter();
+        let ids: Vec<u32> = ids
+            .filter(|line| line.name() == origin)
+            .map(Signature::id)
+            .collect();
+        for (place, (key, _)) in self.keys.iter().enumerate().rev() {
+            let key = VerifierKey::new(origin, *key.key())?;
+            if ids.contains(&key.id()) {
+                return Checkpoint::open(note, &[key]).map(|head| (place, head));
+            }
+        }
+        Err(NoteError::NoKnownSignature)
+    }
+
+    /// Whether `key` is one of the chain.
+    pub(crate) fn has_key(&self, key: &VerifierKey) -> bool {
+        self.keys.iter().any(|(known, _)| known.key() == key.key())
     }
 }

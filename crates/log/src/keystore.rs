@@ -188,7 +188,11 @@ impl Witness {
         };
         let key = signing_key(&geometry.stream_origin(StreamName::JOURNAL), &seed)?;
         let is_named = geometry.witness() == Some(key.verifier_key());
-        Ok(if is_named { Self::Key(key) } else { Self::Wrong })
+        Ok(if is_named {
+            Self::Key(key)
+        } else {
+            Self::Wrong
+        })
     }
 
     /// What is wrong with it, and what to do.

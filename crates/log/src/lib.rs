@@ -7,6 +7,7 @@ mod ages;
 mod anchored;
 mod appender;
 mod batcher;
+mod certified;
 pub mod clock;
 mod committer;
 mod config;
@@ -50,6 +51,7 @@ pub mod verify;
 
 pub use ages::Ages;
 pub use appender::{Appender, RUNS_REMEMBERED, Receipt, Ticket};
+pub use certified::key_chain;
 pub use config::{Durability, Options};
 pub use erasure::ErasureReceipt;
 pub use error::{AppendError, LogError, Missing};

@@ -5,6 +5,7 @@ use std::path::Path;
 use probity_format::frame::Frame;
 use probity_format::geometry::Geometry;
 use probity_format::keys::RootKey;
+use probity_format::note::VerifierKey;
 use probity_format::record::Record;
 use probity_format::stream::{Proofs, StreamId, StreamName};
 use probity_format::tree::{Hash, root_of};
@@ -203,6 +204,11 @@ impl Reader {
             .streams
             .iter()
             .map(|(name, config)| (name, config))
+    }
+
+    /// The log's first verifier key.
+    pub const fn anchor(&self) -> &VerifierKey {
+        self.geometry.anchor()
     }
 
     /// The log's name.

@@ -18,6 +18,7 @@ use crate::epochs::Epochs;
 use crate::error::LogError;
 use crate::files::{Files, TILE_FILE_BYTES_MAX};
 use crate::heads::Heads;
+use crate::journal::History;
 use crate::repairs::Repairs;
 use crate::scan::{End, Position, read, scan_believed, stored_frame};
 use crate::stream::Recovered;
@@ -33,8 +34,10 @@ pub(crate) struct Recovery<'a> {
     pub(crate) name: &'a StreamName,
     pub(crate) id: StreamId,
     pub(crate) fingerprint: [u8; 32],
-    /// Keys that may have signed the stream's checkpoints.
-    pub(crate) keys: &'a [VerifierKey],
+    /// Knows the keys that may have signed the stream's checkpoints.
+    pub(crate) history: &'a History,
+    /// The name under which they did.
+    pub(crate) origin: &'a str,
     /// The key that must have signed them too.
     pub(crate) witness: Option<&'a VerifierKey>,
     pub(crate) epochs: Epochs<'a>,
@@ -385,8 +388,8 @@ impl Recovery<'_> {
             }
             return Ok(None);
         };
-        match Checkpoint::open(&note, self.keys) {
-            Ok(head) => {
+        match self.history.open(&note, self.origin) {
+            Ok((_, head)) => {
                 if let Some(reason) = unwitnessed(&note, self.witness) {
                     self.repairs
                         .note(format!("{name} {reason} and will be written anew"));
@@ -423,8 +426,8 @@ impl Recovery<'_> {
             place: format!("second copy of the head of stream {}", self.name),
             reason: format!("{reason}; if it was damaged, verify the log, then move the copy away"),
         };
-        match Checkpoint::open(&note, self.keys) {
-            Ok(head) => Ok(Some(Kept::Verified(head))),
+        match self.history.open(&note, self.origin) {
+            Ok((_, head)) => Ok(Some(Kept::Verified(head))),
             Err(NoteError::NoKnownSignature) => {
                 let note = SignedNote::parse(&note).map_err(|error| broken(error.to_string()))?;
                 let head =

@@ -183,7 +183,7 @@ impl StreamChoice {
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   echo '{\"action\":\"read\",\"key\":\"user:7\",\"subject\":\"7\",\"actor\":\"billing\"}' | probity append audit
-  probity append audit entries.jsonl --receipts
+  probity append audit entries.jsonl --receipts --proofs proofs
   tail -F app.jsonl | probity append audit - --receipts --skip-invalid")]
 #[expect(
     clippy::struct_excessive_bools,
@@ -202,6 +202,9 @@ pub struct Append {
     /// Print a receipt for each entry, as JSON on a line, once the entry is durable
     #[arg(long)]
     pub receipts: bool,
+    /// New folder for a proof of each entry, STREAM.INDEX.tlog-proof, written once a checkpoint covers it; whenever the input pauses one does
+    #[arg(long, value_name = "NEW_DIR")]
+    pub proofs: Option<PathBuf>,
     /// Begin with this line of the input; what stopped an earlier run said which
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub from_line: u64,
@@ -381,7 +384,7 @@ impl FilterChoice {
     }
 }
 
-/// Shows the log's keys.
+/// Shows the log's keys, or hands out their certificates.
 #[derive(ClapArgs)]
 pub struct Keys {
     /// What to do.
@@ -397,6 +400,26 @@ pub struct Keys {
 )]
 pub enum KeysCommand {
     Status(KeysStatus),
+    Chain(KeysChain),
+}
+
+/// Writes all key certificates of a log to a file, for whoever has an early verifier key: `check-proof --chain` follows them.
+///
+/// Needs no secret, and the file holds none. It grows by a certificate an hour at most while the log is written to.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity keys chain audit -o audit.chain
+  probity check-proof entry.tlog-proof --key audit.vkey --chain audit.chain")]
+pub struct KeysChain {
+    /// Folder of the log
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// New file to write; it appears once it is complete
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Replace the file if it exists; keys, heads of logs, databases and what lies in a log never are
+    #[arg(long)]
+    pub overwrite: bool,
 }
 
 /// Shows which keys a log has and whether the root key at hand opens it.

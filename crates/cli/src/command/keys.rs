@@ -1,19 +1,21 @@
 //! `probity keys`: which keys a log has.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 
 use probity_format::limits::TIME_MAX;
-use probity_log::LogError;
 use probity_log::reader::Reader;
 use probity_log::verify::{FaultClass, VerifyOptions, verify};
+use probity_log::{LogError, Places, key_chain};
 use serde::Serialize;
 
 use super::read_geometry;
-use crate::args::KeysStatus;
+use crate::args::{KeysChain, KeysStatus};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
-use crate::output::Output;
+use crate::output::{Output, counted};
+use crate::output_file::{Existing, OutputFile};
 
 #[derive(Serialize)]
 struct KeysDocument {
@@ -69,6 +71,25 @@ pub(crate) fn status(args: &KeysStatus, environment: &Environment) -> Result<Sta
     Ok(if broken { Status::Broken } else { Status::Done })
 }
 
+/// Writes the certificates of the log.
+pub(crate) fn chain(args: &KeysChain, environment: &Environment) -> Result<Status, Failure> {
+    let chain = key_chain(&Places::new(&args.dir, environment.heads.as_ref()))?;
+    let fail = |error| Failure::file("write", &args.output, error);
+    let mut file = OutputFile::begin(&args.output, Existing::of(args.overwrite)).map_err(fail)?;
+    file.write_all(&chain.encode()).map_err(fail)?;
+    file.finish().map_err(fail)?;
+    let mut output = Output::new();
+    let number = u64::try_from(chain.len()).unwrap_or(u64::MAX);
+    output.line(&format!(
+        "{} of {} in {}",
+        counted(number, "certificate", "certificates"),
+        chain.log(),
+        args.output.display()
+    ))?;
+    output.flush()?;
+    Ok(Status::Done)
+}
+
 /// What the root key at `path` is to this log.
 fn root_key(args: &KeysStatus, path: &std::path::Path) -> Result<&'static str, Failure> {
     if args.key.is_none() && !path.exists() {
@@ -91,7 +112,10 @@ fn print(document: &KeysDocument, output: &mut Output) -> Result<(), Failure> {
         ("log", document.origin.clone()),
         ("fingerprint", document.fingerprint.clone()),
         ("verifier key", document.verifier_key.clone()),
-        ("witness key", document.witness_key.clone().unwrap_or_default()),
+        (
+            "witness key",
+            document.witness_key.clone().unwrap_or_default(),
+        ),
         (
             "signing keys",
             format!("{}, chain {}", document.signing_keys, document.chain),

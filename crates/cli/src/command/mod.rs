@@ -17,6 +17,7 @@ mod serve;
 mod signals;
 mod store;
 mod stream;
+mod trust;
 mod verify;
 
 use std::fs;
@@ -70,6 +71,7 @@ pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
         },
         Command::Keys(args) => match args.command {
             KeysCommand::Status(args) => keys::status(&args, environment),
+            KeysCommand::Chain(args) => keys::chain(&args, environment),
         },
         Command::Stream(args) => match args.command {
             StreamCommand::Create(args) => stream::create(&args, environment),

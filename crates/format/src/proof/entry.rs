@@ -1,22 +1,26 @@
 //! The proof of one entry, as a file that stands alone: who did what when, and that it is in the log.
 //!
 //! `docs/format.md`, "Entry proof". A tlog-proof of the record of the entry's frame, for any verifier of that format;
-//! its extra data holds the record, the way from the entry to the record, and the certificates from a key
+//! its extra data holds the record, the way from the entry to the record, and what leads from a key
 //! that the recipient knows to the one that signed the checkpoint.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::certified::{Certified, Told, journal_origin};
 use super::evidence::{Evidence, Shown};
+use super::links::{decode_links, encode_links};
+use super::trust::Trust;
 use super::{ProofError, TlogProof, verify_inclusion};
-use crate::certificate::{Link, SIGNATURE_BYTES};
+use crate::certificate::Link;
 use crate::checkpoint::Checkpoint;
 use crate::entry::Entry;
 use crate::error::DecodeError;
 use crate::geometry::Geometry;
-use crate::limits::{PROOF_EXTRA_BYTES_MAX, PROOF_LINKS_MAX};
+use crate::limits::{PROOF_EXTRA_BYTES_MAX, PROOF_LINKS_MAX, PROOF_V1_LINKS_MAX};
 use crate::note::{NoteError, PUBLIC_KEY_BYTES, SignedNote, VerifierKey};
 use crate::record::{RECORD_BYTES, Record};
 use crate::row::decode_row;
@@ -26,8 +30,8 @@ use crate::version::Version;
 use crate::wire::Reader;
 
 const MAGIC: &[u8; 4] = b"PBEP";
-const VERSION: u16 = 1;
-const VERSION_WITH_WITNESS: u16 = 2;
+/// Of proofs with a record of version 2, and with one of version 3.
+const VERSIONS: [(u16, Version); 2] = [(1, Version::V2), (2, Version::V3)];
 /// What stands between a log's name and a stream's in a checkpoint's origin.
 const STREAMS: &str = "/streams/";
 
@@ -37,18 +41,10 @@ const STREAMS: &str = "/streams/";
     reason = "whoever makes a proof builds it field by field"
 )]
 pub struct EntryProof {
-    /// The log's random bytes, as in its geometry.
-    pub log_id: [u8; 16],
-    /// The log's first public key, as in its geometry.
-    pub anchor: [u8; PUBLIC_KEY_BYTES],
-    /// The log's witness key, as in its geometry; zeros in version 2.
-    pub witness: [u8; PUBLIC_KEY_BYTES],
-    /// The public key that the chain of certificates begins with.
-    pub first_key: [u8; PUBLIC_KEY_BYTES],
-    /// From that key to the one that signed the checkpoint.
-    pub links: Vec<Link>,
-    /// The stream's configuration.
-    pub config: StreamConfig,
+    /// What the stream's identity follows from; in version 3 only where the evidence shows sections.
+    pub identity: Option<Identity>,
+    /// What leads to the key that signed the checkpoint.
+    pub signers: Signers,
     /// The record of the entry's frame.
     pub record: Record,
     /// Place of the entry in its frame, from 0.
@@ -61,14 +57,61 @@ pub struct EntryProof {
     pub checkpoint: String,
 }
 
+/// What a stream's identity follows from, besides the names in its checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "whoever makes a proof builds it field by field"
+)]
+pub struct Identity {
+    /// The log's random bytes, as in its geometry.
+    pub log_id: [u8; 16],
+    /// The log's first public key, as in its geometry.
+    pub anchor: [u8; PUBLIC_KEY_BYTES],
+    /// The stream's configuration.
+    pub config: StreamConfig,
+}
+
+/// What leads from a key of the log to the one that signed a stream's checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "whoever makes a proof chooses by the log's version"
+)]
+pub enum Signers {
+    /// In a log of version 2: every certificate from `first_key` to the one that signed the checkpoint.
+    Listed {
+        /// The public key that the chain begins with.
+        first_key: [u8; PUBLIC_KEY_BYTES],
+        /// From that key to the one that signed the checkpoint.
+        links: Vec<Link>,
+    },
+    /// The certificate of the key that signed the checkpoint, shown in the journal.
+    Certified(Box<Certified>),
+}
+
 impl EntryProof {
     /// The text of a `.tlog-proof` file.
     ///
     /// # Errors
-    /// When it has more certificates or extra data than the format allows.
+    /// When it has more certificates or extra data than the format allows, or parts of another version.
     pub fn encode(&self) -> Result<String, DecodeError> {
         let error = |reason| DecodeError::new("entry proof", 0, reason);
-        if self.links.len() > PROOF_LINKS_MAX {
+        let (links, links_max, suits) = match &self.signers {
+            Signers::Listed { links, .. } => {
+                let suits = self.record.version == Version::V2 && self.identity.is_some();
+                (links, PROOF_V1_LINKS_MAX, suits)
+            }
+            Signers::Certified(certified) => {
+                let is_sections = !matches!(self.evidence, Evidence::Entry { .. });
+                let suits = is_sections == self.identity.is_some();
+                (&certified.links, PROOF_LINKS_MAX, suits)
+            }
+        };
+        if !suits {
+            return Err(error("has parts of another version"));
+        }
+        if links.len() > links_max {
             return Err(error("has more key certificates than the limit"));
         }
         let extra = self.encode_extra();
@@ -84,31 +127,32 @@ impl EntryProof {
     fn encode_extra(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.extend_from_slice(MAGIC);
-        let version = match self.record.version {
-            Version::V2 => VERSION,
-            Version::V3 => VERSION_WITH_WITNESS,
-        };
-        out.extend_from_slice(&version.to_le_bytes());
+        let mut versions = VERSIONS.into_iter();
+        let version = versions.find(|(_, of_log)| *of_log == self.record.version);
+        out.extend_from_slice(&version.map_or(0, |(version, _)| version).to_le_bytes());
         out.extend_from_slice(&[self.evidence.code(), 0]);
         out.extend_from_slice(&self.record.encode());
         out.extend_from_slice(&self.place.to_le_bytes());
-        out.extend_from_slice(&self.log_id);
-        out.extend_from_slice(&self.anchor);
-        if version != VERSION {
-            out.extend_from_slice(&self.witness);
+        match &self.signers {
+            Signers::Listed { first_key, links } => {
+                if let Some(identity) = &self.identity {
+                    identity.encode_log(&mut out);
+                }
+                out.extend_from_slice(first_key);
+                let count = u32::try_from(links.len()).unwrap_or(u32::MAX);
+                out.extend_from_slice(&count.to_le_bytes());
+                encode_links(links, &mut out);
+            }
+            Signers::Certified(certified) => {
+                certified.encode(&mut out);
+                if let Some(identity) = &self.identity {
+                    identity.encode_log(&mut out);
+                }
+            }
         }
-        out.extend_from_slice(&self.first_key);
-        let links = u32::try_from(self.links.len()).unwrap_or(u32::MAX);
-        out.extend_from_slice(&links.to_le_bytes());
-        for link in &self.links {
-            out.extend_from_slice(&link.successor);
-            out.extend_from_slice(&link.size.to_le_bytes());
-            out.extend_from_slice(link.root.as_bytes());
-            out.extend_from_slice(&link.signature);
+        if let Some(identity) = &self.identity {
+            identity.encode_config(&mut out);
         }
-        let config = format!("{}", self.config);
-        out.push(u8::try_from(config.len()).unwrap_or(u8::MAX));
-        out.extend_from_slice(config.as_bytes());
         self.evidence.encode(&mut out);
         out
     }
@@ -141,43 +185,32 @@ impl EntryProof {
         if &reader.array::<4>()? != MAGIC {
             return Err(reader.error("does not begin with its magic"));
         }
-        let version = reader.u16()?;
+        let found = reader.u16()?;
+        let mut versions = VERSIONS.into_iter();
+        let version = versions.find(|(version, _)| *version == found);
+        let (_, version) = version.ok_or_else(|| reader.error("is of another version"))?;
         let [code, reserved] = reader.array()?;
         if reserved != 0 {
             return Err(reader.error("has reserved bytes set"));
         }
         let record = Record::decode(reader.take(RECORD_BYTES)?)?;
-        let due = match record.version {
-            Version::V2 => VERSION,
-            Version::V3 => VERSION_WITH_WITNESS,
-        };
-        if version != due {
-            return Err(reader.error("is of another version"));
+        if record.version != version {
+            return Err(reader.error("has a record of another version"));
         }
         let place = reader.u32()?;
-        let log_id = reader.array()?;
-        let anchor = reader.array()?;
-        let witness = if version == VERSION {
-            [0; PUBLIC_KEY_BYTES]
-        } else {
-            reader.array()?
+        let (identity, signers) = match version {
+            Version::V2 => decode_listed(&mut reader)?,
+            Version::V3 => {
+                let certified = Box::new(Certified::decode(&mut reader)?);
+                let identity = (code != 0).then(|| Identity::decode(&mut reader));
+                (identity.transpose()?, Signers::Certified(certified))
+            }
         };
-        let first_key = reader.array()?;
-        let links = decode_links(&mut reader)?;
-        let config_bytes = usize::from(reader.u8()?);
-        let config = core::str::from_utf8(reader.take(config_bytes)?)
-            .ok()
-            .and_then(StreamConfig::from_text)
-            .ok_or_else(|| reader.error("has no stream configuration"))?;
         let evidence = Evidence::decode(code, &mut reader)?;
         reader.finish()?;
         Ok(Self {
-            log_id,
-            anchor,
-            witness,
-            first_key,
-            links,
-            config,
+            identity,
+            signers,
             record,
             place,
             evidence,
@@ -188,15 +221,39 @@ impl EntryProof {
 
     /// Checks the proof from the key that the recipient knows to the entry, and gives what it proves.
     ///
-    /// `known` is any key of the chain from [`EntryProof::first_key`] on, named as the log or as the stream's checkpoints.
-    ///
     /// # Errors
     /// See [`EntryProofError`]: the first thing that does not hold.
     pub fn check(&self, known: &VerifierKey) -> Result<Proved, EntryProofError> {
+        self.check_with(&Trust::key(known))
+    }
+
+    /// As [`EntryProof::check`], with more than a key to go by.
+    ///
+    /// # Errors
+    /// See [`EntryProofError`]: the first thing that does not hold.
+    pub fn check_with(&self, trust: &Trust<'_>) -> Result<Proved, EntryProofError> {
         let note = SignedNote::parse(self.checkpoint.as_bytes());
         let note = note.map_err(|error| EntryProofError::Checkpoint(NoteError::Decode(error)))?;
         let (log, stream) = names(&note)?;
-        let signer = self.follow(known, &log, &stream)?;
+        let origin = format!("{log}{STREAMS}{stream}");
+        let known = trust.key.name();
+        if known != log && known != origin && known != journal_origin(&log) {
+            return Err(EntryProofError::OtherName {
+                known: known.into(),
+                log,
+            });
+        }
+        let (signer, journal) = match &self.signers {
+            Signers::Listed { first_key, links } => {
+                (follow_all(*first_key, links, &log, trust.key)?, None)
+            }
+            Signers::Certified(certified) => {
+                let told = certified.check(&log).map_err(EntryProofError::Journal)?;
+                let is_believed = accept(&told, certified, trust)?;
+                (told.certified, is_believed.then_some(told.head))
+            }
+        };
+        let signer = VerifierKey::new(&origin, *signer.key()).map_err(EntryProofError::Record)?;
         let checkpoint = open_checkpoint(&note, &signer)?;
         verify_inclusion(
             leaf_hash(&self.record.encode()),
@@ -216,52 +273,30 @@ impl EntryProof {
             record: self.record,
             checkpoint,
             signer,
+            journal,
             row: shown.row,
             entries_whole: shown.whole,
             entries_partly: shown.partly,
         })
     }
 
-    /// Follows the certificates; gives the key at their end under the name of the stream's checkpoints.
-    fn follow(
-        &self,
-        known: &VerifierKey,
-        log: &str,
-        stream: &StreamName,
-    ) -> Result<VerifierKey, EntryProofError> {
-        let origin = format!("{log}{STREAMS}{stream}");
-        let broken = |link, error: DecodeError| EntryProofError::Certificate { link, error };
-        if known.name() != log && known.name() != origin {
-            return Err(EntryProofError::OtherName {
-                known: known.name().into(),
-                log: log.into(),
-            });
-        }
-        let mut key = VerifierKey::new(log, self.first_key).map_err(|error| broken(0, error))?;
-        let mut met = key.key() == known.key();
-        for (link, number) in self.links.iter().zip(1..) {
-            key = link.follow(&key).map_err(|error| broken(number, error))?;
-            met |= key.key() == known.key();
-        }
-        if !met {
-            return Err(EntryProofError::UnknownKey);
-        }
-        VerifierKey::new(&origin, *key.key()).map_err(|error| broken(self.links.len(), error))
-    }
-
     fn check_record(&self, log: &str, stream: &StreamName) -> Result<(), EntryProofError> {
-        let anchor = VerifierKey::new(log, self.anchor).map_err(EntryProofError::Record)?;
-        let version = self.record.version;
-        let geometry = match version {
-            Version::V2 => Geometry::v2(log, self.log_id, anchor),
-            Version::V3 => Geometry::new(log, self.log_id, anchor, self.witness),
+        let Some(identity) = &self.identity else {
+            // The checkpoint's origin is the stream's, and nothing is opened that is bound to more.
+            return Ok(());
         };
-        let geometry = geometry
-            .map_err(EntryProofError::Record)?;
-        let id = StreamId::new(&geometry.fingerprint(), stream, &self.config);
+        let anchor = VerifierKey::new(log, identity.anchor).map_err(EntryProofError::Record)?;
+        let geometry = match &self.signers {
+            Signers::Listed { .. } => Geometry::v2(log, identity.log_id, anchor),
+            Signers::Certified(certified) => {
+                Geometry::new(log, identity.log_id, anchor, certified.witness)
+            }
+        };
+        let geometry = geometry.map_err(EntryProofError::Record)?;
+        let id = StreamId::new(&geometry.fingerprint(), stream, &identity.config);
         let fits = self.record.stream == id
-            && self.record.proofs == self.config.proofs
-            && self.record.cipher == self.config.cipher;
+            && self.record.proofs == identity.config.proofs
+            && self.record.cipher == identity.config.cipher;
         if fits {
             Ok(())
         } else {
@@ -290,20 +325,132 @@ impl EntryProof {
     }
 }
 
-fn decode_links(reader: &mut Reader<'_>) -> Result<Vec<Link>, DecodeError> {
+impl Identity {
+    fn encode_log(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.log_id);
+        out.extend_from_slice(&self.anchor);
+    }
+
+    fn encode_config(&self, out: &mut Vec<u8>) {
+        let config = format!("{}", self.config);
+        out.push(u8::try_from(config.len()).unwrap_or(u8::MAX));
+        out.extend_from_slice(config.as_bytes());
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            log_id: reader.array()?,
+            anchor: reader.array()?,
+            config: decode_config(reader)?,
+        })
+    }
+}
+
+fn decode_config(reader: &mut Reader<'_>) -> Result<StreamConfig, DecodeError> {
+    let bytes = usize::from(reader.u8()?);
+    core::str::from_utf8(reader.take(bytes)?)
+        .ok()
+        .and_then(StreamConfig::from_text)
+        .ok_or_else(|| reader.error("has no stream configuration"))
+}
+
+/// Identity and certificates of a proof in a log of version 2.
+fn decode_listed(reader: &mut Reader<'_>) -> Result<(Option<Identity>, Signers), DecodeError> {
+    let (log_id, anchor, first_key) = (reader.array()?, reader.array()?, reader.array()?);
     let count = usize::try_from(reader.u32()?).unwrap_or(usize::MAX);
-    if count > PROOF_LINKS_MAX {
+    if count > PROOF_V1_LINKS_MAX {
         return Err(reader.error("has more key certificates than the limit"));
     }
-    (0..count)
-        .map(|_| {
-            let successor = reader.array()?;
-            let size = reader.u64()?;
-            let root = Hash::new(reader.array()?);
-            let signature = reader.array::<SIGNATURE_BYTES>()?;
-            Ok(Link::new(successor, size, root, signature))
-        })
-        .collect()
+    let links = decode_links(count, reader)?;
+    let config = decode_config(reader)?;
+    let identity = Identity {
+        log_id,
+        anchor,
+        config,
+    };
+    Ok((Some(identity), Signers::Listed { first_key, links }))
+}
+
+/// Follows all certificates from `first`; gives the key at their end. `known` must be on the way.
+fn follow_all(
+    first: [u8; PUBLIC_KEY_BYTES],
+    links: &[Link],
+    log: &str,
+    known: &VerifierKey,
+) -> Result<VerifierKey, EntryProofError> {
+    let broken = |link, error: DecodeError| EntryProofError::Certificate { link, error };
+    let mut key = VerifierKey::new(log, first).map_err(|error| broken(0, error))?;
+    let mut met = key.key() == known.key();
+    for (link, number) in links.iter().zip(1..) {
+        key = link.follow(&key).map_err(|error| broken(number, error))?;
+        met |= key.key() == known.key();
+    }
+    if met {
+        Ok(key)
+    } else {
+        Err(EntryProofError::UnknownKey)
+    }
+}
+
+/// Whether the recipient has reason to believe the journal, or but the key that signed the checkpoint. What they remember of the journal is
+/// compared, whatever else there is.
+fn accept(told: &Told, shown: &Certified, trust: &Trust<'_>) -> Result<bool, EntryProofError> {
+    let (size, known) = (told.head.size(), trust.key.key());
+    let mut vouched = false;
+    if let Some(kept) = trust.journal {
+        match told.grew_from(kept, shown.grown.as_ref()) {
+            Some(true) => vouched = true,
+            Some(false) => {
+                return Err(EntryProofError::OtherHistory { kept: kept.size() });
+            }
+            None => {
+                let kept = kept.size();
+                return Err(EntryProofError::NotCompared { kept, size });
+            }
+        }
+    }
+    if let Some(witness) = trust.witness {
+        let cosigned = witness.cosigned(&told.note);
+        match cosigned.map_err(EntryProofError::Journal)? {
+            Some(_) => vouched = true,
+            None => {
+                let witness = witness.name().into();
+                return Err(EntryProofError::NotCosigned { witness });
+            }
+        }
+    }
+    if *known == shown.witness {
+        return if vouched {
+            Ok(true)
+        } else {
+            Err(EntryProofError::NotVouched)
+        };
+    }
+    if told.keys.iter().any(|key| key.key() == known) {
+        return Ok(true);
+    }
+    if told.certified.key() == known {
+        return Ok(vouched);
+    }
+    let Some(chain) = trust.chain else {
+        return Err(EntryProofError::UnknownKey);
+    };
+    let log = told.certified.name();
+    if chain.log() != log {
+        return Err(EntryProofError::OtherName {
+            known: chain.log().into(),
+            log: log.into(),
+        });
+    }
+    let followed = chain.follow(trust.key).map_err(EntryProofError::Chain)?;
+    // From each of them on the proof's own links lead to the one that signed the journal.
+    if told.keys.iter().any(|key| followed.contains(key.key())) {
+        Ok(true)
+    } else if followed.contains(told.certified.key()) {
+        Ok(vouched)
+    } else {
+        Err(EntryProofError::ChainTooShort)
+    }
 }
 
 /// The names of log and stream in the first line of the checkpoint.
@@ -350,6 +497,8 @@ pub struct Proved {
     pub checkpoint: Checkpoint,
     /// The key that signed the checkpoint.
     pub signer: VerifierKey,
+    /// The head of the journal that shows the key's certificate, where the recipient has reason to believe it; a log of version 2 has none.
+    pub journal: Option<Checkpoint>,
     /// Entries of the frame that the proof shows whole, this one included.
     pub entries_whole: u32,
     /// Entries of the frame that the proof shows without key, subjects and payload.
@@ -380,8 +529,32 @@ pub enum EntryProofError {
         /// The name of the log.
         log: String,
     },
-    /// No key of the proof's chain is the one given.
+    /// The proof shows nothing that leads from the key given to the one that signed.
     UnknownKey,
+    /// The key given is the witness key, which proves nothing without a witness's cosignature or a remembered head.
+    NotVouched,
+    /// The witness given has not cosigned the head of the journal in the proof.
+    NotCosigned {
+        /// Its name.
+        witness: String,
+    },
+    /// The head of the journal that was remembered has another size than the proof's, and the proof does not show that one grew from
+    /// the other.
+    NotCompared {
+        /// Size of the head that was remembered.
+        kept: u64,
+        /// Size of the proof's.
+        size: u64,
+    },
+    /// The journal in the proof is not the one that was remembered: another history was signed.
+    OtherHistory {
+        /// Size of the head that was remembered.
+        kept: u64,
+    },
+    /// The chain of keys does not hold together from the key given on.
+    Chain(DecodeError),
+    /// The chain of keys ends before the keys that the proof begins with.
+    ChainTooShort,
     /// A key certificate does not lead on.
     Certificate {
         /// Which, from 1; 0 for the first key itself.
@@ -389,6 +562,8 @@ pub enum EntryProofError {
         /// What is wrong with it.
         error: DecodeError,
     },
+    /// The journal in the proof does not show the certificate of the key that signed.
+    Journal(DecodeError),
     /// The checkpoint is malformed or not signed by the last key of the chain.
     Checkpoint(NoteError),
     /// The record is not in the tree of the checkpoint.
@@ -404,8 +579,16 @@ impl EntryProofError {
     pub const fn part(&self) -> &'static str {
         match self {
             Self::Form(_) => "form",
-            Self::OtherName { .. } | Self::UnknownKey | Self::Certificate { .. } => "key-chain",
-            Self::Checkpoint(_) => "checkpoint",
+            Self::OtherName { .. }
+            | Self::UnknownKey
+            | Self::NotVouched
+            | Self::NotCosigned { .. }
+            | Self::NotCompared { .. }
+            | Self::Chain(_)
+            | Self::ChainTooShort
+            | Self::Certificate { .. }
+            | Self::Journal(_) => "key-chain",
+            Self::Checkpoint(_) | Self::OtherHistory { .. } => "checkpoint",
             Self::Tree(_) => "tree",
             Self::Record(_) => "record",
             Self::Entry(_) => "entry",
@@ -423,7 +606,28 @@ impl fmt::Display for EntryProofError {
                     "the key given is {known:?}'s, the proof is of the log {log:?}"
                 )
             }
-            Self::UnknownKey => f.write_str("the key given is not in the proof's chain of keys"),
+            Self::UnknownKey => f.write_str("nothing in the proof leads from the key given to the one that signed"),
+            Self::NotVouched => f.write_str(
+                "the key given is the log's witness key, and neither a witness nor a remembered head vouches for the journal",
+            ),
+            Self::NotCosigned { witness } => {
+                write!(f, "the journal's head in the proof bears no cosignature of {witness:?}")
+            }
+            Self::NotCompared { kept, size } => write!(
+                f,
+                "the proof stands on a journal of {size} frames and does not show how that and the one of {kept} frames that you keep belong together"
+            ),
+            Self::OtherHistory { kept } => write!(
+                f,
+                "another history was signed: the journal did not grow from the head of {kept} frames that you keep"
+            ),
+            Self::Chain(_) => f.write_str("the chain of keys does not lead on from the key given"),
+            Self::ChainTooShort => f.write_str(
+                "the chain of keys ends before the key that signed: the proof is newer than the chain",
+            ),
+            Self::Journal(_) => {
+                f.write_str("the journal in the proof does not show the certificate of the key that signed")
+            }
             Self::Certificate { link, .. } => write!(f, "key certificate {link} does not lead on"),
             Self::Checkpoint(_) => {
                 f.write_str("the checkpoint is not one of the last key of the chain")
@@ -438,11 +642,21 @@ impl fmt::Display for EntryProofError {
 impl core::error::Error for EntryProofError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            Self::Form(error) | Self::Record(error) | Self::Entry(error) => Some(error),
+            Self::Form(error)
+            | Self::Record(error)
+            | Self::Entry(error)
+            | Self::Chain(error)
+            | Self::Journal(error) => Some(error),
             Self::Certificate { error, .. } => Some(error),
             Self::Checkpoint(error) => Some(error),
             Self::Tree(error) => Some(error),
-            Self::OtherName { .. } | Self::UnknownKey => None,
+            Self::OtherName { .. }
+            | Self::UnknownKey
+            | Self::NotVouched
+            | Self::NotCosigned { .. }
+            | Self::NotCompared { .. }
+            | Self::OtherHistory { .. }
+            | Self::ChainTooShort => None,
         }
     }
 }

@@ -378,17 +378,17 @@ fn row_at(
     }
 }
 
-fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(bytes);
 }
 
-fn put_count(out: &mut Vec<u8>, count: usize) {
+pub(super) fn put_count(out: &mut Vec<u8>, count: usize) {
     out.push(u8::try_from(count).unwrap_or(u8::MAX));
 }
 
-fn put_path(out: &mut Vec<u8>, path: &[Hash]) {
+pub(super) fn put_path(out: &mut Vec<u8>, path: &[Hash]) {
     put_count(out, path.len());
     for hash in path {
         out.extend_from_slice(hash.as_bytes());
@@ -402,7 +402,7 @@ fn put_key(out: &mut Vec<u8>, key: Option<&SectionKey>) {
     }
 }
 
-fn bytes(reader: &mut Reader<'_>, bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
+pub(super) fn bytes(reader: &mut Reader<'_>, bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
     let length = usize::try_from(reader.u32()?).unwrap_or(usize::MAX);
     if length > bytes_max {
         return Err(reader.error("exceeds its limit"));
@@ -410,7 +410,7 @@ fn bytes(reader: &mut Reader<'_>, bytes_max: usize) -> Result<Vec<u8>, DecodeErr
     Ok(reader.take(length)?.to_vec())
 }
 
-fn path(reader: &mut Reader<'_>) -> Result<Vec<Hash>, DecodeError> {
+pub(super) fn path(reader: &mut Reader<'_>) -> Result<Vec<Hash>, DecodeError> {
     let count = usize::from(reader.u8()?);
     if count > PROOF_HASHES_MAX {
         return Err(reader.error("has more hashes than any tree is high"));

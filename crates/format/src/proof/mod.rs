@@ -1,15 +1,22 @@
 //! Inclusion and consistency proofs: made from tree nodes, verified, and written as `.tlog-proof`.
 
+mod certified;
+mod chain;
 mod entry;
 mod evidence;
+mod links;
 mod tlog;
+mod trust;
 
 use alloc::vec::Vec;
 use core::fmt;
 
-pub use entry::{EntryProof, EntryProofError, Proved};
+pub use certified::{Certified, Grown};
+pub use chain::KeyChain;
+pub use entry::{EntryProof, EntryProofError, Identity, Proved, Signers};
 pub use evidence::{Evidence, ShownKey, ShownSection};
 pub use tlog::TlogProof;
+pub use trust::Trust;
 
 use crate::tree::{EMPTY_ROOT, Hash, fold_right, node_hash};
 

@@ -197,8 +197,7 @@ impl Verifier<'_> {
     /// Whether a note of the stream is signed by no key of the journal.
     fn is_strange(&self, name: &StreamName, notes: &Notes, history: &History) -> bool {
         let origin = self.geometry.stream_origin(name.as_str());
-        let keys = history.keys_named(&origin);
-        let is_new = |key: VerifierKey| key.name() == origin && !keys.contains(&key);
+        let is_new = |key: VerifierKey| key.name() == origin && !history.has_key(&key);
         if notes.verifier_key().is_some_and(is_new) {
             return true;
         }
@@ -207,7 +206,7 @@ impl Verifier<'_> {
             .flatten()
             .any(|note| {
                 matches!(
-                    Checkpoint::open(note, &keys),
+                    history.open(note, &origin),
                     Err(NoteError::NoKnownSignature)
                 )
             })
@@ -392,11 +391,12 @@ impl Opening<'_> {
     /// The key beside the checkpoint must be one of the chain, under the stream's own name: foreign verifiers are given it.
     fn check_key(&self, notes: &Notes, faults: &mut Faults) {
         let place = format!("streams/{}/{KEY}", self.name);
-        let keys = self.history.keys_named(&self.origin);
+        let is_certified =
+            |key: VerifierKey| key.name() == self.origin && self.history.has_key(&key);
         if notes.key.is_none() {
             let detail = "is missing beside the checkpoint";
             faults.push(Fault::new(FaultClass::Missing, self.name, place, detail));
-        } else if !notes.verifier_key().is_some_and(|key| keys.contains(&key)) {
+        } else if !notes.verifier_key().is_some_and(is_certified) {
             let detail = "is no key that the log certified for this stream";
             faults.push(Fault::new(FaultClass::KeyChain, self.name, place, detail));
         }
@@ -419,9 +419,8 @@ impl Opening<'_> {
         let mut fault = |detail: String| {
             faults.push(Fault::new(FaultClass::Checkpoint, self.name, place, detail));
         };
-        let keys = self.history.keys_named(&self.origin);
-        let head = match Checkpoint::open(note, &keys) {
-            Ok(head) => head,
+        let (signer, head) = match self.history.open(note, &self.origin) {
+            Ok(opened) => opened,
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
                 fault(cause.unwrap_or_else(|| error.to_string()));
@@ -433,7 +432,7 @@ impl Opening<'_> {
             fault(format!("has the origin {origin:?} of another stream"));
             return None;
         }
-        let (signer, due) = (signer(note, &keys), self.due(head.size()));
+        let due = self.due(head.size());
         let expired = signer < due || self.is_journal() && signer != due;
         if expired {
             fault(format!(
@@ -471,8 +470,7 @@ impl Opening<'_> {
 
     /// What a note of this stream says that no key of the journal has signed.
     fn strange(&self, note: &[u8]) -> Option<Checkpoint> {
-        let keys = self.history.keys_named(&self.origin);
-        let opened = Checkpoint::open(note, &keys);
+        let opened = self.history.open(note, &self.origin);
         let head = claimed(note)?;
         let strange = matches!(opened, Err(NoteError::NoKnownSignature));
         (strange && head.origin() == self.origin).then_some(head)
@@ -489,15 +487,4 @@ impl Opening<'_> {
         let certified = self.history.certificates.iter();
         certified.filter(|(_, frame)| *frame < size).count()
     }
-}
-
-/// The number, in the chain from 0, of the latest key that signed `note`; `keys` are those of the chain, newest first.
-fn signer(note: &[u8], keys: &[VerifierKey]) -> usize {
-    let note = SignedNote::parse(note).ok();
-    let signed = note.as_ref().and_then(|note| note.verify(keys).ok());
-    let signed = signed.unwrap_or_default();
-    let newest = keys.iter().position(|key| signed.contains(&key));
-    newest.map_or(0, |place| {
-        keys.len().saturating_sub(place).saturating_sub(1)
-    })
 }

@@ -53,7 +53,9 @@ impl Names {
                 let path = format!("{name}/{file}");
                 if name != SET_ASIDE && !inside.contains(&file.as_str()) {
                     self.push(path, UncheckedReason::Foreign);
-                } else if !(is_keyed && matches!(file.as_str(), "master.key" | "slots" | "witness.key")) {
+                } else if !(is_keyed
+                    && matches!(file.as_str(), "master.key" | "slots" | "witness.key"))
+                {
                     self.push(path, UncheckedReason::NoEvidence);
                 }
             }
