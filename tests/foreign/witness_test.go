@@ -40,6 +40,7 @@ db.commit()`
 type witness struct {
 	url      string
 	database string
+	vkey     string
 	verifier note.Verifier
 }
 
@@ -128,7 +129,7 @@ func startWitness(t *testing.T) *witness {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return &witness{url: "http://" + address, database: database, verifier: verifier}
+			return &witness{url: "http://" + address, database: database, vkey: string(found[1]), verifier: verifier}
 		}
 	}
 	text, _ := os.ReadFile(said.Name())
@@ -239,6 +240,7 @@ func TestAForeignWitnessFollowsTheJournalOverChangesOfTheKey(t *testing.T) {
 	var last, before *journal
 	signers := map[string]bool{}
 	size := int64(0)
+	var head []byte
 	for opening := range openings {
 		if opening == openings/2 {
 			copyFolder(t, dir, fork)
@@ -262,6 +264,7 @@ func TestAForeignWitnessFollowsTheJournalOverChangesOfTheKey(t *testing.T) {
 			t.Fatalf("opening %d: the cosignature does not verify: %v", opening, err)
 		}
 		size = last.tree.N
+		head = cosigned
 	}
 	if len(signers) != openings {
 		t.Fatalf("%d openings have %d signatures of the first key", openings, len(signers))
@@ -292,4 +295,23 @@ func TestAForeignWitnessFollowsTheJournalOverChangesOfTheKey(t *testing.T) {
 		}
 	})
 	mustProbity(t, "", "verify", dir)
+	proveUnder(t, dir, vkey, witness.vkey, head)
+}
+
+// proveUnder proves an entry by the witness key, which counts with the witness's line on the journal's head and not without.
+func proveUnder(t *testing.T, dir, vkey, witnessKey string, head []byte) {
+	t.Helper()
+	file := func(name, content string) string {
+		path := filepath.Join(t.TempDir(), name)
+		write(t, path, []byte(content))
+		return path
+	}
+	key, witness, cosigned := file("key", vkey), file("witness", witnessKey), file("head", string(head))
+	proof := filepath.Join(t.TempDir(), "entry.tlog-proof")
+	mustProbity(t, "", "prove", dir, "--index", "3", "-o", proof, "--checkpoint", cosigned)
+	mustProbity(t, "", "check-proof", proof, "--key", key, "--witness", witness)
+	mustProbity(t, "", "check-proof", proof, "--key", key, "--checkpoint", cosigned)
+	if output, status := probity(t, "", "check-proof", proof, "--key", key); status != 1 {
+		t.Errorf("the witness key alone: status %d\n%s", status, output)
+	}
 }
