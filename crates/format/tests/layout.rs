@@ -330,15 +330,13 @@ fn segment_header_and_footer_are_their_fields_in_the_order_of_the_document() {
     assert!(text.contains(&format!("footer, {SEGMENT_FOOTER_BYTES} bytes")));
 }
 
-#[test]
-fn an_entry_proof_has_its_fields_where_the_document_says() {
-    let config = StreamConfig::default();
-    let record = record();
-    let shown = Certified {
+/// A certificate as a proof shows it, with every part that it may have.
+fn shown() -> Certified {
+    Certified {
         size: 0x0102_0304_0506_0708,
         signatures: vec![Signature::new("w", 0x0B0A_0908, vec![7])],
         witness: [0x96; 32],
-        record,
+        record: record(),
         path: vec![Hash::new([0x97; 32])],
         clear: Hash::new([0x98; 32]),
         section: b"section".to_vec(),
@@ -349,14 +347,20 @@ fn an_entry_proof_has_its_fields_where_the_document_says() {
             root: Hash::new([0x9C; 32]),
             path: vec![Hash::new([0x9D; 32])],
         }),
-    };
+    }
+}
+
+#[test]
+fn an_entry_proof_has_its_fields_where_the_document_says() {
+    let config = StreamConfig::default();
+    let record = record();
     let proof = EntryProof {
         identity: Some(Identity {
             log_id: [0x91; 16],
             anchor: [0x92; 32],
             config,
         }),
-        signers: Signers::Certified(Box::new(shown)),
+        signers: Signers::Certified(Box::new(shown())),
         record,
         place: 0x0A0B_0C0D,
         evidence: Evidence::Sections {

@@ -159,9 +159,15 @@ impl Reader {
             None => read_checkpoint(&self.files, stream)?,
         };
         // Read after the checkpoint, so that it knows the key that signed it.
-        let history = read_history(&self.files, &self.geometry, Some(&self.opener.master))?;
-        let config = config_of(&history, stream)?;
-        let covered = note.map(|note| self.covered(note, stream, &history, recipient));
+        let read;
+        let history = if self.knows(stream, note.as_deref())? {
+            &self.history
+        } else {
+            read = read_history(&self.files, &self.geometry, Some(&self.opener.master))?;
+            &read
+        };
+        let config = config_of(history, stream)?;
+        let covered = note.map(|note| self.covered(note, stream, history, recipient));
         Ok(Prover {
             reader: self,
             stream: stream.clone(),
@@ -169,6 +175,20 @@ impl Reader {
             id: StreamId::new(&self.geometry.fingerprint(), stream, &config),
             covered: covered.transpose()?,
         })
+    }
+
+    /// Whether what was read of the journal when the log was opened knows `stream` and the keys that signed `note` and the journal. In a
+    /// log of many keys it takes long to read it again.
+    fn knows(&self, stream: &StreamName, note: Option<&str>) -> Result<bool, LogError> {
+        let journal = StreamName::journal();
+        let head = read_checkpoint(&self.files, &journal)?;
+        let is_known = |name: &StreamName, note: Option<&str>| {
+            let origin = self.geometry.stream_origin(name.as_str());
+            note.is_none_or(|note| self.history.open(note.as_bytes(), &origin).is_ok())
+        };
+        Ok(config_of(&self.history, stream).is_ok()
+            && is_known(stream, note)
+            && is_known(&journal, head.as_deref()))
     }
 
     fn covered(

@@ -2,6 +2,7 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::panic,
     clippy::disallowed_methods,
     reason = "a test that cannot go on has failed, and attacks reach around the storage"
 )]
@@ -305,38 +306,38 @@ const PARTS: [Part; 18] = [
     ("identity", |to, from| to.identity = from.identity),
     ("signers", |to, from| to.signers = from.signers),
     ("journal size", |to, from| {
-        mix(to, from, |to, from| to.size = from.size)
+        mix(to, from, |to, from| to.size = from.size);
     }),
     ("journal signatures", |to, from| {
         mix(to, from, |to, from| to.signatures = from.signatures);
     }),
     ("witness", |to, from| {
-        mix(to, from, |to, from| to.witness = from.witness)
+        mix(to, from, |to, from| to.witness = from.witness);
     }),
     ("journal record", |to, from| {
-        mix(to, from, |to, from| to.record = from.record)
+        mix(to, from, |to, from| to.record = from.record);
     }),
     ("journal path", |to, from| {
-        mix(to, from, |to, from| to.path = from.path)
+        mix(to, from, |to, from| to.path = from.path);
     }),
     ("header", |to, from| {
-        mix(to, from, |to, from| to.clear = from.clear)
+        mix(to, from, |to, from| to.clear = from.clear);
     }),
     ("section", |to, from| {
-        mix(to, from, |to, from| to.section = from.section)
+        mix(to, from, |to, from| to.section = from.section);
     }),
     ("first key", |to, from| {
-        mix(to, from, |to, from| to.first_key = from.first_key)
+        mix(to, from, |to, from| to.first_key = from.first_key);
     }),
     ("links", |to, from| {
-        mix(to, from, |to, from| to.links = from.links)
+        mix(to, from, |to, from| to.links = from.links);
     }),
     ("older head", |to, from| {
-        mix(to, from, |to, from| to.grown = from.grown)
+        mix(to, from, |to, from| to.grown = from.grown);
     }),
     ("first key and links", |to, from| {
         mix(to, from, |to, from| {
-            (to.first_key, to.links) = (from.first_key, from.links)
+            (to.first_key, to.links) = (from.first_key, from.links);
         });
     }),
     ("record", |to, from| to.record = from.record),

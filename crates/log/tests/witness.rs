@@ -1,10 +1,6 @@
 //! The witness key: one that stays and signs every checkpoint of the journal, whose loss is found and which alone proves nothing.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that cannot go on has failed"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::sync::Arc;
 

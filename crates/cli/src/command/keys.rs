@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use probity_format::limits::TIME_MAX;
+use probity_format::note::VerifierKey;
 use probity_log::reader::Reader;
 use probity_log::verify::{FaultClass, VerifyOptions, verify};
 use probity_log::{LogError, Places, key_chain};
@@ -54,7 +55,7 @@ pub(crate) fn status(args: &KeysStatus, environment: &Environment) -> Result<Sta
         origin: geometry.origin().to_owned(),
         fingerprint,
         verifier_key: geometry.anchor().encode(),
-        witness_key: geometry.witness().map(|key| key.encode()),
+        witness_key: geometry.witness().map(VerifierKey::encode),
         signing_keys: report.keys,
         chain: if broken { "broken" } else { "unbroken" },
         root_key: root_key(args, &path)?,

@@ -27,7 +27,7 @@ impl KeptHead {
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         let note = read_note(path)?;
         let head = SignedNote::parse(note.as_bytes())
-            .and_then(|note| Ok(Checkpoint::parse(note.text())?))
+            .and_then(|note| Checkpoint::parse(note.text()))
             .map_err(|error| {
                 Failure::new(format!("{} is no checkpoint", path.display()))
                     .because(error)

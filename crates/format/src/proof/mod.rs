@@ -3,6 +3,7 @@
 mod certified;
 mod chain;
 mod entry;
+mod error;
 mod evidence;
 mod links;
 mod tlog;
@@ -13,7 +14,8 @@ use core::fmt;
 
 pub use certified::{Certified, Grown};
 pub use chain::KeyChain;
-pub use entry::{EntryProof, EntryProofError, Identity, Proved, Signers};
+pub use entry::{EntryProof, Identity, Proved, Signers};
+pub use error::EntryProofError;
 pub use evidence::{Evidence, ShownKey, ShownSection};
 pub use tlog::TlogProof;
 pub use trust::Trust;
