@@ -11,7 +11,7 @@ use core::fmt;
 
 use super::evidence::{Evidence, Shown};
 use super::{ProofError, TlogProof, verify_inclusion};
-use crate::certificate::{Link, SIGNATURE_BYTES};
+use crate::certificate::{Bound, Link, SIGNATURE_BYTES};
 use crate::checkpoint::Checkpoint;
 use crate::entry::Entry;
 use crate::error::DecodeError;
@@ -22,6 +22,7 @@ use crate::record::{RECORD_BYTES, Record};
 use crate::row::decode_row;
 use crate::stream::{StreamConfig, StreamId, StreamName};
 use crate::tree::{Hash, leaf_hash};
+use crate::version::Version;
 use crate::wire::Reader;
 
 const MAGIC: &[u8; 4] = b"PBEP";
@@ -91,8 +92,10 @@ impl EntryProof {
         out.extend_from_slice(&links.to_le_bytes());
         for link in &self.links {
             out.extend_from_slice(&link.successor);
-            out.extend_from_slice(&link.size.to_le_bytes());
-            out.extend_from_slice(link.root.as_bytes());
+            for bound in [Some(link.journal), link.heads].into_iter().flatten() {
+                out.extend_from_slice(&bound.size.to_le_bytes());
+                out.extend_from_slice(bound.root.as_bytes());
+            }
             out.extend_from_slice(&link.signature);
         }
         let config = format!("{}", self.config);
@@ -142,7 +145,7 @@ impl EntryProof {
         let log_id = reader.array()?;
         let anchor = reader.array()?;
         let first_key = reader.array()?;
-        let links = decode_links(&mut reader)?;
+        let links = decode_links(&mut reader, record.version)?;
         let config_bytes = usize::from(reader.u8()?);
         let config = core::str::from_utf8(reader.take(config_bytes)?)
             .ok()
@@ -264,7 +267,8 @@ impl EntryProof {
     }
 }
 
-fn decode_links(reader: &mut Reader<'_>) -> Result<Vec<Link>, DecodeError> {
+/// A log of version 2 has no stream `heads` that certificates could bind.
+fn decode_links(reader: &mut Reader<'_>, version: Version) -> Result<Vec<Link>, DecodeError> {
     let count = usize::try_from(reader.u32()?).unwrap_or(usize::MAX);
     if count > PROOF_LINKS_MAX {
         return Err(reader.error("has more key certificates than the limit"));
@@ -272,12 +276,22 @@ fn decode_links(reader: &mut Reader<'_>) -> Result<Vec<Link>, DecodeError> {
     (0..count)
         .map(|_| {
             let successor = reader.array()?;
-            let size = reader.u64()?;
-            let root = Hash::new(reader.array()?);
+            let journal = decode_bound(reader)?;
+            let heads = match version {
+                Version::V2 => None,
+                _ => Some(decode_bound(reader)?),
+            };
             let signature = reader.array::<SIGNATURE_BYTES>()?;
-            Ok(Link::new(successor, size, root, signature))
+            Ok(Link::new(successor, journal, heads, signature))
         })
         .collect()
+}
+
+fn decode_bound(reader: &mut Reader<'_>) -> Result<Bound, DecodeError> {
+    Ok(Bound {
+        size: reader.u64()?,
+        root: Hash::new(reader.array()?),
+    })
 }
 
 /// The names of log and stream in the first line of the checkpoint.
