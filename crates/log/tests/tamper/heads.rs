@@ -12,7 +12,7 @@ use crate::world::{LONG, Look, Scene, World, append, options, root};
 /// One attack: what is done, and the class and stream that both looks must name.
 type Attack = (&'static str, FaultClass, &'static str, fn(&mut Scene<'_>));
 
-const ATTACKS: [Attack; 12] = [
+const ATTACKS: [Attack; 13] = [
     ("heads deleted", FaultClass::Missing, "heads", |s| {
         s.remove("log/streams/heads");
     }),
@@ -88,6 +88,15 @@ const ATTACKS: [Attack; 12] = [
         },
     ),
     (
+        "an index over frames that no head covers",
+        FaultClass::Journal,
+        "heads",
+        |s| {
+            let size = s.world.records[LONG].len();
+            say(s, "index.root", LONG, &index(0, size));
+        },
+    ),
+    (
         "a frame of heads exchanged",
         FaultClass::Tree,
         "heads",
@@ -125,18 +134,29 @@ fn older_copy(scene: &mut Scene<'_>, stream: &str) {
     scene.write(&format!("log.heads/{stream}"), &head);
 }
 
+/// The payload of an `index.root`.
+fn index(first: usize, last: usize) -> String {
+    format!("{first} {last} {}\n", "ab".repeat(32))
+}
+
 /// A head that was never signed.
 fn head(stream: &str, size: u64) -> Checkpoint {
     Checkpoint::new(&stream_origin(stream), size, leaf_hash(b"false")).unwrap()
 }
 
-/// Appends a frame of heads and signs for it with today's key.
+/// Appends a frame of heads, signed for with today's key.
 fn anchor_more(scene: &mut Scene<'_>, heads: &[Checkpoint], key: &str) {
+    let payload: String = heads.iter().map(Checkpoint::encode).collect();
+    say(scene, "heads", key, &payload);
+}
+
+/// Appends a frame of one entry to the stream and signs for it with today's key.
+fn say(scene: &mut Scene<'_>, action: &str, key: &str, payload: &str) {
     let mut stolen = Stolen::new(scene, "heads");
     let like = stolen.rows(0);
     let row = decode_row(&like[0]).unwrap();
-    let payload: String = heads.iter().map(Checkpoint::encode).collect();
     let entry = probity_format::Entry {
+        action,
         key: key.as_bytes(),
         payload: payload.as_bytes(),
         ..row.entry().unwrap()
@@ -168,6 +188,23 @@ fn what_is_done_to_heads_or_journal_shows_with_and_without_the_root_key() {
         scene.undo();
     }
     assert_eq!(scene.verify(Look::Keyed).unwrap().faults, []);
+}
+
+/// The place of an index's root is kept: it is checked and otherwise passed over, by verification and by the next opening.
+#[test]
+fn an_index_over_frames_that_a_head_covers_is_no_fault() {
+    let world = World::new();
+    let mut scene = world.scene();
+    scene.keep_all();
+    let size = world.records[LONG].len();
+    say(&mut scene, "index.root", LONG, &index(3, size - 1));
+    assert_eq!(scene.verify(Look::Keyed).unwrap().faults, []);
+    // The writer's own memory of what is durable knows nothing of the frame.
+    let log = Log::open(&scene.log(), &root(), options()).unwrap();
+    append(&log, LONG, 540..541);
+    log.close().unwrap();
+    assert_eq!(scene.verify(Look::Keyed).unwrap().faults, []);
+    scene.undo();
 }
 
 /// A frame that somebody without keys appends is no head: nobody believes it, and the next opening takes it away.
