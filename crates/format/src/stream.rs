@@ -8,6 +8,7 @@ use core::fmt;
 use sha2::{Digest as _, Sha256};
 
 use crate::limits::STREAM_NAME_BYTES_MAX;
+use crate::version::Version;
 
 /// What the leaves of the tree inside a frame are; decides what can be proved and what it costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -168,7 +169,7 @@ pub struct StreamConfig {
 }
 
 impl StreamConfig {
-    /// The journal's configuration: in clear, because everybody must be able to check it.
+    /// The configuration of the built-in streams: in clear, because everybody must be able to check them.
     pub const JOURNAL: Self = Self {
         proofs: Proofs::Section,
         cipher: Cipher::DangerNone,
@@ -215,6 +216,8 @@ impl StreamName {
     pub const DEFAULT: &'static str = "default";
     /// The log about the log; only the log itself appends to it.
     pub const JOURNAL: &'static str = "journal";
+    /// The heads of all other streams as they were published; only the log itself appends to it.
+    pub const HEADS: &'static str = "heads";
 
     /// The name `text`, if it is one.
     ///
@@ -235,6 +238,16 @@ impl StreamName {
     /// The name [`StreamName::JOURNAL`].
     pub fn journal() -> Self {
         Self(Self::JOURNAL.to_owned())
+    }
+
+    /// The name [`StreamName::HEADS`].
+    pub fn heads() -> Self {
+        Self(Self::HEADS.to_owned())
+    }
+
+    /// Whether only the log itself appends to the stream of this name; a log of version 2 has no `heads` of its own.
+    pub fn is_built_in(&self, version: Version) -> bool {
+        self.0 == Self::JOURNAL || self.0 == Self::HEADS && version != Version::V2
     }
 
     /// The name as text.

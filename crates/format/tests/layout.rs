@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use probity_format::certificate::Link;
+use probity_format::certificate::{Bound, Link};
 use probity_format::frame::{
     DIRECTORY_ENTRY_BYTES, FRAME_HEADER_BYTES, FRAME_TRAILER_BYTES, FrameHeader,
 };
@@ -330,6 +330,11 @@ fn segment_header_and_footer_are_their_fields_in_the_order_of_the_document() {
     assert!(text.contains(&format!("footer, {SEGMENT_FOOTER_BYTES} bytes")));
 }
 
+fn bound(size: u64, byte: u8) -> Bound {
+    let root = Hash::new([byte; 32]);
+    Bound { size, root }
+}
+
 /// A certificate as a proof shows it, with every part that it may have.
 fn shown() -> Certified {
     Certified {
@@ -341,7 +346,12 @@ fn shown() -> Certified {
         clear: Hash::new([0x98; 32]),
         section: b"section".to_vec(),
         first_key: [0x93; 32],
-        links: vec![Link::new([0x99; 32], 5, Hash::new([0x9A; 32]), [0x9B; 64])],
+        links: vec![Link::new(
+            [0x99; 32],
+            bound(5, 0x9A),
+            Some(bound(7, 0x9E)),
+            [0x9B; 64],
+        )],
         grown: Some(Grown {
             size: 6,
             root: Hash::new([0x9C; 32]),
@@ -408,6 +418,8 @@ fn an_entry_proof_has_its_fields_where_the_document_says() {
             &[0x99; 32],
             &5_u64.to_le_bytes(),
             &[0x9A; 32],
+            &7_u64.to_le_bytes(),
+            &[0x9E; 32],
             &[0x9B; 64],
             &6_u64.to_le_bytes(),
             &[0x9C; 32],

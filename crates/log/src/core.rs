@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
+use probity_format::Version;
 use probity_format::geometry::Geometry;
 use probity_format::note::SigningKey;
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
@@ -19,6 +20,7 @@ use crate::error::LogError;
 use crate::files::Files;
 use crate::flight::Flight;
 use crate::heads::Heads;
+use crate::heads_writer::HeadsWriter;
 use crate::journal_writer::JournalWriter;
 use crate::keystore::KeyStore;
 use crate::requests::Requests;
@@ -86,6 +88,8 @@ pub(crate) struct Core {
     pub(crate) batcher: Mutex<Batcher>,
     pub(crate) streams: RwLock<BTreeMap<StreamName, Arc<Stream>>>,
     pub(crate) journal: Mutex<JournalWriter>,
+    /// Where heads are anchored; locked after the journal where both are.
+    pub(crate) anchors: Mutex<HeadsWriter>,
     pub(crate) slots: Mutex<Vec<Weak<Slot>>>,
     /// Raised when the ticking thread, idle until then, has something to watch.
     pub(crate) ticking: Signal,
@@ -209,7 +213,7 @@ impl Core {
         clock: Arc<dyn Clock>,
         queue: (Pool, Sender<Handed>, Receiver<Handed>),
         streams: BTreeMap<StreamName, Arc<Stream>>,
-        journal: JournalWriter,
+        (journal, anchors): (JournalWriter, HeadsWriter),
         lock: Box<dyn Lock>,
     ) -> Self {
         Self {
@@ -228,6 +232,7 @@ impl Core {
             batcher: Mutex::default(),
             streams: RwLock::new(streams),
             journal: Mutex::new(journal),
+            anchors: Mutex::new(anchors),
             slots: Mutex::default(),
             ticking: Signal::default(),
             ticker_idle: AtomicBool::new(false),
@@ -337,12 +342,12 @@ impl Core {
         streams.insert(stream.name.clone(), stream);
     }
 
-    /// Every stream but the journal.
+    /// Every stream but those that the log itself appends to.
     pub(crate) fn content_streams(&self) -> Vec<Arc<Stream>> {
         let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
         streams
             .values()
-            .filter(|stream| stream.name.as_str() != StreamName::JOURNAL)
+            .filter(|stream| !stream.name.is_built_in(Version::NEWEST))
             .map(Arc::clone)
             .collect()
     }

@@ -10,6 +10,7 @@ use probity_format::stream::{StreamConfig, StreamId, StreamName};
 
 use crate::clock::{Clock, SystemClock};
 use crate::config::Options;
+use crate::continuation::Continued;
 use crate::durable::DURABLE;
 use crate::error::LogError;
 use crate::files::Files;
@@ -58,6 +59,27 @@ impl Log {
         Self::create_at(&places, origin, root, config, options, clock)
     }
 
+    /// As [`Log::create`], and the journal says that the log continues the one of `continued`.
+    ///
+    /// # Errors
+    /// As [`Log::create`].
+    pub fn create_after(
+        continued: &Continued,
+        path: &Path,
+        origin: &str,
+        root: &RootKey,
+        config: StreamConfig,
+        options: Options,
+    ) -> Result<(), LogError> {
+        let places = Places::new(path, options.heads.as_ref());
+        let clock = Arc::new(SystemClock::new());
+        let first = First {
+            config,
+            continued: Some(continued),
+        };
+        create(&places, origin, root, &first, options, clock)
+    }
+
     /// As [`Log::create`], wherever the log is to be, and with any clock.
     ///
     /// # Errors
@@ -70,26 +92,48 @@ impl Log {
         options: Options,
         clock: Arc<dyn Clock>,
     ) -> Result<(), LogError> {
-        startup::check_options(&options)?;
-        let (seed, witness) = (Secret::new(random()?), Secret::new(random()?));
-        let geometry = geometry(origin, &seed, &witness)?;
-        let files = Files::of_log(places, &options);
-        // Before the lock, which would be a file of ours in somebody else's folder.
-        check_vacant(places, &files)?;
-        let lock = startup::lock(places, &files)?;
-        check_vacant(places, &files)?;
-        files.sweep()?;
-        for segment in files.list(JOURNAL_SEGMENTS)? {
-            files.remove(&format!("{JOURNAL_SEGMENTS}/{segment}"))?;
-        }
-        if files.read(PENDING, PENDING_BYTES_MAX)?.is_some() {
-            files.remove(PENDING)?;
-            files.sync_folder("")?;
-        }
-        KeyStore::create(&files, root, &geometry.fingerprint(), &seed, &witness)?;
-        files.replace(GEOMETRY, geometry.encode().as_bytes())?;
-        startup::open_locked(places, lock, root, options, clock, Some(config))?.close()
+        let first = First {
+            config,
+            continued: None,
+        };
+        create(places, origin, root, &first, options, clock)
     }
+}
+
+/// What a log begins with.
+pub(crate) struct First<'a> {
+    /// The configuration of the stream `default`.
+    pub(crate) config: StreamConfig,
+    pub(crate) continued: Option<&'a Continued>,
+}
+
+fn create(
+    places: &Places,
+    origin: &str,
+    root: &RootKey,
+    first: &First<'_>,
+    options: Options,
+    clock: Arc<dyn Clock>,
+) -> Result<(), LogError> {
+    startup::check_options(&options)?;
+    let (seed, witness) = (Secret::new(random()?), Secret::new(random()?));
+    let geometry = geometry(origin, &seed, &witness)?;
+    let files = Files::of_log(places, &options);
+    // Before the lock, which would be a file of ours in somebody else's folder.
+    check_vacant(places, &files)?;
+    let lock = startup::lock(places, &files)?;
+    check_vacant(places, &files)?;
+    files.sweep()?;
+    for segment in files.list(JOURNAL_SEGMENTS)? {
+        files.remove(&format!("{JOURNAL_SEGMENTS}/{segment}"))?;
+    }
+    if files.read(PENDING, PENDING_BYTES_MAX)?.is_some() {
+        files.remove(PENDING)?;
+        files.sync_folder("")?;
+    }
+    KeyStore::create(&files, root, &geometry.fingerprint(), &seed, &witness)?;
+    files.replace(GEOMETRY, geometry.encode().as_bytes())?;
+    startup::open_locked(places, lock, root, options, clock, Some(first))?.close()
 }
 
 fn geometry(origin: &str, seed: &Secret, witness: &Secret) -> Result<Geometry, LogError> {
@@ -129,7 +173,9 @@ fn check_vacant(places: &Places, files: &Files) -> Result<(), LogError> {
         Ok(())
     };
     only("", &LEFTOVERS)?;
-    only("streams", &[StreamName::JOURNAL])?;
+    only("streams", &[StreamName::JOURNAL, StreamName::HEADS])?;
+    only("streams/heads", &["segments", "checkpoint", "log.vkey"])?;
+    only("streams/heads/segments", &[])?;
     only("streams/journal", &["segments", "checkpoint", "log.vkey"])?;
     only(JOURNAL_SEGMENTS, &["00000000.seg"])?;
     let heads = Heads::new(Files::of_heads(places, &Options::default()));

@@ -9,7 +9,7 @@ use probity_format::note::VerifierKey;
 use probity_format::record::Record;
 use probity_format::stream::{Proofs, StreamId, StreamName};
 use probity_format::tree::{Hash, root_of};
-use probity_format::{DecodeError, Entry, Outcome};
+use probity_format::{DecodeError, Entry, Outcome, Version};
 
 use crate::config::Options;
 use crate::epochs::Epochs;
@@ -29,7 +29,7 @@ use crate::verify::{Fault, FaultClass, Subject, Unread, Verifier, VerifyOptions}
     reason = "callers choose field by field over the default"
 )]
 pub struct Filter {
-    /// Only this stream; otherwise every stream but the journal.
+    /// Only this stream; otherwise every stream but the log's own.
     pub stream: Option<StreamName>,
     /// Only entries that concern this subject.
     pub subject: Option<String>,
@@ -185,7 +185,7 @@ impl Reader {
         let geometry = read_geometry(&files, &places.path)?;
         let opener = Opener::new_past_damage(&files, root, &geometry)?;
         let history = match read_history(&files, &geometry, Some(&opener.master)) {
-            Err(LogError::Broken { .. }) => History::new(geometry.anchor().clone()),
+            Err(LogError::Broken { .. }) => History::new(&geometry),
             history => history?,
         };
         let opener = opener.with_erasures(history.slots, &history.erasures);
@@ -232,7 +232,8 @@ impl Reader {
     ) -> Result<(), E> {
         let options = VerifyOptions::default();
         let verifier = Verifier::new(&self.places, &options)?;
-        let checked = verifier.check_for_reading(&|name| filter.wants(name))?;
+        let version = self.geometry.version();
+        let checked = verifier.check_for_reading(&|name| filter.wants(name, version))?;
         if let Some(fault) = checked.first_damage() {
             let place = format!("stream {}, {}", fault.stream, fault.place);
             let reason = fault.detail.clone();
@@ -240,7 +241,7 @@ impl Reader {
         }
         filter.check_exists(&checked.subjects)?;
         for subject in &checked.subjects {
-            if !filter.wants(&subject.name) {
+            if !filter.wants(&subject.name, version) {
                 continue;
             }
             let mut reading = Reading::new(self, subject, filter);
@@ -271,7 +272,8 @@ impl Reader {
     ) -> Result<Damage, E> {
         let options = VerifyOptions::default();
         let verifier = Verifier::new(&self.places, &options)?;
-        let checked = verifier.check_for_reading(&|name| filter.wants(name))?;
+        let version = self.geometry.version();
+        let checked = verifier.check_for_reading(&|name| filter.wants(name, version))?;
         if checked.first_damage().is_none() {
             filter.check_exists(&checked.subjects)?;
         }
@@ -284,7 +286,7 @@ impl Reader {
             gaps: Vec::new(),
         };
         for mut subject in checked.subjects {
-            if !filter.wants(&subject.name) {
+            if !filter.wants(&subject.name, version) {
                 continue;
             }
             let (name, id) = (subject.name.clone(), subject.id);
@@ -321,10 +323,10 @@ impl Reader {
 
 impl Filter {
     /// Whether entries of stream `name` are wanted.
-    fn wants(&self, name: &StreamName) -> bool {
+    fn wants(&self, name: &StreamName, version: Version) -> bool {
         match &self.stream {
             Some(wanted) => wanted == name,
-            None => name.as_str() != StreamName::JOURNAL,
+            None => !name.is_built_in(version),
         }
     }
 

@@ -45,7 +45,7 @@ pub(crate) struct Recovery<'a> {
     pub(crate) durable: u64,
     /// Whether some of those may be gone.
     pub(crate) accept_loss: bool,
-    /// The head that the journal anchored last, which was signed for too.
+    /// The head that was anchored last, which was signed for too: in `heads`, or of `heads` itself in the last certificate.
     pub(crate) anchored: Option<&'a Checkpoint>,
     pub(crate) repairs: &'a mut Repairs,
 }
@@ -182,10 +182,13 @@ impl Recovery<'_> {
                 self.name
             ));
         }
-        // Otherwise everything is published again: tiles too, where the tree was rebuilt.
+        // Otherwise everything is published again: tiles too, where the tree was rebuilt; and what is not anchored yet, so that the
+        // key of the time at which it is anchored has signed it.
         let same = |head: &Checkpoint| head.size() == tree.size();
         let is_kept = tree.size() == 0 || kept.as_ref().is_some_and(same);
-        let published = published.filter(|head| is_kept && !rebuilt && same(head));
+        let is_anchored = tree.size() == 0 || self.anchored.is_some_and(same);
+        let is_kept = is_kept && is_anchored && !rebuilt;
+        let published = published.filter(|head| is_kept && same(head));
         Ok(Recovered {
             header: position.header,
             begun: position.begun,
@@ -193,7 +196,7 @@ impl Recovery<'_> {
             next_frame: position.next_frame,
             next_entry: position.next_entry,
             last_epoch: position.last_epoch,
-            published: published.map(|head| head.size()),
+            published,
             tree,
         })
     }
@@ -244,7 +247,7 @@ impl Recovery<'_> {
         self.broken("checkpoint", &reason)
     }
 
-    /// Whether a holder of the log's keys sealed every frame that was signed for and that the journal does not anchor yet: an expired
+    /// Whether a holder of the log's keys sealed every frame that was signed for and that is not anchored yet: an expired
     /// signing key signs for frames, too, and does not seal any.
     fn check_unanchored(&mut self, size: u64) -> Result<(), LogError> {
         let anchored = self.anchored.map_or(0, Checkpoint::size);
@@ -282,15 +285,14 @@ impl Recovery<'_> {
         Err(self.broken("segments", &reason))
     }
 
-    /// The head that the journal anchored, where checkpoint and second copy are older or gone: no crash leaves them so.
+    /// The head that was anchored, where checkpoint and second copy are older or gone: no crash leaves them so.
     fn with_anchored(&mut self, signed: Option<(u64, Hash)>) -> Option<(u64, Hash)> {
         let (name, size) = (self.name, signed.map_or(0, |(size, _)| size));
         let Some(anchored) = self.anchored.filter(|anchored| anchored.size() > size) else {
             return signed;
         };
         self.repairs.note(format!(
-            "stream {name}: the journal anchored {} frames, the checkpoint and its second copy cover {size}; they will be \
-             written anew",
+            "stream {name}: {} frames were anchored, the checkpoint and its second copy cover {size}; they will be written anew",
             anchored.size()
         ));
         Some((anchored.size(), *anchored.root()))

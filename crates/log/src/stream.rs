@@ -105,8 +105,8 @@ pub(crate) struct Writer {
 
 #[derive(Debug)]
 struct Published {
-    /// Size of the tree in the checkpoint and in its second copy; `None` until both are known to agree.
-    size: Option<u64>,
+    /// The checkpoint, which its second copy equals; `None` until both are known to agree.
+    head: Option<Checkpoint>,
     /// The verifier key as this process published it.
     key: Option<String>,
 }
@@ -121,8 +121,8 @@ pub(crate) struct Recovered {
     pub(crate) next_entry: u64,
     pub(crate) last_epoch: u32,
     pub(crate) tree: TreeWriter,
-    /// Size of the tree in the checkpoint, if its second copy says the same.
-    pub(crate) published: Option<u64>,
+    /// The checkpoint, if its second copy says the same.
+    pub(crate) published: Option<Checkpoint>,
 }
 
 impl Stream {
@@ -162,7 +162,7 @@ impl Stream {
             committing: Mutex::default(),
             tree: Mutex::new(found.tree),
             published: Mutex::new(Published {
-                size: found.published,
+                head: found.published,
                 key: None,
             }),
             leaves: RecentLeaves::default(),
@@ -391,7 +391,8 @@ impl Stream {
         before_signing: &dyn Fn() -> Result<(), LogError>,
     ) -> Result<Option<Checkpoint>, LogError> {
         let mut published = lock(&self.published);
-        if published.size == Some(self.lock_tree().size()) {
+        let known = published.head.as_ref().map(Checkpoint::size);
+        if known == Some(self.lock_tree().size()) {
             return Ok(None);
         }
         let (size, root, grown) = {
@@ -428,8 +429,13 @@ impl Stream {
             &format!("streams/{}/checkpoint", self.name),
             note.as_bytes(),
         )?;
-        published.size = Some(size);
+        published.head = Some(head.clone());
         Ok(Some(head))
+    }
+
+    /// The head that is published, once checkpoint and second copy are known to agree.
+    pub(crate) fn published_head(&self) -> Option<Checkpoint> {
+        lock(&self.published).head.clone()
     }
 
     /// Size and root of the tree as integrated.

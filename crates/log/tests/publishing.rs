@@ -172,7 +172,7 @@ impl Drop for Done<'_> {
 /// What a loss of power at one moment leaves: the second copies of the heads, and what may be left of the log.
 fn moment(bench: &Bench, seed: u64) -> (Memory, [Memory; 2]) {
     let notes = |heads: &Memory| {
-        ["default", "journal"].map(|stream| heads.read(stream, 65_536).unwrap_or_default())
+        ["default", "journal", "heads"].map(|stream| heads.read(stream, 65_536).unwrap_or_default())
     };
     loop {
         let heads = bench.heads.clone_live();

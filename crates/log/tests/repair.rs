@@ -297,7 +297,11 @@ fn a_missing_second_copy_is_written_anew_at_once() {
     let one = |path: &Path| fs::remove_file(heads(path).join("default")).unwrap();
     repairs(Before::Intact, one, &[&of("default")]);
     let all = |path: &Path| fs::remove_dir_all(heads(path)).unwrap();
-    repairs(Before::Intact, all, &[&of("journal"), &of("default")]);
+    repairs(
+        Before::Intact,
+        all,
+        &[&of("journal"), &of("heads"), &of("default")],
+    );
     let folder = tempfile::tempdir().unwrap();
     let path = sample(folder.path());
     fs::remove_dir_all(heads(&path)).unwrap();
@@ -305,7 +309,7 @@ fn a_missing_second_copy_is_written_anew_at_once() {
     let names: Vec<PathBuf> = files(&heads(&path));
     assert_eq!(
         names,
-        [heads(&path).join("default"), heads(&path).join("journal")]
+        ["default", "heads", "journal"].map(|name| heads(&path).join(name))
     );
 }
 

@@ -1,7 +1,7 @@
 //! Proofs of single entries: whatever a file says, it proves one of the entries that were sealed, or nothing.
 
 use probity_format::{DecodeError, Entry};
-use probity_format::certificate::{Certificate, Link};
+use probity_format::certificate::{Bound, Certificate, Link};
 use probity_format::checkpoint::Checkpoint;
 use probity_format::compress::Decompressor;
 use probity_format::content::subject_section;
@@ -54,7 +54,9 @@ fn geometry() -> Geometry {
 }
 
 fn certificate() -> String {
-    let made = Certificate::new(key(2).verifier_key().clone(), 3, leaf_hash(b"journal"));
+    let journal = Bound { size: 3, root: leaf_hash(b"journal") };
+    let heads = Bound { size: 2, root: leaf_hash(b"heads") };
+    let made = Certificate::new(key(2).verifier_key().clone(), journal, Some(heads));
     made.sign(&key(1)).expect("the certificate is signed")
 }
 

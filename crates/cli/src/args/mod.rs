@@ -14,6 +14,7 @@ mod proxy;
 mod serve;
 mod store;
 mod subject;
+mod upgrade;
 
 use std::path::PathBuf;
 
@@ -44,6 +45,7 @@ pub use self::proxy::{Proxy, SyncChoice};
 pub use self::serve::Serve;
 pub use self::store::{Store, StoreCommand, StoreRewrite};
 pub use self::subject::{Subject, SubjectCommand, SubjectExport};
+pub use self::upgrade::Upgrade;
 use crate::entry_json::parse_time;
 use crate::failure::Failure;
 
@@ -81,6 +83,7 @@ pub struct Args {
 pub enum Command {
     Demo(Demo),
     Init(Init),
+    Upgrade(Upgrade),
     Append(Append),
     Proxy(Proxy),
     Serve(Serve),
@@ -240,7 +243,8 @@ pub struct Append {
   probity verify audit
   probity verify copy-of-audit --key audit.vkey --json
   probity verify audit --key audit.key
-  probity verify audit --since yesterday/streams/default/checkpoint")]
+  probity verify audit --since yesterday/streams/default/checkpoint
+  probity verify audit-3 --continues audit")]
 pub struct Verify {
     /// Folder of the log, or of a copy
     #[arg(value_name = "DIR")]
@@ -254,6 +258,9 @@ pub struct Verify {
     /// Threads [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
+    /// The older log that this one says it continues: it is verified too, with OLD.heads, and must be exactly what is named
+    #[arg(long, value_name = "OLD")]
+    pub continues: Option<PathBuf>,
     /// A checkpoint kept from before: only the growth since is read
     #[arg(long, value_name = "CHECKPOINT")]
     pub since: Option<PathBuf>,
@@ -317,7 +324,7 @@ pub enum ExportFormat {
 /// Which entries are wanted; everything given must match.
 #[derive(Default, ClapArgs)]
 pub struct FilterChoice {
-    /// Only this stream [default: all but the journal]
+    /// Only this stream [default: all but the log's own, journal and heads]
     #[arg(long, value_name = "S", value_parser = StreamName::new)]
     pub stream: Option<StreamName>,
     /// Only entries that concern this subject

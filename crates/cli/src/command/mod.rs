@@ -18,6 +18,7 @@ mod signals;
 mod store;
 mod stream;
 mod trust;
+mod upgrade;
 mod verify;
 
 use std::fs;
@@ -50,6 +51,7 @@ pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
         Command::Demo(args) => demo::run(&args, environment),
         Command::Bench(args) => bench::run(&args),
         Command::Init(args) => init::run(&args, environment),
+        Command::Upgrade(args) => upgrade::run(&args, environment),
         Command::Append(args) => append::run(&args, environment),
         Command::Proxy(args) => proxy::run(&args, environment),
         Command::Serve(args) => serve::run(&args, environment),

@@ -122,7 +122,7 @@ impl Certified {
         if count > PROOF_LINKS_MAX {
             return Err(reader.error("has more key certificates than the limit"));
         }
-        let links = decode_links(count, reader)?;
+        let links = decode_links(count, Version::V3, reader)?;
         let grown = match reader.u64()? {
             0 => None,
             size => Some(Grown {

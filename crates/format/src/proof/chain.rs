@@ -11,6 +11,7 @@ use crate::error::DecodeError;
 use crate::geometry::ORIGIN_BYTES_MAX;
 use crate::limits::CHAIN_LINKS_MAX;
 use crate::note::{PUBLIC_KEY_BYTES, VerifierKey};
+use crate::version::Version;
 use crate::wire::Reader;
 
 const MAGIC: &[u8; 4] = b"PBKC";
@@ -33,6 +34,11 @@ impl KeyChain {
         let error = |reason| DecodeError::new("chain of keys", 0, reason);
         if links.len() > CHAIN_LINKS_MAX || first.name().len() > ORIGIN_BYTES_MAX {
             return Err(error("has more key certificates than the limit"));
+        }
+        if links.iter().any(|link| link.heads.is_none()) {
+            return Err(error(
+                "is of a log of version 2, whose proofs list every key",
+            ));
         }
         Ok(Self {
             log: first.name().into(),
@@ -73,7 +79,7 @@ impl KeyChain {
         if count > CHAIN_LINKS_MAX {
             return Err(reader.error("has more key certificates than the limit"));
         }
-        let links = decode_links(count, &mut reader)?;
+        let links = decode_links(count, Version::V3, &mut reader)?;
         reader.finish()?;
         Self::new(&VerifierKey::new(log, first)?, links)
     }

@@ -361,7 +361,7 @@ fn decode_listed(reader: &mut Reader<'_>) -> Result<(Option<Identity>, Signers),
     if count > PROOF_V1_LINKS_MAX {
         return Err(reader.error("has more key certificates than the limit"));
     }
-    let links = decode_links(count, reader)?;
+    let links = decode_links(count, Version::V2, reader)?;
     let config = decode_config(reader)?;
     let identity = Identity {
         log_id,

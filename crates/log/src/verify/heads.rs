@@ -3,18 +3,20 @@
 use std::collections::BTreeMap;
 
 use probity_format::Version;
+use probity_format::certificate::Link;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::limits::CHECKPOINT_BYTES_MAX;
 use probity_format::note::{NoteError, SignedNote, VerifierKey};
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
 use probity_format::tree::Hash;
 
+use super::anchoring::anchoring_frame;
 use super::anchors::Anchors;
 use super::slots::SlotsTold;
 use super::stored::{Stored, names};
 use super::{Fault, FaultClass, Faults, HeadsCompared, Told, Verifier};
 use crate::error::LogError;
-use crate::journal::History;
+use crate::journal::{History, bound_heads};
 use crate::recovery::unwitnessed;
 
 /// Times that the journal is read again because somebody opened the log for writing meanwhile.
@@ -36,12 +38,12 @@ pub(crate) struct Subject {
     pub(crate) head: Option<Checkpoint>,
     /// Roots known from elsewhere, in order of size.
     pub(crate) known: Vec<KnownHead>,
-    /// The heads that the journal anchors.
+    /// The heads that are anchored.
     pub(super) anchors: Anchors,
 }
 
 impl Subject {
-    /// Frames that the last head covers which the journal anchors.
+    /// Frames that the last anchored head covers.
     pub(super) fn anchored(&self) -> u64 {
         self.anchors.last().map_or(0, |(size, _)| size)
     }
@@ -97,13 +99,12 @@ pub(super) struct Fixed {
 impl Verifier<'_> {
     /// Fixes the checkpoints of all streams.
     ///
-    /// The journal is read before the others' checkpoints, because what it says of them was true before. When one of
-    /// those is signed by a key that the journal did not certify until then, the log was opened meanwhile, and the
-    /// journal is read again.
+    /// The journal and the stream `heads` are read before any checkpoint, because what they say was true before. When one of
+    /// those is signed by a key that the journal did not certify until then, the key moved on meanwhile, and they are
+    /// read again.
     pub(super) fn fix(&self, faults: &mut Faults) -> Result<Fixed, LogError> {
         // Before the journal: a folder that comes into being later is not judged by what was read before.
         let folders = names(&self.files, "streams")?.unwrap_or_default();
-        let journal_name = StreamName::journal();
         let mut notes: BTreeMap<StreamName, Notes> = BTreeMap::new();
         let mut reads: u32 = 0;
         let Told {
@@ -113,15 +114,12 @@ impl Verifier<'_> {
             faults: journal_faults,
             is_whole,
         } = loop {
-            notes.insert(journal_name.clone(), self.notes(&journal_name)?);
             let told = self.read_journal()?;
             let history = &told.history;
-            // What was read before an earlier look at the journal may be older than what the journal says now.
-            notes.retain(|name, _| *name == journal_name);
+            // What was read before an earlier look at the journal may be older than what it says now.
+            notes.clear();
             for (name, _) in &history.streams {
-                if !notes.contains_key(name) {
-                    notes.insert(name.clone(), self.notes(name)?);
-                }
+                notes.insert(name.clone(), self.notes(name)?);
             }
             reads = reads.saturating_add(1);
             let strange = notes
@@ -190,7 +188,7 @@ impl Verifier<'_> {
 
     /// Whether the journal certifies no more keys by now than `history` knows.
     fn certified(&self, history: &History) -> Result<bool, LogError> {
-        let now = self.read_journal()?.history;
+        let now = self.follow_journal(&mut |_, _| {})?.history;
         Ok(now.keys.len() == history.keys.len())
     }
 
@@ -262,23 +260,23 @@ impl Verifier<'_> {
             .iter()
             .filter(|known| known.source != KEPT && known.size > 0);
         let anchored = opening.anchors.last().filter(|(size, _)| *size > 0);
-        if notes.published.is_none()
-            && (anchored.is_some() || signed.next().is_some() || opening.is_journal())
-        {
-            let detail = if opening.is_journal() {
+        let is_due = opening.is_due_always();
+        if notes.published.is_none() && (anchored.is_some() || signed.next().is_some() || is_due) {
+            let detail = if is_due {
                 "is missing though every log has one"
             } else {
                 "is missing though the stream has signed frames"
             };
             faults.push(Fault::new(FaultClass::Missing, name, &*place, detail));
         }
-        // The journal anchors a head after its checkpoint was replaced, and was read before.
+        // A head is anchored after its checkpoint was replaced, and was read before.
         if let (Some(head), Some((size, frame))) = (&subject.head, anchored)
             && head.size() < size
         {
             let detail = format!(
-                "covers {} frames, but journal frame {frame} anchored {size}: an older checkpoint was put back",
-                head.size()
+                "covers {} frames, but {} {frame} anchored {size}: an older checkpoint was put back",
+                head.size(),
+                anchoring_frame(self.geometry.version())
             );
             faults.push(Fault::new(FaultClass::Rollback, name, place, detail));
         }
@@ -372,16 +370,18 @@ struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// What certificates bind of the journal itself.
+    /// What certificates bind of this stream.
     fn known(&self) -> Vec<KnownHead> {
-        if !self.is_journal() {
-            return Vec::new();
-        }
         let certificates = self.history.certificates.iter();
         certificates
-            .map(|(link, frame)| KnownHead {
-                size: link.size,
-                root: link.root,
+            .filter_map(|(link, frame)| match self.name.as_str() {
+                StreamName::JOURNAL => Some((link.journal, frame)),
+                StreamName::HEADS => link.heads.map(|heads| (heads, frame)),
+                _ => None,
+            })
+            .map(|(bound, frame)| KnownHead {
+                size: bound.size,
+                root: bound.root,
                 source: format!("the key certificate in journal frame {frame}"),
                 class: FaultClass::KeyChain,
             })
@@ -414,6 +414,16 @@ impl Opening<'_> {
         self.name.as_str() == StreamName::JOURNAL
     }
 
+    /// Whether the stream has a checkpoint in every log: the journal, and once that was begun, the heads.
+    fn is_due_always(&self) -> bool {
+        self.is_journal() || self.is_heads() && self.history.frames() > 0
+    }
+
+    /// Whether this is the stream in which the log anchors heads.
+    fn is_heads(&self) -> bool {
+        self.name.as_str() == StreamName::HEADS && self.history.v2.is_none()
+    }
+
     /// The checkpoint in `note`, which the key of its time must have signed.
     fn open(&self, note: &[u8], place: &str, faults: &mut Faults) -> Option<Checkpoint> {
         let mut fault = |detail: String| {
@@ -431,6 +441,9 @@ impl Opening<'_> {
             let origin = head.origin();
             fault(format!("has the origin {origin:?} of another stream"));
             return None;
+        }
+        if let Some(detail) = wrong_form(note, &head) {
+            fault(detail.to_owned());
         }
         let due = self.due(head.size());
         let expired = signer < due || self.is_journal() && signer != due;
@@ -478,13 +491,38 @@ impl Opening<'_> {
 
     /// The number, in the chain from 0, of the key that had to sign a checkpoint of `size` frames, or of the first that might.
     ///
-    /// The journal's is signed by the key certified last within it. Another stream's is signed after its heads of
-    /// that size and below were anchored, so by no earlier key than those frames of the journal were.
+    /// The journal's is signed by the key certified last within it, that of the heads by one that was certified when there were
+    /// fewer. Another stream's is signed after its heads of that size and below were anchored, so by no earlier key than those
+    /// frames were.
     fn due(&self, size: u64) -> usize {
-        if !self.is_journal() {
-            return self.anchors.certificates_before(size);
-        }
         let certified = self.history.certificates.iter();
-        certified.filter(|(_, frame)| *frame < size).count()
+        if self.is_journal() {
+            certified.filter(|(_, frame)| *frame < size).count()
+        } else if self.is_heads() {
+            let before = |(link, _): &&(Link, u64)| bound_heads(link) < size;
+            certified.filter(before).count()
+        } else {
+            self.anchors.certificates_before(size)
+        }
+    }
+}
+
+/// What of the form of a checkpoint is more than the log writes.
+fn wrong_form(note: &[u8], head: &Checkpoint) -> Option<&'static str> {
+    let note = SignedNote::parse(note).ok()?;
+    let mut keys: Vec<_> = note
+        .signatures()
+        .iter()
+        .map(|it| (it.name(), it.id()))
+        .collect();
+    let signatures = keys.len();
+    keys.sort_unstable();
+    keys.dedup();
+    if keys.len() < signatures {
+        Some("has two signatures of one key")
+    } else {
+        head.extensions()
+            .next()
+            .map(|_| "has lines behind the third")
     }
 }

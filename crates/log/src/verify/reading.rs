@@ -82,7 +82,7 @@ pub(crate) struct Unread {
 }
 
 impl Verifier<'_> {
-    /// Checks the journal, and the streams that `is_wanted`, without opening anything.
+    /// Checks the built-in streams, and those that `is_wanted`, without opening anything.
     pub(crate) fn check_for_reading(
         &self,
         is_wanted: &dyn Fn(&StreamName) -> bool,
@@ -91,7 +91,7 @@ impl Verifier<'_> {
         let Fixed { subjects, .. } = self.fix(&mut faults)?;
         let mut others = Vec::new();
         for subject in &subjects {
-            if subject.name.as_str() == StreamName::JOURNAL || is_wanted(&subject.name) {
+            if subject.name.is_built_in(subject.version) || is_wanted(&subject.name) {
                 stream::check(self, subject, None, &mut faults, &mut Names::default())?;
             } else {
                 others.push(subject.name.as_str());
