@@ -54,6 +54,9 @@ pub(crate) struct Handed {
     pub(crate) since: Duration,
 }
 
+/// Where chunks come from, and the two ends of the channel that they are handed over in.
+pub(crate) type Queue = (Pool, Sender<Handed>, Receiver<Handed>);
+
 /// An appender's open chunk as the ticking thread sees it.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
@@ -203,7 +206,7 @@ impl Core {
         keys: KeyStore,
         subjects: SubjectStore,
         clock: Arc<dyn Clock>,
-        queue: (Pool, Sender<Handed>, Receiver<Handed>),
+        queue: Queue,
         streams: BTreeMap<StreamName, Arc<Stream>>,
         (journal, anchors): (JournalWriter, HeadsWriter),
         lock: Box<dyn Lock>,
