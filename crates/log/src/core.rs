@@ -55,6 +55,9 @@ pub(crate) struct Handed {
     pub(crate) since: Duration,
 }
 
+/// Where chunks come from, and the two ends of the channel that they are handed over in.
+pub(crate) type Queue = (Pool, Sender<Handed>, Receiver<Handed>);
+
 /// An appender's open chunk as the ticking thread sees it.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
@@ -211,7 +214,7 @@ impl Core {
         (keys, witness): (KeyStore, SigningKey),
         subjects: SubjectStore,
         clock: Arc<dyn Clock>,
-        queue: (Pool, Sender<Handed>, Receiver<Handed>),
+        queue: Queue,
         streams: BTreeMap<StreamName, Arc<Stream>>,
         (journal, anchors): (JournalWriter, HeadsWriter),
         lock: Box<dyn Lock>,

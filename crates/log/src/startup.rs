@@ -18,7 +18,7 @@ use crate::anchored::{Anchored, read_anchored};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Options;
 use crate::continuation::Continued;
-use crate::core::Core;
+use crate::core::{Core, Queue};
 use crate::creation::First;
 use crate::durable::{DurableNote, DurableNotes, NotesFound};
 use crate::epochs::Epochs;
@@ -130,12 +130,7 @@ pub(crate) fn open_locked(
     }
     keys.resume(&files, geometry.origin(), history.last_key())?;
     let subjects = SubjectStore::open(&files, &keys.wrapping, &history, &mut repairs)?;
-    let chunks = options.queue_bytes / ENTRY_BYTES_MAX;
-    let pool = Pool::new(chunks, ENTRY_BYTES_MAX).map_err(|error| LogError::Option {
-        name: "queue_bytes",
-        reason: error.to_string(),
-    })?;
-    let (sender, receiver) = channel(chunks);
+    let queue = queue(&options)?;
     let journal = JournalWriter::new(journal, &history)?;
     let anchors = HeadsWriter::new(heads_stream, anchored)?;
     let core = Arc::new(Core::new(
@@ -146,7 +141,7 @@ pub(crate) fn open_locked(
         (keys, witness),
         subjects,
         clock,
-        (pool, sender, receiver),
+        queue,
         streams,
         (journal, anchors),
         lock,
@@ -165,6 +160,17 @@ pub(crate) fn lock(places: &Places, files: &Files) -> Result<Box<dyn Lock>, LogE
         .ok_or_else(|| LogError::Locked {
             path: places.path.clone(),
         })
+}
+
+/// The chunks that producers fill, and the channel that hands them over.
+fn queue(options: &Options) -> Result<Queue, LogError> {
+    let chunks = options.queue_bytes / ENTRY_BYTES_MAX;
+    let pool = Pool::new(chunks, ENTRY_BYTES_MAX).map_err(|error| LogError::Option {
+        name: "queue_bytes",
+        reason: error.to_string(),
+    })?;
+    let (sender, receiver) = channel(chunks);
+    Ok((pool, sender, receiver))
 }
 
 /// `anchored`, and of the stream `heads` itself what the last certificate binds.

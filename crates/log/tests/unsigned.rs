@@ -475,7 +475,6 @@ fn a_forged_erasure_excuses_no_key_that_is_gone() {
     appender.append_durable(&entry).unwrap();
     log.close().unwrap();
     intact(&path);
-    let said = journal(&path);
     let slots = fs::read(path.join("subjects/slots")).unwrap();
     let pseudonym = hexadecimal(&slots[..16]);
     let erase = ["subject.erase".into(), "0".into(), pseudonym];

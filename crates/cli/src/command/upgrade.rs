@@ -127,7 +127,7 @@ fn upgrade(
         key_file::create_root(&key_path)?
     };
     if !Log::exists(new)? {
-        let origin = args.origin.as_deref().unwrap_or(continued.origin());
+        let origin = args.origin.as_deref().unwrap_or_else(|| continued.origin());
         create(continued, new, origin, &root, streams, options.clone())?;
     }
     check_continues(args, continued)?;

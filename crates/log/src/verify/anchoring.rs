@@ -177,7 +177,9 @@ impl Verifier<'_> {
         self.follow_heads(&mut |number, frame| {
             for entry in read(frame, &mut decompressor).unwrap_or_default() {
                 if let HeadsEntry::Heads { heads, .. } = entry {
-                    heads.into_iter().for_each(|head| take(head, number));
+                    for head in heads {
+                        take(head, number);
+                    }
                 }
             }
         })?;
