@@ -129,21 +129,21 @@ fn a_witness_key_that_is_gone_or_another_logs_stops_the_writer_and_is_a_fault() 
 #[test]
 fn a_checkpoint_without_the_line_of_the_witness_key_is_a_fault_and_the_next_opening_signs_it() {
     let world = World::new();
-    let stranger = World::new();
-    let note = world.text(CHECKPOINT);
-    let (rest, line) = note.trim_end().rsplit_once('\n').unwrap();
-    let foreign = stranger.text(CHECKPOINT);
+    let foreign = World::new().text(CHECKPOINT);
     let theirs = foreign.trim_end().rsplit_once('\n').unwrap().1;
-    // The last letters of a signature but two, which pad.
-    let mut wrong = line.to_owned().into_bytes();
-    let at = wrong.len() - 10;
-    wrong[at] = if wrong[at] == b'A' { b'B' } else { b'A' };
-    let wrong = String::from_utf8(wrong).unwrap();
-    for (changed, said) in [
-        (format!("{rest}\n"), "lacks the signature"),
-        (format!("{rest}\n{theirs}\n"), "lacks the signature"),
-        (format!("{rest}\n{wrong}\n"), "has a wrong signature"),
-    ] {
+    for attack in 0..3 {
+        let note = world.text(CHECKPOINT);
+        let (rest, line) = note.trim_end().rsplit_once('\n').unwrap();
+        // Within the signature, before the letters that pad it.
+        let mut wrong = line.to_owned().into_bytes();
+        let at = wrong.len() - 10;
+        wrong[at] = if wrong[at] == b'A' { b'B' } else { b'A' };
+        let wrong = String::from_utf8(wrong).unwrap();
+        let (changed, said) = match attack {
+            0 => (format!("{rest}\n"), "lacks the signature"),
+            1 => (format!("{rest}\n{theirs}\n"), "lacks the signature"),
+            _ => (format!("{rest}\n{wrong}\n"), "has a wrong signature"),
+        };
         world
             .memory
             .replace(CHECKPOINT, changed.as_bytes())
