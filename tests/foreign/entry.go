@@ -20,14 +20,14 @@ import (
 // Offsets in the extra data of an entry proof and in a frame record, as docs/format.md has them.
 const (
 	recordAt     = 8
-	recordBytes  = 192
-	frameAt      = 8
+	recordBytes  = 104
+	frameAt      = 0
 	placeAt      = recordAt + recordBytes
 	journalAt    = placeAt + 4
-	linkBytes    = 136
-	entriesAt    = 24
-	sealedRootAt = 80
-	entryRootAt  = 112
+	linkBytes    = 176
+	entriesAt    = 16
+	sealedRootAt = 40
+	entryRootAt  = 72
 	evidenceLone = 0
 	certificate  = "probity key certificate v"
 )
@@ -203,15 +203,19 @@ func follow(vkey, log string, first, links []byte) (ed25519.PublicKey, error) {
 		if err != nil {
 			return nil, err
 		}
-		size := binary.LittleEndian.Uint64(links[32:])
-		root := base64.StdEncoding.EncodeToString(links[40:72])
-		text := fmt.Sprintf("probity key certificate v1\n%s\n%d\n%s\n", certified, size, root)
-		if !verifier.Verify([]byte(text), links[72:136]) {
+		text := "probity key certificate v2\n" + certified + "\n" + tree(links[32:72]) + tree(links[72:112])
+		if !verifier.Verify([]byte(text), links[112:linkBytes]) {
 			return nil, errors.New("a certificate is not signed by the key before")
 		}
 		key = successor
 	}
 	return key, nil
+}
+
+// tree gives the lines of a certificate about a stream, its size and root.
+func tree(bound []byte) string {
+	root := base64.StdEncoding.EncodeToString(bound[8:])
+	return fmt.Sprintf("%d\n%s\n", binary.LittleEndian.Uint64(bound), root)
 }
 
 func openWith(checkpoint []byte, origin string, key ed25519.PublicKey) (tlog.Tree, error) {

@@ -104,13 +104,13 @@ pub struct IngestArguments {
     /// Size at which a segment is closed
     #[arg(long)]
     segment_bytes: Option<u64>,
-    /// zstd:N, lz4, none or a level 0..=19
+    /// zstd:N, none or a level 0..=19
     #[arg(long, value_parser = compression)]
     compression: Option<Compression>,
     /// on or off
     #[arg(long, value_parser = on_off)]
     encryption: Option<bool>,
-    /// entry, section or frame
+    /// entry or section
     #[arg(long, value_parser = proofs)]
     proofs: Option<Proofs>,
     /// Seal keys and payloads under keys of their subjects
@@ -335,7 +335,7 @@ impl OutputArguments {
 }
 
 fn compression(word: &str) -> Result<Compression, String> {
-    Compression::from_word(word).ok_or_else(|| "use zstd:1 to zstd:19, lz4 or none".into())
+    Compression::from_word(word).ok_or_else(|| "use zstd:1 to zstd:19 or none".into())
 }
 
 fn on_off(word: &str) -> Result<bool, String> {
@@ -347,7 +347,7 @@ fn on_off(word: &str) -> Result<bool, String> {
 }
 
 fn proofs(word: &str) -> Result<Proofs, String> {
-    Proofs::from_word(word).ok_or_else(|| "use entry, section or frame".into())
+    Proofs::from_word(word).ok_or_else(|| "use entry or section".into())
 }
 
 fn durability(word: &str) -> Result<Durability, String> {

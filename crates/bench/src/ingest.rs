@@ -181,14 +181,15 @@ pub(crate) fn config(setting: &Setting) -> StreamConfig {
         } else {
             Cipher::DangerNone
         },
-        compression: setting.compression,
         erasable: setting.erasable,
+        ..StreamConfig::default()
     }
 }
 
 pub(crate) fn options(setting: &Setting) -> Options {
     Options {
         durability: setting.durability,
+        compression: setting.compression,
         sealers: setting.writers,
         frame_entries_max: setting.writer_batch,
         queue_bytes: setting.queue_bytes,

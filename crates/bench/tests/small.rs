@@ -81,9 +81,9 @@ fn a_flag_changes_the_setting_it_names() {
         "--producers=3",
         "--writers=1",
         "--payload=100",
-        "--compression=lz4",
+        "--compression=zstd:3",
         "--encryption=off",
-        "--proofs=frame",
+        "--proofs=entry",
         "--durability=strict",
         "--destinations=2",
         "--repeats=2",
@@ -97,9 +97,9 @@ fn a_flag_changes_the_setting_it_names() {
     assert_consistent(result);
     assert_eq!(result["writers"], 1);
     assert_eq!(result["payload_bytes"], 100);
-    assert_eq!(result["compression"], "lz4");
+    assert_eq!(result["compression"], "zstd:3");
     assert_eq!(result["encrypted"], false);
-    assert_eq!(result["proofs"], "frame");
+    assert_eq!(result["proofs"], "entry");
     assert_eq!(result["durability"], "strict");
     assert_eq!(result["destinations"], 2);
     assert_eq!(result["erasable"], true);
@@ -297,8 +297,8 @@ fn disguises_come_back_and_their_figures_agree() {
 #[test]
 fn a_wrong_flag_is_refused_by_name() {
     for (flag, expected) in [
-        ("--compression=gzip", "zstd:1 to zstd:19, lz4 or none"),
-        ("--proofs=all", "entry, section or frame"),
+        ("--compression=gzip", "zstd:1 to zstd:19 or none"),
+        ("--proofs=all", "entry or section"),
         ("--durability=maybe", "strict, group or relaxed"),
         ("--encryption=perhaps", "on or off"),
         ("--preset=fastest", "possible values"),

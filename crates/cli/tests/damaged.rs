@@ -31,11 +31,11 @@ fn flip(file: PathBuf, place: fn(usize) -> usize) {
 }
 
 fn segment(log: &Path) -> PathBuf {
-    log.join("streams/default/segments/00000000.seg")
+    log.join("streams/default/segments/00000000000000000000.seg")
 }
 
 fn journal(log: &Path) -> PathBuf {
-    log.join("streams/journal/segments/00000000.seg")
+    log.join("streams/journal/segments/00000000000000000000.seg")
 }
 
 /// The only file in a folder of partial tiles.

@@ -116,7 +116,7 @@ fn the_holder_of_a_receipt_finds_what_was_removed_or_replaced() {
     );
     // Changed behind the record that commits to it.
     copy(at, "audit", "changed");
-    let segment = at.join("changed/streams/default/segments/00000000.seg");
+    let segment = at.join("changed/streams/default/segments/00000000000000000000.seg");
     let mut bytes = fs::read(&segment).unwrap();
     let last = bytes.len() - 1;
     bytes[last - 40] ^= 1;

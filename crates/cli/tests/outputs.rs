@@ -24,7 +24,7 @@ const TARGETS: [&str; 21] = [
     "audit/probity.toml",
     "audit/keys/master.key",
     "audit/streams/default/checkpoint",
-    "audit/streams/default/segments/00000000.seg",
+    "audit/streams/default/segments/00000000000000000000.seg",
     "audit/new",
     "audit/streams/default/segments/new",
     "audit.heads/default",
@@ -116,7 +116,7 @@ fn nothing_that_cannot_be_made_again_is_replaced() {
     symlink(at.join("audit.key"), at.join("link.key")).unwrap();
     fs::hard_link(at.join("audit.key"), at.join("second.key")).unwrap();
     fs::hard_link(
-        at.join("audit/streams/default/segments/00000000.seg"),
+        at.join("audit/streams/default/segments/00000000000000000000.seg"),
         at.join("segment"),
     )
     .unwrap();

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use crate::column::{Columns, IDEMPOTENCY, KEY, SUBJECTS};
 use crate::entry::{Entry, Subjects};
 use crate::error::DecodeError;
+use crate::frame::Clear;
 
 /// Bytes of one pseudonym.
 pub const PSEUDONYM_BYTES: usize = 16;
@@ -153,6 +154,46 @@ pub fn pseudonyms<'a>(shared: &Columns<'a>) -> impl Iterator<Item = &'a [u8]> {
         .text(SUBJECTS)
         .into_iter()
         .flat_map(|text| text.words().to_vec())
+}
+
+/// Checks that a frame has the sections that its shared one calls for, each about as many entries as its directory entry says.
+///
+/// # Errors
+/// When another number of sections or of entries follows from the shared section, or its pseudonyms are not whole.
+pub fn check_directory(
+    clear: &Clear<'_>,
+    shared: &Columns<'_>,
+    erasable: bool,
+) -> Result<(), DecodeError> {
+    let error = |reason| Err(DecodeError::new("frame directory", 0, reason));
+    let mut counts = vec![shared.len()];
+    if erasable {
+        for tokens in pseudonyms(shared) {
+            if !tokens.len().is_multiple_of(PSEUDONYM_BYTES) {
+                return error("has a shared section with a part of a pseudonym");
+            }
+            counts.push(0);
+        }
+        for place in 0..shared.len() {
+            let section = usize::try_from(subject_section(shared, place)).unwrap_or(usize::MAX);
+            let Some(count) = counts.get_mut(section) else {
+                return error("has an entry without a section of its subjects");
+            };
+            *count = count.saturating_add(1);
+        }
+    }
+    if usize::try_from(clear.header.entries) != Ok(shared.len()) {
+        return error("belongs to a header with another number of entries than the shared section");
+    }
+    if counts.len() != clear.sections.len() {
+        return error("has another number of sections than follow from the shared one");
+    }
+    let mut pairs = clear.sections.iter().zip(&counts);
+    if pairs.all(|(section, count)| usize::try_from(section.entries) == Ok(*count)) {
+        Ok(())
+    } else {
+        error("has a section with another number of entries than follow from the shared one")
+    }
 }
 
 /// The number of the section that holds the subject columns of the entry at `place`, where that is not the shared one.

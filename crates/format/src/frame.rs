@@ -15,56 +15,29 @@ use crate::error::DecodeError;
 use crate::keys::{EpochKey, SectionKey};
 use crate::limits::{FRAME_BYTES_MAX, FRAME_ENTRIES_MAX, FRAME_ROWS_BYTES_MAX, FRAME_SECTIONS_MAX};
 use crate::record::Record;
-use crate::stream::{Cipher, Proofs, StreamId};
+use crate::segment::Place;
+use crate::stream::{Cipher, Proofs, StreamConfig, StreamId};
 use crate::tree::{Hash, leaf_hash, leaf_hash_parts, root_of};
+use crate::v2;
 use crate::version::Version;
 use crate::wire::Reader;
 
 /// Bytes of a frame header.
-pub const FRAME_HEADER_BYTES: usize = 184;
+pub const FRAME_HEADER_BYTES: usize = 180;
 /// Bytes of one directory entry.
-pub const DIRECTORY_ENTRY_BYTES: usize = 64;
+pub const DIRECTORY_ENTRY_BYTES: usize = 40;
+/// Where the authenticator stands in a header.
+const AUTHENTICATOR: core::ops::Range<usize> = 116..148;
 /// Bytes of the root that ends a frame.
 pub const FRAME_TRAILER_BYTES: usize = 32;
 /// What a frame begins with.
-pub const FRAME_MAGIC: &[u8; 4] = b"PBF1";
+pub const FRAME_MAGIC: &[u8; 4] = b"PBF3";
 /// Bytes of an AES-256-GCM tag.
 pub const TAG_BYTES: usize = 16;
 /// Bytes before the packed part of a section body.
 pub(crate) const BODY_HEAD_BYTES: usize = 9;
 /// A body may decompress to rows, words and numbers; twice the rows is more than any encoder writes.
 const PLAIN_BYTES_MAX: usize = FRAME_ROWS_BYTES_MAX * 2;
-
-/// What a section holds and under which kind of key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SectionKind {
-    /// Columns of all entries, under the epoch's key.
-    Shared,
-    /// Columns of one set of subjects, under those subjects' keys.
-    Subject,
-    /// Columns of the entries that concern nobody, under the epoch's key.
-    Nobody,
-}
-
-impl SectionKind {
-    pub(crate) const fn code(self) -> u8 {
-        match self {
-            Self::Shared => 0,
-            Self::Subject => 1,
-            Self::Nobody => 2,
-        }
-    }
-
-    const fn from_code(code: u8) -> Option<Self> {
-        match code {
-            0 => Some(Self::Shared),
-            1 => Some(Self::Subject),
-            2 => Some(Self::Nobody),
-            _ => None,
-        }
-    }
-}
 
 /// The clear beginning of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,22 +46,18 @@ impl SectionKind {
     reason = "sealer and reader build it field by field"
 )]
 pub struct FrameHeader {
-    /// The version of the log.
-    pub version: Version,
-    /// What the leaves inside the frame are.
-    pub proofs: Proofs,
-    /// How the sections are sealed.
-    pub cipher: Cipher,
+    /// What headers of version 2 say besides; nothing in version 3, where the stream's configuration says it.
+    pub v2: Option<v2::Sealing>,
     /// Length of the whole frame, trailer included, in bytes.
     pub length: u32,
     /// Number of sections.
     pub sections: u32,
+    /// Number of entries.
+    pub entries: u32,
     /// Index of the frame in its stream.
     pub frame: u64,
     /// Index of the first entry in its stream.
     pub first_entry: u64,
-    /// Number of entries.
-    pub entries: u32,
     /// Number of the key epoch.
     pub epoch: u32,
     /// Earliest time of an entry, in nanoseconds since 1970.
@@ -106,17 +75,26 @@ pub struct FrameHeader {
 }
 
 impl FrameHeader {
+    /// The version of the log.
+    pub const fn version(&self) -> Version {
+        match self.v2 {
+            Some(_) => Version::V2,
+            None => Version::V3,
+        }
+    }
+
     /// The header's bytes.
-    pub fn encode(&self) -> [u8; FRAME_HEADER_BYTES] {
+    pub fn encode(&self) -> Vec<u8> {
+        if let Some(sealing) = self.v2 {
+            return v2::encode_header(self, sealing);
+        }
         let mut out = Vec::with_capacity(FRAME_HEADER_BYTES);
         out.extend_from_slice(FRAME_MAGIC);
-        out.extend_from_slice(&self.version.number().to_le_bytes());
-        out.extend_from_slice(&[self.proofs.code(), self.cipher.code()]);
         out.extend_from_slice(&self.length.to_le_bytes());
         out.extend_from_slice(&self.sections.to_le_bytes());
+        out.extend_from_slice(&self.entries.to_le_bytes());
         out.extend_from_slice(&self.frame.to_le_bytes());
         out.extend_from_slice(&self.first_entry.to_le_bytes());
-        out.extend_from_slice(&self.entries.to_le_bytes());
         out.extend_from_slice(&self.epoch.to_le_bytes());
         out.extend_from_slice(&self.time_min.to_le_bytes());
         out.extend_from_slice(&self.time_max.to_le_bytes());
@@ -124,81 +102,55 @@ impl FrameHeader {
         out.extend_from_slice(&self.salt);
         out.extend_from_slice(&self.authenticator);
         out.extend_from_slice(&self.entry_root);
-        let mut bytes = [0; FRAME_HEADER_BYTES];
-        bytes.copy_from_slice(&out);
-        bytes
+        out
     }
 
-    /// The header's bytes as sections and the authenticator bind them: without the authenticator, which follows from the sections.
-    pub(crate) fn associated(&self) -> [u8; FRAME_HEADER_BYTES] {
-        match self.version {
-            Version::V2 => self.encode(),
-            Version::V3 => Self {
-                authenticator: [0; 32],
-                ..*self
-            }
-            .encode(),
-        }
-    }
-
-    /// The record of the frame with this header and `sealed_root`, were it to stand at `offset` of segment `segment`.
-    pub const fn record(&self, sealed_root: Hash, segment: u32, offset: u64) -> Record {
+    /// The record of the frame with this header and `sealed_root`; those of version 2 say that it stands at `place`.
+    pub fn record(&self, sealed_root: Hash, place: Place) -> Record {
         Record {
-            version: self.version,
-            proofs: self.proofs,
-            cipher: self.cipher,
-            length: self.length,
             frame: self.frame,
             first_entry: self.first_entry,
             entries: self.entries,
-            epoch: self.epoch,
+            length: self.length,
             time_min: self.time_min,
             time_max: self.time_max,
-            stream: self.stream,
             sealed_root,
             entry_root: self.entry_root,
-            authenticator: self.authenticator,
-            segment,
-            offset,
+            v2: self.v2.map(|sealing| v2::RecordRest {
+                sealing,
+                epoch: self.epoch,
+                stream: self.stream,
+                commitment: self.authenticator,
+                place,
+            }),
         }
     }
 
-    /// Reads a header from the beginning of `bytes`.
+    /// Whether a frame with this header belongs to a stream with the identity `stream` and with `config`.
+    pub fn is_of(&self, stream: &StreamId, config: &StreamConfig) -> bool {
+        let is_sealed_so = match (self.v2, config.v2) {
+            (None, None) => true,
+            (Some(sealing), Some(_)) => {
+                sealing.proofs == config.proofs && sealing.cipher == config.cipher
+            }
+            _ => false,
+        };
+        is_sealed_so && self.stream == *stream
+    }
+
+    /// Reads a header from the beginning of `bytes`; its magic says of which version.
     ///
     /// # Errors
-    /// When there is none of this version with every count in its range.
+    /// When there is none with every count in its range.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes, "frame header");
-        if &reader.array::<4>()? != FRAME_MAGIC {
-            return Err(DecodeError::new(
-                "frame header",
-                0,
-                "does not begin with its magic",
-            ));
-        }
-        let version = Version::from_number(reader.u16()?)
-            .ok_or_else(|| DecodeError::new("frame header", 4, "is of another version"))?;
-        let proofs = Proofs::from_code(reader.u8()?);
-        let cipher = Cipher::from_code(reader.u8()?);
-        let (Some(proofs), Some(cipher)) = (proofs, cipher) else {
-            return Err(reader.error("names an unknown proof mode or cipher"));
-        };
-        let header = Self {
-            version,
-            proofs,
-            cipher,
-            length: reader.u32()?,
-            sections: reader.u32()?,
-            frame: reader.u64()?,
-            first_entry: reader.u64()?,
-            entries: reader.u32()?,
-            epoch: reader.u32()?,
-            time_min: reader.i64()?,
-            time_max: reader.i64()?,
-            stream: StreamId::from_bytes(reader.array()?),
-            salt: reader.array()?,
-            authenticator: reader.array()?,
-            entry_root: reader.array()?,
+        let header = match &reader.array::<4>()? {
+            FRAME_MAGIC => Self::decode_rest(&mut reader)?,
+            v2::FRAME_MAGIC => v2::decode_header(&mut reader)?,
+            _ => {
+                let reason = "does not begin with the magic of a version that this build reads";
+                return Err(DecodeError::new("frame header", 0, reason));
+            }
         };
         let within = |value: u32, max: usize| usize::try_from(value).is_ok_and(|v| v <= max);
         let in_range = within(header.length, FRAME_BYTES_MAX)
@@ -212,14 +164,37 @@ impl FrameHeader {
             Err(reader.error("exceeds a limit"))
         }
     }
+
+    fn decode_rest(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            v2: None,
+            length: reader.u32()?,
+            sections: reader.u32()?,
+            entries: reader.u32()?,
+            frame: reader.u64()?,
+            first_entry: reader.u64()?,
+            epoch: reader.u32()?,
+            time_min: reader.i64()?,
+            time_max: reader.i64()?,
+            stream: StreamId::from_bytes(reader.array()?),
+            salt: reader.array()?,
+            authenticator: reader.array()?,
+            entry_root: reader.array()?,
+        })
+    }
+}
+
+/// A header of version 3 as sections and the authenticator bind it: without the authenticator, which follows from the sections.
+pub(crate) fn without_authenticator(header: &mut [u8]) {
+    if let Some(place) = header.get_mut(AUTHENTICATOR) {
+        place.fill(0);
+    }
 }
 
 /// One section as the directory describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Section {
-    /// What it holds.
-    pub kind: SectionKind,
     /// Offset of its sealed bytes in the frame.
     pub start: usize,
     /// Length of its sealed bytes, tag included.
@@ -231,23 +206,15 @@ pub struct Section {
 }
 
 pub(crate) fn encode_directory_entry(
-    kind: SectionKind,
     length: u32,
     entries: u32,
     key_commitment: &[u8; 32],
 ) -> [u8; DIRECTORY_ENTRY_BYTES] {
     let mut out = [0; DIRECTORY_ENTRY_BYTES];
-    let (head, commitment) = out.split_at_mut(32);
-    head.fill(0);
-    if let Some(place) = head.first_chunk_mut::<1>() {
-        *place = [kind.code()];
-    }
-    if let Some(place) = head.get_mut(4..8) {
-        place.copy_from_slice(&length.to_le_bytes());
-    }
-    if let Some(place) = head.get_mut(8..12) {
-        place.copy_from_slice(&entries.to_le_bytes());
-    }
+    let (numbers, commitment) = out.split_at_mut(8);
+    let (length_place, entries_place) = numbers.split_at_mut(4);
+    length_place.copy_from_slice(&length.to_le_bytes());
+    entries_place.copy_from_slice(&entries.to_le_bytes());
     commitment.copy_from_slice(key_commitment);
     out
 }
@@ -271,17 +238,21 @@ impl<'a> Clear<'a> {
     pub fn parse(bytes: &'a [u8]) -> Result<Self, DecodeError> {
         let header = FrameHeader::decode(bytes)?;
         let mut reader = Reader::new(bytes, "frame directory");
-        reader.take(FRAME_HEADER_BYTES)?;
+        let header_bytes = header.version().frame_header_bytes();
+        reader.take(header_bytes)?;
         let count = usize::try_from(header.sections).unwrap_or(usize::MAX);
         let mut start = count
-            .saturating_mul(DIRECTORY_ENTRY_BYTES)
-            .saturating_add(FRAME_HEADER_BYTES);
+            .saturating_mul(directory_entry_bytes(header.version()))
+            .saturating_add(header_bytes);
         let clear = bytes
             .get(..start)
             .ok_or_else(|| reader.error("ends too early"))?;
         let mut sections = Vec::with_capacity(count);
-        for _ in 0..count {
-            let section = decode_directory_entry(&mut reader, start)?;
+        for index in 0..count {
+            let section = match header.v2 {
+                Some(_) => v2::decode_directory_entry(&mut reader, index, start)?,
+                None => decode_directory_entry(&mut reader, start)?,
+            };
             start = start.saturating_add(section.length);
             sections.push(section);
         }
@@ -296,16 +267,52 @@ impl<'a> Clear<'a> {
         })
     }
 
+    /// Whether header and directory are those of a frame of a stream with the identity `stream` and with `config`.
+    ///
+    /// Of version 3 also whether there is a commitment to a key where there is a cipher, an entry root where entries have proofs, and a section for each
+    /// set of subjects only where subjects can be erased.
+    pub fn is_of(&self, stream: &StreamId, config: &StreamConfig) -> bool {
+        if !self.header.is_of(stream, config) {
+            return false;
+        }
+        if self.header.v2.is_some() {
+            return true;
+        }
+        let is_sealed = |section: &Section| section.key_commitment != [0; 32];
+        let has_cipher = config.cipher == Cipher::Aes256Gcm;
+        let has_root = self.header.entry_root != [0; 32];
+        self.sections
+            .iter()
+            .map(is_sealed)
+            .all(|sealed| sealed == has_cipher)
+            && has_root == (config.proofs == Proofs::Entry)
+            && config.erasable == (self.sections.len() > 1)
+    }
+
     /// Header and directory as they are stored.
     pub const fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Opens section `number` from its sealed bytes; `key` is not looked at where the frame has no cipher.
+    /// Header and directory as the authenticator binds them; the authenticator follows from the sections. In version 2 as they stand.
+    fn bound(&self) -> (Vec<u8>, &'a [u8]) {
+        let version = self.header.version();
+        let (header, directory) = self
+            .bytes
+            .split_at_checked(version.frame_header_bytes())
+            .unwrap_or_default();
+        let mut header = Vec::from(header);
+        if version != Version::V2 {
+            without_authenticator(&mut header);
+        }
+        (header, directory)
+    }
+
+    /// Opens section `number` from its sealed bytes with `key`, or without one where the stream has no cipher.
     ///
     /// # Errors
     /// When there is no such section, the bytes are not as long as the directory says, the key is not the
-    /// one committed to, the bytes were changed, or the body is malformed.
+    /// one committed to, one is committed to and none is given, the bytes were changed, or the body is malformed.
     pub fn open(
         &self,
         number: u32,
@@ -323,8 +330,7 @@ impl<'a> Clear<'a> {
             return Err(error("is not as long as the directory says"));
         }
         let mut bytes = Vec::from(sealed);
-        if self.header.cipher == Cipher::Aes256Gcm {
-            let key = key.ok_or_else(|| error("needs a key"))?;
+        if let Some(key) = key {
             if !key.matches(&section.key_commitment) {
                 return Err(error("has another key than the one given"));
             }
@@ -336,18 +342,18 @@ impl<'a> Clear<'a> {
                 .map_err(|_refused| error("does not authenticate"))?
                 .len();
             bytes.truncate(opened);
+        } else if section.key_commitment != [0; 32] {
+            return Err(error("needs a key"));
         }
-        Body::decode(self.header.version, &bytes, decompressor)
+        Body::decode(self.header.version(), &bytes, decompressor)
     }
 
     fn associated(&self, index: usize) -> Vec<u8> {
-        let mut out = Vec::with_capacity(FRAME_HEADER_BYTES.saturating_add(80));
-        out.extend_from_slice(&self.header.associated());
-        let entry = index
-            .saturating_mul(DIRECTORY_ENTRY_BYTES)
-            .saturating_add(FRAME_HEADER_BYTES);
-        let end = entry.saturating_add(DIRECTORY_ENTRY_BYTES);
-        out.extend_from_slice(self.bytes.get(entry..end).unwrap_or_default());
+        let (mut out, directory) = self.bound();
+        let entry_bytes = directory_entry_bytes(self.header.version());
+        let entry = index.saturating_mul(entry_bytes);
+        let end = entry.saturating_add(entry_bytes);
+        out.extend_from_slice(directory.get(entry..end).unwrap_or_default());
         out.extend_from_slice(&u32::try_from(index).unwrap_or(u32::MAX).to_le_bytes());
         out
     }
@@ -372,7 +378,7 @@ impl<'a> Frame<'a> {
         if usize::try_from(clear.header.length).ok() != Some(bytes.len()) {
             return Err(DecodeError::new(
                 "frame header",
-                8,
+                4,
                 "has another length than the frame",
             ));
         }
@@ -381,7 +387,8 @@ impl<'a> Frame<'a> {
 
     /// The root over the sealed bytes, recomputed.
     pub fn sealed_root(&self) -> Hash {
-        if self.clear.header.proofs == Proofs::Frame {
+        let sealing = self.clear.header.v2;
+        if sealing.is_some_and(|sealing| sealing.proofs == Proofs::Frame) {
             return leaf_hash(self.content());
         }
         root_of(&self.sealed_leaves())
@@ -420,11 +427,10 @@ impl<'a> Frame<'a> {
     /// The authenticator is HMAC-SHA-256 over the header without it, the directory, and the leaf hash of each section. A frame of version 2
     /// has none; there this says only that its header names the key of `epoch`.
     pub fn authenticated(&self, epoch: &EpochKey) -> bool {
-        let header = self.clear.header.associated();
-        let directory = self.clear.bytes.get(FRAME_HEADER_BYTES..);
+        let (header, directory) = self.clear.bound();
         let mut parts: Vec<&[u8]> = Vec::with_capacity(self.clear.sections.len().saturating_add(2));
         parts.push(&header);
-        parts.push(directory.unwrap_or_default());
+        parts.push(directory);
         let leaves = self.section_leaves();
         parts.extend(leaves.iter().map(|leaf| leaf.as_bytes().as_slice()));
         let expected = epoch.authenticator(&parts);
@@ -436,18 +442,15 @@ impl<'a> Frame<'a> {
         self.trailer() == Some(self.sealed_root())
     }
 
-    /// The frame's record, were it to stand at `offset` of segment `segment`.
-    pub fn record(&self, segment: u32, offset: u64) -> Record {
-        self.clear
-            .header
-            .record(self.sealed_root(), segment, offset)
+    /// The frame's record; those of version 2 say that it stands at `place`.
+    pub fn record(&self, place: Place) -> Record {
+        self.clear.header.record(self.sealed_root(), place)
     }
 
-    /// Opens section `number`; `key` is not looked at where the frame has no cipher.
+    /// Opens section `number` with `key`, or without one where the stream has no cipher.
     ///
     /// # Errors
-    /// When there is no such section, the key is not the one committed to, the bytes were changed,
-    /// or the body is malformed.
+    /// As [`Clear::open`].
     pub fn open(
         &self,
         number: u32,
@@ -513,7 +516,7 @@ impl Body {
             return Err(reader.error("says it decompresses to more than a section may hold"));
         }
         let packed = Vec::from(reader.take(packed_bytes)?);
-        let plain = decompressor.decompress(code, reader.rest(), plain_bytes)?;
+        let plain = decompressor.decompress(version, code, reader.rest(), plain_bytes)?;
         Ok(Self {
             version,
             packed,
@@ -522,21 +525,21 @@ impl Body {
     }
 }
 
+const fn directory_entry_bytes(version: Version) -> usize {
+    match version {
+        Version::V2 => v2::DIRECTORY_ENTRY_BYTES,
+        Version::V3 => DIRECTORY_ENTRY_BYTES,
+    }
+}
+
 fn decode_directory_entry(reader: &mut Reader<'_>, start: usize) -> Result<Section, DecodeError> {
-    let kind = SectionKind::from_code(reader.u8()?);
-    let padding = reader.array::<3>()?;
     let length = usize::try_from(reader.u32()?).unwrap_or(usize::MAX);
     let entries = reader.u32()?;
-    let reserved = reader.array::<20>()?;
     let key_commitment = reader.array()?;
-    let Some(kind) = kind else {
-        return Err(reader.error("names an unknown kind of section"));
-    };
-    if padding != [0; 3] || reserved != [0; 20] || length > FRAME_BYTES_MAX {
-        return Err(reader.error("has a section out of range or reserved bytes set"));
+    if length > FRAME_BYTES_MAX {
+        return Err(reader.error("has a section out of range"));
     }
     Ok(Section {
-        kind,
         start,
         length,
         entries,

@@ -12,19 +12,19 @@ use aws_lc_rs::cipher::{AES_256, EncryptingKey, EncryptionContext, UnboundCipher
 use aws_lc_rs::iv::FixedLength;
 
 use crate::column::{ColumnSet, Encoder, SUBJECTS};
-use crate::compress::Compressor;
+use crate::compress::{Compression, Compressor};
 use crate::error::DecodeError;
 use crate::frame::{
     BODY_HEAD_BYTES, DIRECTORY_ENTRY_BYTES, FRAME_HEADER_BYTES, FRAME_TRAILER_BYTES, FrameHeader,
-    SectionKind, TAG_BYTES, encode_directory_entry, entry_leaf, section_nonce,
+    TAG_BYTES, encode_directory_entry, entry_leaf, section_nonce, without_authenticator,
 };
 use crate::keys::{EpochKey, Secret, SectionKey};
 use crate::limits::{FRAME_BYTES_MAX, FRAME_ENTRIES_MAX};
 use crate::record::Record;
 use crate::row::{Row, Rows};
+use crate::segment::Place;
 use crate::stream::{Cipher, Proofs, StreamConfig, StreamId};
 use crate::tree::{Hash, leaf_hash, root_of};
-use crate::version::Version;
 
 /// Rows taken apart at once: they and their bytes stay in the first cache while column after column is encoded.
 const ROWS_TOGETHER: usize = 64;
@@ -76,7 +76,6 @@ pub struct FrameSealer {
 }
 
 struct Part {
-    kind: SectionKind,
     entries: u32,
     start: usize,
     length: usize,
@@ -84,15 +83,19 @@ struct Part {
 }
 
 impl FrameSealer {
-    /// A sealer for streams with `config`.
+    /// A sealer for streams with `config`, whose sections it compresses as `compression` says.
     ///
     /// # Errors
-    /// When the compressor refuses its level.
-    pub fn new(config: StreamConfig) -> Result<Self, DecodeError> {
+    /// When the compressor refuses its level, or `config` is that of a stream of an older version.
+    pub fn new(config: StreamConfig, compression: Compression) -> Result<Self, DecodeError> {
+        if config.v2.is_some() || config.proofs == Proofs::Frame {
+            let reason = "is of a version that is not written";
+            return Err(DecodeError::new("stream configuration", 0, reason));
+        }
         Ok(Self {
             config,
             encoder: Encoder::default(),
-            compressor: Compressor::new(config.compression)?,
+            compressor: Compressor::new(compression)?,
             parts: Vec::new(),
             leaves: Vec::new(),
         })
@@ -100,7 +103,7 @@ impl FrameSealer {
 
     /// Seals the rows in `chunks` at `place` into the beginning of `out`, which only ever grows.
     ///
-    /// The record given back has segment 0 and offset 0; its length says how much of `out` is the frame.
+    /// The length in the record given back says how much of `out` is the frame.
     ///
     /// # Errors
     /// When the rows are malformed, none or too many, or a key is refused; `out` is then undefined.
@@ -128,9 +131,7 @@ impl FrameSealer {
         }
         let entry_root = self.entry_root(chunks)?;
         let mut header = FrameHeader {
-            version: Version::NEWEST,
-            proofs: self.config.proofs,
-            cipher: self.config.cipher,
+            v2: None,
             length: u32::try_from(length).unwrap_or(u32::MAX),
             sections: u32::try_from(self.parts.len()).unwrap_or(u32::MAX),
             frame: place.frame,
@@ -145,24 +146,7 @@ impl FrameSealer {
             entry_root,
         };
         let sealed_root = self.close(&mut header, epoch, out)?;
-        Ok(Record {
-            version: header.version,
-            proofs: header.proofs,
-            cipher: header.cipher,
-            length: header.length,
-            frame: header.frame,
-            first_entry: header.first_entry,
-            entries: header.entries,
-            epoch: header.epoch,
-            time_min: header.time_min,
-            time_max: header.time_max,
-            stream: header.stream,
-            sealed_root,
-            entry_root,
-            authenticator: header.authenticator,
-            segment: 0,
-            offset: 0,
-        })
+        Ok(header.record(sealed_root, Place::default()))
     }
 
     /// Every column of every entry in one section.
@@ -200,7 +184,7 @@ impl FrameSealer {
         }
         let start = FRAME_HEADER_BYTES.saturating_add(DIRECTORY_ENTRY_BYTES);
         let key = self.epoch_section_key(epoch, place, 0);
-        self.put_body(SectionKind::Shared, span.entries, start, key, out)?;
+        self.put_body(span.entries, start, key, out)?;
         span.check()
     }
 
@@ -247,22 +231,17 @@ impl FrameSealer {
             self.encoder.extend(&[shared]);
         }
         let key = self.epoch_section_key(epoch, place, 0);
-        start = self.put_body(SectionKind::Shared, span.entries, start, key, out)?;
-        for (group, (token, key)) in groups.in_order.iter().zip(keys) {
+        start = self.put_body(span.entries, start, key, out)?;
+        for (group, (_, key)) in groups.in_order.iter().zip(keys) {
             self.encoder.begin(ColumnSet::SUBJECT, place.seed);
             for index in &group.rows {
                 if let Some((row, _)) = groups.rows.get(*index) {
                     self.encoder.extend(slice::from_ref(row));
                 }
             }
-            let kind = if token.is_some() {
-                SectionKind::Subject
-            } else {
-                SectionKind::Nobody
-            };
             let entries = u32::try_from(group.rows.len()).unwrap_or(u32::MAX);
             let key = key.filter(|_| self.config.cipher == Cipher::Aes256Gcm);
-            start = self.put_body(kind, entries, start, key, out)?;
+            start = self.put_body(entries, start, key, out)?;
         }
         span.check()
     }
@@ -281,7 +260,6 @@ impl FrameSealer {
     /// Writes the encoder's columns as a section body at `start`; gives the offset after its tag.
     fn put_body(
         &mut self,
-        kind: SectionKind,
         entries: u32,
         start: usize,
         key: Option<SectionKey>,
@@ -312,7 +290,6 @@ impl FrameSealer {
         let tag = if key.is_some() { TAG_BYTES } else { 0 };
         let end = packed_end.saturating_add(compressed).saturating_add(tag);
         self.parts.push(Part {
-            kind,
             entries,
             start,
             length: end.saturating_sub(start),
@@ -365,7 +342,7 @@ impl FrameSealer {
         let error = DecodeError::new("frame", 0, "cannot be sealed");
         let clear = self.encrypt(header, out)?;
         let directory = out.get(FRAME_HEADER_BYTES..clear).ok_or(error)?;
-        let associated = header.associated();
+        let associated = associated(header);
         let mut parts: Vec<&[u8]> = Vec::with_capacity(self.leaves.len().saturating_add(2));
         parts.push(&associated);
         parts.push(directory);
@@ -375,13 +352,9 @@ impl FrameSealer {
         head.copy_from_slice(&header.encode());
         let end = usize::try_from(header.length).unwrap_or_default();
         let content = end.saturating_sub(FRAME_TRAILER_BYTES);
-        let root = if header.proofs == Proofs::Frame {
-            leaf_hash(out.get(..content).ok_or(error)?)
-        } else {
-            self.leaves
-                .insert(0, leaf_hash(out.get(..clear).ok_or(error)?));
-            root_of(&self.leaves)
-        };
+        self.leaves
+            .insert(0, leaf_hash(out.get(..clear).ok_or(error)?));
+        let root = root_of(&self.leaves);
         out.get_mut(content..end)
             .ok_or(error)?
             .copy_from_slice(root.as_bytes());
@@ -392,7 +365,7 @@ impl FrameSealer {
     fn encrypt(&mut self, header: &FrameHeader, out: &mut [u8]) -> Result<usize, DecodeError> {
         let error = DecodeError::new("frame", 0, "cannot be sealed");
         let clear = self.parts.first().map_or(0, |part| part.start);
-        let mut associated = Vec::from(header.associated());
+        let mut associated = associated(header);
         self.leaves.clear();
         let (clear_bytes, mut rest) = out.split_at_mut_checked(clear).ok_or(error)?;
         let (_, directory) = clear_bytes
@@ -403,7 +376,7 @@ impl FrameSealer {
         for part in &self.parts {
             let length = u32::try_from(part.length).unwrap_or(u32::MAX);
             let commitment = part.key.as_ref().map_or(&[0; 32], SectionKey::commitment);
-            let entry = encode_directory_entry(part.kind, length, part.entries, commitment);
+            let entry = encode_directory_entry(length, part.entries, commitment);
             entries.next().ok_or(error)?.copy_from_slice(&entry);
             let (sealed, after) = core::mem::take(&mut rest)
                 .split_at_mut_checked(part.length)
@@ -427,6 +400,13 @@ impl FrameSealer {
         }
         Ok(clear)
     }
+}
+
+/// The header's bytes as sections and the authenticator bind them.
+fn associated(header: &FrameHeader) -> Vec<u8> {
+    let mut bytes = header.encode();
+    without_authenticator(&mut bytes);
+    bytes
 }
 
 /// The salts of entries from `first` on: the keystream of AES-256-CTR under the section's salt key.

@@ -1,145 +1,74 @@
-//! Segment files: a header, frames one after another, and once closed a footer.
+//! Segment files: a header, then frames one after another. The name says which frame is the first.
 //!
-//! `docs/format.md`, "Segment". Header and footer follow from the frame records, so a verifier
-//! recomputes them and no byte of a segment is outside the proofs.
+//! `docs/format.md`, "Segment". Where a stream is cut into segments is no evidence: any cut between frames is accepted.
 
-use alloc::vec::Vec;
-
-use sha2::{Digest as _, Sha256};
+use alloc::format;
+use alloc::string::String;
 
 use crate::error::DecodeError;
 use crate::stream::StreamId;
-use crate::version::Version;
-use crate::wire::Reader;
 
 /// Bytes of a segment header.
-pub const SEGMENT_HEADER_BYTES: usize = 128;
-/// Bytes of a segment footer.
-pub const SEGMENT_FOOTER_BYTES: usize = 72;
+pub const SEGMENT_HEADER_BYTES: usize = 40;
 /// What a segment file begins with.
-pub const SEGMENT_MAGIC: &[u8; 8] = b"PROBSEG1";
-/// What a segment footer begins with.
-pub const FOOTER_MAGIC: &[u8; 8] = b"PROBEND1";
+pub const SEGMENT_MAGIC: &[u8; 8] = b"PROBSEG3";
+/// Digits in the name of a segment file.
+const NAME_DIGITS: usize = 20;
+/// What the name of a segment file ends with.
+const NAME_END: &str = ".seg";
 
-/// Where a segment begins in its stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Where a frame stands in its stream's segment files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 #[expect(
     clippy::exhaustive_structs,
-    reason = "writer and verifier build it field by field"
+    reason = "whoever follows frames builds it field by field"
 )]
-pub struct SegmentHeader {
-    /// The version of the log.
-    pub version: Version,
-    /// Number of the segment in its stream, from 0.
-    pub number: u32,
-    /// The stream.
-    pub stream: StreamId,
-    /// The log's geometry.
-    pub fingerprint: [u8; 32],
-    /// Index of the first frame.
-    pub first_frame: u64,
-    /// Index of the first entry.
-    pub first_entry: u64,
+pub struct Place {
+    /// The number in the segment's name: index of its first frame; in version 2 its place among the segments, from 0.
+    pub segment: u64,
+    /// Offset in the segment, in bytes.
+    pub offset: u64,
 }
 
-impl SegmentHeader {
-    /// The header's bytes.
-    pub fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES] {
-        let mut out = Vec::with_capacity(SEGMENT_HEADER_BYTES);
-        out.extend_from_slice(SEGMENT_MAGIC);
-        out.extend_from_slice(&self.version.number().to_le_bytes());
-        out.extend_from_slice(&[0; 2]);
-        out.extend_from_slice(&self.number.to_le_bytes());
-        out.extend_from_slice(self.stream.as_bytes());
-        out.extend_from_slice(&self.fingerprint);
-        out.extend_from_slice(&self.first_frame.to_le_bytes());
-        out.extend_from_slice(&self.first_entry.to_le_bytes());
-        let digest = Sha256::digest(&out);
-        out.extend_from_slice(&digest);
-        let mut bytes = [0; SEGMENT_HEADER_BYTES];
-        bytes.copy_from_slice(&out);
-        bytes
-    }
+/// The header of each segment of `stream`.
+pub fn segment_header(stream: &StreamId) -> [u8; SEGMENT_HEADER_BYTES] {
+    let mut bytes = [0; SEGMENT_HEADER_BYTES];
+    let (magic, identity) = bytes.split_at_mut(SEGMENT_MAGIC.len());
+    magic.copy_from_slice(SEGMENT_MAGIC);
+    identity.copy_from_slice(stream.as_bytes());
+    bytes
+}
 
-    /// Reads a header.
-    ///
-    /// # Errors
-    /// When `bytes` is not a header of this version whose digest is right.
-    pub fn decode(bytes: &[u8; SEGMENT_HEADER_BYTES]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(bytes, "segment header");
-        reader.take(8)?;
-        let version = Version::from_number(reader.u16()?)
-            .ok_or_else(|| DecodeError::new("segment header", 8, "is of another version"))?;
-        reader.take(2)?;
-        let header = Self {
-            version,
-            number: reader.u32()?,
-            stream: StreamId::from_bytes(reader.array()?),
-            fingerprint: reader.array()?,
-            first_frame: reader.u64()?,
-            first_entry: reader.u64()?,
-        };
-        header.check(bytes)?;
-        Ok(header)
-    }
-
-    /// Whether `bytes` is this header; otherwise why not.
-    ///
-    /// # Errors
-    /// Names another version apart from any other difference.
-    pub fn check(&self, bytes: &[u8; SEGMENT_HEADER_BYTES]) -> Result<(), DecodeError> {
-        let expected = self.encode();
-        if *bytes == expected {
-            return Ok(());
-        }
-        let found = bytes.get(8..10).and_then(|two| two.try_into().ok());
-        let known =
-            found.is_some_and(|two| Version::from_number(u16::from_le_bytes(two)).is_some());
-        if bytes.starts_with(SEGMENT_MAGIC) && !known {
-            return Err(DecodeError::new(
-                "segment header",
-                8,
-                "is of another version",
-            ));
-        }
-        let place = bytes
-            .iter()
-            .zip(&expected)
-            .position(|(found, wanted)| found != wanted);
-        Err(DecodeError::new(
+/// Whether `bytes` is the header of a segment of `stream`.
+///
+/// # Errors
+/// With the first byte that differs.
+pub fn check_segment_header(
+    stream: &StreamId,
+    bytes: &[u8; SEGMENT_HEADER_BYTES],
+) -> Result<(), DecodeError> {
+    let expected = segment_header(stream);
+    let mut pairs = bytes.iter().zip(&expected);
+    match pairs.position(|(found, wanted)| found != wanted) {
+        None => Ok(()),
+        Some(place) => Err(DecodeError::new(
             "segment header",
-            place.unwrap_or_default(),
-            "is not what the stream's records call for",
-        ))
+            place,
+            "is not that of the stream's segments",
+        )),
     }
 }
 
-/// The name of segment `number` within its stream's folder.
-pub fn segment_file_name(number: u32) -> alloc::string::String {
-    alloc::format!("segments/{number:08}.seg")
+/// The name, within its stream's folder, of the segment that begins with `first_frame`.
+pub fn segment_file_name(first_frame: u64) -> String {
+    format!("segments/{first_frame:020}{NAME_END}")
 }
 
-/// The footer that closes a segment of `frames` frames and `bytes` bytes (header and frames), ending before entry `next_entry`.
-pub fn encode_footer(
-    header: &SegmentHeader,
-    frames: u64,
-    next_entry: u64,
-    bytes: u64,
-) -> [u8; SEGMENT_FOOTER_BYTES] {
-    let mut out = Vec::with_capacity(SEGMENT_FOOTER_BYTES);
-    out.extend_from_slice(FOOTER_MAGIC);
-    out.extend_from_slice(&header.number.to_le_bytes());
-    out.extend_from_slice(&[0; 4]);
-    out.extend_from_slice(&frames.to_le_bytes());
-    out.extend_from_slice(&next_entry.to_le_bytes());
-    out.extend_from_slice(&bytes.to_le_bytes());
-    let mut hash = Sha256::new();
-    hash.update(header.encode());
-    hash.update(&out);
-    out.extend_from_slice(&hash.finalize());
-    let mut footer = [0; SEGMENT_FOOTER_BYTES];
-    footer.copy_from_slice(&out);
-    footer
+/// The index of the first frame of the segment called `name` in the folder of segments; `None` where that is no segment's name.
+pub fn segment_first_frame(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(NAME_END)?;
+    let is_number = digits.len() == NAME_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| digits.parse().ok()).flatten()
 }
 
 #[cfg(test)]
@@ -147,30 +76,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_knows_itself_and_names_a_newer_version() {
-        let header = SegmentHeader {
-            version: Version::V3,
-            number: 3,
-            stream: StreamId::from_bytes([1; 32]),
-            fingerprint: [2; 32],
-            first_frame: 9,
-            first_entry: 100,
-        };
-        let mut bytes = header.encode();
-        assert_eq!(header.check(&bytes), Ok(()));
-        bytes[20] ^= 1;
-        assert_eq!(header.check(&bytes).unwrap_err().offset, 20);
-        for (version, reason) in [
-            (1, "is of another version"),
-            (2, "is not what the stream's records call for"),
-            (4, "is of another version"),
-        ] {
-            bytes[8] = version;
-            assert_eq!(header.check(&bytes).unwrap_err().reason, reason);
+    fn a_header_is_of_one_stream() {
+        let stream = StreamId::from_bytes([1; 32]);
+        let mut bytes = segment_header(&stream);
+        assert_eq!(check_segment_header(&stream, &bytes), Ok(()));
+        for place in 0..bytes.len() {
+            bytes[place] ^= 1;
+            let error = check_segment_header(&stream, &bytes).unwrap_err();
+            assert_eq!(error.offset, place);
+            bytes[place] ^= 1;
         }
-        assert_ne!(
-            encode_footer(&header, 1, 2, 3),
-            encode_footer(&header, 1, 2, 4)
-        );
+    }
+
+    #[test]
+    fn a_segment_has_one_name() {
+        for first in [0, 1, 99, u64::MAX] {
+            let name = segment_file_name(first);
+            let name = name.strip_prefix("segments/").unwrap();
+            assert_eq!(segment_first_frame(name), Some(first));
+        }
+        for bad in [
+            "",
+            ".seg",
+            "00000000.seg",
+            "0000000000000000000.seg",
+            "000000000000000000000.seg",
+            "+0000000000000000000.seg",
+            "99999999999999999999.seg",
+            "00000000000000000000",
+            "00000000000000000000.seg ",
+        ] {
+            assert_eq!(segment_first_frame(bad), None, "{bad}");
+        }
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! `docs/format.md`, "Versions".
 
+use crate::frame::{FRAME_HEADER_BYTES, FRAME_MAGIC};
+use crate::v2;
+
 /// The version of a log's bytes. A log has one version in all its files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -23,6 +26,22 @@ impl Version {
         match self {
             Self::V2 => 2,
             Self::V3 => 3,
+        }
+    }
+
+    /// What a frame begins with.
+    pub const fn frame_magic(self) -> &'static [u8; 4] {
+        match self {
+            Self::V2 => v2::FRAME_MAGIC,
+            Self::V3 => FRAME_MAGIC,
+        }
+    }
+
+    /// Bytes of a frame's header.
+    pub const fn frame_header_bytes(self) -> usize {
+        match self {
+            Self::V2 => v2::FRAME_HEADER_BYTES,
+            Self::V3 => FRAME_HEADER_BYTES,
         }
     }
 

@@ -19,12 +19,10 @@ use probity_format::note::Signature;
 use probity_format::proof::{Certified, EntryProof, Evidence, Grown, Identity, Signers, TlogProof};
 use probity_format::record::{RECORD_BYTES, Record};
 use probity_format::row::{ROW_HEADER_BYTES, encode_row, row_bytes};
-use probity_format::segment::{
-    SEGMENT_FOOTER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, encode_footer,
-};
-use probity_format::stream::{Cipher, Proofs, StreamConfig, StreamId};
+use probity_format::segment::{Place, SEGMENT_HEADER_BYTES, segment_file_name, segment_header};
+use probity_format::stream::{StreamConfig, StreamId};
 use probity_format::tree::Hash;
-use probity_format::{Claimed, Entry, Outcome, Subjects, Timestamp, Version};
+use probity_format::{Claimed, Entry, Outcome, Subjects, Timestamp};
 
 const DOCUMENT: &str = include_str!("../../../docs/format.md");
 const LIMITS: &str = include_str!("../src/limits.rs");
@@ -69,14 +67,12 @@ fn joined(written: &[u8], parts: &[&[u8]]) {
 
 fn header() -> FrameHeader {
     FrameHeader {
-        version: Version::NEWEST,
-        proofs: Proofs::Section,
-        cipher: Cipher::Aes256Gcm,
+        v2: None,
         length: 0x0001_0203,
         sections: 0x0102,
+        entries: 0x2122,
         frame: 0x0807_0605_0403_0201,
         first_entry: 0x1817_1615_1413_1211,
-        entries: 0x2122,
         epoch: 0x3433_3231,
         time_min: 0x4847_4645_4443_4241,
         time_max: 0x5857_5655_5453_5251,
@@ -95,15 +91,12 @@ fn a_frame_header_has_its_fields_where_the_document_says() {
         "## Frame",
         &written,
         &[
-            b"PBF1",
-            &FORMAT_VERSION.to_le_bytes(),
-            &[1],
-            &[1],
+            b"PBF3",
             &header.length.to_le_bytes(),
             &header.sections.to_le_bytes(),
+            &header.entries.to_le_bytes(),
             &header.frame.to_le_bytes(),
             &header.first_entry.to_le_bytes(),
-            &header.entries.to_le_bytes(),
             &header.epoch.to_le_bytes(),
             &header.time_min.to_le_bytes(),
             &header.time_max.to_le_bytes(),
@@ -230,7 +223,7 @@ fn each_bit_of_a_row_stands_for_what_the_document_says() {
 }
 
 fn record() -> Record {
-    header().record(Hash::new([0x65; 32]), 0x7473_7271, 0x8887_8685_8483_8281)
+    header().record(Hash::new([0x65; 32]), Place::default())
 }
 
 #[test]
@@ -239,45 +232,27 @@ fn a_record_is_its_fields_in_the_order_of_the_document() {
     joined(
         &record.encode(),
         &[
-            &FORMAT_VERSION.to_le_bytes(),
-            &[1],
-            &[1],
-            &record.length.to_le_bytes(),
             &record.frame.to_le_bytes(),
             &record.first_entry.to_le_bytes(),
             &record.entries.to_le_bytes(),
-            &record.epoch.to_le_bytes(),
+            &record.length.to_le_bytes(),
             &record.time_min.to_le_bytes(),
             &record.time_max.to_le_bytes(),
-            &[0x61; 32],
             &[0x65; 32],
             &[0x64; 32],
-            &[0x63; 32],
-            &record.segment.to_le_bytes(),
-            &[0; 4],
-            &record.offset.to_le_bytes(),
         ],
     );
     let text = section("## Frame record");
     assert!(text.contains(&format!("{RECORD_BYTES} bytes")));
     let order = [
-        "version (2)",
-        "proofs (1)",
-        "cipher (1)",
-        "length (4)",
         "frame index (8)",
         "first entry (8)",
         "entries (4)",
-        "epoch (4)",
+        "length (4)",
         "earliest time (8)",
         "latest time (8)",
-        "stream identity (32)",
         "sealed root (32)",
         "entry root (32)",
-        "authenticator (32)",
-        "segment number (4)",
-        "zeros (4)",
-        "offset in the segment (8)",
     ];
     let text = text.replace('\n', " ");
     let mut behind = 0;
@@ -288,46 +263,15 @@ fn a_record_is_its_fields_in_the_order_of_the_document() {
 }
 
 #[test]
-fn segment_header_and_footer_are_their_fields_in_the_order_of_the_document() {
-    let header = SegmentHeader {
-        version: Version::NEWEST,
-        number: 0x0403_0201,
-        stream: StreamId::from_bytes([0x11; 32]),
-        fingerprint: [0x12; 32],
-        first_frame: 0x2827_2625_2423_2221,
-        first_entry: 0x3837_3635_3433_3231,
-    };
-    let written = header.encode();
-    joined(
-        &written[..96],
-        &[
-            b"PROBSEG1",
-            &FORMAT_VERSION.to_le_bytes(),
-            &[0; 2],
-            &header.number.to_le_bytes(),
-            &[0x11; 32],
-            &[0x12; 32],
-            &header.first_frame.to_le_bytes(),
-            &header.first_entry.to_le_bytes(),
-        ],
-    );
+fn a_segment_header_is_its_fields_in_the_order_of_the_document() {
+    let written = segment_header(&StreamId::from_bytes([0x11; 32]));
+    joined(&written, &[b"PROBSEG3", &[0x11; 32]]);
     assert_eq!(written.len(), SEGMENT_HEADER_BYTES);
-    let footer = encode_footer(&header, 5, 6, 7);
-    joined(
-        &footer[..40],
-        &[
-            b"PROBEND1",
-            &header.number.to_le_bytes(),
-            &[0; 4],
-            &5_u64.to_le_bytes(),
-            &6_u64.to_le_bytes(),
-            &7_u64.to_le_bytes(),
-        ],
-    );
-    assert_eq!(footer.len(), SEGMENT_FOOTER_BYTES);
     let text = section("## Segment");
-    assert!(text.contains(&format!("Header, {SEGMENT_HEADER_BYTES} bytes")));
-    assert!(text.contains(&format!("footer, {SEGMENT_FOOTER_BYTES} bytes")));
+    assert!(text.contains(&format!("{SEGMENT_HEADER_BYTES} bytes")));
+    assert!(text.contains("`PROBSEG3` (8), stream identity (32)"));
+    let name = segment_file_name(1234);
+    assert!(text.contains(&format!("`{name}`")), "{name}");
 }
 
 fn bound(size: u64, byte: u8) -> Bound {

@@ -14,7 +14,7 @@ use probity_format::keys::MasterKey;
 use probity_format::limits::TILE_WIDTH;
 use probity_format::proof::{ProveError, inclusion_proof, root_from_inclusion};
 use probity_format::record::Record;
-use probity_format::stream::{StreamConfig, StreamId, StreamName};
+use probity_format::stream::StreamName;
 use probity_format::tile::{TileReadError, TileReader};
 use probity_format::tree::{Frontier, leaf_hash};
 
@@ -26,8 +26,9 @@ use crate::heads_entry::HeadsEntry;
 use crate::history::read_checkpoint;
 use crate::journal::History;
 use crate::records::Records;
-use crate::repairs::Repairs;
-use crate::scan::{Position, scan_believed, stored_frame};
+use crate::repairs::{Repair, RepairKind, Repairs};
+use crate::scan::{Position, scan_believed};
+use crate::segments::Identity;
 
 /// The last anchored head of each stream, by the origin of its checkpoints.
 pub(crate) type Anchored = BTreeMap<String, Checkpoint>;
@@ -47,25 +48,24 @@ pub(crate) fn read_anchored(
     repairs: &mut Repairs,
 ) -> Result<Anchored, LogError> {
     let name = StreamName::heads();
-    let id = StreamId::new(&geometry.fingerprint(), &name, &StreamConfig::JOURNAL);
+    let identity = Identity::built_in(geometry, &name);
     let head = signed_head(files, heads, geometry, history)?;
     let mut reading = Reading {
         files,
         name,
-        epochs: Epochs::new(master, id),
+        identity,
+        epochs: Epochs::new(master, identity.id),
         decompressor: Decompressor::default(),
         found: Anchored::new(),
     };
     if let Some(head) = &head
-        && let Some(last) = reading.read_back(head, repairs)?
-        && let Some(position) = Position::behind(files, &reading.name, &last)?
+        && let Some(position) = reading.read_back(head, repairs)?
     {
         reading.read_forward(position, None)?;
         return Ok(reading.found);
     }
     reading.found.clear();
-    let start = Position::start(geometry.version(), id, geometry.fingerprint());
-    reading.read_forward(start, head.as_ref())?;
+    reading.read_forward(Position::start(identity), head.as_ref())?;
     Ok(reading.found)
 }
 
@@ -95,26 +95,27 @@ fn signed_head(
 struct Reading<'a> {
     files: &'a Files,
     name: StreamName,
+    identity: Identity,
     epochs: Epochs<'a>,
     decompressor: Decompressor,
     found: Anchored,
 }
 
 impl Reading<'_> {
-    /// Reads frames from the last one that `head` covers back to one that names all streams, and gives the record of the last;
-    /// nothing where a record on the way is not the one that was signed.
+    /// Reads frames from the last one that `head` covers back to one that names all streams, and gives the position behind the last;
+    /// nothing where a record on the way is not the one that was signed, or the last segment is gone.
     fn read_back(
         &mut self,
         head: &Checkpoint,
         repairs: &mut Repairs,
-    ) -> Result<Option<Record>, LogError> {
+    ) -> Result<Option<Position>, LogError> {
         let size = head.size();
         let (files, folder) = (self.files, format!("streams/{}", self.name));
         let mut tiles = TileReader::new(size, |path: &str| {
             files.read(&format!("{folder}/{path}"), TILE_FILE_BYTES_MAX)
         });
         let name = self.name.clone();
-        let mut records = Records::new(files, &name, size);
+        let mut records = Records::new(files, &name, self.identity, size);
         let mut known = BTreeSet::new();
         let mut last = None;
         for frame in (0..size).rev() {
@@ -140,21 +141,33 @@ impl Reading<'_> {
                 }
             }
             last = last.or(Some(record));
-            match self.read_one(&record)? {
+            match self.read_one(&mut records, &record)? {
                 Some(true) => break,
                 Some(false) => {}
-                None => repairs.note(format!(
-                    "stream {name}: frame {frame} is damaged, and which heads it anchored is unknown"
-                )),
+                None => {
+                    let range = frame..frame.saturating_add(1);
+                    repairs.note(Repair::new(RepairKind::Heads, &name, range));
+                }
             }
         }
-        Ok(last)
+        match last.map(|last| records.behind(&last)) {
+            None | Some(Err(LogError::Broken { .. })) => Ok(None),
+            Some(behind) => behind,
+        }
     }
 
     /// Takes up what a frame anchors, unless a later one did for the same stream. Gives whether it names all streams; nothing
     /// where it is damaged.
-    fn read_one(&mut self, record: &Record) -> Result<Option<bool>, LogError> {
-        let Some(bytes) = stored_frame(self.files, &self.name, record)? else {
+    fn read_one(
+        &mut self,
+        records: &mut Records<'_>,
+        record: &Record,
+    ) -> Result<Option<bool>, LogError> {
+        let stored = match records.stored(record) {
+            Err(LogError::Broken { .. }) => None,
+            stored => stored?,
+        };
+        let Some(bytes) = stored else {
             return Ok(None);
         };
         let frame = Frame::parse(&bytes).ok();
@@ -182,6 +195,7 @@ impl Reading<'_> {
             epochs,
             decompressor,
             found,
+            ..
         } = self;
         let mut tree = Frontier::new();
         let mut is_signed = signed.is_none();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use probity_format::compress::Compression;
 use probity_format::limits::{ENTRY_BYTES_MAX, FRAME_ENTRIES_MAX};
 
 /// When an append counts as done, and so what a crash can take away.
@@ -39,6 +40,8 @@ pub struct Options {
     pub durability: Durability,
     /// Longest time between a group-durable append and its sync.
     pub group_interval: Duration,
+    /// How sections of content are compressed.
+    pub compression: Compression,
     /// Threads that compress, encrypt and hash.
     pub sealers: usize,
     /// Most entries cut into one frame.
@@ -91,6 +94,7 @@ impl Default for Options {
         Self {
             durability: Durability::Group,
             group_interval: Duration::from_millis(10),
+            compression: Compression::DEFAULT,
             sealers: Self::SEALERS,
             frame_entries_max: FRAME_ENTRIES_MAX,
             frame_rows_bytes: Self::FRAME_ROWS_BYTES,

@@ -326,7 +326,7 @@ impl Core {
     ) -> Result<Arc<Stream>, LogError> {
         let id = StreamId::new(&self.fingerprint, name, &config);
         let origin = self.geometry.stream_origin(name.as_str());
-        let empty = Stream::empty(id, self.fingerprint);
+        let empty = Stream::empty();
         self.heads.load(name)?;
         let notes = {
             let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use probity_format::geometry::Geometry;
 use probity_format::keys::{RootKey, Secret};
 use probity_format::note::Signer as _;
-use probity_format::stream::{StreamConfig, StreamId, StreamName};
+use probity_format::segment::segment_file_name;
+use probity_format::stream::{StreamConfig, StreamName};
 
 use crate::clock::{Clock, SystemClock};
 use crate::config::Options;
@@ -21,6 +22,7 @@ use crate::log::Log;
 use crate::places::Places;
 use crate::repairs::{PENDING, PENDING_BYTES_MAX};
 use crate::scan::{Position, scan};
+use crate::segments::Identity;
 use crate::startup::{self, LOCK};
 
 /// All that a creation may leave before the journal's first frame: names without what is below them.
@@ -177,7 +179,8 @@ fn check_vacant(places: &Places, files: &Files) -> Result<(), LogError> {
     only("streams/heads", &["segments", "checkpoint", "log.vkey"])?;
     only("streams/heads/segments", &[])?;
     only("streams/journal", &["segments", "checkpoint", "log.vkey"])?;
-    only(JOURNAL_SEGMENTS, &["00000000.seg"])?;
+    let first = segment_file_name(0);
+    only(JOURNAL_SEGMENTS, &[first.trim_start_matches("segments/")])?;
     let heads = Heads::new(Files::of_heads(places, &Options::default()));
     if heads.load(&StreamName::journal())?.is_some() {
         return Err(LogError::Broken {
@@ -190,10 +193,8 @@ fn check_vacant(places: &Places, files: &Files) -> Result<(), LogError> {
 }
 
 fn has_frames(files: &Files, geometry: &Geometry) -> Result<bool, LogError> {
-    let fingerprint = geometry.fingerprint();
     let name = StreamName::journal();
-    let id = StreamId::new(&fingerprint, &name, &StreamConfig::JOURNAL);
-    let mut position = Position::start(geometry.version(), id, fingerprint);
+    let mut position = Position::start(Identity::journal(geometry));
     let _end = scan(files, &name, &mut position, &mut |_, _| Ok(()))?;
     Ok(position.next_frame > 0)
 }

@@ -22,7 +22,7 @@ impl<'a> Epochs<'a> {
 
     /// The key of the epoch that `header` names.
     pub(crate) fn key(&mut self, header: &FrameHeader) -> &EpochKey {
-        let salt = EpochSalt::of_frame(header.version, &header.salt);
+        let salt = EpochSalt::of_frame(header.version(), &header.salt);
         let known = |key: &EpochKey| key.epoch() == header.epoch && *key.salt() == salt;
         let key = self
             .last

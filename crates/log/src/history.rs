@@ -11,13 +11,14 @@ use probity_format::keys::MasterKey;
 use probity_format::limits::{CHECKPOINT_BYTES_MAX, FORMAT_VERSION};
 use probity_format::note::SignedNote;
 use probity_format::record::Record;
-use probity_format::stream::{StreamConfig, StreamId, StreamName};
+use probity_format::stream::StreamName;
 
 use crate::epochs::Epochs;
 use crate::error::LogError;
 use crate::files::{Files, unless_strange};
 use crate::journal::History;
 use crate::scan::{End, Position, scan_believed};
+use crate::segments::Identity;
 
 /// The geometry's file: a folder without it is no log.
 pub(crate) const GEOMETRY: &str = "probity.toml";
@@ -79,13 +80,12 @@ pub(crate) fn read_history(
     geometry: &Geometry,
     master: Option<&MasterKey>,
 ) -> Result<History, LogError> {
-    let (name, fingerprint) = (StreamName::journal(), geometry.fingerprint());
-    let id = StreamId::new(&fingerprint, &name, &StreamConfig::JOURNAL);
+    let (name, identity) = (StreamName::journal(), Identity::journal(geometry));
     let mut history = History::new(geometry);
     let mut decompressor = Decompressor::default();
-    let mut epochs = master.map(|master| Epochs::new(master, id));
+    let mut epochs = master.map(|master| Epochs::new(master, identity.id));
     let size = claimed_size(files, &name)?;
-    let mut position = Position::start(geometry.version(), id, fingerprint);
+    let mut position = Position::start(identity);
     let mut believe = |record: &Record, frame: &Frame<'_>| match &mut epochs {
         Some(epochs) => epochs.authenticate(frame),
         None => record.frame < size,

@@ -20,6 +20,7 @@ use probity_format::{DecodeError, Entry, Timestamp, Version};
 
 use crate::continuation::Continued;
 use crate::journal_v2::JournalV2;
+use crate::repairs::Repair;
 
 /// Actions of journal entries.
 pub(crate) mod action {
@@ -70,8 +71,8 @@ impl JournalEntry {
     }
 
     /// What recovery did, a line for each repair, in as many entries as it takes.
-    pub(crate) fn recover(repairs: &[String]) -> Vec<Self> {
-        let lines = repairs.iter().map(|repair| format!("{repair}\n"));
+    pub(crate) fn recover(repairs: &[Repair]) -> Vec<Self> {
+        let lines = repairs.iter().map(|repair| repair.line() + "\n");
         Self::portions(action::RECOVER, lines)
     }
 
@@ -196,6 +197,7 @@ pub(crate) fn number(text: &str) -> Option<u64> {
 /// What the journal says, in order.
 #[derive(Debug, Clone)]
 pub(crate) struct History {
+    version: Version,
     /// The chain of signing keys, the anchor first, with the journal frame each was certified in.
     pub(crate) keys: Vec<(VerifierKey, u64)>,
     /// Each certificate with the journal frame it stands in.
@@ -217,9 +219,10 @@ pub(crate) struct History {
 impl History {
     /// The history of the log with `geometry`, of which nothing is known yet.
     pub(crate) fn new(geometry: &Geometry) -> Self {
-        let own =
-            [StreamName::journal(), StreamName::heads()].map(|name| (name, StreamConfig::JOURNAL));
-        let (streams, v2) = match geometry.version() {
+        let version = geometry.version();
+        let config = StreamConfig::journal(version);
+        let own = [StreamName::journal(), StreamName::heads()].map(|name| (name, config));
+        let (streams, v2) = match version {
             Version::V2 => (
                 own.into_iter().take(1).collect(),
                 Some(JournalV2::default()),
@@ -227,6 +230,7 @@ impl History {
             _ => (own.into(), None),
         };
         Self {
+            version,
             keys: vec![(geometry.anchor().clone(), 0)],
             certificates: Vec::new(),
             streams,
@@ -270,7 +274,7 @@ impl History {
             action::STREAM_CREATE => {
                 let name = StreamName::new(text(entry.key)?)
                     .map_err(|_bad_name| error("creates a stream with a bad name"))?;
-                let config = StreamConfig::from_text(text(entry.payload)?)
+                let config = StreamConfig::from_text(self.version, text(entry.payload)?)
                     .ok_or_else(|| error("creates a stream with an unknown configuration"))?;
                 if self.streams.iter().any(|(known, _)| *known == name) {
                     return Err(error("creates a stream that exists"));

@@ -8,7 +8,7 @@ use probity_format::checkpoint::Checkpoint;
 use probity_format::geometry::Geometry;
 use probity_format::note::SignedNote;
 use probity_format::record::Record;
-use probity_format::stream::{StreamId, StreamName};
+use probity_format::stream::StreamName;
 use probity_format::tree::{Hash, leaf_hash};
 
 use crate::config::Options;
@@ -19,6 +19,7 @@ use crate::journal::History;
 use crate::places::Places;
 use crate::records::Records;
 use crate::scan::{Position, scan};
+use crate::segments::Identity;
 
 /// Frames remembered; more than wait for their receipts at once.
 const FRAMES_REMEMBERED: usize = 8_192;
@@ -117,18 +118,15 @@ impl StoredLeaves {
         let Some((_, config)) = streams.find(|(name, _)| name == stream) else {
             return Ok(None);
         };
-        let id = StreamId::new(&self.geometry.fingerprint(), stream, config);
+        let identity = Identity::new(&self.geometry, stream, config);
         let size = self.published(stream)?;
-        let mut records = Records::new(&self.files, stream, size);
+        let mut records = Records::new(&self.files, stream, identity, size);
         if let Some(record) = records.of_entry(index)? {
             return Ok(Some(Leaf::of(&record)));
         }
         let behind = match records.last()? {
-            None => {
-                let (version, fingerprint) = (self.geometry.version(), self.geometry.fingerprint());
-                Some(Position::start(version, id, fingerprint))
-            }
-            Some(record) => Position::behind(&self.files, stream, &record)?,
+            None => Some(Position::start(identity)),
+            Some(record) => records.behind(&record)?,
         };
         let mut found = None;
         if let Some(mut position) = behind {

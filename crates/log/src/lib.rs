@@ -44,6 +44,7 @@ mod requests;
 mod rotation;
 mod scan;
 mod sealer;
+mod segments;
 mod set_aside;
 mod slots;
 mod startup;
@@ -64,7 +65,7 @@ pub use error::{AppendError, LogError, Missing};
 pub use leaves::{Leaf, StoredLeaves};
 pub use log::Log;
 pub use places::Places;
+pub use probity_format::compress::Compression;
 pub use probity_format::keys::RootKey;
-pub use probity_format::stream::{
-    Cipher, Compression, Proofs, StreamConfig, StreamName, StreamNameError,
-};
+pub use probity_format::stream::{Cipher, Proofs, StreamConfig, StreamName, StreamNameError};
+pub use repairs::{Repair, RepairKind};

@@ -14,6 +14,7 @@ use crate::config::Options;
 use crate::core::{Callback, Core};
 use crate::error::LogError;
 use crate::journal::JournalEntry;
+use crate::repairs::Repair;
 
 /// A log open for writing. Clones share it; [`Log::close`] ends it for all, and so does dropping the last.
 #[derive(Debug, Clone)]
@@ -25,7 +26,7 @@ pub struct Log {
 struct Inner {
     core: Arc<Core>,
     threads: Mutex<Threads>,
-    repairs: Vec<String>,
+    repairs: Vec<Repair>,
 }
 
 #[derive(Debug, Default)]
@@ -37,7 +38,7 @@ pub(crate) struct Threads {
 }
 
 impl Log {
-    pub(crate) fn new(core: Arc<Core>, threads: Threads, repairs: Vec<String>) -> Self {
+    pub(crate) fn new(core: Arc<Core>, threads: Threads, repairs: Vec<Repair>) -> Self {
         let threads = Mutex::new(threads);
         Self {
             inner: Arc::new(Inner {
@@ -52,8 +53,8 @@ impl Log {
         &self.inner.core
     }
 
-    /// What recovery had to repair when the log was opened, one sentence each; empty after a clean close.
-    pub fn repairs(&self) -> &[String] {
+    /// What recovery had to repair when the log was opened; empty after a clean close.
+    pub fn repairs(&self) -> &[Repair] {
         &self.inner.repairs
     }
 

@@ -5,13 +5,13 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use probity_format::column::Columns;
 use probity_format::compress::Decompressor;
-use probity_format::content::{Content, PSEUDONYM_BYTES, pseudonyms};
-use probity_format::frame::{Body, Frame, SectionKind, entry_leaf};
+use probity_format::content::{Content, PSEUDONYM_BYTES, check_directory, pseudonyms};
+use probity_format::frame::{Body, Frame, entry_leaf};
 use probity_format::geometry::Geometry;
 use probity_format::keys::{MasterKey, RootKey, SectionKey, SubjectKey};
 use probity_format::row::{encode_row, row_bytes};
 use probity_format::seal::fill_salts;
-use probity_format::stream::{Cipher, Proofs, StreamId};
+use probity_format::stream::{Cipher, Proofs, StreamConfig, StreamId};
 use probity_format::tree::{Hash, root_of};
 use probity_format::wrap::WrappingKey;
 use probity_format::{DecodeError, Entry, Version};
@@ -152,7 +152,7 @@ impl Opener {
             let keys: Option<Vec<&SubjectKey>> =
                 tokens.iter().map(|token| slots.key(token)).collect();
             keys.map(|keys| {
-                let (version, salt) = (header.version, &header.salt);
+                let (version, salt) = (header.version(), &header.salt);
                 SubjectKey::section_key(&keys, version, stream, salt, header.frame, section)
             })
         };
@@ -187,6 +187,7 @@ impl Opener {
 pub(crate) struct Opening<'a> {
     opener: &'a Opener,
     stream: StreamId,
+    config: StreamConfig,
     decompressor: Decompressor,
     epochs: Epochs<'a>,
     /// Sections that did not open because their subjects were erased.
@@ -209,15 +210,21 @@ struct OpenSection {
 }
 
 impl<'a> Opening<'a> {
-    pub(crate) fn new(opener: &'a Opener, stream: StreamId) -> Self {
+    pub(crate) fn new(opener: &'a Opener, stream: StreamId, config: StreamConfig) -> Self {
         Self {
             opener,
             stream,
+            config,
             decompressor: Decompressor::default(),
             epochs: Epochs::new(&opener.master, stream),
             erased: 0,
             lost: Vec::new(),
         }
+    }
+
+    /// What can be proved of the stream.
+    pub(crate) const fn proofs(&self) -> Proofs {
+        self.config.proofs
     }
 
     /// The sections of the frame checked last that did not open though their subjects were not erased.
@@ -232,7 +239,7 @@ impl<'a> Opening<'a> {
         number: u32,
     ) -> Option<SectionKey> {
         let header = &frame.clear.header;
-        if header.cipher != Cipher::Aes256Gcm {
+        if self.config.cipher != Cipher::Aes256Gcm {
             return None;
         }
         let key = self.epochs.key(header);
@@ -260,44 +267,40 @@ impl<'a> Opening<'a> {
             let reason = "was not sealed with this log's keys";
             return Err(DecodeError::new("frame", 0, reason));
         }
-        let sections = &frame.clear.sections;
+        if !frame.clear.is_of(&self.stream, &self.config) {
+            let reason = "is of another stream, or sealed in another way";
+            return Err(DecodeError::new("frame", 0, reason));
+        }
         let key = self.epoch_section_key(frame, 0);
         let body = frame.open(0, key.as_ref(), &mut self.decompressor)?;
         let mut opened = Opened {
             shared: OpenSection { body, key },
             subjects: Vec::new(),
         };
-        if sections.len() <= 1 {
+        let columns = opened.shared.columns()?;
+        check_directory(&frame.clear, &columns, self.config.erasable)?;
+        if !self.config.erasable {
+            drop(columns);
             return Ok(opened);
         }
-        let columns = opened.shared.columns()?;
         let tokens: Vec<Vec<u8>> = pseudonyms(&columns).map(<[u8]>::to_vec).collect();
         drop(columns);
-        if tokens.len().saturating_add(1) != sections.len() {
-            return Err(DecodeError::new(
-                "frame",
-                0,
-                "has another number of sections than subjects",
-            ));
-        }
-        let mut number: u32 = 0;
-        for (tokens, section) in tokens.iter().zip(sections.iter().skip(1)) {
-            number = number.saturating_add(1);
-            let key = match section.kind {
-                SectionKind::Subject if frame.clear.header.cipher == Cipher::Aes256Gcm => {
-                    match self.opener.subject_key(&self.stream, frame, tokens, number) {
-                        Subjects::Key(key) => Some(key),
-                        gone => {
-                            match gone {
-                                Subjects::Lost(lost) => self.lost.push(lost),
-                                _ => self.erased = self.erased.saturating_add(1),
-                            }
-                            opened.subjects.push(None);
-                            continue;
+        let is_sealed = self.config.cipher == Cipher::Aes256Gcm;
+        for (number, tokens) in (1..).zip(&tokens) {
+            let key = if is_sealed && !tokens.is_empty() {
+                match self.opener.subject_key(&self.stream, frame, tokens, number) {
+                    Subjects::Key(key) => Some(key),
+                    gone => {
+                        match gone {
+                            Subjects::Lost(lost) => self.lost.push(lost),
+                            _ => self.erased = self.erased.saturating_add(1),
                         }
+                        opened.subjects.push(None);
+                        continue;
                     }
                 }
-                _ => self.epoch_section_key(frame, number),
+            } else {
+                self.epoch_section_key(frame, number)
             };
             let body = frame.open(number, key.as_ref(), &mut self.decompressor)?;
             opened.subjects.push(Some(OpenSection { body, key }));
@@ -317,7 +320,7 @@ impl<'a> Opening<'a> {
         opened.for_each(&mut |visited| -> Result<(), DecodeError> {
             let time = visited.entry.time.nanoseconds();
             (min, max) = (min.min(time), max.max(time));
-            if header.proofs == Proofs::Entry {
+            if self.config.proofs == Proofs::Entry {
                 erased |= visited.erased;
                 leaves.push(visited.leaf(&mut row)?);
             }
@@ -329,7 +332,7 @@ impl<'a> Opening<'a> {
                 "has another count of entries or other times than the header says",
             ));
         }
-        if header.proofs == Proofs::Entry
+        if self.config.proofs == Proofs::Entry
             && !erased
             && root_of(&leaves).as_bytes() != &header.entry_root
         {

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
+use probity_format::compress::Compression;
 use probity_format::row::{encode_row, row_bytes};
 use probity_format::seal::{FrameSealer, SubjectKeys};
 use probity_format::{DecodeError, keys::SectionKey};
@@ -30,7 +31,7 @@ impl std::fmt::Debug for OwnWriter {
 
 impl OwnWriter {
     pub(crate) fn new(stream: Arc<Stream>) -> Result<Self, LogError> {
-        let sealer = FrameSealer::new(stream.config)
+        let sealer = FrameSealer::new(stream.config, Compression::None)
             .map_err(|error| sealing_failed(&stream.name, &error))?;
         Ok(Self {
             stream,

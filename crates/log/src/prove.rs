@@ -9,11 +9,11 @@ use probity_format::frame::Frame;
 use probity_format::keys::SectionKey;
 use probity_format::note::{PUBLIC_KEY_BYTES, VerifierKey};
 use probity_format::proof::{
-    EntryProof, EntryProofError, Evidence, Identity, Proved, ShownKey, ShownSection, Signers,
+    self, EntryProof, EntryProofError, Evidence, Proved, ShownKey, ShownSection, Signers,
 };
 use probity_format::record::Record;
-use probity_format::segment::segment_file_name;
-use probity_format::stream::{Cipher, Proofs, StreamConfig, StreamId, StreamName};
+use probity_format::segment::Place;
+use probity_format::stream::{Cipher, Proofs, StreamConfig, StreamName};
 use probity_format::tree::{Hash, inclusion_path_of, root_of};
 
 use crate::certified::{Certifying, tree_path};
@@ -25,6 +25,7 @@ use crate::opener::{Opened, Opening};
 use crate::reader::Reader;
 use crate::records::Records;
 use crate::scan::{Position, scan_believed};
+use crate::segments::{self, Identity};
 
 /// Why an entry could not be proved.
 #[derive(Debug, thiserror::Error)]
@@ -114,7 +115,7 @@ pub struct Prover<'a> {
     reader: &'a Reader,
     stream: StreamName,
     config: StreamConfig,
-    id: StreamId,
+    identity: Identity,
     /// The checkpoint that proofs stand under, if one was published.
     covered: Option<Covered>,
 }
@@ -172,7 +173,7 @@ impl Reader {
             reader: self,
             stream: stream.clone(),
             config,
-            id: StreamId::new(&self.geometry.fingerprint(), stream, &config),
+            identity: Identity::new(&self.geometry, stream, &config),
             covered: covered.transpose()?,
         })
     }
@@ -237,16 +238,17 @@ impl Prover<'_> {
             return Err(self.not_covered(index, None)?);
         };
         let size = covered.checkpoint.size();
-        let mut records = Records::new(files, stream, size);
+        let mut records = Records::new(files, stream, self.identity, size);
         let Some(record) = records.of_entry(index)? else {
-            return Err(self.not_covered(index, records.last()?)?);
+            return Err(self.not_covered(index, Some(&mut records))?);
         };
-        let (place, evidence) = self.evidence(index, &record)?;
+        let stands = records.place(&record)?;
+        let (place, evidence) = self.evidence(index, &record, stands)?;
         let is_alone = matches!(evidence, Evidence::Entry { .. });
         let is_listed = matches!(covered.signers, Signers::Listed { .. });
         let geometry = &self.reader.geometry;
         let proof = EntryProof {
-            identity: (is_listed || !is_alone).then(|| Identity {
+            identity: (is_listed || !is_alone).then(|| proof::Identity {
                 log_id: *geometry.id(),
                 anchor: *geometry.anchor().key(),
                 config: self.config,
@@ -274,34 +276,38 @@ impl Reader {
         let checkpoint = read_checkpoint(&self.files, stream)?;
         let history = read_history(&self.files, &self.geometry, Some(&self.opener.master))?;
         let config = config_of(&history, stream)?;
-        let id = StreamId::new(&self.geometry.fingerprint(), stream, &config);
+        let identity = Identity::new(&self.geometry, stream, &config);
         let origin = self.geometry.stream_origin(stream.as_str());
-        let last = match checkpoint {
+        let mut records = match checkpoint {
             None => None,
             Some(note) => {
                 let (_, checkpoint) = signer_of(&note, &history, &origin)?;
-                Records::new(&self.files, stream, checkpoint.size()).last()?
+                let size = checkpoint.size();
+                Some(Records::new(&self.files, stream, identity, size))
             }
         };
-        self.entries_behind(stream, id, last.as_ref())
+        let (_, entries) = self.entries_behind(stream, identity, records.as_mut())?;
+        Ok(entries)
     }
 
-    /// Number of entries, the last frame that a checkpoint covers having the record `last`.
+    /// Number of entries that a checkpoint covers, which has these `records`, and of all that are stored.
     fn entries_behind(
         &self,
         stream: &StreamName,
-        id: StreamId,
-        last: Option<&Record>,
-    ) -> Result<u64, LogError> {
-        let position = match last {
-            None => {
-                let (version, fingerprint) = (self.geometry.version(), self.geometry.fingerprint());
-                Some(Position::start(version, id, fingerprint))
-            }
-            Some(record) => Position::behind(&self.files, stream, record)?,
+        identity: Identity,
+        mut records: Option<&mut Records<'_>>,
+    ) -> Result<(u64, u64), LogError> {
+        let last = match &mut records {
+            None => None,
+            Some(records) => records.last()?,
         };
-        let mut entries = last.map_or(0, Record::next_entry);
-        let mut epochs = Epochs::new(&self.opener.master, id);
+        let position = match (records, &last) {
+            (Some(records), Some(last)) => records.behind(last)?,
+            _ => Some(Position::start(identity)),
+        };
+        let covered = last.as_ref().map_or(0, Record::next_entry);
+        let mut entries = covered;
+        let mut epochs = Epochs::new(&self.opener.master, identity.id);
         let mut believe = |_: &Record, frame: &Frame<'_>| epochs.authenticate(frame);
         let mut count = |record: &Record, _: &Frame<'_>| {
             entries = record.next_entry();
@@ -310,7 +316,7 @@ impl Reader {
         if let Some(mut position) = position {
             let _end = scan_believed(&self.files, stream, &mut position, &mut believe, &mut count)?;
         }
-        Ok(entries)
+        Ok((covered, entries))
     }
 }
 
@@ -366,11 +372,14 @@ impl Prover<'_> {
     }
 
     /// Why there is no record of the entry: it does not exist, or is behind the last record.
-    fn not_covered(&self, index: u64, last: Option<Record>) -> Result<ProveError, LogError> {
-        let covered = last.as_ref().map_or(0, Record::next_entry);
-        let entries = self
-            .reader
-            .entries_behind(&self.stream, self.id, last.as_ref())?;
+    fn not_covered(
+        &self,
+        index: u64,
+        records: Option<&mut Records<'_>>,
+    ) -> Result<ProveError, LogError> {
+        let (covered, entries) =
+            self.reader
+                .entries_behind(&self.stream, self.identity, records)?;
         let stream = self.stream.to_string();
         Ok(if index < entries {
             ProveError::Unpublished {
@@ -388,24 +397,24 @@ impl Prover<'_> {
     }
 
     /// The entry's place in the frame of `record`, and what leads from it there.
-    fn evidence(&self, index: u64, record: &Record) -> Result<(u32, Evidence), ProveError> {
-        let bytes = self.frame_bytes(index, record)?;
-        let place = format!(
-            "streams/{}/{}, frame {}",
-            self.stream,
-            segment_file_name(record.segment),
-            record.frame
-        );
+    fn evidence(
+        &self,
+        index: u64,
+        record: &Record,
+        stands: Place,
+    ) -> Result<(u32, Evidence), ProveError> {
+        let bytes = self.frame_bytes(index, record, stands)?;
+        let place = format!("{}, frame {}", self.segment(stands), record.frame);
         let broken = |reason: String| LogError::Broken {
             place: place.clone(),
             reason,
         };
         let refused = |error: DecodeError| broken(error.to_string());
         let frame = Frame::parse(&bytes).map_err(refused)?;
-        if frame.record(record.segment, record.offset) != *record {
+        if frame.record(stands) != *record {
             return Err(broken("is not what its record says".into()).into());
         }
-        let mut opening = Opening::new(&self.reader.opener, self.id);
+        let mut opening = Opening::new(&self.reader.opener, self.identity.id, self.config);
         let opened = opening.open(&frame).map_err(refused)?;
         let place = index.saturating_sub(record.first_entry);
         let place = u32::try_from(place).unwrap_or(u32::MAX);
@@ -417,7 +426,7 @@ impl Prover<'_> {
             });
         }
         let evidence = match self.config.proofs {
-            Proofs::Frame => whole_frame(&frame, &opened, found.section),
+            Proofs::Frame => whole_frame(&frame, &opened, found.section, self.config.cipher),
             // The leaves of erased entries are gone with their keys, and with them the path beside them.
             Proofs::Entry if found.leaves.iter().all(Option::is_some) => {
                 alone(found, place, record).map_err(broken)?
@@ -427,12 +436,17 @@ impl Prover<'_> {
         Ok((place, evidence))
     }
 
-    fn frame_bytes(&self, index: u64, record: &Record) -> Result<Vec<u8>, ProveError> {
-        let name = format!(
-            "streams/{}/{}",
-            self.stream,
-            segment_file_name(record.segment)
-        );
+    fn segment(&self, stands: Place) -> String {
+        segments::path(self.identity.version, &self.stream, stands.segment)
+    }
+
+    fn frame_bytes(
+        &self,
+        index: u64,
+        record: &Record,
+        stands: Place,
+    ) -> Result<Vec<u8>, ProveError> {
+        let name = self.segment(stands);
         let files = &self.reader.files;
         let Some(file) = files.open_read(&name)? else {
             return Err(ProveError::Gone {
@@ -443,7 +457,7 @@ impl Prover<'_> {
         let length = usize::try_from(record.length).unwrap_or_default();
         let buffer = std::cell::RefCell::new(vec![0; length]);
         let read = files.attempt("read", &name, |_| {
-            file.read_at(&mut buffer.borrow_mut(), record.offset)
+            file.read_at(&mut buffer.borrow_mut(), stands.offset)
         });
         match read {
             Err(LogError::Storage { source, .. })
@@ -535,8 +549,8 @@ fn sections(frame: &Frame<'_>, opened: &Opened, own: u32) -> Evidence {
     }
 }
 
-fn whole_frame(frame: &Frame<'_>, opened: &Opened, own: u32) -> Evidence {
-    let sealed = frame.clear.header.cipher == Cipher::Aes256Gcm;
+fn whole_frame(frame: &Frame<'_>, opened: &Opened, own: u32, cipher: Cipher) -> Evidence {
+    let sealed = cipher == Cipher::Aes256Gcm;
     let keys = numbers(own).filter(|_| sealed).filter_map(|number| {
         let key = shown_key(opened, number)?;
         Some(ShownKey { number, key })

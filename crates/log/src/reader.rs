@@ -7,7 +7,7 @@ use probity_format::geometry::Geometry;
 use probity_format::keys::RootKey;
 use probity_format::note::VerifierKey;
 use probity_format::record::Record;
-use probity_format::stream::{Proofs, StreamId, StreamName};
+use probity_format::stream::{Proofs, StreamConfig, StreamId, StreamName};
 use probity_format::tree::{Hash, root_of};
 use probity_format::{DecodeError, Entry, Outcome, Version};
 
@@ -199,7 +199,7 @@ impl Reader {
     }
 
     /// The streams and their configurations, in order of creation.
-    pub fn streams(&self) -> impl Iterator<Item = (&StreamName, &crate::StreamConfig)> {
+    pub fn streams(&self) -> impl Iterator<Item = (&StreamName, &StreamConfig)> {
         self.history
             .streams
             .iter()
@@ -290,7 +290,7 @@ impl Reader {
                 continue;
             }
             let (name, id) = (subject.name.clone(), subject.id);
-            let mut reading = Reading::of(self, &name, id, filter);
+            let mut reading = Reading::of(self, &name, (id, subject.config), filter);
             let mut epochs = Epochs::new(&self.opener.master, id);
             let gaps = verifier.read_damaged(&mut subject, &mut epochs, &mut |record, frame| {
                 reading.frame(record, frame, visit)
@@ -350,14 +350,20 @@ struct Reading<'a> {
 
 impl<'a> Reading<'a> {
     fn new(reader: &'a Reader, subject: &'a Subject, filter: &'a Filter) -> Self {
-        Self::of(reader, &subject.name, subject.id, filter)
+        let sealed = (subject.id, subject.config);
+        Self::of(reader, &subject.name, sealed, filter)
     }
 
-    fn of(reader: &'a Reader, name: &'a StreamName, id: StreamId, filter: &'a Filter) -> Self {
+    fn of(
+        reader: &'a Reader,
+        name: &'a StreamName,
+        (id, config): (StreamId, StreamConfig),
+        filter: &'a Filter,
+    ) -> Self {
         Self {
             name,
             filter,
-            opening: Opening::new(&reader.opener, id),
+            opening: Opening::new(&reader.opener, id, config),
         }
     }
 
@@ -381,7 +387,7 @@ impl<'a> Reading<'a> {
         };
         let mut content = ContentCheck::default();
         let result = opened.for_each(&mut |visited| {
-            content.add(visited, record.proofs)?;
+            content.add(visited, self.opening.proofs())?;
             if !self.filter.matches(&visited.entry) {
                 return Ok(());
             }
@@ -395,7 +401,7 @@ impl<'a> Reading<'a> {
             visit(&found).map_err(Stopped::Visit)
         });
         match result {
-            Ok(()) => Ok(content.finish(record)),
+            Ok(()) => Ok(content.finish(record, self.opening.proofs())),
             Err(Stopped::Frame(error)) => Ok(Err(unread(error, content.entries))),
             Err(Stopped::Visit(error)) => Err(error),
         }
@@ -426,7 +432,7 @@ impl ContentCheck {
         Ok(())
     }
 
-    fn finish(self, record: &Record) -> Result<(), Unread> {
+    fn finish(self, record: &Record, proofs: Proofs) -> Result<(), Unread> {
         let unread = |reason: &str| Unread {
             entries: self.entries,
             reason: reason.to_owned(),
@@ -437,7 +443,7 @@ impl ContentCheck {
             let reason = "it holds another number of entries or other times than its header says";
             return Err(unread(reason));
         }
-        let has_root = record.proofs == Proofs::Entry && !self.has_erased;
+        let has_root = proofs == Proofs::Entry && !self.has_erased;
         if has_root && root_of(&self.leaves).as_bytes() != &record.entry_root {
             return Err(unread("its entries do not have the root its header says"));
         }

@@ -1,29 +1,47 @@
-//! Finds records of a stream in its bundles, without reading the others.
+//! Finds records of a stream in its bundles, without reading the others, and the frames that they stand for.
+
+use std::cmp::Ordering;
 
 use probity_format::DecodeError;
 use probity_format::limits::TILE_WIDTH;
 use probity_format::record::Record;
+use probity_format::segment::Place;
 use probity_format::stream::StreamName;
 use probity_format::tile::{Bundle, decode_bundle};
 
 use crate::error::LogError;
 use crate::files::{Files, TILE_FILE_BYTES_MAX};
+use crate::scan::{Position, stored_frame};
+use crate::segments::{self, Cuts, Identity};
 
-/// The records that a checkpoint of `size` frames covers. Keeps the bundle read last.
+/// The records that a checkpoint of `size` frames covers. Keeps the bundle read last, and the place found last.
 pub(crate) struct Records<'a> {
     files: &'a Files,
     stream: &'a StreamName,
+    identity: Identity,
     size: u64,
     bundle: Option<(u64, Vec<Record>)>,
+    /// Listed when the first place is asked for.
+    cuts: Option<Cuts>,
+    /// A frame and where it stands.
+    placed: Option<(u64, Place)>,
 }
 
 impl<'a> Records<'a> {
-    pub(crate) const fn new(files: &'a Files, stream: &'a StreamName, size: u64) -> Self {
+    pub(crate) const fn new(
+        files: &'a Files,
+        stream: &'a StreamName,
+        identity: Identity,
+        size: u64,
+    ) -> Self {
         Self {
             files,
             stream,
+            identity,
             size,
             bundle: None,
+            cuts: None,
+            placed: None,
         }
     }
 
@@ -70,6 +88,74 @@ impl<'a> Records<'a> {
         }
     }
 
+    /// Where the frame of `record` stands, if the records between it and the beginning of its segment are right.
+    ///
+    /// # Errors
+    /// When one of their bundles is missing or damaged.
+    pub(crate) fn place(&mut self, record: &Record) -> Result<Place, LogError> {
+        if let Some(place) = record.place() {
+            return Ok(place);
+        }
+        let wanted = record.frame;
+        let (mut frame, mut place) = self.nearest(wanted)?;
+        loop {
+            match frame.cmp(&wanted) {
+                Ordering::Equal => break,
+                Ordering::Less => {
+                    place = segments::behind(place, self.record(frame)?.length);
+                    frame = frame.saturating_add(1);
+                }
+                Ordering::Greater => {
+                    frame = frame.saturating_sub(1);
+                    let length = u64::from(self.record(frame)?.length);
+                    place.offset = place.offset.saturating_sub(length);
+                }
+            }
+        }
+        self.placed = Some((wanted, place));
+        Ok(place)
+    }
+
+    /// A frame in the segment of frame `wanted` whose place is known: the one found last, or the first.
+    fn nearest(&mut self, wanted: u64) -> Result<(u64, Place), LogError> {
+        let cuts = match self.cuts.take() {
+            Some(cuts) => cuts,
+            None => segments::cuts(self.files, self.stream, self.identity.version)?,
+        };
+        let first = cuts.range(..=wanted).next_back().copied();
+        let first = first.unwrap_or_default();
+        self.cuts = Some(cuts);
+        if let Some((frame, place)) = self.placed
+            && place.segment == first
+            && frame.abs_diff(wanted) <= wanted.saturating_sub(first)
+        {
+            return Ok((frame, place));
+        }
+        let place = Place {
+            segment: first,
+            offset: segments::HEADER_END,
+        };
+        Ok((first, place))
+    }
+
+    /// The bytes of the frame of `record`, if they are there and what it says.
+    ///
+    /// # Errors
+    /// As [`Records::place`], and those of the storage.
+    pub(crate) fn stored(&mut self, record: &Record) -> Result<Option<Vec<u8>>, LogError> {
+        let place = self.place(record)?;
+        stored_frame(self.files, self.stream, &self.identity, record, place)
+    }
+
+    /// The position behind the frame of `record`, unless its segment is gone.
+    ///
+    /// # Errors
+    /// As [`Records::place`], and those of the storage.
+    pub(crate) fn behind(&mut self, record: &Record) -> Result<Option<Position>, LogError> {
+        let place = self.place(record)?;
+        Position::behind(self.files, self.stream, self.identity, record, place)
+    }
+
     fn record(&mut self, frame: u64) -> Result<Record, LogError> {
         let index = frame / TILE_WIDTH;
         let place = usize::try_from(frame % TILE_WIDTH).unwrap_or_default();
@@ -92,7 +178,8 @@ impl<'a> Records<'a> {
             };
             let damaged = |error: DecodeError| broken(self.stream, index, error.reason);
             let leaves = decode_bundle(&bytes, bundle.width()).map_err(damaged)?;
-            let records = leaves.into_iter().map(Record::decode);
+            let version = self.identity.version;
+            let records = leaves.into_iter().map(|leaf| Record::decode(version, leaf));
             return records.collect::<Result<_, _>>().map_err(damaged);
         }
         Err(missing())

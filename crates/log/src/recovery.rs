@@ -4,13 +4,14 @@
 //! tree writer as new ones. What was signed for must be there, and so must what is known to have been durable. Behind what was signed only
 //! frames count that a holder of the log's keys sealed; anything else is set aside, and an incomplete frame at the end is cut off.
 
-use probity_format::Version;
+use std::ops::Range;
+
 use probity_format::checkpoint::Checkpoint;
 use probity_format::limits::{CHECKPOINT_BYTES_MAX, TILE_WIDTH};
 use probity_format::note::{NoteError, SignedNote, VerifierKey};
 use probity_format::record::Record;
-use probity_format::segment::segment_file_name;
-use probity_format::stream::{StreamId, StreamName};
+use probity_format::segment::{Place, SEGMENT_HEADER_BYTES, check_segment_header, segment_header};
+use probity_format::stream::StreamName;
 use probity_format::tile::{Bundle, RestoreError, TileReadError, TreeWriter, decode_bundle};
 use probity_format::tree::{EMPTY_ROOT, Hash};
 
@@ -19,8 +20,10 @@ use crate::error::LogError;
 use crate::files::{Files, TILE_FILE_BYTES_MAX};
 use crate::heads::Heads;
 use crate::journal::History;
-use crate::repairs::Repairs;
-use crate::scan::{End, Position, read, scan_believed, stored_frame};
+use crate::records::Records;
+use crate::repairs::{Repair, RepairKind, Repairs};
+use crate::scan::{End, Position, read, scan_believed};
+use crate::segments::{self, Identity, Walk};
 use crate::stream::Recovered;
 use crate::tail::Tail;
 
@@ -32,8 +35,7 @@ pub(crate) struct Recovery<'a> {
     pub(crate) files: &'a Files,
     pub(crate) heads: &'a Heads,
     pub(crate) name: &'a StreamName,
-    pub(crate) id: StreamId,
-    pub(crate) fingerprint: [u8; 32],
+    pub(crate) identity: Identity,
     /// Knows the keys that may have signed the stream's checkpoints.
     pub(crate) history: &'a History,
     /// The name under which they did.
@@ -48,22 +50,6 @@ pub(crate) struct Recovery<'a> {
     /// The head that was anchored last, which was signed for too: in `heads`, or of `heads` itself in the last certificate.
     pub(crate) anchored: Option<&'a Checkpoint>,
     pub(crate) repairs: &'a mut Repairs,
-}
-
-/// A place in the segments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
-    segment: u32,
-    offset: u64,
-}
-
-impl Place {
-    const fn of(position: &Position) -> Self {
-        Self {
-            segment: position.header.number,
-            offset: position.offset,
-        }
-    }
 }
 
 /// The head that was signed last, and what is found at its size.
@@ -88,18 +74,16 @@ impl Reached {
             size,
             signed,
             root,
-            place: Place::of(position),
+            place: position.place(),
         }
     }
 
-    /// Looks at the tree after `record` was appended.
-    fn look(&mut self, tree: &TreeWriter, record: &Record) {
+    /// Looks at the tree after the record of a frame was appended that ends at `end`.
+    fn look(&mut self, tree: &TreeWriter, end: Option<Place>) {
         if tree.size() == self.size {
             self.root = tree.root();
-            self.place = Place {
-                segment: record.segment,
-                offset: record.end(),
-            };
+            // Without a place everything is made durable.
+            self.place = end.unwrap_or_default();
         }
     }
 }
@@ -140,6 +124,9 @@ impl Recovery<'_> {
         let rebuilt = tree.size() == 0;
         // What was signed must be found, whichever way the tree was built.
         let mut at_signed = Reached::new(signed, &tree, &position);
+        let cuts = segments::cuts(self.files, self.name, self.identity.version)?;
+        let mut walk = Walk::new(cuts);
+        walk.found(position.place());
         let signed_size = at_signed.size;
         let epochs = &mut self.epochs;
         let place = format!("tree of stream {}", self.name);
@@ -155,7 +142,11 @@ impl Recovery<'_> {
                         place: place.clone(),
                         reason: error.to_string(),
                     })?;
-                at_signed.look(&tree, record);
+                let place = walk.pass(record.frame, Some(record));
+                at_signed.look(
+                    &tree,
+                    place.map(|place| segments::behind(place, record.length)),
+                );
                 Ok::<(), LogError>(())
             },
         )?;
@@ -168,19 +159,16 @@ impl Recovery<'_> {
         let mut tail = Tail {
             files: self.files,
             name: self.name,
-            id: self.id,
             repairs: self.repairs,
         };
         tail.clear(&position, &end, is_lossless)?;
-        if at_signed.place != Place::of(&position) {
+        self.mend_headers(at_signed.place, &position)?;
+        if at_signed.place != position.place() {
             self.secure(at_signed.place, &position)?;
         }
         let unsigned = tree.size().saturating_sub(at_signed.size);
         if unsigned > 0 {
-            self.repairs.note(format!(
-                "stream {}: {unsigned} frames found behind the last checkpoint",
-                self.name
-            ));
+            self.note(RepairKind::Unsigned, at_signed.size..tree.size());
         }
         // Otherwise everything is published again: tiles too, where the tree was rebuilt; and what is not anchored yet, so that the
         // key of the time at which it is anchored has signed it.
@@ -190,7 +178,7 @@ impl Recovery<'_> {
         let is_kept = is_kept && is_anchored && !rebuilt;
         let published = published.filter(|head| is_kept && same(head));
         Ok(Recovered {
-            header: position.header,
+            segment: position.segment,
             begun: position.begun,
             offset: position.offset,
             next_frame: position.next_frame,
@@ -209,12 +197,7 @@ impl Recovery<'_> {
     ) -> Result<Option<(u64, Hash)>, LogError> {
         let larger = match (published, kept) {
             (Some(published), Some(kept)) if kept.size() > published.size() => {
-                self.repairs.note(format!(
-                    "stream {}: the checkpoint covers {} frames, its second copy {}; it will be written anew",
-                    self.name,
-                    published.size(),
-                    kept.size()
-                ));
+                self.note(RepairKind::Checkpoint, published.size()..kept.size());
                 Some(kept)
             }
             (Some(published), Some(kept)) => {
@@ -227,10 +210,7 @@ impl Recovery<'_> {
                 Some(published)
             }
             (Some(published), None) if published.size() > 0 => {
-                self.repairs.note(format!(
-                    "stream {}: the second copy of the head is missing and will be written anew",
-                    self.name
-                ));
+                self.note(RepairKind::Copy, 0..published.size());
                 Some(published)
             }
             (published, kept) => published.or(kept),
@@ -254,13 +234,14 @@ impl Recovery<'_> {
         if self.name.as_str() == StreamName::JOURNAL || anchored >= size {
             return Ok(());
         }
-        let start = Position::start(Version::NEWEST, self.id, self.fingerprint);
+        let start = Position::start(self.identity);
         let mut position = match anchored.checked_sub(1) {
             None => start,
             Some(last) => {
                 let leaf = self.leaf_in(last, size)?;
-                let record = leaf.and_then(|leaf| Record::decode(&leaf).ok());
-                let behind = record.map(|record| self.position_behind(&record));
+                let record =
+                    leaf.and_then(|leaf| Record::decode(self.identity.version, &leaf).ok());
+                let behind = record.map(|record| self.position_behind(&record, size));
                 // Without its record the frame is found from the first on.
                 behind.transpose()?.flatten().unwrap_or(start)
             }
@@ -287,14 +268,11 @@ impl Recovery<'_> {
 
     /// The head that was anchored, where checkpoint and second copy are older or gone: no crash leaves them so.
     fn with_anchored(&mut self, signed: Option<(u64, Hash)>) -> Option<(u64, Hash)> {
-        let (name, size) = (self.name, signed.map_or(0, |(size, _)| size));
+        let size = signed.map_or(0, |(size, _)| size);
         let Some(anchored) = self.anchored.filter(|anchored| anchored.size() > size) else {
             return signed;
         };
-        self.repairs.note(format!(
-            "stream {name}: {} frames were anchored, the checkpoint and its second copy cover {size}; they will be written anew",
-            anchored.size()
-        ));
+        self.note(RepairKind::Anchored, size..anchored.size());
         Some((anchored.size(), *anchored.root()))
     }
 
@@ -322,7 +300,8 @@ impl Recovery<'_> {
         if !self.accept_loss || self.name.as_str() == StreamName::JOURNAL {
             return Err(lost);
         }
-        self.repairs.announce(self.files, lost.to_string())?;
+        let repair = Repair::new(RepairKind::Lost, self.name, found..self.durable);
+        self.repairs.announce(self.files, repair)?;
         Ok(false)
     }
 
@@ -346,13 +325,13 @@ impl Recovery<'_> {
     /// succeed without writing them.
     fn secure(&self, from: Place, to: &Position) -> Result<(), LogError> {
         let mut buffer = Vec::new();
-        for number in from.segment..=to.header.number {
-            let name = self.segment(number);
+        for segment in self.segments(from, to)? {
+            let name = self.segment(segment);
             let Some(file) = self.files.open_read(&name)? else {
                 continue;
             };
             let length = self.files.attempt("measure", &name, |_| file.length())?;
-            let mut offset = if number == from.segment {
+            let mut offset = if segment == from.segment {
                 from.offset
             } else {
                 0
@@ -366,12 +345,45 @@ impl Recovery<'_> {
             }
             self.files.sync(&name)?;
         }
-        self.files
-            .sync_folder(&format!("streams/{}/segments", self.name))
+        self.files.sync_folder(&segments::folder(self.name))
     }
 
-    fn segment(&self, number: u32) -> String {
-        format!("streams/{}/{}", self.name, segment_file_name(number))
+    /// Writes the headers anew that are not those of the stream: they say nothing that is not known.
+    fn mend_headers(&mut self, from: Place, to: &Position) -> Result<(), LogError> {
+        for segment in self.segments(from, to)? {
+            let name = self.segment(segment);
+            let Some(file) = self.files.open_read(&name)? else {
+                continue;
+            };
+            let length = self.files.attempt("measure", &name, |_| file.length())?;
+            let mut header = [0; SEGMENT_HEADER_BYTES];
+            if length < segments::HEADER_END {
+                continue;
+            }
+            read(self.files, &name, &*file, &mut header, 0)?;
+            if check_segment_header(&self.identity.id, &header).is_err() {
+                let repair = Repair::new(RepairKind::Header, self.name, segment..segment);
+                self.repairs.announce(self.files, repair)?;
+                let header = segment_header(&self.identity.id);
+                self.files.write_at(&name, &header, 0)?;
+                self.files.sync(&name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The segments from the one at `from` up to the one at `to`.
+    fn segments(&self, from: Place, to: &Position) -> Result<Vec<u64>, LogError> {
+        let cuts = segments::cuts(self.files, self.name, self.identity.version)?;
+        Ok(cuts.range(from.segment..=to.segment).copied().collect())
+    }
+
+    fn segment(&self, segment: u64) -> String {
+        segments::path(self.identity.version, self.name, segment)
+    }
+
+    fn note(&mut self, kind: RepairKind, range: Range<u64>) {
+        self.repairs.note(Repair::new(kind, self.name, range));
     }
 
     /// The published checkpoint; one that is torn or missing is replaced by the next publication.
@@ -383,18 +395,14 @@ impl Recovery<'_> {
         let max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
         let Some(note) = whole(self.files.read(&name, max))? else {
             if is_kept {
-                self.repairs.note(format!(
-                    "stream {}: the checkpoint is missing and will be written anew",
-                    self.name
-                ));
+                self.note(RepairKind::Checkpoint, 0..kept.unwrap_or_default());
             }
             return Ok(None);
         };
         match self.history.open(&note, self.origin) {
             Ok((_, head)) => {
-                if let Some(reason) = unwitnessed(&note, self.witness) {
-                    self.repairs
-                        .note(format!("{name} {reason} and will be written anew"));
+                if unwitnessed(&note, self.witness).is_some() {
+                    self.note(RepairKind::Witness, 0..head.size());
                 }
                 Ok(Some(head))
             }
@@ -411,9 +419,7 @@ impl Recovery<'_> {
                                   an older journal was put back; put the newer copy of the whole log back";
                     return Err(self.broken("checkpoint", reason));
                 }
-                self.repairs.note(format!(
-                    "{name} is unreadable ({error}) and will be written anew"
-                ));
+                self.note(RepairKind::Unreadable, 0..known);
                 Ok(None)
             }
         }
@@ -442,7 +448,7 @@ impl Recovery<'_> {
 
     /// The tree and position at what was signed, from tiles; or from the start when they are no good.
     fn resume(&mut self, signed: Option<(u64, Hash)>) -> Result<(TreeWriter, Position), LogError> {
-        let start = Position::start(Version::NEWEST, self.id, self.fingerprint);
+        let start = Position::start(self.identity);
         let Some((size, root)) = signed.filter(|(size, _)| *size > 0) else {
             return Ok((TreeWriter::new(), start));
         };
@@ -450,11 +456,7 @@ impl Recovery<'_> {
         if let Some(found) = self.signed_end(size, &root)? {
             return Ok(found);
         }
-        self.repairs.note(format!(
-            "stream {}: what is stored at size {size} does not fit the signed root; the tree is rebuilt \
-             from the segments",
-            self.name
-        ));
+        self.note(RepairKind::Tree, 0..size);
         Ok((TreeWriter::new(), start))
     }
 
@@ -485,24 +487,26 @@ impl Recovery<'_> {
         if is_full && tree.append(&leaf).is_err() || tree.root() != *root {
             return Ok(None);
         }
-        let Ok(record) = Record::decode(&leaf) else {
+        let Ok(record) = Record::decode(self.identity.version, &leaf) else {
             return Ok(None);
         };
-        let position = self.position_behind(&record)?;
+        let position = self.position_behind(&record, size)?;
         Ok(position.map(|position| (tree, position)))
     }
 
-    /// The position behind the frame of `record`, if that is stored as the record says.
-    fn position_behind(&self, record: &Record) -> Result<Option<Position>, LogError> {
-        if stored_frame(self.files, self.name, record)?.is_none() {
-            return Ok(None);
+    /// The position behind the frame of `record`, which a head of `size` frames covers, if that is stored as the record says.
+    fn position_behind(&self, record: &Record, size: u64) -> Result<Option<Position>, LogError> {
+        let mut records = Records::new(self.files, self.name, self.identity, size);
+        let found = match records.stored(record) {
+            Ok(Some(_)) => records.behind(record),
+            Ok(None) => Ok(None),
+            Err(error) => Err(error),
+        };
+        match found {
+            // The records before it do not lead there.
+            Err(LogError::Broken { .. }) => Ok(None),
+            found => found,
         }
-        let position = Position::behind(self.files, self.name, record)?;
-        Ok(position.filter(|position| {
-            position.header.stream == self.id
-                && position.header.fingerprint == self.fingerprint
-                && position.header.number == record.segment
-        }))
     }
 
     /// The leaf of frame `frame`, as the last of its bundle.

@@ -1,28 +1,267 @@
 //! What recovery did, remembered from before it does it until the journal says so.
 //!
-//! The journal signs these sentences, so only a holder of the log's keys may have written them.
+//! `docs/format.md`, "Repairs". The journal signs these lines, so only a holder of the log's keys may have written them.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use probity_format::keys::NoteKey;
+use probity_format::stream::StreamName;
 
 use crate::error::LogError;
 use crate::files::{Files, unless_strange};
+use crate::slots::SLOTS;
 
-/// The file of sentences that are not in the journal yet, one a line.
+/// The file of repairs that are not in the journal yet, one a line.
 pub(crate) const PENDING: &str = "repairs";
 /// Longest such file read: far more than one recovery says.
 pub(crate) const PENDING_BYTES_MAX: u64 = 64 << 20;
-/// What is authenticated before the sentences, so that a tag of something else never fits.
+/// What is authenticated before the lines, so that a tag of something else never fits.
 const DOMAIN: &[u8] = b"probity/repairs/v3\n";
 /// Bytes of the tag that the file begins with.
 const TAG_BYTES: usize = 32;
 
-/// The sentences of one opening, and of earlier ones that a crash ended before the journal had them.
+/// What kind of thing recovery found and did; says what the numbers of a [`Repair`] count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum RepairKind {
+    /// Frames found behind the last checkpoint, to be signed for.
+    Unsigned,
+    /// The checkpoint covers fewer frames than were signed for: it is written anew.
+    Checkpoint,
+    /// The checkpoint is unreadable: it is written anew.
+    Unreadable,
+    /// The second copy of the head is missing: it is written anew.
+    Copy,
+    /// The checkpoint lacks the signature of the log's witness key, or that is wrong: it is written anew.
+    Witness,
+    /// Checkpoint and second copy cover fewer frames than were anchored: both are written anew.
+    Anchored,
+    /// The stored tree does not have the signed root: it is rebuilt from the segments.
+    Tree,
+    /// Frames that were durable are gone, which was accepted.
+    Lost,
+    /// Bytes of the last segment that are the beginning of a frame or header: cut off.
+    Torn,
+    /// Bytes of the last segment that are no whole frame: set aside.
+    Damaged,
+    /// Bytes of the last segment that the log's keys did not seal: set aside.
+    Foreign,
+    /// A segment behind the last frame, without a frame: removed.
+    Empty,
+    /// A segment behind the last frame: set aside.
+    Later,
+    /// The header of a segment: written anew.
+    Header,
+    /// A damaged frame of the stream `heads`; which heads it anchors is unknown.
+    Heads,
+    /// The file `repairs` is not the log's: passed over.
+    Notes,
+    /// A slot that still held the key of an erased subject, which is destroyed.
+    Erased,
+    /// Bytes of zeros in the file of slots that are no slots.
+    Zeros,
+    /// Bytes of the file of slots that do not open: set aside.
+    Slots,
+}
+
+impl RepairKind {
+    /// Every kind, in the order of the document.
+    pub const ALL: [Self; 19] = [
+        Self::Unsigned,
+        Self::Checkpoint,
+        Self::Unreadable,
+        Self::Copy,
+        Self::Witness,
+        Self::Anchored,
+        Self::Tree,
+        Self::Lost,
+        Self::Torn,
+        Self::Damaged,
+        Self::Foreign,
+        Self::Empty,
+        Self::Later,
+        Self::Header,
+        Self::Heads,
+        Self::Notes,
+        Self::Erased,
+        Self::Zeros,
+        Self::Slots,
+    ];
+
+    /// The word that stands for it in the journal.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unsigned => "unsigned",
+            Self::Checkpoint => "checkpoint",
+            Self::Unreadable => "unreadable",
+            Self::Copy => "copy",
+            Self::Witness => "witness",
+            Self::Anchored => "anchored",
+            Self::Tree => "tree",
+            Self::Lost => "lost",
+            Self::Torn => "torn",
+            Self::Damaged => "damaged",
+            Self::Foreign => "foreign",
+            Self::Empty => "empty",
+            Self::Later => "later",
+            Self::Header => "header",
+            Self::Heads => "heads",
+            Self::Notes => "notes",
+            Self::Erased => "erased",
+            Self::Zeros => "zeros",
+            Self::Slots => "slots",
+        }
+    }
+}
+
+/// One thing that recovery did: in the journal the line of [`Repair::line`], for people a sentence.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub struct Repair {
+    /// What it did.
+    pub kind: RepairKind,
+    /// The stream; `journal` for the log as a whole.
+    pub stream: StreamName,
+    /// The first of the frames, bytes or slots that the kind counts.
+    pub from: u64,
+    /// The one behind the last of them.
+    pub to: u64,
+}
+
+impl Repair {
+    pub(crate) fn new(kind: RepairKind, stream: &StreamName, range: std::ops::Range<u64>) -> Self {
+        Self {
+            kind,
+            stream: stream.clone(),
+            from: range.start,
+            to: range.end,
+        }
+    }
+
+    /// A repair of the log as a whole.
+    pub(crate) fn of_log(kind: RepairKind, range: std::ops::Range<u64>) -> Self {
+        Self::new(kind, &StreamName::journal(), range)
+    }
+
+    /// The line `KIND STREAM FROM TO`, without its line feed.
+    pub fn line(&self) -> String {
+        let (kind, stream) = (self.kind.as_str(), &self.stream);
+        format!("{kind} {stream} {} {}", self.from, self.to)
+    }
+
+    /// The repair that `line` says, if it is one in its one form.
+    pub fn parse(line: &str) -> Option<Self> {
+        let mut words = line.split(' ');
+        let word = words.next()?;
+        let mut kinds = RepairKind::ALL.into_iter();
+        let repair = Self {
+            kind: kinds.find(|kind| kind.as_str() == word)?,
+            stream: StreamName::new(words.next()?).ok()?,
+            from: words.next()?.parse().ok()?,
+            to: words.next()?.parse().ok()?,
+        };
+        (repair.line() == line).then_some(repair)
+    }
+}
+
+impl fmt::Display for Repair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (from, to) = (self.from, self.to);
+        let count = to.saturating_sub(from);
+        write!(f, "stream {}: ", self.stream)?;
+        match self.kind {
+            RepairKind::Unsigned => write!(f, "{count} frames found behind the last checkpoint"),
+            RepairKind::Checkpoint => write!(
+                f,
+                "the checkpoint covers {from} frames, {to} were signed for; it will be written anew"
+            ),
+            RepairKind::Unreadable => {
+                f.write_str("the checkpoint is unreadable and will be written anew")
+            }
+            RepairKind::Copy => {
+                f.write_str("the second copy of the head is missing and will be written anew")
+            }
+            RepairKind::Witness => f.write_str(
+                "the checkpoint is not signed by the log's witness key and will be written anew",
+            ),
+            RepairKind::Anchored => write!(
+                f,
+                "{to} frames were anchored, the checkpoint and its second copy cover {from}; they will be written anew"
+            ),
+            RepairKind::Tree => write!(
+                f,
+                "what is stored at size {to} does not fit the signed root; the tree is rebuilt from the segments"
+            ),
+            RepairKind::Lost => write!(
+                f,
+                "{from} frames are left of {to} that were durable; the loss was accepted"
+            ),
+            RepairKind::Torn => write!(
+                f,
+                "cut off {count} bytes of a torn frame at byte {from} of the last segment"
+            ),
+            RepairKind::Damaged | RepairKind::Foreign => {
+                let why = match self.kind {
+                    RepairKind::Damaged => "are no whole frame",
+                    _ => "this log's keys did not seal",
+                };
+                write!(
+                    f,
+                    "{count} bytes at byte {from} of the last segment, which {why}, set aside"
+                )
+            }
+            RepairKind::Empty => {
+                write!(f, "the segment of frame {from} removed, it holds no frame")
+            }
+            RepairKind::Later => write!(
+                f,
+                "the segment of frame {from}, which follows the last frame of the stream, set aside"
+            ),
+            RepairKind::Header => write!(
+                f,
+                "the header of the segment of frame {from} was damaged and is written anew"
+            ),
+            RepairKind::Heads => write!(
+                f,
+                "frame {from} is damaged, and which heads it anchors is unknown"
+            ),
+            RepairKind::Notes => write!(
+                f,
+                "{count} bytes in the file {PENDING} that this log's keys did not write, passed over"
+            ),
+            RepairKind::Erased | RepairKind::Zeros | RepairKind::Slots => self.of_slots(f),
+        }
+    }
+}
+
+impl Repair {
+    /// The end of the sentence about the file of slots.
+    fn of_slots(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let from = self.from;
+        let count = self.to.saturating_sub(from);
+        match self.kind {
+            RepairKind::Erased => write!(
+                f,
+                "slot {from} still held the key of an erased subject, which is destroyed now"
+            ),
+            RepairKind::Zeros => write!(
+                f,
+                "{count} bytes of zeros at byte {from} of {SLOTS} are no slots"
+            ),
+            _ => write!(
+                f,
+                "{count} bytes at byte {from} of {SLOTS}, which do not open, set aside"
+            ),
+        }
+    }
+}
+
+/// The repairs of one opening, and of earlier ones that a crash ended before the journal had them.
 #[derive(Debug)]
 pub(crate) struct Repairs {
     key: NoteKey,
-    said: Vec<String>,
+    done: Vec<Repair>,
     /// Whether [`PENDING`] exists.
     stored: bool,
 }
@@ -30,32 +269,29 @@ pub(crate) struct Repairs {
 impl Repairs {
     /// Takes up what an earlier opening did and could not report.
     ///
-    /// What this log's keys did not write is no sentence of an opening; it is passed over, and that is noted.
+    /// What this log's keys did not write is no repair; it is passed over, and that is noted.
     pub(crate) fn resume(files: &Files, key: NoteKey) -> Result<Self, LogError> {
         let pending = unless_strange(files.read(PENDING, PENDING_BYTES_MAX))?;
-        let mut said = Vec::new();
+        let mut done = Vec::new();
         let stored = pending.is_some();
         if let Some(content) = pending {
-            match authentic(&key, &content) {
-                Some(text) => said.extend(text.lines().map(str::to_owned)),
-                None => said.push(format!(
-                    "{PENDING}: {} bytes that this log's keys did not write, passed over",
-                    content.len()
-                )),
-            }
+            let bytes = u64::try_from(content.len()).unwrap_or(u64::MAX);
+            let notes = || vec![Repair::of_log(RepairKind::Notes, 0..bytes)];
+            done = authentic(&key, &content).unwrap_or_else(notes);
         }
-        Ok(Self { key, said, stored })
+        Ok(Self { key, done, stored })
     }
 
     /// Notes what was found or will be done without changing evidence.
-    pub(crate) fn note(&mut self, sentence: String) {
-        self.said.push(sentence);
+    pub(crate) fn note(&mut self, repair: Repair) {
+        self.done.push(repair);
     }
 
     /// Notes, durably, what is about to be changed: a crash between the change and the journal must not hide it.
-    pub(crate) fn announce(&mut self, files: &Files, sentence: String) -> Result<(), LogError> {
-        self.said.push(sentence);
-        let text = self.said.join("\n") + "\n";
+    pub(crate) fn announce(&mut self, files: &Files, repair: Repair) -> Result<(), LogError> {
+        self.done.push(repair);
+        let lines: Vec<String> = self.done.iter().map(Repair::line).collect();
+        let text = lines.join("\n") + "\n";
         let mut content = self.key.tag(&tagged(text.as_bytes())).to_vec();
         content.extend_from_slice(text.as_bytes());
         files.replace(PENDING, &content)?;
@@ -63,10 +299,10 @@ impl Repairs {
         Ok(())
     }
 
-    /// Each sentence once, in the order in which they were noted.
-    pub(crate) fn sentences(&self) -> Vec<String> {
+    /// Each repair once, in the order in which they were noted.
+    pub(crate) fn distinct(&self) -> Vec<Repair> {
         let mut seen = BTreeSet::new();
-        let fresh = self.said.iter().filter(|said| seen.insert(said.as_str()));
+        let fresh = self.done.iter().filter(|repair| seen.insert(*repair));
         fresh.cloned().collect()
     }
 
@@ -81,13 +317,42 @@ impl Repairs {
     }
 }
 
-/// The sentences in the content of the file, if a holder of the log's keys wrote them.
-fn authentic<'a>(key: &NoteKey, content: &'a [u8]) -> Option<&'a str> {
+/// The repairs in the content of the file, if a holder of the log's keys wrote them.
+fn authentic(key: &NoteKey, content: &[u8]) -> Option<Vec<Repair>> {
     let (tag, text) = content.split_first_chunk::<TAG_BYTES>()?;
     let text = std::str::from_utf8(text).ok()?;
-    key.matches(&tagged(text.as_bytes()), tag).then_some(text)
+    if !key.matches(&tagged(text.as_bytes()), tag) {
+        return None;
+    }
+    text.lines().map(Repair::parse).collect()
 }
 
 fn tagged(text: &[u8]) -> Vec<u8> {
     [DOMAIN, text].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repairs_have_one_line_each() {
+        for kind in RepairKind::ALL {
+            let repair = Repair::new(kind, &StreamName::default(), 7..u64::MAX);
+            let line = repair.line();
+            assert_eq!(Repair::parse(&line), Some(repair));
+            for bad in [
+                format!("{line} "),
+                format!("{line} 1"),
+                format!(" {line}"),
+                line.replace(" 7", " 07"),
+                line.replace(" 7", " +7"),
+                line.replace("default", "De"),
+                line.replace(kind.as_str(), "other"),
+            ] {
+                assert_eq!(Repair::parse(&bad), None, "{bad}");
+            }
+        }
+        assert_eq!(Repair::parse(""), None);
+    }
 }

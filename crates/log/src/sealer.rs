@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use probity_format::compress::Compression;
 use probity_format::seal::FrameSealer;
 use probity_format::stream::StreamConfig;
 
@@ -50,7 +51,7 @@ impl Bench {
             since,
             ..
         } = batch;
-        let sealer = sealer_for(&mut self.sealers, stream.config)?;
+        let sealer = sealer_for(&mut self.sealers, stream.config, core.options.compression)?;
         let rows: Vec<&[u8]> = chunks
             .iter()
             .map(probity_queue::SealedChunk::bytes)
@@ -86,11 +87,12 @@ impl Bench {
 fn sealer_for(
     sealers: &mut Vec<(StreamConfig, FrameSealer)>,
     config: StreamConfig,
+    compression: Compression,
 ) -> Result<&mut FrameSealer, LogError> {
     let place = if let Some(place) = sealers.iter().position(|(known, _)| *known == config) {
         place
     } else {
-        let sealer = FrameSealer::new(config).map_err(|error| LogError::Broken {
+        let sealer = FrameSealer::new(config, compression).map_err(|error| LogError::Broken {
             place: "compressor".into(),
             reason: error.to_string(),
         })?;

@@ -16,10 +16,10 @@ const COPIES_MAX: u32 = 10_000;
 /// Bytes copied at once.
 const COPY_BYTES: u64 = 1 << 20;
 
-/// Copies `range` of the file `name` to a file of its own, durably, and gives the name of that.
+/// Copies `range` of the file `name` to a file of its own, durably.
 ///
 /// A copy that an earlier opening made and a crash kept from being reported is taken for this one.
-pub(crate) fn copy(files: &Files, name: &str, range: Range<u64>) -> Result<String, LogError> {
+pub(crate) fn copy(files: &Files, name: &str, range: Range<u64>) -> Result<(), LogError> {
     let file = files.open_read(name)?.ok_or_else(|| LogError::Broken {
         place: name.to_owned(),
         reason: "went away while it was repaired".into(),
@@ -39,12 +39,11 @@ pub(crate) fn copy(files: &Files, name: &str, range: Range<u64>) -> Result<Strin
                 files.segment(&kept, false)?;
                 files.sync(&kept)?;
                 files.sync_folder(SET_ASIDE)?;
-                return Ok(kept);
+                return Ok(());
             }
             Some(_) => {}
             None => {
-                source.write(&kept)?;
-                return Ok(kept);
+                return source.write(&kept);
             }
         }
     }

@@ -11,7 +11,7 @@ use probity_format::checkpoint::Checkpoint;
 use probity_format::geometry::Geometry;
 use probity_format::keys::{MasterKey, RootKey};
 use probity_format::limits::{ENTRY_BYTES_MAX, FRAME_ENTRIES_MAX};
-use probity_format::stream::{StreamId, StreamName};
+use probity_format::stream::StreamName;
 use probity_queue::{Pool, channel};
 
 use crate::anchored::{Anchored, read_anchored};
@@ -33,7 +33,8 @@ use crate::keystore::KeyStore;
 use crate::log::{Log, Threads};
 use crate::places::Places;
 use crate::recovery::Recovery;
-use crate::repairs::Repairs;
+use crate::repairs::{Repair, Repairs};
+use crate::segments::Identity;
 use crate::storage::Lock;
 use crate::stream::Stream;
 use crate::subjects::SubjectStore;
@@ -146,7 +147,7 @@ pub(crate) fn open_locked(
         (journal, anchors),
         lock,
     ));
-    let repaired = repairs.sentences();
+    let repaired = repairs.distinct();
     begin_journal(&core, first.filter(|_| is_new), &repaired)?;
     repairs.reported(&core.files)?;
     // Those that were started end when they see the poison.
@@ -220,17 +221,16 @@ impl Recovering<'_> {
         &self,
         repairs: &mut Repairs,
     ) -> Result<BTreeMap<StreamName, Arc<Stream>>, LogError> {
-        let fingerprint = self.geometry.fingerprint();
         let mut streams = BTreeMap::new();
         for (ordinal, (name, config)) in (0..).zip(&self.history.streams) {
-            let id = StreamId::new(&fingerprint, name, config);
+            let identity = Identity::new(self.geometry, name, config);
+            let id = identity.id;
             let origin = self.geometry.stream_origin(name.as_str());
             let recovery = Recovery {
                 files: self.files,
                 heads: self.heads,
                 name,
-                id,
-                fingerprint,
+                identity,
                 history: self.history,
                 origin: &origin,
                 witness: self.geometry.witness().filter(|key| key.name() == origin),
@@ -259,7 +259,7 @@ impl Recovering<'_> {
 fn begin_journal(
     core: &Core,
     first: Option<&First<'_>>,
-    repairs: &[String],
+    repairs: &[Repair],
 ) -> Result<(), LogError> {
     let mut journal = core.journal.lock().unwrap_or_else(PoisonError::into_inner);
     let mut entries = Vec::new();

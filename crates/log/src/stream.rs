@@ -10,9 +10,7 @@ use probity_format::keys::{EpochKey, EpochSalt};
 use probity_format::note::{Signer, SigningKey};
 use probity_format::record::Record;
 use probity_format::seal::FramePlace;
-use probity_format::segment::{
-    SEGMENT_FOOTER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, encode_footer, segment_file_name,
-};
+use probity_format::segment::segment_header;
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
 use probity_format::tile::TreeWriter;
 
@@ -22,6 +20,7 @@ use crate::files::Files;
 use crate::heads::Heads;
 use crate::keystore::random;
 use crate::leaves::{Leaf, RecentLeaves};
+use crate::segments::{self, HEADER_END};
 
 /// What a batch of one appender's entries became; shared by the appender and the pipeline.
 #[derive(Debug, Default)]
@@ -89,7 +88,8 @@ impl std::fmt::Debug for Next {
 /// Where the next frame goes.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    pub(crate) header: SegmentHeader,
+    /// The frame that the segment begins with.
+    pub(crate) segment: u64,
     /// Whether the segment's file exists; a new one is begun when the next frame comes.
     pub(crate) begun: bool,
     pub(crate) offset: u64,
@@ -114,7 +114,7 @@ struct Published {
 /// What recovery found out about a stream.
 #[derive(Debug)]
 pub(crate) struct Recovered {
-    pub(crate) header: SegmentHeader,
+    pub(crate) segment: u64,
     pub(crate) begun: bool,
     pub(crate) offset: u64,
     pub(crate) next_frame: u64,
@@ -148,7 +148,7 @@ impl Stream {
                 epoch_end: 0,
             }),
             writer: Mutex::new(Writer {
-                header: found.header,
+                segment: found.segment,
                 begun: found.begun,
                 offset: found.offset,
                 next_frame: found.next_frame,
@@ -180,16 +180,9 @@ impl Stream {
     }
 
     /// The state of a stream without entries.
-    pub(crate) fn empty(id: StreamId, fingerprint: [u8; 32]) -> Recovered {
+    pub(crate) fn empty() -> Recovered {
         Recovered {
-            header: SegmentHeader {
-                version: Version::NEWEST,
-                number: 0,
-                stream: id,
-                fingerprint,
-                first_frame: 0,
-                first_entry: 0,
-            },
+            segment: 0,
             begun: false,
             offset: 0,
             next_frame: 0,
@@ -241,7 +234,7 @@ impl Stream {
     pub(crate) fn write(
         &self,
         files: &Files,
-        mut record: Record,
+        record: Record,
         frame: &[u8],
         runs: Vec<PlacedRun>,
         segment_bytes_max: u64,
@@ -260,18 +253,14 @@ impl Stream {
                 .0;
         }
         let length = u64::from(record.length);
-        if writer.begun && writer.offset.saturating_add(length) > segment_bytes_max {
-            self.end_segment(&mut writer, files)?;
-        }
-        if !writer.begun {
+        let is_full = writer.offset.saturating_add(length) > segment_bytes_max;
+        if !writer.begun || (is_full && writer.next_frame > writer.segment) {
             self.begin_segment(&mut writer, files)?;
         }
-        record.segment = writer.header.number;
-        record.offset = writer.offset;
-        let name = self.segment_path(writer.header.number);
+        let name = self.segment_path(writer.segment);
         files.write_at(&name, frame, writer.offset)?;
         writer.unsynced.insert(name);
-        writer.offset = record.end();
+        writer.offset = writer.offset.saturating_add(length);
         writer.next_frame = writer.next_frame.saturating_add(1);
         writer.next_entry = record.next_entry();
         writer.written.push((record, runs));
@@ -282,31 +271,14 @@ impl Stream {
 
     /// A crash before the header is whole leaves a file that recovery removes.
     fn begin_segment(&self, writer: &mut Writer, files: &Files) -> Result<(), LogError> {
-        let name = self.segment_path(writer.header.number);
-        writer.header.first_frame = writer.next_frame;
-        writer.header.first_entry = writer.next_entry;
+        let name = self.segment_path(writer.next_frame);
         files.segment(&name, true)?;
-        files.write_at(&name, &writer.header.encode(), 0)?;
-        writer.offset = u64::try_from(SEGMENT_HEADER_BYTES).unwrap_or_default();
+        files.write_at(&name, &segment_header(&self.id), 0)?;
+        writer.segment = writer.next_frame;
+        writer.offset = HEADER_END;
         writer.begun = true;
-        writer.folder_unsynced = true;
-        Ok(())
-    }
-
-    /// A crash before the footer is whole leaves a torn tail that recovery cuts off.
-    fn end_segment(&self, writer: &mut Writer, files: &Files) -> Result<(), LogError> {
-        let frames = writer.next_frame.saturating_sub(writer.header.first_frame);
-        let footer = encode_footer(&writer.header, frames, writer.next_entry, writer.offset);
-        debug_assert_eq!(
-            footer.len(),
-            SEGMENT_FOOTER_BYTES,
-            "the footer has its fixed size"
-        );
-        let name = self.segment_path(writer.header.number);
-        files.write_at(&name, &footer, writer.offset)?;
         writer.unsynced.insert(name);
-        writer.header.number = writer.header.number.saturating_add(1);
-        writer.begun = false;
+        writer.folder_unsynced = true;
         Ok(())
     }
 
@@ -444,8 +416,8 @@ impl Stream {
         (tree.size(), tree.root())
     }
 
-    fn segment_path(&self, number: u32) -> String {
-        format!("streams/{}/{}", self.name, segment_file_name(number))
+    fn segment_path(&self, segment: u64) -> String {
+        segments::path(Version::NEWEST, &self.name, segment)
     }
 
     fn lock_writer(&self) -> MutexGuard<'_, Writer> {

@@ -22,7 +22,7 @@ use crate::error::LogError;
 use crate::files::Files;
 use crate::journal::{History, SignedSlots};
 use crate::keystore::{KeyStore, random};
-use crate::repairs::Repairs;
+use crate::repairs::{Repair, RepairKind, Repairs};
 use crate::scan::read;
 use crate::set_aside;
 use crate::slots::{Pseudonym, SLOTS, broken, read_slots, slot_length};
@@ -83,10 +83,8 @@ impl SubjectStore {
         found.check(history)?;
         found.settle(files, history.slots.count, repairs)?;
         for slot in &found.unfinished {
-            repairs.announce(
-                files,
-                format!("{SLOTS}: slot {slot} still held the key of an erased subject, which is destroyed now"),
-            )?;
+            let range = *slot..slot.saturating_add(1);
+            repairs.announce(files, Repair::of_log(RepairKind::Erased, range))?;
         }
         Ok(Self {
             state: Mutex::new(State {
@@ -301,18 +299,13 @@ impl Found {
         let tail = (end < self.length).then_some((end, self.length));
         let within = self.closed.iter().filter(|number| **number < self.count);
         for (start, end) in within.map(slot).chain(tail) {
-            let bytes = end.saturating_sub(start);
-            if holds_zeros(files, start..end)? {
-                let sentence =
-                    format!("{SLOTS}: {bytes} bytes of zeros at byte {start} are no slots");
-                repairs.announce(files, sentence)?;
-                continue;
-            }
-            let kept = set_aside::copy(files, SLOTS, start..end)?;
-            let sentence = format!(
-                "{SLOTS}: set aside {bytes} bytes at byte {start} that do not open, as {kept}"
-            );
-            repairs.announce(files, sentence)?;
+            let kind = if holds_zeros(files, start..end)? {
+                RepairKind::Zeros
+            } else {
+                set_aside::copy(files, SLOTS, start..end)?;
+                RepairKind::Slots
+            };
+            repairs.announce(files, Repair::of_log(kind, start..end))?;
         }
         Ok(())
     }

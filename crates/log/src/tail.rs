@@ -1,14 +1,17 @@
 //! What stands behind the last frame of a stream: taken away, so that the next frame can follow.
 
+use std::ops::Range;
+
 use probity_format::frame::{FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader};
 use probity_format::limits::FRAME_BYTES_MAX;
-use probity_format::segment::{SEGMENT_HEADER_BYTES, segment_file_name};
-use probity_format::stream::{StreamId, StreamName};
+use probity_format::segment::SEGMENT_HEADER_BYTES;
+use probity_format::stream::StreamName;
 
 use crate::error::LogError;
 use crate::files::Files;
-use crate::repairs::Repairs;
+use crate::repairs::{Repair, RepairKind, Repairs};
 use crate::scan::{End, Position, read};
+use crate::segments::{self, HEADER_END};
 use crate::set_aside;
 
 /// [`FRAME_BYTES_MAX`] as a length of a file.
@@ -19,7 +22,6 @@ const FRAME_BYTES_LIMIT: u64 = FRAME_BYTES_MAX as u64;
 pub(crate) struct Tail<'a> {
     pub(crate) files: &'a Files,
     pub(crate) name: &'a StreamName,
-    pub(crate) id: StreamId,
     pub(crate) repairs: &'a mut Repairs,
 }
 
@@ -31,26 +33,20 @@ impl Tail<'_> {
         end: &End,
         is_lossless: bool,
     ) -> Result<(), LogError> {
-        let name = self.segment(position);
-        match end {
-            End::Clean => {}
-            End::Torn { what, bytes } if is_lossless && self.is_incomplete(position, *bytes)? => {
-                let sentence = format!("{name}: cut off {bytes} bytes of a torn {what}");
-                self.repairs.announce(self.files, sentence)?;
-                self.cut(position)?;
+        let offset = if position.begun { position.offset } else { 0 };
+        let (kind, bytes) = match end {
+            End::Clean => return self.clear_later_segments(position),
+            End::Torn { bytes } if is_lossless && self.is_incomplete(position, *bytes)? => {
+                (RepairKind::Torn, bytes)
             }
-            End::Torn { bytes, .. } | End::Foreign { bytes } => {
-                let offset = if position.begun { position.offset } else { 0 };
-                let kept = self.set_aside(&name, offset)?;
-                let why = match end {
-                    End::Foreign { .. } => "which this log's keys did not seal",
-                    _ => "which are no whole frame",
-                };
-                let sentence = format!("{name}: {bytes} bytes, {why}, set aside in {kept}");
-                self.repairs.announce(self.files, sentence)?;
-                self.cut(position)?;
-            }
+            End::Torn { bytes } => (RepairKind::Damaged, bytes),
+            End::Foreign { bytes } => (RepairKind::Foreign, bytes),
+        };
+        if kind != RepairKind::Torn {
+            self.set_aside(&position.path(self.name), offset)?;
         }
+        self.announce(kind, offset..offset.saturating_add(*bytes))?;
+        self.cut(position)?;
         self.clear_later_segments(position)
     }
 
@@ -69,7 +65,7 @@ impl Tail<'_> {
         if !position.begun {
             return Ok(false);
         }
-        let name = self.segment(position);
+        let name = position.path(self.name);
         let Some(file) = self.files.open_read(&name)? else {
             return Ok(false);
         };
@@ -84,7 +80,7 @@ impl Tail<'_> {
             return Ok(false);
         }
         let due = |header: &FrameHeader| {
-            header.stream == self.id
+            position.identity.owns(header)
                 && header.frame == position.next_frame
                 && header.first_entry == position.next_entry
         };
@@ -92,8 +88,13 @@ impl Tail<'_> {
         Ok(header.is_some_and(|header| u64::from(header.length) > bytes))
     }
 
-    /// Copies what stands from `offset` on in the file `name` away. Gives the name of the copy.
-    fn set_aside(&self, name: &str, offset: u64) -> Result<String, LogError> {
+    fn announce(&mut self, kind: RepairKind, range: Range<u64>) -> Result<(), LogError> {
+        let repair = Repair::new(kind, self.name, range);
+        self.repairs.announce(self.files, repair)
+    }
+
+    /// Copies what stands from `offset` on in the file `name` away.
+    fn set_aside(&self, name: &str, offset: u64) -> Result<(), LogError> {
         let file = self.files.open_read(name)?;
         let length = match &file {
             Some(file) => self.files.attempt("measure", name, |_| file.length())?,
@@ -104,7 +105,7 @@ impl Tail<'_> {
 
     /// Ends the segment at `position`.
     fn cut(&self, position: &Position) -> Result<(), LogError> {
-        let name = self.segment(position);
+        let name = position.path(self.name);
         if position.begun {
             let file = self.files.segment(&name, false)?;
             self.files
@@ -112,33 +113,25 @@ impl Tail<'_> {
             return self.files.sync(&name);
         }
         self.files.remove(&name)?;
-        self.files
-            .sync_folder(&format!("streams/{}/segments", self.name))
+        self.files.sync_folder(&segments::folder(self.name))
     }
 
     /// Segments behind the last one hold nothing that is known to have been durable.
     fn clear_later_segments(&mut self, position: &Position) -> Result<(), LogError> {
-        let folder = format!("streams/{}/segments", self.name);
-        for file in self.files.list(&folder)? {
-            let number = file
-                .strip_suffix(".seg")
-                .and_then(|digits| digits.parse::<u32>().ok());
-            if number.is_some_and(|number| number > position.header.number) {
-                let name = format!("{folder}/{file}");
-                if self.holds_no_frame(&name)? {
-                    let sentence = format!("{name}: removed, it holds no frame");
-                    self.repairs.announce(self.files, sentence)?;
-                    self.files.remove(&name)?;
-                    self.files.sync_folder(&folder)?;
-                    continue;
-                }
-                let kept = self.set_aside(&name, 0)?;
-                let sentence =
-                    format!("{name}: follows the last frame of the stream, set aside in {kept}");
-                self.repairs.announce(self.files, sentence)?;
-                self.files.remove(&name)?;
-                self.files.sync_folder(&folder)?;
-            }
+        let folder = segments::folder(self.name);
+        let cuts = segments::cuts(self.files, self.name, position.identity.version)?;
+        let behind = position.segment.saturating_add(1);
+        for first in cuts.range(behind..) {
+            let name = segments::path(position.identity.version, self.name, *first);
+            let kind = if self.holds_no_frame(&name)? {
+                RepairKind::Empty
+            } else {
+                self.set_aside(&name, 0)?;
+                RepairKind::Later
+            };
+            self.announce(kind, *first..*first)?;
+            self.files.remove(&name)?;
+            self.files.sync_folder(&folder)?;
         }
         Ok(())
     }
@@ -149,11 +142,6 @@ impl Tail<'_> {
             return Ok(true);
         };
         let length = self.files.attempt("measure", name, |_| file.length())?;
-        Ok(length <= u64::try_from(SEGMENT_HEADER_BYTES).unwrap_or_default())
-    }
-
-    fn segment(&self, position: &Position) -> String {
-        let file = segment_file_name(position.header.number);
-        format!("streams/{}/{file}", self.name)
+        Ok(length <= HEADER_END)
     }
 }

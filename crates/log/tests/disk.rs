@@ -189,7 +189,7 @@ fn a_log_on_a_read_only_disk_is_read_and_verified_and_refuses_a_writer() {
     assert_eq!(storage_error(&refused).0, ErrorKind::ReadOnlyFilesystem);
     disk.remount("rw").unwrap();
     let log = Log::open(&path, &root(), strict()).unwrap();
-    assert_eq!(log.repairs(), &[] as &[String]);
+    assert_eq!(log.repairs(), &[]);
     assert_eq!(append(&log, 10).unwrap(), 10);
     log.close().unwrap();
     assert_intact(&path);

@@ -16,7 +16,7 @@ use probity_log::{Log, Options, Places, StreamConfig, StreamName};
 /// Longer than any run: nothing is published but what is asked for.
 const NEVER: Duration = Duration::from_hours(1);
 /// The segment of the heads.
-const SEGMENT: &str = "streams/heads/segments/00000000.seg";
+const SEGMENT: &str = "streams/heads/segments/00000000000000000000.seg";
 
 /// Publications after which the signing key moves on.
 const KEY_PUBLICATIONS: u64 = 100;
@@ -185,7 +185,7 @@ fn a_journal_that_is_damaged_in_the_middle_is_not_written_on() {
     let counted = Counted::new();
     counted.create();
     let log = counted.open();
-    let path = "streams/journal/segments/00000000.seg";
+    let path = "streams/journal/segments/00000000000000000000.seg";
     let before = counted.storage.inner().read(path, u64::MAX).unwrap();
     create_stream(&log, "one");
     create_stream(&log, "two");

@@ -92,7 +92,7 @@ fn write_to(path: &Path, streams: u64, open_files_max: usize) {
     assert!(grown <= GROWTH_KIB_MAX, "{grown} KiB");
     log.close().unwrap();
     let log = Log::open(path, &root(), options).unwrap();
-    assert_eq!(log.repairs(), &[] as &[String]);
+    assert_eq!(log.repairs(), &[]);
     assert!(open_files() <= open_files_max + OTHER_FILES);
     round(&log, streams, 1);
     log.close().unwrap();

@@ -124,7 +124,7 @@ fn every_hour_with_entries_has_a_key_of_its_own_and_an_idle_one_has_none() {
     log.close().unwrap();
     assert_eq!(turned.verify().faults, []);
     let again = turned.open(Options::default());
-    assert_eq!(again.repairs(), &[] as &[String]);
+    assert_eq!(again.repairs(), &[]);
     append(&again);
     again.close().unwrap();
     turned.wait_for_keys(14);

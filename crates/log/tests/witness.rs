@@ -10,7 +10,7 @@ use probity_format::note::{SignedNote, VerifierKey};
 use probity_log::clock::SystemClock;
 use probity_log::storage::{Memory, Storage as _};
 use probity_log::verify::{FaultClass, VerifyOptions, verify_at};
-use probity_log::{Log, LogError, Options, Places, StreamConfig};
+use probity_log::{Log, LogError, Options, Places, Repair, RepairKind, StreamConfig};
 
 const KEY: &str = "keys/witness.key";
 const CHECKPOINT: &str = "streams/journal/checkpoint";
@@ -139,10 +139,10 @@ fn a_checkpoint_without_the_line_of_the_witness_key_is_a_fault_and_the_next_open
         let at = wrong.len() - 10;
         wrong[at] = if wrong[at] == b'A' { b'B' } else { b'A' };
         let wrong = String::from_utf8(wrong).unwrap();
-        let (changed, said) = match attack {
-            0 => (format!("{rest}\n"), "lacks the signature"),
-            1 => (format!("{rest}\n{theirs}\n"), "lacks the signature"),
-            _ => (format!("{rest}\n{wrong}\n"), "has a wrong signature"),
+        let changed = match attack {
+            0 => format!("{rest}\n"),
+            1 => format!("{rest}\n{theirs}\n"),
+            _ => format!("{rest}\n{wrong}\n"),
         };
         world
             .memory
@@ -151,8 +151,9 @@ fn a_checkpoint_without_the_line_of_the_witness_key_is_a_fault_and_the_next_open
         let found = (FaultClass::Checkpoint, CHECKPOINT.to_owned());
         assert_eq!(world.faults(None), [found]);
         let log = world.open().unwrap();
-        let repairs = log.repairs().join("\n");
-        assert!(repairs.contains(said), "{repairs}");
+        let repairs = log.repairs();
+        let is_witness = |repair: &Repair| repair.kind == RepairKind::Witness;
+        assert!(repairs.iter().any(is_witness), "{repairs:?}");
         log.close().unwrap();
         assert_eq!(world.faults(Some(root())), []);
     }

@@ -44,7 +44,7 @@ fn receipts_count_from_zero_and_go_on_after_reopening() {
     let mut expected = 0;
     for _ in 0..3 {
         let log = Log::open(&path, &root(), Options::default()).unwrap();
-        assert_eq!(log.repairs(), &[] as &[String]);
+        assert_eq!(log.repairs(), &[]);
         let mut appender = log.appender(&StreamName::default()).unwrap();
         for number in 0..100_u32 {
             appender

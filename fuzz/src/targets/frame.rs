@@ -1,15 +1,17 @@
 //! Frames and what is inside them: sections, columns, compressed bytes; and the records of frames.
 
 use probity_format::column::{ColumnSet, Columns, Encoder};
-use probity_format::compress::{Compressor, Decompressor};
+use probity_format::compress::{Compression, Compressor, Decompressor};
 use probity_format::frame::{Frame, FrameHeader};
 use probity_format::keys::{EpochSalt, MasterKey, Secret, SectionKey};
 use probity_format::record::Record;
 use probity_format::row::{Rows, TEXT_COLUMNS};
 use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys};
-use probity_format::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
-use probity_format::stream::{Cipher, Compression, Proofs, StreamConfig, StreamId};
-use probity_format::{DecodeError, Version};
+use probity_format::segment::{
+    Place, SEGMENT_HEADER_BYTES, check_segment_header, segment_header,
+};
+use probity_format::stream::{Cipher, StreamConfig, StreamId};
+use probity_format::{DecodeError, Version, v2};
 
 use crate::Target;
 use crate::targets::entry::{entries, row};
@@ -65,7 +67,7 @@ fn rows() -> Vec<u8> {
     entries().iter().flat_map(row).collect()
 }
 
-fn sealed(config: StreamConfig) -> (Vec<u8>, Record) {
+fn sealed((config, compression): (StreamConfig, Compression)) -> (Vec<u8>, Record) {
     let epoch = MasterKey::new(Secret::new([3; 32])).epoch_key(&STREAM, 4, &EpochSalt::V3([5; 16]));
     let place = FramePlace {
         stream: STREAM,
@@ -75,32 +77,29 @@ fn sealed(config: StreamConfig) -> (Vec<u8>, Record) {
         fresh: [6; 16],
     };
     let mut bytes = Vec::new();
-    let record = FrameSealer::new(config)
+    let record = FrameSealer::new(config, compression)
         .and_then(|mut sealer| sealer.seal(&place, &epoch, &[&rows()], &mut NoSubjects, &mut bytes))
         .expect("the seed is sealed");
     bytes.truncate(usize::try_from(record.length).unwrap_or(usize::MAX));
     (bytes, record)
 }
 
-fn configs() -> Vec<StreamConfig> {
+fn configs() -> Vec<(StreamConfig, Compression)> {
     let mut configs = Vec::new();
-    for compression in [Compression::None, Compression::Zstd(1), Compression::Lz4] {
-        for cipher in [Cipher::DangerNone, Cipher::Aes256Gcm] {
-            configs.push(StreamConfig {
+    for compression in [Compression::None, Compression::Zstd(1)] {
+        for cipher in Cipher::ALL {
+            let config = StreamConfig {
                 cipher,
-                compression,
                 ..StreamConfig::default()
-            });
+            };
+            configs.push((config, compression));
         }
     }
-    configs.push(StreamConfig {
-        proofs: Proofs::Frame,
-        ..StreamConfig::JOURNAL
-    });
-    configs.push(StreamConfig {
+    let erasable = StreamConfig {
         erasable: true,
         ..StreamConfig::JOURNAL
-    });
+    };
+    configs.push((erasable, Compression::None));
     configs
 }
 
@@ -131,12 +130,15 @@ fn check_frame(data: &[u8]) -> bool {
         frame.is_whole(),
         frame.trailer() == Some(frame.sealed_root())
     );
-    assert_eq!(frame.record(1, 2).sealed_root, frame.sealed_root());
+    let place = Place::default();
+    assert_eq!(frame.record(place).sealed_root, frame.sealed_root());
     let mut decompressor = Decompressor::default();
     let key = SectionKey::from_bytes([2; 32]);
     for number in 0..=u32::try_from(frame.clear.sections.len()).unwrap_or(u32::MAX) {
-        if let Ok(body) = frame.open(number, Some(&key), &mut decompressor) {
-            walk(&body.packed, &body.plain);
+        for key in [None, Some(&key)] {
+            if let Ok(body) = frame.open(number, key, &mut decompressor) {
+                walk(&body.packed, &body.plain);
+            }
         }
     }
     true
@@ -145,22 +147,23 @@ fn check_frame(data: &[u8]) -> bool {
 fn record_seeds() -> Vec<Vec<u8>> {
     configs()
         .into_iter()
-        .map(|config| sealed(config).1.encode().to_vec())
+        .map(|config| sealed(config).1.encode())
         .collect()
 }
 
-/// A record has one form.
+/// A record has one form, and is of one version.
 fn check_record(data: &[u8]) -> bool {
-    let Ok(record) = Record::decode(data) else {
-        return false;
-    };
-    assert_eq!(record.encode().as_slice(), data);
-    assert!(record.end() >= record.offset && record.next_entry() >= record.first_entry);
-    true
+    let decode = |version| Record::decode(version, data).ok();
+    let records: Vec<Record> = Version::ALL.into_iter().filter_map(decode).collect();
+    for record in &records {
+        assert_eq!(record.encode(), data);
+        assert!(record.next_entry() >= record.first_entry);
+    }
+    assert!(records.len() <= 1);
+    records.len() == 1
 }
 
-const SEGMENT: SegmentHeader = SegmentHeader {
-    version: Version::NEWEST,
+const OLDER_SEGMENT: v2::SegmentHeader = v2::SegmentHeader {
     number: 3,
     stream: STREAM,
     fingerprint: [8; 32],
@@ -169,20 +172,30 @@ const SEGMENT: SegmentHeader = SegmentHeader {
 };
 
 fn segment_seeds() -> Vec<Vec<u8>> {
-    vec![SEGMENT.encode().to_vec()]
+    vec![
+        segment_header(&STREAM).to_vec(),
+        OLDER_SEGMENT.encode().to_vec(),
+    ]
 }
 
 /// A header is accepted in its one form only, and a difference is placed inside it.
 fn check_segment(data: &[u8]) -> bool {
-    let Ok(bytes) = <&[u8; SEGMENT_HEADER_BYTES]>::try_from(data) else {
+    if let Ok(bytes) = <&[u8; SEGMENT_HEADER_BYTES]>::try_from(data) {
+        match check_segment_header(&STREAM, bytes) {
+            Ok(()) => assert_eq!(*bytes, segment_header(&STREAM)),
+            Err(error) => assert!(error.offset < SEGMENT_HEADER_BYTES),
+        }
+        return true;
+    }
+    let Ok(bytes) = <&[u8; v2::SEGMENT_HEADER_BYTES]>::try_from(data) else {
         return false;
     };
-    if let Ok(header) = SegmentHeader::decode(bytes) {
+    if let Ok(header) = v2::SegmentHeader::decode(bytes) {
         assert_eq!(*bytes, header.encode());
     }
-    match SEGMENT.check(bytes) {
-        Ok(()) => assert_eq!(*bytes, SEGMENT.encode()),
-        Err(error) => assert!(error.offset < SEGMENT_HEADER_BYTES),
+    match OLDER_SEGMENT.check(bytes) {
+        Ok(()) => assert_eq!(*bytes, OLDER_SEGMENT.encode()),
+        Err(error) => assert!(error.offset < v2::SEGMENT_HEADER_BYTES),
     }
     true
 }
@@ -248,7 +261,7 @@ fn compressed_seeds() -> Vec<Vec<u8>> {
         .expect("a seed is short")
         .to_le_bytes();
     let mut seeds = Vec::new();
-    for compression in [Compression::None, Compression::Zstd(3), Compression::Lz4] {
+    for compression in [Compression::None, Compression::Zstd(3)] {
         let mut compressor = Compressor::new(compression).expect("the level is known");
         let mut bytes = vec![0; compressor.bound(plain.len())];
         let used = compressor
@@ -270,7 +283,7 @@ fn check_compressed(data: &[u8]) -> bool {
     if length > PLAIN_BYTES_MAX {
         return false;
     }
-    let opened = Decompressor::default().decompress(*code, bytes, length);
+    let opened = Decompressor::default().decompress(Version::V2, *code, bytes, length);
     assert!(opened.as_ref().is_ok_and(|plain| plain.len() == length) || opened.is_err());
     opened.is_ok()
 }

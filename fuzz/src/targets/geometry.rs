@@ -1,5 +1,6 @@
 //! What is fixed about a log and its streams, as text.
 
+use probity_format::Version;
 use probity_format::geometry::Geometry;
 use probity_format::keys::RootKey;
 use probity_format::note::Signer as _;
@@ -47,17 +48,22 @@ fn check_geometry(data: &[u8]) -> bool {
 }
 
 fn config_seeds() -> Vec<Vec<u8>> {
-    [StreamConfig::default(), StreamConfig::JOURNAL]
+    let full = "proofs=entry cipher=aes-256-gcm erasable=yes tenant=acme module=crm retention=365 tag=x";
+    let full = StreamConfig::from_text(Version::V3, full).expect("the seed is a configuration");
+    let older = StreamConfig::journal(Version::V2);
+    [StreamConfig::default(), StreamConfig::JOURNAL, full, older]
         .map(|config| config.to_string().into_bytes())
         .to_vec()
 }
 
 fn check_config(data: &[u8]) -> bool {
-    let Some(config) = text(data).and_then(StreamConfig::from_text) else {
-        return false;
-    };
-    assert_eq!(config.to_string().as_bytes(), data);
-    true
+    let read = |version| StreamConfig::from_text(version, text(data)?);
+    let configs: Vec<StreamConfig> = Version::ALL.into_iter().filter_map(read).collect();
+    for config in &configs {
+        assert_eq!(config.to_string().as_bytes(), data);
+    }
+    assert!(configs.len() <= 1);
+    configs.len() == 1
 }
 
 fn name_seeds() -> Vec<Vec<u8>> {

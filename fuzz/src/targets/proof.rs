@@ -3,14 +3,14 @@
 use probity_format::{DecodeError, Entry};
 use probity_format::certificate::{Bound, Certificate, Link};
 use probity_format::checkpoint::Checkpoint;
-use probity_format::compress::Decompressor;
+use probity_format::compress::{Compression, Decompressor};
 use probity_format::content::subject_section;
 use probity_format::frame::{Frame, entry_leaf};
 use probity_format::geometry::Geometry;
 use probity_format::keys::{EpochKey, EpochSalt, MasterKey, Secret, SectionKey};
 use probity_format::note::{Signature, Signer as _, SigningKey};
 use probity_format::proof::{
-    Certified, EntryProof, Evidence, Identity, KeyChain, ShownKey, ShownSection, Signers,
+    Certified, EntryProof, Evidence, Identity, KeyChain, ShownSection, Signers,
 };
 use probity_format::record::Record;
 use probity_format::row::Rows;
@@ -103,7 +103,7 @@ fn sealed(config: StreamConfig, epoch: &EpochKey, stream: StreamId) -> (Vec<u8>,
         fresh: [6; 16],
     };
     let mut bytes = Vec::new();
-    let record = FrameSealer::new(config)
+    let record = FrameSealer::new(config, Compression::DEFAULT)
         .and_then(|mut sealer| sealer.seal(&place, epoch, &[&rows()], &mut Subjects, &mut bytes))
         .expect("the seed is sealed");
     bytes.truncate(usize::try_from(record.length).unwrap_or(usize::MAX));
@@ -111,8 +111,8 @@ fn sealed(config: StreamConfig, epoch: &EpochKey, stream: StreamId) -> (Vec<u8>,
 }
 
 /// The number of the section of the entry's subjects, 0 where that is the shared one.
-fn own_section(frame: &Frame<'_>, shared: Option<&SectionKey>) -> u32 {
-    if frame.clear.sections.len() == 1 {
+fn own_section(frame: &Frame<'_>, shared: Option<&SectionKey>, erasable: bool) -> u32 {
+    if !erasable {
         return 0;
     }
     let body = frame
@@ -122,18 +122,18 @@ fn own_section(frame: &Frame<'_>, shared: Option<&SectionKey>) -> u32 {
     subject_section(&columns, usize::try_from(PLACE).unwrap_or_default())
 }
 
-fn evidence(frame: &Frame<'_>, epoch: &EpochKey) -> Evidence {
+fn evidence(frame: &Frame<'_>, epoch: &EpochKey, config: &StreamConfig) -> Evidence {
     let header = &frame.clear.header;
-    let cipher = header.cipher == Cipher::Aes256Gcm;
+    let cipher = config.cipher == Cipher::Aes256Gcm;
     let shared = || epoch.section_key(&header.salt, header.frame, 0);
-    let own = own_section(frame, cipher.then(shared).as_ref());
+    let own = own_section(frame, cipher.then(shared).as_ref(), config.erasable);
     let key = |number| {
         let own = || section_of_subjects(header.frame, number);
         cipher.then(|| if number == 0 { shared() } else { own() })
     };
     let place = usize::try_from(PLACE).unwrap_or_default();
     let numbers = [0, own].into_iter().take(if own == 0 { 1 } else { 2 });
-    match header.proofs {
+    match config.proofs {
         Proofs::Entry => {
             let rows = rows();
             let rows: Vec<_> = Rows::new(&rows).collect();
@@ -154,7 +154,7 @@ fn evidence(frame: &Frame<'_>, epoch: &EpochKey) -> Evidence {
                 path: inclusion_path_of(&leaves, place).expect("the leaf exists"),
             }
         }
-        Proofs::Section => {
+        _ => {
             let leaves = frame.sealed_leaves();
             let path = |leaf| inclusion_path_of(&leaves, leaf).expect("the leaf exists");
             let shown = numbers.map(|number| {
@@ -172,15 +172,6 @@ fn evidence(frame: &Frame<'_>, epoch: &EpochKey) -> Evidence {
                 shown: shown.collect(),
             }
         }
-        _ => Evidence::Frame {
-            content: frame.content().to_vec(),
-            keys: numbers
-                .filter_map(|number| {
-                    let key = key(number)?;
-                    Some(ShownKey { number, key })
-                })
-                .collect(),
-        },
     }
 }
 
@@ -207,7 +198,7 @@ fn shown() -> Certified {
         fresh: [6; 16],
     };
     let mut bytes = Vec::new();
-    let record = FrameSealer::new(StreamConfig::JOURNAL)
+    let record = FrameSealer::new(StreamConfig::JOURNAL, Compression::None)
         .and_then(|mut sealer| {
             sealer.seal(&place, &epoch, &[&row(&certify)], &mut Subjects, &mut bytes)
         })
@@ -259,7 +250,7 @@ fn proof(config: StreamConfig) -> EntryProof {
         signers: Signers::Certified(Box::new(shown())),
         record,
         place: PLACE,
-        evidence: evidence(&frame, &epoch),
+        evidence: evidence(&frame, &epoch, &config),
         path: inclusion_path_of(&leaves, 2).expect("the leaf exists"),
         checkpoint: checkpoint
             .sign(&[&signer])
@@ -273,7 +264,6 @@ fn proof_seeds() -> Vec<Vec<u8>> {
         seeds.push(proof(config(Proofs::Entry, cipher, false)));
         for erasable in [false, true] {
             seeds.push(proof(config(Proofs::Section, cipher, erasable)));
-            seeds.push(proof(config(Proofs::Frame, cipher, erasable)));
         }
     }
     let encode = |proof: &EntryProof| {

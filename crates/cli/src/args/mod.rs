@@ -131,7 +131,7 @@ pub struct Bench {
 #[command(after_help = "Examples:
   probity init audit
   probity init /srv/audit --origin example.com/audit --key /etc/probity/audit.key
-  probity init audit --erasable --compression zstd:3")]
+  probity init audit --erasable --proofs entry")]
 pub struct Init {
     /// Folder of the new log
     #[arg(value_name = "DIR")]
@@ -156,12 +156,9 @@ pub struct StreamChoice {
     /// Seal keys and payloads under keys of their subjects, so that a subject can be erased
     #[arg(long)]
     pub erasable: bool,
-    /// What can be proved alone: an entry, a subject's section of a frame, or a whole frame
+    /// What can be proved alone: an entry, or a subject's section of a frame
     #[arg(long, value_name = "WHAT", value_parser = parse_proofs, default_value = "section")]
     pub proofs: Proofs,
-    /// zstd:1 to zstd:19, lz4 or none
-    #[arg(long, value_name = "HOW", value_parser = parse_compression, default_value = "zstd:1")]
-    pub compression: Compression,
 }
 
 impl StreamChoice {
@@ -169,7 +166,6 @@ impl StreamChoice {
     pub fn config(&self) -> StreamConfig {
         StreamConfig {
             proofs: self.proofs,
-            compression: self.compression,
             erasable: self.erasable,
             ..StreamConfig::default()
         }
@@ -199,6 +195,9 @@ pub struct Append {
     /// File of entries, or - for standard input
     #[arg(value_name = "FILE", default_value = "-")]
     pub file: PathBuf,
+    /// How what is appended is compressed: zstd:1 to zstd:19 or none
+    #[arg(long, value_name = "HOW", value_parser = parse_compression, default_value = "zstd:1")]
+    pub compression: Compression,
     /// Stream that takes the entries
     #[arg(long, value_name = "S", value_parser = StreamName::new, default_value = StreamName::DEFAULT)]
     pub stream: StreamName,
@@ -525,7 +524,7 @@ impl From<DurabilityChoice> for Durability {
 }
 
 fn parse_proofs(word: &str) -> Result<Proofs, &'static str> {
-    Proofs::from_word(word).ok_or("use entry, section or frame")
+    Proofs::from_word(word).ok_or("use entry or section")
 }
 
 fn parse_outcome(word: &str) -> Result<Outcome, &'static str> {
@@ -543,7 +542,7 @@ fn parse_compression(word: &str) -> Result<Compression, &'static str> {
     // The library reads a bare level as well, and level 0 as none: said here is what the help says.
     Compression::from_word(word)
         .filter(|found| found.to_string() == word)
-        .ok_or("use zstd:1 to zstd:19, lz4 or none")
+        .ok_or("use zstd:1 to zstd:19 or none")
 }
 
 /// A time argument.

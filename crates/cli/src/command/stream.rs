@@ -15,7 +15,6 @@ struct Row {
     name: String,
     proofs: &'static str,
     cipher: &'static str,
-    compression: String,
     erasable: bool,
 }
 
@@ -42,7 +41,6 @@ pub(crate) fn list(args: &StreamList, environment: &Environment) -> Result<Statu
             name: name.to_string(),
             proofs: config.proofs.as_str(),
             cipher: config.cipher.as_str(),
-            compression: config.compression.to_string(),
             erasable: config.erasable,
         })
         .collect();
@@ -53,20 +51,10 @@ pub(crate) fn list(args: &StreamList, environment: &Environment) -> Result<Statu
     } else {
         let cells = rows.iter().map(|row| {
             let erasable = if row.erasable { "yes" } else { "no" };
-            [
-                &row.name,
-                row.proofs,
-                row.cipher,
-                &row.compression,
-                erasable,
-            ]
-            .map(str::to_owned)
+            [&row.name, row.proofs, row.cipher, erasable].map(str::to_owned)
         });
-        let cells: Vec<[String; 5]> = cells.collect();
-        output.table(
-            ["stream", "proofs", "cipher", "compression", "erasable"],
-            &cells,
-        )?;
+        let cells: Vec<[String; 4]> = cells.collect();
+        output.table(["stream", "proofs", "cipher", "erasable"], &cells)?;
     }
     output.flush()?;
     Ok(Status::Done)

@@ -88,7 +88,7 @@ fn refusal(args: &Upgrade, report: &Report) -> Option<Failure> {
     Some(Failure::new(said).remedy(remedy))
 }
 
-/// The streams of the new log: whole frames can no longer be proved alone, sections can.
+/// The streams of the new log: whole frames can no longer be proved alone, sections can, and no stream names a compressor.
 fn streams(older: &Older) -> Result<Vec<(StreamName, StreamConfig)>, Failure> {
     let mut streams = older.streams.clone();
     for (name, config) in &mut streams {
@@ -101,6 +101,7 @@ fn streams(older: &Older) -> Result<Vec<(StreamName, StreamConfig)>, Failure> {
         if config.proofs == Proofs::Frame {
             config.proofs = Proofs::Section;
         }
+        config.v2 = None;
     }
     Ok(streams)
 }

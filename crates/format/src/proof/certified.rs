@@ -113,7 +113,7 @@ impl Certified {
             .map(|_| signature(reader))
             .collect::<Result<_, _>>()?;
         let witness = reader.array()?;
-        let record = Record::decode(reader.take(RECORD_BYTES)?)?;
+        let record = Record::decode(Version::V3, reader.take(RECORD_BYTES)?)?;
         let journal_path = path(reader)?;
         let clear = Hash::new(reader.array()?);
         let section = bytes(reader, FRAME_BYTES_MAX)?;

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use super::certified::{Certified, Told, journal_origin};
 use super::error::EntryProofError;
-use super::evidence::{Evidence, Shown};
+use super::evidence::{Binding, Evidence, Shown};
 use super::links::{decode_links, encode_links};
 use super::trust::Trust;
 use super::{TlogProof, verify_inclusion};
@@ -26,6 +26,7 @@ use crate::record::{RECORD_BYTES, Record};
 use crate::row::decode_row;
 use crate::stream::{StreamConfig, StreamId, StreamName};
 use crate::tree::{Hash, leaf_hash};
+use crate::v2;
 use crate::version::Version;
 use crate::wire::Reader;
 
@@ -99,12 +100,16 @@ impl EntryProof {
         let error = |reason| DecodeError::new("entry proof", 0, reason);
         let (links, links_max, suits) = match &self.signers {
             Signers::Listed { links, .. } => {
-                let suits = self.record.version == Version::V2 && self.identity.is_some();
+                let suits = self.record.version() == Version::V2 && self.identity.is_some();
                 (links, PROOF_V1_LINKS_MAX, suits)
             }
             Signers::Certified(certified) => {
-                let is_sections = !matches!(self.evidence, Evidence::Entry { .. });
-                let suits = is_sections == self.identity.is_some();
+                let suits = match self.evidence {
+                    Evidence::Entry { .. } => self.identity.is_none(),
+                    Evidence::Sections { .. } => self.identity.is_some(),
+                    Evidence::Frame { .. } => false,
+                };
+                let suits = suits && self.record.version() == Version::V3;
                 (&certified.links, PROOF_LINKS_MAX, suits)
             }
         };
@@ -128,8 +133,9 @@ impl EntryProof {
         let mut out = Vec::new();
         out.extend_from_slice(MAGIC);
         let mut versions = VERSIONS.into_iter();
-        let version = versions.find(|(_, of_log)| *of_log == self.record.version);
-        out.extend_from_slice(&version.map_or(0, |(version, _)| version).to_le_bytes());
+        let version = versions.find(|(_, of_log)| *of_log == self.record.version());
+        let version = version.map_or(0, |(version, _)| version);
+        out.extend_from_slice(&version.to_le_bytes());
         out.extend_from_slice(&[self.evidence.code(), 0]);
         out.extend_from_slice(&self.record.encode());
         out.extend_from_slice(&self.place.to_le_bytes());
@@ -193,20 +199,22 @@ impl EntryProof {
         if reserved != 0 {
             return Err(reader.error("has reserved bytes set"));
         }
-        let record = Record::decode(reader.take(RECORD_BYTES)?)?;
-        if record.version != version {
-            return Err(reader.error("has a record of another version"));
-        }
+        let record_bytes = match version {
+            Version::V2 => v2::RECORD_BYTES,
+            Version::V3 => RECORD_BYTES,
+        };
+        let record = Record::decode(version, reader.take(record_bytes)?)?;
         let place = reader.u32()?;
         let (identity, signers) = match version {
             Version::V2 => decode_listed(&mut reader)?,
             Version::V3 => {
                 let certified = Box::new(Certified::decode(&mut reader)?);
-                let identity = (code != 0).then(|| Identity::decode(&mut reader));
+                let is_named = code != Evidence::ENTRY;
+                let identity = is_named.then(|| Identity::decode(version, &mut reader));
                 (identity.transpose()?, Signers::Certified(certified))
             }
         };
-        let evidence = Evidence::decode(code, &mut reader)?;
+        let evidence = Evidence::decode(version, code, &mut reader)?;
         reader.finish()?;
         Ok(Self {
             identity,
@@ -263,8 +271,8 @@ impl EntryProof {
             checkpoint.root(),
         )
         .map_err(EntryProofError::Tree)?;
-        self.check_record(&log, &stream)?;
-        let shown = self.check_evidence()?;
+        let stream_id = self.check_record(&log, &stream)?;
+        let shown = self.check_evidence(stream_id)?;
         let index = self.record.first_entry;
         Ok(Proved {
             log,
@@ -280,10 +288,15 @@ impl EntryProof {
         })
     }
 
-    fn check_record(&self, log: &str, stream: &StreamName) -> Result<(), EntryProofError> {
+    /// The identity of the stream, where the proof says what it follows from; a record of version 2 must name it.
+    fn check_record(
+        &self,
+        log: &str,
+        stream: &StreamName,
+    ) -> Result<Option<StreamId>, EntryProofError> {
         let Some(identity) = &self.identity else {
             // The checkpoint's origin is the stream's, and nothing is opened that is bound to more.
-            return Ok(());
+            return Ok(None);
         };
         let anchor = VerifierKey::new(log, identity.anchor).map_err(EntryProofError::Record)?;
         let geometry = match &self.signers {
@@ -294,11 +307,13 @@ impl EntryProof {
         };
         let geometry = geometry.map_err(EntryProofError::Record)?;
         let id = StreamId::new(&geometry.fingerprint(), stream, &identity.config);
-        let fits = self.record.stream == id
-            && self.record.proofs == identity.config.proofs
-            && self.record.cipher == identity.config.cipher;
+        let fits = self.record.v2.is_none_or(|rest| {
+            rest.stream == id
+                && rest.sealing.proofs == identity.config.proofs
+                && rest.sealing.cipher == identity.config.cipher
+        });
         if fits {
-            Ok(())
+            Ok(Some(id))
         } else {
             Err(EntryProofError::Record(DecodeError::new(
                 "frame record",
@@ -308,9 +323,17 @@ impl EntryProof {
         }
     }
 
-    fn check_evidence(&self) -> Result<Shown, EntryProofError> {
+    fn check_evidence(&self, stream: Option<StreamId>) -> Result<Shown, EntryProofError> {
         let refused = |reason| EntryProofError::Entry(DecodeError::new("entry", 0, reason));
-        let shown = self.evidence.entry(&self.record, self.place);
+        let named = stream.zip(self.identity.as_ref());
+        let bound = named.map(|(stream, identity)| Binding {
+            record: &self.record,
+            stream,
+            config: &identity.config,
+        });
+        let shown = self
+            .evidence
+            .entry(&self.record, bound.as_ref(), self.place);
         let shown = shown.map_err(EntryProofError::Entry)?;
         let entry = decode_row(&shown.row).and_then(|row| row.entry());
         let entry = entry.map_err(EntryProofError::Entry)?;
@@ -337,20 +360,20 @@ impl Identity {
         out.extend_from_slice(config.as_bytes());
     }
 
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    fn decode(version: Version, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
             log_id: reader.array()?,
             anchor: reader.array()?,
-            config: decode_config(reader)?,
+            config: decode_config(version, reader)?,
         })
     }
 }
 
-fn decode_config(reader: &mut Reader<'_>) -> Result<StreamConfig, DecodeError> {
+fn decode_config(version: Version, reader: &mut Reader<'_>) -> Result<StreamConfig, DecodeError> {
     let bytes = usize::from(reader.u8()?);
     core::str::from_utf8(reader.take(bytes)?)
         .ok()
-        .and_then(StreamConfig::from_text)
+        .and_then(|text| StreamConfig::from_text(version, text))
         .ok_or_else(|| reader.error("has no stream configuration"))
 }
 
@@ -362,7 +385,7 @@ fn decode_listed(reader: &mut Reader<'_>) -> Result<(Option<Identity>, Signers),
         return Err(reader.error("has more key certificates than the limit"));
     }
     let links = decode_links(count, Version::V2, reader)?;
-    let config = decode_config(reader)?;
+    let config = decode_config(Version::V2, reader)?;
     let identity = Identity {
         log_id,
         anchor,

@@ -8,15 +8,16 @@ use alloc::vec::Vec;
 use super::{PROOF_HASHES_MAX, root_from_inclusion};
 use crate::column::Columns;
 use crate::compress::Decompressor;
-use crate::content::{Content, Placed, pseudonyms, subject_section};
+use crate::content::{Content, Placed, check_directory, pseudonyms, subject_section};
 use crate::error::DecodeError;
 use crate::frame::{Clear, entry_leaf};
 use crate::keys::{SECRET_BYTES, SectionKey};
 use crate::limits::{ENTRY_BYTES_MAX, FRAME_BYTES_MAX};
 use crate::record::Record;
 use crate::row::{decode_row, encode_row, row_bytes};
-use crate::stream::{Cipher, Proofs};
+use crate::stream::{Cipher, Proofs, StreamConfig, StreamId};
 use crate::tree::{HASH_BYTES, Hash, leaf_hash};
+use crate::version::Version;
 use crate::wire::Reader;
 
 /// Most sections one entry is spread over: the shared one and its subjects'.
@@ -43,7 +44,7 @@ pub enum Evidence {
         /// The shared section, then that of the entry's subjects where it has one of its own.
         shown: Vec<ShownSection>,
     },
-    /// The whole sealed frame, with the keys of the sections that hold the entry.
+    /// The whole sealed frame, with the keys of the sections that hold the entry. Only in version 2.
     Frame {
         /// The frame without the root that ends it.
         content: Vec<u8>,
@@ -100,9 +101,12 @@ impl Shown {
 }
 
 impl Evidence {
+    /// The code of [`Evidence::Entry`].
+    pub(super) const ENTRY: u8 = 0;
+
     pub(super) const fn code(&self) -> u8 {
         match self {
-            Self::Entry { .. } => 0,
+            Self::Entry { .. } => Self::ENTRY,
             Self::Sections { .. } => 1,
             Self::Frame { .. } => 2,
         }
@@ -141,9 +145,13 @@ impl Evidence {
         }
     }
 
-    pub(super) fn decode(code: u8, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    pub(super) fn decode(
+        version: Version,
+        code: u8,
+        reader: &mut Reader<'_>,
+    ) -> Result<Self, DecodeError> {
         match code {
-            0 => Ok(Self::Entry {
+            Self::ENTRY => Ok(Self::Entry {
                 salt: reader.array()?,
                 row: bytes(reader, ENTRY_BYTES_MAX)?,
                 path: path(reader)?,
@@ -160,7 +168,7 @@ impl Evidence {
                     })
                 })?,
             }),
-            2 => Ok(Self::Frame {
+            2 if version == Version::V2 => Ok(Self::Frame {
                 content: bytes(reader, FRAME_BYTES_MAX)?,
                 keys: each(reader, |reader| {
                     let number = reader.u32()?;
@@ -173,12 +181,20 @@ impl Evidence {
     }
 
     /// The entry at `place` of the frame that `record` stands for.
-    pub(super) fn entry(&self, record: &Record, place: u32) -> Result<Shown, DecodeError> {
+    ///
+    /// Without `bound` nothing says of which stream the frame is: an entry alone needs it not, because no frame is opened.
+    pub(super) fn entry(
+        &self,
+        record: &Record,
+        bound: Option<&Binding<'_>>,
+        place: u32,
+    ) -> Result<Shown, DecodeError> {
         let error = |reason| DecodeError::new("evidence", 0, reason);
+        let proofs = bound.map(|bound| bound.config.proofs);
         let suits = match self {
-            Self::Entry { .. } => record.proofs == Proofs::Entry,
-            Self::Sections { .. } => record.proofs != Proofs::Frame,
-            Self::Frame { .. } => record.proofs == Proofs::Frame,
+            Self::Entry { .. } => proofs.is_none_or(|proofs| proofs == Proofs::Entry),
+            Self::Sections { .. } => proofs.is_some_and(|proofs| proofs != Proofs::Frame),
+            Self::Frame { .. } => proofs == Some(Proofs::Frame),
         };
         if !suits {
             return Err(error("is not of a kind that the stream's proofs allow"));
@@ -186,8 +202,8 @@ impl Evidence {
         if place >= record.entries {
             return Err(error("is for a place behind the frame's last entry"));
         }
-        match self {
-            Self::Entry { salt, row, path } => {
+        match (self, bound) {
+            (Self::Entry { salt, row, path }, _) => {
                 let leaf = entry_leaf(salt, row);
                 let root =
                     root_from_inclusion(leaf, u64::from(place), u64::from(record.entries), path)
@@ -203,24 +219,36 @@ impl Evidence {
                     own: None,
                 })
             }
-            Self::Sections {
-                clear,
-                clear_path,
-                shown,
-            } => open_sections(record, place, clear, clear_path, shown),
-            Self::Frame { content, keys } => open_frame(record, place, content, keys),
+            (
+                Self::Sections {
+                    clear,
+                    clear_path,
+                    shown,
+                },
+                Some(bound),
+            ) => open_sections(bound, place, clear, clear_path, shown),
+            (Self::Frame { content, keys }, Some(bound)) => open_frame(bound, place, content, keys),
+            (Self::Sections { .. } | Self::Frame { .. }, None) => Err(error("names no stream")),
         }
     }
 }
 
+/// What a frame is bound to.
+pub(super) struct Binding<'a> {
+    pub(super) record: &'a Record,
+    pub(super) stream: StreamId,
+    pub(super) config: &'a StreamConfig,
+}
+
 fn open_sections(
-    record: &Record,
+    bound: &Binding<'_>,
     place: u32,
     clear_bytes: &[u8],
     clear_path: &[Hash],
     shown: &[ShownSection],
 ) -> Result<Shown, DecodeError> {
     let error = |reason| DecodeError::new("evidence", 0, reason);
+    let record = bound.record;
     let clear = Clear::parse(clear_bytes)?;
     if clear.bytes().len() != clear_bytes.len() {
         return Err(error("has bytes behind the frame's directory"));
@@ -238,14 +266,14 @@ fn open_sections(
         if !leads(leaf_hash(&section.sealed), index, &section.path) {
             return Err(error("has a section that does not lead to the sealed root"));
         }
-        sections.push(Bound {
+        sections.push(Shut {
             number: section.number,
             key: section.key.as_ref(),
             sealed: &section.sealed,
         });
     }
     let wanted = |number| sections.iter().find(|section| section.number == number);
-    let shown = read(record, place, &clear, &|number| wanted(number).copied())?;
+    let shown = read(bound, place, &clear, &|number| wanted(number).copied())?;
     let numbers = sections.iter().map(|section| section.number);
     if numbers.eq(shown.sections()) {
         Ok(shown)
@@ -257,12 +285,13 @@ fn open_sections(
 }
 
 fn open_frame(
-    record: &Record,
+    bound: &Binding<'_>,
     place: u32,
     content: &[u8],
     keys: &[ShownKey],
 ) -> Result<Shown, DecodeError> {
     let error = |reason| DecodeError::new("evidence", 0, reason);
+    let record = bound.record;
     if leaf_hash(content) != record.sealed_root {
         return Err(error("is not the frame that the record stands for"));
     }
@@ -271,15 +300,15 @@ fn open_frame(
         let section = clear.sections.get(usize::try_from(number).ok()?)?;
         let end = section.start.saturating_add(section.length);
         let shown = keys.iter().find(|shown| shown.number == number);
-        Some(Bound {
+        Some(Shut {
             number,
             key: shown.map(|shown| &shown.key),
             sealed: content.get(section.start..end)?,
         })
     };
-    let mut shown = read(record, place, &clear, &wanted)?;
+    let mut shown = read(bound, place, &clear, &wanted)?;
     let numbers = keys.iter().map(|shown| shown.number);
-    let fits = if record.cipher == Cipher::Aes256Gcm {
+    let fits = if bound.config.cipher == Cipher::Aes256Gcm {
         numbers.eq(shown.sections())
     } else {
         // Nothing in such a frame is closed.
@@ -295,7 +324,7 @@ fn open_frame(
 
 /// A section whose bytes are bound to the record, still to be opened.
 #[derive(Clone, Copy)]
-struct Bound<'a> {
+struct Shut<'a> {
     number: u32,
     key: Option<&'a SectionKey>,
     sealed: &'a [u8],
@@ -303,19 +332,25 @@ struct Bound<'a> {
 
 /// Reads the entry at `place` out of the sections that `wanted` gives.
 fn read<'a>(
-    record: &Record,
+    bound: &Binding<'_>,
     place: u32,
     clear: &Clear<'_>,
-    wanted: &dyn Fn(u32) -> Option<Bound<'a>>,
+    wanted: &dyn Fn(u32) -> Option<Shut<'a>>,
 ) -> Result<Shown, DecodeError> {
     let error = |reason| DecodeError::new("evidence", 0, reason);
-    let (root, segment, offset) = (record.sealed_root, record.segment, record.offset);
-    if clear.header.record(root, segment, offset) != *record {
+    let record = bound.record;
+    let stands = record.place().unwrap_or_default();
+    if clear.header.record(record.sealed_root, stands) != *record {
         return Err(error("has a header that is not what the record says"));
+    }
+    if !clear.is_of(&bound.stream, bound.config) {
+        return Err(error(
+            "has a header of another log, stream or configuration",
+        ));
     }
     let open = |number| {
         let section = wanted(number).ok_or_else(|| error("lacks a section of the entry"))?;
-        if section.key.is_some() != (record.cipher == Cipher::Aes256Gcm) {
+        if section.key.is_some() != (bound.config.cipher == Cipher::Aes256Gcm) {
             return Err(error("has a key where none is called for, or lacks one"));
         }
         let mut decompressor = Decompressor::default();
@@ -324,16 +359,14 @@ fn read<'a>(
     let index = usize::try_from(place).unwrap_or(usize::MAX);
     let shared_body = open(0)?;
     let shared = shared_body.columns()?;
-    if clear.sections.len() == 1 {
+    check_directory(clear, &shared, bound.config.erasable)?;
+    if !bound.config.erasable {
         return row_at(&Content::together(shared), record, index, None);
     }
     let number = subject_section(&shared, index);
     let own_body = open(number)?;
     let own = own_body.columns()?;
     let mut subjects: Vec<Option<Columns<'_>>> = pseudonyms(&shared).map(|_words| None).collect();
-    if subjects.len().saturating_add(1) != clear.sections.len() {
-        return Err(error("has another number of sections than subjects"));
-    }
     let slot = usize::try_from(number).unwrap_or(usize::MAX).checked_sub(1);
     if let Some(slot) = slot.and_then(|slot| subjects.get_mut(slot)) {
         *slot = Some(own);

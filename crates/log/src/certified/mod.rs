@@ -18,7 +18,7 @@ use crate::journal::History;
 use crate::places::Places;
 use crate::prove::ProveError;
 use crate::records::Records;
-use crate::scan::stored_frame;
+use crate::segments::Identity;
 use crate::{Options, history::read_geometry};
 
 /// A log's journal, to show keys in.
@@ -59,11 +59,13 @@ impl Certifying<'_> {
         let (first_key, links) = self.links(recipient, place, head.signer)?;
         let size = head.checkpoint.size();
         let name = StreamName::journal();
-        let mut records = Records::new(self.files, &name, size);
+        let identity = Identity::journal(self.geometry);
+        let mut records = Records::new(self.files, &name, identity, size);
         let record = records.of_frame(frame)?;
         let record = record.ok_or_else(|| broken("does not cover the key's certificate"))?;
-        let bytes = stored_frame(self.files, &name, &record)?
-            .ok_or_else(|| broken("has a damaged frame where the key is certified"))?;
+        let bytes = records.stored(&record)?;
+        let bytes =
+            bytes.ok_or_else(|| broken("has a damaged frame where the key is certified"))?;
         let stored = Frame::parse(&bytes).map_err(|error| broken(&error.to_string()))?;
         let section = stored.clear.sections.first();
         let leaves = stored.sealed_leaves();

@@ -6,13 +6,15 @@ use std::thread::Scope;
 
 use probity_format::frame::Frame;
 use probity_format::record::Record;
+use probity_format::segment::Place;
 use probity_queue::{Receiver, SendError, Sender, channel};
 
 use super::stored::open;
-use super::{Fault, FaultClass, Faults, Subject, Verifier, segments};
+use super::{Fault, FaultClass, Faults, Subject, Verifier};
 use crate::error::LogError;
 use crate::opener::{Lost, Opener, Opening};
 use crate::scan::read;
+use crate::segments as layout;
 use crate::slots::SLOTS;
 
 /// Bytes of frames read at once by one thread.
@@ -22,8 +24,8 @@ const READ_FRAMES: usize = 4_096;
 /// Pieces that wait for each thread.
 const WAITING: usize = 2;
 
-/// Consecutive frames of one segment.
-type Piece = Vec<Record>;
+/// Consecutive frames of one segment, and where each stands.
+type Piece = Vec<(Record, Place)>;
 
 /// What the threads that check frames of one stream share.
 pub(super) struct Work<'a> {
@@ -107,14 +109,14 @@ impl<'a> Work<'a> {
 
     fn check_piece(
         &self,
-        piece: &[Record],
+        piece: &[(Record, Place)],
         buffer: &mut Vec<u8>,
         mut opening: Option<&mut Opening<'_>>,
     ) -> Result<(), LogError> {
-        let (Some(first), Some(last)) = (piece.first(), piece.last()) else {
+        let (Some((_, first)), Some((last, at))) = (piece.first(), piece.last()) else {
             return Ok(());
         };
-        let path = segments::path(self.subject, first.segment);
+        let path = layout::path(self.subject.version, &self.subject.name, first.segment);
         // A missing segment is reported once, where segments are checked.
         let Some(file) = open(&self.verifier.files, &path)? else {
             return Ok(());
@@ -123,19 +125,24 @@ impl<'a> Work<'a> {
             .verifier
             .files
             .attempt("measure", &path, |_| file.length())?;
-        let wanted = last.end().saturating_sub(first.offset);
+        let end = layout::behind(*at, last.length).offset;
+        let wanted = end.saturating_sub(first.offset);
         let there = length.saturating_sub(first.offset).min(wanted);
         buffer.resize(usize::try_from(there).unwrap_or_default(), 0);
         read(&self.verifier.files, &path, &*file, buffer, first.offset)?;
         let mut rest: &[u8] = buffer;
-        for record in piece {
+        for (record, place) in piece {
+            if rest.is_empty() {
+                // Where a segment ends too early is reported once, where segments are checked.
+                break;
+            }
             let bytes = usize::try_from(record.length).unwrap_or(usize::MAX);
             let Some((frame, after)) = rest.split_at_checked(bytes) else {
-                self.fault(&path, record, FaultClass::Frame, "is cut off");
+                self.fault((&path, *place), record, FaultClass::Frame, "is cut off");
                 break;
             };
             rest = after;
-            self.check_frame(&path, record, frame, opening.as_deref_mut());
+            self.check_frame((&path, *place), record, frame, opening.as_deref_mut());
         }
         // Relaxed: figures only.
         let done = self
@@ -150,7 +157,7 @@ impl<'a> Work<'a> {
 
     fn check_frame(
         &self,
-        path: &str,
+        place: (&str, Place),
         record: &Record,
         bytes: &[u8],
         opening: Option<&mut Opening<'_>>,
@@ -158,37 +165,41 @@ impl<'a> Work<'a> {
         let frame = match Frame::parse(bytes) {
             Ok(frame) => frame,
             Err(error) => {
-                self.fault(path, record, FaultClass::Frame, &error.to_string());
+                self.fault(place, record, FaultClass::Frame, &error.to_string());
                 return;
             }
         };
-        let stored = frame.record(record.segment, record.offset);
-        if stored != *record {
+        let stored = frame.record(place.1);
+        let (id, config) = (&self.subject.id, &self.subject.config);
+        if stored == *record && !frame.clear.is_of(id, config) {
+            let detail = "is of another stream or log, or sealed in another way than the stream is created for";
+            self.fault(place, record, FaultClass::Frame, detail);
+        } else if stored != *record {
             let detail = if stored.sealed_root == record.sealed_root {
                 "its header is not what its record says"
             } else {
                 "its bytes are not the ones its record commits to"
             };
-            self.fault(path, record, FaultClass::Frame, detail);
+            self.fault(place, record, FaultClass::Frame, detail);
         } else if frame.trailer() != Some(stored.sealed_root) {
             self.fault(
-                path,
+                place,
                 record,
                 FaultClass::Frame,
                 "does not end with its own root",
             );
         } else if let Some(opening) = opening {
             if let Err(error) = opening.check(&frame) {
-                self.fault(path, record, FaultClass::Content, &error.to_string());
+                self.fault(place, record, FaultClass::Content, &error.to_string());
             }
             for lost in opening.take_lost() {
-                self.fault(path, record, FaultClass::Content, &describe(lost));
+                self.fault(place, record, FaultClass::Content, &describe(lost));
             }
         }
     }
 
-    fn fault(&self, path: &str, record: &Record, class: FaultClass, detail: &str) {
-        let place = format!("{path}, frame {} at byte {}", record.frame, record.offset);
+    fn fault(&self, (path, at): (&str, Place), record: &Record, class: FaultClass, detail: &str) {
+        let place = format!("{path}, frame {} at byte {}", record.frame, at.offset);
         let fault = Fault::new(class, &self.subject.name, place, detail);
         self.found
             .lock()
@@ -220,20 +231,21 @@ pub(super) struct Frames<'a> {
 
 impl Frames<'_> {
     /// Takes up the next record that is known, if its frame is to be read.
-    pub(super) fn add(&mut self, record: &Record) {
+    pub(super) fn add(&mut self, record: &Record, place: Place) {
         let work = self.checking.work;
         let is_wanted = work.verifier.wants(work.subject, record);
         let bytes = self.bytes.saturating_add(u64::from(record.length));
-        let follows = self.piece.last().is_none_or(|last| {
-            last.segment == record.segment && last.frame.saturating_add(1) == record.frame
-        });
+        let follows = self
+            .piece
+            .last()
+            .is_none_or(|(last, at)| layout::behind(*at, last.length) == place);
         let fits = bytes <= READ_BYTES && self.piece.len() < READ_FRAMES;
         if !(is_wanted && follows && fits) {
             self.deal();
         }
         if is_wanted {
             self.bytes = self.bytes.saturating_add(u64::from(record.length));
-            self.piece.push(*record);
+            self.piece.push((*record, place));
         }
     }
 
@@ -272,7 +284,8 @@ struct Checking<'a> {
 
 impl<'a> Checking<'a> {
     fn new(work: &'a Work<'a>) -> Self {
-        let opening = |opener| Opening::new(opener, work.subject.id);
+        let Subject { id, config, .. } = work.subject;
+        let opening = |opener| Opening::new(opener, *id, *config);
         Self {
             work,
             opening: work.opener.map(opening),
@@ -281,7 +294,7 @@ impl<'a> Checking<'a> {
     }
 
     /// Checks a piece, unless a thread failed.
-    fn check(&mut self, piece: &[Record]) {
+    fn check(&mut self, piece: &[(Record, Place)]) {
         let failed = || {
             self.work
                 .failed

@@ -18,6 +18,7 @@ use super::{Fault, FaultClass, Faults, HeadsCompared, Told, Verifier};
 use crate::error::LogError;
 use crate::journal::{History, bound_heads};
 use crate::recovery::unwitnessed;
+use crate::segments::Identity;
 
 /// Times that the journal is read again because somebody opened the log for writing meanwhile.
 const JOURNAL_READS_MAX: u32 = 8;
@@ -43,6 +44,11 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
+    /// What its frames and segments are bound to.
+    pub(crate) fn identity(&self) -> Identity {
+        Identity::of_stream(self.version, self.id, &self.config, self.fingerprint)
+    }
+
     /// Frames that the last anchored head covers.
     pub(super) fn anchored(&self) -> u64 {
         self.anchors.last().map_or(0, |(size, _)| size)

@@ -12,6 +12,7 @@ mod reading;
 mod records;
 mod report;
 mod segments;
+mod segments_v2;
 mod slots;
 mod stored;
 mod stream;
@@ -28,7 +29,7 @@ use probity_format::geometry::Geometry;
 use probity_format::keys::RootKey;
 use probity_format::note::VerifierKey;
 use probity_format::record::Record;
-use probity_format::stream::{StreamConfig, StreamId, StreamName};
+use probity_format::stream::StreamName;
 
 use crate::config::Options;
 use crate::error::LogError;
@@ -39,7 +40,8 @@ use crate::keystore::{WITNESS, Witness};
 use crate::opener::Opener;
 use crate::places::Places;
 use crate::records::Records as Bundles;
-use crate::scan::{End, Position, scan_believed, stored_frame};
+use crate::scan::{End, Position, scan_believed};
+use crate::segments::{self as layout, Identity};
 use anchoring::Anchoring;
 use anchors::Anchors;
 use heads::Fixed;
@@ -275,9 +277,8 @@ impl<'a> Verifier<'a> {
         name: &StreamName,
         visit: &mut dyn FnMut(u64, &Frame<'_>),
     ) -> Result<bool, LogError> {
-        let fingerprint = self.geometry.fingerprint();
-        let id = StreamId::new(&fingerprint, name, &StreamConfig::JOURNAL);
-        let mut position = Position::start(self.geometry.version(), id, fingerprint);
+        let identity = Identity::built_in(&self.geometry, name);
+        let mut position = Position::start(identity);
         let mut read = |record: &Record, frame: &Frame<'_>| {
             visit(record.frame, frame);
             Ok::<(), LogError>(())
@@ -286,61 +287,24 @@ impl<'a> Verifier<'a> {
         // Behind what was signed anybody may have written, and without a key nothing tells who did.
         let size = self.claimed_most(name)?;
         let mut signed = |record: &Record, _: &Frame<'_>| record.frame < size;
+        let covered = self.claimed_size(name)?.unwrap_or_default();
+        let mut records = Bundles::new(&self.files, name, identity, covered);
         loop {
             let scanned = scan_believed(&self.files, name, &mut position, &mut signed, &mut read);
             as_far_as_there(scanned)?;
-            let Some(record) = self.record_of(name, position.next_frame)? else {
+            let Some(record) = record_of(&mut records, position.next_frame)? else {
                 break;
             };
             // Damaged, or behind something that is: its record says where it is, and where the next one begins.
             is_whole = false;
-            if let Some(bytes) = self.stored(name, &record)?
+            if let Some(bytes) = unless_damaged(records.stored(&record))?
                 && let Ok(frame) = Frame::parse(&bytes)
             {
                 read(&record, &frame)?;
             }
-            position = self.behind(name, &record)?;
+            position = behind(&mut records, &record, identity)?;
         }
         Ok(is_whole)
-    }
-
-    /// The record of a frame that the checkpoint of a stream covers; nothing where none is stored. What is read by it is believed
-    /// no more than anything else before its tree is checked.
-    fn record_of(&self, name: &StreamName, frame: u64) -> Result<Option<Record>, LogError> {
-        let size = self.claimed_size(name)?.unwrap_or_default();
-        let mut records = Bundles::new(&self.files, name, size);
-        match records.of_frame(frame) {
-            Err(error) if stored::is_strange(&error) => Ok(None),
-            Ok(record) => Ok(record.filter(|record| record.frame == frame)),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The frame of `record` as stored, if it is the one that was recorded.
-    fn stored(&self, name: &StreamName, record: &Record) -> Result<Option<Vec<u8>>, LogError> {
-        match stored_frame(&self.files, name, record) {
-            Err(error) if stored::is_strange(&error) => Ok(None),
-            stored => stored,
-        }
-    }
-
-    /// The position behind the frame of `record`, whether the header of its segment is whole or not.
-    fn behind(&self, name: &StreamName, record: &Record) -> Result<Position, LogError> {
-        let behind = match Position::behind(&self.files, name, record) {
-            Err(error) if stored::is_strange(&error) => None,
-            behind => behind?,
-        };
-        Ok(behind.unwrap_or_else(|| {
-            let mut position =
-                Position::start(record.version, record.stream, self.geometry.fingerprint());
-            position.header.number = record.segment;
-            position.begun = true;
-            position.offset = record.end();
-            position.next_frame = record.frame.saturating_add(1);
-            position.next_entry = record.next_entry();
-            position.last_epoch = record.epoch;
-            position
-        }))
     }
 
     /// Whether the frame of `record` is to be read.
@@ -357,6 +321,36 @@ impl<'a> Verifier<'a> {
         } else {
             self.options.jobs.min(256)
         }
+    }
+}
+
+/// The record of a frame that the checkpoint covers; nothing where none is stored. What is read by it is believed
+/// no more than anything else before its tree is checked.
+fn record_of(records: &mut Bundles<'_>, frame: u64) -> Result<Option<Record>, LogError> {
+    let record = unless_damaged(records.of_frame(frame))?;
+    Ok(record.filter(|record| record.frame == frame))
+}
+
+/// The position behind the frame of `record`, whether its segment is there or not.
+fn behind(
+    records: &mut Bundles<'_>,
+    record: &Record,
+    identity: Identity,
+) -> Result<Position, LogError> {
+    let position = unless_damaged(records.behind(record))?;
+    Ok(position.unwrap_or_else(|| {
+        let place = record.place().unwrap_or_default();
+        let end = layout::behind(place, record.length);
+        let next = record.frame.saturating_add(1);
+        Position::at(identity, end, next, record.next_entry())
+    }))
+}
+
+/// Nothing where what was to be read is damaged.
+fn unless_damaged<T>(read: Result<Option<T>, LogError>) -> Result<Option<T>, LogError> {
+    match read {
+        Err(error) if stored::is_strange(&error) => Ok(None),
+        read => read,
     }
 }
 

@@ -5,6 +5,7 @@ use probity_format::checkpoint::Checkpoint;
 use probity_format::frame::Frame;
 use probity_format::limits::TILE_WIDTH;
 use probity_format::record::Record;
+use probity_format::segment::Place;
 use probity_format::stream::StreamName;
 use probity_format::tree::{Frontier, leaf_hash};
 
@@ -13,7 +14,7 @@ use super::records::Records;
 use super::report::Faults;
 use super::stored::is_strange;
 use super::unchecked::Names;
-use super::{Fault, FaultClass, Verifier, stream};
+use super::{Fault, FaultClass, Verifier, stream, unless_damaged};
 use crate::epochs::Epochs;
 use crate::error::{LogError, Missing};
 use crate::scan::{Position, scan_believed, stored_frame};
@@ -123,7 +124,7 @@ impl Verifier<'_> {
         };
         let size = subject.head.as_ref().map_or(0, Checkpoint::size);
         let mut tree = Frontier::new();
-        let mut position = Position::start(subject.version, subject.id, subject.fingerprint);
+        let mut position = Position::start(subject.identity());
         scan_believed(
             &self.files,
             &subject.name,
@@ -169,11 +170,13 @@ impl Verifier<'_> {
             let placed = records.read(index, unheard)?;
             let first = index.saturating_mul(TILE_WIDTH);
             for (placed, frame) in placed.into_iter().zip(first..) {
-                match placed.record {
-                    Some(record) => self.read_one(subject, &record, visit, &mut gaps)?,
-                    None => gaps.unknown(frame),
+                match (placed.record, placed.place) {
+                    (Some(record), place) => {
+                        self.read_one(subject, &record, place, visit, &mut gaps)?;
+                    }
+                    (None, _) => gaps.unknown(frame),
                 }
-                last = placed.record;
+                last = placed.record.zip(placed.place);
             }
         }
         self.read_unsigned(subject, size, last, epochs, visit, &mut gaps)?;
@@ -191,12 +194,20 @@ impl Verifier<'_> {
         &self,
         subject: &Subject,
         record: &Record,
+        place: Option<Place>,
         visit: &mut VisitFrame<'_, E>,
         gaps: &mut Gaps<'_>,
     ) -> Result<(), E> {
-        let stored = match stored_frame(&self.files, &subject.name, record) {
-            Err(error) if is_strange(&error) => None,
-            stored => stored?,
+        let identity = subject.identity();
+        let stored = match place {
+            Some(place) => unless_damaged(stored_frame(
+                &self.files,
+                &subject.name,
+                &identity,
+                record,
+                place,
+            ))?,
+            None => None,
         };
         let parsed = stored.as_ref().and_then(|bytes| Frame::parse(bytes).ok());
         let Some(frame) = parsed else {
@@ -219,22 +230,19 @@ impl Verifier<'_> {
         &self,
         subject: &Subject,
         size: u64,
-        last: Option<Record>,
+        last: Option<(Record, Place)>,
         epochs: &mut Epochs<'_>,
         visit: &mut VisitFrame<'_, E>,
         gaps: &mut Gaps<'_>,
     ) -> Result<(), E> {
         let position = match last {
-            _ if size == 0 => Some(Position::start(
-                subject.version,
-                subject.id,
-                subject.fingerprint,
-            )),
+            _ if size == 0 => Some(Position::start(subject.identity())),
             None => None,
-            Some(last) => match Position::behind(&self.files, &subject.name, &last) {
-                Err(error) if is_strange(&error) => None,
-                found => found?,
-            },
+            Some((last, place)) => {
+                let identity = subject.identity();
+                let behind = Position::behind(&self.files, &subject.name, identity, &last, place);
+                unless_damaged(behind)?
+            }
         };
         let Some(mut position) = position else {
             return Ok(());

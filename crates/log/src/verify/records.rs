@@ -8,17 +8,20 @@
 
 use std::collections::BTreeSet;
 
+use probity_format::Version;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::limits::TILE_WIDTH;
 use probity_format::record::Record;
+use probity_format::segment::Place;
 use probity_format::tile::{Bundle, Tile, decode_bundle, decode_tile};
 use probity_format::tree::{Frontier, Hash, leaf_hash};
 
-use super::stored::{Stored, is_strange};
-use super::{Fault, FaultClass, Faults, Subject, Verifier};
+use super::stored::{Stored, is_strange, names};
+use super::{Fault, FaultClass, Faults, Subject, Verifier, unless_damaged};
 use crate::error::LogError;
 use crate::files::TILE_FILE_BYTES_MAX;
-use crate::scan::{Position, scan};
+use crate::scan::{Position, find_frame, scan};
+use crate::segments::{self, Cuts, Walk};
 
 /// What has the root that was signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,10 +37,16 @@ enum Trust {
 /// One record of a stream.
 #[derive(Clone, Copy)]
 pub(super) struct Placed {
+    /// Index of the frame.
+    pub(super) frame: u64,
     /// As stored, or as its frame says where the stored one is damaged; `None` where both are.
     pub(super) record: Option<Record>,
     /// Its hash as it was signed, where anything says so.
     pub(super) signed: Option<Hash>,
+    /// Where its frame stands; nothing behind a record that is unknown, up to the next frame that is found.
+    pub(super) place: Option<Place>,
+    /// Whether a segment begins with it.
+    pub(super) is_first: bool,
 }
 
 /// Reads the records of one stream in order.
@@ -48,8 +57,14 @@ pub(super) struct Records<'a> {
     trust: Trust,
     /// Bytes of the frames that are to be read.
     pub(super) bytes: u64,
-    /// The record read last.
+    /// The record read last, and where its frame stands.
     before: Option<Record>,
+    before_at: Option<Place>,
+    walk: Walk,
+    /// The last place that was known, and whether it is worth looking behind it for the next.
+    last_place: Option<Place>,
+    /// A frame that was found behind one whose record is unknown.
+    ahead: Option<(u64, Place)>,
     /// Files of the bundle read last whose damage is reported already.
     pub(super) reported: BTreeSet<String>,
 }
@@ -68,6 +83,10 @@ impl<'a> Records<'a> {
             trust: Trust::Records,
             bytes: 0,
             before: None,
+            before_at: None,
+            walk: Walk::new(listed_cuts(verifier, subject)?),
+            last_place: None,
+            ahead: None,
             reported: BTreeSet::new(),
         };
         let Some(head) = &subject.head else {
@@ -111,15 +130,9 @@ impl<'a> Records<'a> {
         let first = index.saturating_mul(TILE_WIDTH);
         for ((place, stored), frame) in stored.into_iter().enumerate().zip(first..) {
             let hash = stored.map(|record| leaf_hash(&record.encode()));
-            let next = match self.trust {
-                Trust::Records => Placed {
-                    record: stored,
-                    signed: hash,
-                },
-                Trust::Nothing => Placed {
-                    record: stored,
-                    signed: None,
-                },
+            let next: (Option<Record>, Option<Hash>) = match self.trust {
+                Trust::Records => (stored, hash),
+                Trust::Nothing => (stored, None),
                 Trust::Tiles => {
                     let signed = signed
                         .as_ref()
@@ -130,11 +143,10 @@ impl<'a> Records<'a> {
                     } else {
                         self.replace(wanted, frame, stored.is_some(), signed, faults)?
                     };
-                    Placed { record, signed }
+                    (record, signed)
                 }
             };
-            self.before = next.record;
-            placed.push(next);
+            placed.push(self.place(frame, next)?);
         }
         Ok(placed)
     }
@@ -216,7 +228,7 @@ impl<'a> Records<'a> {
                 Ok(leaves) => {
                     let first = wanted.index().saturating_mul(TILE_WIDTH);
                     for (leaf, frame) in leaves.into_iter().take(width).zip(first..) {
-                        let record = Record::decode(leaf);
+                        let record = Record::decode(self.subject.version, leaf);
                         if let Err(error) = &record {
                             let (path, frame) = (path.clone(), Some(frame));
                             let detail = error.to_string();
@@ -280,22 +292,75 @@ impl<'a> Records<'a> {
         Ok(found.filter(|record| Some(leaf_hash(&record.encode())) == signed))
     }
 
+    /// Says where the frame of a record stands.
+    fn place(
+        &mut self,
+        frame: u64,
+        (record, signed): (Option<Record>, Option<Hash>),
+    ) -> Result<Placed, LogError> {
+        self.look_ahead(frame)?;
+        let is_first = match &record {
+            Some(record) if record.place().is_some() => false,
+            _ => segments::begins(&self.walk.cuts, frame).is_some(),
+        };
+        let place = self.walk.pass(frame, record.as_ref());
+        self.last_place = place.or(self.last_place);
+        self.before = record;
+        self.before_at = place;
+        Ok(Placed {
+            frame,
+            record,
+            signed,
+            place,
+            is_first,
+        })
+    }
+
+    /// Where the lengths of records do not lead to frame `frame`, looks in the bytes of its segment for the next frame.
+    fn look_ahead(&mut self, frame: u64) -> Result<(), LogError> {
+        if self.subject.version == Version::V2 || self.walk.due(frame).is_some() {
+            return Ok(());
+        }
+        if let Some(from) = self.last_place
+            && self.ahead.is_none_or(|(found, _)| found < frame)
+        {
+            let (files, identity) = (&self.verifier.files, self.subject.identity());
+            let from = Place {
+                offset: from.offset.saturating_add(1),
+                ..from
+            };
+            let after = frame.saturating_sub(1);
+            let found = find_frame(files, &self.subject.name, &identity, from, after);
+            // What is not found now is not looked for again in this segment.
+            self.ahead = Some(unless_damaged(found)?.unwrap_or((u64::MAX, from)));
+        }
+        if let Some((found, place)) = self.ahead
+            && found == frame
+        {
+            self.walk.found(place);
+        }
+        Ok(())
+    }
+
     /// The record of `frame` as the frame itself says, which stands behind the one before.
     fn in_segment(&self, frame: u64) -> Result<Option<Record>, LogError> {
         let (files, subject) = (&self.verifier.files, self.subject);
-        let before = match (frame, &self.before) {
-            (0, _) => Some(Position::start(
-                subject.version,
-                subject.id,
-                subject.fingerprint,
-            )),
-            (_, None) => None,
-            (_, Some(record)) => match Position::behind(files, &subject.name, record) {
-                Err(error) if is_strange(&error) => None,
-                position => position?,
-            },
+        let identity = subject.identity();
+        let entry = self.before.as_ref().map_or(0, Record::next_entry);
+        let due = match subject.version {
+            Version::V2 => None,
+            _ => self.walk.due(frame),
         };
-        let Some(mut position) = before else {
+        let position = match (due, &self.before, self.before_at) {
+            _ if frame == 0 => Some(Position::start(identity)),
+            (Some(place), Some(_), _) => Some(Position::at(identity, place, frame, entry)),
+            (None, Some(record), Some(place)) => {
+                let behind = Position::behind(files, &subject.name, identity, record, place);
+                unless_damaged(behind)?
+            }
+            _ => None,
+        };
+        let Some(mut position) = position else {
             return Ok(None);
         };
         let mut found = None;
@@ -308,6 +373,15 @@ impl<'a> Records<'a> {
             _ => Ok(found),
         }
     }
+}
+
+/// The frames with which the segments begin that a stream has; none where its folder is none.
+fn listed_cuts(verifier: &Verifier<'_>, subject: &Subject) -> Result<Cuts, LogError> {
+    if subject.version == Version::V2 {
+        return Ok(Cuts::new());
+    }
+    let found = names(&verifier.files, &segments::folder(&subject.name))?;
+    Ok(segments::cuts_among(&found.unwrap_or_default()))
 }
 
 /// What ends a scan for one frame.

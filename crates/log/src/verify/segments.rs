@@ -1,73 +1,111 @@
-//! Checks the headers and footers of a stream's segments, which follow from the records.
+//! Checks the segments of a stream: their headers, and that the frames fill them without gap or overlap.
 
-use probity_format::record::Record;
-use probity_format::segment::{
-    SEGMENT_FOOTER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, encode_footer, segment_file_name,
-};
+use probity_format::Version;
+use probity_format::segment::{Place, SEGMENT_HEADER_BYTES, check_segment_header};
 
-use super::stored::open;
+use super::records::Placed;
+use super::segments_v2::Segments as OlderSegments;
+use super::stored::{names, open};
 use super::{Fault, FaultClass, Faults, Subject, Verifier};
 use crate::error::LogError;
 use crate::scan::read;
+use crate::segments as layout;
 
-/// Follows the records of a stream from segment to segment.
+/// Follows the frames of a stream from segment to segment.
 pub(super) struct Segments<'a> {
-    pub(super) verifier: &'a Verifier<'a>,
-    pub(super) subject: &'a Subject,
-    /// Frames up to here are known one by one.
-    next: u64,
+    verifier: &'a Verifier<'a>,
+    subject: &'a Subject,
+    older: Option<OlderSegments<'a>>,
     under_way: Option<Span>,
 }
 
-/// The records of one segment.
+/// The frames of one segment.
 struct Span {
-    first: Record,
-    last: Record,
-    /// Whether no frame is unknown before the first.
-    is_whole: bool,
+    /// The frame in the segment's name.
+    first: u64,
+    /// Where the last frame ends that was met; nothing behind one whose place or length is unknown.
+    end: Option<u64>,
+    /// How long the segment is at least.
+    least: u64,
 }
 
 impl<'a> Segments<'a> {
-    pub(super) const fn new(verifier: &'a Verifier<'a>, subject: &'a Subject) -> Self {
+    pub(super) fn new(verifier: &'a Verifier<'a>, subject: &'a Subject) -> Self {
+        let is_older = subject.version == Version::V2;
         Self {
             verifier,
             subject,
-            next: 0,
+            older: is_older.then(|| OlderSegments::new(verifier, subject)),
             under_way: None,
         }
     }
 
-    /// Takes up the next record that is known.
-    pub(super) fn add(&mut self, record: &Record, faults: &mut Faults) -> Result<(), LogError> {
-        let is_next = record.frame == self.next;
-        self.next = record.frame.saturating_add(1);
-        match &mut self.under_way {
-            Some(span) if span.first.segment == record.segment => span.last = *record,
-            _ => {
-                let span = self.under_way.replace(Span {
-                    first: *record,
-                    last: *record,
-                    is_whole: is_next,
-                });
-                if let Some(span) = span {
-                    self.check(&span, is_next, faults)?;
-                }
+    /// Takes up the next frame.
+    pub(super) fn add(&mut self, placed: &Placed, faults: &mut Faults) -> Result<(), LogError> {
+        if let Some(older) = &mut self.older {
+            return match (&placed.record, placed.place) {
+                (Some(record), Some(place)) => older.add(record, place, faults),
+                _ => Ok(()),
+            };
+        }
+        if placed.is_first {
+            let begun = Span {
+                first: placed.frame,
+                end: None,
+                least: layout::HEADER_END,
+            };
+            if let Some(span) = self.under_way.replace(begun) {
+                self.check(&span, Some(placed.frame), faults)?;
+            }
+        }
+        if let Some(span) = &mut self.under_way {
+            let record = placed.record.as_ref();
+            span.end = placed
+                .place
+                .zip(record)
+                .map(|(place, record)| layout::behind(place, record.length).offset);
+            span.least = span.end.unwrap_or(span.least);
+        }
+        Ok(())
+    }
+
+    /// Checks the last segment, in which frames may follow that are not signed for.
+    pub(super) fn finish(&mut self, faults: &mut Faults) -> Result<(), LogError> {
+        if let Some(older) = self.older.take() {
+            return older.finish(faults);
+        }
+        match self.under_way.take() {
+            Some(span) => self.check(&span, None, faults),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks the headers of the segments behind the one at `last`, in which frames stand that are not signed for, up to segment `to`.
+    pub(super) fn check_behind(
+        &self,
+        last: Option<Place>,
+        to: u64,
+        faults: &mut Faults,
+    ) -> Result<(), LogError> {
+        if self.older.is_some() {
+            return Ok(());
+        }
+        let from = last.map_or(0, |place| place.segment.saturating_add(1));
+        let found = names(&self.verifier.files, &layout::folder(&self.subject.name))?;
+        let cuts = layout::cuts_among(&found.unwrap_or_default());
+        for first in cuts.iter().filter(|first| (from..=to).contains(first)) {
+            if let Some(detail) = self.wrong_header(*first)? {
+                let path = layout::path(self.subject.version, &self.subject.name, *first);
+                let name = &self.subject.name;
+                faults.push(Fault::new(FaultClass::Segment, name, path, detail));
             }
         }
         Ok(())
     }
 
-    /// Checks the last segment, which need not be closed.
-    pub(super) fn finish(mut self, faults: &mut Faults) -> Result<(), LogError> {
-        match self.under_way.take() {
-            Some(span) => self.check(&span, false, faults),
-            None => Ok(()),
-        }
-    }
-
-    /// Checks one segment, its footer where it is closed and its last record known.
-    fn check(&self, span: &Span, is_closed: bool, faults: &mut Faults) -> Result<(), LogError> {
-        let path = path(self.subject, span.first.segment);
+    /// Checks one segment; the next begins with frame `next`.
+    fn check(&self, span: &Span, next: Option<u64>, faults: &mut Faults) -> Result<(), LogError> {
+        let path = layout::path(self.subject.version, &self.subject.name, span.first);
         let mut fault =
             |class, detail: &str| faults.push(Fault::new(class, &self.subject.name, &path, detail));
         let files = &self.verifier.files;
@@ -76,52 +114,36 @@ impl<'a> Segments<'a> {
             return Ok(());
         };
         let length = files.attempt("measure", &path, |_| file.length())?;
-        if !span.is_whole {
-            return Ok(());
+        if let Some(detail) = self.wrong_header(span.first)? {
+            fault(FaultClass::Segment, &detail);
         }
-        if length < u64::try_from(SEGMENT_HEADER_BYTES).unwrap_or_default() {
-            fault(FaultClass::Segment, "the header is cut off");
-            return Ok(());
-        }
-        let header = self.header(span);
-        let mut bytes = [0; SEGMENT_HEADER_BYTES];
-        read(files, &path, &*file, &mut bytes, 0)?;
-        if let Err(error) = header.check(&bytes) {
-            fault(FaultClass::Segment, &error.to_string());
-        }
-        if !is_closed {
-            return Ok(());
-        }
-        let end = span.last.end();
-        let behind = usize::try_from(length.saturating_sub(end)).ok();
-        if behind != Some(SEGMENT_FOOTER_BYTES) {
-            fault(FaultClass::Segment, "does not end with its footer");
-            return Ok(());
-        }
-        let mut footer = [0; SEGMENT_FOOTER_BYTES];
-        read(files, &path, &*file, &mut footer, end)?;
-        let frames = span.last.frame.saturating_sub(span.first.frame);
-        let frames = frames.saturating_add(1);
-        if footer != encode_footer(&header, frames, span.last.next_entry(), end) {
-            let detail = "the footer is not what the records call for";
-            fault(FaultClass::Segment, detail);
+        if length < span.least {
+            fault(
+                FaultClass::Segment,
+                "ends before the frames that it must hold",
+            );
+        } else if next.is_some() && span.end.is_some_and(|end| length > end) {
+            fault(
+                FaultClass::Segment,
+                "goes on behind the frame with which the next segment begins",
+            );
         }
         Ok(())
     }
 
-    const fn header(&self, span: &Span) -> SegmentHeader {
-        SegmentHeader {
-            version: self.subject.version,
-            number: span.first.segment,
-            stream: self.subject.id,
-            fingerprint: self.subject.fingerprint,
-            first_frame: span.first.frame,
-            first_entry: span.first.first_entry,
+    /// What is wrong with the header of the segment that begins with frame `first`.
+    fn wrong_header(&self, first: u64) -> Result<Option<String>, LogError> {
+        let files = &self.verifier.files;
+        let path = layout::path(self.subject.version, &self.subject.name, first);
+        let Some(file) = open(files, &path)? else {
+            return Ok(None);
+        };
+        if files.attempt("measure", &path, |_| file.length())? < layout::HEADER_END {
+            return Ok(Some("the header is cut off".to_owned()));
         }
+        let mut bytes = [0; SEGMENT_HEADER_BYTES];
+        read(files, &path, &*file, &mut bytes, 0)?;
+        let checked = check_segment_header(&self.subject.id, &bytes);
+        Ok(checked.err().map(|error| error.to_string()))
     }
-}
-
-/// Where segment `number` is.
-pub(super) fn path(subject: &Subject, number: u32) -> String {
-    format!("streams/{}/{}", subject.name, segment_file_name(number))
 }

@@ -21,7 +21,7 @@ struct Passed {
     unpublished_frames: u64,
     tail_bytes: u64,
     /// The segment that the stream ends in.
-    last_segment: u32,
+    last_segment: u64,
 }
 
 /// Checks `subject` from its checkpoint to every stored byte.
@@ -46,7 +46,7 @@ pub(super) fn check(
     let outcome = work.finish()?;
     faults.append(outcome.faults);
     for name in segments {
-        unchecked.segment(&name, passed.last_segment);
+        unchecked.segment(subject.version, &name, passed.last_segment);
     }
     let head = subject.head.as_ref();
     let is_empty = size.saturating_add(passed.unpublished_frames) == 0;
@@ -80,12 +80,18 @@ fn pass(
     let mut growth = Growth::new(verifier, subject, size, faults);
     let mut segments = Segments::new(verifier, subject);
     let mut last: Option<Record> = None;
+    let mut last_place = None;
     for index in 0..size.div_ceil(TILE_WIDTH) {
         for placed in records.read(index, faults)? {
             growth.add(&placed, &records.reported, faults)?;
-            if let Some(record) = &placed.record {
-                segments.add(record, faults)?;
-                frames.add(record);
+            segments.add(&placed, faults)?;
+            match (&placed.record, placed.place) {
+                (Some(record), Some(place)) => {
+                    frames.add(record, place);
+                    last_place = Some(place);
+                }
+                (Some(record), None) => lost(subject, record, faults),
+                (None, _) => {}
             }
             last = placed.record.or(last);
         }
@@ -94,7 +100,10 @@ fn pass(
     Tiles { verifier, subject }.find_others(faults)?;
     segments.finish(faults)?;
     let epochs = opener.map(|opener| Epochs::new(&opener.master, subject.id));
-    let behind = growth.read_behind(epochs, faults)?;
+    let behind = growth.read_behind(last_place, epochs, faults)?;
+    if let Some(to) = behind.as_ref().and_then(|behind| behind.last_filled) {
+        segments.check_behind(last_place, to, faults)?;
+    }
     growth.finish(behind.is_some(), faults)?;
     let behind = behind.as_ref();
     Ok(Passed {
@@ -103,8 +112,15 @@ fn pass(
         tail_bytes: behind.map_or(0, |behind| behind.tail_bytes),
         // Where the end is damaged, the record says where the last frame was.
         last_segment: behind.map_or_else(
-            || last.map_or(u32::MAX, |record| record.segment),
+            || last_place.map_or(u64::MAX, |place| place.segment),
             |behind| behind.segment,
         ),
     })
+}
+
+/// Names a frame that nothing leads to.
+fn lost(subject: &Subject, record: &Record, faults: &mut Faults) {
+    let place = format!("streams/{}/segments, frame {}", subject.name, record.frame);
+    let detail = "is not found behind a frame whose record is damaged";
+    faults.push(Fault::new(FaultClass::Frame, &subject.name, place, detail));
 }

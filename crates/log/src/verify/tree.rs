@@ -5,19 +5,20 @@ use std::collections::BTreeSet;
 use probity_format::frame::Frame;
 use probity_format::limits::TILE_WIDTH;
 use probity_format::record::Record;
-use probity_format::segment::SEGMENT_HEADER_BYTES;
+use probity_format::segment::Place;
 use probity_format::tile::{Bundle, TileFile, TreeWriter};
 use probity_format::tree::{Frontier, leaf_hash};
+use probity_format::v2;
 
 use super::anchoring::anchoring_frame;
 use super::anchors::{Comparison, Suspects};
 use super::records::Placed;
-use super::stored::is_strange;
 use super::tiles::Tiles;
-use super::{Fault, FaultClass, Faults, Subject, Verifier, as_far_as_there};
+use super::{Fault, FaultClass, Faults, Subject, Verifier, as_far_as_there, unless_damaged};
 use crate::epochs::Epochs;
 use crate::error::LogError;
 use crate::scan::{End, Position, scan_believed};
+use crate::segments::{self, Walk};
 
 /// What stands behind the frames that the checkpoint covers.
 pub(super) struct Behind {
@@ -26,7 +27,9 @@ pub(super) struct Behind {
     /// Bytes of the segment behind them that are no frame.
     pub(super) tail_bytes: u64,
     /// The segment that the stream ends in.
-    pub(super) segment: u32,
+    pub(super) segment: u64,
+    /// The segment that the last of the whole frames stands in.
+    pub(super) last_filled: Option<u64>,
 }
 
 /// The tree of one stream, as far as its records were read.
@@ -132,11 +135,13 @@ impl<'a> Growth<'a> {
 
     fn wrong(&self, record: &Record) -> Option<&'static str> {
         let config = &self.subject.config;
-        if record.stream != self.subject.id || record.version != self.subject.version {
+        if record.frame != self.frame {
+            return Some("has another frame index than its place");
+        }
+        let rest = record.v2?;
+        if rest.stream != self.subject.id {
             Some("is of another stream or log")
-        } else if record.frame != self.frame {
-            Some("has another frame index than its place")
-        } else if record.proofs != config.proofs || record.cipher != config.cipher {
+        } else if rest.sealing.proofs != config.proofs || rest.sealing.cipher != config.cipher {
             Some("is sealed in another way than the stream is created for")
         } else {
             None
@@ -200,21 +205,19 @@ impl<'a> Growth<'a> {
     /// is, nothing where the end of the stream is damaged.
     pub(super) fn read_behind(
         &mut self,
+        last_place: Option<Place>,
         mut epochs: Option<Epochs<'_>>,
         faults: &mut Faults,
     ) -> Result<Option<Behind>, LogError> {
         let (verifier, subject) = (self.verifier, self.subject);
-        let position = match &self.before {
-            _ if self.frame == 0 => Some(Position::start(
-                subject.version,
-                subject.id,
-                subject.fingerprint,
-            )),
-            None => None,
-            Some(last) => match Position::behind(&verifier.files, &subject.name, last) {
-                Err(error) if is_strange(&error) => None,
-                found => found?,
-            },
+        let identity = subject.identity();
+        let position = match (&self.before, last_place) {
+            _ if self.frame == 0 => Some(Position::start(identity)),
+            (Some(last), Some(place)) => {
+                let (files, name) = (&verifier.files, &subject.name);
+                unless_damaged(Position::behind(files, name, identity, last, place))?
+            }
+            _ => None,
         };
         let Some(mut position) = position else {
             return Ok(None);
@@ -226,7 +229,12 @@ impl<'a> Growth<'a> {
             let epochs = epochs.as_mut();
             epochs.is_none_or(|epochs| epochs.authenticate(frame))
         };
+        let mut last_filled = None;
+        let mut walk = Walk::new(segments::cuts(&verifier.files, name, subject.version)?);
+        walk.found(position.place());
         let mut follow = |record: &Record, _: &Frame<'_>| {
+            let place = walk.pass(record.frame, Some(record));
+            last_filled = place.map(|place| place.segment);
             found = found.saturating_add(1);
             self.frame = self.frame.saturating_add(1);
             if let Some(tree) = &mut self.signed {
@@ -238,13 +246,14 @@ impl<'a> Growth<'a> {
         let files = &verifier.files;
         let scanned = scan_believed(files, name, &mut position, &mut believe, &mut follow);
         let tail_bytes = match as_far_as_there(scanned)? {
-            Some(End::Torn { bytes, .. } | End::Foreign { bytes }) => bytes,
+            Some(End::Torn { bytes } | End::Foreign { bytes }) => bytes,
             Some(End::Clean) | None => 0,
         };
         Ok(Some(Behind {
             frames: found,
             tail_bytes,
-            segment: position.header.number,
+            segment: position.segment,
+            last_filled,
         }))
     }
 
@@ -328,21 +337,20 @@ impl<'a> Growth<'a> {
 
 /// How `record` does not follow the one before.
 fn out_of_order(before: Option<&Record>, record: &Record) -> Option<&'static str> {
-    let header = u64::try_from(SEGMENT_HEADER_BYTES).unwrap_or_default();
-    let (entry, same, next) = match before {
-        Some(before) => (
-            before.next_entry(),
-            (before.segment, before.end()),
-            (before.segment.saturating_add(1), header),
-        ),
-        None => (0, (0, header), (0, header)),
-    };
-    let place = (record.segment, record.offset);
-    if record.first_entry != entry {
-        Some("does not follow the entries before")
-    } else if place != same && place != next {
-        Some("does not follow the bytes before")
-    } else {
-        None
+    if record.first_entry != before.map_or(0, Record::next_entry) {
+        return Some("does not follow the entries before");
     }
+    let place = record.place()?;
+    let header = u64::try_from(v2::SEGMENT_HEADER_BYTES).unwrap_or_default();
+    let begins = |segment| Place {
+        segment,
+        offset: header,
+    };
+    let follows = match before.and_then(|before| Some((before.place()?, before.length))) {
+        Some((at, length)) => {
+            place == segments::behind(at, length) || place == begins(at.segment.saturating_add(1))
+        }
+        None => place == begins(0),
+    };
+    (!follows).then_some("does not follow the bytes before")
 }

@@ -2,6 +2,9 @@
 
 use std::io::ErrorKind;
 
+use probity_format::segment::segment_first_frame;
+use probity_format::{Version, v2};
+
 use super::report::{FAULTS_LISTED_MAX, Unchecked, UncheckedReason};
 use super::stored::names;
 use crate::durable::DURABLE;
@@ -82,10 +85,13 @@ impl Names {
     }
 
     /// Takes up what stands at `path` in the folder of segments of a stream that ends in segment `last`.
-    pub(super) fn segment(&mut self, path: &str, last: u32) {
+    pub(super) fn segment(&mut self, version: Version, path: &str, last: u64) {
         let name = path.rsplit('/').next().unwrap_or_default();
-        let digits = name.strip_suffix(".seg").filter(|digits| digits.len() == 8);
-        match digits.and_then(|digits| digits.parse::<u32>().ok()) {
+        let number = match version {
+            Version::V2 => v2::segment_number(name),
+            _ => segment_first_frame(name),
+        };
+        match number {
             Some(number) if number <= last => {}
             Some(_) => self.push(path.to_owned(), UncheckedReason::LaterSegment),
             None => self.push(path.to_owned(), UncheckedReason::Foreign),

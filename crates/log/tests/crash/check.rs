@@ -8,7 +8,7 @@ use probity_log::clock::SystemClock;
 use probity_log::reader::{Filter, Reader};
 use probity_log::storage::Memory;
 use probity_log::verify::{FaultClass, Report, VerifyOptions, verify_at};
-use probity_log::{Durability, Log, LogError, Places, StreamName};
+use probity_log::{Durability, Log, LogError, Places, Repair, StreamName};
 
 use crate::ledger::{Facts, Promise};
 use crate::workload::{SUBJECTS, append, options, payload, streams, subject};
@@ -20,7 +20,7 @@ const OWN: u64 = 1 << 40;
 /// Checks what a process finds in `image` that starts after the facts; `promise` says which receipts bind.
 ///
 /// Gives what recovery said that it did.
-pub(crate) fn check(image: Memory, facts: &Facts, promise: Promise) -> Vec<String> {
+pub(crate) fn check(image: Memory, facts: &Facts, promise: Promise) -> Vec<Repair> {
     let world = World::of(image);
     let places = world.places();
     // Before anybody repairs anything.
@@ -84,7 +84,7 @@ pub(crate) fn check(image: Memory, facts: &Facts, promise: Promise) -> Vec<Strin
     assert_eq!(entries(&places), expected);
     check_journal(&places, &repairs);
     let again = open(&places).unwrap();
-    assert_eq!(again.repairs(), &[] as &[String], "after a clean close");
+    assert_eq!(again.repairs(), &[], "after a clean close");
     again.close().unwrap();
     repairs
 }
@@ -153,7 +153,7 @@ fn check_promises(found: &BTreeMap<StreamName, Vec<u64>>, facts: &Facts, promise
 }
 
 /// What recovery said that it did is in the journal.
-fn check_journal(places: &Places, repairs: &[String]) {
+fn check_journal(places: &Places, repairs: &[Repair]) {
     let reader = Reader::open_at(places, &root()).unwrap();
     let filter = Filter {
         stream: Some(StreamName::journal()),
@@ -170,7 +170,7 @@ fn check_journal(places: &Places, repairs: &[String]) {
         .unwrap();
     for repair in repairs {
         assert!(
-            said.contains(repair),
+            said.contains(&repair.line()),
             "not in the journal: {repair:?}; it says {said:?}"
         );
     }

@@ -112,7 +112,7 @@ fn check(context: &str, image: &Memory) -> bool {
     let is_gone = secret.iter().all(|byte| *byte == 0);
     assert_eq!(is_gone, !erased.is_empty(), "{context}");
     let again = open(&places).unwrap();
-    assert_eq!(again.repairs(), &[] as &[String], "{context}");
+    assert_eq!(again.repairs(), &[], "{context}");
     again.close().unwrap();
     is_gone
 }

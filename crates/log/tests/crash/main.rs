@@ -84,7 +84,7 @@ fn undisturbed_the_life_leaves_an_intact_log() {
             world.memory.crash_losing_all_unsynced(),
         ] {
             let repairs = checked("undisturbed", image, &facts, Promise::Durable);
-            assert_eq!(repairs, [] as [String; 0]);
+            assert_eq!(repairs, []);
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use probity_log::Repair;
 use probity_log::storage::{Call, Fault, FaultPlan, Memory};
 
 use crate::check::check;
@@ -95,7 +96,7 @@ pub(crate) fn checked(
     image: Memory,
     facts: &Facts,
     promise: Promise,
-) -> Vec<String> {
+) -> Vec<Repair> {
     catch_unwind(AssertUnwindSafe(|| check(image, facts, promise)))
         .unwrap_or_else(|_told| panic!("{context}"))
 }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use probity_format::{Entry, Subjects, Timestamp};
 use probity_log::clock::SystemClock;
 use probity_log::{
-    AppendError, Appender, Cipher, Compression, Durability, Log, LogError, Options, Places, Proofs,
-    Receipt, StreamConfig, StreamName, Ticket,
+    AppendError, Appender, Cipher, Durability, Log, LogError, Options, Places, Proofs, Receipt,
+    StreamConfig, StreamName, Ticket,
 };
 
 use crate::ledger::{Ledger, Promise, Receipted};
@@ -95,14 +95,12 @@ pub(crate) fn streams() -> [(StreamName, StreamConfig); 3] {
             name("entries"),
             StreamConfig {
                 proofs: Proofs::Entry,
-                compression: Compression::Lz4,
                 ..base
             },
         ),
         (
             name("plain"),
             StreamConfig {
-                proofs: Proofs::Frame,
                 cipher: Cipher::DangerNone,
                 ..base
             },

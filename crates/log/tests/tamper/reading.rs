@@ -168,14 +168,14 @@ fn a_segment_gone_costs_its_entries_and_a_damaged_header_costs_none() {
     let world = World::new();
     let mut scene = world.scene();
     let intact = whole(&scene).unwrap();
-    let name = "log/streams/default/segments/00000000.seg";
+    let name = "log/streams/default/segments/00000000000000000000.seg";
     let records = world.records["default"].iter();
     let lost = records.filter(|record| record.segment == 0);
     let lost: u64 = lost.map(|record| u64::from(record.entries)).sum();
     let attacks: [fn(&mut Scene<'_>, &str); 3] = [
         |scene, name| scene.remove(name),
         |scene, name| scene.write(name, b""),
-        |scene, name| scene.change(name, |bytes| bytes.truncate(100)),
+        |scene, name| scene.change(name, |bytes| bytes.truncate(30)),
     ];
     for attack in attacks {
         attack(&mut scene, name);

@@ -3,19 +3,19 @@
 use std::fs;
 use std::path::Path;
 
+use probity_format::DecodeError;
 use probity_format::checkpoint::Checkpoint;
-use probity_format::compress::Decompressor;
+use probity_format::compress::{Compression, Decompressor};
 use probity_format::frame::{FRAME_TRAILER_BYTES, Frame, FrameHeader};
 use probity_format::geometry::Geometry;
 use probity_format::keys::{EpochKey, EpochSalt, MasterKey, Secret, SectionKey};
 use probity_format::note::SigningKey;
 use probity_format::row::{encode_row, row_bytes};
 use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys};
-use probity_format::segment::{SegmentHeader, encode_footer, segment_file_name};
+use probity_format::segment::{Place, SEGMENT_HEADER_BYTES, segment_file_name, segment_header};
 use probity_format::stream::{Cipher, StreamId, StreamName};
 use probity_format::tile::TreeWriter;
 use probity_format::wrap::{WrappedKind, WrappingKey};
-use probity_format::{DecodeError, Version};
 
 use crate::world::{ORIGIN, Scene, config, options, root};
 
@@ -54,7 +54,6 @@ pub(crate) struct Stolen {
     pub(crate) frames: Vec<Vec<u8>>,
     master: MasterKey,
     id: StreamId,
-    fingerprint: [u8; 32],
 }
 
 impl Stolen {
@@ -62,7 +61,7 @@ impl Stolen {
         let log = scene.log();
         let records = &scene.world.records[stream];
         let mut frames = Vec::with_capacity(records.len());
-        let mut segment = (u32::MAX, Vec::new());
+        let mut segment = (u64::MAX, Vec::new());
         for record in records {
             if segment.0 != record.segment {
                 let name = segment_file_name(record.segment);
@@ -78,12 +77,11 @@ impl Stolen {
             master: MasterKey::new(unwrapped(&log, "master", WrappedKind::Master)),
             stream: stream.to_owned(),
             frames,
-            fingerprint,
         }
     }
 
     fn epoch(&self, header: &FrameHeader) -> EpochKey {
-        let salt = EpochSalt::of_frame(header.version, &header.salt);
+        let salt = EpochSalt::of_frame(header.version(), &header.salt);
         self.master.epoch_key(&self.id, header.epoch, &salt)
     }
 
@@ -94,7 +92,7 @@ impl Stolen {
         let key = self
             .epoch(&header)
             .section_key(&header.salt, header.frame, 0);
-        let key = (header.cipher == Cipher::Aes256Gcm).then_some(key);
+        let key = (config(&self.stream).cipher == Cipher::Aes256Gcm).then_some(key);
         let body = frame
             .open(0, key.as_ref(), &mut Decompressor::default())
             .unwrap();
@@ -158,7 +156,7 @@ impl Stolen {
             fresh: *b"the thief has 16",
         };
         let mut out = Vec::new();
-        let record = FrameSealer::new(config(&self.stream))
+        let record = FrameSealer::new(config(&self.stream), Compression::DEFAULT)
             .unwrap()
             .seal(
                 &place,
@@ -187,19 +185,18 @@ impl Stolen {
         scene.remove(&format!("{folder}/segments"));
         scene.remove(&format!("{folder}/tile"));
         let mut tree = TreeWriter::new();
-        let mut segment = Segment::new(self);
+        let mut segment = Segment::new(self, 0);
         for (number, frame) in self.frames.iter().enumerate() {
             if segment.is_full(frame) {
-                segment = segment.close(self, scene, number);
+                segment.close(scene);
+                segment = Segment::new(self, number as u64);
             }
             let parsed = Frame::parse(frame).unwrap();
-            let record = parsed.record(segment.header.number, segment.bytes.len() as u64);
+            let record = parsed.record(Place::default());
             tree.append(&record.encode()).unwrap();
-            segment.next_entry = record.next_entry();
             segment.bytes.extend_from_slice(frame);
         }
-        let name = segment_file_name(segment.header.number);
-        scene.write(&format!("{folder}/{name}"), &segment.bytes);
+        segment.close(scene);
         for file in tree.take_files().write {
             scene.write(&format!("{folder}/{}", file.path), &file.bytes);
         }
@@ -214,52 +211,26 @@ impl Stolen {
 
 /// The segment that is being written.
 struct Segment {
-    header: SegmentHeader,
+    name: String,
     bytes: Vec<u8>,
-    next_entry: u64,
 }
 
 impl Segment {
-    fn new(stolen: &Stolen) -> Self {
-        Self::begin(SegmentHeader {
-            version: Version::NEWEST,
-            number: 0,
-            stream: stolen.id,
-            fingerprint: stolen.fingerprint,
-            first_frame: 0,
-            first_entry: 0,
-        })
-    }
-
-    fn begin(header: SegmentHeader) -> Self {
+    fn new(stolen: &Stolen, first_frame: u64) -> Self {
+        let name = segment_file_name(first_frame);
         Self {
-            bytes: header.encode().to_vec(),
-            next_entry: header.first_entry,
-            header,
+            name: format!("log/streams/{}/{name}", stolen.stream),
+            bytes: segment_header(&stolen.id).to_vec(),
         }
     }
 
     fn is_full(&self, frame: &[u8]) -> bool {
-        let empty = self.bytes.len() == self.header.encode().len();
+        let empty = self.bytes.len() == SEGMENT_HEADER_BYTES;
         !empty && (self.bytes.len() + frame.len()) as u64 > options().segment_bytes_max
     }
 
-    fn close(mut self, stolen: &Stolen, scene: &mut Scene<'_>, next_frame: usize) -> Self {
-        let frames = next_frame as u64 - self.header.first_frame;
-        let end = self.bytes.len() as u64;
-        let footer = encode_footer(&self.header, frames, self.next_entry, end);
-        self.bytes.extend_from_slice(&footer);
-        let name = segment_file_name(self.header.number);
-        scene.write(
-            &format!("log/streams/{}/{name}", stolen.stream),
-            &self.bytes,
-        );
-        Self::begin(SegmentHeader {
-            number: self.header.number + 1,
-            first_frame: next_frame as u64,
-            first_entry: self.next_entry,
-            ..self.header
-        })
+    fn close(&self, scene: &mut Scene<'_>) {
+        scene.write(&self.name, &self.bytes);
     }
 }
 

@@ -9,8 +9,9 @@ use probity_format::geometry::Geometry;
 use probity_format::keys::{RootKey, Secret};
 use probity_format::note::VerifierKey;
 use probity_format::record::Record;
+use probity_format::segment::{SEGMENT_HEADER_BYTES, segment_first_frame};
 use probity_format::tile::{Bundle, decode_bundle};
-use probity_format::{Entry, Subjects, Timestamp};
+use probity_format::{Entry, Subjects, Timestamp, Version};
 use probity_log::verify::{Report, VerifyOptions, verify};
 use probity_log::{Cipher, Log, LogError, Options, Proofs, StreamConfig, StreamName};
 use tempfile::TempDir;
@@ -23,7 +24,7 @@ pub(crate) const LONG: &str = "default";
 /// A stream in clear, where whoever has the signing key can lie without a cipher in the way.
 pub(crate) const CLEAR: &str = "clear";
 /// Streams without sections of subjects: those that a thief re-seals.
-pub(crate) const TOGETHER: [&str; 4] = [LONG, "entry", "frame", CLEAR];
+pub(crate) const TOGETHER: [&str; 4] = [LONG, "entry", "second", CLEAR];
 
 pub(crate) fn root() -> RootKey {
     RootKey::new(Secret::new([7; 32]))
@@ -35,7 +36,7 @@ pub(crate) fn configs() -> Vec<(&'static str, StreamConfig)> {
     vec![
         (LONG, config),
         ("entry", with(Proofs::Entry)),
-        ("frame", with(Proofs::Frame)),
+        ("second", config),
         (
             "erasable",
             StreamConfig {
@@ -133,7 +134,7 @@ pub(crate) struct World {
     /// The seeds of the signing keys that were ever in `keys/`, the key of the first session first.
     pub(crate) seeds: Vec<[u8; 32]>,
     pub(crate) anchor: VerifierKey,
-    pub(crate) records: BTreeMap<String, Vec<Record>>,
+    pub(crate) records: BTreeMap<String, Vec<Stored>>,
 }
 
 impl World {
@@ -203,17 +204,63 @@ impl World {
     }
 }
 
+/// A record, and where its frame stands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stored {
+    pub(crate) record: Record,
+    pub(crate) segment: u64,
+    pub(crate) offset: u64,
+}
+
+impl Stored {
+    pub(crate) fn end(&self) -> u64 {
+        self.offset + u64::from(self.record.length)
+    }
+}
+
+impl std::ops::Deref for Stored {
+    type Target = Record;
+
+    fn deref(&self) -> &Record {
+        &self.record
+    }
+}
+
+/// The frames with which the segments of a stream begin, in order.
+pub(crate) fn segments(log: &Path, stream: &str) -> Vec<u64> {
+    let folder = log.join(format!("streams/{stream}/segments"));
+    let names = fs::read_dir(folder).unwrap();
+    let first = |name: std::io::Result<fs::DirEntry>| {
+        segment_first_frame(name.unwrap().file_name().to_str().unwrap()).unwrap()
+    };
+    let mut segments: Vec<u64> = names.map(first).collect();
+    segments.sort_unstable();
+    segments
+}
+
 /// The records of a stream as its bundles hold them.
-pub(crate) fn records(log: &Path, stream: &str) -> Vec<Record> {
+pub(crate) fn records(log: &Path, stream: &str) -> Vec<Stored> {
+    let segments = segments(log, stream);
     let folder = log.join(format!("streams/{stream}"));
     let checkpoint = fs::read_to_string(folder.join("checkpoint")).unwrap();
     let size: u64 = checkpoint.lines().nth(1).unwrap().parse().unwrap();
-    let mut records = Vec::new();
+    let mut records: Vec<Stored> = Vec::new();
     for index in 0..size.div_ceil(256) {
         let bundle = Bundle::of_tree(index, size).unwrap();
         let bytes = fs::read(folder.join(bundle.path())).unwrap();
         let leaves = decode_bundle(&bytes, bundle.width()).unwrap();
-        records.extend(leaves.into_iter().map(|leaf| Record::decode(leaf).unwrap()));
+        for leaf in leaves {
+            let record = Record::decode(Version::NEWEST, leaf).unwrap();
+            let (segment, offset) = match records.last() {
+                Some(last) if !segments.contains(&record.frame) => (last.segment, last.end()),
+                _ => (record.frame, SEGMENT_HEADER_BYTES as u64),
+            };
+            records.push(Stored {
+                record,
+                segment,
+                offset,
+            });
+        }
     }
     records
 }

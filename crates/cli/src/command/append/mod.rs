@@ -53,6 +53,7 @@ pub(crate) fn run(args: &Append, environment: &Environment) -> Result<Status, Fa
     let options = Options {
         durability: args.durability.into(),
         accept_loss: args.accept_loss,
+        compression: args.compression,
         ..environment.log_options()
     };
     let proofs = args.proofs.as_deref().map(ProofFolder::begin).transpose()?;

@@ -1,12 +1,13 @@
 //! Changed bits, and files that are not what their names say.
 
+use probity_format::Version;
 use probity_format::frame::{FRAME_HEADER_BYTES, FRAME_TRAILER_BYTES, Frame, TAG_BYTES};
 use probity_format::record::{RECORD_BYTES, Record};
-use probity_format::segment::{SEGMENT_FOOTER_BYTES, SEGMENT_HEADER_BYTES, segment_file_name};
+use probity_format::segment::{SEGMENT_HEADER_BYTES, segment_file_name};
 use probity_format::stream::Cipher;
 use probity_log::verify::FaultClass;
 
-use super::{JOURNAL_TOO, Kind, Place, any_closed_segment, any_stream, flip};
+use super::{JOURNAL_TOO, Kind, Place, any_segments, any_stream, flip};
 use crate::random::Random;
 use crate::world::{LONG, Scene, config};
 
@@ -89,24 +90,12 @@ pub(super) fn kinds() -> Vec<Kind> {
             },
         ),
         Kind::new(
-            "a bit of a closed segment's footer",
-            "3",
-            FaultClass::Segment,
-            |s, r| {
-                let (stream, number) = any_closed_segment(s, r);
-                in_segment(stream, number, s, |bytes| {
-                    let end = bytes.len();
-                    flip(bytes, end - SEGMENT_FOOTER_BYTES..end, r);
-                })
-            },
-        ),
-        Kind::new(
             "bytes behind a closed segment",
             "8",
             FaultClass::Segment,
             |s, r| {
-                let (stream, number) = any_closed_segment(s, r);
-                in_segment(stream, number, s, |bytes| bytes.push(r.bit()))
+                let (stream, segment, _) = any_segments(s, r);
+                in_segment(stream, segment, s, |bytes| bytes.push(r.bit()))
             },
         ),
         Kind::new("a bit of a record", "13, 14", FaultClass::Record, |s, r| {
@@ -126,7 +115,8 @@ pub(super) fn kinds() -> Vec<Kind> {
                 let (stream, bundle) = any_bundle(s, r);
                 s.change(&in_log(stream, &bundle), |bytes| {
                     let at = r.below(bytes.len() / (RECORD_BYTES + 2)) * (RECORD_BYTES + 2) + 2;
-                    let mut record = Record::decode(&bytes[at..at + RECORD_BYTES]).unwrap();
+                    let mut record =
+                        Record::decode(Version::NEWEST, &bytes[at..at + RECORD_BYTES]).unwrap();
                     record.time_max += 1 + r.below(1_000_000) as i64;
                     bytes[at..at + RECORD_BYTES].copy_from_slice(&record.encode());
                 });
@@ -407,11 +397,11 @@ fn in_frame_of(
 
 fn in_segment(
     stream: &str,
-    number: u32,
+    segment: u64,
     scene: &mut Scene<'_>,
     change: impl FnOnce(&mut Vec<u8>),
 ) -> Place {
-    let file = segment_file_name(number);
+    let file = segment_file_name(segment);
     scene.change(&in_log(stream, &file), change);
     Place::file(stream, &file)
 }

@@ -1,13 +1,18 @@
 //! Entries exchanged, swapped, repeated, added and left out: by whoever has the disk, the root key, or a signing key too.
 
-use probity_format::segment::segment_file_name;
+use probity_format::frame::{DIRECTORY_ENTRY_BYTES, FRAME_HEADER_BYTES};
+use probity_format::record::RECORD_BYTES;
+use probity_format::segment::{SEGMENT_HEADER_BYTES, segment_file_name};
 use probity_log::verify::FaultClass;
 
 use super::bytes::in_log;
-use super::{Kind, Place, any_closed_segment, any_stream};
+use super::{Kind, Place, any_segments, any_stream};
 use crate::random::Random;
 use crate::thief::Stolen;
-use crate::world::{CLEAR, LONG, Look, Scene, TOGETHER};
+use crate::world::{CLEAR, LONG, Look, Scene, Stored, TOGETHER};
+
+/// Where the section of a frame without sections of subjects begins.
+const BODY: usize = FRAME_HEADER_BYTES + DIRECTORY_ENTRY_BYTES;
 
 /// What bytes in other places look like, when frames behind them are moved.
 const MOVED: &[FaultClass] = &[FaultClass::Segment];
@@ -176,7 +181,11 @@ impl Place {
 fn frames() -> Vec<Kind> {
     vec![
         Kind::new("a frame left out", "10", FaultClass::Frame, |s, r| {
-            with_frames(s, r, |frames, at, _| drop(frames.remove(at)))
+            // Without its last frame a segment is cut between frames, which is another kind.
+            with_frames(s, r, |frames, at, _| {
+                drop(frames.remove(at.min(frames.len() - 2)))
+            })
+            .into_any_frame()
         })
         .also(MOVED),
         Kind::new("two frames swapped", "11", FaultClass::Frame, |s, r| {
@@ -223,22 +232,53 @@ fn frames() -> Vec<Kind> {
             },
         )
         .also(MOVED),
-        Kind::new("two segments swapped", "11", FaultClass::Segment, |s, r| {
-            let (stream, number) = any_closed_segment(s, r);
-            let (one, other) = (segment_file_name(number), segment_file_name(number + 1));
+        Kind::new("two segments swapped", "11", FaultClass::Frame, |s, r| {
+            let (stream, one, other) = any_segments(s, r);
+            let (one, other) = (segment_file_name(one), segment_file_name(other));
             let kept = s.read(&in_log(stream, &one));
             let moved = s.read(&in_log(stream, &other));
             s.write(&in_log(stream, &one), &moved);
             s.write(&in_log(stream, &other), &kept);
             Place::file(stream, &one)
         })
+        .also(MOVED),
+        Kind::new("a segment renamed", "11", FaultClass::Segment, |s, r| {
+            let (stream, before, segment) = any_segments(s, r);
+            let old = in_log(stream, &segment_file_name(segment));
+            let other = if segment > before + 1 && r.below(2) == 0 {
+                before + 1 + r.below((segment - before - 1) as usize) as u64
+            } else {
+                segment + 1
+            };
+            if s.exists(&in_log(stream, &segment_file_name(other))) {
+                return cut_in(s, stream, segment);
+            }
+            let bytes = s.read(&old);
+            s.remove(&old);
+            s.write(&in_log(stream, &segment_file_name(other)), &bytes);
+            Place::file(stream, "segments/")
+        })
+        .also(&[FaultClass::Frame, FaultClass::Missing]),
+        Kind::new(
+            "frames in two segments",
+            "8, 11",
+            FaultClass::Segment,
+            |s, r| {
+                let stream = any_stream(r);
+                let record = *r.of(&s.world.records[stream]);
+                if record.segment == record.frame {
+                    return cut_in(s, stream, record.segment);
+                }
+                cut_in(s, stream, record.frame)
+            },
+        )
         .also(&[FaultClass::Frame]),
         Kind::new(
             "a segment of another stream in its place",
             "5, 11",
             FaultClass::Segment,
             |s, r| {
-                let stream = *r.of(&["entry", "frame", "erasable"]);
+                let stream = *r.of(&["entry", "second", "erasable"]);
                 let moved = s.read(&in_log(LONG, &segment_file_name(0)));
                 s.write(&in_log(stream, &segment_file_name(0)), &moved);
                 Place::file(stream, &segment_file_name(0))
@@ -250,7 +290,7 @@ fn frames() -> Vec<Kind> {
             "6, 11",
             FaultClass::Record,
             |s, r| {
-                const BYTES: usize = 194;
+                const BYTES: usize = RECORD_BYTES + 2;
                 s.change(&in_log(LONG, "tile/entries/000"), |bytes| {
                     let one = r.below(255);
                     let other = one + 1 + r.below(255 - one);
@@ -266,10 +306,11 @@ fn frames() -> Vec<Kind> {
             "5, 11",
             FaultClass::Record,
             |s, r| {
-                let stream = *r.of(&["entry", "frame", "erasable"]);
+                let stream = *r.of(&["entry", "second", "erasable"]);
                 let size = s.world.records[stream].len();
                 let bundle = format!("tile/entries/000.p/{size}");
-                let other = s.read(&in_log(LONG, "tile/entries/000"))[..194 * size].to_vec();
+                let other =
+                    s.read(&in_log(LONG, "tile/entries/000"))[..(RECORD_BYTES + 2) * size].to_vec();
                 s.write(&in_log(stream, &bundle), &other);
                 Place::file(stream, &format!("{bundle}, record "))
             },
@@ -279,7 +320,7 @@ fn frames() -> Vec<Kind> {
             "15",
             FaultClass::Tile,
             |s, r| {
-                let stream = *r.of(&["entry", "frame", "erasable"]);
+                let stream = *r.of(&["entry", "second", "erasable"]);
                 let size = s.world.records[stream].len();
                 let tile = format!("tile/0/000.p/{size}");
                 let other = s.read(&in_log(LONG, "tile/0/000"))[..32 * size].to_vec();
@@ -288,6 +329,28 @@ fn frames() -> Vec<Kind> {
             },
         ),
     ]
+}
+
+/// Adds a segment that begins with frame `first`, which stands in another one; where one begins with it already, lets that go on.
+fn cut_in(scene: &mut Scene<'_>, stream: &str, first: u64) -> Place {
+    let record = scene.world.records[stream][first as usize];
+    let whole = scene.read(&in_log(stream, &segment_file_name(record.segment)));
+    let name = in_log(stream, &segment_file_name(first));
+    if record.segment == first {
+        let again = whole[SEGMENT_HEADER_BYTES..record.end() as usize].to_vec();
+        let last = scene.world.records[stream].last().unwrap().segment;
+        if last == first {
+            // Behind the last frame only what is no frame of the stream may stand: that is another kind.
+            scene.change(&name, |bytes| bytes[0] ^= 1);
+        } else {
+            scene.change(&name, |bytes| bytes.extend(again));
+        }
+    } else {
+        let mut bytes = whole[..SEGMENT_HEADER_BYTES].to_vec();
+        bytes.extend_from_slice(&whole[record.offset as usize..]);
+        scene.write(&name, &bytes);
+    }
+    Place::file(stream, &segment_file_name(record.segment))
 }
 
 /// Changes the order of the frames of one segment.
@@ -313,9 +376,7 @@ fn with_frames(
     let file = segment_file_name(first.segment);
     let frame = records[at].frame;
     scene.change(&in_log(stream, &file), |bytes| {
-        let cut = |record: &&probity_format::record::Record| {
-            bytes[record.offset as usize..record.end() as usize].to_vec()
-        };
+        let cut = |record: &&Stored| bytes[record.offset as usize..record.end() as usize].to_vec();
         let mut frames: Vec<Vec<u8>> = records.iter().map(cut).collect();
         change(&mut frames, at, random);
         bytes.splice(first.offset as usize..last.end() as usize, frames.concat());
@@ -344,7 +405,7 @@ fn lies() -> Vec<Kind> {
             FaultClass::Content,
             |s, r| {
                 lie(s, r, |frame, random| {
-                    frame[40 + random.below(4)] ^= random.bit();
+                    frame[36 + random.below(4)] ^= random.bit();
                 })
             },
         )
@@ -355,7 +416,7 @@ fn lies() -> Vec<Kind> {
             FaultClass::Content,
             |s, r| {
                 lie(s, r, |frame, random| {
-                    frame[152 + random.below(32)] ^= random.bit();
+                    frame[148 + random.below(32)] ^= random.bit();
                 })
             },
         )
@@ -366,7 +427,7 @@ fn lies() -> Vec<Kind> {
             FaultClass::Content,
             |s, r| {
                 lie(s, r, |frame, random| {
-                    frame[32] += 1 + random.below(100) as u8;
+                    frame[12] += 1 + random.below(100) as u8;
                 })
             },
         )
@@ -378,7 +439,7 @@ fn lies() -> Vec<Kind> {
             |s, r| {
                 lie(s, r, |frame, random| {
                     // Header, one directory entry, the compressor's code, the length of the packed part.
-                    let plain = 184 + 64 + 1 + 4;
+                    let plain = BODY + 1 + 4;
                     frame[plain + 3] = 1 + random.below(255) as u8;
                 })
             },
@@ -390,7 +451,7 @@ fn lies() -> Vec<Kind> {
             FaultClass::Content,
             |s, r| {
                 lie(s, r, |frame, random| {
-                    frame[184 + 64 + 1 + 2] = 1 + random.below(255) as u8;
+                    frame[BODY + 1 + 2] = 1 + random.below(255) as u8;
                 })
             },
         )

@@ -4,23 +4,22 @@ use probity_format::segment::{SEGMENT_HEADER_BYTES, segment_file_name};
 use probity_log::verify::FaultClass;
 
 use super::bytes::in_log;
-use super::{Kind, Place, any_closed_segment, any_stream};
-use crate::world::{LONG, Look, Scene};
+use super::{Kind, Place, any_segments, any_stream};
+use crate::world::{LONG, Look, Scene, segments};
 
 pub(super) fn kinds() -> Vec<Kind> {
     vec![
         Kind::new(
             "a segment cut between frames",
             "17",
-            FaultClass::Frame,
+            FaultClass::Segment,
             |s, r| {
                 let stream = any_stream(r);
                 let record = *r.of(&s.world.records[stream]);
                 cut(s, stream, record.segment, record.offset as usize);
-                frame(stream, record.segment, record.frame)
+                Place::file(stream, &segment_file_name(record.segment))
             },
-        )
-        .also(&[FaultClass::Segment]),
+        ),
         Kind::new(
             "a segment cut within a frame",
             "17",
@@ -49,11 +48,12 @@ pub(super) fn kinds() -> Vec<Kind> {
         Kind::new(
             "the last segment gone",
             "20",
-            FaultClass::Missing,
+            FaultClass::Segment,
             |s, r| {
-                let stream = any_stream(r);
-                let last = s.world.records[stream].last().unwrap().segment;
-                gone(s, stream, &segment_file_name(last))
+                let (stream, _, _) = any_segments(s, r);
+                let all = segments(&s.log(), stream);
+                s.remove(&in_log(stream, &segment_file_name(all[all.len() - 1])));
+                Place::file(stream, &segment_file_name(all[all.len() - 2]))
             },
         ),
         Kind::new(
@@ -66,12 +66,24 @@ pub(super) fn kinds() -> Vec<Kind> {
             },
         ),
         Kind::new(
-            "a segment in the middle gone",
+            "a segment behind another gone",
             "10",
-            FaultClass::Missing,
+            FaultClass::Segment,
             |s, r| {
-                let (stream, number) = any_closed_segment(s, r);
-                gone(s, stream, &segment_file_name(number))
+                let (stream, before, segment) = any_segments(s, r);
+                s.remove(&in_log(stream, &segment_file_name(segment)));
+                Place::file(stream, &segment_file_name(before))
+            },
+        ),
+        Kind::new(
+            "a segment without its frames",
+            "17",
+            FaultClass::Segment,
+            |s, r| {
+                let stream = any_stream(r);
+                let segment = *r.of(&segments(&s.log(), stream));
+                cut(s, stream, segment, SEGMENT_HEADER_BYTES);
+                Place::file(stream, &segment_file_name(segment))
             },
         ),
         Kind::new(
@@ -127,7 +139,7 @@ pub(super) fn kinds() -> Vec<Kind> {
             "11",
             FaultClass::Checkpoint,
             |s, r| {
-                let (one, other) = (LONG, *r.of(&["entry", "frame", "erasable", "clear"]));
+                let (one, other) = (LONG, *r.of(&["entry", "second", "erasable", "clear"]));
                 let (kept, moved) = (
                     s.world.log.join(format!("streams/{one}")),
                     s.world.log.join(format!("streams/{other}")),
@@ -237,12 +249,12 @@ fn yesterday(scene: &mut Scene<'_>) {
     scene.replace_folder("log.heads", &heads);
 }
 
-fn cut(scene: &mut Scene<'_>, stream: &str, segment: u32, length: usize) {
+fn cut(scene: &mut Scene<'_>, stream: &str, segment: u64, length: usize) {
     let name = in_log(stream, &segment_file_name(segment));
     scene.change(&name, |bytes| bytes.truncate(length));
 }
 
-fn frame(stream: &str, segment: u32, frame: u64) -> Place {
+fn frame(stream: &str, segment: u64, frame: u64) -> Place {
     let file = segment_file_name(segment);
     Place::file(stream, &format!("{file}, frame {frame} "))
 }

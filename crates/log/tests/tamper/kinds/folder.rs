@@ -186,8 +186,8 @@ fn beside() -> Vec<Kind> {
             FaultClass::Segment,
             |s, r| {
                 let stream = any_stream(r);
-                let last = s.world.records[stream].last().unwrap().segment;
-                let later = segment_file_name(last + 1 + r.below(7) as u32);
+                let frames = s.world.records[stream].len() as u64;
+                let later = segment_file_name(frames + r.below(7) as u64);
                 let copied = s.read(&in_log(LONG, &segment_file_name(0)));
                 s.write(&in_log(stream, &later), &copied);
                 Place::file(stream, &later)
@@ -207,6 +207,7 @@ fn beside() -> Vec<Kind> {
                     format!("streams/{stream}/checkpoint.old"),
                     format!("streams/{stream}/segments/foo"),
                     format!("streams/{stream}/segments/0.seg"),
+                    format!("streams/{stream}/segments/00000000.seg"),
                 ];
                 let name = &name[r.below(name.len())];
                 match r.below(2) {

@@ -1,6 +1,7 @@
 //! Seals stripped, keys misused, and what is fixed about the log changed.
 
 use probity_format::checkpoint::Checkpoint;
+use probity_format::frame::FRAME_HEADER_BYTES;
 use probity_format::note::SignedNote;
 use probity_log::verify::FaultClass;
 
@@ -142,12 +143,15 @@ pub(super) fn kinds() -> Vec<Kind> {
             |s, r| {
                 let mut stolen = Stolen::new(s, LONG);
                 let at = r.below(stolen.frames.len());
-                stolen.bend(at, |frame| frame[7] = 0);
+                stolen.bend(at, |frame| {
+                    // The commitment to the key of its one section.
+                    frame[FRAME_HEADER_BYTES + 8..][..32].fill(0);
+                });
                 stolen.write(s, None);
                 Place::file(LONG, "checkpoint")
             },
         )
-        .also(&[FaultClass::Record]),
+        .also(&[FaultClass::Frame]),
         Kind::new(
             "the geometry of a newer format",
             "35",
@@ -158,7 +162,7 @@ pub(super) fn kinds() -> Vec<Kind> {
         Kind::new(
             "the geometry of an older format",
             "35",
-            FaultClass::Segment,
+            FaultClass::Record,
             |s, _| {
                 geometry(s, "format = 3", "format = 2");
                 s.change("log/probity.toml", |bytes| {

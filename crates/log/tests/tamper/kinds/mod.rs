@@ -10,7 +10,7 @@ mod subjects;
 use probity_log::verify::FaultClass;
 
 use crate::random::Random;
-use crate::world::{Look, Scene, configs};
+use crate::world::{Look, Scene, configs, segments};
 
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
@@ -131,13 +131,14 @@ fn any_stream(random: &mut Random) -> &'static str {
     random.of(&configs()).0
 }
 
-/// A stream that has a closed segment, and the number of one.
-fn any_closed_segment(scene: &Scene<'_>, random: &mut Random) -> (&'static str, u32) {
+/// A stream that has a segment behind another, and the first frames of both.
+fn any_segments(scene: &Scene<'_>, random: &mut Random) -> (&'static str, u64, u64) {
     loop {
         let stream = any_stream(random);
-        let last = scene.world.records[stream].last().unwrap().segment;
-        if last > 0 {
-            return (stream, random.below(last as usize) as u32);
+        let all = segments(&scene.log(), stream);
+        if all.len() > 1 {
+            let place = random.below(all.len() - 1);
+            return (stream, all[place], all[place + 1]);
         }
     }
 }

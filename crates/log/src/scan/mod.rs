@@ -1,0 +1,393 @@
+//! Reads segments frame by frame, for recovery and for readers that follow bytes rather than records.
+
+mod v2;
+
+use probity_format::Version;
+use probity_format::frame::{Frame, FrameHeader};
+use probity_format::record::Record;
+use probity_format::segment::Place;
+use probity_format::stream::StreamName;
+
+use crate::error::LogError;
+use crate::files::Files;
+use crate::segments::{self, Cuts, HEADER_END, Identity};
+use crate::storage::File;
+
+/// Bytes read at once where a frame is looked for.
+const SEARCH_BYTES: usize = 1 << 20;
+
+/// Where a scan stands: everything before is whole.
+#[derive(Debug, Clone)]
+pub(crate) struct Position {
+    pub(crate) identity: Identity,
+    /// The number in the segment's name.
+    pub(crate) segment: u64,
+    /// Whether the segment's file exists and is as long as its header.
+    pub(crate) begun: bool,
+    pub(crate) offset: u64,
+    pub(crate) next_frame: u64,
+    pub(crate) next_entry: u64,
+    pub(crate) last_epoch: u32,
+    /// What the segment begins with, which its header says in version 2.
+    begin: v2::Begin,
+}
+
+impl Position {
+    /// Before the first segment of a stream.
+    pub(crate) fn start(identity: Identity) -> Self {
+        Self {
+            identity,
+            segment: 0,
+            begun: false,
+            offset: 0,
+            next_frame: 0,
+            next_entry: 0,
+            last_epoch: 0,
+            begin: v2::Begin::default(),
+        }
+    }
+
+    /// Before frame `frame` at `place`, which begins with entry `entry`.
+    pub(crate) fn at(identity: Identity, place: Place, frame: u64, entry: u64) -> Self {
+        Self {
+            segment: place.segment,
+            begun: true,
+            offset: place.offset,
+            next_frame: frame,
+            next_entry: entry,
+            ..Self::start(identity)
+        }
+    }
+
+    /// Behind the frame of `record` at `place`, unless its segment is gone.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub(crate) fn behind(
+        files: &Files,
+        stream: &StreamName,
+        identity: Identity,
+        record: &Record,
+        place: Place,
+    ) -> Result<Option<Self>, LogError> {
+        let end = segments::behind(place, record.length);
+        let next = record.frame.saturating_add(1);
+        let mut position = Self::at(identity, end, next, record.next_entry());
+        if identity.version == Version::V2 {
+            let begin = v2::begin_of(files, stream, place)?;
+            return Ok(begin.map(|begin| {
+                position.begin = begin;
+                position
+            }));
+        }
+        let name = segments::path(identity.version, stream, place.segment);
+        let Some(file) = files.open_read(&name)? else {
+            return Ok(None);
+        };
+        let length = files.attempt("measure", &name, |_| file.length())?;
+        let left = length.saturating_sub(place.offset);
+        let header = read_header(files, &name, &*file, &identity, place.offset, left)?;
+        let header = header.filter(|header| header.frame == record.frame);
+        position.last_epoch = header.map_or(0, |header| header.epoch);
+        Ok(Some(position))
+    }
+
+    pub(crate) const fn place(&self) -> Place {
+        Place {
+            segment: self.segment,
+            offset: self.offset,
+        }
+    }
+
+    /// The file of the segment.
+    pub(crate) fn path(&self, stream: &StreamName) -> String {
+        segments::path(self.identity.version, stream, self.segment)
+    }
+
+    /// Moves on behind the frame of `record`.
+    fn pass(&mut self, record: &Record, epoch: u32) {
+        self.offset = segments::behind(self.place(), record.length).offset;
+        self.next_frame = record.frame.saturating_add(1);
+        self.next_entry = record.next_entry();
+        self.last_epoch = self.last_epoch.max(epoch);
+    }
+
+    /// Moves on to the segment that begins with the frame that is due.
+    const fn turn(&mut self, segment: u64) {
+        self.segment = segment;
+        self.begun = false;
+    }
+}
+
+/// Why a scan stopped.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// Nothing more is stored.
+    Clean,
+    /// As many bytes follow in this file that are not whole, or that the next segment holds as well.
+    Torn { bytes: u64 },
+    /// A whole frame follows that is not believed, with as many bytes from its beginning to the end of this file.
+    Foreign { bytes: u64 },
+}
+
+/// Whether a whole frame that is due is to be believed.
+pub(crate) type Believe<'a> = &'a mut dyn FnMut(&Record, &Frame<'_>) -> bool;
+
+/// Calls `visit` for each whole frame from `position` on, and moves it along.
+///
+/// Whole says nothing of who wrote a frame: anybody can make one that is. See [`scan_believed`].
+///
+/// # Errors
+/// Those of the storage and of `visit`.
+pub(crate) fn scan<E: From<LogError>>(
+    files: &Files,
+    stream: &StreamName,
+    position: &mut Position,
+    visit: &mut dyn FnMut(&Record, &Frame<'_>) -> Result<(), E>,
+) -> Result<End, E> {
+    scan_believed(files, stream, position, &mut |_, _| true, visit)
+}
+
+/// As [`scan`], up to the first frame that `believe` refuses; the position stays before it.
+///
+/// # Errors
+/// Those of the storage and of `visit`.
+pub(crate) fn scan_believed<E: From<LogError>>(
+    files: &Files,
+    stream: &StreamName,
+    position: &mut Position,
+    believe: Believe<'_>,
+    visit: &mut dyn FnMut(&Record, &Frame<'_>) -> Result<(), E>,
+) -> Result<End, E> {
+    let mut buffer = Vec::new();
+    let cuts = segments::cuts(files, stream, position.identity.version)?;
+    loop {
+        let name = position.path(stream);
+        let Some(file) = files.open_read(&name)? else {
+            return Ok(End::Clean);
+        };
+        let length = files.attempt("measure", &name, |_| file.length())?;
+        if !position.begun && !begin(files, &name, &*file, length, position)? {
+            return Ok(End::Torn { bytes: length });
+        }
+        loop {
+            let left = length.saturating_sub(position.offset);
+            match next(files, stream, (&name, &*file), position, left, &cuts)? {
+                Next::Frame => {}
+                Next::Segment(segment) => {
+                    position.turn(segment);
+                    break;
+                }
+                Next::End(end) => return Ok(end),
+            }
+            let Some(record) = read_frame(files, &name, &*file, position, left, &mut buffer)?
+            else {
+                return Ok(End::Torn { bytes: left });
+            };
+            let frame = Frame::parse(&buffer).map_err(|error| LogError::Broken {
+                place: name.clone(),
+                reason: error.to_string(),
+            })?;
+            if !believe(&record, &frame) {
+                return Ok(End::Foreign { bytes: left });
+            }
+            visit(&record, &frame)?;
+            position.pass(&record, frame.clear.header.epoch);
+        }
+    }
+}
+
+/// What stands at a position.
+enum Next {
+    /// Bytes that may be a frame.
+    Frame,
+    /// The end of the segment; the next has this number.
+    Segment(u64),
+    End(End),
+}
+
+fn next(
+    files: &Files,
+    stream: &StreamName,
+    (name, file): (&str, &dyn File),
+    position: &Position,
+    left: u64,
+    cuts: &Cuts,
+) -> Result<Next, LogError> {
+    if position.identity.version == Version::V2 {
+        return Ok(if left == 0 {
+            Next::End(End::Clean)
+        } else if v2::is_footer(files, name, file, position, left)? {
+            Next::Segment(position.segment.saturating_add(1))
+        } else {
+            Next::Frame
+        });
+    }
+    let due = position.next_frame;
+    if left > 0 {
+        // Frames in two places: whoever signs for one of them decides between both.
+        return Ok(if due != position.segment && cuts.contains(&due) {
+            Next::End(End::Torn { bytes: left })
+        } else {
+            Next::Frame
+        });
+    }
+    if due == position.segment {
+        return Ok(Next::End(End::Clean));
+    }
+    // Asked for once more: a live log begins segments meanwhile.
+    let path = segments::path(position.identity.version, stream, due);
+    let is_there = cuts.contains(&due) || files.open_read(&path)?.is_some();
+    Ok(if is_there {
+        Next::Segment(due)
+    } else {
+        Next::End(End::Clean)
+    })
+}
+
+/// Whether a segment that must begin at `position` is as long as its header, which says nothing that is not known.
+fn begin(
+    files: &Files,
+    name: &str,
+    file: &dyn File,
+    length: u64,
+    position: &mut Position,
+) -> Result<bool, LogError> {
+    if position.identity.version == Version::V2 {
+        return v2::begin(files, name, file, length, position);
+    }
+    if length < HEADER_END {
+        return Ok(false);
+    }
+    position.begun = true;
+    position.offset = HEADER_END;
+    Ok(true)
+}
+
+/// Reads the frame at `position` into `buffer`; `None` when it is not whole or not the one due.
+fn read_frame(
+    files: &Files,
+    name: &str,
+    file: &dyn File,
+    position: &Position,
+    left: u64,
+    buffer: &mut Vec<u8>,
+) -> Result<Option<Record>, LogError> {
+    let identity = &position.identity;
+    let Some(header) = read_header(files, name, file, identity, position.offset, left)? else {
+        return Ok(None);
+    };
+    let due = header.frame == position.next_frame && header.first_entry == position.next_entry;
+    if !due || u64::from(header.length) > left {
+        return Ok(None);
+    }
+    buffer.clear();
+    buffer.resize(usize::try_from(header.length).unwrap_or_default(), 0);
+    read(files, name, file, buffer, position.offset)?;
+    let Ok(frame) = Frame::parse(buffer) else {
+        return Ok(None);
+    };
+    let record = frame.record(position.place());
+    Ok((frame.trailer() == Some(record.sealed_root)).then_some(record))
+}
+
+/// The header at `offset`, if `left` bytes hold one of a frame of the stream.
+fn read_header(
+    files: &Files,
+    name: &str,
+    file: &dyn File,
+    identity: &Identity,
+    offset: u64,
+    left: u64,
+) -> Result<Option<FrameHeader>, LogError> {
+    let mut head = vec![0; identity.version.frame_header_bytes()];
+    if left < u64::try_from(head.len()).unwrap_or_default() {
+        return Ok(None);
+    }
+    read(files, name, file, &mut head, offset)?;
+    let header = FrameHeader::decode(&head).ok();
+    Ok(header.filter(|header| identity.owns(header)))
+}
+
+/// The bytes of the frame of `record` at `place`, if they are there and what it says.
+///
+/// # Errors
+/// Those of the storage.
+pub(crate) fn stored_frame(
+    files: &Files,
+    stream: &StreamName,
+    identity: &Identity,
+    record: &Record,
+    place: Place,
+) -> Result<Option<Vec<u8>>, LogError> {
+    let path = segments::path(identity.version, stream, place.segment);
+    let Some(file) = files.open_read(&path)? else {
+        return Ok(None);
+    };
+    let length = files.attempt("measure", &path, |_| file.length())?;
+    if segments::behind(place, record.length).offset > length {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; usize::try_from(record.length).unwrap_or_default()];
+    read(files, &path, &*file, &mut bytes, place.offset)?;
+    let is_stored = Frame::parse(&bytes)
+        .is_ok_and(|frame| frame.record(place) == *record && identity.owns(&frame.clear.header));
+    Ok(is_stored.then_some(bytes))
+}
+
+/// Looks from `from` on, in the same segment, for the header of a later frame of the stream than `after`: its index and where it stands.
+///
+/// # Errors
+/// Those of the storage.
+pub(crate) fn find_frame(
+    files: &Files,
+    stream: &StreamName,
+    identity: &Identity,
+    from: Place,
+    after: u64,
+) -> Result<Option<(u64, Place)>, LogError> {
+    let path = segments::path(identity.version, stream, from.segment);
+    let Some(file) = files.open_read(&path)? else {
+        return Ok(None);
+    };
+    let length = files.attempt("measure", &path, |_| file.length())?;
+    let magic = identity.version.frame_magic();
+    let header_bytes = identity.version.frame_header_bytes();
+    let mut offset = from.offset;
+    let mut buffer = Vec::new();
+    while offset < length {
+        let bytes = usize::try_from(length.saturating_sub(offset)).unwrap_or(usize::MAX);
+        buffer.resize(bytes.min(SEARCH_BYTES), 0);
+        read(files, &path, &*file, &mut buffer, offset)?;
+        for (at, window) in (0_u64..).zip(buffer.windows(header_bytes)) {
+            if !window.starts_with(magic) {
+                continue;
+            }
+            let header = FrameHeader::decode(window).ok();
+            let header = header.filter(|header| identity.owns(header));
+            if let Some(header) = header.filter(|header| header.frame > after) {
+                let offset = offset.saturating_add(at);
+                let place = Place { offset, ..from };
+                return Ok(Some((header.frame, place)));
+            }
+        }
+        // The last windows of this piece and the first of the next overlap.
+        let step = buffer.len().saturating_sub(header_bytes).saturating_add(1);
+        offset = offset.saturating_add(u64::try_from(step).unwrap_or(u64::MAX));
+    }
+    Ok(None)
+}
+
+/// Fills `buffer` from `offset` of an open file.
+pub(crate) fn read(
+    files: &Files,
+    name: &str,
+    file: &dyn File,
+    buffer: &mut [u8],
+    offset: u64,
+) -> Result<(), LogError> {
+    let buffer = std::cell::RefCell::new(buffer);
+    files.attempt("read", name, |_| {
+        file.read_at(&mut buffer.borrow_mut(), offset)
+    })
+}

@@ -1,0 +1,105 @@
+//! Segments of version 2, frame by frame: headers that count, and footers.
+
+use probity_format::segment::Place;
+use probity_format::stream::StreamName;
+use probity_format::v2::{
+    SEGMENT_FOOTER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, encode_footer,
+};
+
+use super::{Position, read};
+use crate::error::LogError;
+use crate::files::Files;
+use crate::segments;
+use crate::storage::File;
+
+/// [`SEGMENT_HEADER_BYTES`] as an offset.
+#[expect(clippy::as_conversions, reason = "a small constant")]
+const HEADER_END: u64 = SEGMENT_HEADER_BYTES as u64;
+
+/// What a segment of version 2 begins with.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Begin {
+    frame: u64,
+    entry: u64,
+}
+
+/// What the segment at `place` begins with, as its header says; nothing where that is gone or not whole.
+pub(super) fn begin_of(
+    files: &Files,
+    stream: &StreamName,
+    place: Place,
+) -> Result<Option<Begin>, LogError> {
+    let path = segments::path(probity_format::Version::V2, stream, place.segment);
+    let Some(file) = files.open_read(&path)? else {
+        return Ok(None);
+    };
+    let mut bytes = [0; SEGMENT_HEADER_BYTES];
+    if files.attempt("measure", &path, |_| file.length())? < HEADER_END {
+        return Ok(None);
+    }
+    read(files, &path, &*file, &mut bytes, 0)?;
+    let header = SegmentHeader::decode(&bytes).ok();
+    Ok(header.map(|header| Begin {
+        frame: header.first_frame,
+        entry: header.first_entry,
+    }))
+}
+
+/// The header that the segment at `position` must have.
+fn header(position: &Position) -> SegmentHeader {
+    SegmentHeader {
+        number: u32::try_from(position.segment).unwrap_or(u32::MAX),
+        stream: position.identity.id,
+        fingerprint: position.identity.fingerprint,
+        first_frame: position.begin.frame,
+        first_entry: position.begin.entry,
+    }
+}
+
+/// Reads the header of a segment that must begin at `position`; false when it is not whole.
+pub(super) fn begin(
+    files: &Files,
+    name: &str,
+    file: &dyn File,
+    length: u64,
+    position: &mut Position,
+) -> Result<bool, LogError> {
+    position.begin = Begin {
+        frame: position.next_frame,
+        entry: position.next_entry,
+    };
+    if length < HEADER_END {
+        return Ok(false);
+    }
+    let mut bytes = [0; SEGMENT_HEADER_BYTES];
+    read(files, name, file, &mut bytes, 0)?;
+    if header(position).check(&bytes).is_err() {
+        return Ok(false);
+    }
+    position.begun = true;
+    position.offset = HEADER_END;
+    Ok(true)
+}
+
+/// Whether the last `left` bytes of a segment are its footer.
+pub(super) fn is_footer(
+    files: &Files,
+    name: &str,
+    file: &dyn File,
+    position: &Position,
+    left: u64,
+) -> Result<bool, LogError> {
+    if usize::try_from(left).ok() != Some(SEGMENT_FOOTER_BYTES) {
+        return Ok(false);
+    }
+    let mut footer = [0; SEGMENT_FOOTER_BYTES];
+    read(files, name, file, &mut footer, position.offset)?;
+    let frames = position.next_frame.saturating_sub(position.begin.frame);
+    let expected = encode_footer(
+        &header(position),
+        frames,
+        position.next_entry,
+        position.offset,
+    );
+    Ok(footer == expected)
+}
