@@ -170,13 +170,8 @@ impl Recovery<'_> {
         if unsigned > 0 {
             self.note(RepairKind::Unsigned, at_signed.size..tree.size());
         }
-        // Otherwise everything is published again: tiles too, where the tree was rebuilt; and what is not anchored yet, so that the
-        // key of the time at which it is anchored has signed it.
-        let same = |head: &Checkpoint| head.size() == tree.size();
-        let is_kept = tree.size() == 0 || kept.as_ref().is_some_and(same);
-        let is_anchored = tree.size() == 0 || self.anchored.is_some_and(same);
-        let is_kept = is_kept && is_anchored && !rebuilt;
-        let published = published.filter(|head| is_kept && same(head));
+        let is_published = !rebuilt && self.is_published(tree.size(), kept.as_ref());
+        let published = published.filter(|head| is_published && head.size() == tree.size());
         Ok(Recovered {
             segment: position.segment,
             begun: position.begun,
@@ -187,6 +182,13 @@ impl Recovery<'_> {
             published,
             tree,
         })
+    }
+
+    /// Whether second copy and anchored head cover all `size` frames. Otherwise everything is published again, so that what is not
+    /// anchored yet is signed by the key of the time at which it will be.
+    fn is_published(&self, size: u64, kept: Option<&Checkpoint>) -> bool {
+        let same = |head: &Checkpoint| head.size() == size;
+        size == 0 || kept.is_some_and(same) && self.anchored.is_some_and(same)
     }
 
     /// The larger of the two heads: what must be found.
