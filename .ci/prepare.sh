@@ -6,6 +6,9 @@ rust_minor_min=95
 # The Go release for the foreign verifiers where Debian's own is too old for them.
 go_release=1.26.0
 go_minor_min=26
+# The foreign witness, and the Go release that it wants.
+witness_release=v0.10.0
+witness_go_release=1.27.3
 
 # One target folder for the workspace and the fuzz targets, the same from wherever cargo is called.
 target=${CARGO_TARGET_DIR:-target}
@@ -142,19 +145,36 @@ go_is_new_enough() {
     [ "${minor:-0}" -ge "$go_minor_min" ]
 }
 
-# Debian 12 has Go 1.19. It can fetch a later release as a module, which is how Go itself does it.
-need_go() {
+# fetch_go RELEASE: fetches it as a module, which is how Go itself does it; $go_folder is where its programs are.
+fetch_go() {
     local name cache
+    name=golang.org/toolchain@v0.0.1-go$1.linux-$(go env GOARCH)
+    printf 'fetching Go %s\n' "$1"
+    (cd "$target" && go mod download "$name") || stop "Go $1 cannot be had"
+    cache=$(go env GOMODCACHE)/$name
+    chmod u+x "$cache"/bin/* "$cache"/pkg/tool/*/*
+    go_folder=$cache/bin
+}
+
+# Debian 12 has Go 1.19, which can fetch a later release.
+need_go() {
     if has go && go_is_new_enough go; then return; fi
     has go || install golang-go ca-certificates
     go_is_new_enough go && return
-    name=golang.org/toolchain@v0.0.1-go$go_release.linux-$(go env GOARCH)
-    printf 'fetching Go %s\n' "$go_release"
-    (cd "$target" && go mod download "$name") || stop "Go 1.$go_minor_min or later is needed"
-    cache=$(go env GOMODCACHE)/$name
-    chmod u+x "$cache"/bin/* "$cache"/pkg/tool/*/*
-    PATH=$cache/bin:$PATH
+    fetch_go "$go_release"
+    PATH=$go_folder:$PATH
     go_is_new_enough go || stop "Go 1.$go_minor_min or later is needed"
+}
+
+# The witness of other people that the foreign stage starts; it is built once.
+need_witness() {
+    witness=$target/witness/$witness_release/litewitness
+    if [ -x "$witness" ]; then return; fi
+    fetch_go "$witness_go_release"
+    printf 'building litewitness %s\n' "$witness_release"
+    GOTOOLCHAIN=local GOBIN=${witness%/*} "$go_folder/go" install \
+        "filippo.io/torchwood/cmd/litewitness@$witness_release" \
+        || stop "the foreign witness cannot be built"
 }
 
 need_shellcheck() {

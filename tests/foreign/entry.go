@@ -20,14 +20,16 @@ import (
 // Offsets in the extra data of an entry proof and in a frame record, as docs/format.md has them.
 const (
 	recordAt     = 8
-	recordBytes  = 192
-	placeAt      = 200
-	firstKeyAt   = 252
-	linksAt      = 284
-	linkBytes    = 136
-	entriesAt    = 24
-	entryRootAt  = 112
+	recordBytes  = 104
+	frameAt      = 0
+	placeAt      = recordAt + recordBytes
+	journalAt    = placeAt + 4
+	linkBytes    = 176
+	entriesAt    = 16
+	sealedRootAt = 40
+	entryRootAt  = 72
 	evidenceLone = 0
+	certificate  = "probity key certificate v"
 )
 
 // checkEntryFile checks an entry proof and prints the row it shows.
@@ -56,17 +58,13 @@ func checkEntry(text []byte, vkey string) ([]byte, error) {
 		return nil, err
 	}
 	extra := parsed.ExtraData
-	if len(extra) < linksAt+4 || !bytes.Equal(extra[:8], []byte{'P', 'B', 'E', 'P', 1, 0, evidenceLone, 0}) {
-		return nil, errors.New("no entry proof of version 1 that shows an entry alone")
-	}
-	links := int(binary.LittleEndian.Uint32(extra[linksAt:]))
-	rest := extra[linksAt+4:]
-	if links > len(rest)/linkBytes {
-		return nil, errors.New("the certificates are cut off")
+	if len(extra) < journalAt || !bytes.Equal(extra[:8], []byte{'P', 'B', 'E', 'P', 2, 0, evidenceLone, 0}) {
+		return nil, errors.New("no entry proof of version 2 that shows an entry alone")
 	}
 	origin, _, _ := strings.Cut(string(parsed.Checkpoint), "\n")
 	log := origin[:max(0, strings.LastIndex(origin, "/streams/"))]
-	signer, err := follow(vkey, log, extra[firstKeyAt:linksAt], rest[:links*linkBytes])
+	rest := &fields{bytes: extra[journalAt:]}
+	signer, err := certified(rest, log, vkey)
 	if err != nil {
 		return nil, err
 	}
@@ -78,11 +76,111 @@ func checkEntry(text []byte, vkey string) ([]byte, error) {
 	if err := included(parsed, record, tree); err != nil {
 		return nil, err
 	}
-	rest = rest[links*linkBytes:]
-	if len(rest) < 1 || len(rest) < 1+int(rest[0]) {
-		return nil, errors.New("the configuration is cut off")
+	return entryOf(record, binary.LittleEndian.Uint32(extra[placeAt:]), rest.bytes)
+}
+
+// fields takes bytes apart; once they are cut off everything is empty.
+type fields struct {
+	bytes []byte
+	cut   bool
+}
+
+func (f *fields) take(count int) []byte {
+	if f.cut || count < 0 || count > len(f.bytes) {
+		f.cut = true
+		return make([]byte, min(max(count, 0), 64))
 	}
-	return entryOf(record, binary.LittleEndian.Uint32(extra[placeAt:]), rest[1+int(rest[0]):])
+	taken := f.bytes[:count]
+	f.bytes = f.bytes[count:]
+	return taken
+}
+
+func (f *fields) count() int   { return int(f.take(1)[0]) }
+func (f *fields) size() uint64 { return binary.LittleEndian.Uint64(f.take(8)) }
+func (f *fields) long() []byte { return f.take(int(binary.LittleEndian.Uint32(f.take(4)))) }
+
+func (f *fields) path() [][]byte {
+	var path [][]byte
+	for range f.count() {
+		path = append(path, f.take(tlog.HashSize))
+	}
+	return path
+}
+
+// certified gives the key that the journal in the proof certifies, where the key known leads to the one that signed the journal.
+func certified(rest *fields, log, vkey string) (ed25519.PublicKey, error) {
+	origin := log + "/streams/journal"
+	size := rest.size()
+	var lines strings.Builder
+	for range rest.count() {
+		name := string(rest.take(rest.count()))
+		if name == "" {
+			name = origin
+		}
+		signature := append(bytes.Clone(rest.take(4)), rest.long()...)
+		fmt.Fprintf(&lines, "\u2014 %s %s\n", name, base64.StdEncoding.EncodeToString(signature))
+	}
+	witness, record, path := rest.take(32), rest.take(recordBytes), rest.path()
+	header, section, first := rest.take(tlog.HashSize), rest.long(), rest.take(32)
+	links := rest.take(rest.count() * linkBytes)
+	if rest.size() != 0 {
+		rest.take(tlog.HashSize)
+		rest.path()
+	}
+	if rest.cut {
+		return nil, errors.New("the proof is cut off")
+	}
+	last, err := follow(vkey, log, first, links)
+	if err != nil {
+		return nil, err
+	}
+	hasher := rfc6962.DefaultHasher
+	index := binary.LittleEndian.Uint64(record[frameAt:])
+	if index >= size {
+		return nil, errors.New("the journal is too short for the certificate")
+	}
+	root, err := verify.RootFromInclusionProof(hasher, index, size, hasher.HashLeaf(record), path)
+	if err != nil {
+		return nil, err
+	}
+	signed := fmt.Sprintf("%s\n%d\n%s\n\n%s", origin, size, base64.StdEncoding.EncodeToString(root), lines.String())
+	for _, key := range []ed25519.PublicKey{last, witness} {
+		if _, err := openWith([]byte(signed), origin, key); err != nil {
+			return nil, fmt.Errorf("the journal: %w", err)
+		}
+	}
+	sealed := hasher.HashChildren(header, hasher.HashLeaf(section))
+	if !bytes.Equal(sealed, record[sealedRootAt:sealedRootAt+tlog.HashSize]) {
+		return nil, errors.New("the section is not the one of the journal's frame")
+	}
+	return successor(section, log)
+}
+
+// successor gives the key that the one certificate in a section is for.
+func successor(section []byte, log string) (ed25519.PublicKey, error) {
+	if bytes.Count(section, []byte(certificate)) != 1 {
+		return nil, errors.New("the frame has not one certificate")
+	}
+	_, rest, _ := strings.Cut(string(section[bytes.Index(section, []byte(certificate)):]), "\n")
+	vkey, _, _ := strings.Cut(rest, "\n")
+	key, err := publicKey(vkey)
+	if err != nil {
+		return nil, err
+	}
+	if encoded, err := note.NewEd25519VerifierKey(log, key); err != nil || encoded != vkey {
+		return nil, fmt.Errorf("the certificate is for a key of another log (%v)", err)
+	}
+	return key, nil
+}
+
+// publicKey takes a verifier key apart: name, id, and base64 of type and key, in which there may be more plus signs.
+func publicKey(vkey string) (ed25519.PublicKey, error) {
+	parts := strings.SplitN(vkey, "+", 3)
+	typed, err := base64.StdEncoding.DecodeString(parts[len(parts)-1])
+	if err != nil || len(typed) != 1+ed25519.PublicKeySize {
+		return nil, fmt.Errorf("%q is no verifier key", vkey)
+	}
+	return typed[1:], nil
 }
 
 // follow goes from the key known to the one at the end of the certificates.
@@ -105,15 +203,19 @@ func follow(vkey, log string, first, links []byte) (ed25519.PublicKey, error) {
 		if err != nil {
 			return nil, err
 		}
-		size := binary.LittleEndian.Uint64(links[32:])
-		root := base64.StdEncoding.EncodeToString(links[40:72])
-		text := fmt.Sprintf("probity key certificate v1\n%s\n%d\n%s\n", certified, size, root)
-		if !verifier.Verify([]byte(text), links[72:136]) {
+		text := "probity key certificate v2\n" + certified + "\n" + tree(links[32:72]) + tree(links[72:112])
+		if !verifier.Verify([]byte(text), links[112:linkBytes]) {
 			return nil, errors.New("a certificate is not signed by the key before")
 		}
 		key = successor
 	}
 	return key, nil
+}
+
+// tree gives the lines of a certificate about a stream, its size and root.
+func tree(bound []byte) string {
+	root := base64.StdEncoding.EncodeToString(bound[8:])
+	return fmt.Sprintf("%d\n%s\n", binary.LittleEndian.Uint64(bound), root)
 }
 
 func openWith(checkpoint []byte, origin string, key ed25519.PublicKey) (tlog.Tree, error) {

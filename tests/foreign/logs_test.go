@@ -2,9 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/base64"
-	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -13,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/mod/sumdb/note"
 )
 
 // What the program under test wrote is checked here by programs and packages of other people.
@@ -184,8 +183,14 @@ func TestChangedLogsAreRejectedByForeignVerifiersAndByOurs(t *testing.T) {
 			t.Fatal(err)
 		}
 		changed := bytes.Clone(content)
-		// The last letter of a signature carries two bits that Go's base64 ignores.
-		at := random.IntN(len(changed) - 4)
+		// The last letter of a signature carries two bits that Go's base64 ignores, and the journal's second line is of a key
+		// that they are not given.
+		seen := len(changed)
+		if name == "checkpoint" {
+			seen = bytes.Index(changed, []byte("\n\n")) + 2
+			seen += bytes.IndexByte(changed[seen:], '\n') + 1
+		}
+		at := random.IntN(seen - 4)
 		changed[at] ^= 1 << random.IntN(8)
 		place := fmt.Sprintf("%s/%s, byte %d", stream.origin, name, at)
 		write(t, path, changed)
@@ -211,18 +216,30 @@ func write(t *testing.T, path string, content []byte) {
 	}
 }
 
+// newestKey gives the key that signed the journal last, under the name of the log.
+func newestKey(t *testing.T, dir string) string {
+	t.Helper()
+	vkey, err := os.ReadFile(filepath.Join(dir, "streams", "journal", "log.vkey"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := publicKey(strings.TrimSpace(string(vkey)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named, err := note.NewEd25519VerifierKey(origin, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return named
+}
+
 // proofsMade is how many entries of the log are proved and checked.
 const proofsMade = 12
 
 func TestForeignPackagesAcceptEntryProofsAndNoChangedOnes(t *testing.T) {
 	dir, _ := makeLog(t)
-	output, status := probity(t, "", "keys", "status", dir, "--json")
-	var keys struct {
-		Verifier string `json:"verifier_key"`
-	}
-	if err := json.Unmarshal([]byte(output), &keys); status != 0 || err != nil {
-		t.Fatalf("keys status: %d, %v\n%s", status, err, output)
-	}
+	newest := newestKey(t, dir)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -234,7 +251,7 @@ func TestForeignPackagesAcceptEntryProofsAndNoChangedOnes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		row, err := checkEntry(text, keys.Verifier)
+		row, err := checkEntry(text, newest)
 		if err != nil {
 			t.Fatalf("entry %d is refused: %v", index, err)
 		}
@@ -245,7 +262,7 @@ func TestForeignPackagesAcceptEntryProofsAndNoChangedOnes(t *testing.T) {
 			at := random.IntN(len(text))
 			changed := bytes.Clone(text)
 			changed[at] ^= 1 << random.IntN(8)
-			if _, err := checkEntry(changed, keys.Verifier); err == nil && !blind(text, at) {
+			if _, err := checkEntry(changed, newest); err == nil && !blind(text, at) {
 				t.Errorf("the Go packages accept a changed bit of the proof of entry %d, byte %d", index, at)
 			}
 			write(t, file, changed)
@@ -257,23 +274,7 @@ func TestForeignPackagesAcceptEntryProofsAndNoChangedOnes(t *testing.T) {
 	}
 }
 
-// blind says whether the Go side cannot see a change at a byte of a proof: it does not recompute the stream's identity from the
-// log's id, the anchor and the configuration, and takes the last letter of base64 as it comes.
+// blind says whether the Go side cannot see a change at a byte of a proof: it takes the last letter of base64 as it comes.
 func blind(text []byte, at int) bool {
-	start := bytes.IndexByte(text, '\n') + 1 + len("extra ")
-	end := start + bytes.IndexByte(text[start:], '\n')
-	if at < start || at >= end {
-		return at+1 < len(text) && (text[at+1] == '\n' || text[at+1] == '=')
-	}
-	extra, err := base64.StdEncoding.DecodeString(string(text[start:end]))
-	if err != nil {
-		return false
-	}
-	links := int(binary.LittleEndian.Uint32(extra[linksAt:]))
-	config := linksAt + 4 + links*linkBytes
-	first := (at - start) / 4 * 3
-	unseen := func(place int) bool {
-		return place >= placeAt+4 && place < firstKeyAt || place >= config+1 && place <= config+int(extra[config])
-	}
-	return unseen(first) || unseen(first+1) || unseen(first+2) || at+4 >= end
+	return at+1 < len(text) && (text[at+1] == '\n' || text[at+1] == '=')
 }

@@ -257,7 +257,7 @@ fn remedy_of(error: &LogError) -> Option<String> {
         }
         LogError::Version { found, known } if found < known => "use the version of probity that wrote it".into(),
         LogError::OlderVersion { .. } => {
-            "it can be verified, exported and proved as it is; begin a new log for what comes now (probity init)".into()
+            "it can be verified, exported and proved as it is; continue it as a new log with: probity upgrade OLD NEW".into()
         }
         LogError::Version { .. } => "use the version of probity that wrote it, or a later one".into(),
         LogError::Locked { .. } => {

@@ -5,6 +5,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use probity_format::cosignature::WitnessKey;
 use probity_format::keys::{SECRET_BYTES, Secret};
 use probity_format::note::VerifierKey;
 use probity_log::RootKey;
@@ -88,6 +89,18 @@ pub(crate) fn read_verifier(path: &Path) -> Result<VerifierKey, Failure> {
         ))
         .remedy("give the verifier key: `probity init` made DIR.vkey, and `probity keys status DIR` prints it")),
     }
+}
+
+/// Reads the verifier key of a witness at `path`.
+pub(crate) fn read_witness(path: &Path) -> Result<WitnessKey, Failure> {
+    protect(path);
+    let text = read_text(path).map_err(|error| Failure::file("read the key file", path, error))?;
+    // The reason could quote the file, which may be a secret key.
+    WitnessKey::parse(text.trim_end()).map_err(|_reason| {
+        Failure::new(format!("{} is no verifier key of a witness", path.display())).remedy(
+            "take it from the witness's operator: name, +, 8 hexadecimal digits, +, base64; the key of a log is given with --key",
+        )
+    })
 }
 
 /// Reads the key at `path`, of whichever kind it is.

@@ -191,3 +191,98 @@ fn a_forgery_of_an_expired_key_does_not_stand_under_a_head_that_was_kept() {
     // What came later does not stand under it.
     prove("audit", "2", "late", &kept, 1);
 }
+
+/// Issue 6: a receipt convinces its holder only; a proof of each entry could be had by one command an entry, later.
+#[test]
+fn each_entry_has_its_proof_as_soon_as_it_is_appended() {
+    let folder = place();
+    let at = folder.path();
+    let input = format!("{}{}", entry("second"), entry("third"));
+    let args = ["append", "audit", "--receipts", "--proofs", "proofs"];
+    let receipts = probity(at, &args, &input, 0).0;
+    let mut indices = Vec::new();
+    for receipt in receipts.lines() {
+        let receipt: Value = serde_json::from_str(receipt).unwrap();
+        let index = receipt["index"].as_u64().unwrap();
+        let proof = format!("proofs/default.{index}.tlog-proof");
+        let args = ["check-proof", &proof, "--key", "audit.vkey", "--json"];
+        let checked: Value = serde_json::from_str(&probity(at, &args, "", 0).0).unwrap();
+        assert_eq!(checked["index"], receipt["index"]);
+        assert_eq!(checked["frame"]["index"], receipt["frame"]);
+        indices.push(index);
+    }
+    assert_eq!(indices, [1, 2]);
+    assert_eq!(fs::read_dir(at.join("proofs")).unwrap().count(), 2);
+    // Nothing is appended where there is no place for proofs.
+    let args = ["append", "audit", "--proofs", "proofs"];
+    let refused = probity(at, &args, &entry("fourth"), 1).1;
+    assert!(refused.contains("holds files already"), "{refused}");
+    let args = ["append", "audit", "--receipts", "--proofs", "more"];
+    let next: Value = serde_json::from_str(&probity(at, &args, &entry("fourth"), 0).0).unwrap();
+    assert_eq!(next["index"], 3);
+}
+
+/// Whoever has the first key alone was told that a true proof is broken, and nothing about how to check it.
+#[test]
+fn a_proof_says_which_key_it_needs_and_what_to_do_with_another() {
+    let folder = place();
+    let at = folder.path();
+    for _ in 0..18 {
+        append(at, "audit", "more");
+    }
+    let args = ["prove", "audit", "--index", "0", "-o", "proof"];
+    let made = probity(at, &args, "", 0).0;
+    assert!(made.contains("probity keys chain audit -o FILE"), "{made}");
+    let check = |more: &[&str], status| {
+        let args = [&["check-proof", "proof"], more].concat();
+        let (stdout, stderr) = probity(at, &args, "", status);
+        stdout + &stderr
+    };
+    let said = check(&["--key", "audit.vkey"], 3);
+    assert!(said.contains("--chain"), "{said}");
+    probity(at, &["keys", "chain", "audit", "-o", "chain"], "", 0);
+    check(&["--key", "audit.vkey", "--chain", "chain"], 0);
+    let args = ["keys", "status", "audit", "--json"];
+    let keys: Value = serde_json::from_str(&probity(at, &args, "", 0).0).unwrap();
+    fs::write(at.join("stable"), keys["witness_key"].as_str().unwrap()).unwrap();
+    let said = check(&["--key", "stable"], 1);
+    assert!(
+        said.contains("--witness FILE") && said.contains("--checkpoint FILE"),
+        "{said}"
+    );
+    let kept = at.join("audit/streams/journal/checkpoint");
+    fs::copy(&kept, at.join("kept")).unwrap();
+    check(&["--key", "stable", "--checkpoint", "kept"], 0);
+    append(at, "audit", "later");
+    let args = [
+        "prove",
+        "audit",
+        "--index",
+        "19",
+        "-o",
+        "proof",
+        "--overwrite",
+    ];
+    probity(at, &args, "", 0);
+    let said = check(&["--key", "stable", "--checkpoint", "kept"], 1);
+    assert!(
+        said.contains("prove DIR --index N --checkpoint FILE"),
+        "{said}"
+    );
+    probity(at, &[&args[..], &["--checkpoint", "kept"]].concat(), "", 0);
+    let said = check(&["--key", "stable", "--checkpoint", "kept"], 0);
+    assert!(said.contains("the journal grew from it"), "{said}");
+    // A chain of another log, and what is none.
+    probity(
+        at,
+        &["init", "other", "--origin", "example.com/other"],
+        "",
+        0,
+    );
+    probity(at, &["keys", "chain", "other", "-o", "other.chain"], "", 0);
+    check(&["--key", "audit.vkey", "--chain", "other.chain"], 3);
+    let said = check(&["--key", "audit.vkey", "--chain", "stable"], 1);
+    assert!(said.contains("is no chain of keys"), "{said}");
+    let said = check(&["--key", "audit.vkey", "--witness", "audit.vkey"], 1);
+    assert!(said.contains("is no verifier key of a witness"), "{said}");
+}

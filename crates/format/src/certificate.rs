@@ -1,4 +1,4 @@
-//! Key certificates: the signing key of a log vouches for its successor, and for the journal as it was.
+//! Key certificates: the signing key of a log vouches for its successor, and for journal and heads as they were.
 //!
 //! `docs/format.md`, "Journal". Whoever knows one key of a log follows its certificates to every
 //! later one; none leads back.
@@ -10,28 +10,62 @@ use alloc::vec::Vec;
 use crate::error::DecodeError;
 use crate::note::{NoteError, PUBLIC_KEY_BYTES, SignedNote, Signer, VerifierKey};
 use crate::tile::canonical_number;
-use crate::tree::Hash;
+use crate::tree::{EMPTY_ROOT, Hash};
 
 /// First line of a certificate.
-const HEADER: &str = "probity key certificate v1";
+const HEADER: &str = "probity key certificate v2";
+/// First line of a certificate in a log of version 2, which has no heads apart from its journal.
+const HEADER_V1: &str = "probity key certificate v1";
 /// Bytes of an Ed25519 signature.
 pub const SIGNATURE_BYTES: usize = 64;
+
+/// The tree of a stream as a certificate binds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a size and its root")]
+pub struct Bound {
+    /// Number of frames.
+    pub size: u64,
+    /// The tree's root at that size.
+    pub root: Hash,
+}
+
+impl Bound {
+    /// The stream before its first frame.
+    pub const EMPTY: Self = Self {
+        size: 0,
+        root: EMPTY_ROOT,
+    };
+
+    fn parse(size: &str, root: &str) -> Result<Self, DecodeError> {
+        let error = |reason| DecodeError::new("key certificate", 0, reason);
+        let bound = Self {
+            size: canonical_number(size).ok_or_else(|| error("has no size"))?,
+            root: Hash::from_base64(root, "key certificate")?,
+        };
+        if bound.size == 0 && bound.root != EMPTY_ROOT {
+            return Err(error("has a root for the empty tree that is not its root"));
+        }
+        Ok(bound)
+    }
+}
 
 /// What a certificate says; who says it is known only from its signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
     successor: VerifierKey,
-    size: u64,
-    root: Hash,
+    journal: Bound,
+    heads: Option<Bound>,
 }
 
 impl Certificate {
-    /// The certificate for `successor`, binding the journal of `size` frames with `root`.
-    pub const fn new(successor: VerifierKey, size: u64, root: Hash) -> Self {
+    /// The certificate for `successor`, binding the streams `journal` and `heads` as they are.
+    ///
+    /// A log of version 2 has no stream `heads`.
+    pub const fn new(successor: VerifierKey, journal: Bound, heads: Option<Bound>) -> Self {
         Self {
             successor,
-            size,
-            root,
+            journal,
+            heads,
         }
     }
 
@@ -42,16 +76,19 @@ impl Certificate {
     pub fn parse(text: &str) -> Result<Self, DecodeError> {
         let error = |reason| DecodeError::new("key certificate", 0, reason);
         let lines: Vec<&str> = text.lines().collect();
-        let [header, successor, size, root] = lines.as_slice() else {
-            return Err(error("has not four lines"));
+        let (successor, size, root, heads) = match lines.as_slice() {
+            [HEADER_V1, successor, size, root] => (successor, size, root, None),
+            [HEADER, successor, size, root, heads_size, heads_root] => {
+                let heads = Bound::parse(heads_size, heads_root)?;
+                (successor, size, root, Some(heads))
+            }
+            [HEADER_V1 | HEADER, ..] => return Err(error("has another number of lines")),
+            _ => return Err(error("is of another version")),
         };
-        if *header != HEADER {
-            return Err(error("is of another version"));
-        }
         let certificate = Self {
             successor: VerifierKey::parse(successor).map_err(|bad| error(bad.reason))?,
-            size: canonical_number(size).ok_or_else(|| error("has no size"))?,
-            root: Hash::from_base64(root, "key certificate")?,
+            journal: Bound::parse(size, root)?,
+            heads,
         };
         if certificate.encode() == text {
             Ok(certificate)
@@ -62,12 +99,12 @@ impl Certificate {
 
     /// The text to be signed.
     pub fn encode(&self) -> String {
-        format!(
-            "{HEADER}\n{}\n{}\n{}\n",
-            self.successor.encode(),
-            self.size,
-            self.root
-        )
+        let header = self.heads.map_or(HEADER_V1, |_| HEADER);
+        let successor = self.successor.encode();
+        let lines = |bound: &Bound| format!("{}\n{}\n", bound.size, bound.root);
+        let journal = lines(&self.journal);
+        let heads = self.heads.as_ref().map(lines).unwrap_or_default();
+        format!("{header}\n{successor}\n{journal}{heads}")
     }
 
     /// The signed note of this certificate.
@@ -106,14 +143,14 @@ impl Certificate {
         &self.successor
     }
 
-    /// Number of journal frames that the old key vouched for.
-    pub const fn size(&self) -> u64 {
-        self.size
+    /// The journal that the old key vouched for.
+    pub const fn journal(&self) -> &Bound {
+        &self.journal
     }
 
-    /// Root of the journal at that size.
-    pub const fn root(&self) -> &Hash {
-        &self.root
+    /// The heads that the old key vouched for; none in a log of version 2.
+    pub const fn heads(&self) -> Option<&Bound> {
+        self.heads.as_ref()
     }
 }
 
@@ -123,10 +160,10 @@ impl Certificate {
 pub struct Link {
     /// The public key certified.
     pub successor: [u8; PUBLIC_KEY_BYTES],
-    /// Number of journal frames that the old key vouched for.
-    pub size: u64,
-    /// Root of the journal at that size.
-    pub root: Hash,
+    /// The journal that the old key vouched for.
+    pub journal: Bound,
+    /// The heads that the old key vouched for; none in a log of version 2.
+    pub heads: Option<Bound>,
     /// The old key's signature over the certificate's text.
     pub signature: [u8; SIGNATURE_BYTES],
 }
@@ -135,14 +172,14 @@ impl Link {
     /// The link with these parts.
     pub const fn new(
         successor: [u8; PUBLIC_KEY_BYTES],
-        size: u64,
-        root: Hash,
+        journal: Bound,
+        heads: Option<Bound>,
         signature: [u8; SIGNATURE_BYTES],
     ) -> Self {
         Self {
             successor,
-            size,
-            root,
+            journal,
+            heads,
             signature,
         }
     }
@@ -162,8 +199,8 @@ impl Link {
         let bytes = own.next().map(crate::note::Signature::bytes).ok_or(error)?;
         Ok(Self {
             successor: *certificate.successor.key(),
-            size: certificate.size,
-            root: certificate.root,
+            journal: certificate.journal,
+            heads: certificate.heads,
             signature: bytes.try_into().map_err(|_wrong_length| error)?,
         })
     }
@@ -174,7 +211,7 @@ impl Link {
     /// When `signer` has not signed it.
     pub fn follow(&self, signer: &VerifierKey) -> Result<VerifierKey, DecodeError> {
         let successor = VerifierKey::new(signer.name(), self.successor)?;
-        let certificate = Certificate::new(successor, self.size, self.root);
+        let certificate = Certificate::new(successor, self.journal, self.heads);
         if signer.verifies(certificate.encode().as_bytes(), &self.signature) {
             Ok(certificate.successor)
         } else {
@@ -191,16 +228,25 @@ impl Link {
 mod tests {
     use super::*;
     use crate::note::SigningKey;
-    use crate::tree::EMPTY_ROOT;
+    use crate::tree::leaf_hash;
 
     fn key(seed: u8) -> SigningKey {
         SigningKey::from_seed("example.com/log", &[seed; 32]).unwrap()
     }
 
+    fn bound(size: u64) -> Bound {
+        let root = leaf_hash(&size.to_le_bytes());
+        Bound { size, root }
+    }
+
+    fn made(successor: &SigningKey) -> Certificate {
+        Certificate::new(successor.verifier_key().clone(), bound(7), Some(bound(9)))
+    }
+
     #[test]
     fn a_certificate_opens_under_the_key_before_and_no_other() {
         let (old, new) = (key(1), key(2));
-        let made = Certificate::new(new.verifier_key().clone(), 7, EMPTY_ROOT);
+        let made = made(&new);
         let note = made.sign(&old).unwrap();
         assert_eq!(
             Certificate::open(note.as_bytes(), old.verifier_key()),
@@ -213,33 +259,42 @@ mod tests {
             Ok(new.verifier_key())
         );
         assert!(link.follow(new.verifier_key()).is_err());
-        let mut later = link;
-        later.size = 8;
-        assert!(later.follow(old.verifier_key()).is_err());
+        let (mut later, mut grown, mut older) = (link, link, link);
+        later.journal.size = 8;
+        grown.heads = Some(bound(8));
+        older.heads = None;
+        for changed in [later, grown, older] {
+            assert!(changed.follow(old.verifier_key()).is_err());
+        }
     }
 
     #[test]
     fn a_certificate_has_one_form() {
-        // Lines behind the fourth and signs before the size used to be passed over.
-        let made = Certificate::new(key(2).verifier_key().clone(), 7, EMPTY_ROOT);
-        let text = made.encode();
-        assert_eq!(Certificate::parse(&text), Ok(made));
-        for bad in [
-            format!("{text}and a fifth line\n"),
-            text.replace("\n7\n", "\n+7\n"),
-            text.replace("\n7\n", "\n07\n"),
-            text.replace("v1", "v2"),
-            text.replace('\n', "\r\n"),
-            text[..text.len() - 1].into(),
-        ] {
-            assert!(Certificate::parse(&bad).is_err(), "{bad}");
+        // Lines behind the last and signs before a size used to be passed over.
+        let of_version_2 = Certificate::new(key(2).verifier_key().clone(), bound(7), None);
+        for made in [made(&key(2)), of_version_2] {
+            let text = made.encode();
+            assert_eq!(Certificate::parse(&text).as_ref(), Ok(&made));
+            let other = if made.heads.is_some() { "v1" } else { "v2" };
+            for bad in [
+                format!("{text}and one more line\n"),
+                format!("{text}7\n{}\n", bound(7).root),
+                text.replace("\n7\n", "\n+7\n"),
+                text.replace("\n7\n", "\n07\n"),
+                text.replace("\n7\n", "\n0\n"),
+                text.replace(if other == "v1" { "v2" } else { "v1" }, other),
+                text.replace('\n', "\r\n"),
+                text[..text.len() - 1].into(),
+            ] {
+                assert!(Certificate::parse(&bad).is_err(), "{bad}");
+            }
         }
     }
 
     #[test]
     fn a_certificate_for_a_key_of_another_name_is_refused() {
         let stranger = SigningKey::from_seed("example.com/other", &[2; 32]).unwrap();
-        let made = Certificate::new(stranger.verifier_key().clone(), 7, EMPTY_ROOT);
+        let made = made(&stranger);
         let old = key(1);
         let note = made.sign(&old).unwrap();
         let refused = Certificate::open(note.as_bytes(), old.verifier_key()).unwrap_err();

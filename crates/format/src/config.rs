@@ -143,7 +143,7 @@ pub struct StreamConfig {
 }
 
 impl StreamConfig {
-    /// The configuration of the journal: in clear, because everybody must be able to check it.
+    /// The configuration of the built-in streams: in clear, because everybody must be able to check them.
     pub const JOURNAL: Self = Self {
         proofs: Proofs::Section,
         cipher: Cipher::DangerNone,
@@ -155,7 +155,7 @@ impl StreamConfig {
         v2: None,
     };
 
-    /// The configuration of the journal of a log of `version`.
+    /// The configuration of the built-in streams of a log of `version`.
     pub const fn journal(version: Version) -> Self {
         Self {
             v2: match version {

@@ -521,7 +521,7 @@ impl Body {
         Columns::decode(self.version, &self.packed, &self.plain)
     }
 
-    fn decode(
+    pub(crate) fn decode(
         version: Version,
         bytes: &[u8],
         decompressor: &mut Decompressor,

@@ -11,7 +11,8 @@ use core::fmt::{self, Write as _};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::DecodeError;
-use crate::note::VerifierKey;
+use crate::note::{PUBLIC_KEY_BYTES, VerifierKey};
+use crate::stream::StreamName;
 use crate::version::Version;
 
 /// Longest origin, in bytes.
@@ -28,27 +29,35 @@ pub struct Geometry {
     origin: String,
     id: [u8; 16],
     anchor: VerifierKey,
+    witness: Option<VerifierKey>,
 }
 
 impl Geometry {
-    /// The geometry of a new log: its name in checkpoints, 16 random bytes, and its first verifier key.
+    /// The geometry of a new log: its name in checkpoints, 16 random bytes, its first verifier key, and the public half of its
+    /// witness key, which is named as the journal's checkpoints are.
     ///
     /// # Errors
-    /// When `origin` cannot be a checkpoint origin, or the key is of another name.
-    pub fn new(origin: &str, id: [u8; 16], anchor: VerifierKey) -> Result<Self, DecodeError> {
-        Self::of_version(Version::NEWEST, origin, id, anchor)
-    }
-
-    /// The geometry of a log of `version`; otherwise as [`Geometry::new`].
-    ///
-    /// # Errors
-    /// As [`Geometry::new`].
-    pub fn of_version(
-        version: Version,
+    /// When `origin` cannot be a checkpoint origin, or a key is of another name.
+    pub fn new(
         origin: &str,
         id: [u8; 16],
         anchor: VerifierKey,
+        witness: [u8; PUBLIC_KEY_BYTES],
     ) -> Result<Self, DecodeError> {
+        let log = Self::v2(origin, id, anchor)?;
+        let witness = VerifierKey::new(&log.stream_origin(StreamName::JOURNAL), witness)?;
+        Ok(Self {
+            version: Version::NEWEST,
+            witness: Some(witness),
+            ..log
+        })
+    }
+
+    /// The geometry of a log of version 2, which has no witness key.
+    ///
+    /// # Errors
+    /// As [`Geometry::new`].
+    pub fn v2(origin: &str, id: [u8; 16], anchor: VerifierKey) -> Result<Self, DecodeError> {
         check_origin(origin)?;
         if anchor.name() != origin {
             return Err(DecodeError::new(
@@ -58,10 +67,11 @@ impl Geometry {
             ));
         }
         Ok(Self {
-            version,
+            version: Version::V2,
             origin: origin.to_owned(),
             id,
             anchor,
+            witness: None,
         })
     }
 
@@ -93,8 +103,15 @@ impl Geometry {
         let (Some(id), Ok(anchor)) = (parse_hex(id), VerifierKey::parse(anchor)) else {
             return Err(malformed);
         };
-        let geometry = Self::of_version(version, origin, id, anchor)
-            .map_err(|error| GeometryError::Malformed(error.reason))?;
+        let geometry = match version {
+            Version::V2 => Self::v2(origin, id, anchor),
+            Version::V3 => {
+                let witness = value("witness").and_then(|key| VerifierKey::parse(key).ok());
+                let witness = witness.ok_or(malformed)?;
+                Self::new(origin, id, anchor, *witness.key())
+            }
+        };
+        let geometry = geometry.map_err(|error| GeometryError::Malformed(error.reason))?;
         if geometry.encode() == text {
             Ok(geometry)
         } else {
@@ -109,12 +126,16 @@ impl Geometry {
             // Writing to a string does not fail.
             let _infallible = write!(id, "{byte:02x}");
         }
-        format!(
+        let mut text = format!(
             "format = {}\norigin = \"{}\"\nid = \"{id}\"\nsuite = \"{SUITE}\"\nanchor = \"{}\"\n",
             self.version.number(),
             self.origin,
             self.anchor.encode()
-        )
+        );
+        if let Some(witness) = &self.witness {
+            let _infallible = writeln!(text, "witness = \"{}\"", witness.encode());
+        }
+        text
     }
 
     /// What every header and key of the log is bound to.
@@ -145,6 +166,12 @@ impl Geometry {
     /// The key that the chain of signing keys starts from.
     pub const fn anchor(&self) -> &VerifierKey {
         &self.anchor
+    }
+
+    /// The key that stays and signs every checkpoint of the journal beside the signing key of its time, for witnesses that hold
+    /// one key for a log. A log of version 2 has none.
+    pub const fn witness(&self) -> Option<&VerifierKey> {
+        self.witness.as_ref()
     }
 }
 
@@ -207,10 +234,12 @@ mod tests {
     #[test]
     fn the_file_has_one_form() {
         let anchor = VerifierKey::new("example.com/log", [7; 32]).unwrap();
-        let geometry = Geometry::new("example.com/log", [0xAB; 16], anchor).unwrap();
+        let geometry = Geometry::new("example.com/log", [0xAB; 16], anchor, [8; 32]).unwrap();
         let text = geometry.encode();
         assert_eq!(Geometry::parse(&text).as_ref(), Ok(&geometry));
-        let older = text.replace("format = 3", "format = 2");
+        let (shorter, witness) = text.split_at(text.rfind("witness").unwrap());
+        assert!(witness.starts_with("witness = \"example.com/log/streams/journal+"));
+        let older = shorter.replace("format = 3", "format = 2");
         let parsed = Geometry::parse(&older).unwrap();
         assert_eq!(parsed.version(), Version::V2);
         assert_eq!(parsed.encode(), older);
@@ -226,6 +255,9 @@ mod tests {
             &text[1..],
             &text[..text.len() - 1],
             &text.replace("sha-256", "md5"),
+            &text.replace("/streams/journal", "/streams/default"),
+            &text.replace("format = 3", "format = 2"),
+            &older.replace("format = 2", "format = 3"),
             "",
         ] {
             assert!(matches!(
@@ -239,7 +271,7 @@ mod tests {
             "the geometry is of format 4, this build reads formats 2 to 3; the geometry has no format line"
         );
         let other = VerifierKey::new("x", [7; 32]).unwrap();
-        assert!(Geometry::new("a b", [0; 16], other.clone()).is_err());
-        assert!(Geometry::new("y", [0; 16], other).is_err());
+        assert!(Geometry::new("a b", [0; 16], other.clone(), [8; 32]).is_err());
+        assert!(Geometry::new("y", [0; 16], other, [8; 32]).is_err());
     }
 }

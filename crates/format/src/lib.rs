@@ -31,6 +31,7 @@ pub mod column;
 pub mod compress;
 mod config;
 pub mod content;
+pub mod cosignature;
 pub mod entry;
 pub mod error;
 pub mod frame;

@@ -35,8 +35,14 @@ pub const NOTE_SIGNATURES_MAX: usize = 64;
 pub const LEAF_BYTES_MAX: usize = 65_535;
 /// Most extra data in a proof that stands alone, in bytes.
 pub const PROOF_EXTRA_BYTES_MAX: usize = 50_331_648;
-/// Most key certificates in an entry proof: openings of the log between two keys.
-pub const PROOF_LINKS_MAX: usize = 65_536;
+/// Most key certificates listed in an entry proof.
+pub const PROOF_LINKS_MAX: usize = 16;
+/// Most key certificates listed in an entry proof of a log of version 2.
+pub const PROOF_V1_LINKS_MAX: usize = 65_536;
+/// Most key certificates in a chain file: one an hour for more than a hundred years.
+pub const CHAIN_LINKS_MAX: usize = 1_048_576;
+/// Longest chain file, in bytes.
+pub const CHAIN_BYTES_MAX: usize = 268_435_456;
 /// Longest entry proof as text, in bytes: its extra data in base64, its path and its checkpoint.
 pub const ENTRY_PROOF_BYTES_MAX: usize = PROOF_EXTRA_BYTES_MAX / 3 * 4 + 2 * CHECKPOINT_BYTES_MAX;
 /// Width of a full tile, in hashes.
@@ -60,7 +66,7 @@ const _: () = assert!(
     "incompressible rows with their columns and tags fit a sealed frame"
 );
 const _: () = assert!(
-    FRAME_BYTES_MAX + PROOF_LINKS_MAX * 136 + 2 * STREAM_NAME_BYTES_MAX + 65_536
+    FRAME_BYTES_MAX + PROOF_V1_LINKS_MAX * 136 + 2 * STREAM_NAME_BYTES_MAX + 65_536
         < PROOF_EXTRA_BYTES_MAX,
     "a proof that shows a whole frame, behind the longest chain of keys, fits its bound"
 );

@@ -278,6 +278,12 @@ impl Signature {
         &self.bytes
     }
 
+    /// The line of the key called `name` with this id, still to be verified.
+    pub fn new(name: &str, id: u32, bytes: Vec<u8>) -> Self {
+        let name = name.into();
+        Self { name, id, bytes }
+    }
+
     fn parse(line: &str) -> Result<Self, &'static str> {
         let rest = line
             .strip_prefix(SIGNATURE_PREFIX)
@@ -337,6 +343,20 @@ impl SignedNote {
             text,
             signatures: Vec::new(),
         })
+    }
+
+    /// The note with `text` and these signature lines, none of them verified.
+    ///
+    /// # Errors
+    /// As [`SignedNote::parse`]: what is built is what would be read.
+    pub fn with_signatures(text: String, signatures: Vec<Signature>) -> Result<Self, DecodeError> {
+        let built = Self { text, signatures };
+        let parsed = Self::parse(built.encode().as_bytes())?;
+        if parsed == built {
+            Ok(parsed)
+        } else {
+            Err(DecodeError::new("signed note", 0, "is not in its one form"))
+        }
     }
 
     /// The note in `bytes`, at most [`CHECKPOINT_BYTES_MAX`] long and with 1 to

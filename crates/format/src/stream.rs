@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 pub use crate::config::{Cipher, Label, Proofs, RETENTION_DAYS_MAX, StreamConfig};
 use crate::limits::STREAM_NAME_BYTES_MAX;
+use crate::version::Version;
 
 /// The name of a stream: path-safe, and therefore also its folder's name.
 ///
@@ -22,6 +23,8 @@ impl StreamName {
     pub const DEFAULT: &'static str = "default";
     /// The log about the log; only the log itself appends to it.
     pub const JOURNAL: &'static str = "journal";
+    /// The heads of all other streams as they were published; only the log itself appends to it.
+    pub const HEADS: &'static str = "heads";
 
     /// The name `text`, if it is one.
     ///
@@ -42,6 +45,16 @@ impl StreamName {
     /// The name [`StreamName::JOURNAL`].
     pub fn journal() -> Self {
         Self(Self::JOURNAL.to_owned())
+    }
+
+    /// The name [`StreamName::HEADS`].
+    pub fn heads() -> Self {
+        Self(Self::HEADS.to_owned())
+    }
+
+    /// Whether only the log itself appends to the stream of this name; a log of version 2 has no `heads` of its own.
+    pub fn is_built_in(&self, version: Version) -> bool {
+        self.0 == Self::JOURNAL || self.0 == Self::HEADS && version != Version::V2
     }
 
     /// The name as text.

@@ -33,6 +33,8 @@ pub enum WrappedKind {
     Subject,
     /// The key and name of one subject.
     Slot,
+    /// The seed of the key that signs the journal's checkpoints for witnesses.
+    Witness,
 }
 
 impl WrappedKind {
@@ -42,6 +44,7 @@ impl WrappedKind {
             Self::Signing => 2,
             Self::Subject => 3,
             Self::Slot => 4,
+            Self::Witness => 5,
         }
     }
 }

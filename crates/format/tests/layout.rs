@@ -10,11 +10,13 @@
 
 use std::ops::Range;
 
+use probity_format::certificate::{Bound, Link};
 use probity_format::frame::{
     DIRECTORY_ENTRY_BYTES, FRAME_HEADER_BYTES, FRAME_TRAILER_BYTES, FrameHeader,
 };
 use probity_format::limits::*;
-use probity_format::proof::{EntryProof, Evidence, TlogProof};
+use probity_format::note::Signature;
+use probity_format::proof::{Certified, EntryProof, Evidence, Grown, Identity, Signers, TlogProof};
 use probity_format::record::{RECORD_BYTES, Record};
 use probity_format::row::{ROW_HEADER_BYTES, encode_row, row_bytes};
 use probity_format::segment::{Place, SEGMENT_HEADER_BYTES, segment_file_name, segment_header};
@@ -272,67 +274,108 @@ fn a_segment_header_is_its_fields_in_the_order_of_the_document() {
     assert!(text.contains(&format!("`{name}`")), "{name}");
 }
 
+fn bound(size: u64, byte: u8) -> Bound {
+    let root = Hash::new([byte; 32]);
+    Bound { size, root }
+}
+
+/// A certificate as a proof shows it, with every part that it may have.
+fn shown() -> Certified {
+    Certified {
+        size: 0x0102_0304_0506_0708,
+        signatures: vec![Signature::new("w", 0x0B0A_0908, vec![7])],
+        witness: [0x96; 32],
+        record: record(),
+        path: vec![Hash::new([0x97; 32])],
+        clear: Hash::new([0x98; 32]),
+        section: b"section".to_vec(),
+        first_key: [0x93; 32],
+        links: vec![Link::new(
+            [0x99; 32],
+            bound(5, 0x9A),
+            Some(bound(7, 0x9E)),
+            [0x9B; 64],
+        )],
+        grown: Some(Grown {
+            size: 6,
+            root: Hash::new([0x9C; 32]),
+            path: vec![Hash::new([0x9D; 32])],
+        }),
+    }
+}
+
 #[test]
 fn an_entry_proof_has_its_fields_where_the_document_says() {
     let config = StreamConfig::default();
     let record = record();
     let proof = EntryProof {
-        log_id: [0x91; 16],
-        anchor: [0x92; 32],
-        first_key: [0x93; 32],
-        links: Vec::new(),
-        config,
+        identity: Some(Identity {
+            log_id: [0x91; 16],
+            anchor: [0x92; 32],
+            config,
+        }),
+        signers: Signers::Certified(Box::new(shown())),
         record,
         place: 0x0A0B_0C0D,
-        evidence: Evidence::Entry {
-            salt: [0x94; 16],
-            row: b"row".to_vec(),
-            path: vec![Hash::new([0x95; 32])],
+        evidence: Evidence::Sections {
+            clear: b"clear".to_vec(),
+            clear_path: Vec::new(),
+            shown: Vec::new(),
         },
         path: Vec::new(),
         checkpoint: "checkpoint\n".to_owned(),
     };
     let extra = TlogProof::parse(&proof.encode().unwrap()).unwrap().extra;
     let extra = extra.unwrap();
+    let record = record.encode();
     compare(
         "## Entry proof",
         &extra,
         &[
             b"PBEP",
             &2_u16.to_le_bytes(),
+            &[1],
             &[0],
-            &[0],
-            &record.encode(),
+            &record,
             &0x0A0B_0C0D_u32.to_le_bytes(),
-            &[0x93; 32],
-            &0_u32.to_le_bytes(),
+            &0x0102_0304_0506_0708_u64.to_le_bytes(),
         ],
     );
-    joined(
-        &extra[152..],
-        &[&[0x94; 16], &3_u32.to_le_bytes(), b"row", &[1], &[0x95; 32]],
-    );
-    let proof = EntryProof {
-        evidence: Evidence::Sections {
-            clear: b"clear".to_vec(),
-            clear_path: Vec::new(),
-            shown: Vec::new(),
-        },
-        ..proof
-    };
-    let extra = TlogProof::parse(&proof.encode().unwrap()).unwrap().extra;
     let config = config.to_string();
     joined(
-        &extra.unwrap()[152..],
+        &extra[8 + record.len() + 4 + 8..],
         &[
+            &[1, 1],
+            b"w",
+            &[0x0B, 0x0A, 9, 8],
+            &1_u32.to_le_bytes(),
+            &[7],
+            &[0x96; 32],
+            &record,
+            &[1],
+            &[0x97; 32],
+            &[0x98; 32],
+            &7_u32.to_le_bytes(),
+            b"section",
+            &[0x93; 32],
+            &[1],
+            &[0x99; 32],
+            &5_u64.to_le_bytes(),
+            &[0x9A; 32],
+            &7_u64.to_le_bytes(),
+            &[0x9E; 32],
+            &[0x9B; 64],
+            &6_u64.to_le_bytes(),
+            &[0x9C; 32],
+            &[1],
+            &[0x9D; 32],
             &[0x91; 16],
             &[0x92; 32],
             &[config.len() as u8],
             config.as_bytes(),
             &5_u32.to_le_bytes(),
             b"clear",
-            &[0],
-            &[0],
+            &[0, 0],
         ],
     );
 }
@@ -371,6 +414,9 @@ fn every_bound_is_in_the_document_with_its_value() {
         ("LEAF_BYTES_MAX", LEAF_BYTES_MAX as i128),
         ("PROOF_EXTRA_BYTES_MAX", PROOF_EXTRA_BYTES_MAX as i128),
         ("PROOF_LINKS_MAX", PROOF_LINKS_MAX as i128),
+        ("PROOF_V1_LINKS_MAX", PROOF_V1_LINKS_MAX as i128),
+        ("CHAIN_LINKS_MAX", CHAIN_LINKS_MAX as i128),
+        ("CHAIN_BYTES_MAX", CHAIN_BYTES_MAX as i128),
         ("ENTRY_PROOF_BYTES_MAX", ENTRY_PROOF_BYTES_MAX as i128),
         ("TILE_WIDTH", i128::from(TILE_WIDTH)),
     ];

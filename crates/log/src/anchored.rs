@@ -1,19 +1,17 @@
-//! The heads that the journal anchored last: what an opening must find again, whatever became of checkpoints and their copies.
+//! The heads that the stream `heads` anchored last: what an opening must find again, whatever became of checkpoints and their copies.
 //!
-//! The journal is read backwards, from its newest signed head to the last frame that certified a signing key: that frame repeats
-//! every head anchored before it. Only frames that the signed head covers count.
+//! The stream is read backwards, from its newest signed head to the last frame that names all streams, and then on behind the signed
+//! head. Only frames that a holder of the log's keys sealed count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use probity_format::DecodeError;
-use probity_format::certificate::Certificate;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::compress::Decompressor;
 use probity_format::frame::Frame;
 use probity_format::geometry::Geometry;
 use probity_format::keys::MasterKey;
 use probity_format::limits::TILE_WIDTH;
-use probity_format::note::SignedNote;
 use probity_format::proof::{ProveError, inclusion_proof, root_from_inclusion};
 use probity_format::record::Record;
 use probity_format::stream::StreamName;
@@ -24,8 +22,9 @@ use crate::epochs::Epochs;
 use crate::error::LogError;
 use crate::files::{Files, TILE_FILE_BYTES_MAX};
 use crate::heads::Heads;
+use crate::heads_entry::HeadsEntry;
 use crate::history::read_checkpoint;
-use crate::journal::{History, action, heads_of};
+use crate::journal::History;
 use crate::records::Records;
 use crate::repairs::{Repair, RepairKind, Repairs};
 use crate::scan::{Position, scan_believed};
@@ -34,21 +33,12 @@ use crate::segments::Identity;
 /// The last anchored head of each stream, by the origin of its checkpoints.
 pub(crate) type Anchored = BTreeMap<String, Checkpoint>;
 
-/// The heads that are anchored in a journal.
-#[derive(Default)]
-pub(crate) struct Found {
-    /// Those in frames that the journal's signed head covers: what must be there.
-    pub(crate) signed: Anchored,
-    /// Those in all frames: what a later head must not be smaller than.
-    pub(crate) all: Anchored,
-}
-
-/// Reads the heads that the journal anchored last.
+/// Reads the heads that were anchored last.
 ///
 /// A damaged frame is passed over and noted: `verify` says what is wrong with it.
 ///
 /// # Errors
-/// [`LogError::Broken`] where the journal is not the one that was signed; those of the storage.
+/// [`LogError::Broken`] where the stream is not the one that was signed; those of the storage.
 pub(crate) fn read_anchored(
     files: &Files,
     heads: &Heads,
@@ -56,44 +46,38 @@ pub(crate) fn read_anchored(
     history: &History,
     master: &MasterKey,
     repairs: &mut Repairs,
-) -> Result<Found, LogError> {
-    let Some(head) = signed_head(files, heads, geometry, history)? else {
-        return Ok(Found::default());
-    };
-    let name = StreamName::journal();
-    let identity = Identity::journal(geometry);
-    let mut journal = Journal {
+) -> Result<Anchored, LogError> {
+    let name = StreamName::heads();
+    let identity = Identity::built_in(geometry, &name);
+    let head = signed_head(files, heads, geometry, history)?;
+    let mut reading = Reading {
         files,
         name,
         identity,
         epochs: Epochs::new(master, identity.id),
-        head: &head,
         decompressor: Decompressor::default(),
         found: Anchored::new(),
     };
-    if let Back::Signed(behind) = journal.read_back(repairs)? {
-        let signed = journal.found.clone();
-        if let Some(position) = behind {
-            journal.read_behind(position)?;
-        }
-        return Ok(Found {
-            signed,
-            all: journal.found,
-        });
+    if let Some(head) = &head
+        && let Some(position) = reading.read_back(head, repairs)?
+    {
+        reading.read_forward(position, None)?;
+        return Ok(reading.found);
     }
-    journal.found.clear();
-    journal.read_forward()
+    reading.found.clear();
+    reading.read_forward(Position::start(identity), head.as_ref())?;
+    Ok(reading.found)
 }
 
-/// The newest head of the journal that a key of the log signed: its checkpoint, or the second copy.
+/// The newest head of the stream that a key of the log signed: its checkpoint, or the second copy.
 fn signed_head(
     files: &Files,
     heads: &Heads,
     geometry: &Geometry,
     history: &History,
 ) -> Result<Option<Checkpoint>, LogError> {
-    let name = StreamName::journal();
-    let keys = history.keys_named(&geometry.stream_origin(name.as_str()));
+    let name = StreamName::heads();
+    let origin = geometry.stream_origin(name.as_str());
     let published = match read_checkpoint(files, &name) {
         Err(LogError::Broken { .. }) => None,
         note => note?,
@@ -101,34 +85,31 @@ fn signed_head(
     let published = published.map(String::into_bytes);
     let notes = [published, heads.load(&name)?];
     let opened = notes.into_iter().flatten();
-    let opened = opened.filter_map(|note| Checkpoint::open(&note, &keys).ok());
+    let opened = opened.filter_map(|note| history.open(&note, &origin).ok());
     Ok(opened
+        .map(|(_, head)| head)
         .max_by_key(Checkpoint::size)
         .filter(|head| head.size() > 0))
 }
 
-/// What reading back came to.
-enum Back {
-    /// Every record on the way is one that was signed; the position behind the last frame, if its segment is there.
-    Signed(Option<Position>),
-    /// A record on the way is not the one that was signed.
-    Unsigned,
-}
-
-struct Journal<'a> {
+struct Reading<'a> {
     files: &'a Files,
     name: StreamName,
     identity: Identity,
     epochs: Epochs<'a>,
-    head: &'a Checkpoint,
     decompressor: Decompressor,
     found: Anchored,
 }
 
-impl Journal<'_> {
-    /// Reads frames from the last one back.
-    fn read_back(&mut self, repairs: &mut Repairs) -> Result<Back, LogError> {
-        let size = self.head.size();
+impl Reading<'_> {
+    /// Reads frames from the last one that `head` covers back to one that names all streams, and gives the position behind the last;
+    /// nothing where a record on the way is not the one that was signed, or the last segment is gone.
+    fn read_back(
+        &mut self,
+        head: &Checkpoint,
+        repairs: &mut Repairs,
+    ) -> Result<Option<Position>, LogError> {
+        let size = head.size();
         let (files, folder) = (self.files, format!("streams/{}", self.name));
         let mut tiles = TileReader::new(size, |path: &str| {
             files.read(&format!("{folder}/{path}"), TILE_FILE_BYTES_MAX)
@@ -136,19 +117,16 @@ impl Journal<'_> {
         let name = self.name.clone();
         let mut records = Records::new(files, &name, self.identity, size);
         let mut known = BTreeSet::new();
-        let (mut until, mut last) = (0, None);
+        let mut last = None;
         for frame in (0..size).rev() {
-            if frame < until {
-                break;
-            }
             let record = match records.of_frame(frame) {
                 Ok(Some(record)) => record,
-                Ok(None) | Err(LogError::Broken { .. }) => return Ok(Back::Unsigned),
+                Ok(None) | Err(LogError::Broken { .. }) => return Ok(None),
                 Err(error) => return Err(error),
             };
             let leaf = leaf_hash(&record.encode());
             if there(tiles.leaf(frame))? != Some(leaf) {
-                return Ok(Back::Unsigned);
+                return Ok(None);
             }
             // A path takes in every other hash of its tile, so that one of them vouches for all.
             if known.insert(frame / TILE_WIDTH) {
@@ -158,54 +136,33 @@ impl Journal<'_> {
                     path => path.ok(),
                 };
                 let root = path.map(|path| root_from_inclusion(leaf, frame, size, &path));
-                if root.and_then(Result::ok).as_ref() != Some(self.head.root()) {
-                    return Ok(Back::Unsigned);
+                if root.and_then(Result::ok).as_ref() != Some(head.root()) {
+                    return Ok(None);
                 }
             }
             last = last.or(Some(record));
-            if let Some(from) = self.read_one(&mut records, &record)? {
-                until = until.max(from);
-            } else {
-                let range = frame..frame.saturating_add(1);
-                repairs.note(Repair::of_log(RepairKind::Heads, range));
+            match self.read_one(&mut records, &record)? {
+                Some(true) => break,
+                Some(false) => {}
+                None => {
+                    let range = frame..frame.saturating_add(1);
+                    repairs.note(Repair::new(RepairKind::Heads, &name, range));
+                }
             }
         }
-        let Some(last) = last else {
-            return Ok(Back::Unsigned);
-        };
-        match records.behind(&last) {
-            Err(LogError::Broken { .. }) => Ok(Back::Unsigned),
-            behind => Ok(Back::Signed(behind?)),
+        match last.map(|last| records.behind(&last)) {
+            None | Some(Err(LogError::Broken { .. })) => Ok(None),
+            Some(behind) => behind,
         }
     }
 
-    /// Takes up what frames behind the signed head anchor.
-    fn read_behind(&mut self, mut position: Position) -> Result<(), LogError> {
-        let Self {
-            files,
-            name,
-            epochs,
-            decompressor,
-            found,
-            ..
-        } = self;
-        let mut believe = |_: &Record, frame: &Frame<'_>| epochs.authenticate(frame);
-        let mut take = |_: &Record, frame: &Frame<'_>| {
-            let told = told_by(frame, decompressor).map_err(|error| broken(&error))?;
-            told.into(found);
-            Ok::<(), LogError>(())
-        };
-        let _end = scan_believed(files, name, &mut position, &mut believe, &mut take)?;
-        Ok(())
-    }
-
-    /// Takes up what a frame anchors, unless a later one did for the same stream. Gives the frame before which nothing is
-    /// left to learn; nothing where it is damaged.
+    /// Takes up what a frame anchors, unless a later one did for the same stream. Gives whether it names all streams; nothing
+    /// where it is damaged.
     fn read_one(
         &mut self,
         records: &mut Records<'_>,
         record: &Record,
-    ) -> Result<Option<u64>, LogError> {
+    ) -> Result<Option<bool>, LogError> {
         let stored = match records.stored(record) {
             Err(LogError::Broken { .. }) => None,
             stored => stored?,
@@ -217,22 +174,21 @@ impl Journal<'_> {
         let Some(frame) = frame.filter(|frame| self.epochs.authenticate(frame)) else {
             return Ok(None);
         };
-        let Ok(told) = told_by(&frame, &mut self.decompressor) else {
+        let Ok((is_all, heads)) = named_by(&frame, &mut self.decompressor) else {
             return Ok(None);
         };
-        let repeats_all = told.certified.filter(|_| !told.heads.is_empty());
-        for head in told.heads.into_iter().rev() {
+        for head in heads.into_iter().rev() {
             self.found.entry(head.origin().to_owned()).or_insert(head);
         }
-        Ok(Some(repeats_all.unwrap_or_default()))
+        Ok(Some(is_all))
     }
 
-    /// Reads the whole journal, which must have the root that was signed.
-    fn read_forward(mut self) -> Result<Found, LogError> {
-        let mut position = Position::start(self.identity);
-        let mut tree = Frontier::new();
-        let mut signed = None;
-        let (size, root) = (self.head.size(), *self.head.root());
+    /// Reads on from `position` to the end; on the way the tree must have the root that was `signed`, if any is named.
+    fn read_forward(
+        &mut self,
+        mut position: Position,
+        signed: Option<&Checkpoint>,
+    ) -> Result<(), LogError> {
         let Self {
             files,
             name,
@@ -240,25 +196,27 @@ impl Journal<'_> {
             decompressor,
             found,
             ..
-        } = &mut self;
+        } = self;
+        let mut tree = Frontier::new();
+        let mut is_signed = signed.is_none();
         let mut believe = |_: &Record, frame: &Frame<'_>| epochs.authenticate(frame);
         let mut take = |record: &Record, frame: &Frame<'_>| {
-            let told = told_by(frame, decompressor).map_err(|error| broken(&error))?;
-            told.into(found);
-            tree.push(leaf_hash(&record.encode()));
-            if tree.size() == size && tree.root() == root {
-                signed = Some(found.clone());
+            let (_, heads) = named_by(frame, decompressor).map_err(|error| broken(&error))?;
+            for head in heads {
+                found.insert(head.origin().to_owned(), head);
             }
+            tree.push(leaf_hash(&record.encode()));
+            is_signed |= signed
+                .is_some_and(|head| tree.size() == head.size() && tree.root() == *head.root());
             Ok::<(), LogError>(())
         };
         let _end = scan_believed(files, name, &mut position, &mut believe, &mut take)?;
-        let signed = signed.ok_or_else(|| LogError::Broken {
-            place: "the journal".into(),
+        if is_signed {
+            return Ok(());
+        }
+        Err(LogError::Broken {
+            place: format!("stream {name}"),
             reason: "is not the one that was signed, neither its records nor its segments".into(),
-        })?;
-        Ok(Found {
-            signed,
-            all: self.found,
         })
     }
 }
@@ -271,46 +229,26 @@ fn there<T>(read: Result<T, TileReadError<LogError>>) -> Result<Option<T>, LogEr
     }
 }
 
-/// What a frame of the journal says of heads.
-#[derive(Default)]
-struct Told {
-    heads: Vec<Checkpoint>,
-    /// The frame from which on heads were repeated before a key was certified.
-    certified: Option<u64>,
-}
-
-impl Told {
-    /// Takes the heads up in `found`, in the place of those of earlier frames.
-    fn into(self, found: &mut Anchored) {
-        for head in self.heads {
-            found.insert(head.origin().to_owned(), head);
-        }
-    }
-}
-
-fn told_by(frame: &Frame<'_>, decompressor: &mut Decompressor) -> Result<Told, DecodeError> {
+/// Whether a frame names all streams, and the heads in it.
+fn named_by(
+    frame: &Frame<'_>,
+    decompressor: &mut Decompressor,
+) -> Result<(bool, Vec<Checkpoint>), DecodeError> {
     let body = frame.open(0, None, decompressor)?;
     let columns = body.columns()?;
-    let mut told = Told::default();
+    let (mut names_all, mut found) = (false, Vec::new());
     for index in 0..columns.len() {
-        let entry = columns.entry(index)?;
-        match entry.action {
-            action::HEADS => told.heads.extend(heads_of(&entry)?),
-            // Signed over the journal as it was before what is repeated.
-            action::KEY_CERTIFY => {
-                let note = SignedNote::parse(entry.payload).ok();
-                let certificate = note.and_then(|note| Certificate::parse(note.text()).ok());
-                told.certified = certificate.map(|it| it.size());
-            }
-            _ => {}
+        if let HeadsEntry::Heads { is_all, heads } = HeadsEntry::read(&columns.entry(index)?)? {
+            names_all |= is_all;
+            found.extend(heads);
         }
     }
-    Ok(told)
+    Ok((names_all, found))
 }
 
 fn broken(error: &DecodeError) -> LogError {
     LogError::Broken {
-        place: "the journal".into(),
+        place: "stream heads".into(),
         reason: error.to_string(),
     }
 }

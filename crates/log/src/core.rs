@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
+use probity_format::Version;
 use probity_format::geometry::Geometry;
+use probity_format::note::SigningKey;
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
 use probity_queue::{Chunk, Pool, Receiver, SealedChunk, Sender};
 
@@ -17,6 +19,7 @@ use crate::error::LogError;
 use crate::files::{Files, is_strange};
 use crate::flight::Flight;
 use crate::heads::Heads;
+use crate::heads_writer::HeadsWriter;
 use crate::journal_writer::JournalWriter;
 use crate::keystore::KeyStore;
 use crate::requests::Requests;
@@ -51,6 +54,9 @@ pub(crate) struct Handed {
     pub(crate) since: Duration,
 }
 
+/// Where chunks come from, and the two ends of the channel that they are handed over in.
+pub(crate) type Queue = (Pool, Sender<Handed>, Receiver<Handed>);
+
 /// An appender's open chunk as the ticking thread sees it.
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
@@ -67,7 +73,6 @@ pub(crate) struct OpenChunk {
 }
 
 /// The state of one log open for writing.
-#[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) options: Options,
     pub(crate) geometry: Geometry,
@@ -75,6 +80,8 @@ pub(crate) struct Core {
     pub(crate) files: Files,
     pub(crate) heads: Heads,
     pub(crate) keys: Mutex<KeyStore>,
+    /// Signs the journal's checkpoints beside the signing key.
+    pub(crate) witness: SigningKey,
     pub(crate) subjects: SubjectStore,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) pool: Pool,
@@ -83,6 +90,8 @@ pub(crate) struct Core {
     pub(crate) batcher: Mutex<Batcher>,
     pub(crate) streams: RwLock<BTreeMap<StreamName, Arc<Stream>>>,
     pub(crate) journal: Mutex<JournalWriter>,
+    /// Where heads are anchored; locked after the journal where both are.
+    pub(crate) anchors: Mutex<HeadsWriter>,
     pub(crate) slots: Mutex<Vec<Weak<Slot>>>,
     /// Raised when the ticking thread, idle until then, has something to watch.
     pub(crate) ticking: Signal,
@@ -116,6 +125,12 @@ pub(crate) struct Core {
     pub(crate) callbacks: RwLock<Vec<Callback>>,
     /// Held until the log is closed.
     pub(crate) lock: Mutex<Option<Box<dyn Lock>>>,
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Core").finish_non_exhaustive()
+    }
 }
 
 /// Called after every commit.
@@ -195,12 +210,12 @@ impl Core {
         geometry: Geometry,
         files: Files,
         heads: Heads,
-        keys: KeyStore,
+        (keys, witness): (KeyStore, SigningKey),
         subjects: SubjectStore,
         clock: Arc<dyn Clock>,
-        queue: (Pool, Sender<Handed>, Receiver<Handed>),
+        queue: Queue,
         streams: BTreeMap<StreamName, Arc<Stream>>,
-        journal: JournalWriter,
+        (journal, anchors): (JournalWriter, HeadsWriter),
         lock: Box<dyn Lock>,
     ) -> Self {
         Self {
@@ -210,6 +225,7 @@ impl Core {
             files,
             heads,
             keys: Mutex::new(keys),
+            witness,
             subjects,
             clock,
             pool: queue.0,
@@ -218,6 +234,7 @@ impl Core {
             batcher: Mutex::default(),
             streams: RwLock::new(streams),
             journal: Mutex::new(journal),
+            anchors: Mutex::new(anchors),
             slots: Mutex::default(),
             ticking: Signal::default(),
             ticker_idle: AtomicBool::new(false),
@@ -341,12 +358,12 @@ impl Core {
         streams.insert(stream.name.clone(), stream);
     }
 
-    /// Every stream but the journal.
+    /// Every stream but those that the log itself appends to.
     pub(crate) fn content_streams(&self) -> Vec<Arc<Stream>> {
         let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
         streams
             .values()
-            .filter(|stream| stream.name.as_str() != StreamName::JOURNAL)
+            .filter(|stream| !stream.name.is_built_in(Version::NEWEST))
             .map(Arc::clone)
             .collect()
     }

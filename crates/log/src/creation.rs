@@ -11,6 +11,7 @@ use probity_format::stream::{StreamConfig, StreamName};
 
 use crate::clock::{Clock, SystemClock};
 use crate::config::Options;
+use crate::continuation::Continued;
 use crate::durable::DURABLE;
 use crate::error::LogError;
 use crate::files::Files;
@@ -69,6 +70,27 @@ impl Log {
         Self::create_at(&places, origin, root, config, options, clock)
     }
 
+    /// As [`Log::create`], and the journal says that the log continues the one of `continued`.
+    ///
+    /// # Errors
+    /// As [`Log::create`].
+    pub fn create_after(
+        continued: &Continued,
+        path: &Path,
+        origin: &str,
+        root: &RootKey,
+        config: StreamConfig,
+        options: Options,
+    ) -> Result<(), LogError> {
+        let places = Places::new(path, options.heads.as_ref());
+        let clock = Arc::new(SystemClock::new());
+        let first = First {
+            config,
+            continued: Some(continued),
+        };
+        create(&places, origin, root, &first, options, clock)
+    }
+
     /// As [`Log::create`], wherever the log is to be, and with any clock.
     ///
     /// # Errors
@@ -81,36 +103,60 @@ impl Log {
         options: Options,
         clock: Arc<dyn Clock>,
     ) -> Result<(), LogError> {
-        startup::check_options(&options)?;
-        let seed = random_secret()?;
-        let geometry = geometry(origin, &seed)?;
-        let files = Files::of_log(places, &options);
-        // Before the lock, which would be a file of ours in somebody else's folder.
-        check_vacant(places, &files)?;
-        let lock = startup::lock(places, &files)?;
-        check_vacant(places, &files)?;
-        files.sweep()?;
-        for segment in files.list(JOURNAL_SEGMENTS)? {
-            files.remove(&format!("{JOURNAL_SEGMENTS}/{segment}"))?;
-        }
-        if files.read(PENDING, PENDING_BYTES_MAX)?.is_some() {
-            files.remove(PENDING)?;
-            files.sync_folder("")?;
-        }
-        KeyStore::create(&files, root, &geometry.fingerprint(), &seed)?;
-        files.replace(GEOMETRY, geometry.encode().as_bytes())?;
-        startup::open_locked(places, lock, root, options, clock, Some(config))?.close()
+        let first = First {
+            config,
+            continued: None,
+        };
+        create(places, origin, root, &first, options, clock)
     }
 }
 
-fn geometry(origin: &str, seed: &Secret) -> Result<Geometry, LogError> {
+/// What a log begins with.
+pub(crate) struct First<'a> {
+    /// The configuration of the stream `default`.
+    pub(crate) config: StreamConfig,
+    pub(crate) continued: Option<&'a Continued>,
+}
+
+fn create(
+    places: &Places,
+    origin: &str,
+    root: &RootKey,
+    first: &First<'_>,
+    options: Options,
+    clock: Arc<dyn Clock>,
+) -> Result<(), LogError> {
+    startup::check_options(&options)?;
+    let (seed, witness) = (random_secret()?, random_secret()?);
+    let geometry = geometry(origin, &seed, &witness)?;
+    let files = Files::of_log(places, &options);
+    // Before the lock, which would be a file of ours in somebody else's folder.
+    check_vacant(places, &files)?;
+    let lock = startup::lock(places, &files)?;
+    check_vacant(places, &files)?;
+    files.sweep()?;
+    for segment in files.list(JOURNAL_SEGMENTS)? {
+        files.remove(&format!("{JOURNAL_SEGMENTS}/{segment}"))?;
+    }
+    if files.read(PENDING, PENDING_BYTES_MAX)?.is_some() {
+        files.remove(PENDING)?;
+        files.sync_folder("")?;
+    }
+    KeyStore::create(&files, root, &geometry.fingerprint(), &seed, &witness)?;
+    files.replace(GEOMETRY, geometry.encode().as_bytes())?;
+    startup::open_locked(places, lock, root, options, clock, Some(first))?.close()
+}
+
+fn geometry(origin: &str, seed: &Secret, witness: &Secret) -> Result<Geometry, LogError> {
     let refused = |reason: String| LogError::Option {
         name: "origin",
         reason,
     };
     let is_no_name = "must be 1 to 255 ASCII letters, digits, '-', '.', '_', '/' and ':'";
-    let signer = signing_key(origin, seed).map_err(|_error| refused(is_no_name.into()))?;
-    Geometry::new(origin, random()?, signer.verifier_key().clone())
+    let key = |seed| signing_key(origin, seed).map_err(|_error| refused(is_no_name.into()));
+    let (signer, witness) = (key(seed)?, key(witness)?);
+    let witness = *witness.verifier_key().key();
+    Geometry::new(origin, random()?, signer.verifier_key().clone(), witness)
         .map_err(|error| refused(error.reason.to_owned()))
 }
 
@@ -139,7 +185,9 @@ fn check_vacant(places: &Places, files: &Files) -> Result<(), LogError> {
         Ok(())
     };
     only("", &LEFTOVERS)?;
-    only("streams", &[StreamName::JOURNAL])?;
+    only("streams", &[StreamName::JOURNAL, StreamName::HEADS])?;
+    only("streams/heads", &["segments", "checkpoint", "log.vkey"])?;
+    only("streams/heads/segments", &[])?;
     only("streams/journal", &["segments", "checkpoint", "log.vkey"])?;
     let first = segment_file_name(0);
     only(JOURNAL_SEGMENTS, &[first.trim_start_matches("segments/")])?;

@@ -71,11 +71,11 @@ impl Core {
         pseudonym: Pseudonym,
     ) -> Result<ErasureReceipt, LogError> {
         let entry = JournalEntry::subject_erase(slot, &pseudonym);
-        let index = journal.append_one(self, entry)?;
+        let index = journal.append(self, vec![entry])?;
         self.publish_stream(journal.stream())?;
         self.subjects.destroy(&self.files, subject, slot)?;
         // A frame behind the entry says that the key is gone: a slot that holds one again was put back.
-        journal.append_nothing(self)?;
+        journal.append(self, vec![JournalEntry::subject_erased(slot, &pseudonym)])?;
         self.publish_stream(journal.stream())?;
         Ok(ErasureReceipt {
             slot,

@@ -6,37 +6,40 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use probity_format::certificate::{Certificate, Link};
+use probity_format::certificate::{Bound, Certificate, Link};
 use probity_format::checkpoint::Checkpoint;
 use probity_format::column::Columns;
 use probity_format::content::PSEUDONYM_BYTES;
 use probity_format::geometry::Geometry;
-use probity_format::note::{Signer as _, SigningKey, VerifierKey};
+use probity_format::note::{
+    NoteError, Signature, SignedNote, Signer as _, SigningKey, VerifierKey,
+};
 use probity_format::slot::SlotsDigest;
 use probity_format::stream::{StreamConfig, StreamName};
-use probity_format::tree::Hash;
 use probity_format::{DecodeError, Entry, Timestamp, Version};
 
+use crate::continuation::Continued;
+use crate::journal_v2::JournalV2;
 use crate::repairs::{Repair, RepairKind};
 
 /// Actions of journal entries.
 pub(crate) mod action {
     /// The log came into being; the key is its origin.
     pub(crate) const LOG_CREATE: &str = "log.create";
+    /// The log goes on from an older one; the key is that one's origin, the payload what was signed last of it.
+    pub(crate) const LOG_CONTINUE: &str = "log.continue";
     /// A stream came into being; the key is its name, the payload its configuration.
     pub(crate) const STREAM_CREATE: &str = "stream.create";
     /// A new signing key; the payload is its certificate.
     pub(crate) const KEY_CERTIFY: &str = "key.certify";
-    /// Checkpoints of other streams were published; the payload has a line for each.
-    pub(crate) const HEADS: &str = "heads";
-    /// The first of a frame: which one before was the last that says more than heads; the key is its number.
-    pub(crate) const BEFORE: &str = "before";
     /// Recovery repaired something; the payload has a line for each repair.
     pub(crate) const RECOVER: &str = "recover";
     /// How many slots of subjects are durable; the key is their number, the payload the digest over their labels.
     pub(crate) const SUBJECTS: &str = "subjects";
     /// A subject is erased; the key is the number of its slot, the payload its pseudonym.
     pub(crate) const SUBJECT_ERASE: &str = "subject.erase";
+    /// The key of an erased subject is destroyed; key and payload as in its erasure.
+    pub(crate) const SUBJECT_ERASED: &str = "subject.erased";
 }
 
 /// Bytes of payload at which a list of heads or repairs goes on in another entry.
@@ -67,27 +70,13 @@ impl JournalEntry {
         }
     }
 
-    /// What every frame begins with, once frame `telling` says more than heads.
-    pub(crate) fn before(telling: u64) -> Self {
-        Self {
-            action: action::BEFORE,
-            key: telling.to_string(),
-            payload: String::new(),
-        }
-    }
-
-    /// The heads of streams, in as many entries as it takes.
-    pub(crate) fn heads(heads: &[Checkpoint]) -> Vec<Self> {
-        Self::portions(action::HEADS, heads.iter().map(Checkpoint::encode))
-    }
-
     /// What recovery did, a line for each repair, in as many entries as it takes.
     pub(crate) fn recover(repairs: &[Repair]) -> Vec<Self> {
         let lines = repairs.iter().map(|repair| repair.line() + "\n");
         Self::portions(action::RECOVER, lines)
     }
 
-    /// The durable slots, which every frame names once there are any.
+    /// The durable slots, named whenever there are more.
     pub(crate) fn subjects(slots: &SignedSlots) -> Self {
         Self {
             action: action::SUBJECTS,
@@ -105,7 +94,16 @@ impl JournalEntry {
         }
     }
 
-    fn portions(action: &'static str, parts: impl Iterator<Item = String>) -> Vec<Self> {
+    /// The key of the subject with `pseudonym` in slot `slot` is destroyed.
+    pub(crate) fn subject_erased(slot: u64, pseudonym: &[u8; PSEUDONYM_BYTES]) -> Self {
+        Self {
+            action: action::SUBJECT_ERASED,
+            ..Self::subject_erase(slot, pseudonym)
+        }
+    }
+
+    /// Entries with this action whose payloads are `parts`, several in one as long as they fit.
+    pub(crate) fn portions(action: &'static str, parts: impl Iterator<Item = String>) -> Vec<Self> {
         let mut entries: Vec<Self> = Vec::new();
         for part in parts {
             match entries.last_mut() {
@@ -122,17 +120,17 @@ impl JournalEntry {
         entries
     }
 
-    /// The certificate of `successor` by `signer`, binding the journal as it is: `size` frames with `root`.
+    /// The certificate of `successor` by `signer`, binding the streams `journal` and `heads` as they are.
     pub(crate) fn certificate(
         signer: &SigningKey,
         successor: &VerifierKey,
-        size: u64,
-        root: &Hash,
-    ) -> Result<Self, probity_format::note::NoteError> {
+        journal: Bound,
+        heads: Bound,
+    ) -> Result<Self, NoteError> {
         Ok(Self {
             action: action::KEY_CERTIFY,
             key: signer.verifier_key().encode(),
-            payload: Certificate::new(successor.clone(), size, *root).sign(signer)?,
+            payload: Certificate::new(successor.clone(), journal, Some(heads)).sign(signer)?,
         })
     }
 
@@ -144,24 +142,6 @@ impl JournalEntry {
             ..Entry::new(time, self.action, self.key.as_bytes())
         }
     }
-}
-
-/// The frame that `entry` names as the last before its own that says more than heads.
-pub(crate) fn telling_before(entry: &Entry<'_>) -> Option<u64> {
-    let number = std::str::from_utf8(entry.key).ok()?.parse().ok()?;
-    let is_canonical = JournalEntry::before(number).key.as_bytes() == entry.key;
-    (entry.action == action::BEFORE && is_canonical).then_some(number)
-}
-
-/// The heads that an entry anchors.
-pub(crate) fn heads_of(entry: &Entry<'_>) -> Result<Vec<Checkpoint>, DecodeError> {
-    let text = std::str::from_utf8(entry.payload)
-        .map_err(|_not_utf8| DecodeError::new("journal entry", 0, "is not text"))?;
-    let lines: Vec<&str> = text.lines().collect();
-    let heads = lines.chunks(3);
-    heads
-        .map(|head| Checkpoint::parse(&(head.join("\n") + "\n")))
-        .collect()
 }
 
 /// The slots of subjects that were durable when a frame of the journal was written.
@@ -181,7 +161,12 @@ pub(crate) struct Erasure {
     pub(crate) frame: u64,
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
+/// Frames of the stream `heads` that `link` binds.
+pub(crate) fn bound_heads(link: &Link) -> u64 {
+    link.heads.map_or(0, |heads| heads.size)
+}
+
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a string cannot fail.
         let _infallible = write!(text, "{byte:02x}");
@@ -190,7 +175,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 /// The bytes that [`hexadecimal`] writes as `text`; nothing for any other text.
-fn from_hexadecimal<const N: usize>(text: &str) -> Option<[u8; N]> {
+pub(crate) fn from_hexadecimal<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
     if pairs.len() != N || !rest.is_empty() {
@@ -203,15 +188,10 @@ fn from_hexadecimal<const N: usize>(text: &str) -> Option<[u8; N]> {
 }
 
 /// The number that is written as `text` in the one form that numbers have.
-fn number(text: &str) -> Option<u64> {
+pub(crate) fn number(text: &str) -> Option<u64> {
     text.parse()
         .ok()
         .filter(|number: &u64| number.to_string() == text)
-}
-
-/// Whether `entry` says more than what every frame repeats and heads.
-pub(crate) fn is_telling(entry: &Entry<'_>) -> bool {
-    ![action::HEADS, action::SUBJECTS].contains(&entry.action)
 }
 
 /// What the journal says, in order.
@@ -224,12 +204,11 @@ pub(crate) struct History {
     pub(crate) certificates: Vec<(Link, u64)>,
     /// Streams in order of creation.
     pub(crate) streams: Vec<(StreamName, StreamConfig)>,
-    /// Heads of other streams as anchored, with the journal frame; there are more with every second, and whoever adds frames
-    /// takes them away.
-    pub(crate) heads: Vec<(Checkpoint, u64)>,
-    /// The last frame that says more than heads.
-    pub(crate) telling: Option<u64>,
-    /// The slots that were durable when the last frame was written.
+    /// What was signed last of the log that this one continues.
+    pub(crate) continues: Option<Continued>,
+    /// What the journal of a log of version 2 says besides.
+    pub(crate) v2: Option<JournalV2>,
+    /// The slots of subjects that the journal named last.
     pub(crate) slots: SignedSlots,
     /// Erasures by the number of the slot.
     pub(crate) erasures: BTreeMap<u64, Erasure>,
@@ -240,16 +219,25 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// The history of a log with `geometry`: it begins with its anchor.
+    /// The history of the log with `geometry`, of which nothing is known yet.
     pub(crate) fn new(geometry: &Geometry) -> Self {
         let version = geometry.version();
+        let config = StreamConfig::journal(version);
+        let own = [StreamName::journal(), StreamName::heads()].map(|name| (name, config));
+        let (streams, v2) = match version {
+            Version::V2 => (
+                own.into_iter().take(1).collect(),
+                Some(JournalV2::default()),
+            ),
+            _ => (own.into(), None),
+        };
         Self {
             version,
             keys: vec![(geometry.anchor().clone(), 0)],
             certificates: Vec::new(),
-            streams: vec![(StreamName::journal(), StreamConfig::journal(version))],
-            heads: Vec::new(),
-            telling: None,
+            streams,
+            continues: None,
+            v2,
             slots: SignedSlots::default(),
             erasures: BTreeMap::new(),
             losses: Vec::new(),
@@ -267,21 +255,16 @@ impl History {
     /// Frames may be left out, as damage leaves them out; what the next says of those before it is then believed.
     ///
     /// # Errors
-    /// When an entry is not one the log writes, a certificate does not follow the chain, or the frame does not name the one
-    /// before that it must.
+    /// When an entry is not one the log writes, or a certificate does not follow the chain.
     pub(crate) fn add(&mut self, columns: &Columns<'_>, frame: u64) -> Result<(), DecodeError> {
         let is_next = self.next == frame;
         self.next = frame.saturating_add(1);
-        for index in 0..columns.len() {
-            let entry = columns.entry(index)?;
-            let named = (index == 0).then(|| telling_before(&entry)).flatten();
-            if index == 0 && is_next && named != self.telling {
-                let reason = "does not name the frame before that says more than heads";
-                return Err(DecodeError::new("journal entry", 0, reason));
-            }
-            match named {
-                Some(_) => self.telling = named,
-                None => self.add_entry(&entry, frame)?,
+        for place in 0..columns.len() {
+            let entry = columns.entry(place)?;
+            let v2 = self.v2.as_mut();
+            let is_taken = v2.map(|v2| v2.take(&entry, place, frame, is_next));
+            if !is_taken.transpose()?.unwrap_or_default() {
+                self.add_entry(&entry, frame)?;
             }
         }
         Ok(())
@@ -290,9 +273,6 @@ impl History {
     fn add_entry(&mut self, entry: &Entry<'_>, frame: u64) -> Result<(), DecodeError> {
         let error = |reason| DecodeError::new("journal entry", 0, reason);
         let text = |bytes| std::str::from_utf8(bytes).map_err(|_not_utf8| error("is not text"));
-        if is_telling(entry) {
-            self.telling = Some(frame);
-        }
         match entry.action {
             action::STREAM_CREATE => {
                 let name = StreamName::new(text(entry.key)?)
@@ -304,21 +284,19 @@ impl History {
                 }
                 self.streams.push((name, config));
             }
-            action::KEY_CERTIFY => {
-                let link = Link::from_note(entry.payload, self.last_key())?;
-                let successor = VerifierKey::new(self.last_key().name(), link.successor)?;
-                self.keys.push((successor, frame));
-                self.certificates.push((link, frame));
+            action::LOG_CONTINUE => {
+                if frame > 0 || self.continues.is_some() || self.v2.is_some() {
+                    return Err(error("continues another log though this one has begun"));
+                }
+                let continued = Continued::parse(text(entry.key)?, text(entry.payload)?)?;
+                self.continues = Some(continued);
             }
-            action::HEADS => {
-                let heads = heads_of(entry)?;
-                self.heads
-                    .extend(heads.into_iter().map(|head| (head, frame)));
-            }
+            action::KEY_CERTIFY => self.add_certificate(entry.payload, frame)?,
             action::SUBJECTS => self.add_slots(text(entry.key)?, text(entry.payload)?)?,
             action::SUBJECT_ERASE => {
                 self.add_erasure(text(entry.key)?, text(entry.payload)?, frame)?;
             }
+            action::SUBJECT_ERASED => self.check_erased(text(entry.key)?, text(entry.payload)?)?,
             action::RECOVER => {
                 let repairs = text(entry.payload)?.lines().filter_map(Repair::parse);
                 let losses = repairs.filter(|repair| repair.kind == RepairKind::Lost);
@@ -330,6 +308,26 @@ impl History {
         Ok(())
     }
 
+    fn add_certificate(&mut self, note: &[u8], frame: u64) -> Result<(), DecodeError> {
+        let error = |reason| DecodeError::new("key certificate", 0, reason);
+        let link = Link::from_note(note, self.last_key())?;
+        if link.heads.is_some() == self.v2.is_some() {
+            return Err(error("is of another version than the log"));
+        }
+        if link.journal.size > frame {
+            return Err(error("binds more of the journal than there was"));
+        }
+        if let Some((last, _)) = self.certificates.last()
+            && (link.journal.size < last.journal.size || bound_heads(&link) < bound_heads(last))
+        {
+            return Err(error("binds less than the one before"));
+        }
+        let successor = VerifierKey::new(self.last_key().name(), link.successor)?;
+        self.keys.push((successor, frame));
+        self.certificates.push((link, frame));
+        Ok(())
+    }
+
     fn add_slots(&mut self, key: &str, payload: &str) -> Result<(), DecodeError> {
         let error = |reason| DecodeError::new("journal entry", 0, reason);
         let malformed = || error("does not say how many slots of subjects there are");
@@ -337,9 +335,8 @@ impl History {
             count: number(key).ok_or_else(malformed)?,
             digest: SlotsDigest::from_bytes(from_hexadecimal(payload).ok_or_else(malformed)?),
         };
-        let is_same = slots.count == self.slots.count && slots != self.slots;
-        if slots.count < self.slots.count || is_same {
-            return Err(error("takes slots of subjects back"));
+        if slots.count <= self.slots.count {
+            return Err(error("names no more slots of subjects than before"));
         }
         self.slots = slots;
         Ok(())
@@ -357,6 +354,21 @@ impl History {
         Ok(())
     }
 
+    fn check_erased(&self, key: &str, payload: &str) -> Result<(), DecodeError> {
+        let erasure = number(key).and_then(|slot| self.erasures.get(&slot));
+        let pseudonym = from_hexadecimal(payload);
+        if erasure.is_none() || erasure.map(|erasure| erasure.pseudonym) != pseudonym {
+            let reason = "destroys a key whose subject is not erased";
+            return Err(DecodeError::new("journal entry", 0, reason));
+        }
+        Ok(())
+    }
+
+    /// Frames of the stream `heads` that the last certificate binds, with their root.
+    pub(crate) fn bound_heads(&self) -> Option<Bound> {
+        self.certificates.last().and_then(|(link, _)| link.heads)
+    }
+
     /// The key certified last.
     #[expect(
         clippy::expect_used,
@@ -366,9 +378,27 @@ impl History {
         &self.keys.last().expect("the chain is never empty").0
     }
 
-    /// The keys of the chain under the name `origin`, newest first.
-    pub(crate) fn keys_named(&self, origin: &str) -> Vec<VerifierKey> {
-        let renamed = |(key, _): &(VerifierKey, u64)| VerifierKey::new(origin, *key.key()).ok();
-        self.keys.iter().rev().filter_map(renamed).collect()
+    /// The checkpoint in `note`, and the place, in the chain from 0, of the latest key that signed it under the name `origin`.
+    ///
+    /// Looks for the key from the newest back, which is the one that signed most of what is asked for.
+    pub(crate) fn open(&self, note: &[u8], origin: &str) -> Result<(usize, Checkpoint), NoteError> {
+        let parsed = SignedNote::parse(note)?;
+        let ids = parsed.signatures().iter();
+        let ids: Vec<u32> = ids
+            .filter(|line| line.name() == origin)
+            .map(Signature::id)
+            .collect();
+        for (place, (key, _)) in self.keys.iter().enumerate().rev() {
+            let key = VerifierKey::new(origin, *key.key())?;
+            if ids.contains(&key.id()) {
+                return Checkpoint::open(note, &[key]).map(|head| (place, head));
+            }
+        }
+        Err(NoteError::NoKnownSignature)
+    }
+
+    /// Whether `key` is one of the chain.
+    pub(crate) fn has_key(&self, key: &VerifierKey) -> bool {
+        self.keys.iter().any(|(known, _)| known.key() == key.key())
     }
 }

@@ -5,8 +5,10 @@
 
 use std::sync::Arc;
 
+use probity_format::geometry::Geometry;
 use probity_format::keys::{MasterKey, RootKey, Secret};
 use probity_format::note::{Signer as _, SigningKey, VerifierKey};
+use probity_format::stream::StreamName;
 use probity_format::wrap::{WRAPPED_BYTES, WrappedKind, WrappingKey};
 
 use crate::error::LogError;
@@ -16,6 +18,8 @@ use crate::files::{Files, is_strange};
 pub(crate) const KEYS: &str = "keys";
 const MASTER: &str = "keys/master.key";
 pub(crate) const SIGNING: &str = "keys/signing.key";
+/// The key that stays, for witnesses: it alone proves nothing.
+pub(crate) const WITNESS: &str = "keys/witness.key";
 /// A successor that may or may not be certified yet; see [`KeyStore::prepare_successor`].
 const SUCCESSOR: &str = "keys/signing.next";
 const KEY_FILE_BYTES_MAX: u64 = 4096;
@@ -37,11 +41,13 @@ impl KeyStore {
         root: &RootKey,
         fingerprint: &[u8; 32],
         signing: &Secret,
+        witness: &Secret,
     ) -> Result<(), LogError> {
         let wrapping = root.wrapping_key(fingerprint);
         let master = random_secret()?;
         store(files, &wrapping, MASTER, WrappedKind::Master, &master)?;
-        store(files, &wrapping, SIGNING, WrappedKind::Signing, signing)
+        store(files, &wrapping, SIGNING, WrappedKind::Signing, signing)?;
+        store(files, &wrapping, WITNESS, WrappedKind::Witness, witness)
     }
 
     /// Opens the secrets of a log.
@@ -99,6 +105,23 @@ impl KeyStore {
     /// The present signing key under the name `name`.
     pub(crate) fn signer(&self, name: &str) -> Result<SigningKey, LogError> {
         signing_key(name, &self.signing)
+    }
+
+    /// The witness key, which must be the one that `geometry` names.
+    pub(crate) fn witness(
+        &self,
+        files: &Files,
+        geometry: &Geometry,
+    ) -> Result<SigningKey, LogError> {
+        let witness = Witness::load(files, &self.wrapping, geometry)?;
+        let reason = witness.reason();
+        match witness {
+            Witness::Key(key) => Ok(key),
+            _ => Err(LogError::Broken {
+                place: WITNESS.into(),
+                reason: reason.unwrap_or_default().into(),
+            }),
+        }
     }
 
     /// If a crash left a successor that the journal certifies as `certified`, it becomes the present key.
@@ -204,6 +227,54 @@ impl SigningKeyState {
     }
 }
 
+/// What stands in the file of the witness key.
+pub(crate) enum Witness {
+    /// The key that the geometry names.
+    Key(SigningKey),
+    /// Nothing.
+    Missing,
+    /// Another key, or no key of this log.
+    Wrong,
+}
+
+impl Witness {
+    pub(crate) fn load(
+        files: &Files,
+        wrapping: &WrappingKey,
+        geometry: &Geometry,
+    ) -> Result<Self, LogError> {
+        let seed = match load(files, wrapping, WITNESS, WrappedKind::Witness) {
+            Err(error) if is_strange(&error) => return Ok(Self::Wrong),
+            seed => seed?,
+        };
+        let seed = match seed {
+            Loaded::Nothing => return Ok(Self::Missing),
+            Loaded::Closed => return Ok(Self::Wrong),
+            Loaded::Secret(seed) => seed,
+        };
+        let key = signing_key(&geometry.stream_origin(StreamName::JOURNAL), &seed)?;
+        let is_named = geometry.witness() == Some(key.verifier_key());
+        Ok(if is_named {
+            Self::Key(key)
+        } else {
+            Self::Wrong
+        })
+    }
+
+    /// What is wrong with it, and what to do.
+    pub(crate) const fn reason(&self) -> Option<&'static str> {
+        match self {
+            Self::Key(_) => None,
+            Self::Missing => Some(
+                "is missing: put it back from a backup of keys/; witnesses know the log by this key, and no other can stand in for it",
+            ),
+            Self::Wrong => Some(
+                "is not the key that probity.toml names: put it back from a backup of this log",
+            ),
+        }
+    }
+}
+
 /// The signing key called `name` from `seed`.
 pub(crate) fn signing_key(name: &str, seed: &Secret) -> Result<SigningKey, LogError> {
     SigningKey::from_seed(name, seed.expose()).map_err(|error| LogError::Broken {
@@ -299,6 +370,7 @@ fn load(
 const fn name_label(kind: WrappedKind) -> &'static [u8] {
     match kind {
         WrappedKind::Signing => b"signing",
+        WrappedKind::Witness => b"witness",
         _ => b"master",
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use probity_format::Version;
 use probity_format::stream::{StreamConfig, StreamName};
 
 use crate::ages::Ages;
@@ -68,7 +69,7 @@ impl Log {
             name: name.to_string(),
             reason,
         };
-        if name.as_str() == StreamName::JOURNAL {
+        if name.is_built_in(Version::NEWEST) {
             return Err(reserved(name));
         }
         let mut journal = core.journal.lock().unwrap_or_else(PoisonError::into_inner);
@@ -81,7 +82,7 @@ impl Log {
         let stream = core.empty_stream(name, config)?;
         // A failure leaves a place reserved that nobody will fill: nothing can follow it.
         journal
-            .append(core, &[JournalEntry::stream_create(name, config)])
+            .append(core, vec![JournalEntry::stream_create(name, config)])
             .map_err(|error| core.fail(error))?;
         // First what created it: a stream that no signed journal names belongs to nothing.
         core.publish_stream(journal.stream())
@@ -126,11 +127,11 @@ impl Log {
     /// A new producer of `stream`.
     ///
     /// # Errors
-    /// [`LogError::NoStream`], [`LogError::Reserved`] for the journal, [`LogError::Poisoned`].
+    /// [`LogError::NoStream`], [`LogError::Reserved`] for the log's own, [`LogError::Poisoned`].
     pub fn appender(&self, stream: &StreamName) -> Result<Appender, LogError> {
         let core = &self.inner.core;
         core.check_poison()?;
-        if stream.as_str() == StreamName::JOURNAL {
+        if stream.is_built_in(Version::NEWEST) {
             return Err(reserved(stream));
         }
         let found = core.stream(stream);

@@ -23,7 +23,7 @@ use crate::error::LogError;
 use crate::files::Files;
 use crate::history::read_history;
 use crate::journal::{Erasure, History, SignedSlots};
-use crate::keystore::{KeyStore, SigningKeyState};
+use crate::keystore::{KeyStore, SigningKeyState, Witness};
 use crate::slots::{DAMAGED, Pseudonym, Slots, Unopened, broken};
 
 /// The keys that open a log's content.
@@ -111,6 +111,12 @@ impl Opener {
             erased: RwLock::default(),
             signed: 0,
         })
+    }
+
+    /// What stands in the file of the witness key, if the log has one.
+    pub(crate) fn witness(&self, geometry: &Geometry) -> Result<Option<Witness>, LogError> {
+        let load = |_| Witness::load(&self.files, &self.wrapping, geometry);
+        geometry.witness().map(load).transpose()
     }
 
     /// Takes up what the journal erased. It must be read after the slots: a key is destroyed after its erasure is signed.

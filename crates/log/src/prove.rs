@@ -4,22 +4,20 @@
 //! its recipient will.
 
 use probity_format::DecodeError;
-use probity_format::certificate::Link;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::frame::Frame;
-use probity_format::note::VerifierKey;
+use probity_format::note::{PUBLIC_KEY_BYTES, VerifierKey};
 use probity_format::proof::{
-    EntryProof, EntryProofError, Evidence, Opens, Proved, ShownKey, ShownSection, inclusion_proof,
+    self, EntryProof, EntryProofError, Evidence, Opens, Proved, ShownKey, ShownSection, Signers,
 };
 use probity_format::record::Record;
 use probity_format::segment::Place;
 use probity_format::stream::{Cipher, Proofs, StreamConfig, StreamName};
-use probity_format::tile::TileReader;
 use probity_format::tree::{Hash, inclusion_path_of, root_of};
 
+use crate::certified::{Certifying, tree_path};
 use crate::epochs::Epochs;
 use crate::error::LogError;
-use crate::files::TILE_FILE_BYTES_MAX;
 use crate::history::{read_checkpoint, read_history};
 use crate::journal::History;
 use crate::opener::{Opened, Opening};
@@ -70,6 +68,12 @@ pub enum ProveError {
         /// The segment.
         segment: String,
     },
+    /// The head that the recipient keeps is none that the proof can stand on.
+    #[error("the head that the recipient keeps {reason}")]
+    Head {
+        /// Why, one clause.
+        reason: &'static str,
+    },
     /// The recipient's key is none that leads to the checkpoint.
     #[error("the recipient's key {reason}")]
     Key {
@@ -90,6 +94,39 @@ pub struct Proof {
     pub proved: Proved,
 }
 
+/// What the recipient of a proof knows of the log.
+#[derive(Debug, Clone, Default)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "callers choose field by field over the default"
+)]
+pub struct Recipient {
+    /// A verifier key of the log; by default its first.
+    pub key: Option<VerifierKey>,
+    /// A signed head of the entry's stream that they keep, for the proof to stand under; by default the newest.
+    pub stream: Option<String>,
+    /// A head of the journal that they keep: the proof stands on it, or shows that the journal grew from it.
+    pub journal: Option<String>,
+}
+
+/// Proves entries of one stream: what they share is read once.
+pub struct Prover<'a> {
+    reader: &'a Reader,
+    stream: StreamName,
+    config: StreamConfig,
+    identity: Identity,
+    /// The checkpoint that proofs stand under, if one was published.
+    covered: Option<Covered>,
+}
+
+struct Covered {
+    note: String,
+    checkpoint: Checkpoint,
+    signers: Signers,
+    /// The key that is known to lead to the signer, to check what was collected with.
+    known: VerifierKey,
+}
+
 impl Reader {
     /// Proves the entry at `index` of `stream` to a recipient who knows the verifier key `recipient`, by default the log's first.
     ///
@@ -101,32 +138,31 @@ impl Reader {
         index: u64,
         recipient: Option<&VerifierKey>,
     ) -> Result<Proof, ProveError> {
-        let checkpoint = read_checkpoint(&self.files, stream)?;
-        let proved = self.prove_from(stream, index, recipient, checkpoint);
-        self.unless_damaged(stream, proved)
+        let recipient = Recipient {
+            key: recipient.cloned(),
+            ..Recipient::default()
+        };
+        self.prover(stream, &recipient)?.prove(index)
     }
 
-    /// As [`Reader::prove`], under the head in `checkpoint`, which the log published some time.
+    /// Proves entries of `stream` to `recipient`.
     ///
     /// # Errors
-    /// See [`ProveError`]; [`LogError::Broken`] where the log has not grown from that head.
-    pub fn prove_under(
+    /// See [`ProveError`]; [`LogError::Broken`] where the log has not grown from a head that the recipient keeps.
+    pub fn prover(
         &self,
         stream: &StreamName,
-        index: u64,
-        recipient: Option<&VerifierKey>,
-        checkpoint: String,
-    ) -> Result<Proof, ProveError> {
-        let proved = self.prove_from(stream, index, recipient, Some(checkpoint));
-        self.unless_damaged(stream, proved)
+        recipient: &Recipient,
+    ) -> Result<Prover<'_>, ProveError> {
+        self.unless_damaged(stream, self.prover_of(stream, recipient))
     }
 
     /// That there is no such entry is said of a sound stream alone: of a damaged one it could be true of the damage.
-    fn unless_damaged(
+    fn unless_damaged<T>(
         &self,
         stream: &StreamName,
-        proved: Result<Proof, ProveError>,
-    ) -> Result<Proof, ProveError> {
+        proved: Result<T, ProveError>,
+    ) -> Result<T, ProveError> {
         if let Err(
             ProveError::NoEntry { .. }
             | ProveError::Unpublished { .. }
@@ -139,49 +175,124 @@ impl Reader {
         proved
     }
 
-    fn prove_from(
+    fn prover_of(
         &self,
         stream: &StreamName,
-        index: u64,
-        recipient: Option<&VerifierKey>,
-        checkpoint: Option<String>,
-    ) -> Result<Proof, ProveError> {
+        recipient: &Recipient,
+    ) -> Result<Prover<'_>, ProveError> {
+        let note = match &recipient.stream {
+            Some(note) => Some(note.clone()),
+            None => read_checkpoint(&self.files, stream)?,
+        };
         // Read after the checkpoint, so that it knows the key that signed it.
-        let history = read_history(&self.files, &self.geometry, Some(&self.opener.master))?;
-        let config = config_of(&history, stream)?;
-        let proving = Proving {
+        let read;
+        let history = if self.knows(stream, note.as_deref())? {
+            &self.history
+        } else {
+            read = read_history(&self.files, &self.geometry, Some(&self.opener.master))?;
+            &read
+        };
+        let config = config_of(history, stream)?;
+        let covered = note.map(|note| self.covered(note, stream, history, recipient));
+        Ok(Prover {
             reader: self,
-            stream,
+            stream: stream.clone(),
             config,
             identity: Identity::new(&self.geometry, stream, &config),
-            index,
+            covered: covered.transpose()?,
+        })
+    }
+
+    /// Whether what was read of the journal when the log was opened knows `stream` and the keys that signed `note` and the journal. In a
+    /// log of many keys it takes long to read it again.
+    fn knows(&self, stream: &StreamName, note: Option<&str>) -> Result<bool, LogError> {
+        let journal = StreamName::journal();
+        let head = read_checkpoint(&self.files, &journal)?;
+        let is_known = |name: &StreamName, note: Option<&str>| {
+            let origin = self.geometry.stream_origin(name.as_str());
+            note.is_none_or(|note| self.history.open(note.as_bytes(), &origin).is_ok())
         };
-        let Some(note) = checkpoint else {
-            return Err(proving.not_covered(None)?);
+        Ok(config_of(&self.history, stream).is_ok()
+            && is_known(stream, note)
+            && is_known(&journal, head.as_deref()))
+    }
+
+    fn covered(
+        &self,
+        note: String,
+        stream: &StreamName,
+        history: &History,
+        recipient: &Recipient,
+    ) -> Result<Covered, ProveError> {
+        let origin = self.geometry.stream_origin(stream.as_str());
+        let (signer, checkpoint) = signer_of(&note, history, &origin)?;
+        let (signers, first) = if self.geometry.witness().is_none() {
+            listed(history, signer, recipient.key.as_ref())?
+        } else {
+            let certifying = Certifying {
+                files: &self.files,
+                geometry: &self.geometry,
+                history,
+            };
+            let (key, journal) = (recipient.key.as_ref(), recipient.journal.as_deref());
+            let shown = certifying.show(signer, key, journal)?;
+            let first = shown.first_key;
+            (Signers::Certified(Box::new(shown)), first)
         };
-        let chain = Chain::to_signer(&note, &history, &proving.origin(), recipient)?;
-        let size = chain.checkpoint.size();
-        let mut records = Records::new(&self.files, stream, proving.identity, size);
+        let known = VerifierKey::new(self.geometry.origin(), first);
+        Ok(Covered {
+            note,
+            checkpoint,
+            signers,
+            known: known.map_err(|error| LogError::Broken {
+                place: "the log's first key".into(),
+                reason: error.to_string(),
+            })?,
+        })
+    }
+}
+
+impl Prover<'_> {
+    /// Proves the entry at `index`.
+    ///
+    /// # Errors
+    /// See [`ProveError`].
+    pub fn prove(&self, index: u64) -> Result<Proof, ProveError> {
+        self.reader
+            .unless_damaged(&self.stream, self.proof_of(index))
+    }
+
+    fn proof_of(&self, index: u64) -> Result<Proof, ProveError> {
+        let (files, stream) = (&self.reader.files, &self.stream);
+        let Some(covered) = &self.covered else {
+            return Err(self.not_covered(index, None)?);
+        };
+        let size = covered.checkpoint.size();
+        let mut records = Records::new(files, stream, self.identity, size);
         let Some(record) = records.of_entry(index)? else {
-            return Err(proving.not_covered(Some(&mut records))?);
+            return Err(self.not_covered(index, Some(&mut records))?);
         };
         let stands = records.place(&record)?;
-        let (place, evidence) = proving.evidence(&record, stands)?;
+        let (place, evidence) = self.evidence(index, &record, stands)?;
+        let is_alone = matches!(evidence, Evidence::Entry { .. });
+        let is_listed = matches!(covered.signers, Signers::Listed { .. });
+        let geometry = &self.reader.geometry;
         let proof = EntryProof {
-            log_id: *self.geometry.id(),
-            anchor: *self.geometry.anchor().key(),
-            first_key: *chain.first.key(),
-            links: chain.links,
-            config,
+            identity: (is_listed || !is_alone).then(|| proof::Identity {
+                log_id: *geometry.id(),
+                anchor: *geometry.anchor().key(),
+                config: self.config,
+            }),
+            signers: covered.signers.clone(),
             record,
             place,
             evidence,
-            path: proving.path(record.frame, chain.checkpoint.size())?,
-            checkpoint: note,
+            path: tree_path(files, stream, record.frame, size)?,
+            checkpoint: covered.note.clone(),
         };
         let proved = proof
-            .check(&chain.first)
-            .map_err(|error| proving.broken(&error))?;
+            .check(&covered.known)
+            .map_err(|error| self.broken(index, &error))?;
         Ok(Proof { proof, proved })
     }
 }
@@ -239,17 +350,14 @@ impl Reader {
     }
 }
 
-/// The checkpoint in `note`, and the place, from the log's first, of the key that signed it.
+/// The place, from the log's first, of the key that signed `note`, and the checkpoint in it.
 fn signer_of(note: &str, history: &History, origin: &str) -> Result<(usize, Checkpoint), LogError> {
-    let keys = history.keys_named(origin);
-    let signed = keys.iter().rev().enumerate().find_map(|(place, key)| {
-        let opened = Checkpoint::open(note.as_bytes(), std::slice::from_ref(key));
-        opened.ok().map(|checkpoint| (place, checkpoint))
-    });
-    signed.ok_or_else(|| LogError::Broken {
-        place: format!("the checkpoint of {origin}"),
-        reason: "is signed by no key of the log".into(),
-    })
+    history
+        .open(note.as_bytes(), origin)
+        .map_err(|_refused| LogError::Broken {
+            place: format!("the checkpoint of {origin}"),
+            reason: "is signed by no key of the log".into(),
+        })
 }
 
 fn config_of(history: &History, stream: &StreamName) -> Result<StreamConfig, LogError> {
@@ -261,70 +369,48 @@ fn config_of(history: &History, stream: &StreamName) -> Result<StreamConfig, Log
         })
 }
 
-/// From the recipient's key to the one that signed the checkpoint.
-struct Chain {
-    checkpoint: Checkpoint,
-    first: VerifierKey,
-    links: Vec<Link>,
+/// In a log of version 2: every certificate from the recipient's key to the one at `signer`, and the key that they begin with.
+fn listed(
+    history: &History,
+    signer: usize,
+    recipient: Option<&VerifierKey>,
+) -> Result<(Signers, [u8; PUBLIC_KEY_BYTES]), ProveError> {
+    let key = |reason| ProveError::Key { reason };
+    let place = |known: &VerifierKey| {
+        let mut keys = history.keys.iter();
+        keys.position(|(key, _)| key.key() == known.key())
+            .ok_or_else(|| key("is none of this log's"))
+    };
+    let first = recipient.map_or(Ok(0), place)?;
+    let links = history.certificates.get(first..signer).ok_or_else(|| {
+        key("is a later one than the key that signed the checkpoint, and leads to later ones only")
+    })?;
+    let begins = history.keys.get(first);
+    let (begins, _) = begins.ok_or_else(|| key("is none of this log's"))?;
+    let first_key = *begins.key();
+    let links = links.iter().map(|(link, _)| *link).collect();
+    Ok((Signers::Listed { first_key, links }, first_key))
 }
 
-impl Chain {
-    fn to_signer(
-        note: &str,
-        history: &History,
-        origin: &str,
-        recipient: Option<&VerifierKey>,
-    ) -> Result<Self, ProveError> {
-        let (signer, checkpoint) = signer_of(note, history, origin)?;
-        let key = |reason| ProveError::Key { reason };
-        let first = match recipient {
-            None => 0,
-            Some(known) => history
-                .keys
-                .iter()
-                .position(|(key, _)| key.key() == known.key())
-                .ok_or_else(|| key("is none of this log's"))?,
-        };
-        let links = history.certificates.get(first..signer).ok_or_else(|| {
-            key("is a later one than the key that signed the checkpoint, and leads to later ones only")
-        })?;
-        let first = history.keys.get(first).map(|(key, _)| key.clone());
-        Ok(Self {
-            checkpoint,
-            first: first.ok_or_else(|| key("is none of this log's"))?,
-            links: links.iter().map(|(link, _)| *link).collect(),
-        })
-    }
-}
-
-/// One entry to be proved.
-struct Proving<'a> {
-    reader: &'a Reader,
-    stream: &'a StreamName,
-    config: StreamConfig,
-    identity: Identity,
-    index: u64,
-}
-
-impl Proving<'_> {
-    fn origin(&self) -> String {
-        self.reader.geometry.stream_origin(self.stream.as_str())
-    }
-
-    fn broken(&self, error: &EntryProofError) -> LogError {
+impl Prover<'_> {
+    fn broken(&self, index: u64, error: &EntryProofError) -> LogError {
         let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
         LogError::Broken {
-            place: format!("stream {}, entry {}", self.stream, self.index),
+            place: format!("stream {}, entry {index}", self.stream),
             reason: format!("{error}{}", cause.unwrap_or_default()),
         }
     }
 
     /// Why there is no record of the entry: it does not exist, or is behind the last record.
-    fn not_covered(&self, records: Option<&mut Records<'_>>) -> Result<ProveError, LogError> {
-        let (covered, entries) = self
-            .reader
-            .entries_behind(self.stream, self.identity, records)?;
-        let (stream, index) = (self.stream.to_string(), self.index);
+    fn not_covered(
+        &self,
+        index: u64,
+        records: Option<&mut Records<'_>>,
+    ) -> Result<ProveError, LogError> {
+        let (covered, entries) =
+            self.reader
+                .entries_behind(&self.stream, self.identity, records)?;
+        let stream = self.stream.to_string();
         Ok(if index < entries {
             ProveError::Unpublished {
                 stream,
@@ -340,24 +426,14 @@ impl Proving<'_> {
         })
     }
 
-    /// The path from the record to the root, out of the tiles.
-    fn path(&self, frame: u64, size: u64) -> Result<Vec<Hash>, LogError> {
-        let folder = format!("streams/{}", self.stream);
-        let files = &self.reader.files;
-        let read = |path: &str| files.read(&format!("{folder}/{path}"), TILE_FILE_BYTES_MAX);
-        let mut tiles = TileReader::new(size, read);
-        inclusion_proof(frame, size, |level, index| tiles.node(level, index)).map_err(|error| {
-            let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
-            LogError::Broken {
-                place: folder.clone(),
-                reason: format!("{error}{}", cause.unwrap_or_default()),
-            }
-        })
-    }
-
     /// The entry's place in the frame of `record`, and what leads from it there.
-    fn evidence(&self, record: &Record, stands: Place) -> Result<(u32, Evidence), ProveError> {
-        let bytes = self.frame_bytes(record, stands)?;
+    fn evidence(
+        &self,
+        index: u64,
+        record: &Record,
+        stands: Place,
+    ) -> Result<(u32, Evidence), ProveError> {
+        let bytes = self.frame_bytes(index, record, stands)?;
         let place = format!("{}, frame {}", self.segment(stands), record.frame);
         let broken = |reason: String| LogError::Broken {
             place: place.clone(),
@@ -370,13 +446,13 @@ impl Proving<'_> {
         }
         let mut opening = Opening::new(&self.reader.opener, self.identity.id, self.config);
         let opened = opening.open(&frame).map_err(refused)?;
-        let place = self.index.saturating_sub(record.first_entry);
+        let place = index.saturating_sub(record.first_entry);
         let place = u32::try_from(place).unwrap_or(u32::MAX);
         let found = Found::read(&opened, place).map_err(refused)?;
         if found.erased {
             return Err(ProveError::Erased {
                 stream: self.stream.to_string(),
-                index: self.index,
+                index,
             });
         }
         let evidence = match self.config.proofs {
@@ -391,15 +467,20 @@ impl Proving<'_> {
     }
 
     fn segment(&self, stands: Place) -> String {
-        segments::path(self.identity.version, self.stream, stands.segment)
+        segments::path(self.identity.version, &self.stream, stands.segment)
     }
 
-    fn frame_bytes(&self, record: &Record, stands: Place) -> Result<Vec<u8>, ProveError> {
+    fn frame_bytes(
+        &self,
+        index: u64,
+        record: &Record,
+        stands: Place,
+    ) -> Result<Vec<u8>, ProveError> {
         let name = self.segment(stands);
         let files = &self.reader.files;
         let Some(file) = files.open_read(&name)? else {
             return Err(ProveError::Gone {
-                index: self.index,
+                index,
                 segment: name,
             });
         };

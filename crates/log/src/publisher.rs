@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use probity_format::checkpoint::Checkpoint;
+use probity_format::stream::StreamName;
 
 use crate::core::{Core, due_wait};
 use crate::error::LogError;
@@ -69,27 +70,39 @@ impl State {
 }
 
 impl Core {
-    /// Publishes every stream that grew, anchors their heads in the journal, and publishes that. Gives whether any grew.
+    /// Publishes every stream that grew, and anchors their heads. Gives whether any but the log's own grew.
     pub(crate) fn publish_streams(&self) -> Result<bool, LogError> {
-        let mut heads = Vec::new();
+        let mut has_grown = false;
         for stream in self.content_streams() {
-            heads.extend(if stream.config.erasable {
+            let head = if stream.config.erasable {
                 self.publish_after(&stream, &|| self.sign_slots())?
             } else {
                 self.publish_stream(&stream)?
-            });
+            };
+            has_grown |= head.is_some_and(|head| head.size() > 0);
         }
-        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
-        // An empty tree says nothing that could be altered.
-        heads.retain(|head: &Checkpoint| head.size() > 0);
-        let has_grown = !heads.is_empty();
-        if has_grown {
-            journal.anchor(self, heads)?;
-        }
+        let journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         let stream = Arc::clone(journal.stream());
         drop(journal);
         self.publish_stream(&stream)?;
+        self.anchor_heads()?;
         Ok(has_grown)
+    }
+
+    /// Names in the stream `heads` what was published of all others, and publishes it.
+    pub(crate) fn anchor_heads(&self) -> Result<(), LogError> {
+        let mut anchors = self.anchors.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = anchors.stream().name.clone();
+        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        let others: Vec<Arc<Stream>> = streams
+            .values()
+            .filter(|stream| stream.name != own)
+            .map(Arc::clone)
+            .collect();
+        drop(streams);
+        let published = others.iter().filter_map(|stream| stream.published_head());
+        anchors.anchor(self, published.collect())?;
+        self.publish_stream(anchors.stream()).map(drop)
     }
 
     /// Fails where another writer may be at work: what both sign would be a fork.
@@ -129,6 +142,8 @@ impl Core {
             let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
             keys.signer(&stream.origin)?
         };
-        stream.publish(&self.files, &self.heads, &signer, before_signing)
+        let is_journal = stream.name.as_str() == StreamName::JOURNAL;
+        let witness = is_journal.then_some(&self.witness);
+        stream.publish(&self.files, &self.heads, &signer, witness, before_signing)
     }
 }

@@ -6,10 +6,11 @@ use probity_format::content::Closed;
 use probity_format::frame::Frame;
 use probity_format::geometry::Geometry;
 use probity_format::keys::RootKey;
+use probity_format::note::VerifierKey;
 use probity_format::record::Record;
 use probity_format::stream::{Proofs, StreamConfig, StreamId, StreamName};
 use probity_format::tree::{Hash, root_of};
-use probity_format::{DecodeError, Entry, Outcome};
+use probity_format::{DecodeError, Entry, Outcome, Version};
 
 use crate::config::Options;
 use crate::epochs::Epochs;
@@ -30,7 +31,7 @@ use crate::verify::{Fault, FaultClass, Subject, Unread, Verifier, VerifyOptions}
     reason = "callers choose field by field over the default"
 )]
 pub struct Filter {
-    /// Only this stream; otherwise every stream but the journal.
+    /// Only this stream; otherwise every stream but the log's own.
     pub stream: Option<StreamName>,
     /// Only entries that concern this subject.
     pub subject: Option<String>,
@@ -209,6 +210,11 @@ impl Reader {
             .map(|(name, config)| (name, config))
     }
 
+    /// The log's first verifier key.
+    pub const fn anchor(&self) -> &VerifierKey {
+        self.geometry.anchor()
+    }
+
     /// The log's name.
     pub fn origin(&self) -> &str {
         self.geometry.origin()
@@ -271,8 +277,9 @@ impl Reader {
     ) -> Result<(), E> {
         let options = VerifyOptions::default();
         let verifier = Verifier::new(&self.places, &options)?;
-        let checked =
-            verifier.check_for_reading(&self.opener.master, &|name| filter.wants(name))?;
+        let version = self.geometry.version();
+        let is_wanted = |name: &StreamName| filter.wants(name, version);
+        let checked = verifier.check_for_reading(&self.opener.master, &is_wanted)?;
         if let Some(fault) = checked.first_damage() {
             let place = format!("stream {}, {}", fault.stream, fault.place);
             let reason = fault.detail.clone();
@@ -280,7 +287,7 @@ impl Reader {
         }
         filter.check_exists(&checked.subjects)?;
         for subject in &checked.subjects {
-            if !filter.wants(&subject.name) {
+            if !filter.wants(&subject.name, version) {
                 continue;
             }
             let mut reading = Reading::new(self, subject, filter);
@@ -311,8 +318,9 @@ impl Reader {
     ) -> Result<Damage, E> {
         let options = VerifyOptions::default();
         let verifier = Verifier::new(&self.places, &options)?;
-        let checked =
-            verifier.check_for_reading(&self.opener.master, &|name| filter.wants(name))?;
+        let version = self.geometry.version();
+        let is_wanted = |name: &StreamName| filter.wants(name, version);
+        let checked = verifier.check_for_reading(&self.opener.master, &is_wanted)?;
         if checked.first_damage().is_none() {
             filter.check_exists(&checked.subjects)?;
         }
@@ -325,7 +333,7 @@ impl Reader {
             gaps: Vec::new(),
         };
         for mut subject in checked.subjects {
-            if !filter.wants(&subject.name) {
+            if !filter.wants(&subject.name, version) {
                 continue;
             }
             let (name, id) = (subject.name.clone(), subject.id);
@@ -362,10 +370,10 @@ impl Reader {
 
 impl Filter {
     /// Whether entries of stream `name` are wanted.
-    fn wants(&self, name: &StreamName) -> bool {
+    fn wants(&self, name: &StreamName, version: Version) -> bool {
         match &self.stream {
             Some(wanted) => wanted == name,
-            None => name.as_str() != StreamName::JOURNAL,
+            None => !name.is_built_in(version),
         }
     }
 

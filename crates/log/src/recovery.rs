@@ -20,6 +20,7 @@ use crate::epochs::Epochs;
 use crate::error::LogError;
 use crate::files::{Files, TILE_FILE_BYTES_MAX, unless_strange};
 use crate::heads::Heads;
+use crate::journal::History;
 use crate::records::Records;
 use crate::repairs::{Repair, RepairKind, Repairs};
 use crate::scan::{End, Position, read, scan_believed};
@@ -36,14 +37,18 @@ pub(crate) struct Recovery<'a> {
     pub(crate) heads: &'a Heads,
     pub(crate) name: &'a StreamName,
     pub(crate) identity: Identity,
-    /// Keys that may have signed the stream's checkpoints.
-    pub(crate) keys: &'a [VerifierKey],
+    /// Knows the keys that may have signed the stream's checkpoints.
+    pub(crate) history: &'a History,
+    /// The name under which they did.
+    pub(crate) origin: &'a str,
+    /// The key that must have signed them too.
+    pub(crate) witness: Option<&'a VerifierKey>,
     pub(crate) epochs: Epochs<'a>,
     /// What is known to have been durable, where a note says so.
     pub(crate) durable: Option<Durable>,
     /// Whether some of those may be gone.
     pub(crate) accept_loss: bool,
-    /// The head that the journal anchored last, which was signed for too.
+    /// The head that was anchored last, which was signed for too: in `heads`, or of `heads` itself in the last certificate.
     pub(crate) anchored: Option<&'a Checkpoint>,
     pub(crate) repairs: &'a mut Repairs,
 }
@@ -169,10 +174,8 @@ impl Recovery<'_> {
         if unsigned > 0 {
             self.note(RepairKind::Unsigned, at_signed.size..tree.size());
         }
-        // Otherwise everything is published again: tiles too, where the tree was rebuilt.
-        let same = |head: &Checkpoint| head.size() == tree.size();
-        let is_kept = tree.size() == 0 || kept.as_ref().is_some_and(same);
-        let published = published.filter(|head| is_kept && !rebuilt && same(head));
+        let is_published = !rebuilt && self.is_published(tree.size(), kept.as_ref());
+        let published = published.filter(|head| is_published && head.size() == tree.size());
         Ok(Recovered {
             segment: position.segment,
             begun: position.begun,
@@ -180,9 +183,16 @@ impl Recovery<'_> {
             next_frame: position.next_frame,
             next_entry: position.next_entry,
             last_epoch: position.last_epoch,
-            published: published.map(|head| head.size()),
+            published,
             tree,
         })
+    }
+
+    /// Whether second copy and anchored head cover all `size` frames. Otherwise everything is published again, so that what is not
+    /// anchored yet is signed by the key of the time at which it will be.
+    fn is_published(&self, size: u64, kept: Option<&Checkpoint>) -> bool {
+        let same = |head: &Checkpoint| head.size() == size;
+        size == 0 || kept.is_some_and(same) && self.anchored.is_some_and(same)
     }
 
     /// The larger of the two heads: what must be found.
@@ -223,7 +233,7 @@ impl Recovery<'_> {
         self.broken("checkpoint", &reason)
     }
 
-    /// Whether a holder of the log's keys sealed every frame that was signed for and that the journal does not anchor yet: an expired
+    /// Whether a holder of the log's keys sealed every frame that was signed for and that is not anchored yet: an expired
     /// signing key signs for frames, too, and does not seal any.
     fn check_unanchored(&mut self, size: u64) -> Result<(), LogError> {
         let anchored = self.anchored.map_or(0, Checkpoint::size);
@@ -262,7 +272,7 @@ impl Recovery<'_> {
         Err(self.broken("segments", &reason))
     }
 
-    /// The head that the journal anchored, where checkpoint and second copy are older or gone: no crash leaves them so.
+    /// The head that was anchored, where checkpoint and second copy are older or gone: no crash leaves them so.
     fn with_anchored(&mut self, signed: Option<(u64, Hash)>) -> Option<(u64, Hash)> {
         let size = signed.map_or(0, |(size, _)| size);
         let Some(anchored) = self.anchored.filter(|anchored| anchored.size() > size) else {
@@ -406,8 +416,13 @@ impl Recovery<'_> {
             }
             return Ok(None);
         };
-        match Checkpoint::open(&note, self.keys) {
-            Ok(head) => Ok(Some(head)),
+        match self.history.open(&note, self.origin) {
+            Ok((_, head)) => {
+                if unwitnessed(&note, self.witness).is_some() {
+                    self.note(RepairKind::Witness, 0..head.size());
+                }
+                Ok(Some(head))
+            }
             Err(error) => {
                 let note = SignedNote::parse(&note).ok();
                 let head = note.and_then(|note| Checkpoint::parse(note.text()).ok());
@@ -436,8 +451,8 @@ impl Recovery<'_> {
             place: format!("second copy of the head of stream {}", self.name),
             reason: format!("{reason}; if it was damaged, verify the log, then move the copy away"),
         };
-        match Checkpoint::open(&note, self.keys) {
-            Ok(head) => Ok(Some(Kept::Verified(head))),
+        match self.history.open(&note, self.origin) {
+            Ok((_, head)) => Ok(Some(Kept::Verified(head))),
             Err(NoteError::NoKnownSignature) => {
                 let note = SignedNote::parse(&note).map_err(|error| broken(error.to_string()))?;
                 let head =
@@ -552,5 +567,15 @@ impl Recovery<'_> {
             place: format!("{part} of stream {}", self.name),
             reason: reason.to_owned(),
         }
+    }
+}
+
+/// How the line of the witness key in a checkpoint of the journal is wrong; `witness` is what should have signed it.
+pub(crate) fn unwitnessed(note: &[u8], witness: Option<&VerifierKey>) -> Option<&'static str> {
+    let note = SignedNote::parse(note).ok()?;
+    match note.verify(std::slice::from_ref(witness?)) {
+        Ok(_) => None,
+        Err(NoteError::NoKnownSignature) => Some("lacks the signature of the log's witness key"),
+        Err(_) => Some("has a wrong signature of the log's witness key"),
     }
 }

@@ -33,7 +33,9 @@ pub enum RepairKind {
     Unreadable,
     /// The second copy of the head is missing: it is written anew.
     Copy,
-    /// The journal anchored more frames than checkpoint and second copy cover: both are written anew.
+    /// The checkpoint lacks the signature of the log's witness key, or that is wrong: it is written anew.
+    Witness,
+    /// Checkpoint and second copy cover fewer frames than were anchored: both are written anew.
     Anchored,
     /// The stored tree does not have the signed root: it is rebuilt from the segments.
     Tree,
@@ -51,7 +53,7 @@ pub enum RepairKind {
     Later,
     /// The header of a segment: written anew.
     Header,
-    /// A damaged frame of the journal; which heads it anchors is unknown.
+    /// A damaged frame of the stream `heads`; which heads it anchors is unknown.
     Heads,
     /// The file `repairs` is not the log's: passed over.
     Notes,
@@ -65,11 +67,12 @@ pub enum RepairKind {
 
 impl RepairKind {
     /// Every kind, in the order of the document.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Unsigned,
         Self::Checkpoint,
         Self::Unreadable,
         Self::Copy,
+        Self::Witness,
         Self::Anchored,
         Self::Tree,
         Self::Lost,
@@ -93,6 +96,7 @@ impl RepairKind {
             Self::Checkpoint => "checkpoint",
             Self::Unreadable => "unreadable",
             Self::Copy => "copy",
+            Self::Witness => "witness",
             Self::Anchored => "anchored",
             Self::Tree => "tree",
             Self::Lost => "lost",
@@ -180,9 +184,12 @@ impl fmt::Display for Repair {
             RepairKind::Copy => {
                 f.write_str("the second copy of the head is missing and will be written anew")
             }
+            RepairKind::Witness => f.write_str(
+                "the checkpoint is not signed by the log's witness key and will be written anew",
+            ),
             RepairKind::Anchored => write!(
                 f,
-                "the journal anchored {to} frames, the checkpoint and its second copy cover {from}; they will be written anew"
+                "{to} frames were anchored, the checkpoint and its second copy cover {from}; they will be written anew"
             ),
             RepairKind::Tree => write!(
                 f,

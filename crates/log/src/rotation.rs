@@ -6,6 +6,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use probity_format::certificate::Bound;
 use probity_format::note::Signer as _;
 
 use crate::config::Options;
@@ -40,17 +41,18 @@ impl Signed {
 }
 
 impl Core {
-    /// Replaces the signing key of a log that is open, and publishes the journal that certifies the new one.
+    /// Replaces the signing key of a log that is open, and publishes the journal that certifies the new one, and its head.
     pub(crate) fn move_key_on(&self) -> Result<(), LogError> {
         let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         self.certify_successor(&mut journal, Vec::new())?;
         let stream = Arc::clone(journal.stream());
         drop(journal);
-        self.publish_stream(&stream).map(drop)
+        self.publish_stream(&stream)?;
+        self.anchor_heads()
     }
 
-    /// Certifies a new signing key in one frame with `entries`, and destroys the present one. The journal stays locked
-    /// meanwhile, so that nothing is published between the two.
+    /// Certifies a new signing key in one frame with `entries`, and destroys the present one. The journal and the heads stay
+    /// locked meanwhile, so that nothing is published between the two.
     ///
     /// A crash before the certificate is durable leaves a successor that nobody knows; after it, the next opening finds the
     /// successor certified and takes it.
@@ -60,19 +62,25 @@ impl Core {
         mut entries: Vec<JournalEntry>,
     ) -> Result<(), LogError> {
         let origin = self.geometry.origin();
-        let (size, root) = journal.stream().head();
+        let mut heads = self.anchors.lock().unwrap_or_else(PoisonError::into_inner);
+        heads.name_all_next();
+        let bounds = [journal.stream(), heads.stream()].map(|stream| {
+            let (size, root) = stream.head();
+            Bound { size, root }
+        });
+        let [journal_bound, heads_bound] = bounds;
         let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         let successor = keys.prepare_successor(&self.files)?;
         let successor_key = signing_key(origin, &successor)?.verifier_key().clone();
+        let signer = keys.signer(origin)?;
         let certificate =
-            JournalEntry::certificate(&keys.signer(origin)?, &successor_key, size, &root);
+            JournalEntry::certificate(&signer, &successor_key, journal_bound, heads_bound);
         drop(keys);
-        entries.extend(journal.anchored_again());
         entries.push(certificate.map_err(|error| LogError::Broken {
             place: "key certificate".into(),
             reason: error.to_string(),
         })?);
-        journal.append(self, &entries)?;
+        journal.append(self, entries)?;
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         keys.promote(&self.files, successor)
     }

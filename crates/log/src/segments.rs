@@ -61,8 +61,13 @@ impl Identity {
 
     /// Of the journal.
     pub(crate) fn journal(geometry: &Geometry) -> Self {
+        Self::built_in(geometry, &StreamName::journal())
+    }
+
+    /// Of the built-in stream `name`.
+    pub(crate) fn built_in(geometry: &Geometry, name: &StreamName) -> Self {
         let config = StreamConfig::journal(geometry.version());
-        Self::new(geometry, &StreamName::journal(), &config)
+        Self::new(geometry, name, &config)
     }
 }
 

@@ -7,21 +7,25 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
 use probity_format::Version;
+use probity_format::checkpoint::Checkpoint;
 use probity_format::geometry::Geometry;
 use probity_format::keys::{MasterKey, RootKey};
 use probity_format::limits::{ENTRY_BYTES_MAX, FRAME_ENTRIES_MAX};
-use probity_format::stream::{StreamConfig, StreamName};
+use probity_format::stream::StreamName;
 use probity_queue::{Pool, channel};
 
 use crate::anchored::{Anchored, read_anchored};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Options;
-use crate::core::Core;
+use crate::continuation::Continued;
+use crate::core::{Core, Queue};
+use crate::creation::First;
 use crate::durable::{DurableNote, DurableNotes, NotesFound};
 use crate::epochs::Epochs;
 use crate::error::LogError;
 use crate::files::Files;
 use crate::heads::Heads;
+use crate::heads_writer::HeadsWriter;
 use crate::history::{read_geometry, read_history};
 use crate::journal::{History, JournalEntry};
 use crate::journal_writer::JournalWriter;
@@ -71,14 +75,14 @@ impl Log {
     }
 }
 
-/// Opens the log at `places`, which is locked; `first` is what a log that begins creates as `default`.
+/// Opens the log at `places`, which is locked; `first` is what a log begins with.
 pub(crate) fn open_locked(
     places: &Places,
     lock: Box<dyn Lock>,
     root: &RootKey,
     options: Options,
     clock: Arc<dyn Clock>,
-    first: Option<StreamConfig>,
+    first: Option<&First<'_>>,
 ) -> Result<Log, LogError> {
     let files = Files::of_log(places, &options);
     let geometry = read_geometry(&files, &places.path)?;
@@ -90,6 +94,7 @@ pub(crate) fn open_locked(
             found: geometry.version(),
         });
     }
+    let witness = keys.witness(&files, &geometry)?;
     let heads = Heads::new(Files::of_heads(places, &options));
     let history = read_history(&files, &geometry, Some(&keys.master))?;
     let mut repairs = Repairs::resume(&files, keys.master.note_key())?;
@@ -102,21 +107,25 @@ pub(crate) fn open_locked(
         &keys.master,
         &mut repairs,
     )?;
+    let anchored_and_bound = with_bound_heads(anchored.clone(), &geometry, &history)?;
     let recovering = Recovering {
         files: &files,
         heads: &heads,
         geometry: &geometry,
         history: &history,
-        anchored: &anchored.signed,
+        anchored: &anchored_and_bound,
         master: &keys.master,
         notes: &notes,
         accept_loss: options.accept_loss,
     };
     let streams = recovering.recover(&mut repairs)?;
-    let journal = streams.get(&StreamName::journal()).map(Arc::clone);
-    let journal = journal.ok_or_else(|| LogError::NotALog {
-        path: places.path.clone(),
-    })?;
+    let own = |name: StreamName| {
+        let stream = streams.get(&name).map(Arc::clone);
+        stream.ok_or_else(|| LogError::NotALog {
+            path: places.path.clone(),
+        })
+    };
+    let (journal, heads_stream) = (own(StreamName::journal())?, own(StreamName::heads())?);
     let is_new = journal.head().0 == 0;
     if is_new && first.is_none() {
         return Err(LogError::Unfinished {
@@ -125,24 +134,20 @@ pub(crate) fn open_locked(
     }
     keys.resume(&files, geometry.origin(), history.last_key())?;
     let subjects = SubjectStore::open(&files, &keys.wrapping, &history, &mut repairs)?;
-    let chunks = options.queue_bytes / ENTRY_BYTES_MAX;
-    let pool = Pool::new(chunks, ENTRY_BYTES_MAX).map_err(|error| LogError::Option {
-        name: "queue_bytes",
-        reason: error.to_string(),
-    })?;
-    let (sender, receiver) = channel(chunks);
-    let journal = JournalWriter::new(journal, &history, anchored.all)?;
+    let queue = queue(&options)?;
+    let journal = JournalWriter::new(journal, &history)?;
+    let anchors = HeadsWriter::new(heads_stream, anchored)?;
     let core = Arc::new(Core::new(
         options,
         geometry,
         files,
         heads,
-        keys,
+        (keys, witness),
         subjects,
         clock,
-        (pool, sender, receiver),
+        queue,
         streams,
-        journal,
+        (journal, anchors),
         lock,
     ));
     let repaired = repairs.distinct();
@@ -159,6 +164,47 @@ pub(crate) fn lock(places: &Places, files: &Files) -> Result<Box<dyn Lock>, LogE
         .ok_or_else(|| LogError::Locked {
             path: places.path.clone(),
         })
+}
+
+/// The chunks that producers fill, and the channel that hands them over.
+fn queue(options: &Options) -> Result<Queue, LogError> {
+    let chunks = options.queue_bytes / ENTRY_BYTES_MAX;
+    let pool = Pool::new(chunks, ENTRY_BYTES_MAX).map_err(|error| LogError::Option {
+        name: "queue_bytes",
+        reason: error.to_string(),
+    })?;
+    let (sender, receiver) = channel(chunks);
+    Ok((pool, sender, receiver))
+}
+
+/// `anchored`, and of the stream `heads` itself what the last certificate binds.
+fn with_bound_heads(
+    mut anchored: Anchored,
+    geometry: &Geometry,
+    history: &History,
+) -> Result<Anchored, LogError> {
+    if let Some(bound) = history.bound_heads() {
+        let origin = geometry.stream_origin(StreamName::HEADS);
+        let head = Checkpoint::new(&origin, bound.size, bound.root);
+        let head = head.map_err(|error| LogError::Broken {
+            place: "key certificate".into(),
+            reason: error.to_string(),
+        })?;
+        anchored.insert(origin, head);
+    }
+    Ok(anchored)
+}
+
+/// What the journal says must have been read to its end: with a part of it, streams and erasures would be unknown.
+fn check_read(history: &History, journal: &Stream) -> Result<(), LogError> {
+    let (read, frames) = (history.frames(), journal.head().0);
+    if read == frames {
+        return Ok(());
+    }
+    Err(LogError::Broken {
+        place: "segments of stream journal".into(),
+        reason: format!("frame {read} is damaged, {frames} were signed for"),
+    })
 }
 
 /// What the streams of a log are recovered from.
@@ -188,7 +234,9 @@ impl Recovering<'_> {
                 heads: self.heads,
                 name,
                 identity,
-                keys: &self.history.keys_named(&origin),
+                history: self.history,
+                origin: &origin,
+                witness: self.geometry.witness().filter(|key| key.name() == origin),
                 anchored: self.anchored.get(&origin),
                 epochs: Epochs::new(self.master, id),
                 durable: self.notes.of_stream(&id, ordinal),
@@ -198,6 +246,9 @@ impl Recovering<'_> {
             let found = recovery.run()?;
             let note = DurableNote::new(self.notes.notes(), ordinal);
             let stream = Stream::new(name.clone(), *config, id, origin, note, found);
+            if name.as_str() == StreamName::JOURNAL {
+                check_read(self.history, &stream)?;
+            }
             stream.note_durable(self.files)?;
             streams.insert(name.clone(), Arc::new(stream));
         }
@@ -210,17 +261,20 @@ impl Recovering<'_> {
 /// the stream `default`.
 fn begin_journal(
     core: &Core,
-    first: Option<StreamConfig>,
+    first: Option<&First<'_>>,
     repairs: &[Repair],
 ) -> Result<(), LogError> {
     let mut journal = core.journal.lock().unwrap_or_else(PoisonError::into_inner);
     let mut entries = Vec::new();
     let mut default = None;
-    if let Some(config) = first {
-        let name = StreamName::default();
+    if let Some(First { config, continued }) = first {
+        let (name, config) = (StreamName::default(), *config);
         entries.push(JournalEntry::log_create(core.geometry.origin()));
+        entries.extend(continued.map(Continued::entry));
         entries.push(JournalEntry::stream_create(&name, config));
         default = Some(core.empty_stream(&name, config)?);
+        // Before the journal says anything: from then on, a stream `heads` without a checkpoint is one that is missing.
+        core.anchor_heads()?;
         core.publish_stream(journal.stream())?;
     }
     if core.subjects.has_unfinished() {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use probity_format::Version;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::keys::{EpochKey, EpochSalt};
-use probity_format::note::{Signer as _, SigningKey};
+use probity_format::note::{Signer, SigningKey};
 use probity_format::record::Record;
 use probity_format::seal::FramePlace;
 use probity_format::segment::segment_header;
@@ -115,8 +115,8 @@ pub(crate) struct Writer {
 
 #[derive(Debug)]
 struct Published {
-    /// Size of the tree in the checkpoint and in its second copy; `None` until both are known to agree.
-    size: Option<u64>,
+    /// The checkpoint, which its second copy equals; `None` until both are known to agree.
+    head: Option<Checkpoint>,
     /// The verifier key as this process published it.
     key: Option<String>,
 }
@@ -131,8 +131,8 @@ pub(crate) struct Recovered {
     pub(crate) next_entry: u64,
     pub(crate) last_epoch: u32,
     pub(crate) tree: TreeWriter,
-    /// Size of the tree in the checkpoint, if its second copy says the same.
-    pub(crate) published: Option<u64>,
+    /// The checkpoint, if its second copy says the same.
+    pub(crate) published: Option<Checkpoint>,
 }
 
 impl Stream {
@@ -172,7 +172,7 @@ impl Stream {
             committing: Mutex::default(),
             tree: Mutex::new(found.tree),
             published: Mutex::new(Published {
-                size: found.published,
+                head: found.published,
                 key: None,
             }),
             leaves: RecentLeaves::default(),
@@ -379,16 +379,18 @@ impl Stream {
     /// Order: tiles, second copy of the head, checkpoint. A crash in between leaves tiles nobody
     /// refers to, or a second copy one step ahead, which recovery takes for what it is. A stream
     /// without frames has a checkpoint too, so that one that is missing is always an alarm.
-    /// `before_signing` runs when it is settled what will be signed for.
+    /// `before_signing` runs when it is settled what will be signed for. `witness` signs too, in a line of its own.
     pub(crate) fn publish(
         &self,
         files: &Files,
         heads: &Heads,
         signer: &SigningKey,
+        witness: Option<&SigningKey>,
         before_signing: &dyn Fn() -> Result<(), LogError>,
     ) -> Result<Option<Checkpoint>, LogError> {
         let mut published = lock(&self.published);
-        if published.size == Some(self.lock_tree().size()) {
+        let known = published.head.as_ref().map(Checkpoint::size);
+        if known == Some(self.lock_tree().size()) {
             return Ok(None);
         }
         let (size, root, grown) = {
@@ -412,8 +414,10 @@ impl Stream {
         };
         let head =
             Checkpoint::new(&self.origin, size, root).map_err(|error| broken(error.to_string()))?;
+        let signers = std::iter::once(signer).chain(witness);
+        let signers: Vec<&dyn Signer> = signers.map(|key| key as &dyn Signer).collect();
         let note = head
-            .sign(&[signer])
+            .sign(&signers)
             .map_err(|error| broken(error.to_string()))?;
         if size > 0 {
             heads.advance(&self.name, note.as_bytes())?;
@@ -427,8 +431,13 @@ impl Stream {
             &format!("streams/{}/checkpoint", self.name),
             note.as_bytes(),
         )?;
-        published.size = Some(size);
+        published.head = Some(head.clone());
         Ok(Some(head))
+    }
+
+    /// The head that is published, once checkpoint and second copy are known to agree.
+    pub(crate) fn published_head(&self) -> Option<Checkpoint> {
+        lock(&self.published).head.clone()
     }
 
     /// Size and root of the tree as integrated.

@@ -1,4 +1,4 @@
-//! Opening a log reads of its journal what says more than heads, however many heads there are.
+//! What an opening reads: the journal, which stays short, and of the heads those since the last frame that names all.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use probity_format::keys::{RootKey, Secret};
-use probity_format::limits::TILE_WIDTH;
 use probity_format::{Entry, Timestamp};
 use probity_log::clock::SystemClock;
 use probity_log::reader::Reader;
@@ -16,8 +15,11 @@ use probity_log::{Log, Options, Places, StreamConfig, StreamName};
 
 /// Longer than any run: nothing is published but what is asked for.
 const NEVER: Duration = Duration::from_hours(1);
-/// The segment of the journal.
-const SEGMENT: &str = "streams/journal/segments/00000000000000000000.seg";
+/// The segment of the heads.
+const SEGMENT: &str = "streams/heads/segments/00000000000000000000.seg";
+
+/// Publications after which the signing key moves on.
+const KEY_PUBLICATIONS: u64 = 100;
 
 fn root() -> RootKey {
     RootKey::new(Secret::new([7; 32]))
@@ -26,6 +28,7 @@ fn root() -> RootKey {
 fn options() -> Options {
     Options {
         checkpoint_interval: NEVER,
+        key_publications_max: KEY_PUBLICATIONS,
         ..Options::default()
     }
 }
@@ -61,6 +64,13 @@ impl Counted {
             Arc::new(SystemClock::new()),
         )
         .unwrap();
+    }
+
+    /// Opens the log, and gives the calls that took as well.
+    fn open_counted(&self) -> (Log, u64) {
+        let before = self.storage.calls();
+        let log = self.open();
+        (log, self.storage.calls() - before)
     }
 
     fn open(&self) -> Log {
@@ -99,69 +109,121 @@ fn create_stream(log: &Log, name: &str) {
     log.create_stream(&name, StreamConfig::default()).unwrap();
 }
 
+/// The frames of the stream `heads`.
+fn heads_frames(counted: &Counted) -> u64 {
+    let report = verify_at(&counted.places, &VerifyOptions::default()).unwrap();
+    assert_eq!(report.faults, []);
+    let mut streams = report.streams.iter();
+    streams
+        .find(|stream| stream.name == "heads")
+        .unwrap()
+        .frames
+}
+
+/// Opening read every frame since the last one that certified a key, and with an idle key that was every frame there was.
 #[test]
-fn opening_reads_no_more_after_a_thousand_heads_than_after_ten() {
+fn opening_reads_no_more_after_ten_thousand_heads_than_after_hundreds() {
     let counted = Counted::new();
     counted.create();
     let log = counted.open();
-    anchor(&log, 10);
+    anchor(&log, 3 * KEY_PUBLICATIONS);
     create_stream(&log, "later");
     log.close().unwrap();
     let (few, calls_few) = counted.streams();
-    let log = counted.open();
-    anchor(&log, 1_000);
+    let (log, opened_few) = counted.open_counted();
+    anchor(&log, 97 * KEY_PUBLICATIONS);
     log.close().unwrap();
+    assert!(heads_frames(&counted) > 10_000);
     let (many, calls_many) = counted.streams();
     assert_eq!(few, many);
-    assert_eq!(few, ["journal", "default", "later"]);
-    // One opening more, and the bundles on the way to it.
-    assert!(calls_many <= calls_few + 30, "{calls_few}, {calls_many}");
-    let report = verify_at(&counted.places, &VerifyOptions::default()).unwrap();
-    assert_eq!(report.faults, []);
+    assert_eq!(few, ["journal", "heads", "default", "later"]);
+    let (log, opened_many) = counted.open_counted();
+    log.close().unwrap();
+    // The journal has a frame for each key, and no more.
+    let journal = 97 * 8;
+    assert!(
+        calls_many <= calls_few + journal,
+        "{calls_few}, {calls_many}"
+    );
+    assert!(
+        opened_many <= opened_few + 2 * journal,
+        "{opened_few}, {opened_many}"
+    );
 }
 
 #[test]
-fn what_nobody_needs_of_the_journal_may_be_damaged() {
+fn heads_that_later_ones_took_the_place_of_may_be_damaged() {
     let counted = Counted::new();
     counted.create();
     let log = counted.open();
-    anchor(&log, 20);
-    let journal = counted.storage.inner().read(SEGMENT, u64::MAX).unwrap();
-    let middle = u64::try_from(journal.len()).unwrap() - 100;
-    create_stream(&log, "later");
+    anchor(&log, 15);
+    let heads = counted.storage.inner().read(SEGMENT, u64::MAX).unwrap();
+    let middle = u64::try_from(heads.len()).unwrap() - 100;
+    anchor(&log, 5);
     log.close().unwrap();
+    counted.open().close().unwrap();
     let segment = counted.storage.inner().open(SEGMENT, false).unwrap();
     segment.write_at(&[0xff; 8], middle).unwrap();
-    let (streams, _) = counted.streams();
-    assert_eq!(streams, ["journal", "default", "later"]);
     let report = verify_at(&counted.places, &VerifyOptions::default()).unwrap();
-    assert!(
-        !report.is_intact(),
-        "the damage is found by who looks for it"
+    let [fault] = report.faults.as_slice() else {
+        panic!("{:?}", report.faults)
+    };
+    assert_eq!(
+        (fault.class.as_str(), fault.stream.as_str()),
+        ("frame", "heads")
     );
     create_stream(&counted.open(), "after");
     assert_eq!(
         counted.streams().0,
-        ["journal", "default", "later", "after"]
+        ["journal", "heads", "default", "after"]
     );
 }
 
+/// An opening read on with the part of a journal that stood before damage: a stream created behind it was unknown.
 #[test]
-fn without_the_way_back_the_whole_journal_is_read() {
+fn a_journal_that_is_damaged_in_the_middle_is_not_written_on() {
+    let counted = Counted::new();
+    counted.create();
+    let log = counted.open();
+    let path = "streams/journal/segments/00000000000000000000.seg";
+    let before = counted.storage.inner().read(path, u64::MAX).unwrap();
+    create_stream(&log, "one");
+    create_stream(&log, "two");
+    log.close().unwrap();
+    let segment = counted.storage.inner().open(path, false).unwrap();
+    let middle = u64::try_from(before.len()).unwrap() + 250;
+    segment.write_at(&[0xff; 8], middle).unwrap();
+    let clock = Arc::new(SystemClock::new());
+    let refused = Log::open_at(&counted.places, &root(), options(), clock).unwrap_err();
+    let said = refused.to_string();
+    assert!(said.contains("journal"), "{said}");
+    let report = verify_at(&counted.places, &VerifyOptions::default()).unwrap();
+    let classes: Vec<&str> = report.faults.iter().map(|it| it.class.as_str()).collect();
+    assert!(classes.contains(&"frame"), "{:?}", report.faults);
+}
+
+#[test]
+fn without_the_way_back_all_heads_are_read() {
     let heads = Memory::new();
     let counted = Counted::on(Memory::new(), &heads);
     counted.create();
     let log = counted.open();
-    anchor(&log, TILE_WIDTH + 44);
-    create_stream(&log, "later");
+    anchor(&log, 300);
     log.close().unwrap();
-    let (streams, calls) = counted.streams();
-    for lost in ["checkpoint", "tile/entries/000"] {
+    for lost in ["checkpoint", "tile/entries/000", "tile/0/000"] {
         let memory = counted.storage.inner().clone_live();
-        memory.remove(&format!("streams/journal/{lost}")).unwrap();
+        memory.remove(&format!("streams/heads/{lost}")).unwrap();
         let without = Counted::on(memory, &heads.clone_live());
-        let (found, more) = without.streams();
-        assert_eq!(found, streams, "{lost}");
-        assert!(more > calls, "{lost}: {calls}, {more}");
+        let log = without.open();
+        anchor(&log, 1);
+        log.close().unwrap();
+        let report = verify_at(&without.places, &VerifyOptions::default()).unwrap();
+        let mut faults = report.faults.iter();
+        // What was lost of the middle of the tree stays lost.
+        assert!(
+            faults.all(|fault| fault.place.ends_with(lost)),
+            "{lost}: {:?}",
+            report.faults
+        );
     }
 }

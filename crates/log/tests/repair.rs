@@ -280,12 +280,15 @@ fn a_missing_second_copy_is_written_anew_at_once() {
         .map(|repair| (repair.kind, repair.stream.as_str()))
         .collect();
     let copy = RepairKind::Copy;
-    assert_eq!(said, [(copy, "journal"), (copy, "default")]);
+    assert_eq!(
+        said,
+        [(copy, "journal"), (copy, "heads"), (copy, "default")]
+    );
     log.close().unwrap();
     let names: Vec<PathBuf> = files(&heads(&path));
     assert_eq!(
         names,
-        [heads(&path).join("default"), heads(&path).join("journal")]
+        ["default", "heads", "journal"].map(|name| heads(&path).join(name))
     );
 }
 

@@ -1,15 +1,17 @@
 //! Proofs of single entries: whatever a file says, it proves one of the entries that were sealed, or nothing.
 
-use probity_format::DecodeError;
-use probity_format::certificate::{Certificate, Link};
+use probity_format::{DecodeError, Entry};
+use probity_format::certificate::{Bound, Certificate, Link};
 use probity_format::checkpoint::Checkpoint;
 use probity_format::compress::{Compression, Decompressor};
 use probity_format::content::subject_section;
 use probity_format::frame::{Frame, entry_leaf};
 use probity_format::geometry::Geometry;
 use probity_format::keys::{EpochKey, EpochSalt, MasterKey, Secret, SectionKey};
-use probity_format::note::{Signer as _, SigningKey};
-use probity_format::proof::{EntryProof, Evidence, Opens, ShownSection};
+use probity_format::note::{Signature, Signer as _, SigningKey};
+use probity_format::proof::{
+    Certified, EntryProof, Evidence, Identity, KeyChain, Opens, ShownSection, Signers,
+};
 use probity_format::record::Record;
 use probity_format::row::Rows;
 use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys, SubjectSection, fill_salts};
@@ -28,6 +30,11 @@ pub(super) const TARGETS: &[Target] = &[
         check: check_proof,
     },
     Target {
+        name: "key_chain",
+        seeds: chain_seeds,
+        check: check_chain,
+    },
+    Target {
         name: "certificate",
         seeds: certificate_seeds,
         check: check_certificate,
@@ -44,11 +51,13 @@ fn key(seed: u8) -> SigningKey {
 }
 
 fn geometry() -> Geometry {
-    Geometry::new(LOG, ID, key(1).verifier_key().clone()).expect("the parts fit")
+    Geometry::new(LOG, ID, key(1).verifier_key().clone(), *key(3).verifier_key().key()).expect("the parts fit")
 }
 
 fn certificate() -> String {
-    let made = Certificate::new(key(2).verifier_key().clone(), 3, leaf_hash(b"journal"));
+    let journal = Bound { size: 3, root: leaf_hash(b"journal") };
+    let heads = Bound { size: 2, root: leaf_hash(b"heads") };
+    let made = Certificate::new(key(2).verifier_key().clone(), journal, Some(heads));
     made.sign(&key(1)).expect("the certificate is signed")
 }
 
@@ -206,6 +215,60 @@ fn evidence(frame: &Frame<'_>, epoch: &EpochKey, config: &StreamConfig) -> Evide
     }
 }
 
+/// The second key as the journal shows it, from the first one on.
+fn shown() -> Certified {
+    let (time, note) = (entries()[0].time, certificate());
+    let old = key(1).verifier_key().encode();
+    let certify = Entry {
+        payload: note.as_bytes(),
+        actor: "probity",
+        ..Entry::new(time, "key.certify", old.as_bytes())
+    };
+    let stream = StreamId::new(
+        &geometry().fingerprint(),
+        &StreamName::journal(),
+        &StreamConfig::JOURNAL,
+    );
+    let epoch = MasterKey::new(Secret::new([3; 32])).epoch_key(&stream, 1, &EpochSalt::V3([5; 16]));
+    let place = FramePlace {
+        stream,
+        frame: 2,
+        first_entry: 7,
+        seed: 1,
+        fresh: [6; 16],
+    };
+    let mut bytes = Vec::new();
+    let record = FrameSealer::new(StreamConfig::JOURNAL, Compression::None)
+        .and_then(|mut sealer| {
+            sealer.seal(&place, &epoch, &[&row(&certify)], &mut Subjects, &mut bytes)
+        })
+        .expect("the certificate is sealed");
+    bytes.truncate(usize::try_from(record.length).unwrap_or(usize::MAX));
+    let frame = Frame::parse(&bytes).expect("the journal has a frame");
+    let mut leaves: Vec<Hash> = (0..5_u8).map(|leaf| leaf_hash(&[leaf])).collect();
+    leaves[2] = leaf_hash(&record.encode());
+    let origin = geometry().stream_origin("journal");
+    let head = Checkpoint::new(&origin, 5, root_of(&leaves)).expect("the parts fit");
+    let sign = |seed| {
+        let key = SigningKey::from_seed(&origin, &[seed; 32]).expect("the name is a key name");
+        let signature = key.sign(head.encode().as_bytes()).expect("the key signs");
+        Signature::new("", key.verifier_key().id(), signature)
+    };
+    let link = Link::from_note(note.as_bytes(), key(1).verifier_key());
+    Certified {
+        size: 5,
+        signatures: vec![sign(2), sign(3)],
+        witness: *key(3).verifier_key().key(),
+        path: inclusion_path_of(&leaves, 2).expect("the leaf exists"),
+        clear: frame.sealed_leaves()[0],
+        section: frame.sealed(&frame.clear.sections[0]).to_vec(),
+        record,
+        first_key: *key(1).verifier_key().key(),
+        links: vec![link.expect("the certificate opens")],
+        grown: None,
+    }
+}
+
 fn proof(config: StreamConfig) -> EntryProof {
     let geometry = geometry();
     let stream = StreamId::new(&geometry.fingerprint(), &StreamName::default(), &config);
@@ -217,13 +280,14 @@ fn proof(config: StreamConfig) -> EntryProof {
     let origin = geometry.stream_origin("default");
     let signer = SigningKey::from_seed(&origin, &[2; 32]).expect("the name is a key name");
     let checkpoint = Checkpoint::new(&origin, 5, root_of(&leaves)).expect("the parts fit");
-    let link = Link::from_note(certificate().as_bytes(), key(1).verifier_key());
+    let is_alone = config.proofs == Proofs::Entry;
     EntryProof {
-        log_id: ID,
-        anchor: *key(1).verifier_key().key(),
-        first_key: *key(1).verifier_key().key(),
-        links: vec![link.expect("the certificate opens")],
-        config,
+        identity: (!is_alone).then(|| Identity {
+            log_id: ID,
+            anchor: *key(1).verifier_key().key(),
+            config,
+        }),
+        signers: Signers::Certified(Box::new(shown())),
         record,
         place: PLACE,
         evidence: evidence(&frame, &epoch, &config),
@@ -263,6 +327,27 @@ fn check_proof(data: &[u8]) -> bool {
     assert!(proved.entry().is_ok_and(|entry| entry == entries()[place]));
     assert_eq!(proved.log, LOG);
     assert_eq!(proved.stream, StreamName::default());
+    true
+}
+
+fn chain_seeds() -> Vec<Vec<u8>> {
+    let first = key(1);
+    let link = Link::from_note(certificate().as_bytes(), first.verifier_key());
+    let links = vec![link.expect("the certificate opens")];
+    let chain = |links| KeyChain::new(first.verifier_key(), links).expect("the chain is short");
+    vec![chain(Vec::new()).encode(), chain(links).encode()]
+}
+
+/// A chain has one form; what it leads to from its key is a key that was certified.
+fn check_chain(data: &[u8]) -> bool {
+    let Ok(chain) = KeyChain::parse(data) else {
+        return false;
+    };
+    assert_eq!(chain.encode(), data);
+    if let Ok(keys) = chain.follow(key(1).verifier_key()) {
+        let known = [key(1), key(2)].map(|key| *key.verifier_key().key());
+        assert!(keys.iter().all(|key| known.contains(key)));
+    }
     true
 }
 

@@ -22,7 +22,7 @@ const LINE_KEY_BYTES: usize = 21;
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   echo '{\"action\":\"read\",\"key\":\"user:7\",\"subject\":\"7\",\"actor\":\"billing\"}' | probity append audit
-  probity append audit entries.jsonl --receipts
+  probity append audit entries.jsonl --receipts --proofs proofs
   probity append audit monday.jsonl --idempotency-key monday
   tail -F app.jsonl | probity append audit - --receipts --skip-invalid")]
 #[expect(
@@ -45,6 +45,9 @@ pub struct Append {
     /// Print a receipt for each entry, as JSON on a line, once the entry is durable
     #[arg(long)]
     pub receipts: bool,
+    /// New folder for a proof of each entry, STREAM.INDEX.tlog-proof, written once a checkpoint covers it; whenever the input pauses one does
+    #[arg(long, value_name = "NEW_DIR")]
+    pub proofs: Option<PathBuf>,
     /// Begin with this line of the input; what stopped an earlier run said which
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub from_line: u64,

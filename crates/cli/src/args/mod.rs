@@ -16,6 +16,7 @@ mod proxy;
 mod serve;
 mod store;
 mod subject;
+mod upgrade;
 
 use std::path::PathBuf;
 
@@ -48,6 +49,7 @@ pub use self::proxy::{Proxy, SyncChoice};
 pub use self::serve::Serve;
 pub use self::store::{Store, StoreCommand, StoreRewrite};
 pub use self::subject::{Subject, SubjectCommand, SubjectExport};
+pub use self::upgrade::Upgrade;
 use crate::entry_json::parse_time;
 use crate::failure::Failure;
 
@@ -85,6 +87,7 @@ pub struct Args {
 pub enum Command {
     Demo(Demo),
     Init(Init),
+    Upgrade(Upgrade),
     Append(Append),
     Proxy(Proxy),
     Serve(Serve),
@@ -185,7 +188,8 @@ impl StreamChoice {
   probity verify audit
   probity verify copy-of-audit --key audit.vkey --json
   probity verify audit --key audit.key
-  probity verify audit --since yesterday/streams/default/checkpoint")]
+  probity verify audit --since yesterday/streams/default/checkpoint
+  probity verify audit-3 --continues audit")]
 pub struct Verify {
     /// Folder of the log, or of a copy
     #[arg(value_name = "DIR")]
@@ -199,6 +203,9 @@ pub struct Verify {
     /// Threads [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
+    /// The older log that this one says it continues: it is verified too, with OLD.heads, and must be exactly what is named
+    #[arg(long, value_name = "OLD")]
+    pub continues: Option<PathBuf>,
     /// A checkpoint kept from before: only the growth since is read
     #[arg(long, value_name = "CHECKPOINT")]
     pub since: Option<PathBuf>,
@@ -262,7 +269,7 @@ pub enum ExportFormat {
 /// Which entries are wanted; everything given must match.
 #[derive(Default, ClapArgs)]
 pub struct FilterChoice {
-    /// Only this stream [default: all but the journal]
+    /// Only this stream [default: all but the log's own, journal and heads]
     #[arg(long, value_name = "S", value_parser = StreamName::new)]
     pub stream: Option<StreamName>,
     /// Only entries that concern this subject
@@ -329,7 +336,7 @@ impl FilterChoice {
     }
 }
 
-/// Shows the log's keys.
+/// Shows the log's keys, or hands out their certificates.
 #[derive(ClapArgs)]
 pub struct Keys {
     /// What to do.
@@ -345,6 +352,26 @@ pub struct Keys {
 )]
 pub enum KeysCommand {
     Status(KeysStatus),
+    Chain(KeysChain),
+}
+
+/// Writes all key certificates of a log to a file, for whoever has an early verifier key: `check-proof --chain` follows them.
+///
+/// Needs no secret, and the file holds none. It grows by a certificate an hour at most while the log is written to.
+#[derive(ClapArgs)]
+#[command(after_help = "Examples:
+  probity keys chain audit -o audit.chain
+  probity check-proof entry.tlog-proof --key audit.vkey --chain audit.chain")]
+pub struct KeysChain {
+    /// Folder of the log
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// New file to write; it appears once it is complete
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Replace the file if it exists; keys, heads of logs, databases and what lies in a log never are
+    #[arg(long)]
+    pub overwrite: bool,
 }
 
 /// Shows which keys a log has and whether the root key at hand opens it.

@@ -38,12 +38,13 @@ pub struct Prove {
     /// Write nothing when the proof would show other entries too
     #[arg(long)]
     pub alone: bool,
-    /// Verifier key that the recipient has; key certificates before it are left out [default: the log's first]
+    /// Verifier key that the recipient has: the proof leads from there where few keys lie between [default: the log's first]
     #[arg(long, value_name = "FILE")]
     pub recipient_key: Option<PathBuf>,
-    /// Signed head of the stream under which to prove the entry, for a recipient who keeps it [default: the newest]
+    /// Signed head that the recipient keeps, of the stream or of the journal, or one of each: the entry is proved under it, or from
+    /// an older journal on [default: the newest]
     #[arg(long, value_name = "FILE")]
-    pub checkpoint: Option<PathBuf>,
+    pub checkpoint: Vec<PathBuf>,
     /// Root key file [default: PROBITY_KEY_FILE, else DIR.key]
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
@@ -54,11 +55,14 @@ pub struct Prove {
 
 /// Checks the proof of an entry, offline, and prints what it proves: who did what when.
 ///
-/// The exit status is 0 when it holds and 3 when it does not; then the part that broke is named. Whoever has an old
+/// The exit status is 0 when it holds and 3 when it does not; then the part that broke is named. A proof leads over few keys; with an
+/// older key give --chain too, or the log's witness key with --witness or --checkpoint. Whoever has an old
 /// signing key can sign another history: --checkpoint compares with a head that you keep, which no key can change.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity check-proof entry.tlog-proof --key audit.vkey
+  probity check-proof entry.tlog-proof --key audit.vkey --chain audit.chain
+  probity check-proof entry.tlog-proof --key witness-key.vkey --witness witness.vkey
   probity check-proof entry.tlog-proof --key audit.vkey --checkpoint kept/checkpoint --json")]
 pub struct CheckProof {
     /// The proof
@@ -67,9 +71,15 @@ pub struct CheckProof {
     /// Verifier key of the log, from anybody who is trusted to know it
     #[arg(long, value_name = "FILE")]
     pub key: PathBuf,
-    /// A checkpoint of the stream that you keep: the proof must stand under this very head
+    /// The log's certificates, from `keys chain`, where the proof begins with a later key than yours
     #[arg(long, value_name = "FILE")]
-    pub checkpoint: Option<PathBuf>,
+    pub chain: Option<PathBuf>,
+    /// Verifier key of a witness, which must have cosigned the journal's head in the proof
+    #[arg(long, value_name = "FILE")]
+    pub witness: Option<PathBuf>,
+    /// A checkpoint that you keep: of the stream, under which the proof must stand, or of the journal, which must have grown from it
+    #[arg(long, value_name = "FILE")]
+    pub checkpoint: Vec<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,

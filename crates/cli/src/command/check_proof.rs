@@ -7,19 +7,17 @@ use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use probity_format::checkpoint::Checkpoint;
 use probity_format::content::Closed;
 use probity_format::limits::ENTRY_PROOF_BYTES_MAX;
-use probity_format::note::SignedNote;
 use probity_format::proof::{EntryProof, EntryProofError, Proved};
 use probity_format::{DecodeError, Entry, Timestamp};
 use serde::Serialize;
 
-use super::prove::{CheckpointForm, read_note};
+use super::prove::CheckpointForm;
+use super::trust::{Given, KeptHead};
 use crate::args::CheckProof;
 use crate::entry_json::{EntryForm, format_time, hex, needs_base64};
 use crate::failure::{Failure, Status};
-use crate::key_file;
 use crate::output::{Output, counted};
 
 #[derive(Serialize)]
@@ -45,6 +43,8 @@ struct Holds<'a> {
     subjects_hidden: usize,
     checkpoint: CheckpointForm<'a>,
     signed_by: String,
+    /// The journal's head that shows the key's certificate; none in a log of version 2.
+    journal: Option<CheckpointForm<'a>>,
 }
 
 #[derive(Serialize)]
@@ -62,7 +62,7 @@ struct Fault {
 }
 
 pub(crate) fn run(args: &CheckProof) -> Result<Status, Failure> {
-    let key = key_file::read_verifier(&args.key)?;
+    let given = Given::read(args)?;
     let bytes = read(&args.file)?;
     let proved = std::str::from_utf8(&bytes)
         .map_err(|error| {
@@ -70,14 +70,19 @@ pub(crate) fn run(args: &CheckProof) -> Result<Status, Failure> {
             EntryProofError::Form(DecodeError::new("entry proof", offset, "is not text"))
         })
         .and_then(EntryProof::parse)
-        .and_then(|proof| proof.check(&key))
-        .map_err(|error| Fault {
-            part: error.part(),
-            detail: detail(&error),
-        });
-    let proved = match (proved, &args.checkpoint) {
-        (Ok(proved), Some(kept)) => compare(&proved, kept)?.map_or(Ok(proved), Err),
-        (proved, _) => proved,
+        .and_then(|proof| proof.check_with(&given.trust()));
+    let proved = match proved {
+        Ok(proved) => match given.stands_under(&proved) {
+            Some(kept) => compare(&proved, kept)?.map_or(Ok(proved), Err),
+            None => Ok(proved),
+        },
+        Err(error) => match lacking(&error) {
+            Some(remedy) => return Err(Failure::new(error.to_string()).remedy(remedy)),
+            None => Err(Fault {
+                part: error.part(),
+                detail: detail(&error),
+            }),
+        },
     };
     let mut output = Output::new();
     let status = match &proved {
@@ -89,8 +94,13 @@ pub(crate) fn run(args: &CheckProof) -> Result<Status, Failure> {
                 output.json(&document(args, Ok((proved, &entry))))?;
             } else {
                 print(proved, &entry, &mut output)?;
-                if let Some(kept) = &args.checkpoint {
-                    output.line(&format!("kept head  {}: the same", kept.display()))?;
+                if let Some(kept) = given.stands_under(proved) {
+                    output.line(&format!("kept head  {}: the same", kept.path.display()))?;
+                } else if let Some(kept) = given.journal() {
+                    output.line(&format!(
+                        "kept head  {}: the journal grew from it",
+                        kept.display()
+                    ))?;
                 }
             }
             Status::Done
@@ -109,19 +119,13 @@ pub(crate) fn run(args: &CheckProof) -> Result<Status, Failure> {
     Ok(status)
 }
 
-/// Compares the head that the proof stands under with the one kept in `path`; gives what is broken.
+/// Compares the head that the proof stands under with the one that was kept; gives what is broken.
 ///
 /// The kept head needs no signature: whoever keeps it knows what they saw. A proof under a head of another size is not compared
 /// at all: nothing in it says whether one tree grew from the other.
-fn compare(proved: &Proved, path: &Path) -> Result<Option<Fault>, Failure> {
-    let kept = SignedNote::parse(read_note(path)?.as_bytes())
-        .and_then(|note| Checkpoint::parse(note.text()));
-    let kept = kept.map_err(|error| {
-        Failure::new(format!("{} is no checkpoint", path.display()))
-            .because(error)
-            .remedy("give a copy of a stream's file `checkpoint`, as it was seen once")
-    })?;
-    let (shown, path) = (&proved.checkpoint, path.display());
+fn compare(proved: &Proved, given: &KeptHead) -> Result<Option<Fault>, Failure> {
+    let kept = &given.head;
+    let (shown, path) = (&proved.checkpoint, given.path.display());
     if kept.origin() != shown.origin() {
         return Err(Failure::new(format!(
             "{path} is a head of {}, and the proof is of {}",
@@ -152,6 +156,28 @@ fn compare(proved: &Proved, path: &Path) -> Result<Option<Fault>, Failure> {
             shown.root()
         ),
     }))
+}
+
+/// What to do where the proof may well be true, and what was given does not suffice to say so.
+fn lacking(error: &EntryProofError) -> Option<&'static str> {
+    Some(match error {
+        EntryProofError::NotVouched => {
+            "give the verifier key of a witness that you trust with --witness FILE, or a head of the journal that you keep with \
+             --checkpoint FILE: whoever has the witness key alone could have signed any journal"
+        }
+        EntryProofError::NotCosigned { .. } => {
+            "ask for a proof on a head of the journal that this witness has cosigned, made with: probity prove DIR --index N \
+             --checkpoint FILE, where FILE is that head with the witness's line"
+        }
+        EntryProofError::NotCompared { .. } => {
+            "send the head that you keep to the operator and ask for a proof that leads on from it, made with: probity prove DIR \
+             --index N --checkpoint FILE"
+        }
+        EntryProofError::ChainTooShort => {
+            "get a newer chain of keys from the operator, made with: probity keys chain DIR -o FILE"
+        }
+        _ => return None,
+    })
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
@@ -211,12 +237,19 @@ impl<'a> Holds<'a> {
             subjects_hidden: proved.closed.subjects,
             checkpoint: CheckpointForm::new(&proved.checkpoint),
             signed_by: proved.signer.encode(),
+            journal: proved.journal.as_ref().map(CheckpointForm::new),
         }
     }
 }
 
-/// The error and its causes as one clause.
+/// The error and its causes as one clause, and what may help.
 fn detail(error: &EntryProofError) -> String {
+    if matches!(error, EntryProofError::UnknownKey) {
+        return format!(
+            "{error}: if it is a true key of the log and older than the proof reaches, get the chain of keys (probity keys chain DIR -o \
+             FILE) and give it with --chain"
+        );
+    }
     error
         .source()
         .map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
@@ -277,6 +310,12 @@ fn print(proved: &Proved, entry: &Entry<'_>, output: &mut Output) -> Result<(), 
             ),
         ),
         ("signed by", proved.signer.encode()),
+        (
+            "journal",
+            proved.journal.as_ref().map_or_else(String::new, |head| {
+                format!("size {}, root {}", head.size(), head.root())
+            }),
+        ),
     ];
     rows.iter()
         .filter(|(_, value)| !value.is_empty())

@@ -1,20 +1,23 @@
 //! `probity keys`: which keys a log has.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::Path;
 
 use probity_format::limits::TIME_MAX;
+use probity_format::note::VerifierKey;
 use probity_log::reader::Reader;
 use probity_log::verify::{FaultClass, Report, VerifyOptions, verify};
-use probity_log::{LogError, Places, SigningKeyState, StreamName};
+use probity_log::{LogError, Places, SigningKeyState, StreamName, key_chain};
 use serde::Serialize;
 
 use super::read_geometry;
-use crate::args::KeysStatus;
+use crate::args::{KeysChain, KeysStatus};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
-use crate::output::Output;
+use crate::output::{Output, counted};
+use crate::output_file::{Existing, OutputFile};
 
 /// What is said of a chain without a fault.
 const UNBROKEN: &str = "unbroken";
@@ -27,6 +30,8 @@ struct KeysDocument {
     origin: String,
     fingerprint: String,
     verifier_key: String,
+    /// None in a log of version 2.
+    witness_key: Option<String>,
     signing_keys: u64,
     chain: &'static str,
     /// The key in `keys/` as the journal knows it; nothing where the root key does not open it.
@@ -45,7 +50,7 @@ pub(crate) fn status(args: &KeysStatus, environment: &Environment) -> Result<Sta
         ..VerifyOptions::default()
     };
     let report = verify(&args.dir, &options)?;
-    let chain = chain(&report);
+    let chain = said_of_chain(&report);
     let path = environment.key_path(args.key.as_deref(), &args.dir);
     let (root_key, signing_key) = root_key(args, &path)?;
     let mut fingerprint = String::new();
@@ -57,6 +62,7 @@ pub(crate) fn status(args: &KeysStatus, environment: &Environment) -> Result<Sta
         origin: geometry.origin().to_owned(),
         fingerprint,
         verifier_key: geometry.anchor().encode(),
+        witness_key: geometry.witness().map(VerifierKey::encode),
         signing_keys: report.keys,
         chain,
         root_key,
@@ -79,8 +85,27 @@ pub(crate) fn status(args: &KeysStatus, environment: &Environment) -> Result<Sta
     })
 }
 
+/// Writes the certificates of the log.
+pub(crate) fn chain(args: &KeysChain, environment: &Environment) -> Result<Status, Failure> {
+    let chain = key_chain(&Places::new(&args.dir, environment.heads.as_ref()))?;
+    let fail = |error| Failure::file("write", &args.output, error);
+    let mut file = OutputFile::begin(&args.output, Existing::of(args.overwrite)).map_err(fail)?;
+    file.write_all(&chain.encode()).map_err(fail)?;
+    file.finish().map_err(fail)?;
+    let mut output = Output::new();
+    let number = u64::try_from(chain.len()).unwrap_or(u64::MAX);
+    output.line(&format!(
+        "{} of {} in {}",
+        counted(number, "certificate", "certificates"),
+        chain.log(),
+        args.output.display()
+    ))?;
+    output.flush()?;
+    Ok(Status::Done)
+}
+
 /// What is to be said of the chain of keys, which stands in the journal.
-fn chain(report: &Report) -> &'static str {
+fn said_of_chain(report: &Report) -> &'static str {
     let mut of_journal = report.faults.iter().filter(|fault| {
         fault.stream == StreamName::JOURNAL
             && fault.class != FaultClass::Unknown
@@ -137,6 +162,10 @@ fn print(document: &KeysDocument, output: &mut Output) -> Result<(), Failure> {
         ("fingerprint", document.fingerprint.clone()),
         ("verifier key", document.verifier_key.clone()),
         (
+            "witness key",
+            document.witness_key.clone().unwrap_or_default(),
+        ),
+        (
             "signing keys",
             format!("{}, chain {}", document.signing_keys, document.chain),
         ),
@@ -153,5 +182,6 @@ fn print(document: &KeysDocument, output: &mut Output) -> Result<(), Failure> {
         ),
     ];
     rows.iter()
+        .filter(|(_, value)| !value.is_empty())
         .try_for_each(|(name, value)| output.line(&format!("{name:<13} {value}")))
 }

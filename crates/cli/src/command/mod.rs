@@ -17,6 +17,8 @@ mod serve;
 mod signals;
 mod store;
 mod stream;
+mod trust;
+mod upgrade;
 mod verify;
 
 use std::path::Path;
@@ -47,6 +49,7 @@ pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
         Command::Demo(args) => demo::run(&args, environment),
         Command::Bench(args) => bench::run(args),
         Command::Init(args) => init::run(&args, environment),
+        Command::Upgrade(args) => upgrade::run(&args, environment),
         Command::Append(args) => append::run(&args, environment),
         Command::Proxy(args) => proxy::run(&args, environment),
         Command::Serve(args) => serve::run(&args, environment),
@@ -68,6 +71,7 @@ pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
         },
         Command::Keys(args) => match args.command {
             KeysCommand::Status(args) => keys::status(&args, environment),
+            KeysCommand::Chain(args) => keys::chain(&args, environment),
         },
         Command::Stream(args) => match args.command {
             StreamCommand::Create(args) => stream::create(&args, environment),

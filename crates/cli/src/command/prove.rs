@@ -1,17 +1,17 @@
 //! `probity prove`: one entry as a file that stands alone.
 
-use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 
+use probity_format::certificate::Link;
 use probity_format::checkpoint::Checkpoint;
-use probity_format::limits::CHECKPOINT_BYTES_MAX;
-use probity_format::note::VerifierKey;
-use probity_format::proof::Proved;
-use probity_log::prove::ProveError;
+use probity_format::note::{PUBLIC_KEY_BYTES, VerifierKey};
+use probity_format::proof::{EntryProof, Proved, Signers};
+use probity_log::prove::{ProveError, Recipient};
 use serde::Serialize;
 
 use super::open_reader;
+use super::trust::read_heads;
 use crate::args::Prove;
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -56,11 +56,15 @@ pub(crate) fn run(args: &Prove, environment: &Environment) -> Result<Status, Fai
     let reader = open_reader(&args.dir, args.key.as_deref(), environment)?;
     let recipient = args.recipient_key.as_deref();
     let recipient = recipient.map(key_file::read_verifier).transpose()?;
-    let (stream, recipient) = (&args.stream, recipient.as_ref());
-    let made = match &args.checkpoint {
-        None => reader.prove(stream, args.index, recipient),
-        Some(path) => reader.prove_under(stream, args.index, recipient, read_note(path)?),
+    let (journal, stream) = read_heads(&args.checkpoint, Some(&args.stream))?;
+    let recipient = Recipient {
+        key: recipient,
+        stream: stream.map(|kept| kept.note),
+        journal: journal.map(|kept| kept.note),
     };
+    let made = reader
+        .prover(&args.stream, &recipient)
+        .and_then(|prover| prover.prove(args.index));
     let made = made.map_err(|error| failure(error, &args.dir))?;
     let others = others(&made.proved);
     if args.alone
@@ -87,7 +91,7 @@ pub(crate) fn run(args: &Prove, environment: &Environment) -> Result<Status, Fai
             entries_whole: proved.entries_whole,
             entries_partly: proved.entries_partly,
             subjects_erased: proved.closed.subjects,
-            certificates: proof.links.len(),
+            certificates: listed(proof).1.len(),
             checkpoint: CheckpointForm::new(&proved.checkpoint),
         })?;
     } else {
@@ -100,28 +104,18 @@ pub(crate) fn run(args: &Prove, environment: &Environment) -> Result<Status, Fai
             "check it with: probity check-proof {file} --key FILE, where FILE holds"
         ))?;
         output.line(&key)?;
+        if key != reader.anchor().encode() {
+            output.line(&format!(
+                "whoever has the log's first key or an older one needs the chain too: probity keys chain {} -o FILE",
+                args.dir.display()
+            ))?;
+        }
     }
     output.flush()?;
     if let Some(others) = others {
         note(&format!("the proof also shows {others}"));
     }
     Ok(Status::Done)
-}
-
-/// The text of a signed head that somebody keeps.
-pub(super) fn read_note(path: &Path) -> Result<String, Failure> {
-    let fail = |error| Failure::file("read the checkpoint", path, error);
-    let file = File::open(path).map_err(fail)?;
-    let most = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
-    let mut text = String::new();
-    let length = file.take(most.saturating_add(1)).read_to_string(&mut text);
-    if length.map_err(fail)? > CHECKPOINT_BYTES_MAX {
-        return Err(Failure::new(format!(
-            "{} is too long for a checkpoint",
-            path.display()
-        )));
-    }
-    Ok(text)
 }
 
 /// What the proof shows of other entries.
@@ -145,9 +139,17 @@ fn others(proved: &Proved) -> Option<String> {
     }
 }
 
+/// The key that the proof's list of certificates begins with, and the list.
+fn listed(proof: &EntryProof) -> (&[u8; PUBLIC_KEY_BYTES], &[Link]) {
+    match &proof.signers {
+        Signers::Listed { first_key, links } => (first_key, links),
+        Signers::Certified(shown) => (&shown.first_key, &shown.links),
+    }
+}
+
 /// The key that the proof begins with, as a line of a key file.
-fn first_key(proof: &probity_format::proof::EntryProof, proved: &Proved) -> String {
-    VerifierKey::new(&proved.log, proof.first_key)
+fn first_key(proof: &EntryProof, proved: &Proved) -> String {
+    VerifierKey::new(&proved.log, *listed(proof).0)
         .map_or_else(|_| String::new(), |key| key.encode())
 }
 
@@ -159,11 +161,13 @@ fn write(args: &Prove, text: &str) -> Result<(), Failure> {
     file.finish().map_err(fail)
 }
 
-fn failure(error: ProveError, dir: &Path) -> Failure {
+pub(super) fn failure(error: ProveError, dir: &Path) -> Failure {
     let dir = dir.display();
     let remedy = match &error {
         ProveError::NoEntry { stream, .. } => {
-            format!("indices count from 0; see them with: probity export {dir} --stream {stream} --format csv")
+            format!(
+                "indices count from 0; see them with: probity export {dir} --stream {stream} --format csv"
+            )
         }
         ProveError::Unpublished { .. } => format!(
             "wait a second while the log is being written to; if nobody writes, its writer was killed: verify it with the root \
@@ -175,9 +179,12 @@ fn failure(error: ProveError, dir: &Path) -> Failure {
         ProveError::Gone { .. } => {
             format!("see whether it was pruned with proof with: probity verify {dir}")
         }
-        ProveError::Key { .. } => {
-            "give another key of this log with --recipient-key, or leave it out to begin with the log's first".into()
-        }
+        ProveError::Key { .. } => format!(
+            "leave out --recipient-key, and hand the recipient of an older key the chain as well: probity keys chain {dir} -o FILE"
+        ),
+        ProveError::Head { .. } => format!(
+            "ask the recipient for their copy of this log's file streams/journal/checkpoint; compare it with: probity verify {dir} --since FILE"
+        ),
         ProveError::Log(_) => String::new(),
         _ => return Failure::new(error.to_string()),
     };

@@ -12,7 +12,7 @@ use probity_log::clock::{Clock as _, SystemClock};
 use probity_log::verify::{
     Fault, Report, StreamReport, Unchecked, UncheckedReason, VerifyOptions, verify,
 };
-use probity_log::{LogError, Repair};
+use probity_log::{Continued, LogError, Older, Places, Repair};
 use serde::Serialize;
 
 use super::check_is_log;
@@ -48,6 +48,19 @@ struct Document<'a> {
     unchecked_unlisted: u64,
     bytes: u64,
     seconds: f64,
+    /// The older log that was given, which this one must continue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    continues: Option<ContinuesRow<'a>>,
+}
+
+#[derive(Serialize)]
+struct ContinuesRow<'a> {
+    log: &'a str,
+    origin: &'a str,
+    /// Whether this log names exactly that one, as it is.
+    is_named: bool,
+    faults: Vec<FaultRow<'a>>,
+    faults_unlisted: u64,
 }
 
 #[derive(Serialize)]
@@ -104,8 +117,14 @@ pub(crate) fn run(args: &Verify, environment: &Environment) -> Result<Status, Fa
     let report = verify(&args.dir, &options).map_err(|error| failure(args, error))?;
     let seconds = clock.elapsed().saturating_sub(started).as_secs_f64();
     progress.finish_and_clear();
-    let status = status_of(&report);
-    let document = document(args, &report, status, options.anchor.is_some(), seconds);
+    let continued = args.continues.as_deref();
+    let continued = continued.map(|old| continues(args, old)).transpose()?;
+    let status = match &continued {
+        Some(continued) if !continued.is_intact() => Status::Broken,
+        _ => status_of(&report),
+    };
+    let mut document = document(args, &report, status, options.anchor.is_some(), seconds);
+    document.continues = continued.as_ref().map(ContinuesRow::new);
     let mut output = Output::new();
     if args.json {
         output.json(&document)?;
@@ -135,6 +154,36 @@ fn check_heads(
              emptied, compare with a checkpoint that you keep: probity verify DIR --since FILE",
         ),
     )
+}
+
+/// An older log, and whether the one that is verified continues it.
+struct OlderLog {
+    log: String,
+    report: Report,
+    is_named: bool,
+}
+
+impl OlderLog {
+    const fn is_intact(&self) -> bool {
+        self.is_named && self.report.is_intact()
+    }
+}
+
+/// Verifies the older log at `old`, and compares it with what the log of `args` names.
+fn continues(args: &Verify, old: &Path) -> Result<OlderLog, Failure> {
+    check_is_log(old)?;
+    let report = verify(old, &VerifyOptions::default())?;
+    let named = Continued::named_by(&Places::new(&args.dir, None))?;
+    // Of one that is broken nothing is read.
+    let is_named = report.is_intact() && {
+        let older = Older::read(&Places::new(old, None))?;
+        named.is_some_and(|named| named == older.continued)
+    };
+    Ok(OlderLog {
+        log: old.display().to_string(),
+        report,
+        is_named,
+    })
 }
 
 /// Whose key is given knows of a log: a folder without one is evidence gone.
@@ -239,6 +288,7 @@ fn document<'a>(
         unchecked_unlisted: report.unchecked_unlisted,
         bytes: report.streams.iter().map(|stream| stream.bytes).sum(),
         seconds,
+        continues: None,
     }
 }
 
@@ -266,6 +316,18 @@ impl<'a> LossRow<'a> {
             from_frame: loss.from,
             to_frame: loss.to,
             said: loss.to_string(),
+        }
+    }
+}
+
+impl<'a> ContinuesRow<'a> {
+    fn new(older: &'a OlderLog) -> Self {
+        Self {
+            log: &older.log,
+            origin: &older.report.origin,
+            is_named: older.is_named,
+            faults: older.report.faults.iter().map(FaultRow::new).collect(),
+            faults_unlisted: older.report.faults_unlisted,
         }
     }
 }
@@ -356,7 +418,34 @@ fn print(document: &Document<'_>, output: &mut Output) -> Result<(), Failure> {
         let others = counted(document.faults_unlisted, "fault", "faults");
         output.line(&format!("and {others} more, which are not listed"))?;
     }
+    print_continues(document, output)?;
     print_verdict(document, output)
+}
+
+/// What the older log that was given turned out to be.
+fn print_continues(document: &Document<'_>, output: &mut Output) -> Result<(), Failure> {
+    let Some(older) = &document.continues else {
+        return Ok(());
+    };
+    let log = older.log;
+    for FaultRow {
+        class,
+        stream,
+        place,
+        detail,
+    } in &older.faults
+    {
+        output.line(&format!(
+            "fault {class} of {log}: stream {stream}, {place}: {detail}"
+        ))?;
+    }
+    output.line(&if older.is_named {
+        format!("continues {log}, which is intact and exactly what the journal names")
+    } else if older.faults.is_empty() {
+        format!("fault journal: {log} is not what the journal names as continued")
+    } else {
+        format!("whether it continues {log} cannot be told: that is broken")
+    })
 }
 
 /// Which second copies of the heads the log was compared with.

@@ -1,27 +1,31 @@
 //! The proof of one entry, as a file that stands alone: who did what when, and that it is in the log.
 //!
 //! `docs/format.md`, "Entry proof". A tlog-proof of the record of the entry's frame, for any verifier of that format;
-//! its extra data holds the record, the way from the entry to the record, and the certificates from a key
+//! its extra data holds the record, the way from the entry to the record, and what leads from a key
 //! that the recipient knows to the one that signed the checkpoint.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 
+use super::certified::{Certified, Told, journal_origin};
+use super::error::EntryProofError;
 use super::evidence::{Binding, Evidence, Shown};
-use super::{ProofError, TlogProof, verify_inclusion};
-use crate::certificate::{Link, SIGNATURE_BYTES};
+use super::links::{decode_links, encode_links};
+use super::trust::Trust;
+use super::{TlogProof, verify_inclusion};
+use crate::certificate::Link;
 use crate::checkpoint::Checkpoint;
 use crate::content::Closed;
 use crate::entry::Entry;
 use crate::error::DecodeError;
 use crate::geometry::Geometry;
-use crate::limits::{PROOF_EXTRA_BYTES_MAX, PROOF_LINKS_MAX};
+use crate::limits::{PROOF_EXTRA_BYTES_MAX, PROOF_LINKS_MAX, PROOF_V1_LINKS_MAX};
 use crate::note::{NoteError, PUBLIC_KEY_BYTES, SignedNote, VerifierKey};
 use crate::record::{RECORD_BYTES, Record};
 use crate::row::decode_row;
-use crate::stream::{Proofs, StreamConfig, StreamId, StreamName};
+use crate::stream::{StreamConfig, StreamId, StreamName};
 use crate::tree::{Hash, leaf_hash};
 use crate::v2;
 use crate::version::Version;
@@ -39,17 +43,10 @@ const STREAMS: &str = "/streams/";
     reason = "whoever makes a proof builds it field by field"
 )]
 pub struct EntryProof {
-    /// The log's random bytes, as in its geometry. They, the anchor and the configuration are not written with
-    /// [`Evidence::Entry`] about a record of version 3.
-    pub log_id: [u8; 16],
-    /// The log's first public key, as in its geometry.
-    pub anchor: [u8; PUBLIC_KEY_BYTES],
-    /// The public key that the chain of certificates begins with.
-    pub first_key: [u8; PUBLIC_KEY_BYTES],
-    /// From that key to the one that signed the checkpoint.
-    pub links: Vec<Link>,
-    /// The stream's configuration.
-    pub config: StreamConfig,
+    /// What the stream's identity follows from; in version 3 only where the evidence shows sections.
+    pub identity: Option<Identity>,
+    /// What leads to the key that signed the checkpoint.
+    pub signers: Signers,
     /// The record of the entry's frame.
     pub record: Record,
     /// Place of the entry in its frame, from 0.
@@ -62,14 +59,65 @@ pub struct EntryProof {
     pub checkpoint: String,
 }
 
+/// What a stream's identity follows from, besides the names in its checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "whoever makes a proof builds it field by field"
+)]
+pub struct Identity {
+    /// The log's random bytes, as in its geometry.
+    pub log_id: [u8; 16],
+    /// The log's first public key, as in its geometry.
+    pub anchor: [u8; PUBLIC_KEY_BYTES],
+    /// The stream's configuration.
+    pub config: StreamConfig,
+}
+
+/// What leads from a key of the log to the one that signed a stream's checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "whoever makes a proof chooses by the log's version"
+)]
+pub enum Signers {
+    /// In a log of version 2: every certificate from `first_key` to the one that signed the checkpoint.
+    Listed {
+        /// The public key that the chain begins with.
+        first_key: [u8; PUBLIC_KEY_BYTES],
+        /// From that key to the one that signed the checkpoint.
+        links: Vec<Link>,
+    },
+    /// The certificate of the key that signed the checkpoint, shown in the journal.
+    Certified(Box<Certified>),
+}
+
 impl EntryProof {
     /// The text of a `.tlog-proof` file.
     ///
     /// # Errors
-    /// When it has more certificates or extra data than the format allows.
+    /// When it has more certificates or extra data than the format allows, or parts of another version.
     pub fn encode(&self) -> Result<String, DecodeError> {
         let error = |reason| DecodeError::new("entry proof", 0, reason);
-        if self.links.len() > PROOF_LINKS_MAX {
+        let (links, links_max, suits) = match &self.signers {
+            Signers::Listed { links, .. } => {
+                let suits = self.record.version() == Version::V2 && self.identity.is_some();
+                (links, PROOF_V1_LINKS_MAX, suits)
+            }
+            Signers::Certified(certified) => {
+                let suits = match self.evidence {
+                    Evidence::Entry { .. } => self.identity.is_none(),
+                    Evidence::Sections { .. } => self.identity.is_some(),
+                    Evidence::Frame { .. } => false,
+                };
+                let suits = suits && self.record.version() == Version::V3;
+                (&certified.links, PROOF_LINKS_MAX, suits)
+            }
+        };
+        if !suits {
+            return Err(error("has parts of another version"));
+        }
+        if links.len() > links_max {
             return Err(error("has more key certificates than the limit"));
         }
         let extra = self.encode_extra();
@@ -92,36 +140,28 @@ impl EntryProof {
         out.extend_from_slice(&[self.evidence.code(), 0]);
         out.extend_from_slice(&self.record.encode());
         out.extend_from_slice(&self.place.to_le_bytes());
-        let is_older = self.record.version() == Version::V2;
-        if is_older {
-            out.extend_from_slice(&self.log_id);
-            out.extend_from_slice(&self.anchor);
+        match &self.signers {
+            Signers::Listed { first_key, links } => {
+                if let Some(identity) = &self.identity {
+                    identity.encode_log(&mut out);
+                }
+                out.extend_from_slice(first_key);
+                let count = u32::try_from(links.len()).unwrap_or(u32::MAX);
+                out.extend_from_slice(&count.to_le_bytes());
+                encode_links(links, &mut out);
+            }
+            Signers::Certified(certified) => {
+                certified.encode(&mut out);
+                if let Some(identity) = &self.identity {
+                    identity.encode_log(&mut out);
+                }
+            }
         }
-        out.extend_from_slice(&self.first_key);
-        let links = u32::try_from(self.links.len()).unwrap_or(u32::MAX);
-        out.extend_from_slice(&links.to_le_bytes());
-        for link in &self.links {
-            out.extend_from_slice(&link.successor);
-            out.extend_from_slice(&link.size.to_le_bytes());
-            out.extend_from_slice(link.root.as_bytes());
-            out.extend_from_slice(&link.signature);
-        }
-        let is_identified = !matches!(self.evidence, Evidence::Entry { .. });
-        if !is_older && is_identified {
-            out.extend_from_slice(&self.log_id);
-            out.extend_from_slice(&self.anchor);
-        }
-        if is_older || is_identified {
-            self.encode_config(&mut out);
+        if let Some(identity) = &self.identity {
+            identity.encode_config(&mut out);
         }
         self.evidence.encode(&mut out);
         out
-    }
-
-    fn encode_config(&self, out: &mut Vec<u8>) {
-        let config = format!("{}", self.config);
-        out.push(u8::try_from(config.len()).unwrap_or(u8::MAX));
-        out.extend_from_slice(config.as_bytes());
     }
 
     /// The proof in the text of a `.tlog-proof` file, nothing of it verified yet.
@@ -166,31 +206,20 @@ impl EntryProof {
         };
         let record = Record::decode(version, reader.take(record_bytes)?)?;
         let place = reader.u32()?;
-        let (mut log_id, mut anchor) = ([0; 16], [0; PUBLIC_KEY_BYTES]);
-        if version == Version::V2 {
-            (log_id, anchor) = (reader.array()?, reader.array()?);
-        }
-        let first_key = reader.array()?;
-        let links = decode_links(&mut reader)?;
-        // The entry's own leaf needs no identity of the stream: the checkpoint's origin names it.
-        let mut config = StreamConfig {
-            proofs: Proofs::Entry,
-            ..StreamConfig::default()
+        let (identity, signers) = match version {
+            Version::V2 => decode_listed(&mut reader)?,
+            Version::V3 => {
+                let certified = Box::new(Certified::decode(&mut reader)?);
+                let is_named = code != Evidence::ENTRY;
+                let identity = is_named.then(|| Identity::decode(version, &mut reader));
+                (identity.transpose()?, Signers::Certified(certified))
+            }
         };
-        if version == Version::V2 {
-            config = decode_config(version, &mut reader)?;
-        } else if code != Evidence::ENTRY {
-            (log_id, anchor) = (reader.array()?, reader.array()?);
-            config = decode_config(version, &mut reader)?;
-        }
-        let evidence = Evidence::decode(code, &mut reader)?;
+        let evidence = Evidence::decode(version, code, &mut reader)?;
         reader.finish()?;
         Ok(Self {
-            log_id,
-            anchor,
-            first_key,
-            links,
-            config,
+            identity,
+            signers,
             record,
             place,
             evidence,
@@ -201,15 +230,39 @@ impl EntryProof {
 
     /// Checks the proof from the key that the recipient knows to the entry, and gives what it proves.
     ///
-    /// `known` is any key of the chain from [`EntryProof::first_key`] on, named as the log or as the stream's checkpoints.
-    ///
     /// # Errors
     /// See [`EntryProofError`]: the first thing that does not hold.
     pub fn check(&self, known: &VerifierKey) -> Result<Proved, EntryProofError> {
+        self.check_with(&Trust::key(known))
+    }
+
+    /// As [`EntryProof::check`], with more than a key to go by.
+    ///
+    /// # Errors
+    /// See [`EntryProofError`]: the first thing that does not hold.
+    pub fn check_with(&self, trust: &Trust<'_>) -> Result<Proved, EntryProofError> {
         let note = SignedNote::parse(self.checkpoint.as_bytes());
         let note = note.map_err(|error| EntryProofError::Checkpoint(NoteError::Decode(error)))?;
         let (log, stream) = names(&note)?;
-        let signer = self.follow(known, &log, &stream)?;
+        let origin = format!("{log}{STREAMS}{stream}");
+        let known = trust.key.name();
+        if known != log && known != origin && known != journal_origin(&log) {
+            return Err(EntryProofError::OtherName {
+                known: known.into(),
+                log,
+            });
+        }
+        let (signer, journal) = match &self.signers {
+            Signers::Listed { first_key, links } => {
+                (follow_all(*first_key, links, &log, trust.key)?, None)
+            }
+            Signers::Certified(certified) => {
+                let told = certified.check(&log).map_err(EntryProofError::Journal)?;
+                let is_believed = accept(&told, certified, trust)?;
+                (told.certified, is_believed.then_some(told.head))
+            }
+        };
+        let signer = VerifierKey::new(&origin, *signer.key()).map_err(EntryProofError::Record)?;
         let checkpoint = open_checkpoint(&note, &signer)?;
         verify_inclusion(
             leaf_hash(&self.record.encode()),
@@ -229,6 +282,7 @@ impl EntryProof {
             record: self.record,
             checkpoint,
             signer,
+            journal,
             row: shown.row,
             entries_whole: shown.whole,
             entries_partly: shown.partly,
@@ -236,47 +290,32 @@ impl EntryProof {
         })
     }
 
-    /// Follows the certificates; gives the key at their end under the name of the stream's checkpoints.
-    fn follow(
+    /// The identity of the stream, where the proof says what it follows from; a record of version 2 must name it.
+    fn check_record(
         &self,
-        known: &VerifierKey,
         log: &str,
         stream: &StreamName,
-    ) -> Result<VerifierKey, EntryProofError> {
-        let origin = format!("{log}{STREAMS}{stream}");
-        let broken = |link, error: DecodeError| EntryProofError::Certificate { link, error };
-        if known.name() != log && known.name() != origin {
-            return Err(EntryProofError::OtherName {
-                known: known.name().into(),
-                log: log.into(),
-            });
-        }
-        let mut key = VerifierKey::new(log, self.first_key).map_err(|error| broken(0, error))?;
-        let mut met = key.key() == known.key();
-        for (link, number) in self.links.iter().zip(1..) {
-            key = link.follow(&key).map_err(|error| broken(number, error))?;
-            met |= key.key() == known.key();
-        }
-        if !met {
-            return Err(EntryProofError::UnknownKey);
-        }
-        VerifierKey::new(&origin, *key.key()).map_err(|error| broken(self.links.len(), error))
-    }
-
-    /// The identity of the stream; a record of version 2 must name it.
-    fn check_record(&self, log: &str, stream: &StreamName) -> Result<StreamId, EntryProofError> {
-        let anchor = VerifierKey::new(log, self.anchor).map_err(EntryProofError::Record)?;
-        let version = self.record.version();
-        let geometry = Geometry::of_version(version, log, self.log_id, anchor)
-            .map_err(EntryProofError::Record)?;
-        let id = StreamId::new(&geometry.fingerprint(), stream, &self.config);
+    ) -> Result<Option<StreamId>, EntryProofError> {
+        let Some(identity) = &self.identity else {
+            // The checkpoint's origin is the stream's, and nothing is opened that is bound to more.
+            return Ok(None);
+        };
+        let anchor = VerifierKey::new(log, identity.anchor).map_err(EntryProofError::Record)?;
+        let geometry = match &self.signers {
+            Signers::Listed { .. } => Geometry::v2(log, identity.log_id, anchor),
+            Signers::Certified(certified) => {
+                Geometry::new(log, identity.log_id, anchor, certified.witness)
+            }
+        };
+        let geometry = geometry.map_err(EntryProofError::Record)?;
+        let id = StreamId::new(&geometry.fingerprint(), stream, &identity.config);
         let fits = self.record.v2.is_none_or(|rest| {
             rest.stream == id
-                && rest.sealing.proofs == self.config.proofs
-                && rest.sealing.cipher == self.config.cipher
+                && rest.sealing.proofs == identity.config.proofs
+                && rest.sealing.cipher == identity.config.cipher
         });
         if fits {
-            Ok(id)
+            Ok(Some(id))
         } else {
             Err(EntryProofError::Record(DecodeError::new(
                 "frame record",
@@ -286,14 +325,17 @@ impl EntryProof {
         }
     }
 
-    fn check_evidence(&self, stream: StreamId) -> Result<Shown, EntryProofError> {
+    fn check_evidence(&self, stream: Option<StreamId>) -> Result<Shown, EntryProofError> {
         let refused = |reason| EntryProofError::Entry(DecodeError::new("entry", 0, reason));
-        let bound = Binding {
+        let named = stream.zip(self.identity.as_ref());
+        let bound = named.map(|(stream, identity)| Binding {
             record: &self.record,
             stream,
-            config: &self.config,
-        };
-        let shown = self.evidence.entry(&bound, self.place);
+            config: &identity.config,
+        });
+        let shown = self
+            .evidence
+            .entry(&self.record, bound.as_ref(), self.place);
         let shown = shown.map_err(EntryProofError::Entry)?;
         let entry = decode_row(&shown.row).and_then(|row| row.entry());
         let entry = entry.map_err(EntryProofError::Entry)?;
@@ -308,6 +350,27 @@ impl EntryProof {
     }
 }
 
+impl Identity {
+    fn encode_log(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.log_id);
+        out.extend_from_slice(&self.anchor);
+    }
+
+    fn encode_config(&self, out: &mut Vec<u8>) {
+        let config = format!("{}", self.config);
+        out.push(u8::try_from(config.len()).unwrap_or(u8::MAX));
+        out.extend_from_slice(config.as_bytes());
+    }
+
+    fn decode(version: Version, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            log_id: reader.array()?,
+            anchor: reader.array()?,
+            config: decode_config(version, reader)?,
+        })
+    }
+}
+
 fn decode_config(version: Version, reader: &mut Reader<'_>) -> Result<StreamConfig, DecodeError> {
     let bytes = usize::from(reader.u8()?);
     core::str::from_utf8(reader.take(bytes)?)
@@ -316,20 +379,101 @@ fn decode_config(version: Version, reader: &mut Reader<'_>) -> Result<StreamConf
         .ok_or_else(|| reader.error("has no stream configuration"))
 }
 
-fn decode_links(reader: &mut Reader<'_>) -> Result<Vec<Link>, DecodeError> {
+/// Identity and certificates of a proof in a log of version 2.
+fn decode_listed(reader: &mut Reader<'_>) -> Result<(Option<Identity>, Signers), DecodeError> {
+    let (log_id, anchor, first_key) = (reader.array()?, reader.array()?, reader.array()?);
     let count = usize::try_from(reader.u32()?).unwrap_or(usize::MAX);
-    if count > PROOF_LINKS_MAX {
+    if count > PROOF_V1_LINKS_MAX {
         return Err(reader.error("has more key certificates than the limit"));
     }
-    (0..count)
-        .map(|_| {
-            let successor = reader.array()?;
-            let size = reader.u64()?;
-            let root = Hash::new(reader.array()?);
-            let signature = reader.array::<SIGNATURE_BYTES>()?;
-            Ok(Link::new(successor, size, root, signature))
-        })
-        .collect()
+    let links = decode_links(count, Version::V2, reader)?;
+    let config = decode_config(Version::V2, reader)?;
+    let identity = Identity {
+        log_id,
+        anchor,
+        config,
+    };
+    Ok((Some(identity), Signers::Listed { first_key, links }))
+}
+
+/// Follows all certificates from `first`; gives the key at their end. `known` must be on the way.
+fn follow_all(
+    first: [u8; PUBLIC_KEY_BYTES],
+    links: &[Link],
+    log: &str,
+    known: &VerifierKey,
+) -> Result<VerifierKey, EntryProofError> {
+    let broken = |link, error: DecodeError| EntryProofError::Certificate { link, error };
+    let mut key = VerifierKey::new(log, first).map_err(|error| broken(0, error))?;
+    let mut met = key.key() == known.key();
+    for (link, number) in links.iter().zip(1..) {
+        key = link.follow(&key).map_err(|error| broken(number, error))?;
+        met |= key.key() == known.key();
+    }
+    if met {
+        Ok(key)
+    } else {
+        Err(EntryProofError::UnknownKey)
+    }
+}
+
+/// Whether the recipient has reason to believe the journal, or but the key that signed the checkpoint. What they remember of the journal is
+/// compared, whatever else there is.
+fn accept(told: &Told, shown: &Certified, trust: &Trust<'_>) -> Result<bool, EntryProofError> {
+    let (size, known) = (told.head.size(), trust.key.key());
+    let mut vouched = false;
+    if let Some(kept) = trust.journal {
+        match told.grew_from(kept, shown.grown.as_ref()) {
+            Some(true) => vouched = true,
+            Some(false) => {
+                return Err(EntryProofError::OtherHistory { kept: kept.size() });
+            }
+            None => {
+                let kept = kept.size();
+                return Err(EntryProofError::NotCompared { kept, size });
+            }
+        }
+    }
+    if let Some(witness) = trust.witness {
+        let cosigned = witness.cosigned(&told.note);
+        if cosigned.map_err(EntryProofError::Journal)?.is_none() {
+            let witness = witness.name().into();
+            return Err(EntryProofError::NotCosigned { witness });
+        }
+        vouched = true;
+    }
+    if *known == shown.witness {
+        return if vouched {
+            Ok(true)
+        } else {
+            Err(EntryProofError::NotVouched)
+        };
+    }
+    if told.keys.iter().any(|key| key.key() == known) {
+        return Ok(true);
+    }
+    if told.certified.key() == known {
+        return Ok(vouched);
+    }
+    let Some(chain) = trust.chain else {
+        return Err(EntryProofError::UnknownKey);
+    };
+    let log = told.certified.name();
+    if chain.log() != log {
+        return Err(EntryProofError::OtherName {
+            known: chain.log().into(),
+            log: log.into(),
+        });
+    }
+    let followed = chain.follow(trust.key).map_err(EntryProofError::Chain)?;
+    // From each of them on the proof's own links lead to the one that signed the journal.
+    if told.keys.iter().any(|key| followed.contains(key.key())) {
+        Ok(true)
+    } else if followed.contains(told.certified.key()) {
+        Ok(vouched)
+    } else {
+        Err(EntryProofError::ChainTooShort)
+    }
 }
 
 /// The names of log and stream in the first line of the checkpoint.
@@ -376,6 +520,8 @@ pub struct Proved {
     pub checkpoint: Checkpoint,
     /// The key that signed the checkpoint.
     pub signer: VerifierKey,
+    /// The head of the journal that shows the key's certificate, where the recipient has reason to believe it; a log of version 2 has none.
+    pub journal: Option<Checkpoint>,
     /// Entries of the frame that the proof shows whole, this one included.
     pub entries_whole: u32,
     /// Entries of the frame that the proof shows without key, subjects and payload.
@@ -392,85 +538,5 @@ impl Proved {
     /// Never: it was read once when the proof was checked.
     pub fn entry(&self) -> Result<Entry<'_>, DecodeError> {
         decode_row(&self.row)?.entry()
-    }
-}
-
-/// Why an entry proof proves nothing, by where it breaks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum EntryProofError {
-    /// The text is no entry proof.
-    Form(DecodeError),
-    /// The key given is of another name than the log.
-    OtherName {
-        /// The name of the key given.
-        known: String,
-        /// The name of the log.
-        log: String,
-    },
-    /// No key of the proof's chain is the one given.
-    UnknownKey,
-    /// A key certificate does not lead on.
-    Certificate {
-        /// Which, from 1; 0 for the first key itself.
-        link: usize,
-        /// What is wrong with it.
-        error: DecodeError,
-    },
-    /// The checkpoint is malformed or not signed by the last key of the chain.
-    Checkpoint(NoteError),
-    /// The record is not in the tree of the checkpoint.
-    Tree(ProofError),
-    /// The record is not one of this log and stream.
-    Record(DecodeError),
-    /// The entry is not in the frame of the record.
-    Entry(DecodeError),
-}
-
-impl EntryProofError {
-    /// The part of the proof that broke, as one word.
-    pub const fn part(&self) -> &'static str {
-        match self {
-            Self::Form(_) => "form",
-            Self::OtherName { .. } | Self::UnknownKey | Self::Certificate { .. } => "key-chain",
-            Self::Checkpoint(_) => "checkpoint",
-            Self::Tree(_) => "tree",
-            Self::Record(_) => "record",
-            Self::Entry(_) => "entry",
-        }
-    }
-}
-
-impl fmt::Display for EntryProofError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Form(_) => f.write_str("the file is no entry proof"),
-            Self::OtherName { known, log } => {
-                write!(
-                    f,
-                    "the key given is {known:?}'s, the proof is of the log {log:?}"
-                )
-            }
-            Self::UnknownKey => f.write_str("the key given is not in the proof's chain of keys"),
-            Self::Certificate { link, .. } => write!(f, "key certificate {link} does not lead on"),
-            Self::Checkpoint(_) => {
-                f.write_str("the checkpoint is not one of the last key of the chain")
-            }
-            Self::Tree(_) => f.write_str("the frame record is not in the checkpoint's tree"),
-            Self::Record(_) => f.write_str("the frame record is not one of this stream"),
-            Self::Entry(_) => f.write_str("the entry is not in the frame of its record"),
-        }
-    }
-}
-
-impl core::error::Error for EntryProofError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            Self::Form(error) | Self::Record(error) | Self::Entry(error) => Some(error),
-            Self::Certificate { error, .. } => Some(error),
-            Self::Checkpoint(error) => Some(error),
-            Self::Tree(error) => Some(error),
-            Self::OtherName { .. } | Self::UnknownKey => None,
-        }
     }
 }

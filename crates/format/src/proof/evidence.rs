@@ -19,6 +19,7 @@ use crate::row::{decode_row, encode_row, row_bytes};
 use crate::share::{PEOPLE_MIN, People, PersonKey};
 use crate::stream::{Cipher, Proofs, StreamConfig, StreamId};
 use crate::tree::{HASH_BYTES, Hash, leaf_hash};
+use crate::version::Version;
 use crate::wire::Reader;
 
 /// Most sections one entry is spread over: the shared one and its subjects'.
@@ -161,7 +162,11 @@ impl Evidence {
         }
     }
 
-    pub(super) fn decode(code: u8, reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+    pub(super) fn decode(
+        version: Version,
+        code: u8,
+        reader: &mut Reader<'_>,
+    ) -> Result<Self, DecodeError> {
         match code {
             Self::ENTRY => Ok(Self::Entry {
                 salt: reader.array()?,
@@ -180,7 +185,7 @@ impl Evidence {
                     })
                 })?,
             }),
-            2 => Ok(Self::Frame {
+            2 if version == Version::V2 => Ok(Self::Frame {
                 content: bytes(reader, FRAME_BYTES_MAX)?,
                 keys: each(reader, |reader| {
                     let number = reader.u32()?;
@@ -194,14 +199,21 @@ impl Evidence {
         }
     }
 
-    /// The entry at `place` of the frame that `bound` is about.
-    pub(super) fn entry(&self, bound: &Binding<'_>, place: u32) -> Result<Shown, DecodeError> {
+    /// The entry at `place` of the frame that `record` stands for.
+    ///
+    /// Without `bound` nothing says of which stream the frame is: an entry alone needs it not, because no frame is opened.
+    pub(super) fn entry(
+        &self,
+        record: &Record,
+        bound: Option<&Binding<'_>>,
+        place: u32,
+    ) -> Result<Shown, DecodeError> {
         let error = |reason| DecodeError::new("evidence", 0, reason);
-        let (record, proofs) = (bound.record, bound.config.proofs);
+        let proofs = bound.map(|bound| bound.config.proofs);
         let suits = match self {
-            Self::Entry { .. } => proofs == Proofs::Entry,
-            Self::Sections { .. } => proofs != Proofs::Frame,
-            Self::Frame { .. } => proofs == Proofs::Frame,
+            Self::Entry { .. } => proofs.is_none_or(|proofs| proofs == Proofs::Entry),
+            Self::Sections { .. } => proofs.is_some_and(|proofs| proofs != Proofs::Frame),
+            Self::Frame { .. } => proofs == Some(Proofs::Frame),
         };
         if !suits {
             return Err(error("is not of a kind that the stream's proofs allow"));
@@ -209,8 +221,8 @@ impl Evidence {
         if place >= record.entries {
             return Err(error("is for a place behind the frame's last entry"));
         }
-        match self {
-            Self::Entry { salt, row, path } => {
+        match (self, bound) {
+            (Self::Entry { salt, row, path }, _) => {
                 let leaf = entry_leaf(salt, row);
                 let root =
                     root_from_inclusion(leaf, u64::from(place), u64::from(record.entries), path)
@@ -227,12 +239,16 @@ impl Evidence {
                     own: None,
                 })
             }
-            Self::Sections {
-                clear,
-                clear_path,
-                shown,
-            } => open_sections(bound, place, clear, clear_path, shown),
-            Self::Frame { content, keys } => open_frame(bound, place, content, keys),
+            (
+                Self::Sections {
+                    clear,
+                    clear_path,
+                    shown,
+                },
+                Some(bound),
+            ) => open_sections(bound, place, clear, clear_path, shown),
+            (Self::Frame { content, keys }, Some(bound)) => open_frame(bound, place, content, keys),
+            (Self::Sections { .. } | Self::Frame { .. }, None) => Err(error("names no stream")),
         }
     }
 }
@@ -468,17 +484,17 @@ fn row_at(
     }
 }
 
-fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(bytes);
 }
 
-fn put_count(out: &mut Vec<u8>, count: usize) {
+pub(super) fn put_count(out: &mut Vec<u8>, count: usize) {
     out.push(u8::try_from(count).unwrap_or(u8::MAX));
 }
 
-fn put_path(out: &mut Vec<u8>, path: &[Hash]) {
+pub(super) fn put_path(out: &mut Vec<u8>, path: &[Hash]) {
     put_count(out, path.len());
     for hash in path {
         out.extend_from_slice(hash.as_bytes());
@@ -505,7 +521,7 @@ fn put_key(out: &mut Vec<u8>, key: Option<&Opens>) {
     }
 }
 
-fn bytes(reader: &mut Reader<'_>, bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
+pub(super) fn bytes(reader: &mut Reader<'_>, bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
     let length = usize::try_from(reader.u32()?).unwrap_or(usize::MAX);
     if length > bytes_max {
         return Err(reader.error("exceeds its limit"));
@@ -513,7 +529,7 @@ fn bytes(reader: &mut Reader<'_>, bytes_max: usize) -> Result<Vec<u8>, DecodeErr
     Ok(reader.take(length)?.to_vec())
 }
 
-fn path(reader: &mut Reader<'_>) -> Result<Vec<Hash>, DecodeError> {
+pub(super) fn path(reader: &mut Reader<'_>) -> Result<Vec<Hash>, DecodeError> {
     let count = usize::from(reader.u8()?);
     if count > PROOF_HASHES_MAX {
         return Err(reader.error("has more hashes than any tree is high"));

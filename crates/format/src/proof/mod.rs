@@ -1,15 +1,24 @@
 //! Inclusion and consistency proofs: made from tree nodes, verified, and written as `.tlog-proof`.
 
+mod certified;
+mod chain;
 mod entry;
+mod error;
 mod evidence;
+mod links;
 mod tlog;
+mod trust;
 
 use alloc::vec::Vec;
 use core::fmt;
 
-pub use entry::{EntryProof, EntryProofError, Proved};
+pub use certified::{Certified, Grown};
+pub use chain::KeyChain;
+pub use entry::{EntryProof, Identity, Proved, Signers};
+pub use error::EntryProofError;
 pub use evidence::{Evidence, Opens, ShownKey, ShownSection};
 pub use tlog::TlogProof;
+pub use trust::Trust;
 
 use crate::tree::{EMPTY_ROOT, Hash, fold_right, node_hash};
 

@@ -1,4 +1,4 @@
-//! The heads of one stream that the journal anchors: about one a second as long as entries arrive, so that a list of them
+//! The heads of one stream that are anchored: about one a second as long as entries arrive, so that a list of them
 //! would outgrow any memory. Kept is their sizes, a byte or two each, and a hash over the roots of each block of them.
 
 use probity_format::checkpoint::Checkpoint;
@@ -7,7 +7,7 @@ use probity_format::tree::{EMPTY_ROOT, Hash, node_hash};
 /// Heads whose roots share one hash.
 pub(super) const BLOCK_HEADS: usize = 4_096;
 
-/// Heads of one stream as the journal anchors them, each of at least the size of the one before.
+/// Heads of one stream as they are anchored, each of at least the size of the one before.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Anchors {
     /// What each head is larger than the one before, in LEB128.
@@ -15,14 +15,14 @@ pub(super) struct Anchors {
     /// The hash over the roots of each block; that of the last may be unfinished.
     blocks: Vec<Hash>,
     count: usize,
-    /// Size of the last head, and the journal frame it stands in.
+    /// Size of the last head, and the frame that anchors it.
     last: Option<(u64, u64)>,
-    /// From which size on how many certificates stand before the head in the journal; both only grow.
+    /// From which size on how many certificates were there before the head; both only grow.
     signers: Vec<(u64, usize)>,
 }
 
 impl Anchors {
-    /// Takes up a head that stands in journal frame `frame` behind `certificates`.
+    /// Takes up a head that frame `frame` anchors behind `certificates`.
     ///
     /// # Errors
     /// What is wrong when it is smaller than the one before.
@@ -35,7 +35,7 @@ impl Anchors {
         let (before, at) = self.last.unwrap_or_default();
         let Some(growth) = head.size().checked_sub(before) else {
             return Err(format!(
-                "anchors {} at {} frames, though journal frame {at} did at {before}",
+                "anchors {} at {} frames, though frame {at} did at {before}",
                 head.origin(),
                 head.size()
             ));
@@ -60,12 +60,12 @@ impl Anchors {
         Ok(())
     }
 
-    /// Size of the last head, and the journal frame it stands in.
+    /// Size of the last head, and the frame that anchors it.
     pub(super) const fn last(&self) -> Option<(u64, u64)> {
         self.last
     }
 
-    /// How many certificates stand before the last head of at most `size` frames.
+    /// How many certificates were there before the last head of at most `size` frames.
     pub(super) fn certificates_before(&self, size: u64) -> usize {
         let later = self.signers.partition_point(|(from, _)| *from <= size);
         let due = later.checked_sub(1).and_then(|it| self.signers.get(it));
@@ -73,7 +73,7 @@ impl Anchors {
     }
 }
 
-/// Heads whose roots are not the ones the journal anchors.
+/// Heads whose roots are not the ones that are anchored.
 pub(super) struct Suspects {
     /// The number, among the stream's anchored heads, of the first.
     pub(super) first: usize,
@@ -256,7 +256,7 @@ mod tests {
         let (size, frame) = anchors.last().unwrap();
         assert_eq!(frame, 9_999);
         let refused = anchors.add(&head(size - 1), 10_000, 10).unwrap_err();
-        assert!(refused.contains("journal frame 9999"), "{refused}");
+        assert!(refused.contains("frame 9999"), "{refused}");
         assert_eq!(anchors.last(), Some((size, frame)));
     }
 

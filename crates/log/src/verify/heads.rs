@@ -3,18 +3,21 @@
 use std::collections::BTreeMap;
 
 use probity_format::Version;
+use probity_format::certificate::Link;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::limits::CHECKPOINT_BYTES_MAX;
 use probity_format::note::{NoteError, SignedNote, VerifierKey};
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
 use probity_format::tree::Hash;
 
+use super::anchoring::anchoring_frame;
 use super::anchors::Anchors;
 use super::slots::SlotsTold;
 use super::stored::{Stored, names};
 use super::{Fault, FaultClass, Faults, HeadsCompared, Told, Verifier};
 use crate::error::{LogError, frames};
-use crate::journal::History;
+use crate::journal::{History, bound_heads};
+use crate::recovery::unwitnessed;
 use crate::repairs::Repair;
 use crate::segments::Identity;
 
@@ -37,7 +40,7 @@ pub(crate) struct Subject {
     pub(crate) head: Option<Checkpoint>,
     /// Roots known from elsewhere, in order of size.
     pub(crate) known: Vec<KnownHead>,
-    /// The heads that the journal anchors.
+    /// The heads that are anchored.
     pub(super) anchors: Anchors,
 }
 
@@ -47,7 +50,7 @@ impl Subject {
         Identity::of_stream(self.version, self.id, &self.config, self.fingerprint)
     }
 
-    /// Frames that the last head covers which the journal anchors.
+    /// Frames that the last anchored head covers.
     pub(super) fn anchored(&self) -> u64 {
         self.anchors.last().map_or(0, |(size, _)| size)
     }
@@ -104,13 +107,12 @@ pub(super) struct Fixed {
 impl Verifier<'_> {
     /// Fixes the checkpoints of all streams.
     ///
-    /// The journal is read before the others' checkpoints, because what it says of them was true before. When one of
-    /// those is signed by a key that the journal did not certify until then, the log was opened meanwhile, and the
-    /// journal is read again.
+    /// The journal and the stream `heads` are read before any checkpoint, because what they say was true before. When one of
+    /// those is signed by a key that the journal did not certify until then, the key moved on meanwhile, and they are
+    /// read again.
     pub(super) fn fix(&self, faults: &mut Faults) -> Result<Fixed, LogError> {
         // Before the journal: a folder that comes into being later is not judged by what was read before.
         let folders = names(&self.files, "streams")?.unwrap_or_default();
-        let journal_name = StreamName::journal();
         let mut notes: BTreeMap<StreamName, Notes> = BTreeMap::new();
         let mut reads: u32 = 0;
         let Told {
@@ -120,15 +122,12 @@ impl Verifier<'_> {
             faults: journal_faults,
             is_whole,
         } = loop {
-            notes.insert(journal_name.clone(), self.notes(&journal_name)?);
             let told = self.read_journal()?;
             let history = &told.history;
-            // What was read before an earlier look at the journal may be older than what the journal says now.
-            notes.retain(|name, _| *name == journal_name);
+            // What was read before an earlier look at the journal may be older than what it says now.
+            notes.clear();
             for (name, _) in &history.streams {
-                if !notes.contains_key(name) {
-                    notes.insert(name.clone(), self.notes(name)?);
-                }
+                notes.insert(name.clone(), self.notes(name)?);
             }
             reads = reads.saturating_add(1);
             let strange = notes
@@ -151,6 +150,7 @@ impl Verifier<'_> {
             let opening = Opening {
                 name,
                 anchors: anchors.remove(&origin).unwrap_or_default(),
+                witness: self.geometry.witness().filter(|key| key.name() == origin),
                 origin,
                 history: &history,
             };
@@ -197,15 +197,14 @@ impl Verifier<'_> {
 
     /// Whether the journal certifies no more keys by now than `history` knows.
     fn certified(&self, history: &History) -> Result<bool, LogError> {
-        let now = self.read_journal()?.history;
+        let now = self.follow_journal(&mut |_, _| {})?.history;
         Ok(now.keys.len() == history.keys.len())
     }
 
     /// Whether a note of the stream is signed by no key of the journal.
     fn is_strange(&self, name: &StreamName, notes: &Notes, history: &History) -> bool {
         let origin = self.geometry.stream_origin(name.as_str());
-        let keys = history.keys_named(&origin);
-        let is_new = |key: VerifierKey| key.name() == origin && !keys.contains(&key);
+        let is_new = |key: VerifierKey| key.name() == origin && !history.has_key(&key);
         if notes.verifier_key().is_some_and(is_new) {
             return true;
         }
@@ -214,7 +213,7 @@ impl Verifier<'_> {
             .flatten()
             .any(|note| {
                 matches!(
-                    Checkpoint::open(note, &keys),
+                    history.open(note, &origin),
                     Err(NoteError::NoKnownSignature)
                 )
             })
@@ -244,6 +243,7 @@ impl Verifier<'_> {
         if let Some(note) = &notes.published {
             // Where its key is strange, because the journal is damaged, say, what it says still places other damage.
             let head = opening.open(note, &place, faults);
+            opening.check_witness(note, &place, faults);
             subject.head = head.or_else(|| opening.strange(note));
         }
         if let Some(note) = &notes.kept {
@@ -269,23 +269,23 @@ impl Verifier<'_> {
             .iter()
             .filter(|known| known.source != KEPT && known.size > 0);
         let anchored = opening.anchors.last().filter(|(size, _)| *size > 0);
-        if notes.published.is_none()
-            && (anchored.is_some() || signed.next().is_some() || opening.is_journal())
-        {
-            let detail = if opening.is_journal() {
+        let is_due = opening.is_due_always();
+        if notes.published.is_none() && (anchored.is_some() || signed.next().is_some() || is_due) {
+            let detail = if is_due {
                 "is missing though every log has one"
             } else {
                 "is missing though the stream has signed frames"
             };
             faults.push(Fault::new(FaultClass::Missing, name, &*place, detail));
         }
-        // The journal anchors a head after its checkpoint was replaced, and was read before.
+        // A head is anchored after its checkpoint was replaced, and was read before.
         if let (Some(head), Some((size, frame))) = (&subject.head, anchored)
             && head.size() < size
         {
             let detail = format!(
-                "covers {}, but journal frame {frame} anchored {size}: an older checkpoint was put back",
-                frames(head.size())
+                "covers {}, but {} {frame} anchored {size}: an older checkpoint was put back",
+                frames(head.size()),
+                anchoring_frame(self.geometry.version())
             );
             faults.push(Fault::new(FaultClass::Rollback, name, place, detail));
         }
@@ -374,19 +374,23 @@ struct Opening<'a> {
     origin: String,
     history: &'a History,
     anchors: Anchors,
+    /// The key that signs this stream's checkpoints beside the one of their time.
+    witness: Option<&'a VerifierKey>,
 }
 
 impl Opening<'_> {
-    /// What certificates bind of the journal itself.
+    /// What certificates bind of this stream.
     fn known(&self) -> Vec<KnownHead> {
-        if !self.is_journal() {
-            return Vec::new();
-        }
         let certificates = self.history.certificates.iter();
         certificates
-            .map(|(link, frame)| KnownHead {
-                size: link.size,
-                root: link.root,
+            .filter_map(|(link, frame)| match self.name.as_str() {
+                StreamName::JOURNAL => Some((link.journal, frame)),
+                StreamName::HEADS => link.heads.map(|heads| (heads, frame)),
+                _ => None,
+            })
+            .map(|(bound, frame)| KnownHead {
+                size: bound.size,
+                root: bound.root,
                 source: format!("the key certificate in journal frame {frame}"),
                 class: FaultClass::KeyChain,
             })
@@ -396,13 +400,22 @@ impl Opening<'_> {
     /// The key beside the checkpoint must be one of the chain, under the stream's own name: foreign verifiers are given it.
     fn check_key(&self, notes: &Notes, faults: &mut Faults) {
         let place = format!("streams/{}/{KEY}", self.name);
-        let keys = self.history.keys_named(&self.origin);
+        let is_certified =
+            |key: VerifierKey| key.name() == self.origin && self.history.has_key(&key);
         if notes.key.is_none() {
             let detail = "is missing beside the checkpoint";
             faults.push(Fault::new(FaultClass::Missing, self.name, place, detail));
-        } else if !notes.verifier_key().is_some_and(|key| keys.contains(&key)) {
+        } else if !notes.verifier_key().is_some_and(is_certified) {
             let detail = "is no key that the log certified for this stream";
             faults.push(Fault::new(FaultClass::KeyChain, self.name, place, detail));
+        }
+    }
+
+    /// Witnesses know the log by one key alone: without its line they refuse the next head.
+    fn check_witness(&self, note: &[u8], place: &str, faults: &mut Faults) {
+        if let Some(detail) = unwitnessed(note, self.witness) {
+            let detail = format!("{detail}: the next opening for writing signs it anew");
+            faults.push(Fault::new(FaultClass::Checkpoint, self.name, place, detail));
         }
     }
 
@@ -410,14 +423,23 @@ impl Opening<'_> {
         self.name.as_str() == StreamName::JOURNAL
     }
 
+    /// Whether the stream has a checkpoint in every log: the journal, and once that was begun, the heads.
+    fn is_due_always(&self) -> bool {
+        self.is_journal() || self.is_heads() && self.history.frames() > 0
+    }
+
+    /// Whether this is the stream in which the log anchors heads.
+    fn is_heads(&self) -> bool {
+        self.name.as_str() == StreamName::HEADS && self.history.v2.is_none()
+    }
+
     /// The checkpoint in `note`, which the key of its time must have signed.
     fn open(&self, note: &[u8], place: &str, faults: &mut Faults) -> Option<Checkpoint> {
         let mut fault = |detail: String| {
             faults.push(Fault::new(FaultClass::Checkpoint, self.name, place, detail));
         };
-        let keys = self.history.keys_named(&self.origin);
-        let head = match Checkpoint::open(note, &keys) {
-            Ok(head) => head,
+        let (signer, head) = match self.history.open(note, &self.origin) {
+            Ok(opened) => opened,
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
                 fault(cause.unwrap_or_else(|| error.to_string()));
@@ -429,7 +451,10 @@ impl Opening<'_> {
             fault(format!("has the origin {origin:?} of another stream"));
             return None;
         }
-        let (signer, due) = (signer(note, &keys), self.due(head.size()));
+        if let Some(detail) = wrong_form(note, &head) {
+            fault(detail.to_owned());
+        }
+        let due = self.due(head.size());
         let expired = signer < due || self.is_journal() && signer != due;
         if expired {
             fault(format!(
@@ -467,8 +492,7 @@ impl Opening<'_> {
 
     /// What a note of this stream says that no key of the journal has signed.
     fn strange(&self, note: &[u8]) -> Option<Checkpoint> {
-        let keys = self.history.keys_named(&self.origin);
-        let opened = Checkpoint::open(note, &keys);
+        let opened = self.history.open(note, &self.origin);
         let head = claimed(note)?;
         let strange = matches!(opened, Err(NoteError::NoKnownSignature));
         (strange && head.origin() == self.origin).then_some(head)
@@ -476,24 +500,38 @@ impl Opening<'_> {
 
     /// The number, in the chain from 0, of the key that had to sign a checkpoint of `size` frames, or of the first that might.
     ///
-    /// The journal's is signed by the key certified last within it. Another stream's is signed after its heads of
-    /// that size and below were anchored, so by no earlier key than those frames of the journal were.
+    /// The journal's is signed by the key certified last within it, that of the heads by one that was certified when there were
+    /// fewer. Another stream's is signed after its heads of that size and below were anchored, so by no earlier key than those
+    /// frames were.
     fn due(&self, size: u64) -> usize {
-        if !self.is_journal() {
-            return self.anchors.certificates_before(size);
-        }
         let certified = self.history.certificates.iter();
-        certified.filter(|(_, frame)| *frame < size).count()
+        if self.is_journal() {
+            certified.filter(|(_, frame)| *frame < size).count()
+        } else if self.is_heads() {
+            let before = |(link, _): &&(Link, u64)| bound_heads(link) < size;
+            certified.filter(before).count()
+        } else {
+            self.anchors.certificates_before(size)
+        }
     }
 }
 
-/// The number, in the chain from 0, of the latest key that signed `note`; `keys` are those of the chain, newest first.
-fn signer(note: &[u8], keys: &[VerifierKey]) -> usize {
-    let note = SignedNote::parse(note).ok();
-    let signed = note.as_ref().and_then(|note| note.verify(keys).ok());
-    let signed = signed.unwrap_or_default();
-    let newest = keys.iter().position(|key| signed.contains(&key));
-    newest.map_or(0, |place| {
-        keys.len().saturating_sub(place).saturating_sub(1)
-    })
+/// What of the form of a checkpoint is more than the log writes.
+fn wrong_form(note: &[u8], head: &Checkpoint) -> Option<&'static str> {
+    let note = SignedNote::parse(note).ok()?;
+    let mut keys: Vec<_> = note
+        .signatures()
+        .iter()
+        .map(|it| (it.name(), it.id()))
+        .collect();
+    let signatures = keys.len();
+    keys.sort_unstable();
+    keys.dedup();
+    if keys.len() < signatures {
+        Some("has two signatures of one key")
+    } else {
+        head.extensions()
+            .next()
+            .map(|_| "has lines behind the third")
+    }
 }

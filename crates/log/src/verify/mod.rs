@@ -4,6 +4,7 @@
 //! so that a log that is being written to verifies without false alarms: the journal's before
 //! the others', because what it says of them was true before.
 
+mod anchoring;
 mod anchors;
 mod durable;
 mod frames;
@@ -24,7 +25,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use probity_format::Version;
-use probity_format::checkpoint::Checkpoint;
 use probity_format::compress::Decompressor;
 use probity_format::frame::Frame;
 use probity_format::geometry::Geometry;
@@ -38,14 +38,15 @@ use crate::error::LogError;
 use crate::files::Files;
 use crate::history::{GEOMETRY, add_to_history, read_geometry, read_history};
 use crate::journal::History;
-use crate::keystore::{OLDER, SIGNING, SigningKeyState};
+use crate::keystore::{OLDER, SIGNING, SigningKeyState, WITNESS, Witness};
 use crate::opener::Opener;
 use crate::places::Places;
 use crate::records::Records as Bundles;
 use crate::scan::{End, Position, scan_believed};
 use crate::segments::{self as layout, Identity};
 use crate::slots::SLOTS;
-use anchors::{Anchors, Suspects};
+use anchoring::Anchoring;
+use anchors::Anchors;
 use heads::Fixed;
 pub(crate) use heads::Subject;
 pub use reading::Gap;
@@ -152,6 +153,16 @@ impl<'a> Verifier<'a> {
         for slot in opener.iter().flat_map(Opener::damaged_slots) {
             faults.push(Fault::of_slot(slot));
         }
+        if let Some(opener) = &opener
+            && let Some(witness) = opener.witness(&self.geometry)?
+            && let Some(reason) = witness.reason()
+        {
+            let class = match witness {
+                Witness::Missing => FaultClass::Missing,
+                _ => FaultClass::KeyChain,
+            };
+            faults.push(Fault::new(class, &journal_name, WITNESS, reason));
+        }
         let mut report = Report {
             origin: self.geometry.origin().to_owned(),
             anchor: self.geometry.anchor().encode(),
@@ -243,66 +254,32 @@ impl<'a> Verifier<'a> {
         Ok(())
     }
 
-    /// What the journal says, as far as its frames are whole; what is not shows up when it is checked as a stream.
+    /// What the journal says and the stream `heads` anchors, as far as their frames are whole; what is not shows up when they are
+    /// checked as streams.
     fn read_journal(&self) -> Result<Told, LogError> {
-        let mut anchors: BTreeMap<String, Anchors> = BTreeMap::new();
-        let mut wrong = Faults::default();
+        let mut anchors = Anchoring::new(&self.geometry);
         let mut slots = slots::SlotsTold::new(self.claimed_size(&StreamName::journal())?);
         let Followed {
             history,
             mut faults,
             is_whole,
         } = self.follow_journal(&mut |history, frame| {
-            let later = history.certificates.iter().rev();
-            let later = later
-                .take_while(|(_, certified)| *certified >= frame)
-                .count();
-            let certificates = history.certificates.len().saturating_sub(later);
             slots.look(history, frame);
-            for (head, _) in history.heads.drain(..) {
-                let of_stream = anchors.entry(head.origin().to_owned()).or_default();
-                if let Err(detail) = of_stream.add(&head, frame, certificates) {
-                    let place = format!("journal frame {frame}");
-                    let journal = StreamName::journal();
-                    wrong.push(Fault::new(FaultClass::Journal, &journal, place, detail));
-                }
-            }
+            anchors.take_v2(history, frame);
         })?;
-        faults.append(wrong);
+        let is_whole = is_whole && faults.is_empty();
         slots.finish(&history);
+        if history.v2.is_none() {
+            self.follow_heads(&mut |number, frame| anchors.take(&history, number, frame))?;
+        }
+        faults.append(anchors.faults);
         Ok(Told {
-            is_whole: is_whole && faults.is_empty(),
+            is_whole,
             history,
-            anchors,
+            anchors: anchors.of_streams,
             slots,
             faults,
         })
-    }
-
-    /// The heads of a stream that the journal anchors, where those of `suspects` stand among them.
-    fn heads_anchored(
-        &self,
-        subject: &Subject,
-        suspects: &Suspects,
-    ) -> Result<Vec<(Checkpoint, u64)>, LogError> {
-        let origin = self.geometry.stream_origin(subject.name.as_str());
-        let mut number = 0_usize;
-        let mut size = 0;
-        let mut found = Vec::new();
-        self.follow_journal(&mut |history, _| {
-            for (head, frame) in history.heads.drain(..) {
-                // One that is smaller than the one before is not among those that were taken up.
-                if head.origin() != origin || head.size() < size {
-                    continue;
-                }
-                size = head.size();
-                if number >= suspects.first && found.len() < suspects.roots.len() {
-                    found.push((head, frame));
-                }
-                number = number.saturating_add(1);
-            }
-        })?;
-        Ok(found)
     }
 
     /// Reads the journal, and gives what it says after each frame to `visit`, which takes the heads.
@@ -311,18 +288,16 @@ impl<'a> Verifier<'a> {
         visit: &mut dyn FnMut(&mut History, u64),
     ) -> Result<Followed, LogError> {
         let name = StreamName::journal();
-        let identity = Identity::journal(&self.geometry);
         let mut history = History::new(&self.geometry);
         let mut decompressor = Decompressor::default();
-        let mut position = Position::start(identity);
         let mut faults = Faults::default();
         let mut broken = false;
-        let mut read = |record: &Record, frame: &Frame<'_>| {
+        let is_whole = self.follow(&name, &mut |number, frame| {
             if broken {
-                return Ok::<(), LogError>(());
+                return;
             }
-            let added = add_to_history(&mut history, record.frame, frame, &mut decompressor);
-            visit(&mut history, record.frame);
+            let added = add_to_history(&mut history, number, frame, &mut decompressor);
+            visit(&mut history, number);
             if let Err(error) = added {
                 broken = true;
                 let class = if error.what == "key certificate" {
@@ -330,19 +305,42 @@ impl<'a> Verifier<'a> {
                 } else {
                     FaultClass::Journal
                 };
-                let place = format!("journal frame {}", record.frame);
+                let place = format!("journal frame {number}");
                 faults.push(Fault::new(class, &name, place, error.to_string()));
             }
-            Ok(())
+        })?;
+        Ok(Followed {
+            history,
+            faults,
+            is_whole,
+        })
+    }
+
+    /// Reads the stream `heads`.
+    fn follow_heads(&self, visit: &mut dyn FnMut(u64, &Frame<'_>)) -> Result<(), LogError> {
+        self.follow(&StreamName::heads(), visit).map(drop)
+    }
+
+    /// Reads the frames of a built-in stream that are whole, past damage. Gives whether they follow each other without any.
+    fn follow(
+        &self,
+        name: &StreamName,
+        visit: &mut dyn FnMut(u64, &Frame<'_>),
+    ) -> Result<bool, LogError> {
+        let identity = Identity::built_in(&self.geometry, name);
+        let mut position = Position::start(identity);
+        let mut read = |record: &Record, frame: &Frame<'_>| {
+            visit(record.frame, frame);
+            Ok::<(), LogError>(())
         };
         let mut is_whole = true;
         // Behind what was signed anybody may have written, and without a key nothing tells who did.
-        let size = self.claimed_most(&name)?;
+        let size = self.claimed_most(name)?;
         let mut signed = |record: &Record, _: &Frame<'_>| record.frame < size;
-        let covered = self.claimed_size(&name)?.unwrap_or_default();
-        let mut records = Bundles::new(&self.files, &name, identity, covered);
+        let covered = self.claimed_size(name)?.unwrap_or_default();
+        let mut records = Bundles::new(&self.files, name, identity, covered);
         loop {
-            let scanned = scan_believed(&self.files, &name, &mut position, &mut signed, &mut read);
+            let scanned = scan_believed(&self.files, name, &mut position, &mut signed, &mut read);
             as_far_as_there(scanned)?;
             let Some(record) = record_of(&mut records, position.next_frame)? else {
                 break;
@@ -356,11 +354,7 @@ impl<'a> Verifier<'a> {
             }
             position = behind(&mut records, &record, identity)?;
         }
-        Ok(Followed {
-            history,
-            faults,
-            is_whole,
-        })
+        Ok(is_whole)
     }
 
     /// Whether the frame of `record` is to be read. The journal's are at all times: what it says is believed of all streams.
@@ -423,16 +417,16 @@ fn as_far_as_there(scanned: Result<End, LogError>) -> Result<Option<End>, LogErr
     }
 }
 
-/// What the journal says.
+/// What the journal says, and what of other streams is anchored.
 struct Told {
     history: History,
-    /// The heads that it anchors, by the origin of their stream.
+    /// The heads that are anchored, by the origin of their stream.
     anchors: BTreeMap<String, Anchors>,
     /// What it says of the slots of subjects.
     slots: slots::SlotsTold,
-    /// What is wrong with it.
+    /// What is wrong with them.
     faults: Faults,
-    /// Whether nothing of it had to be passed over.
+    /// Whether nothing of the journal had to be passed over.
     is_whole: bool,
 }
 

@@ -85,8 +85,8 @@ pub(crate) struct Unread {
 }
 
 impl Verifier<'_> {
-    /// Checks the journal, and the streams that `is_wanted`, without opening anything; `master` authenticates what the writer
-    /// noted.
+    /// Checks the built-in streams, and those that `is_wanted`, without opening anything; `master` authenticates what the
+    /// writer noted.
     pub(crate) fn check_for_reading(
         &self,
         master: &MasterKey,
@@ -97,7 +97,7 @@ impl Verifier<'_> {
         self.add_notes(&mut subjects, master, &mut Names::default())?;
         let mut others = Vec::new();
         for subject in &subjects {
-            if subject.name.as_str() == StreamName::JOURNAL || is_wanted(&subject.name) {
+            if subject.name.is_built_in(subject.version) || is_wanted(&subject.name) {
                 stream::check(self, subject, None, &mut faults, &mut Names::default())?;
             } else {
                 others.push(subject.name.as_str());

@@ -10,6 +10,7 @@ use probity_format::tile::{Bundle, TileFile, TreeWriter};
 use probity_format::tree::{Frontier, leaf_hash};
 use probity_format::v2;
 
+use super::anchoring::anchoring_frame;
 use super::anchors::{Comparison, Suspects};
 use super::durable::NOTED;
 use super::records::Placed;
@@ -316,12 +317,12 @@ impl<'a> Growth<'a> {
             for ((head, frame), root) in heads.iter().zip(&suspects.roots) {
                 if head.root() != root {
                     is_explained = true;
-                    let source = format!("journal frame {frame}");
+                    let source = format!("{} {frame}", anchoring_frame(self.subject.version));
                     self.rewritten(FaultClass::Fork, head.size(), &source, faults);
                 }
             }
             if !is_explained {
-                let source = "a head in the journal, which was changed while it was read,";
+                let source = "an anchored head, which was changed while it was read,";
                 let size = heads.last().map_or(0, |(head, _)| head.size());
                 self.rewritten(FaultClass::Fork, size, source, faults);
             }
@@ -354,7 +355,8 @@ impl<'a> Growth<'a> {
         let known = subject.known.iter().filter(|known| known.source != NOTED);
         let known = known.map(|known| (known.size, known.source.clone()));
         let anchored = subject.anchors.last();
-        let anchored = anchored.map(|(size, frame)| (size, format!("journal frame {frame}")));
+        let frame = anchoring_frame(subject.version);
+        let anchored = anchored.map(|(size, number)| (size, format!("{frame} {number}")));
         for (size, source) in known.chain(anchored).filter(|(size, _)| *size > reached) {
             let place = format!("streams/{}/checkpoint", subject.name);
             let detail = format!(

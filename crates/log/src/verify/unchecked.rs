@@ -13,22 +13,27 @@ use crate::durable::DURABLE;
 use crate::error::LogError;
 use crate::files::Files;
 use crate::history::GEOMETRY;
+use crate::keystore::WITNESS;
 use crate::set_aside::SET_ASIDE;
 
 /// Files in a log's folder.
 const FILES: [&str; 4] = [GEOMETRY, DURABLE, "lock", "repairs"];
 /// The folders beside them, with the names that are in those that hold files alone.
 const FOLDERS: [(&str, &[&str]); 4] = [
-    ("keys", &["master.key", "signing.key", "signing.next"]),
+    (
+        "keys",
+        &["master.key", "signing.key", "signing.next", "witness.key"],
+    ),
     ("subjects", &["slots"]),
     (SET_ASIDE, &[]),
     (STREAMS, &[]),
 ];
 const STREAMS: &str = "streams";
 /// What is checked with the root key alone.
-const KEYED: [&str; 4] = [
+const KEYED: [&str; 5] = [
     "keys/master.key",
     "keys/signing.key",
+    WITNESS,
     "subjects/slots",
     DURABLE,
 ];

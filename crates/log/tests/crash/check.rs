@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use probity_format::Version;
 use probity_log::clock::SystemClock;
 use probity_log::reader::{Filter, Reader};
 use probity_log::storage::Memory;
@@ -60,7 +61,7 @@ pub(crate) fn check(image: Memory, facts: &Facts, promise: Promise) -> Vec<Repai
     }
     let mut expected = before;
     for (name, _) in log.streams() {
-        if name.as_str() == StreamName::JOURNAL {
+        if name.is_built_in(Version::NEWEST) {
             continue;
         }
         let ids = expected.entry(name.clone()).or_default();

@@ -13,6 +13,7 @@
 )]
 
 mod campaign;
+mod heads;
 mod kinds;
 mod opening;
 mod quiet;
@@ -146,7 +147,7 @@ fn a_clean_log_verifies_in_every_mode_and_reads_back_what_was_appended() {
             let path = sample(folder.path(), config);
             for report in [keyless(&path), keyed(&path)] {
                 assert_eq!(report.faults, [], "{config}");
-                assert_eq!(report.streams[1].entries, 1000);
+                assert_eq!(report.streams[2].entries, 1000);
             }
             let reader = Reader::open(&path, &root()).unwrap();
             let mut count = 0_u64;
@@ -407,5 +408,5 @@ fn a_known_checkpoint_binds_what_came_before() {
     };
     let report = verify(&path, &options()).unwrap();
     assert_eq!(report.faults, []);
-    assert!(report.streams[1].bytes < keyless(&path).streams[1].bytes / 4);
+    assert!(report.streams[2].bytes < keyless(&path).streams[2].bytes / 4);
 }

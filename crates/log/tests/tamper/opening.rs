@@ -1,4 +1,4 @@
-//! Whoever opens a damaged log for writing is refused where what the journal anchors is not there.
+//! Whoever opens a damaged log for writing is refused where what is anchored is not there.
 
 use probity_log::{Log, LogError, Repair, RepairKind, StreamName};
 
@@ -38,9 +38,9 @@ const ATTACKS: [(&str, Attack); 5] = [
 ];
 
 /// L1: a stream that was put back to an older state together with its head, or without it, was written on: indices were given a
-/// second time and the journal anchored a fork for good. What the journal anchored last must be found again.
+/// second time and a fork was anchored for good. What was anchored last must be found again.
 #[test]
-fn a_stream_shorter_than_the_journal_anchored_is_not_written_on() {
+fn a_stream_shorter_than_it_was_anchored_is_not_written_on() {
     let world = World::new();
     let mut scene = world.scene();
     for (stream, _) in configs() {
@@ -82,7 +82,7 @@ fn an_older_checkpoint_over_whole_frames_is_repaired_and_said() {
     }
 }
 
-/// L1: the journal repeats the heads of streams that do not grow, so that an opening finds them however long ago they were
+/// L1: the heads of streams that do not grow are repeated, so that an opening finds them however long ago they were
 /// anchored.
 #[test]
 fn a_stream_that_rested_for_many_openings_is_still_known() {

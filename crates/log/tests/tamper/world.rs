@@ -164,7 +164,7 @@ impl World {
         session(&other, 520..540, 40..45);
         let geometry = Geometry::parse(&fs::read_to_string(log.join("probity.toml")).unwrap());
         let names = configs().into_iter().map(|(name, _)| name);
-        let names: Vec<&str> = names.chain(["journal"]).collect();
+        let names: Vec<&str> = names.chain(["journal", "heads"]).collect();
         let notes = |log: &Path| {
             let note = |name: &&str| {
                 let path = log.join(format!("streams/{name}/checkpoint"));

@@ -32,6 +32,7 @@ use probity_log::{Compression, Durability, Log, LogError, Options, StreamConfig,
 
 const ORIGIN: &str = "example.com/log";
 const JOURNAL: &str = "streams/journal/segments/00000000000000000000.seg";
+const HEADS: &str = "streams/heads/segments/00000000000000000000.seg";
 const DEFAULT: &str = "streams/default/segments/00000000000000000000.seg";
 
 fn root() -> RootKey {

@@ -212,13 +212,13 @@ fn a_changed_note_of_what_is_durable_raises_no_alarm() {
         |notes| notes.truncate(90),
         |notes| notes.fill(0xFF),
         // A higher number than was noted: it bears no authenticator.
-        |notes| notes[72] = 200,
+        |notes| notes[144] = 200,
     ];
     for damage in damages {
         let folder = tempfile::tempdir().unwrap();
         let path = killed(folder.path());
         let mut notes = fs::read(path.join("durable")).unwrap();
-        assert_eq!(notes.len(), 144);
+        assert_eq!(notes.len(), 216);
         damage(&mut notes);
         fs::write(path.join("durable"), notes).unwrap();
         let report = keyed(&path);
@@ -237,7 +237,7 @@ fn a_note_of_another_stream_says_nothing() {
     let path = killed(folder.path());
     let mut notes = fs::read(path.join("durable")).unwrap();
     // The note of `default` in the place of the journal's, which has fewer frames.
-    notes.copy_within(72..144, 0);
+    notes.copy_within(144..216, 0);
     fs::write(path.join("durable"), notes).unwrap();
     Log::open(&path, &root(), options())
         .unwrap()
@@ -253,7 +253,7 @@ fn a_changed_length_destroys_no_frame_behind_it() {
         let path = killed(folder.path());
         let (offset, _) = frames(&path.join(DEFAULT))[3];
         let mut content = fs::read(path.join(DEFAULT)).unwrap();
-        content[offset + 10] ^= 0x80;
+        content[offset + 6] ^= 0x80;
         fs::write(path.join(DEFAULT), &content).unwrap();
         if !has_note {
             fs::remove_file(path.join("durable")).unwrap();

@@ -10,60 +10,53 @@ use probity_format::tree::Hash;
 use probity_log::{Cipher, Log, StreamConfig, StreamName};
 
 use crate::{
-    DEFAULT, JOURNAL, ORIGIN, add, append, closed, forged, frames, intact, journal, kept, keys,
-    options, root, said, time,
+    DEFAULT, HEADS, JOURNAL, ORIGIN, add, append, closed, forged, frames, intact, journal, kept,
+    keys, options, root, said, time,
 };
 
 #[test]
-fn a_forged_frame_of_the_journal_is_set_aside_and_never_signed() {
+fn a_forged_frame_of_a_built_in_stream_is_set_aside_and_never_signed() {
     // S3: the journal is in clear, and a frame that somebody appended to its file was signed by the next opening: a false fork, a false
     // rollback, a false sentence about a repair, a stream that was then written in clear.
     let origin = format!("{ORIGIN}/streams/default");
     let head = |size| Checkpoint::new(&origin, size, Hash::new([9; 32]));
     let heads = [3, 9].map(|size| head(size).unwrap().encode());
     let forgeries = [
-        ("heads", "", heads[0].as_str()),
-        ("heads", "", heads[1].as_str()),
+        (HEADS, "heads", "", heads[0].as_str()),
+        (HEADS, "heads", "all", heads[1].as_str()),
         (
+            JOURNAL,
             "recover",
             "",
             "5 entries about user:7 were removed by admin Bob\n",
         ),
         (
+            JOURNAL,
             "stream.create",
             "hr",
             "proofs=section cipher=danger-none compression=none erasable=no",
         ),
     ];
-    for (action, key, payload) in forgeries {
-        for telling in [1, 2] {
-            let folder = tempfile::tempdir().unwrap();
-            let path = closed(folder.path());
-            let named = (frames(&path.join(JOURNAL)).len() - telling).to_string();
-            let entries = [
-                Entry {
-                    actor: "probity",
-                    ..Entry::new(time(), "before", named.as_bytes())
-                },
-                Entry {
-                    actor: "probity",
-                    payload: payload.as_bytes(),
-                    ..Entry::new(time(), action, key.as_bytes())
-                },
-            ];
-            let frame = forged(&path, JOURNAL, StreamConfig::JOURNAL, &entries);
-            is_set_aside(&path, &frame);
-            let forged = |entry: &&[String; 3]| entry[2] == payload && entry[0] == action;
-            assert_eq!(journal(&path).iter().filter(forged).count(), 0);
-        }
+    for (file, action, key, payload) in forgeries {
+        let folder = tempfile::tempdir().unwrap();
+        let path = closed(folder.path());
+        let entries = [Entry {
+            actor: "probity",
+            payload: payload.as_bytes(),
+            ..Entry::new(time(), action, key.as_bytes())
+        }];
+        let frame = forged(&path, file, StreamConfig::JOURNAL, &entries);
+        is_set_aside(&path, file, &frame);
+        let forged = |entry: &&[String; 3]| entry[2] == payload && entry[0] == action;
+        assert_eq!(journal(&path).iter().filter(forged).count(), 0);
     }
 }
 
-/// Appends `frame` to the journal, and expects that nobody believes it and everything goes on as without it.
-fn is_set_aside(path: &Path, frame: &[u8]) {
+/// Appends `frame` to the segment `file`, and expects that nobody believes it and everything goes on as without it.
+fn is_set_aside(path: &Path, file: &str, frame: &[u8]) {
     let before = journal(path);
-    let honest = fs::read(path.join(JOURNAL)).unwrap();
-    add(&path.join(JOURNAL), frame);
+    let honest = fs::read(path.join(file)).unwrap();
+    add(&path.join(file), frame);
     assert_eq!(journal(path), before, "a reader believes it");
     let log = Log::open(path, &root(), options()).unwrap();
     let said = said(&log);
@@ -83,7 +76,7 @@ fn is_set_aside(path: &Path, frame: &[u8]) {
     log.close().unwrap();
     intact(path);
     assert_eq!(kept(path), [frame.to_vec()], "the bytes are kept");
-    assert!(fs::read(path.join(JOURNAL)).unwrap().starts_with(&honest));
+    assert!(fs::read(path.join(file)).unwrap().starts_with(&honest));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod input;
 mod place;
+mod proofs;
 
 use std::collections::VecDeque;
 use std::io::{self, BufReader};
@@ -17,6 +18,7 @@ use serde::Serialize;
 
 use self::input::Input;
 use self::place::Lines as Taken;
+use self::proofs::ProofFolder;
 use super::{open_log_with, open_reader};
 use crate::args::Append;
 use crate::config::Environment;
@@ -69,13 +71,16 @@ pub(crate) fn run(args: &Append, environment: &Environment) -> Result<Status, Fa
         compression: args.compression,
         ..args.key_interval.applied(environment.log_options())
     };
+    let proofs = args.proofs.as_deref().map(ProofFolder::begin).transpose()?;
     let log = open_log_with(&args.dir, args.key.as_deref(), environment, options)?;
     let first_index = log.next_index(&args.stream)?;
     check_place(args, first_index)?;
     let mut run = Run {
         args,
         appender: log.appender(&args.stream)?,
-        log: log.origin(),
+        log: &log,
+        environment,
+        proofs,
         output: Output::new(),
         clock: SystemClock::new(),
         progress: ProgressBar::new_spinner(),
@@ -127,7 +132,9 @@ fn check_place(args: &Append, next: u64) -> Result<(), Failure> {
 struct Run<'a> {
     args: &'a Append,
     appender: Appender,
-    log: &'a str,
+    log: &'a Log,
+    environment: &'a Environment,
+    proofs: Option<ProofFolder>,
     output: Output,
     clock: SystemClock,
     progress: ProgressBar,
@@ -156,6 +163,7 @@ impl Run<'_> {
             // The other end may wait for its receipts before it writes on.
             if lines.may_block() {
                 self.settle(0)?;
+                self.prove()?;
             }
             let next = lines.next_line().map(|line| {
                 line.as_ref()
@@ -219,9 +227,12 @@ impl Run<'_> {
                 .set_message(format!("{} entries, line {number}", self.taken.count()));
             self.progress.tick();
         }
-        if self.args.receipts {
+        if self.args.receipts || self.proofs.is_some() {
             self.pending.push_back((number, ticket));
             self.settle(RECEIPTS_AHEAD)?;
+        }
+        if self.proofs.as_ref().is_some_and(ProofFolder::is_full) {
+            self.prove()?;
         }
         if Durability::from(self.args.durability) == Durability::Strict {
             self.appender.wait(ticket)?;
@@ -250,7 +261,12 @@ impl Run<'_> {
                 self.appender.receipt(ticket)?
             };
             let Some(receipt) = receipt else { break };
-            self.print_receipt(line, receipt)?;
+            if self.args.receipts {
+                self.print_receipt(line, receipt)?;
+            }
+            if let Some(proofs) = &mut self.proofs {
+                proofs.push(receipt.index);
+            }
             self.pending.pop_front();
         }
         if must_wait {
@@ -258,6 +274,17 @@ impl Run<'_> {
         } else {
             Ok(())
         }
+    }
+
+    /// Publishes a checkpoint for the entries that are durable, and writes their proofs.
+    fn prove(&mut self) -> Result<(), Failure> {
+        let Some(proofs) = self.proofs.as_mut().filter(|proofs| !proofs.is_empty()) else {
+            return Ok(());
+        };
+        self.log.publish()?;
+        let dir = self.args.dir.as_path();
+        let reader = open_reader(dir, self.args.key.as_deref(), self.environment)?;
+        proofs.write(&reader, dir, &self.args.stream)
     }
 
     fn print_receipt(&mut self, line: u64, receipt: Receipt) -> Result<(), Failure> {
@@ -276,7 +303,7 @@ impl Run<'_> {
             line,
             stream: self.args.stream.as_str(),
             index,
-            log: self.log,
+            log: self.log.origin(),
             frame: leaf.frame,
             record: leaf.hash.to_string(),
             already_recorded: receipt.is_repeat,
@@ -297,7 +324,8 @@ impl Run<'_> {
     fn finish(&mut self) -> Result<(), Failure> {
         self.appender.flush()?;
         self.settle(0)?;
-        self.output.flush()
+        self.output.flush()?;
+        self.prove()
     }
 
     /// Says how much is in the log and how to go on, after `failure`.

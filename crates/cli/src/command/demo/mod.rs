@@ -177,14 +177,15 @@ fn check(places: &Places, output: &mut Output) -> Result<Report, Failure> {
             "the log just written is broken: {fault}"
         )));
     }
-    let of = |journal: bool| -> u64 {
+    let own = [StreamName::JOURNAL, StreamName::HEADS];
+    let of = |is_own: bool| -> u64 {
         let streams = report.streams.iter();
-        let wanted = streams.filter(|stream| (stream.name == StreamName::JOURNAL) == journal);
+        let wanted = streams.filter(|stream| own.contains(&stream.name.as_str()) == is_own);
         wanted.map(|stream| stream.entries).sum()
     };
     let bytes: u64 = report.streams.iter().map(|stream| stream.bytes).sum();
     output.line(&format!(
-        "verified   intact, without any secret: {} entries and {} of the log's own journal in {bytes} bytes in {}",
+        "verified   intact, without any secret: {} entries and {} of the log's own in {bytes} bytes in {}",
         of(false),
         of(true),
         seconds(took)

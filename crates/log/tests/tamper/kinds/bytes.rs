@@ -71,6 +71,13 @@ pub(super) fn kinds() -> Vec<Kind> {
         )
         .also(JOURNAL_TOO),
         Kind::new(
+            "a bit of a frame of the heads",
+            "1, 13",
+            FaultClass::Frame,
+            |s, r| in_frame_of("heads", s, r, |frame, _| 0..frame.content().len()),
+        )
+        .also(&[FaultClass::Journal]),
+        Kind::new(
             "a bit of a segment's header",
             "3",
             FaultClass::Segment,

@@ -183,7 +183,7 @@ fn frames() -> Vec<Kind> {
         Kind::new("a frame left out", "10", FaultClass::Frame, |s, r| {
             // Without its last frame a segment is cut between frames, which is another kind.
             with_frames(s, r, |frames, at, _| {
-                drop(frames.remove(at.min(frames.len() - 2)))
+                drop(frames.remove(at.min(frames.len() - 2)));
             })
             .into_any_frame()
         })

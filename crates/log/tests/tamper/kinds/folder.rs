@@ -94,6 +94,14 @@ fn emptied() -> Vec<Kind> {
             Place::new("journal", "streams/journal")
         })
         .also(JOURNAL_TOO),
+        Kind::new("the heads deleted", "20", FaultClass::Missing, |s, r| {
+            s.remove("log/streams/heads");
+            if r.below(2) == 0 {
+                s.remove("log.heads/heads");
+            }
+            Place::file("heads", "checkpoint")
+        })
+        .also(&[FaultClass::Rollback]),
         Kind::new(
             "the geometry deleted, cut or longer",
             "20",

@@ -165,6 +165,10 @@ pub(super) fn kinds() -> Vec<Kind> {
             FaultClass::KeyChain,
             |s, _| {
                 geometry(s, "format = 3", "format = 2");
+                s.change("log/probity.toml", |bytes| {
+                    let text = String::from_utf8(bytes.clone()).unwrap();
+                    bytes.truncate(text.rfind("witness").unwrap());
+                });
                 Place::new("journal", "")
             },
         )

@@ -1,0 +1,87 @@
+//! Proofs of entries as they are appended: a file for each in one folder, once a checkpoint covers it.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use probity_log::StreamName;
+use probity_log::prove::{ProveError, Recipient};
+use probity_log::reader::Reader;
+
+use super::super::prove::failure;
+use crate::failure::Failure;
+use crate::output_file::{Existing, OutputFile};
+
+/// Entries that wait for their proofs before a checkpoint is published for them.
+const DUE_MAX: usize = 4096;
+
+/// The folder that proofs are written into, and the entries that have none yet.
+pub(super) struct ProofFolder {
+    path: PathBuf,
+    due: VecDeque<u64>,
+}
+
+impl ProofFolder {
+    /// Makes the folder, unless it is there and empty.
+    pub(super) fn begin(path: &Path) -> Result<Self, Failure> {
+        let fail = |error| Failure::file("make the folder of proofs", path, error);
+        match fs::create_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made.map_err(fail)?,
+        }
+        if fs::read_dir(path).map_err(fail)?.next().is_some() {
+            return Err(
+                Failure::new(format!("{} holds files already", path.display())).remedy(
+                    "name a folder that does not exist yet or is empty; nothing was appended",
+                ),
+            );
+        }
+        let path = path.to_owned();
+        let due = VecDeque::new();
+        Ok(Self { path, due })
+    }
+
+    /// The entry at `index` is durable.
+    pub(super) fn push(&mut self, index: u64) {
+        self.due.push_back(index);
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.due.len() >= DUE_MAX
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.due.is_empty()
+    }
+
+    /// Writes the proofs of entries that a checkpoint covers by now.
+    pub(super) fn write(
+        &mut self,
+        reader: &Reader,
+        dir: &Path,
+        stream: &StreamName,
+    ) -> Result<(), Failure> {
+        let failed = |error| failure(error, dir);
+        let prover = reader
+            .prover(stream, &Recipient::default())
+            .map_err(failed)?;
+        while let Some(index) = self.due.front().copied() {
+            let made = match prover.prove(index) {
+                Err(ProveError::Unpublished { .. }) => break,
+                made => made.map_err(failed)?,
+            };
+            let text = made
+                .proof
+                .encode()
+                .map_err(|error| Failure::new("a proof cannot be written").because(error))?;
+            let path = self.path.join(format!("{stream}.{index}.tlog-proof"));
+            let fail = |error| Failure::file("write", &path, error);
+            let mut file = OutputFile::begin(&path, Existing::of(false)).map_err(fail)?;
+            file.write_all(text.as_bytes()).map_err(fail)?;
+            file.finish().map_err(fail)?;
+            self.due.pop_front();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,223 @@
+//! `probity upgrade`: continues a log of an older version as a new one, which names what was signed last of it.
+
+use std::path::Path;
+
+use probity_format::stream::Proofs;
+use probity_log::verify::{Report, VerifyOptions, verify};
+use probity_log::{
+    Continued, Log, LogError, Older, Options, Places, RootKey, StreamConfig, StreamName,
+};
+use serde::Serialize;
+
+use super::init::VerifierFile;
+use super::verify::status_of;
+use super::{check_is_log, read_geometry};
+use crate::args::Upgrade;
+use crate::config::{Environment, key_path_beside, verifier_path_beside};
+use crate::failure::{Failure, Status};
+use crate::key_file::{self, Key};
+use crate::output::{Output, counted, quoted};
+
+/// What was done.
+#[derive(Serialize)]
+struct Upgraded {
+    old: String,
+    log: String,
+    origin: String,
+    heads: usize,
+    streams: Vec<String>,
+    key_file: String,
+    verifier_key: String,
+    verifier_key_file: String,
+}
+
+pub(crate) fn run(args: &Upgrade, environment: &Environment) -> Result<Status, Failure> {
+    check_is_log(&args.old)?;
+    let places = Places::new(&args.old, args.heads.as_ref());
+    // Before anything is read at length: of the newest version there is nothing to do.
+    Older::read(&places)?;
+    let report = verify(&args.old, &verify_options(args)?)?;
+    if let Some(refused) = refusal(args, &report) {
+        return Err(refused);
+    }
+    let older = Older::read(&places)?;
+    let streams = streams(&older)?;
+    let upgraded = upgrade(args, environment, &older.continued, &streams)?;
+    let mut output = Output::new();
+    if args.json {
+        output.json(&upgraded)?;
+    } else {
+        print(&upgraded, &mut output)?;
+    }
+    output.flush()?;
+    Ok(Status::Done)
+}
+
+fn verify_options(args: &Upgrade) -> Result<VerifyOptions, Failure> {
+    let mut options = VerifyOptions {
+        heads: args.heads.clone(),
+        ..VerifyOptions::default()
+    };
+    match args.key.as_deref().map(key_file::read).transpose()? {
+        Some(Key::Root(root)) => options.root = Some(root),
+        Some(Key::Verifier(anchor)) => options.anchor = Some(anchor),
+        None => {}
+    }
+    Ok(options)
+}
+
+/// Why the older log cannot be continued as it is.
+fn refusal(args: &Upgrade, report: &Report) -> Option<Failure> {
+    let old = quoted(&args.old);
+    if status_of(report) == Status::Broken {
+        let first = report.faults.first().map(ToString::to_string);
+        let said = format!("the older log is broken: {}", first.unwrap_or_default());
+        let remedy = format!("see what is wrong with: probity verify {old}");
+        return Some(Failure::broken(said).remedy(remedy));
+    }
+    let unsigned = report
+        .streams
+        .iter()
+        .find(|stream| stream.unpublished_frames > 0)?;
+    let said = format!(
+        "stream {} of the older log has {} that no checkpoint covers",
+        unsigned.name,
+        counted(unsigned.unpublished_frames, "frame", "frames")
+    );
+    let remedy = "open and close it once with the release that wrote it, which signs for them, then upgrade again";
+    Some(Failure::new(said).remedy(remedy))
+}
+
+/// The streams of the new log: whole frames can no longer be proved alone, sections can, and no stream names a compressor.
+fn streams(older: &Older) -> Result<Vec<(StreamName, StreamConfig)>, Failure> {
+    let mut streams = older.streams.clone();
+    for (name, config) in &mut streams {
+        if name.as_str() == StreamName::HEADS {
+            let said = "the older log has a stream named heads, which is the new log's own";
+            return Err(Failure::new(said).remedy(
+                "begin a new log with probity init, and export the entries of the older one to it",
+            ));
+        }
+        if config.proofs == Proofs::Frame {
+            config.proofs = Proofs::Section;
+        }
+        config.v2 = None;
+    }
+    Ok(streams)
+}
+
+fn upgrade(
+    args: &Upgrade,
+    environment: &Environment,
+    continued: &Continued,
+    streams: &[(StreamName, StreamConfig)],
+) -> Result<Upgraded, Failure> {
+    let new = args.new.as_path();
+    let said = args.new_key.as_deref().or(environment.key_file.as_deref());
+    let key_path = said.map_or_else(|| key_path_beside(new), Path::to_owned);
+    let options = environment.log_options();
+    let verifier_path = verifier_path_beside(new);
+    // A run that a crash ended leaves the log without this file, or without some streams.
+    let verifier = (!verifier_path.exists())
+        .then(|| VerifierFile::begin(new))
+        .transpose()?;
+    let root = if key_path.exists() {
+        key_file::read_root(&key_path)?
+    } else {
+        check_unbegun(new)?;
+        key_file::create_root(&key_path)?
+    };
+    if !Log::exists(new)? {
+        let origin = args.origin.as_deref().unwrap_or_else(|| continued.origin());
+        create(continued, new, origin, &root, streams, options.clone())?;
+    }
+    check_continues(args, continued)?;
+    let log = Log::open(new, &root, options)?;
+    for (name, config) in streams {
+        log.create_stream(name, *config)?;
+    }
+    log.close()?;
+    if let Some(verifier) = verifier {
+        verifier.finish(new)?;
+    }
+    Ok(Upgraded {
+        old: args.old.display().to_string(),
+        log: new.display().to_string(),
+        origin: log.origin().to_owned(),
+        heads: continued.heads().len(),
+        streams: streams.iter().map(|(name, _)| name.to_string()).collect(),
+        key_file: key_path.display().to_string(),
+        verifier_key: read_geometry(new)?.anchor().encode(),
+        verifier_key_file: verifier_path.display().to_string(),
+    })
+}
+
+/// A new root key opens no log that is there already.
+fn check_unbegun(new: &Path) -> Result<(), Failure> {
+    if Log::exists(new)? {
+        let path = new.display().to_string();
+        return Err(LogError::Exists { path }.into());
+    }
+    Ok(())
+}
+
+fn create(
+    continued: &Continued,
+    new: &Path,
+    origin: &str,
+    root: &RootKey,
+    streams: &[(StreamName, StreamConfig)],
+    options: Options,
+) -> Result<(), Failure> {
+    let default = StreamName::default();
+    let config = streams.iter().find(|(name, _)| *name == default);
+    let config = config.map_or_else(StreamConfig::default, |(_, config)| *config);
+    match Log::create_after(continued, new, origin, root, config, options) {
+        Ok(()) => Ok(()),
+        Err(LogError::NotALog { path }) => {
+            Err(Failure::new(format!("{path} holds other files already"))
+                .remedy("choose a folder that does not exist yet or is empty"))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn check_continues(args: &Upgrade, continued: &Continued) -> Result<(), Failure> {
+    let named = Continued::named_by(&Places::new(&args.new, None))?;
+    if named.as_ref() == Some(continued) {
+        return Ok(());
+    }
+    let said = match named {
+        None => "is a log that continues no other",
+        Some(_) => "continues another log, or another state of this one",
+    };
+    let said = format!("{} {said}", args.new.display());
+    Err(Failure::new(said).remedy("choose a folder that does not exist yet"))
+}
+
+fn print(upgraded: &Upgraded, output: &mut Output) -> Result<(), Failure> {
+    let Upgraded {
+        old,
+        log,
+        origin,
+        heads,
+        streams,
+        key_file,
+        verifier_key,
+        verifier_key_file,
+    } = upgraded;
+    let heads = counted(u64::try_from(*heads).unwrap_or_default(), "head", "heads");
+    output.line(&format!("log {log}, named {origin}, continues {old}"))?;
+    output.line(&format!(
+        "  its journal names {heads} of the older log, which is unchanged: keep both"
+    ))?;
+    output.line(&format!("streams: {}", streams.join(", ")))?;
+    output.line(&format!("root key: {key_file}"))?;
+    output.line(&format!("verifier key: {verifier_key_file}"))?;
+    output.line(&format!("  {verifier_key}"))?;
+    output.line(&format!(
+        "both are checked with: probity verify {} --continues {}",
+        quoted(Path::new(log)),
+        quoted(Path::new(old))
+    ))
+}

@@ -1,0 +1,146 @@
+//! A log of version 2 is continued as a new one that names what was signed last of it, and both are checked together.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test may fail loudly, and prepares files"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// Logs of 18 entries that an earlier release wrote.
+const LOGS: [&str; 3] = ["section", "erasable", "lz4"];
+
+fn probity(folder: &Path, args: &[&str], status: i32) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_probity"))
+        .args(args)
+        .current_dir(folder)
+        .env_remove("PROBITY_KEY_FILE")
+        .env_remove("PROBITY_HEADS")
+        .output()
+        .unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8(said).unwrap();
+    assert_eq!(output.status.code(), Some(status), "{args:?}: {said}");
+    said
+}
+
+/// A folder with copies of the logs.
+fn logs() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../log/testdata/v2");
+    let copied = Command::new("cp")
+        .arg("-r")
+        .arg(format!("{}/.", from.display()))
+        .arg(folder.path())
+        .status();
+    assert!(copied.unwrap().success());
+    folder
+}
+
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            let content = fs::read(&path).unwrap();
+            found.insert(path, content);
+        }
+    }
+    found
+}
+
+#[test]
+fn a_log_of_version_2_goes_on_as_a_new_one_and_is_left_as_it_is() {
+    let folder = logs();
+    let place = folder.path();
+    for old in LOGS {
+        let new = format!("{old}-3");
+        let key = format!("{old}.key");
+        let before = files(&place.join(old));
+        let said = probity(place, &["upgrade", old, &new, "--key", &key], 0);
+        assert!(said.contains("names 2 heads"), "{said}");
+        assert_eq!(files(&place.join(old)), before);
+        assert!(place.join(format!("{new}.vkey")).exists());
+        let said = probity(place, &["stream", "list", &new], 0);
+        assert!(said.contains("default"), "{said}");
+        assert_eq!(said.contains("yes"), old == "erasable", "{said}");
+        let entry = r#"{"action":"read","key":"user:7","subject":"7"}"#;
+        fs::write(place.join("entry.jsonl"), entry).unwrap();
+        probity(place, &["append", &new, "entry.jsonl"], 0);
+        let said = probity(place, &["verify", &new, "--continues", old], 0);
+        assert!(said.contains("exactly what the journal names"), "{said}");
+        let json = ["verify", &new, "--continues", old, "--json"];
+        assert!(probity(place, &json, 0).contains("\"is_named\":true"));
+        let journal = ["export", &new, "--stream", "journal", "--format", "jsonl"];
+        let journal = probity(place, &journal, 0);
+        let actions: Vec<&str> = journal
+            .lines()
+            .take(3)
+            .filter_map(|line| line.split("\"action\":\"").nth(1)?.split('"').next())
+            .collect();
+        assert_eq!(actions, ["log.create", "log.continue", "stream.create"]);
+    }
+}
+
+#[test]
+fn running_it_again_changes_nothing_and_finishes_what_a_crash_left() {
+    let folder = logs();
+    let place = folder.path();
+    let upgrade = ["upgrade", "section", "new"];
+    probity(place, &upgrade, 0);
+    let key = fs::read(place.join("new.vkey")).unwrap();
+    probity(place, &upgrade, 0);
+    assert_eq!(fs::read(place.join("new.vkey")).unwrap(), key);
+    fs::remove_file(place.join("new.vkey")).unwrap();
+    probity(place, &upgrade, 0);
+    assert_eq!(fs::read(place.join("new.vkey")).unwrap(), key);
+    // Of a creation that was cut short nothing is left but keys, and maybe the geometry.
+    let cut = place.join("cut");
+    fs::create_dir_all(cut.join("keys")).unwrap();
+    for name in ["probity.toml", "keys/master.key", "keys/signing.key"] {
+        fs::copy(place.join("new").join(name), cut.join(name)).unwrap();
+    }
+    fs::copy(place.join("new.key"), place.join("cut.key")).unwrap();
+    probity(place, &["upgrade", "section", "cut"], 0);
+    probity(place, &["verify", "cut", "--continues", "section"], 0);
+    // Another log is not continued by one that continues this one.
+    let said = probity(place, &["upgrade", "lz4", "new"], 1);
+    assert!(said.contains("continues another log"), "{said}");
+    probity(place, &["init", "fresh"], 0);
+    let said = probity(place, &["upgrade", "lz4", "fresh"], 1);
+    assert!(said.contains("continues no other"), "{said}");
+    let said = probity(place, &["upgrade", "fresh", "newer"], 1);
+    assert!(said.contains("newest version"), "{said}");
+    assert!(!place.join("newer").exists());
+}
+
+#[test]
+fn a_damaged_log_is_not_continued_and_one_that_was_changed_afterwards_is_found() {
+    let folder = logs();
+    let place = folder.path();
+    probity(place, &["upgrade", "section", "new"], 0);
+    let said = probity(place, &["verify", "new", "--continues", "lz4"], 3);
+    assert!(said.contains("is not what the journal names"), "{said}");
+    let segment = place.join("section/streams/default/segments/00000000.seg");
+    let mut bytes = fs::read(&segment).unwrap();
+    let middle = bytes.len() / 2;
+    *bytes.get_mut(middle).unwrap() ^= 1;
+    fs::write(&segment, bytes).unwrap();
+    let said = probity(place, &["upgrade", "section", "other"], 3);
+    assert!(said.contains("broken"), "{said}");
+    assert!(!place.join("other").exists() && !place.join("other.key").exists());
+    let said = probity(place, &["verify", "new", "--continues", "section"], 3);
+    assert!(said.contains("fault frame of section"), "{said}");
+    // A log that continues none does not continue this one.
+    probity(place, &["init", "fresh"], 0);
+    let said = probity(place, &["verify", "fresh", "--continues", "lz4"], 3);
+    assert!(said.contains("is not what the journal names"), "{said}");
+}

@@ -1,0 +1,166 @@
+//! Cosignatures (C2SP tlog-cosignature, `cosignature/v1`): a witness saw a checkpoint grow from every one before, at a time.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest as _, Sha256};
+
+use crate::error::DecodeError;
+use crate::note::{PUBLIC_KEY_BYTES, SignedNote, VerifierKey};
+
+/// Signature type of an Ed25519 cosignature with a time.
+const TYPE_COSIGNATURE: u8 = 0x04;
+/// Bytes of the time in a cosignature: seconds since 1970, big-endian as the specification says.
+const TIME_BYTES: usize = 8;
+
+/// A witness's public key with its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WitnessKey {
+    id: u32,
+    /// The same name and key as those of a signer of notes.
+    key: VerifierKey,
+}
+
+impl WitnessKey {
+    /// The Ed25519 key `key` of the witness `name`.
+    ///
+    /// # Errors
+    /// When `name` is no key name.
+    pub fn new(name: &str, key: [u8; PUBLIC_KEY_BYTES]) -> Result<Self, DecodeError> {
+        Ok(Self {
+            id: key_id(name, &key),
+            key: VerifierKey::new(name, key)?,
+        })
+    }
+
+    /// The key in its text form: name, `+`, id as 8 hexadecimal digits, `+`, base64 of type and key.
+    ///
+    /// # Errors
+    /// When `text` is anything else, is of another type than Ed25519 cosignatures, or its id does not fit the key.
+    pub fn parse(text: &str) -> Result<Self, DecodeError> {
+        let error = |reason| DecodeError::new("witness key", 0, reason);
+        let mut parts = text.splitn(3, '+');
+        let (Some(name), Some(id), Some(encoded)) = (parts.next(), parts.next(), parts.next())
+        else {
+            return Err(error("has not three parts joined by +"));
+        };
+        let bytes = STANDARD
+            .decode(encoded)
+            .map_err(|_detail| error("is not canonical base64"))?;
+        let (kind, key) = bytes.split_first().ok_or_else(|| error("holds no key"))?;
+        if *kind != TYPE_COSIGNATURE {
+            return Err(error(
+                "is no key of a witness, which begins with the type 4",
+            ));
+        }
+        let key = <[u8; PUBLIC_KEY_BYTES]>::try_from(key)
+            .map_err(|_wrong_length| error("is not a key of 32 bytes"))?;
+        let parsed = Self::new(name, key)?;
+        if id == format!("{:08x}", parsed.id) {
+            Ok(parsed)
+        } else {
+            Err(error("has an id that does not fit its name and key"))
+        }
+    }
+
+    /// The text form.
+    pub fn encode(&self) -> String {
+        let key = self.key.key();
+        let typed: Vec<u8> = [TYPE_COSIGNATURE].into_iter().chain(*key).collect();
+        let name = self.key.name();
+        format!("{name}+{:08x}+{}", self.id, STANDARD.encode(typed))
+    }
+
+    /// The key id, which is another than that of the same key where it signs notes.
+    pub const fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// The witness's name.
+    pub fn name(&self) -> &str {
+        self.key.name()
+    }
+
+    /// When this witness cosigned the checkpoint in `note`, in seconds since 1970; `None` where no line of it is this witness's.
+    ///
+    /// # Errors
+    /// When a line under its name and id is wrong.
+    pub fn cosigned(&self, note: &SignedNote) -> Result<Option<u64>, DecodeError> {
+        let error = || DecodeError::new("cosignature", 0, "is wrong");
+        let mut lines = note.signatures().iter();
+        let own = lines.find(|line| line.id() == self.id && line.name() == self.name());
+        let Some(own) = own else { return Ok(None) };
+        let (time, signature) = own
+            .bytes()
+            .split_first_chunk::<TIME_BYTES>()
+            .ok_or_else(error)?;
+        let time = u64::from_be_bytes(*time);
+        let message = format!("cosignature/v1\ntime {time}\n{}", note.text());
+        if self.key.verifies(message.as_bytes(), signature) {
+            Ok(Some(time))
+        } else {
+            Err(error())
+        }
+    }
+}
+
+/// The id of the witness key `key` of `name`.
+fn key_id(name: &str, key: &[u8; PUBLIC_KEY_BYTES]) -> u32 {
+    let digest = Sha256::new_with_prefix(name)
+        .chain_update([b'\n', TYPE_COSIGNATURE])
+        .chain_update(key);
+    let [first, second, third, fourth, ..]: [u8; 32] = digest.finalize().into();
+    u32::from_be_bytes([first, second, third, fourth])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::note::{Signer as _, SigningKey};
+
+    const NAME: &str = "witness.example/w";
+
+    fn witness() -> (SigningKey, WitnessKey) {
+        let key = SigningKey::from_seed(NAME, &[5; 32]).unwrap();
+        let witness = WitnessKey::new(NAME, *key.verifier_key().key());
+        (key, witness.unwrap())
+    }
+
+    fn cosigned(text: &str, signed: &str, time: u64) -> SignedNote {
+        let (key, witness) = witness();
+        let message = format!("cosignature/v1\ntime {time}\n{signed}");
+        let signature = key.sign(message.as_bytes()).unwrap();
+        let blob: Vec<u8> = witness.id.to_be_bytes().into_iter().collect();
+        let blob = [blob, time.to_be_bytes().to_vec(), signature].concat();
+        let note = format!("{text}\n\u{2014} {NAME} {}\n", STANDARD.encode(blob));
+        SignedNote::parse(note.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_cosignature_says_when_a_witness_saw_a_checkpoint_and_holds_for_no_other() {
+        let (key, witness) = witness();
+        let text = "log\n1\nroot\n";
+        assert_eq!(witness.cosigned(&cosigned(text, text, 77)), Ok(Some(77)));
+        assert!(
+            witness
+                .cosigned(&cosigned(text, "log\n2\nroot\n", 77))
+                .is_err()
+        );
+        let mut plain = SignedNote::new(text.into()).unwrap();
+        plain.sign(&key).unwrap();
+        assert_eq!(witness.cosigned(&plain), Ok(None), "of another type");
+    }
+
+    #[test]
+    fn a_witness_key_has_one_form_and_is_none_that_signs_notes() {
+        let (key, witness) = witness();
+        let text = witness.encode();
+        assert_eq!(WitnessKey::parse(&text), Ok(witness));
+        assert!(WitnessKey::parse(&key.verifier_key().encode()).is_err());
+        assert!(VerifierKey::parse(&text).is_err());
+        assert!(WitnessKey::parse(&text.replace(NAME, "witness.example/x")).is_err());
+    }
+}

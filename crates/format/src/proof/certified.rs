@@ -1,0 +1,259 @@
+//! The certificate of a signing key, shown by inclusion in the journal: as long after ten years as on the first day.
+//!
+//! `docs/format.md`, "Entry proof". Whoever trusts the journal's checkpoint knows from it every key that the journal certifies.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::evidence::{bytes, path, put_bytes, put_count, put_path};
+use super::links::{decode_links, encode_links};
+use super::{root_from_inclusion, verify_consistency};
+use crate::certificate::{Certificate, Link};
+use crate::checkpoint::Checkpoint;
+use crate::compress::Decompressor;
+use crate::error::DecodeError;
+use crate::frame::Body;
+use crate::limits::{FRAME_BYTES_MAX, PROOF_LINKS_MAX};
+use crate::note::{PUBLIC_KEY_BYTES, Signature, SignedNote, VerifierKey};
+use crate::record::{RECORD_BYTES, Record};
+use crate::tree::{Hash, leaf_hash, node_hash};
+use crate::version::Version;
+use crate::wire::Reader;
+
+/// Action of the journal's entries that certify a key.
+const CERTIFY: &str = "key.certify";
+/// What follows a log's name in the origin of its journal's checkpoints.
+const JOURNAL: &str = "/streams/journal";
+
+/// The certificate of the key that signed a checkpoint, in the journal as it was when the proof was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "whoever makes a proof builds it field by field"
+)]
+pub struct Certified {
+    /// Number of frames of the journal.
+    pub size: u64,
+    /// The signature lines of the journal's checkpoint of that size: its signing key's and the witness key's, then those of witnesses.
+    pub signatures: Vec<Signature>,
+    /// The log's witness key, as in its geometry.
+    pub witness: [u8; PUBLIC_KEY_BYTES],
+    /// The record of the frame that holds the certificate.
+    pub record: Record,
+    /// From the record to the journal's root, sibling of the record first.
+    pub path: Vec<Hash>,
+    /// The leaf of that frame's header and directory.
+    pub clear: Hash,
+    /// The frame's one section, which is in clear.
+    pub section: Vec<u8>,
+    /// The public key from which `links` lead to the one that signed the journal's checkpoint; that key itself where there are none.
+    pub first_key: [u8; PUBLIC_KEY_BYTES],
+    /// At most [`PROOF_LINKS_MAX`] steps from key to key.
+    pub links: Vec<Link>,
+    /// An older head of the journal, which it grew from, for whoever remembers that one.
+    pub grown: Option<Grown>,
+}
+
+/// An older head of a tree, and the proof that the tree grew from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "whoever makes a proof builds it field by field"
+)]
+pub struct Grown {
+    /// Number of leaves of the older tree, not 0.
+    pub size: u64,
+    /// Its root.
+    pub root: Hash,
+    /// From the one to the other (RFC 9162 section 2.1.4).
+    pub path: Vec<Hash>,
+}
+
+/// What the journal says about a key.
+pub(super) struct Told {
+    /// The journal's checkpoint with all its signature lines.
+    pub(super) note: SignedNote,
+    pub(super) head: Checkpoint,
+    /// The key that the certificate is for, named as the log.
+    pub(super) certified: VerifierKey,
+    /// The keys that the links lead over, the last of which signed the journal's checkpoint.
+    pub(super) keys: Vec<VerifierKey>,
+}
+
+impl Certified {
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.size.to_le_bytes());
+        put_count(out, self.signatures.len());
+        for line in &self.signatures {
+            put_name(out, line.name());
+            out.extend_from_slice(&line.id().to_be_bytes());
+            put_bytes(out, line.bytes());
+        }
+        out.extend_from_slice(&self.witness);
+        out.extend_from_slice(&self.record.encode());
+        put_path(out, &self.path);
+        out.extend_from_slice(self.clear.as_bytes());
+        put_bytes(out, &self.section);
+        out.extend_from_slice(&self.first_key);
+        put_count(out, self.links.len());
+        encode_links(&self.links, out);
+        let older = self.grown.as_ref().map_or(0, |older| older.size);
+        out.extend_from_slice(&older.to_le_bytes());
+        if let Some(older) = &self.grown {
+            out.extend_from_slice(older.root.as_bytes());
+            put_path(out, &older.path);
+        }
+    }
+
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let size = reader.u64()?;
+        let lines = reader.u8()?;
+        let signatures = (0..lines)
+            .map(|_| signature(reader))
+            .collect::<Result<_, _>>()?;
+        let witness = reader.array()?;
+        let record = Record::decode(Version::V3, reader.take(RECORD_BYTES)?)?;
+        let journal_path = path(reader)?;
+        let clear = Hash::new(reader.array()?);
+        let section = bytes(reader, FRAME_BYTES_MAX)?;
+        let first_key = reader.array()?;
+        let count = usize::from(reader.u8()?);
+        if count > PROOF_LINKS_MAX {
+            return Err(reader.error("has more key certificates than the limit"));
+        }
+        let links = decode_links(count, Version::V3, reader)?;
+        let grown = match reader.u64()? {
+            0 => None,
+            size => Some(Grown {
+                size,
+                root: Hash::new(reader.array()?),
+                path: path(reader)?,
+            }),
+        };
+        Ok(Self {
+            size,
+            signatures,
+            witness,
+            record,
+            path: journal_path,
+            clear,
+            section,
+            first_key,
+            links,
+            grown,
+        })
+    }
+
+    /// Follows the links, checks both signature lines of the log, and reads the certificate that the journal holds.
+    pub(super) fn check(&self, log: &str) -> Result<Told, DecodeError> {
+        let error = |reason| DecodeError::new("journal", 0, reason);
+        let mut keys = Vec::from([VerifierKey::new(log, self.first_key)?]);
+        for link in &self.links {
+            let key = keys.last().ok_or_else(|| error("has no key"))?;
+            keys.push(link.follow(key)?);
+        }
+        let origin = journal_origin(log);
+        let root = root_from_inclusion(
+            leaf_hash(&self.record.encode()),
+            self.record.frame,
+            self.size,
+            &self.path,
+        )
+        .map_err(|_wrong| error("has a path that does not fit its size"))?;
+        let head = Checkpoint::new(&origin, self.size, root)?;
+        // The log's own lines have no name of their own here, so that a proof has one form.
+        if self.signatures.iter().any(|line| line.name() == origin) {
+            return Err(error("has a line that repeats the journal's name"));
+        }
+        let note = SignedNote::with_signatures(head.encode(), self.name_lines(&origin))?;
+        let signer = keys.last().map(|key| *key.key()).unwrap_or_default();
+        for key in [signer, self.witness] {
+            let key = VerifierKey::new(&origin, key)?;
+            note.verify(core::slice::from_ref(&key))
+                .map_err(|_refused| {
+                    error("is not signed by its signing key and its witness key")
+                })?;
+        }
+        if let Some(older) = &self.grown {
+            verify_consistency(older.size, self.size, &older.root, &root, &older.path)
+                .map_err(|_wrong| error("did not grow from the older head that the proof names"))?;
+        }
+        Ok(Told {
+            note,
+            head,
+            certified: self.certificate(log)?,
+            keys,
+        })
+    }
+
+    /// The signature lines under their names in the note; a line of the log itself bears the journal's origin.
+    fn name_lines(&self, origin: &str) -> Vec<Signature> {
+        let named = |line: &Signature| match line.name() {
+            "" => Signature::new(origin, line.id(), line.bytes().to_vec()),
+            _ => line.clone(),
+        };
+        self.signatures.iter().map(named).collect()
+    }
+
+    /// The key that the frame certifies: the frame has one certificate, which the key that it names has signed.
+    fn certificate(&self, log: &str) -> Result<VerifierKey, DecodeError> {
+        let error = |reason| DecodeError::new("journal", 0, reason);
+        if node_hash(&self.clear, &leaf_hash(&self.section)) != self.record.sealed_root {
+            return Err(error("has a section that is not the frame's of its record"));
+        }
+        let body = Body::decode(Version::V3, &self.section, &mut Decompressor::default())?;
+        let columns = body.columns()?;
+        if u32::try_from(columns.len()) != Ok(self.record.entries) {
+            return Err(error("has another number of entries than the record says"));
+        }
+        let mut certified = None;
+        for index in 0..columns.len() {
+            let entry = columns.entry(index)?;
+            if entry.action != CERTIFY {
+                continue;
+            }
+            let old = str::from_utf8(entry.key).map_err(|_not_utf8| error("names no key"))?;
+            let old = VerifierKey::parse(old)?;
+            if old.name() != log {
+                return Err(error("certifies a key of another log"));
+            }
+            let certificate = Certificate::open(entry.payload, &old)?;
+            if certified.replace(certificate.successor().clone()).is_some() {
+                return Err(error("certifies two keys in one frame"));
+            }
+        }
+        certified.ok_or_else(|| error("certifies no key in the frame shown"))
+    }
+}
+
+impl Told {
+    /// Whether `kept`, a head of the journal that somebody remembers, is this one or one that it is shown to have grown from. Nothing
+    /// where the proof shows neither.
+    pub(super) fn grew_from(&self, kept: &Checkpoint, grown: Option<&Grown>) -> Option<bool> {
+        if kept.size() == self.head.size() {
+            return Some(kept.root() == self.head.root());
+        }
+        let older = grown.filter(|older| older.size == kept.size())?;
+        Some(older.root == *kept.root())
+    }
+}
+
+/// The origin of the checkpoints of the journal of `log`.
+pub(super) fn journal_origin(log: &str) -> String {
+    format!("{log}{JOURNAL}")
+}
+
+fn put_name(out: &mut Vec<u8>, name: &str) {
+    put_count(out, name.len());
+    out.extend_from_slice(name.as_bytes());
+}
+
+fn signature(reader: &mut Reader<'_>) -> Result<Signature, DecodeError> {
+    let length = usize::from(reader.u8()?);
+    let name = str::from_utf8(reader.take(length)?)
+        .map_err(|_not_utf8| reader.error("has a name that is no text"))?;
+    let id = u32::from_be_bytes(reader.array()?);
+    let blob = bytes(reader, crate::limits::CHECKPOINT_BYTES_MAX)?;
+    Ok(Signature::new(name, id, blob))
+}

@@ -1,0 +1,248 @@
+//! Collects what shows a signing key in the journal: the journal's head, and the frame that certifies the key.
+
+use probity_format::certificate::Link;
+use probity_format::checkpoint::Checkpoint;
+use probity_format::frame::Frame;
+use probity_format::geometry::Geometry;
+use probity_format::limits::PROOF_LINKS_MAX;
+use probity_format::note::{PUBLIC_KEY_BYTES, Signature, SignedNote, VerifierKey};
+use probity_format::proof::{Certified, Grown, KeyChain, consistency_proof, inclusion_proof};
+use probity_format::stream::StreamName;
+use probity_format::tile::TileReader;
+use probity_format::tree::Hash;
+
+use crate::error::LogError;
+use crate::files::{Files, TILE_FILE_BYTES_MAX};
+use crate::history::{read_checkpoint, read_history};
+use crate::journal::History;
+use crate::places::Places;
+use crate::prove::ProveError;
+use crate::records::Records;
+use crate::segments::Identity;
+use crate::{Options, history::read_geometry};
+
+/// A log's journal, to show keys in.
+pub(crate) struct Certifying<'a> {
+    pub(crate) files: &'a Files,
+    pub(crate) geometry: &'a Geometry,
+    pub(crate) history: &'a History,
+}
+
+/// A head of the journal that shows a certificate.
+struct Head {
+    note: SignedNote,
+    checkpoint: Checkpoint,
+    /// The place, in the chain from 0, of the key that signed it.
+    signer: usize,
+}
+
+impl Certifying<'_> {
+    /// Shows the key at `place` of the chain to a recipient who has the key `recipient`, by default the log's first, and remembers
+    /// the head `kept` of the journal, if any.
+    pub(crate) fn show(
+        &self,
+        place: usize,
+        recipient: Option<&VerifierKey>,
+        kept: Option<&str>,
+    ) -> Result<Certified, ProveError> {
+        let frame = self.certificate_frame(place)?;
+        let kept = kept.map(|note| self.kept(note)).transpose()?;
+        let (head, grown) = match kept {
+            Some((Some(head), _)) if head.checkpoint.size() > frame => (head, None),
+            Some((_, older)) => {
+                let head = self.newest()?;
+                let grown = self.growth(&older, &head.checkpoint)?;
+                (head, grown)
+            }
+            None => (self.newest()?, None),
+        };
+        let (first_key, links) = self.links(recipient, place, head.signer)?;
+        let size = head.checkpoint.size();
+        let name = StreamName::journal();
+        let identity = Identity::journal(self.geometry);
+        let mut records = Records::new(self.files, &name, identity, size);
+        let record = records.of_frame(frame)?;
+        let record = record.ok_or_else(|| broken("does not cover the key's certificate"))?;
+        let bytes = records.stored(&record)?;
+        let bytes =
+            bytes.ok_or_else(|| broken("has a damaged frame where the key is certified"))?;
+        let stored = Frame::parse(&bytes).map_err(|error| broken(&error.to_string()))?;
+        let section = stored.clear.sections.first();
+        let leaves = stored.sealed_leaves();
+        let (Some(section), [clear, _]) = (section, leaves.as_slice()) else {
+            return Err(broken("has a frame of several sections").into());
+        };
+        let origin = head.checkpoint.origin();
+        let unnamed = |line: &Signature| match line.name() {
+            name if name == origin => Signature::new("", line.id(), line.bytes().to_vec()),
+            _ => line.clone(),
+        };
+        Ok(Certified {
+            size,
+            signatures: head.note.signatures().iter().map(unnamed).collect(),
+            witness: self.geometry.witness().map_or([0; 32], |key| *key.key()),
+            path: tree_path(self.files, &name, record.frame, size)?,
+            clear: *clear,
+            section: stored.sealed(section).to_vec(),
+            record,
+            first_key,
+            links,
+            grown,
+        })
+    }
+
+    /// The journal frame that certifies the key at `place` of the chain.
+    fn certificate_frame(&self, place: usize) -> Result<u64, LogError> {
+        let before = place.checked_sub(1);
+        let certificate = before.and_then(|before| self.history.certificates.get(before));
+        certificate
+            .map(|(_, frame)| *frame)
+            .ok_or_else(|| broken("has no certificate of the log's first key, which no stream's checkpoint is signed by"))
+    }
+
+    fn newest(&self) -> Result<Head, LogError> {
+        let note = read_checkpoint(self.files, &StreamName::journal())?;
+        let head = note.as_deref().and_then(|note| self.opened(note));
+        head.ok_or_else(|| broken("has no checkpoint by its signing key and its witness key"))
+    }
+
+    /// The head in `note`, if a signing key and the witness key have signed it.
+    fn opened(&self, note: &str) -> Option<Head> {
+        let origin = self.geometry.stream_origin(StreamName::JOURNAL);
+        let (signer, checkpoint) = self.history.open(note.as_bytes(), &origin).ok()?;
+        let note = SignedNote::parse(note.as_bytes()).ok()?;
+        let witness = self.geometry.witness()?;
+        note.verify(std::slice::from_ref(witness)).ok()?;
+        Some(Head {
+            note,
+            checkpoint,
+            signer,
+        })
+    }
+
+    /// What a recipient remembers: as a head that can be shown, if the log signed what they have, and what it says.
+    fn kept(&self, note: &str) -> Result<(Option<Head>, Checkpoint), ProveError> {
+        let refused = |reason| ProveError::Head { reason };
+        let parsed = SignedNote::parse(note.as_bytes()).ok();
+        let head = parsed.and_then(|note| Checkpoint::parse(note.text()).ok());
+        let head = head.ok_or_else(|| refused("is no checkpoint"))?;
+        if head.origin() != self.geometry.stream_origin(StreamName::JOURNAL) {
+            return Err(refused("is of another log"));
+        }
+        Ok((self.opened(note), head))
+    }
+
+    /// The proof that the journal grew from `older` to `head`; nothing where they are one.
+    fn growth(&self, older: &Checkpoint, head: &Checkpoint) -> Result<Option<Grown>, ProveError> {
+        let refused = |reason| ProveError::Head { reason };
+        let (old, size) = (older.size(), head.size());
+        if old == size && older.root() == head.root() || old == 0 {
+            return Ok(None);
+        }
+        if old >= size {
+            return Err(refused(
+                "is of a longer journal than this log has: an older copy of the log was put back, or it is another history",
+            ));
+        }
+        let name = StreamName::journal();
+        let mut tiles = tiles(self.files, &name, size);
+        let path = consistency_proof(old, size, |level, index| tiles.node(level, index));
+        let path = path.map_err(|error| broken(&with_cause(&error)))?;
+        Ok(Some(Grown {
+            size: old,
+            root: *older.root(),
+            path,
+        }))
+    }
+
+    /// The links from the recipient's key to the one at `signer`, where they are few; otherwise none, and the key at `signer`.
+    fn links(
+        &self,
+        recipient: Option<&VerifierKey>,
+        place: usize,
+        signer: usize,
+    ) -> Result<([u8; PUBLIC_KEY_BYTES], Vec<Link>), ProveError> {
+        let key = |reason| ProveError::Key { reason };
+        let is_witness = |known: &VerifierKey| {
+            let witness = self.geometry.witness();
+            witness.is_some_and(|witness| witness.key() == known.key())
+        };
+        let first = match recipient {
+            None => 0,
+            Some(known) if is_witness(known) => signer,
+            Some(known) => {
+                let mut keys = self.history.keys.iter();
+                let found = keys.position(|(key, _)| key.key() == known.key());
+                found.ok_or_else(|| key("is none of this log's"))?
+            }
+        };
+        let links = self.history.certificates.get(first..signer);
+        let links = links.ok_or_else(|| {
+            key("is a later one than the key that signed the journal's head, and leads to later ones only")
+        })?;
+        let is_short = links.len() <= PROOF_LINKS_MAX;
+        if !is_short && recipient.is_some() && first != place {
+            return Err(key("is too many keys older than the one that signed"));
+        }
+        let (from, links) = if is_short {
+            (first, links)
+        } else {
+            (signer, &[][..])
+        };
+        let from = self.history.keys.get(from);
+        let (from, _) = from.ok_or_else(|| key("is none of this log's"))?;
+        Ok((*from.key(), links.iter().map(|(link, _)| *link).collect()))
+    }
+}
+
+/// The certificates of the log at `places`, from its first key on. Needs no secret.
+///
+/// # Errors
+/// See [`LogError`].
+pub fn key_chain(places: &Places) -> Result<KeyChain, LogError> {
+    let files = Files::of_log(places, &Options::default());
+    let geometry = read_geometry(&files, &places.path)?;
+    let history = read_history(&files, &geometry, None)?;
+    let links = history.certificates.iter().map(|(link, _)| *link).collect();
+    KeyChain::new(geometry.anchor(), links).map_err(|error| broken(&error.to_string()))
+}
+
+/// The path from the record of `frame` to the root of the tree of `size` frames of `stream`, out of its tiles.
+pub(crate) fn tree_path(
+    files: &Files,
+    stream: &StreamName,
+    frame: u64,
+    size: u64,
+) -> Result<Vec<Hash>, LogError> {
+    let mut tiles = tiles(files, stream, size);
+    let path = inclusion_proof(frame, size, |level, index| tiles.node(level, index));
+    path.map_err(|error| LogError::Broken {
+        place: format!("streams/{stream}"),
+        reason: with_cause(&error),
+    })
+}
+
+fn tiles<'a>(
+    files: &'a Files,
+    stream: &StreamName,
+    size: u64,
+) -> TileReader<impl FnMut(&str) -> Result<Option<Vec<u8>>, LogError> + use<'a>> {
+    let folder = format!("streams/{stream}");
+    let read = move |path: &str| files.read(&format!("{folder}/{path}"), TILE_FILE_BYTES_MAX);
+    TileReader::new(size, read)
+}
+
+fn with_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let cause = error.source().map(|cause| format!(": {cause}"));
+    format!("{error}{}", cause.unwrap_or_default())
+}
+
+fn broken(reason: &str) -> LogError {
+    LogError::Broken {
+        place: "the journal".into(),
+        reason: reason.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
