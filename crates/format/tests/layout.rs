@@ -304,18 +304,16 @@ fn shown() -> Certified {
     }
 }
 
-#[test]
-fn an_entry_proof_has_its_fields_where_the_document_says() {
-    let config = StreamConfig::default();
-    let record = record();
-    let proof = EntryProof {
+/// A proof with evidence of sections.
+fn shown_proof(config: StreamConfig) -> EntryProof {
+    EntryProof {
         identity: Some(Identity {
             log_id: [0x91; 16],
             anchor: [0x92; 32],
             config,
         }),
         signers: Signers::Certified(Box::new(shown())),
-        record,
+        record: record(),
         place: 0x0A0B_0C0D,
         evidence: Evidence::Sections {
             clear: b"clear".to_vec(),
@@ -324,10 +322,16 @@ fn an_entry_proof_has_its_fields_where_the_document_says() {
         },
         path: Vec::new(),
         checkpoint: "checkpoint\n".to_owned(),
-    };
+    }
+}
+
+#[test]
+fn an_entry_proof_has_its_fields_where_the_document_says() {
+    let config = StreamConfig::default();
+    let proof = shown_proof(config);
     let extra = TlogProof::parse(&proof.encode().unwrap()).unwrap().extra;
     let extra = extra.unwrap();
-    let record = record.encode();
+    let record = record().encode();
     compare(
         "## Entry proof",
         &extra,
