@@ -329,11 +329,34 @@ fn a_signal_leaves_no_part_of_a_file() {
     }
 }
 
+/// `command` with every signal as a terminal leaves it: a shell in the background has some ignored, and so have its children.
+fn heeding(command: Command) -> Command {
+    let mut heeding = Command::new("env");
+    heeding
+        .args(["--default-signal", "--"])
+        .arg(command.get_program())
+        .args(command.get_args())
+        .current_dir(command.get_current_dir().unwrap())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => heeding.env(name, value),
+            None => heeding.env_remove(name),
+        };
+    }
+    heeding
+}
+
 /// Exit status and first message of an export that is sent `signal` while it writes; nothing where it ended before.
 fn stopped_export(at: &Path, signal: &str) -> Option<(Option<i32>, String)> {
-    let mut child = probity(at, &["export", "audit", "--format", "csv", "-o", "out"])
-        .spawn()
-        .unwrap();
+    let mut child = heeding(probity(
+        at,
+        &["export", "audit", "--format", "csv", "-o", "out"],
+    ))
+    .spawn()
+    .unwrap();
     while parts(at).is_empty() && child.try_wait().unwrap().is_none() {
         std::thread::yield_now();
     }
