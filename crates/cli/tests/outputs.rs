@@ -330,7 +330,7 @@ fn a_signal_leaves_no_part_of_a_file() {
 }
 
 /// `command` with every signal as a terminal leaves it: a shell in the background has some ignored, and so have its children.
-fn heeding(command: Command) -> Command {
+fn heeding(command: &Command) -> Command {
     let mut heeding = Command::new("env");
     heeding
         .args(["--default-signal", "--"])
@@ -351,7 +351,7 @@ fn heeding(command: Command) -> Command {
 
 /// Exit status and first message of an export that is sent `signal` while it writes; nothing where it ended before.
 fn stopped_export(at: &Path, signal: &str) -> Option<(Option<i32>, String)> {
-    let mut child = heeding(probity(
+    let mut child = heeding(&probity(
         at,
         &["export", "audit", "--format", "csv", "-o", "out"],
     ))

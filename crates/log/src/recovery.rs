@@ -103,6 +103,15 @@ impl Kept {
             Self::Verified(head) | Self::Foreign(head) => head.size(),
         }
     }
+
+    /// The head that is verified and the one that is foreign, of which there is one at most.
+    fn apart(kept: Option<Self>) -> (Option<Checkpoint>, Option<Checkpoint>) {
+        match kept {
+            Some(Self::Verified(head)) => (Some(head), None),
+            Some(Self::Foreign(head)) => (None, Some(head)),
+            None => (None, None),
+        }
+    }
 }
 
 impl Recovery<'_> {
@@ -114,11 +123,7 @@ impl Recovery<'_> {
     pub(crate) fn run(mut self) -> Result<Recovered, LogError> {
         let kept = self.kept_head()?;
         let published = self.checkpoint(kept.as_ref().map(Kept::size))?;
-        let (kept, foreign) = match kept {
-            Some(Kept::Verified(head)) => (Some(head), None),
-            Some(Kept::Foreign(head)) => (None, Some(head)),
-            None => (None, None),
-        };
+        let (kept, foreign) = Kept::apart(kept);
         let signed = self.signed(published.as_ref(), kept.as_ref())?;
         let signed = self.with_anchored(signed);
         let (mut tree, mut position) = self.resume(signed)?;

@@ -153,15 +153,8 @@ impl<'a> Verifier<'a> {
         for slot in opener.iter().flat_map(Opener::damaged_slots) {
             faults.push(Fault::of_slot(slot));
         }
-        if let Some(opener) = &opener
-            && let Some(witness) = opener.witness(&self.geometry)?
-            && let Some(reason) = witness.reason()
-        {
-            let class = match witness {
-                Witness::Missing => FaultClass::Missing,
-                _ => FaultClass::KeyChain,
-            };
-            faults.push(Fault::new(class, &journal_name, WITNESS, reason));
+        if let Some(opener) = &opener {
+            self.check_witness_key(opener, &mut faults)?;
         }
         let mut report = Report {
             origin: self.geometry.origin().to_owned(),
@@ -216,6 +209,21 @@ impl<'a> Verifier<'a> {
         (report.unchecked, report.unchecked_unlisted) = unchecked.sorted();
         (report.faults, report.faults_unlisted) = faults.sorted();
         Ok(report)
+    }
+
+    /// Checks that the witness key in `keys/` is the one that the geometry names.
+    fn check_witness_key(&self, opener: &Opener, faults: &mut Faults) -> Result<(), LogError> {
+        if let Some(witness) = opener.witness(&self.geometry)?
+            && let Some(reason) = witness.reason()
+        {
+            let class = match witness {
+                Witness::Missing => FaultClass::Missing,
+                _ => FaultClass::KeyChain,
+            };
+            let journal = StreamName::journal();
+            faults.push(Fault::new(class, &journal, WITNESS, reason));
+        }
+        Ok(())
     }
 
     /// Checks that the key in `keys/` is the one that the journal certified last. A copy without it signs nothing.
