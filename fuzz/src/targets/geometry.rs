@@ -35,7 +35,12 @@ pub(super) const TARGETS: &[Target] = &[
 
 fn geometry_seeds() -> Vec<Vec<u8>> {
     let key = SigningKey::from_seed("example.com/log", &[1; 32]).expect("the name is a key name");
-    let geometry = Geometry::new("example.com/log", [2; 16], key.verifier_key().clone(), [3; 32]);
+    let geometry = Geometry::new(
+        "example.com/log",
+        [2; 16],
+        key.verifier_key().clone(),
+        [3; 32],
+    );
     vec![geometry.expect("the parts fit").encode().into_bytes()]
 }
 

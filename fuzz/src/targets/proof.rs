@@ -1,6 +1,5 @@
 //! Proofs of single entries: whatever a file says, it proves one of the entries that were sealed, or nothing.
 
-use probity_format::{DecodeError, Entry};
 use probity_format::certificate::{Bound, Certificate, Link};
 use probity_format::checkpoint::Checkpoint;
 use probity_format::compress::{Compression, Decompressor};
@@ -18,6 +17,7 @@ use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys, SubjectSection,
 use probity_format::share::{PersonKey, section_key};
 use probity_format::stream::{Cipher, Proofs, StreamConfig, StreamId, StreamName};
 use probity_format::tree::{Hash, inclusion_path_of, leaf_hash, root_of};
+use probity_format::{DecodeError, Entry};
 
 use crate::Target;
 use crate::targets::entry::{entries, row};
@@ -51,12 +51,24 @@ fn key(seed: u8) -> SigningKey {
 }
 
 fn geometry() -> Geometry {
-    Geometry::new(LOG, ID, key(1).verifier_key().clone(), *key(3).verifier_key().key()).expect("the parts fit")
+    Geometry::new(
+        LOG,
+        ID,
+        key(1).verifier_key().clone(),
+        *key(3).verifier_key().key(),
+    )
+    .expect("the parts fit")
 }
 
 fn certificate() -> String {
-    let journal = Bound { size: 3, root: leaf_hash(b"journal") };
-    let heads = Bound { size: 2, root: leaf_hash(b"heads") };
+    let journal = Bound {
+        size: 3,
+        root: leaf_hash(b"journal"),
+    };
+    let heads = Bound {
+        size: 2,
+        root: leaf_hash(b"heads"),
+    };
     let made = Certificate::new(key(2).verifier_key().clone(), journal, Some(heads));
     made.sign(&key(1)).expect("the certificate is signed")
 }

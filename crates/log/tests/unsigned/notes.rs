@@ -46,7 +46,7 @@ fn is_missed_by_readers(path: &Path, found: u64) {
     let [fault] = report.faults.as_slice() else {
         panic!("{:?}", report.faults);
     };
-    let is_gone = report.streams[1].tail_bytes == 0;
+    let is_gone = report.streams[2].tail_bytes == 0;
     let class = if is_gone {
         FaultClass::Missing
     } else {
@@ -69,7 +69,7 @@ fn is_missed_by_readers(path: &Path, found: u64) {
     // Without the root key nobody can tell, but how much nobody signed for is said.
     let report = keyless(path);
     assert!(report.is_intact(), "{:?}", report.faults);
-    let stream = &report.streams[1];
+    let stream = &report.streams[2];
     assert_eq!((stream.frames, stream.unpublished_frames), (3, found - 3));
     let length = fs::metadata(path.join(DEFAULT)).unwrap().len();
     let signed = frames_before(path, 3);
