@@ -20,7 +20,7 @@ const (
 	origin = "example.com/foreign"
 	// Every run of the program opens the log anew, which the journal records in several frames:
 	// after this many the journal has more than one full tile.
-	runs      = 90
+	runs      = 130
 	mutations = 60
 )
 
@@ -119,8 +119,8 @@ func makeLog(t *testing.T) (string, []*stream) {
 			stream.sizes = append(stream.sizes, stream.size(t))
 		}
 	}
-	if len(known) != len(names)+1 {
-		t.Fatalf("%d streams found, not %d and the journal", len(known), len(names))
+	if len(known) != len(names)+2 {
+		t.Fatalf("%d streams found, not %d, journal and heads", len(known), len(names))
 	}
 	return dir, known
 }
