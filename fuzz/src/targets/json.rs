@@ -7,6 +7,7 @@ mod entry_json;
 
 use std::io::Cursor;
 
+use probity_format::content::Closed;
 use probity_format::{Entry, Timestamp};
 
 use self::entry_json::{LINE_BYTES_MAX, Line, Lines, parse_exported_line, parse_line, write_line};
@@ -21,7 +22,7 @@ pub(super) const TARGETS: &[Target] = &[Target {
 
 fn line(entry: &Entry<'_>) -> Vec<u8> {
     let mut line = Vec::new();
-    write_line(entry, &mut line).expect("memory takes it");
+    write_line(entry, Closed::NONE, &mut line).expect("memory takes it");
     line
 }
 

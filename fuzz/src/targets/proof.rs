@@ -169,60 +169,57 @@ fn evidence(frame: &Frame<'_>, epoch: &EpochKey, config: &StreamConfig) -> Evide
     };
     let place = usize::try_from(PLACE).unwrap_or_default();
     let numbers = [0, own].into_iter().take(if own == 0 { 1 } else { 2 });
-    match config.proofs {
-        Proofs::Entry => {
-            let rows = rows();
-            let rows: Vec<_> = Rows::new(&rows).collect();
-            let salted = |index: usize| {
-                let mut salt = [0; 16];
-                // Erasable seeds with proofs of entries would need the section of each; there are none.
-                fill_salts(key(0).as_ref().map(SectionKey::salt_key), index, &mut salt)
-                    .expect("the salt is derived");
-                salt
-            };
-            let leaf = |(index, row): (usize, &probity_format::row::Row<'_>)| {
-                entry_leaf(&salted(index), row.bytes)
-            };
-            let leaves: Vec<Hash> = rows.iter().enumerate().map(leaf).collect();
-            Evidence::Entry {
-                salt: salted(place),
-                row: rows[place].bytes.to_vec(),
-                path: inclusion_path_of(&leaves, place).expect("the leaf exists"),
-            }
+    if config.proofs == Proofs::Entry {
+        let rows = rows();
+        let rows: Vec<_> = Rows::new(&rows).collect();
+        let salted = |index: usize| {
+            let mut salt = [0; 16];
+            // Erasable seeds with proofs of entries would need the section of each; there are none.
+            fill_salts(key(0).as_ref().map(SectionKey::salt_key), index, &mut salt)
+                .expect("the salt is derived");
+            salt
+        };
+        let leaf = |(index, row): (usize, &probity_format::row::Row<'_>)| {
+            entry_leaf(&salted(index), row.bytes)
+        };
+        let leaves: Vec<Hash> = rows.iter().enumerate().map(leaf).collect();
+        Evidence::Entry {
+            salt: salted(place),
+            row: rows[place].bytes.to_vec(),
+            path: inclusion_path_of(&leaves, place).expect("the leaf exists"),
         }
-        _ => {
-            let leaves = frame.sealed_leaves();
-            let path = |leaf| inclusion_path_of(&leaves, leaf).expect("the leaf exists");
-            let shown = numbers.map(|number| {
-                let place = usize::try_from(number).unwrap_or_default();
-                let section = &frame.clear.sections[place];
-                // The seed's entry with a section of its own is about two people, of whom one is shown.
-                let shares = || {
-                    Opens::People(
-                        people(2)
-                            .into_iter()
-                            .zip([false, true])
-                            .map(|(key, is_left)| is_left.then_some(key))
-                            .collect(),
-                    )
-                };
-                let has_shares = number != 0 && section.key_commitment != [0; 32];
-                ShownSection {
-                    number,
-                    key: if has_shares {
-                        Some(shares())
-                    } else {
-                        key(number).map(Opens::Key)
-                    },
-                    sealed: frame.sealed(&frame.clear.sections[place]).to_vec(),
-                    path: path(place + 1),
-                }
-            });
-            Evidence::Sections {
-                clear: frame.clear.bytes().to_vec(),
-                clear_path: path(0),
-                shown: shown.collect(),
+    } else {
+        let leaves = frame.sealed_leaves();
+        let path = |leaf| inclusion_path_of(&leaves, leaf).expect("the leaf exists");
+        let shown = numbers.map(|number| {
+            let place = usize::try_from(number).unwrap_or_default();
+            let section = &frame.clear.sections[place];
+            // The seed's entry with a section of its own is about two people, of whom one is shown.
+            let of_people = || {
+                Opens::People(
+                    people(2)
+                        .into_iter()
+                        .zip([false, true])
+                        .map(|(key, is_left)| is_left.then_some(key))
+                        .collect(),
+                )
+            };
+            let has_shares = number != 0 && section.key_commitment != [0; 32];
+            ShownSection {
+                number,
+                key: if has_shares {
+                    Some(of_people())
+                } else {
+                    key(number).map(Opens::Key)
+                },
+                sealed: frame.sealed(&frame.clear.sections[place]).to_vec(),
+                path: path(place + 1),
             }
+        });
+        Evidence::Sections {
+            clear: frame.clear.bytes().to_vec(),
+            clear_path: path(0),
+            shown: shown.collect(),
         }
     }
 }
@@ -336,7 +333,21 @@ fn check_proof(data: &[u8]) -> bool {
         return true;
     };
     let place = usize::try_from(proved.index - 40).expect("the index is in the frame");
-    assert!(proved.entry().is_ok_and(|entry| entry == entries()[place]));
+    let shown = proved.entry().expect("what holds shows an entry");
+    let sealed = entries()[place];
+    // Who is erased or left out is counted, and everything else is as it was sealed.
+    let left = Entry {
+        subjects: shown.subjects,
+        ..sealed
+    };
+    assert!(shown == left);
+    let is_sealed = |name| sealed.subjects.iter().any(|known| known == name);
+    assert!(shown.subjects.iter().all(is_sealed));
+    let hidden = proved.closed.subjects;
+    assert_eq!(
+        shown.subjects.iter().count() + hidden,
+        sealed.subjects.iter().count()
+    );
     assert_eq!(proved.log, LOG);
     assert_eq!(proved.stream, StreamName::default());
     true
