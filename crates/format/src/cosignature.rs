@@ -2,14 +2,9 @@
 
 use alloc::format;
 use alloc::string::String;
-use alloc::vec::Vec;
-
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use sha2::{Digest as _, Sha256};
 
 use crate::error::DecodeError;
-use crate::note::{PUBLIC_KEY_BYTES, SignedNote, VerifierKey};
+use crate::note::{KeyText, PUBLIC_KEY_BYTES, SignedNote, VerifierKey, key_id};
 
 /// Signature type of an Ed25519 cosignature with a time.
 const TYPE_COSIGNATURE: u8 = 0x04;
@@ -31,7 +26,7 @@ impl WitnessKey {
     /// When `name` is no key name.
     pub fn new(name: &str, key: [u8; PUBLIC_KEY_BYTES]) -> Result<Self, DecodeError> {
         Ok(Self {
-            id: key_id(name, &key),
+            id: key_id(name, TYPE_COSIGNATURE, &key),
             key: VerifierKey::new(name, key)?,
         })
     }
@@ -41,37 +36,16 @@ impl WitnessKey {
     /// # Errors
     /// When `text` is anything else, is of another type than Ed25519 cosignatures, or its id does not fit the key.
     pub fn parse(text: &str) -> Result<Self, DecodeError> {
-        let error = |reason| DecodeError::new("witness key", 0, reason);
-        let mut parts = text.splitn(3, '+');
-        let (Some(name), Some(id), Some(encoded)) = (parts.next(), parts.next(), parts.next())
-        else {
-            return Err(error("has not three parts joined by +"));
-        };
-        let bytes = STANDARD
-            .decode(encoded)
-            .map_err(|_detail| error("is not canonical base64"))?;
-        let (kind, key) = bytes.split_first().ok_or_else(|| error("holds no key"))?;
-        if *kind != TYPE_COSIGNATURE {
-            return Err(error(
-                "is no key of a witness, which begins with the type 4",
-            ));
-        }
-        let key = <[u8; PUBLIC_KEY_BYTES]>::try_from(key)
-            .map_err(|_wrong_length| error("is not a key of 32 bytes"))?;
-        let parsed = Self::new(name, key)?;
-        if id == format!("{:08x}", parsed.id) {
-            Ok(parsed)
-        } else {
-            Err(error("has an id that does not fit its name and key"))
-        }
+        let wrong_type = "is no key of a witness, which begins with the type 4";
+        let text = KeyText::parse("witness key", text, TYPE_COSIGNATURE, wrong_type)?;
+        let parsed = Self::new(text.name, text.key)?;
+        text.check_id(parsed.id)?;
+        Ok(parsed)
     }
 
     /// The text form.
     pub fn encode(&self) -> String {
-        let key = self.key.key();
-        let typed: Vec<u8> = [TYPE_COSIGNATURE].into_iter().chain(*key).collect();
-        let name = self.key.name();
-        format!("{name}+{:08x}+{}", self.id, STANDARD.encode(typed))
+        KeyText::encode(self.key.name(), self.id, TYPE_COSIGNATURE, self.key.key())
     }
 
     /// The key id, which is another than that of the same key where it signs notes.
@@ -107,17 +81,13 @@ impl WitnessKey {
     }
 }
 
-/// The id of the witness key `key` of `name`.
-fn key_id(name: &str, key: &[u8; PUBLIC_KEY_BYTES]) -> u32 {
-    let digest = Sha256::new_with_prefix(name)
-        .chain_update([b'\n', TYPE_COSIGNATURE])
-        .chain_update(key);
-    let [first, second, third, fourth, ..]: [u8; 32] = digest.finalize().into();
-    u32::from_be_bytes([first, second, third, fourth])
-}
-
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+
     use super::*;
     use crate::note::{Signer as _, SigningKey};
 

@@ -106,7 +106,7 @@ impl VerifierKey {
         check_name(name).map_err(|reason| DecodeError::new("verifier key", 0, reason))?;
         Ok(Self {
             name: name.into(),
-            id: key_id(name, &key),
+            id: key_id(name, TYPE_ED25519, &key),
             key,
         })
     }
@@ -116,32 +116,16 @@ impl VerifierKey {
     /// # Errors
     /// When `text` is anything else, is of another type than Ed25519, or its id does not fit the key.
     pub fn parse(text: &str) -> Result<Self, DecodeError> {
-        let error = |reason| DecodeError::new("verifier key", 0, reason);
-        let mut parts = text.splitn(3, '+');
-        let (Some(name), Some(id), Some(encoded)) = (parts.next(), parts.next(), parts.next())
-        else {
-            return Err(error("has not three parts joined by +"));
-        };
-        let bytes = STANDARD
-            .decode(encoded)
-            .map_err(|_detail| error("is not canonical base64"))?;
-        let (kind, key) = bytes.split_first().ok_or_else(|| error("holds no key"))?;
-        if *kind != TYPE_ED25519 {
-            return Err(error("is of another type than Ed25519"));
-        }
-        let key = <[u8; PUBLIC_KEY_BYTES]>::try_from(key)
-            .map_err(|_wrong_length| error("is not a key of 32 bytes"))?;
-        let parsed = Self::new(name, key)?;
-        if id != format!("{:08x}", parsed.id) {
-            return Err(error("has an id that does not fit its name and key"));
-        }
+        let wrong_type = "is of another type than Ed25519";
+        let text = KeyText::parse("verifier key", text, TYPE_ED25519, wrong_type)?;
+        let parsed = Self::new(text.name, text.key)?;
+        text.check_id(parsed.id)?;
         Ok(parsed)
     }
 
     /// The text form.
     pub fn encode(&self) -> String {
-        let typed: Vec<u8> = [TYPE_ED25519].into_iter().chain(self.key).collect();
-        format!("{}+{:08x}+{}", self.name, self.id, STANDARD.encode(typed))
+        KeyText::encode(&self.name, self.id, TYPE_ED25519, &self.key)
     }
 
     /// The signer's name.
@@ -173,10 +157,69 @@ impl fmt::Display for VerifierKey {
     }
 }
 
-/// The id of the Ed25519 key `key` of the signer `name` (signed-note, Ed25519 signatures).
-fn key_id(name: &str, key: &[u8; PUBLIC_KEY_BYTES]) -> u32 {
+/// The text form of a public key: name, `+`, id as 8 hexadecimal digits, `+`, base64 of type and key.
+pub(crate) struct KeyText<'a> {
+    /// The noun for errors.
+    what: &'static str,
+    pub(crate) name: &'a str,
+    id: &'a str,
+    pub(crate) key: [u8; PUBLIC_KEY_BYTES],
+}
+
+impl<'a> KeyText<'a> {
+    /// Reads a key of the signature type `kind`; of another type it is refused as `wrong_type`.
+    ///
+    /// # Errors
+    /// When `text` is anything else. The id is compared by [`KeyText::check_id`].
+    pub(crate) fn parse(
+        what: &'static str,
+        text: &'a str,
+        kind: u8,
+        wrong_type: &'static str,
+    ) -> Result<Self, DecodeError> {
+        let error = |reason| DecodeError::new(what, 0, reason);
+        let mut parts = text.splitn(3, '+');
+        let (Some(name), Some(id), Some(encoded)) = (parts.next(), parts.next(), parts.next())
+        else {
+            return Err(error("has not three parts joined by +"));
+        };
+        let bytes = STANDARD
+            .decode(encoded)
+            .map_err(|_detail| error("is not canonical base64"))?;
+        let (found, key) = bytes.split_first().ok_or_else(|| error("holds no key"))?;
+        if *found != kind {
+            return Err(error(wrong_type));
+        }
+        let key = <[u8; PUBLIC_KEY_BYTES]>::try_from(key)
+            .map_err(|_wrong_length| error("is not a key of 32 bytes"))?;
+        Ok(Self {
+            what,
+            name,
+            id,
+            key,
+        })
+    }
+
+    /// Refuses a text whose id is another than `id`, which follows from name, type and key.
+    pub(crate) fn check_id(&self, id: u32) -> Result<(), DecodeError> {
+        if self.id == format!("{id:08x}") {
+            return Ok(());
+        }
+        let reason = "has an id that does not fit its name and key";
+        Err(DecodeError::new(self.what, 0, reason))
+    }
+
+    /// The text of the key `key` of `name`.
+    pub(crate) fn encode(name: &str, id: u32, kind: u8, key: &[u8; PUBLIC_KEY_BYTES]) -> String {
+        let typed: Vec<u8> = [kind].into_iter().chain(*key).collect();
+        format!("{name}+{id:08x}+{}", STANDARD.encode(typed))
+    }
+}
+
+/// The id of the key `key` of `name` for signatures of type `kind` (signed-note).
+pub(crate) fn key_id(name: &str, kind: u8, key: &[u8; PUBLIC_KEY_BYTES]) -> u32 {
     let digest = Sha256::new_with_prefix(name)
-        .chain_update([b'\n', TYPE_ED25519])
+        .chain_update([b'\n', kind])
         .chain_update(key);
     let [first, second, third, fourth, ..]: [u8; 32] = digest.finalize().into();
     u32::from_be_bytes([first, second, third, fourth])
