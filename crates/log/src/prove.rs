@@ -112,11 +112,13 @@ pub struct Recipient {
 /// Proves entries of one stream: what they share is read once.
 pub struct Prover<'a> {
     reader: &'a Reader,
-    stream: StreamName,
+    stream: &'a StreamName,
     config: StreamConfig,
     identity: Identity,
     /// The checkpoint that proofs stand under, if one was published.
     covered: Option<Covered>,
+    /// The records that it covers.
+    records: Option<Records<'a>>,
 }
 
 struct Covered {
@@ -149,11 +151,11 @@ impl Reader {
     ///
     /// # Errors
     /// See [`ProveError`]; [`LogError::Broken`] where the log has not grown from a head that the recipient keeps.
-    pub fn prover(
-        &self,
-        stream: &StreamName,
+    pub fn prover<'a>(
+        &'a self,
+        stream: &'a StreamName,
         recipient: &Recipient,
-    ) -> Result<Prover<'_>, ProveError> {
+    ) -> Result<Prover<'a>, ProveError> {
         self.unless_damaged(stream, self.prover_of(stream, recipient))
     }
 
@@ -175,11 +177,11 @@ impl Reader {
         proved
     }
 
-    fn prover_of(
-        &self,
-        stream: &StreamName,
+    fn prover_of<'a>(
+        &'a self,
+        stream: &'a StreamName,
         recipient: &Recipient,
-    ) -> Result<Prover<'_>, ProveError> {
+    ) -> Result<Prover<'a>, ProveError> {
         let note = match &recipient.stream {
             Some(note) => Some(note.clone()),
             None => read_checkpoint(&self.files, stream)?,
@@ -193,13 +195,19 @@ impl Reader {
             &read
         };
         let config = config_of(history, stream)?;
+        let identity = Identity::new(&self.geometry, stream, &config);
         let covered = note.map(|note| self.covered(note, stream, history, recipient));
+        let covered = covered.transpose()?;
+        let records = covered
+            .as_ref()
+            .map(|covered| Records::new(&self.files, stream, identity, covered.checkpoint.size()));
         Ok(Prover {
             reader: self,
-            stream: stream.clone(),
+            stream,
             config,
-            identity: Identity::new(&self.geometry, stream, &config),
-            covered: covered.transpose()?,
+            identity,
+            covered,
+            records,
         })
     }
 
@@ -257,20 +265,21 @@ impl Prover<'_> {
     ///
     /// # Errors
     /// See [`ProveError`].
-    pub fn prove(&self, index: u64) -> Result<Proof, ProveError> {
-        self.reader
-            .unless_damaged(&self.stream, self.proof_of(index))
+    pub fn prove(&mut self, index: u64) -> Result<Proof, ProveError> {
+        let mut records = self.records.take();
+        let proved = self.proof_of(index, records.as_mut());
+        self.records = records;
+        self.reader.unless_damaged(self.stream, proved)
     }
 
-    fn proof_of(&self, index: u64) -> Result<Proof, ProveError> {
-        let (files, stream) = (&self.reader.files, &self.stream);
-        let Some(covered) = &self.covered else {
+    fn proof_of(&self, index: u64, records: Option<&mut Records<'_>>) -> Result<Proof, ProveError> {
+        let (files, stream) = (&self.reader.files, self.stream);
+        let (Some(covered), Some(records)) = (&self.covered, records) else {
             return Err(self.not_covered(index, None)?);
         };
         let size = covered.checkpoint.size();
-        let mut records = Records::new(files, stream, self.identity, size);
         let Some(record) = records.of_entry(index)? else {
-            return Err(self.not_covered(index, Some(&mut records))?);
+            return Err(self.not_covered(index, Some(records))?);
         };
         let stands = records.place(&record)?;
         let (place, evidence) = self.evidence(index, &record, stands)?;
@@ -407,9 +416,9 @@ impl Prover<'_> {
         index: u64,
         records: Option<&mut Records<'_>>,
     ) -> Result<ProveError, LogError> {
-        let (covered, entries) =
-            self.reader
-                .entries_behind(&self.stream, self.identity, records)?;
+        let (covered, entries) = self
+            .reader
+            .entries_behind(self.stream, self.identity, records)?;
         let stream = self.stream.to_string();
         Ok(if index < entries {
             ProveError::Unpublished {
@@ -467,7 +476,7 @@ impl Prover<'_> {
     }
 
     fn segment(&self, stands: Place) -> String {
-        segments::path(self.identity.version, &self.stream, stands.segment)
+        segments::path(self.identity.version, self.stream, stands.segment)
     }
 
     fn frame_bytes(

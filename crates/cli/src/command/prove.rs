@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Prove, environment: &Environment) -> Result<Status, Fai
     };
     let made = reader
         .prover(&args.stream, &recipient)
-        .and_then(|prover| prover.prove(args.index));
+        .and_then(|mut prover| prover.prove(args.index));
     let made = made.map_err(|error| failure(error, &args.dir))?;
     let others = others(&made.proved);
     if args.alone

@@ -63,7 +63,7 @@ impl ProofFolder {
         stream: &StreamName,
     ) -> Result<(), Failure> {
         let failed = |error| failure(error, dir);
-        let prover = reader
+        let mut prover = reader
             .prover(stream, &Recipient::default())
             .map_err(failed)?;
         while let Some(index) = self.due.front().copied() {
