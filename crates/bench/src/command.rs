@@ -165,7 +165,7 @@ pub struct OutputArguments {
     /// Write a new SVG plot
     #[arg(long)]
     pub(crate) plot: Option<PathBuf>,
-    /// How those are written.
+    /// Makes those files.
     #[arg(skip)]
     pub(crate) files: Files,
 }
@@ -271,7 +271,7 @@ pub struct PocketArguments {
 }
 
 impl BenchCommand {
-    /// The same, with `files` for what it writes beside its results.
+    /// Takes `files` to write what stands beside its results.
     #[must_use]
     pub fn with_files(mut self, files: Files) -> Self {
         self.output_mut().files = files;

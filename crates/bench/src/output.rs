@@ -79,9 +79,9 @@ pub(crate) fn write_document(
     Ok(())
 }
 
-/// How files of the user's choice are made, and folders for them: a door may know of more places where none belongs.
+/// Makes files of the user's choice and folders for them; a program may know of more places where none belongs.
 #[derive(Debug, Clone, Copy)]
-#[expect(clippy::exhaustive_structs, reason = "a door names each")]
+#[expect(clippy::exhaustive_structs, reason = "the program names each")]
 pub struct Files {
     /// Refuses a file that could not be written, before anything is measured for it.
     pub check: fn(&Path) -> io::Result<()>,

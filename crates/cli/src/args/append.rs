@@ -36,7 +36,7 @@ pub struct Append {
     /// File of entries, or - for standard input
     #[arg(value_name = "FILE", default_value = "-")]
     pub file: PathBuf,
-    /// How what is appended is compressed: zstd:1 to zstd:19 or none
+    /// Compression of what is appended: zstd:1 to zstd:19 or none
     #[arg(long, value_name = "HOW", value_parser = parse_compression, default_value = "zstd:1")]
     pub compression: Compression,
     /// Stream that takes the entries
@@ -69,7 +69,7 @@ pub struct Append {
     /// Go on although entries that were durable are damaged or gone: what is left of them is set aside, and the log says so
     #[arg(long)]
     pub accept_loss: bool,
-    /// How long one key signs
+    /// Time that one key signs for
     #[command(flatten)]
     pub key_interval: KeyInterval,
     /// Root key file [default: PROBITY_KEY_FILE, else DIR.key]

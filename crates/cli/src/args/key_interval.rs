@@ -1,4 +1,4 @@
-//! How long one key signs, for commands that keep a log open.
+//! The time that one key signs for, in commands that keep a log open.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;

@@ -66,7 +66,7 @@ pub struct Proxy {
     /// Let replies out when the log fails, and record later how many entries are missing
     #[arg(long)]
     pub forward_on_log_failure: bool,
-    /// How long one key signs.
+    /// Time that one key signs for.
     #[command(flatten)]
     pub key_interval: KeyInterval,
     /// Root key file [default: PROBITY_KEY_FILE, else DIR.key]
