@@ -18,6 +18,7 @@ mod durable;
 mod epochs;
 mod erasure;
 mod error;
+mod evidence;
 mod files;
 mod flight;
 mod heads;
