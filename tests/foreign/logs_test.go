@@ -150,7 +150,7 @@ func published(t *testing.T, folder string, size int64) []string {
 			return err
 		}
 		name, err := filepath.Rel(folder, path)
-		current := fmt.Sprintf(".p/%d", size%tileWidth)
+		current := fmt.Sprintf("/%03d.p/%d", size/tileWidth, size%tileWidth)
 		isTile := strings.HasPrefix(name, "tile/0/") || strings.HasPrefix(name, "tile/entries/")
 		if name == "checkpoint" || isTile && (!strings.Contains(name, ".p/") || strings.HasSuffix(name, current)) {
 			files = append(files, name)
