@@ -102,6 +102,9 @@ pub(super) const REFUSE_UNACKNOWLEDGED: &str =
 const REFUSE_UNKNOWN_KEYS: &str =
     "ERR probity: the server does not say which keys a command touches";
 
+const REFUSE_CROWDED: &str =
+    "ERR probity: too many commands wait behind one that blocks; send them when it is answered";
+
 pub(super) enum Flow {
     Moved,
     Stuck,
@@ -260,16 +263,29 @@ impl<K: EntrySink> Connection<K> {
         Flow::Moved
     }
 
-    /// Whether the client is read: not while something else comes first.
-    fn reads(&self) -> bool {
+    /// Whether more of the client is wanted at all.
+    fn listens(&self) -> bool {
         !self.client_ended
             && !self.server_ended
             && self.refusal.is_none()
-            && self.answer.is_none()
-            && !self.waits
             && !self.shared.stopping.get()
-            && self.inbox.len() < BUFFER_BYTES_MAX
-            && self.session.awaited_bytes() < AWAITED_BYTES_MAX
+    }
+
+    /// Whether the client has said as much as is kept for it.
+    fn is_crowded(&self) -> bool {
+        self.inbox.len() >= BUFFER_BYTES_MAX || self.session.awaited_bytes() >= AWAITED_BYTES_MAX
+    }
+
+    /// Whether the client is read. It is while a command waits, because its end is seen only behind what it has said.
+    fn reads(&self) -> bool {
+        self.listens() && !self.is_crowded()
+    }
+
+    /// When a client is refused that says more than is kept behind a command that blocks. Whether it has gone cannot be
+    /// seen then: its end may lie behind bytes for which the socket has no room.
+    fn crowded_out_at(&self) -> Option<Instant> {
+        let stuck = self.listens() && self.is_crowded() && self.session.is_blocked();
+        stuck.then(|| self.moved_at + self.shared.config.answer_timeout)
     }
 
     fn poll_client_read(&mut self, context: &mut Context<'_>) -> Flow {
@@ -299,6 +315,9 @@ impl<K: EntrySink> Connection<K> {
     }
 
     fn understand(&mut self) {
+        if self.answer.is_some() || self.waits {
+            return;
+        }
         if self.log_is_lost() {
             // Nothing is done that cannot be recorded.
             self.refusal = Some(REFUSE_UNRECORDED.to_owned());
@@ -514,7 +533,8 @@ impl<K: EntrySink> Connection<K> {
         let end = end.filter(|_| !self.server_ended || recorded);
         let unread = !self.reads() && !self.client_ended && !self.hung_up;
         let look = unread.then(|| self.looked_at + HANG_UP_INTERVAL);
-        let times = [full, self.farewell_at(), end, look];
+        let crowded_out = self.crowded_out_at();
+        let times = [full, self.farewell_at(), end, look, crowded_out];
         let Some(next) = times.into_iter().flatten().min() else {
             return Poll::Pending;
         };
@@ -522,6 +542,9 @@ impl<K: EntrySink> Connection<K> {
         ready!(self.sleep.as_mut().poll(context));
         if end.is_some_and(|end| end <= Instant::now()) {
             self.abandon();
+        }
+        if crowded_out.is_some_and(|at| at <= Instant::now()) {
+            self.refusal = Some(REFUSE_CROWDED.to_owned());
         }
         if unread {
             self.looked_at = Instant::now();
