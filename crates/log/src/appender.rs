@@ -20,6 +20,11 @@ use crate::tickets::{Expired, Place, Receipt, Ticket, Tickets};
 
 /// Entries of a batch that become visible together; what the sealers see is behind by no more.
 const BURST_ENTRIES: usize = 64;
+/// Most entries of a chunk of an erasable stream. An entry about 64 people has a share of 81 bytes for each, 33 times its row: a whole
+/// chunk of such rows would become a frame beyond [`FRAME_BYTES_MAX`](probity_format::limits::FRAME_BYTES_MAX).
+const ERASABLE_CHUNK_ENTRIES_MAX: u32 = 6_000;
+/// How old the time taken of an entry may be that has a time of its own. Entries with one time taken store it once.
+const TAKEN_AGE_MAX: i64 = 1_000_000;
 /// How long a wait for durability sleeps between looks; it is woken earlier by every commit.
 const COMMIT_WAIT: Duration = Duration::from_millis(100);
 
@@ -37,8 +42,12 @@ pub struct Appender {
     slot: Arc<Slot>,
     origin: Origin,
     writer: Option<ChunkWriter>,
-    /// Entries in the open chunk; a chunk never holds more than a frame may.
+    /// Most entries of a chunk, so that one alone never becomes more than a frame may hold.
+    chunk_entries_max: u32,
+    /// Entries in the open chunk.
     in_chunk: u32,
+    /// When the log took the newest entry.
+    taken: Timestamp,
     /// What becomes of the entries in the open chunk, and in the last one before it that had any.
     run: Option<Arc<Run>>,
     last_run: Option<Arc<Run>>,
@@ -68,14 +77,22 @@ impl Appender {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(Arc::downgrade(&slot));
+        let (most, taken) = (core.options.frame_entries_max, core.clock.now());
+        let chunk_entries_max = if stream.config.erasable {
+            most.min(ERASABLE_CHUNK_ENTRIES_MAX)
+        } else {
+            most
+        };
         Self {
             looks_for_keys: core.options.idempotency_keys_max > 0,
+            chunk_entries_max,
             core,
             stream,
             slot,
             origin: Origin::default(),
             writer: None,
             in_chunk: 0,
+            taken,
             run: None,
             last_run: None,
             tickets: Tickets::default(),
@@ -273,14 +290,14 @@ impl Appender {
     ) -> Result<usize, AppendError> {
         let room = self.room();
         // Once for all that become visible together: the clock costs as much as a short entry.
-        let taken = self.core.clock.now();
+        let taken = self.take_time(time);
         let (origin, looks_for_keys) = (&self.origin, self.looks_for_keys);
         if let Some(writer) = &mut self.writer
             && room > 0
             && let Ok(mut burst) = writer.burst()
         {
             for entry in entries.iter().take(BURST_ENTRIES) {
-                let entry = time.of(&origin.stamp(entry, taken), taken);
+                let entry = origin.stamp(entry, time.of(entry, taken), taken);
                 let is_plain = entry.idempotency.is_none() || !looks_for_keys;
                 let fits = is_plain
                     && burst.records() < room
@@ -306,16 +323,27 @@ impl Appender {
         if looks_for_keys && let Some(key) = first.idempotency {
             return self.append_keyed(first, key, patience, time);
         }
-        origin.stamp(first, taken).check()?;
+        origin.stamp(first, first.time, taken).check()?;
         self.next_chunk(patience)?;
         Ok(0)
+    }
+
+    /// When the log takes the next entries: now, or for entries with a time of their own shortly before.
+    #[inline]
+    fn take_time(&mut self, time: TimeFrom) -> Timestamp {
+        let now = self.core.clock.now();
+        let age = now.nanoseconds().wrapping_sub(self.taken.nanoseconds());
+        let is_recent = (0..TAKEN_AGE_MAX).contains(&age);
+        if !(is_recent && matches!(time, TimeFrom::Caller)) {
+            self.taken = now;
+        }
+        self.taken
     }
 
     /// How many entries the chunk in use still takes.
     #[inline]
     fn room(&self) -> u32 {
-        let most = self.core.options.frame_entries_max;
-        most.saturating_sub(self.in_chunk)
+        self.chunk_entries_max.saturating_sub(self.in_chunk)
     }
 
     /// As [`Appender::append_some`] for one entry with an idempotency key.
@@ -329,8 +357,8 @@ impl Appender {
         patience: Patience,
         time: TimeFrom,
     ) -> Result<usize, AppendError> {
-        let (room, taken) = (self.room(), self.core.clock.now());
-        let entry = time.of(&self.origin.stamp(entry, taken), taken);
+        let (room, taken) = (self.room(), self.take_time(time));
+        let entry = self.origin.stamp(entry, time.of(entry, taken), taken);
         entry.check()?;
         self.check_open()?;
         let content = Content::of(&entry);
@@ -453,14 +481,13 @@ impl Appender {
 }
 
 impl TimeFrom {
-    /// `entry`, which the log took at `taken`, with its time.
+    /// The time of `entry`, which the log took at `taken`.
     #[inline]
-    const fn of<'a>(self, entry: &Entry<'a>, taken: Timestamp) -> Entry<'a> {
-        let time = match self {
+    const fn of(self, entry: &Entry<'_>, taken: Timestamp) -> Timestamp {
+        match self {
             Self::Caller => entry.time,
             Self::Log => taken,
-        };
-        Entry { time, ..*entry }
+        }
     }
 }
 

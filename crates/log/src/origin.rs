@@ -44,15 +44,21 @@ impl Origin {
         self.claimed = claimed;
     }
 
-    /// `entry` as the log records it: what callers may not say is replaced, whatever it was.
+    /// `entry` of `time` as the log records it: what callers may not say is replaced, whatever it was.
     ///
     /// A field that is empty claims nothing, and an actor who is the authenticated submitter is more than claimed.
     #[inline]
-    pub(crate) fn stamp<'a>(&'a self, entry: &Entry<'a>, taken: Timestamp) -> Entry<'a> {
+    pub(crate) fn stamp<'a>(
+        &'a self,
+        entry: &Entry<'a>,
+        time: Timestamp,
+        taken: Timestamp,
+    ) -> Entry<'a> {
         let actor = self.claimed.actor
             && !entry.actor.is_empty()
             && (self.submitter.is_empty() || entry.actor != self.submitter);
         Entry {
+            time,
             taken: Some(taken),
             submitter: &self.submitter,
             claimed: Claimed {
@@ -86,7 +92,7 @@ mod tests {
             rule: "kept",
             ..Entry::new(time(5), "read", b"k")
         };
-        let stamped = origin.stamp(&forged, time(9));
+        let stamped = origin.stamp(&forged, forged.time, time(9));
         assert!(stamped.taken == Some(time(9)) && stamped.time == time(5));
         assert_eq!((stamped.submitter, stamped.rule), ("gateway", "kept"));
         assert!(stamped.claimed.actor && stamped.claimed.purpose);
@@ -100,7 +106,7 @@ mod tests {
             ..Entry::new(time(5), "read", b"k")
         };
         let claimed = |origin: &Origin, entry: &Entry<'_>| {
-            let stamped = origin.stamp(entry, time(9));
+            let stamped = origin.stamp(entry, entry.time, time(9));
             stamped.claimed.fields().collect::<Vec<_>>()
         };
         assert_eq!(claimed(&origin, &entry), ["actor"]);
@@ -125,7 +131,7 @@ mod tests {
         );
         assert_eq!(
             origin
-                .stamp(&Entry::new(time(5), "read", b""), time(9))
+                .stamp(&Entry::new(time(5), "read", b""), time(5), time(9))
                 .submitter,
             ""
         );

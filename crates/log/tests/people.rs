@@ -352,3 +352,48 @@ fn many_entries_about_many_people_are_cut_into_frames_that_fit() {
     let reader = Reader::open(&path, &root()).unwrap();
     assert_eq!(reader.entries(&StreamName::default()).unwrap(), 9_503);
 }
+
+/// A whole chunk of short rows about 64 people each, no two sets alike, became a frame of 34 MB, beyond the bound, and
+/// the log took nothing more.
+#[test]
+fn a_chunk_of_entries_about_sixty_four_people_each_fits_its_frames() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let config = StreamConfig {
+        erasable: true,
+        ..StreamConfig::default()
+    };
+    Log::create(&path, "example.com/log", &root(), config, options()).unwrap();
+    let patient = Options {
+        batch_age_max: Duration::from_mins(1),
+        ..options()
+    };
+    let log = Log::open(&path, &root(), patient).unwrap();
+    let mut appender = log.appender(&StreamName::default()).unwrap();
+    // All but two of the first 65 names, and one of four more.
+    let names: Vec<String> = (b'!'..=b'~')
+        .map(|byte| char::from(byte).to_string())
+        .collect();
+    let pairs = (0..65_usize).flat_map(|a| (0..a).map(move |b| (a, b)));
+    let sets: Vec<String> = pairs
+        .flat_map(|pair| (65..69_usize).map(move |more| (pair, more)))
+        .map(|((a, b), more)| {
+            let kept = (0..65).filter(|at| *at != a && *at != b);
+            let set: Vec<&str> = kept.chain([more]).map(|at| names[at].as_str()).collect();
+            set.join("\n")
+        })
+        .collect();
+    let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
+    let entries: Vec<Entry<'_>> = sets
+        .iter()
+        .map(|set| Entry {
+            subjects: Subjects::joined(set),
+            ..Entry::new(time, "s", b"")
+        })
+        .collect();
+    appender.append_batch(&entries).unwrap();
+    appender.flush().unwrap();
+    drop(appender);
+    log.close().unwrap();
+    assert!(verified(&path, Some(root())).is_intact());
+}
