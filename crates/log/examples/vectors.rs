@@ -44,11 +44,9 @@ fn main() -> Outcome<()> {
 /// The log's first verifier key, as its geometry has it: what `probity init` writes to `DIR.vkey`.
 fn first_key(log: &Path) -> Outcome<String> {
     let geometry = fs::read_to_string(log.join("probity.toml"))?;
-    let lines = geometry
-        .lines()
-        .filter_map(|line| line.strip_prefix("anchor = \""));
-    let key = lines.filter_map(|line| line.strip_suffix('"')).next();
-    Ok(format!("{}\n", key.ok_or("no anchor in the geometry")?))
+    let mut lines = geometry.lines();
+    let anchor = lines.find_map(|line| line.strip_prefix("anchor = \"")?.strip_suffix('"'));
+    Ok(format!("{}\n", anchor.ok_or("no anchor in the geometry")?))
 }
 
 /// A stream of three entries in two openings, and one of four about people, of whom one is erased.
