@@ -16,7 +16,9 @@ use probity_format::frame::{
 };
 use probity_format::limits::*;
 use probity_format::note::Signature;
-use probity_format::proof::{Certified, EntryProof, Evidence, Grown, Identity, Signers, TlogProof};
+use probity_format::proof::{
+    Certified, EntryProof, Evidence, Grown, Identity, JournalFrame, Signers, TlogProof,
+};
 use probity_format::record::{RECORD_BYTES, Record};
 use probity_format::row::{ROW_HEADER_BYTES, encode_row, row_bytes};
 use probity_format::segment::{Place, SEGMENT_HEADER_BYTES, segment_file_name, segment_header};
@@ -285,10 +287,18 @@ fn shown() -> Certified {
         size: 0x0102_0304_0506_0708,
         signatures: vec![Signature::new("w", 0x0B0A_0908, vec![7])],
         witness: [0x96; 32],
-        record: record(),
-        path: vec![Hash::new([0x97; 32])],
-        clear: Hash::new([0x98; 32]),
-        section: b"section".to_vec(),
+        certificate: JournalFrame {
+            record: record(),
+            path: vec![Hash::new([0x97; 32])],
+            clear: Hash::new([0x98; 32]),
+            section: b"section".to_vec(),
+        },
+        last: Some(JournalFrame {
+            record: record(),
+            path: Vec::new(),
+            clear: Hash::new([0x9F; 32]),
+            section: b"last".to_vec(),
+        }),
         first_key: [0x93; 32],
         links: vec![Link::new(
             [0x99; 32],
@@ -361,6 +371,12 @@ fn an_entry_proof_has_its_fields_where_the_document_says() {
             &[0x98; 32],
             &7_u32.to_le_bytes(),
             b"section",
+            &[1],
+            &record,
+            &[0],
+            &[0x9F; 32],
+            &4_u32.to_le_bytes(),
+            b"last",
             &[0x93; 32],
             &[1],
             &[0x99; 32],

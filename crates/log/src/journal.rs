@@ -32,6 +32,8 @@ pub(crate) mod action {
     pub(crate) const STREAM_CREATE: &str = "stream.create";
     /// A new signing key; the payload is its certificate.
     pub(crate) const KEY_CERTIFY: &str = "key.certify";
+    /// Which frame certifies the newest key; the key is its number.
+    pub(crate) const KEY_NEWEST: &str = "key.newest";
     /// Recovery repaired something; the payload has a line for each repair.
     pub(crate) const RECOVER: &str = "recover";
     /// How many slots of subjects are durable; the key is their number, the payload the digest over their labels.
@@ -67,6 +69,15 @@ impl JournalEntry {
             action: action::STREAM_CREATE,
             key: name.to_string(),
             payload: config.to_string(),
+        }
+    }
+
+    /// That journal frame `frame` certifies the newest key.
+    pub(crate) fn key_newest(frame: u64) -> Self {
+        Self {
+            action: action::KEY_NEWEST,
+            key: frame.to_string(),
+            payload: String::new(),
         }
     }
 
@@ -216,6 +227,8 @@ pub(crate) struct History {
     pub(crate) losses: Vec<(Repair, u64)>,
     /// The frame that would be next.
     next: u64,
+    /// Whether no frame was left out.
+    is_whole: bool,
 }
 
 impl History {
@@ -242,6 +255,7 @@ impl History {
             erasures: BTreeMap::new(),
             losses: Vec::new(),
             next: 0,
+            is_whole: true,
         }
     }
 
@@ -258,16 +272,50 @@ impl History {
     /// When an entry is not one the log writes, or a certificate does not follow the chain.
     pub(crate) fn add(&mut self, columns: &Columns<'_>, frame: u64) -> Result<(), DecodeError> {
         let is_next = self.next == frame;
+        self.is_whole &= is_next;
         self.next = frame.saturating_add(1);
+        let newest = self.newest_certificate();
+        let mut named = None;
         for place in 0..columns.len() {
             let entry = columns.entry(place)?;
             let v2 = self.v2.as_mut();
             let is_taken = v2.map(|v2| v2.take(&entry, place, frame, is_next));
-            if !is_taken.transpose()?.unwrap_or_default() {
+            if is_taken.transpose()?.unwrap_or_default() {
+                continue;
+            }
+            if entry.action == action::KEY_NEWEST && self.v2.is_none() {
+                let number = str::from_utf8(entry.key).ok().and_then(number);
+                if named.replace(number).is_some() || number.is_none() {
+                    let reason = "does not name one newest key";
+                    return Err(DecodeError::new("journal entry", 0, reason));
+                }
+            } else {
                 self.add_entry(&entry, frame)?;
             }
         }
-        Ok(())
+        self.check_newest(newest, named.flatten(), frame)
+    }
+
+    /// The frame of the newest certificate.
+    pub(crate) fn newest_certificate(&self) -> Option<u64> {
+        self.certificates.last().map(|(_, frame)| *frame)
+    }
+
+    /// Journal frame `frame` has `named` the frame of the newest certificate, unless it certifies a key itself.
+    fn check_newest(
+        &self,
+        newest: Option<u64>,
+        named: Option<u64>,
+        frame: u64,
+    ) -> Result<(), DecodeError> {
+        let is_certificate = self.newest_certificate() == Some(frame);
+        let expected = newest.filter(|_| !is_certificate && self.v2.is_none());
+        // Behind frames that were left out there may be certificates that nobody read.
+        if named == expected || !self.is_whole {
+            return Ok(());
+        }
+        let reason = "names another newest key than the journal has";
+        Err(DecodeError::new("journal entry", 0, reason))
     }
 
     fn add_entry(&mut self, entry: &Entry<'_>, frame: u64) -> Result<(), DecodeError> {

@@ -1,11 +1,11 @@
-//! Writes the journal, and names in it the slots of subjects whenever there are more.
+//! Writes the journal, and names in it the newest key and the slots of subjects.
 
 use std::sync::Arc;
 
 use crate::core::Core;
 use crate::error::LogError;
-use crate::journal::{History, JournalEntry};
-use crate::own_writer::OwnWriter;
+use crate::journal::{History, JournalEntry, action};
+use crate::own_writer::{OwnWriter, frames_of};
 use crate::stream::Stream;
 
 /// The one writer of the journal.
@@ -14,6 +14,8 @@ pub(crate) struct JournalWriter {
     own: OwnWriter,
     /// Slots of subjects that a frame named.
     slots: u64,
+    /// The frame that certifies the newest key.
+    newest: Option<u64>,
 }
 
 impl JournalWriter {
@@ -22,6 +24,7 @@ impl JournalWriter {
         Ok(Self {
             own: OwnWriter::new(stream)?,
             slots: history.slots.count,
+            newest: history.newest_certificate(),
         })
     }
 
@@ -44,9 +47,29 @@ impl JournalWriter {
         }
         let before = u64::try_from(all.len()).unwrap_or_default();
         all.extend(entries);
-        let first = self.own.append(core, &all)?;
+        let mut first = None;
+        for entries in frames_of(&all) {
+            let index = self.append_frame(core, entries)?;
+            first = first.or(Some(index));
+        }
         self.slots = slots.count;
         Ok(first.unwrap_or_default().saturating_add(before))
+    }
+
+    /// Appends `entries` as one frame, behind one that names the newest key. Gives the index of the first of them.
+    fn append_frame(&mut self, core: &Core, entries: &[JournalEntry]) -> Result<u64, LogError> {
+        let mut actions = entries.iter().map(|entry| entry.action);
+        let certifies = actions.any(|action| action == action::KEY_CERTIFY);
+        let newest = self.newest.filter(|_| !certifies);
+        let named = newest.map(JournalEntry::key_newest);
+        let before = u64::from(named.is_some());
+        let all: Vec<JournalEntry> = named.into_iter().chain(entries.iter().cloned()).collect();
+        let first = self.own.append_frame(core, &all)?;
+        if certifies {
+            let (size, _) = self.own.stream().head();
+            self.newest = size.checked_sub(1);
+        }
+        Ok(first.saturating_add(before))
     }
 
     /// Appends a frame that names the slots of subjects, if there are more than the last one named. Gives whether it did.

@@ -227,6 +227,24 @@ impl SigningKeyState {
     }
 }
 
+/// The signing key in `keys/` that is `wanted`, under the name `name`; nothing where none of them is.
+pub(crate) fn signer_of_key(
+    files: &Files,
+    wrapping: &WrappingKey,
+    name: &str,
+    wanted: &VerifierKey,
+) -> Result<Option<SigningKey>, LogError> {
+    for file in [SIGNING, SUCCESSOR] {
+        if let Loaded::Secret(seed) = load(files, wrapping, file, WrappedKind::Signing)? {
+            let key = signing_key(name, &seed)?;
+            if key.verifier_key().key() == wanted.key() {
+                return Ok(Some(key));
+            }
+        }
+    }
+    Ok(None)
+}
+
 /// What stands in the file of the witness key.
 pub(crate) enum Witness {
     /// The key that the geometry names.

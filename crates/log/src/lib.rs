@@ -21,6 +21,7 @@ mod error;
 mod evidence;
 mod files;
 mod flight;
+mod head_signer;
 mod heads;
 mod heads_entry;
 mod heads_writer;

@@ -113,6 +113,11 @@ impl Opener {
         })
     }
 
+    /// The key that opens wrapped secrets.
+    pub(crate) fn wrapping(&self) -> &WrappingKey {
+        &self.wrapping
+    }
+
     /// What stands in the file of the witness key, if the log has one.
     pub(crate) fn witness(&self, geometry: &Geometry) -> Result<Option<Witness>, LogError> {
         let load = |_| Witness::load(&self.files, &self.wrapping, geometry);

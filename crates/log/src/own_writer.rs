@@ -53,23 +53,21 @@ impl OwnWriter {
         entries: &[JournalEntry],
     ) -> Result<Option<u64>, LogError> {
         let mut first = None;
-        let mut rest = entries;
-        while !rest.is_empty() {
-            let mut bytes: usize = 0;
-            let fits = |entry: &&JournalEntry| {
-                bytes = bytes.saturating_add(entry.payload.len());
-                bytes <= FRAME_PAYLOAD_BYTES
-            };
-            let count = rest.iter().take_while(fits).count().max(1);
-            let (frame, after) = rest.split_at_checked(count).unwrap_or((rest, &[]));
+        for frame in frames_of(entries) {
             let index = self.append_frame(core, frame)?;
             first = first.or(Some(index));
-            rest = after;
         }
         Ok(first)
     }
 
-    fn append_frame(&mut self, core: &Core, entries: &[JournalEntry]) -> Result<u64, LogError> {
+    /// Appends `entries` as one frame; durable once it returns. Gives the index of the first.
+    ///
+    /// After an error nothing can follow, as with [`OwnWriter::append`].
+    pub(crate) fn append_frame(
+        &mut self,
+        core: &Core,
+        entries: &[JournalEntry],
+    ) -> Result<u64, LogError> {
         let failed = |error: &DecodeError| sealing_failed(&self.stream.name, error);
         let time = core.clock.now();
         let mut rows = Vec::new();
@@ -109,6 +107,22 @@ impl OwnWriter {
         self.stream.commit(&core.files, true)?;
         Ok(first)
     }
+}
+
+/// `entries` in portions that fit a frame each.
+pub(crate) fn frames_of(entries: &[JournalEntry]) -> impl Iterator<Item = &[JournalEntry]> {
+    let mut rest = entries;
+    std::iter::from_fn(move || {
+        let mut bytes: usize = 0;
+        let fits = |entry: &&JournalEntry| {
+            bytes = bytes.saturating_add(entry.payload.len());
+            bytes <= FRAME_PAYLOAD_BYTES
+        };
+        let count = rest.iter().take_while(fits).count().max(1);
+        let (frame, after) = rest.split_at_checked(count).unwrap_or((rest, &[]));
+        rest = after;
+        (!frame.is_empty()).then_some(frame)
+    })
 }
 
 /// The log's own entries are about nobody.

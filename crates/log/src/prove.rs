@@ -1,7 +1,9 @@
 //! Proves one entry: collects what leads from it to a published checkpoint, for whoever has a verifier key.
 //!
-//! `docs/format.md`, "Entry proof". Nothing here signs; what is collected is checked before it is handed out, the way
+//! `docs/format.md`, "Entry proof". Only the head of a resting stream is signed, anew; what is collected is checked before it is handed out, the way
 //! its recipient will.
+
+use std::time::Duration;
 
 use probity_format::DecodeError;
 use probity_format::checkpoint::Checkpoint;
@@ -16,6 +18,7 @@ use crate::certified::{Certifying, tree_path};
 use crate::epochs::Epochs;
 use crate::error::LogError;
 use crate::evidence::{Found, alone, sections, whole_frame};
+use crate::head_signer::HeadSigner;
 use crate::history::{read_checkpoint, read_history};
 use crate::journal::History;
 use crate::opener::Opening;
@@ -23,6 +26,10 @@ use crate::reader::Reader;
 use crate::records::Records;
 use crate::scan::{Position, scan_believed};
 use crate::segments::{self, Identity};
+
+/// How often the keys are read again where the newest moved on meanwhile, and how long after.
+const KEY_READS_MAX: u32 = 5;
+const KEY_WAIT: Duration = Duration::from_millis(50);
 
 /// Why an entry could not be proved.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +85,11 @@ pub enum ProveError {
         /// Why, one clause.
         reason: &'static str,
     },
+    /// The head of the stream is to be signed again, and the key that signs now is not in `keys/`.
+    #[error(
+        "keys/signing.key is not the key that signed the journal last, which must sign the head of the stream again: put the newest copy of keys/ back"
+    )]
+    KeyMoved,
     /// The log could not be read, or is not what it should be.
     #[error(transparent)]
     Log(#[from] LogError),
@@ -154,7 +166,16 @@ impl Reader {
         stream: &'a StreamName,
         recipient: &Recipient,
     ) -> Result<Prover<'a>, ProveError> {
-        self.unless_damaged(stream, self.prover_of(stream, recipient))
+        let mut proved = self.prover_of(stream, recipient);
+        for _ in 0..KEY_READS_MAX {
+            if !matches!(proved, Err(ProveError::KeyMoved)) {
+                break;
+            }
+            // A writer certifies a key a moment before it publishes the journal that says so.
+            std::thread::sleep(KEY_WAIT);
+            proved = self.prover_of(stream, recipient);
+        }
+        self.unless_damaged(stream, proved)
     }
 
     /// That there is no such entry is said of a sound stream alone: of a damaged one it could be true of the damage.
@@ -232,18 +253,26 @@ impl Reader {
     ) -> Result<Covered, ProveError> {
         let origin = self.geometry.stream_origin(stream.as_str());
         let (signer, checkpoint) = signer_of(&note, history, &origin)?;
-        let (signers, first) = if self.geometry.witness().is_none() {
-            listed(history, signer, recipient.key.as_ref())?
+        let (note, signers, first) = if self.geometry.witness().is_none() {
+            let (signers, first) = listed(history, signer, recipient.key.as_ref())?;
+            (note, signers, first)
         } else {
             let certifying = Certifying {
                 files: &self.files,
                 geometry: &self.geometry,
                 history,
             };
-            let (key, journal) = (recipient.key.as_ref(), recipient.journal.as_deref());
-            let shown = certifying.show(signer, key, journal)?;
+            let (head, grown) = certifying.head(signer, recipient.journal.as_deref())?;
+            let note = match history.keys.get(head.signer) {
+                Some((newest, _)) if head.signer != signer => {
+                    let reader = self;
+                    HeadSigner { reader, history }.sign(stream, &checkpoint, newest)?
+                }
+                _ => note,
+            };
+            let shown = certifying.show(&head, grown, recipient.key.as_ref())?;
             let first = shown.first_key;
-            (Signers::Certified(Box::new(shown)), first)
+            (note, Signers::Certified(Box::new(shown)), first)
         };
         let known = VerifierKey::new(self.geometry.origin(), first);
         Ok(Covered {

@@ -94,7 +94,7 @@ pub struct Found<'a> {
 
 /// A log open for reading. It sees what is durable, published or not, and disturbs no writer.
 pub struct Reader {
-    places: Places,
+    pub(crate) places: Places,
     pub(crate) files: Files,
     pub(crate) geometry: Geometry,
     pub(crate) history: History,

@@ -270,6 +270,20 @@ pub(crate) struct Repairs {
 }
 
 impl Repairs {
+    /// For whoever only reads: nothing was done.
+    pub(crate) const fn new(key: NoteKey) -> Self {
+        Self {
+            key,
+            done: Vec::new(),
+            stored: false,
+        }
+    }
+
+    /// Whether nothing was done or noted.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.done.is_empty()
+    }
+
     /// Takes up what an earlier opening did and could not report.
     ///
     /// What this log's keys did not write is no repair; it is passed over, and that is noted.

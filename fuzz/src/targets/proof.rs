@@ -9,7 +9,7 @@ use probity_format::geometry::Geometry;
 use probity_format::keys::{EpochKey, EpochSalt, MasterKey, Secret, SectionKey};
 use probity_format::note::{Signature, Signer as _, SigningKey};
 use probity_format::proof::{
-    Certified, EntryProof, Evidence, Identity, KeyChain, Opens, ShownSection, Signers,
+    Certified, EntryProof, Evidence, Identity, JournalFrame, KeyChain, Opens, ShownSection, Signers,
 };
 use probity_format::record::Record;
 use probity_format::row::Rows;
@@ -224,6 +224,32 @@ fn evidence(frame: &Frame<'_>, epoch: &EpochKey, config: &StreamConfig) -> Evide
     }
 }
 
+/// Frame `number` of the journal, which has this one entry; its path is not known yet.
+fn journal_frame(stream: StreamId, number: u64, entry: &Entry<'_>) -> JournalFrame {
+    let epoch = MasterKey::new(Secret::new([3; 32])).epoch_key(&stream, 1, &EpochSalt::V3([5; 16]));
+    let place = FramePlace {
+        stream,
+        frame: number,
+        first_entry: 7,
+        seed: 1,
+        fresh: [6; 16],
+    };
+    let mut bytes = Vec::new();
+    let record = FrameSealer::new(StreamConfig::JOURNAL, Compression::None)
+        .and_then(|mut sealer| {
+            sealer.seal(&place, &epoch, &[&row(entry)], &mut Subjects, &mut bytes)
+        })
+        .expect("the entry is sealed");
+    bytes.truncate(usize::try_from(record.length).unwrap_or(usize::MAX));
+    let frame = Frame::parse(&bytes).expect("the journal has a frame");
+    JournalFrame {
+        path: Vec::new(),
+        clear: frame.sealed_leaves()[0],
+        section: frame.sealed(&frame.clear.sections[0]).to_vec(),
+        record,
+    }
+}
+
 /// The second key as the journal shows it, from the first one on.
 fn shown() -> Certified {
     let (time, note) = (entries()[0].time, certificate());
@@ -238,24 +264,18 @@ fn shown() -> Certified {
         &StreamName::journal(),
         &StreamConfig::JOURNAL,
     );
-    let epoch = MasterKey::new(Secret::new([3; 32])).epoch_key(&stream, 1, &EpochSalt::V3([5; 16]));
-    let place = FramePlace {
-        stream,
-        frame: 2,
-        first_entry: 7,
-        seed: 1,
-        fresh: [6; 16],
+    let newest = Entry {
+        actor: "probity",
+        ..Entry::new(time, "key.newest", b"2")
     };
-    let mut bytes = Vec::new();
-    let record = FrameSealer::new(StreamConfig::JOURNAL, Compression::None)
-        .and_then(|mut sealer| {
-            sealer.seal(&place, &epoch, &[&row(&certify)], &mut Subjects, &mut bytes)
-        })
-        .expect("the certificate is sealed");
-    bytes.truncate(usize::try_from(record.length).unwrap_or(usize::MAX));
-    let frame = Frame::parse(&bytes).expect("the journal has a frame");
+    let mut certificate = journal_frame(stream, 2, &certify);
+    let mut last = journal_frame(stream, 4, &newest);
     let mut leaves: Vec<Hash> = (0..5_u8).map(|leaf| leaf_hash(&[leaf])).collect();
-    leaves[2] = leaf_hash(&record.encode());
+    for (place, frame) in [(2, &certificate), (4, &last)] {
+        leaves[place] = leaf_hash(&frame.record.encode());
+    }
+    certificate.path = inclusion_path_of(&leaves, 2).expect("the leaf exists");
+    last.path = inclusion_path_of(&leaves, 4).expect("the leaf exists");
     let origin = geometry().stream_origin("journal");
     let head = Checkpoint::new(&origin, 5, root_of(&leaves)).expect("the parts fit");
     let sign = |seed| {
@@ -268,10 +288,8 @@ fn shown() -> Certified {
         size: 5,
         signatures: vec![sign(2), sign(3)],
         witness: *key(3).verifier_key().key(),
-        path: inclusion_path_of(&leaves, 2).expect("the leaf exists"),
-        clear: frame.sealed_leaves()[0],
-        section: frame.sealed(&frame.clear.sections[0]).to_vec(),
-        record,
+        certificate,
+        last: Some(last),
         first_key: *key(1).verifier_key().key(),
         links: vec![link.expect("the certificate opens")],
         grown: None,

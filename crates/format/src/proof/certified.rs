@@ -12,6 +12,7 @@ use super::{root_from_inclusion, verify_consistency};
 use crate::certificate::{Certificate, Link};
 use crate::checkpoint::Checkpoint;
 use crate::compress::Decompressor;
+use crate::entry::Entry;
 use crate::error::DecodeError;
 use crate::frame::Body;
 use crate::limits::{FRAME_BYTES_MAX, PROOF_LINKS_MAX};
@@ -23,10 +24,12 @@ use crate::wire::Reader;
 
 /// Action of the journal's entries that certify a key.
 const CERTIFY: &str = "key.certify";
+/// Action of the entry that names the frame of the newest certificate; every frame behind one has it, unless it certifies a key.
+const NEWEST: &str = "key.newest";
 /// What follows a log's name in the origin of its journal's checkpoints.
 const JOURNAL: &str = "/streams/journal";
 
-/// The certificate of the key that signed a checkpoint, in the journal as it was when the proof was made.
+/// The certificate of the key that signed a checkpoint, in the journal as it was when the proof was made, and that it was the newest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_structs,
@@ -39,20 +42,33 @@ pub struct Certified {
     pub signatures: Vec<Signature>,
     /// The log's witness key, as in its geometry.
     pub witness: [u8; PUBLIC_KEY_BYTES],
-    /// The record of the frame that holds the certificate.
-    pub record: Record,
-    /// From the record to the journal's root, sibling of the record first.
-    pub path: Vec<Hash>,
-    /// The leaf of that frame's header and directory.
-    pub clear: Hash,
-    /// The frame's one section, which is in clear.
-    pub section: Vec<u8>,
+    /// The frame that holds the certificate.
+    pub certificate: JournalFrame,
+    /// The journal's last frame, which says that the certificate is the newest; nothing where it holds that itself.
+    pub last: Option<JournalFrame>,
     /// The public key from which `links` lead to the one that signed the journal's checkpoint; that key itself where there are none.
     pub first_key: [u8; PUBLIC_KEY_BYTES],
     /// At most [`PROOF_LINKS_MAX`] steps from key to key.
     pub links: Vec<Link>,
     /// An older head of the journal, which it grew from, for whoever remembers that one.
     pub grown: Option<Grown>,
+}
+
+/// A frame of the journal, with what shows that it is one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "whoever makes a proof builds it field by field"
+)]
+pub struct JournalFrame {
+    /// Its record.
+    pub record: Record,
+    /// From the record to the journal's root, sibling of the record first.
+    pub path: Vec<Hash>,
+    /// The leaf of its header and directory.
+    pub clear: Hash,
+    /// Its one section, which is in clear.
+    pub section: Vec<u8>,
 }
 
 /// An older head of a tree, and the proof that the tree grew from it.
@@ -75,9 +91,9 @@ pub(super) struct Told {
     /// The journal's checkpoint with all its signature lines.
     pub(super) note: SignedNote,
     pub(super) head: Checkpoint,
-    /// The key that the certificate is for, named as the log.
+    /// The newest key of the journal, which signed its checkpoint, named as the log.
     pub(super) certified: VerifierKey,
-    /// The keys that the links lead over, the last of which signed the journal's checkpoint.
+    /// The keys that the links lead over, that one last.
     pub(super) keys: Vec<VerifierKey>,
 }
 
@@ -91,10 +107,11 @@ impl Certified {
             put_bytes(out, line.bytes());
         }
         out.extend_from_slice(&self.witness);
-        out.extend_from_slice(&self.record.encode());
-        put_path(out, &self.path);
-        out.extend_from_slice(self.clear.as_bytes());
-        put_bytes(out, &self.section);
+        self.certificate.encode(out);
+        put_count(out, usize::from(self.last.is_some()));
+        if let Some(last) = &self.last {
+            last.encode(out);
+        }
         out.extend_from_slice(&self.first_key);
         put_count(out, self.links.len());
         encode_links(&self.links, out);
@@ -113,10 +130,12 @@ impl Certified {
             .map(|_| signature(reader))
             .collect::<Result<_, _>>()?;
         let witness = reader.array()?;
-        let record = Record::decode(Version::V3, reader.take(RECORD_BYTES)?)?;
-        let journal_path = path(reader)?;
-        let clear = Hash::new(reader.array()?);
-        let section = bytes(reader, FRAME_BYTES_MAX)?;
+        let certificate = JournalFrame::decode(reader)?;
+        let last = match reader.u8()? {
+            0 => None,
+            1 => Some(JournalFrame::decode(reader)?),
+            _ => return Err(reader.error("has several last frames of the journal")),
+        };
         let first_key = reader.array()?;
         let count = usize::from(reader.u8()?);
         if count > PROOF_LINKS_MAX {
@@ -135,10 +154,8 @@ impl Certified {
             size,
             signatures,
             witness,
-            record,
-            path: journal_path,
-            clear,
-            section,
+            certificate,
+            last,
             first_key,
             links,
             grown,
@@ -147,44 +164,87 @@ impl Certified {
 
     /// Follows the links, checks both signature lines of the log, and reads the certificate that the journal holds.
     pub(super) fn check(&self, log: &str) -> Result<Told, DecodeError> {
-        let error = |reason| DecodeError::new("journal", 0, reason);
+        let keys = self.linked_keys(log)?;
+        let root = self.certificate.root(self.size)?;
+        let (note, head) = self.signed_head(log, root, keys.last())?;
+        if let Some(older) = &self.grown {
+            verify_consistency(older.size, self.size, &older.root, &root, &older.path)
+                .map_err(|_wrong| error("did not grow from the older head that the proof names"))?;
+        }
+        self.check_newest(&root)?;
+        let certified = self.certificate.certified(log)?;
+        if keys.last().is_none_or(|signer| *signer != certified) {
+            return Err(error("is not signed by the newest key that it certifies"));
+        }
+        Ok(Told {
+            note,
+            head,
+            certified,
+            keys,
+        })
+    }
+
+    /// The keys from the first one over the links.
+    fn linked_keys(&self, log: &str) -> Result<Vec<VerifierKey>, DecodeError> {
         let mut keys = Vec::from([VerifierKey::new(log, self.first_key)?]);
         for link in &self.links {
             let key = keys.last().ok_or_else(|| error("has no key"))?;
             keys.push(link.follow(key)?);
         }
+        Ok(keys)
+    }
+
+    /// The journal's checkpoint with this `root`, which `signer` and the witness key must have signed.
+    fn signed_head(
+        &self,
+        log: &str,
+        root: Hash,
+        signer: Option<&VerifierKey>,
+    ) -> Result<(SignedNote, Checkpoint), DecodeError> {
         let origin = journal_origin(log);
-        let root = root_from_inclusion(
-            leaf_hash(&self.record.encode()),
-            self.record.frame,
-            self.size,
-            &self.path,
-        )
-        .map_err(|_wrong| error("has a path that does not fit its size"))?;
         let head = Checkpoint::new(&origin, self.size, root)?;
         // The log's own lines have no name of their own here, so that a proof has one form.
         if self.signatures.iter().any(|line| line.name() == origin) {
             return Err(error("has a line that repeats the journal's name"));
         }
         let note = SignedNote::with_signatures(head.encode(), self.name_lines(&origin))?;
-        let signer = keys.last().map(|key| *key.key()).unwrap_or_default();
-        for key in [signer, self.witness] {
+        let signer = signer.ok_or_else(|| error("has no key"))?;
+        for key in [*signer.key(), self.witness] {
             let key = VerifierKey::new(&origin, key)?;
             note.verify(core::slice::from_ref(&key))
                 .map_err(|_refused| {
                     error("is not signed by its signing key and its witness key")
                 })?;
         }
-        if let Some(older) = &self.grown {
-            verify_consistency(older.size, self.size, &older.root, &root, &older.path)
-                .map_err(|_wrong| error("did not grow from the older head that the proof names"))?;
+        Ok((note, head))
+    }
+
+    /// No later key is certified: the last frame is the certificate's, or names that. Otherwise whoever has a key that was
+    /// replaced long ago could sign a head of today, whose text everybody has.
+    fn check_newest(&self, root: &Hash) -> Result<(), DecodeError> {
+        let frame = self.certificate.record.frame;
+        let Some(last) = &self.last else {
+            return if frame.checked_add(1) == Some(self.size) {
+                Ok(())
+            } else {
+                Err(error(
+                    "has frames behind the certificate, of which the proof shows none",
+                ))
+            };
+        };
+        if last.record.frame.checked_add(1) != Some(self.size) || last.record.frame == frame {
+            return Err(error("has another last frame than the proof shows"));
         }
-        Ok(Told {
-            note,
-            head,
-            certified: self.certificate(log)?,
-            keys,
-        })
+        if last.root(self.size)? != *root {
+            return Err(error(
+                "has another root over its last frame than over the certificate",
+            ));
+        }
+        if last.newest()? == Some(frame) {
+            Ok(())
+        } else {
+            Err(error("certifies a newer key than the one in the proof"))
+        }
     }
 
     /// The signature lines under their names in the note; a line of the log itself bears the journal's origin.
@@ -195,10 +255,37 @@ impl Certified {
         };
         self.signatures.iter().map(named).collect()
     }
+}
 
-    /// The key that the frame certifies: the frame has one certificate, which the key that it names has signed.
-    fn certificate(&self, log: &str) -> Result<VerifierKey, DecodeError> {
-        let error = |reason| DecodeError::new("journal", 0, reason);
+impl JournalFrame {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.record.encode());
+        put_path(out, &self.path);
+        out.extend_from_slice(self.clear.as_bytes());
+        put_bytes(out, &self.section);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            record: Record::decode(Version::V3, reader.take(RECORD_BYTES)?)?,
+            path: path(reader)?,
+            clear: Hash::new(reader.array()?),
+            section: bytes(reader, FRAME_BYTES_MAX)?,
+        })
+    }
+
+    /// The root of a journal of `size` frames that has the record in its place.
+    fn root(&self, size: u64) -> Result<Hash, DecodeError> {
+        let leaf = leaf_hash(&self.record.encode());
+        root_from_inclusion(leaf, self.record.frame, size, &self.path)
+            .map_err(|_wrong| error("has a path that does not fit its size"))
+    }
+
+    /// Calls `visit` for each entry of the frame, whose section must be that of its record.
+    fn for_each(
+        &self,
+        visit: &mut dyn FnMut(&Entry<'_>) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
         if node_hash(&self.clear, &leaf_hash(&self.section)) != self.record.sealed_root {
             return Err(error("has a section that is not the frame's of its record"));
         }
@@ -207,11 +294,15 @@ impl Certified {
         if u32::try_from(columns.len()) != Ok(self.record.entries) {
             return Err(error("has another number of entries than the record says"));
         }
+        (0..columns.len()).try_for_each(|index| visit(&columns.entry(index)?))
+    }
+
+    /// The key that the frame certifies: it has one certificate, which the key that it names has signed.
+    fn certified(&self, log: &str) -> Result<VerifierKey, DecodeError> {
         let mut certified = None;
-        for index in 0..columns.len() {
-            let entry = columns.entry(index)?;
+        self.for_each(&mut |entry| {
             if entry.action != CERTIFY {
-                continue;
+                return Ok(());
             }
             let old = str::from_utf8(entry.key).map_err(|_not_utf8| error("names no key"))?;
             let old = VerifierKey::parse(old)?;
@@ -219,12 +310,35 @@ impl Certified {
                 return Err(error("certifies a key of another log"));
             }
             let certificate = Certificate::open(entry.payload, &old)?;
-            if certified.replace(certificate.successor().clone()).is_some() {
-                return Err(error("certifies two keys in one frame"));
+            match certified.replace(certificate.successor().clone()) {
+                None => Ok(()),
+                Some(_) => Err(error("certifies two keys in one frame")),
             }
-        }
+        })?;
         certified.ok_or_else(|| error("certifies no key in the frame shown"))
     }
+
+    /// The frame of the newest certificate, as this one says.
+    fn newest(&self) -> Result<Option<u64>, DecodeError> {
+        let mut newest = None;
+        self.for_each(&mut |entry| match entry.action {
+            CERTIFY => Err(error("certifies a newer key than the one in the proof")),
+            NEWEST => {
+                let text = str::from_utf8(entry.key).ok();
+                let number = text.and_then(|text| text.parse().ok());
+                match newest.replace(number) {
+                    None => Ok(()),
+                    Some(_) => Err(error("names the newest key twice in one frame")),
+                }
+            }
+            _ => Ok(()),
+        })?;
+        Ok(newest.flatten())
+    }
+}
+
+fn error(reason: &'static str) -> DecodeError {
+    DecodeError::new("journal", 0, reason)
 }
 
 impl Told {

@@ -258,8 +258,8 @@ impl EntryProof {
             }
             Signers::Certified(certified) => {
                 let told = certified.check(&log).map_err(EntryProofError::Journal)?;
-                let is_believed = accept(&told, certified, trust)?;
-                (told.certified, is_believed.then_some(told.head))
+                accept(&told, certified, trust)?;
+                (told.certified, Some(told.head))
             }
         };
         let signer = VerifierKey::new(&origin, *signer.key()).map_err(EntryProofError::Record)?;
@@ -417,9 +417,8 @@ fn follow_all(
     }
 }
 
-/// Whether the recipient has reason to believe the journal, or but the key that signed the checkpoint. What they remember of the journal is
-/// compared, whatever else there is.
-fn accept(told: &Told, shown: &Certified, trust: &Trust<'_>) -> Result<bool, EntryProofError> {
+/// The recipient must have reason to believe the journal. What they remember of it is compared, whatever else there is.
+fn accept(told: &Told, shown: &Certified, trust: &Trust<'_>) -> Result<(), EntryProofError> {
     let (size, known) = (told.head.size(), trust.key.key());
     let mut vouched = false;
     if let Some(kept) = trust.journal {
@@ -444,16 +443,13 @@ fn accept(told: &Told, shown: &Certified, trust: &Trust<'_>) -> Result<bool, Ent
     }
     if *known == shown.witness {
         return if vouched {
-            Ok(true)
+            Ok(())
         } else {
             Err(EntryProofError::NotVouched)
         };
     }
     if told.keys.iter().any(|key| key.key() == known) {
-        return Ok(true);
-    }
-    if told.certified.key() == known {
-        return Ok(vouched);
+        return Ok(());
     }
     let Some(chain) = trust.chain else {
         return Err(EntryProofError::UnknownKey);
@@ -468,9 +464,7 @@ fn accept(told: &Told, shown: &Certified, trust: &Trust<'_>) -> Result<bool, Ent
     let followed = chain.follow(trust.key).map_err(EntryProofError::Chain)?;
     // From each of them on the proof's own links lead to the one that signed the journal.
     if told.keys.iter().any(|key| followed.contains(key.key())) {
-        Ok(true)
-    } else if followed.contains(told.certified.key()) {
-        Ok(vouched)
+        Ok(())
     } else {
         Err(EntryProofError::ChainTooShort)
     }
@@ -520,7 +514,7 @@ pub struct Proved {
     pub checkpoint: Checkpoint,
     /// The key that signed the checkpoint.
     pub signer: VerifierKey,
-    /// The head of the journal that shows the key's certificate, where the recipient has reason to believe it; a log of version 2 has none.
+    /// The head of the journal, of which that key is the newest; a log of version 2 has none.
     pub journal: Option<Checkpoint>,
     /// Entries of the frame that the proof shows whole, this one included.
     pub entries_whole: u32,

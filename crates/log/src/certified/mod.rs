@@ -6,7 +6,9 @@ use probity_format::frame::Frame;
 use probity_format::geometry::Geometry;
 use probity_format::limits::PROOF_LINKS_MAX;
 use probity_format::note::{PUBLIC_KEY_BYTES, Signature, SignedNote, VerifierKey};
-use probity_format::proof::{Certified, Grown, KeyChain, consistency_proof, inclusion_proof};
+use probity_format::proof::{
+    Certified, Grown, JournalFrame, KeyChain, consistency_proof, inclusion_proof,
+};
 use probity_format::stream::StreamName;
 use probity_format::tile::TileReader;
 use probity_format::tree::Hash;
@@ -28,50 +30,49 @@ pub(crate) struct Certifying<'a> {
     pub(crate) history: &'a History,
 }
 
-/// A head of the journal that shows a certificate.
-struct Head {
+/// A head of the journal.
+pub(crate) struct Head {
     note: SignedNote,
     checkpoint: Checkpoint,
-    /// The place, in the chain from 0, of the key that signed it.
-    signer: usize,
+    /// The place, in the chain from 0, of the key that signed it: the newest that it certifies.
+    pub(crate) signer: usize,
 }
 
 impl Certifying<'_> {
-    /// Shows the key at `place` of the chain to a recipient who has the key `recipient`, by default the log's first, and remembers
-    /// the head `kept` of the journal, if any.
-    pub(crate) fn show(
+    /// The head of the journal that a proof about something which the key at `place` of the chain signed stands on, and how it grew
+    /// from `kept`, which the recipient remembers. It is that one itself where that key signed it.
+    pub(crate) fn head(
         &self,
         place: usize,
-        recipient: Option<&VerifierKey>,
         kept: Option<&str>,
-    ) -> Result<Certified, ProveError> {
-        let frame = self.certificate_frame(place)?;
+    ) -> Result<(Head, Option<Grown>), ProveError> {
         let kept = kept.map(|note| self.kept(note)).transpose()?;
-        let (head, grown) = match kept {
-            Some((Some(head), _)) if head.checkpoint.size() > frame => (head, None),
+        Ok(match kept {
+            Some((Some(head), _)) if head.signer == place => (head, None),
             Some((_, older)) => {
                 let head = self.newest()?;
                 let grown = self.growth(&older, &head.checkpoint)?;
                 (head, grown)
             }
             None => (self.newest()?, None),
-        };
-        let (first_key, links) = self.links(recipient, place, head.signer)?;
+        })
+    }
+
+    /// Shows the key that signed `head` to a recipient who has the key `recipient`, by default the log's first.
+    pub(crate) fn show(
+        &self,
+        head: &Head,
+        grown: Option<Grown>,
+        recipient: Option<&VerifierKey>,
+    ) -> Result<Certified, ProveError> {
+        let frame = self.certificate_frame(head.signer)?;
+        let (first_key, links) = self.links(recipient, head.signer)?;
         let size = head.checkpoint.size();
         let name = StreamName::journal();
         let identity = Identity::journal(self.geometry);
         let mut records = Records::new(self.files, &name, identity, size);
-        let record = records.of_frame(frame)?;
-        let record = record.ok_or_else(|| broken("does not cover the key's certificate"))?;
-        let bytes = records.stored(&record)?;
-        let bytes =
-            bytes.ok_or_else(|| broken("has a damaged frame where the key is certified"))?;
-        let stored = Frame::parse(&bytes).map_err(|error| broken(&error.to_string()))?;
-        let section = stored.clear.sections.first();
-        let leaves = stored.sealed_leaves();
-        let (Some(section), [clear, _]) = (section, leaves.as_slice()) else {
-            return Err(broken("has a frame of several sections").into());
-        };
+        let mut shown = |frame| self.journal_frame(&mut records, frame, size);
+        let last = size.saturating_sub(1);
         let origin = head.checkpoint.origin();
         let unnamed = |line: &Signature| match line.name() {
             name if name == origin => Signature::new("", line.id(), line.bytes().to_vec()),
@@ -81,13 +82,36 @@ impl Certifying<'_> {
             size,
             signatures: head.note.signatures().iter().map(unnamed).collect(),
             witness: self.geometry.witness().map_or([0; 32], |key| *key.key()),
-            path: tree_path(self.files, &name, record.frame, size)?,
-            clear: *clear,
-            section: stored.sealed(section).to_vec(),
-            record,
+            certificate: shown(frame)?,
+            last: (frame != last).then(|| shown(last)).transpose()?,
             first_key,
             links,
             grown,
+        })
+    }
+
+    /// Frame `frame` of the journal, which has `records` and `size` frames.
+    fn journal_frame(
+        &self,
+        records: &mut Records<'_>,
+        frame: u64,
+        size: u64,
+    ) -> Result<JournalFrame, LogError> {
+        let record = records.of_frame(frame)?;
+        let record = record.ok_or_else(|| broken("does not cover the key's certificate"))?;
+        let bytes = records.stored(&record)?;
+        let bytes = bytes.ok_or_else(|| broken("has a damaged frame where a proof needs it"))?;
+        let stored = Frame::parse(&bytes).map_err(|error| broken(&error.to_string()))?;
+        let section = stored.clear.sections.first();
+        let leaves = stored.sealed_leaves();
+        let (Some(section), [clear, _]) = (section, leaves.as_slice()) else {
+            return Err(broken("has a frame of several sections"));
+        };
+        Ok(JournalFrame {
+            path: tree_path(self.files, &StreamName::journal(), frame, size)?,
+            clear: *clear,
+            section: stored.sealed(section).to_vec(),
+            record,
         })
     }
 
@@ -95,9 +119,9 @@ impl Certifying<'_> {
     fn certificate_frame(&self, place: usize) -> Result<u64, LogError> {
         let before = place.checked_sub(1);
         let certificate = before.and_then(|before| self.history.certificates.get(before));
-        certificate
-            .map(|(_, frame)| *frame)
-            .ok_or_else(|| broken("has no certificate of the log's first key, which no stream's checkpoint is signed by"))
+        certificate.map(|(_, frame)| *frame).ok_or_else(|| {
+            broken("has no certificate of the log's first key, which signs no entries")
+        })
     }
 
     fn newest(&self) -> Result<Head, LogError> {
@@ -159,7 +183,6 @@ impl Certifying<'_> {
     fn links(
         &self,
         recipient: Option<&VerifierKey>,
-        place: usize,
         signer: usize,
     ) -> Result<([u8; PUBLIC_KEY_BYTES], Vec<Link>), ProveError> {
         let key = |reason| ProveError::Key { reason };
@@ -181,7 +204,7 @@ impl Certifying<'_> {
             key("is a later one than the key that signed the journal's head, and leads to later ones only")
         })?;
         let is_short = links.len() <= PROOF_LINKS_MAX;
-        if !is_short && recipient.is_some() && first != place {
+        if !is_short && recipient.is_some() {
             return Err(key("is too many keys older than the one that signed"));
         }
         let (from, links) = if is_short {

@@ -4,12 +4,15 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use probity_format::keys::{RootKey, Secret};
-use probity_format::proof::{EntryProof, Trust};
+use probity_format::note::Signer as _;
+use probity_format::proof::{EntryProof, EntryProofError, Signers, Trust};
 use probity_format::stream::{Proofs, StreamConfig};
+use probity_format::tree::leaf_hash;
 use probity_format::{Entry, Timestamp};
 
 use super::*;
 use crate::clock::{Clock as _, SystemClock};
+use crate::head_signer::HeadSigner;
 use crate::reader::Reader;
 use crate::storage::Memory;
 use crate::verify::{VerifyOptions, verify_at};
@@ -25,8 +28,8 @@ fn root() -> RootKey {
     RootKey::new(Secret::new([7; 32]))
 }
 
-/// A log whose signing key moved on `keys` times.
-fn aged(keys: u64) -> Places {
+/// A log without entries.
+fn created() -> Places {
     let places = Places::on(Arc::new(Memory::new()), Arc::new(Memory::new()), "the log");
     let options = Options {
         checkpoint_interval: Duration::from_hours(1),
@@ -36,10 +39,38 @@ fn aged(keys: u64) -> Places {
         proofs: Proofs::Entry,
         ..StreamConfig::default()
     };
-    let clock = || Arc::new(SystemClock::new());
+    let clock = Arc::new(SystemClock::new());
     let origin = "example.com/audit";
-    Log::create_at(&places, origin, &root(), config, options.clone(), clock()).unwrap();
-    let log = Log::open_at(&places, &root(), options, clock()).unwrap();
+    Log::create_at(&places, origin, &root(), config, options, clock).unwrap();
+    places
+}
+
+/// A log with entries whose signing key moved on `keys` times before.
+fn aged(keys: u64) -> Places {
+    let places = created();
+    let log = opened(&places);
+    move_on(&log, keys);
+    append(&log);
+    log.close().unwrap();
+    places
+}
+
+/// Moves the signing key of a log on `keys` times more.
+fn age(places: &Places, keys: u64) {
+    let log = opened(places);
+    move_on(&log, keys);
+    log.close().unwrap();
+}
+
+fn opened(places: &Places) -> Log {
+    let options = Options {
+        checkpoint_interval: Duration::from_hours(1),
+        ..Options::default()
+    };
+    Log::open_at(places, &root(), options, Arc::new(SystemClock::new())).unwrap()
+}
+
+fn move_on(log: &Log, keys: u64) {
     for _ in 0..keys {
         let core = log.core();
         let mut journal = core.journal.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,7 +79,9 @@ fn aged(keys: u64) -> Places {
     let core = log.core();
     let journal = core.journal.lock().unwrap_or_else(PoisonError::into_inner);
     core.publish_stream(journal.stream()).unwrap();
-    drop(journal);
+}
+
+fn append(log: &Log) {
     let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
     let entry = Entry {
         subjects: probity_format::Subjects::joined("customer-4711"),
@@ -62,8 +95,6 @@ fn aged(keys: u64) -> Places {
         appender.append(&entry).unwrap();
     }
     appender.flush().unwrap();
-    log.close().unwrap();
-    places
 }
 
 /// What `work` gives, and how long it took.
@@ -93,7 +124,7 @@ fn least(text: &str, key: &VerifierKey) -> Duration {
 
 fn newest_key(text: &str) -> VerifierKey {
     let proof = EntryProof::parse(text).unwrap();
-    let probity_format::proof::Signers::Certified(shown) = proof.signers else {
+    let Signers::Certified(shown) = proof.signers else {
         panic!("the log is of version 3");
     };
     VerifierKey::new("example.com/audit", shown.first_key).unwrap()
@@ -113,6 +144,129 @@ fn a_proof_over_hundreds_of_keys_is_small() {
         ..Trust::key(&anchor)
     };
     assert!(proof.check_with(&trust).is_ok());
+}
+
+/// Somebody stole a signing key that the journal has replaced since, and has every file. With it they sign today's head of the
+/// journal, whose text the witness key and witnesses signed, and a head of a stream that never was. Whoever knows the newest key, or
+/// that head, is shown that a later key was certified.
+#[test]
+fn a_key_that_was_replaced_proves_nothing_beside_a_head_of_today() {
+    let places = created();
+    let log = opened(&places);
+    let origin = |stream: &str| format!("example.com/audit/streams/{stream}");
+    let [journal, stream] = ["journal", "default"].map(|stream| {
+        let keys = log
+            .core()
+            .keys
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        keys.signer(&origin(stream)).unwrap()
+    });
+    log.close().unwrap();
+    age(&places, 3);
+    let log = opened(&places);
+    append(&log);
+    log.create_stream(&StreamName::new("other").unwrap(), StreamConfig::default())
+        .unwrap();
+    log.close().unwrap();
+    let honest = || EntryProof::parse(&proved(&places)).unwrap();
+    let record = honest().record;
+    let reader = Reader::open_at(&places, &root()).unwrap();
+    let files = Files::of_log(&places, &Options::default());
+    let certifying = Certifying {
+        files: &files,
+        geometry: &reader.geometry,
+        history: &reader.history,
+    };
+    let newest = certifying.newest().unwrap();
+    let text = newest.checkpoint.encode();
+    let mut lines = newest.note.signatures().to_vec();
+    let id = journal.verifier_key().id();
+    lines[0] = Signature::new(
+        &origin("journal"),
+        id,
+        journal.sign(text.as_bytes()).unwrap(),
+    );
+    let place = reader
+        .history
+        .keys
+        .iter()
+        .position(|(key, _)| key.key() == journal.verifier_key().key());
+    let head = Head {
+        note: SignedNote::with_signatures(text, lines).unwrap(),
+        checkpoint: newest.checkpoint.clone(),
+        signer: place.unwrap(),
+    };
+    let shown = certifying.show(&head, None, None).unwrap();
+    let fake = Checkpoint::new(&origin("default"), 1, leaf_hash(&record.encode())).unwrap();
+    let forged = |shown: Certified| EntryProof {
+        signers: Signers::Certified(Box::new(shown)),
+        path: Vec::new(),
+        checkpoint: fake.sign(&[&stream]).unwrap(),
+        ..honest()
+    };
+    let witness = reader.geometry.witness().unwrap();
+    let first = reader.anchor();
+    let (last, _) = reader.history.keys.last().unwrap();
+    let own_last = Certified {
+        last: None,
+        ..shown.clone()
+    };
+    let Signers::Certified(of_today) = honest().signers else {
+        panic!("the log is of version 3");
+    };
+    let own_name = Certified {
+        last: Some(of_today.certificate.clone()),
+        ..shown.clone()
+    };
+    for shown in [shown, own_last, own_name] {
+        for key in [witness, first, last] {
+            let trust = Trust {
+                journal: Some(&newest.checkpoint),
+                ..Trust::key(key)
+            };
+            let refused = forged(shown.clone()).check_with(&trust);
+            assert!(matches!(refused, Err(EntryProofError::Journal(_))));
+        }
+    }
+    // With what the journal really says, the head of the stream is not signed.
+    let refused = forged(*of_today).check(last);
+    assert!(matches!(refused, Err(EntryProofError::Checkpoint(_))));
+    assert!(honest().check(last).is_ok());
+}
+
+/// A stream that rests keeps a checkpoint of an older key. Its entries are proved under the newest, unless the checkpoint was
+/// replaced by one that the log never anchored.
+#[test]
+fn the_head_of_a_resting_stream_is_signed_again_if_it_was_anchored() {
+    let places = aged(1);
+    age(&places, 2);
+    let text = proved(&places);
+    let reader = Reader::open_at(&places, &root()).unwrap();
+    let (last, _) = reader.history.keys.last().unwrap();
+    assert!(EntryProof::parse(&text).unwrap().check(last).is_ok());
+    let files = Files::of_log(&places, &Options::default());
+    let stream = StreamName::default();
+    let note = read_checkpoint(&files, &stream).unwrap().unwrap();
+    let origin = "example.com/audit/streams/default";
+    let (place, head) = reader.history.open(note.as_bytes(), origin).unwrap();
+    assert!(place + 1 < reader.history.keys.len());
+    let other = Checkpoint::new(origin, head.size(), leaf_hash(b"another history")).unwrap();
+    for forged in [
+        other,
+        Checkpoint::new(origin, head.size() + 1, *head.root()).unwrap(),
+    ] {
+        let history = &reader.history;
+        let signer = HeadSigner {
+            reader: &reader,
+            history,
+        };
+        let refused = signer.sign(&stream, &forged, last);
+        assert!(matches!(
+            refused,
+            Err(ProveError::Log(LogError::Broken { .. }))
+        ));
+    }
 }
 
 /// Ten years of hourly keys: `cargo test --release -p probity-log --lib ten_years -- --ignored --nocapture`.
