@@ -40,21 +40,21 @@ pub(crate) struct Head {
 
 impl Certifying<'_> {
     /// The head of the journal that a proof about something which the key at `place` of the chain signed stands on, and how it grew
-    /// from `kept`, which the recipient remembers. It is that one itself where that key signed it.
+    /// from `kept`, which the recipient remembers. It is that one itself where that key signed it, or the newest, which can sign again.
     pub(crate) fn head(
         &self,
         place: usize,
         kept: Option<&str>,
     ) -> Result<(Head, Option<Grown>), ProveError> {
         let kept = kept.map(|note| self.kept(note)).transpose()?;
+        let newest = self.newest()?;
         Ok(match kept {
-            Some((Some(head), _)) if head.signer == place => (head, None),
+            Some((Some(head), _)) if [place, newest.signer].contains(&head.signer) => (head, None),
             Some((_, older)) => {
-                let head = self.newest()?;
-                let grown = self.growth(&older, &head.checkpoint)?;
-                (head, grown)
+                let grown = self.growth(&older, &newest.checkpoint)?;
+                (newest, grown)
             }
-            None => (self.newest()?, None),
+            None => (newest, None),
         })
     }
 
