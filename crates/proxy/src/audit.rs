@@ -244,9 +244,10 @@ impl EntryBatch {
         self.record_place(Key::NONE, 0, &Actor::default(), deed);
     }
 
-    /// Records that the server said what fits nothing that it was asked, and that the connection ended.
-    pub fn record_mismatch(&mut self, actor: &Actor, found: &'static str) {
-        let facts = format!(",\"found\":\"{found}\"");
+    /// Records that the server said what fits nothing that it was asked, and that the connection ended. `doubt` is a member of the
+    /// payload, or nothing.
+    pub fn record_mismatch(&mut self, actor: &Actor, found: &'static str, doubt: &'static str) {
+        let facts = format!(",\"found\":\"{found}\"{doubt}");
         let deed = Deed {
             action: "mismatch",
             outcome: Outcome::Failed,

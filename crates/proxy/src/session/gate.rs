@@ -15,7 +15,7 @@ pub(super) enum Gate {
 
 const REPLY_IN_MULTI: &str = "CLIENT REPLY inside MULTI does not pass through the proxy";
 const IN_MULTI: &str =
-    "HELLO, MONITOR and subscriptions inside MULTI do not pass through the proxy";
+    "HELLO with a version, MONITOR and subscriptions inside MULTI do not pass through the proxy";
 const LOGINS: &str = "HELLO with more than one AUTH does not pass through the proxy";
 const WHILE_MONITORING: &str = "only PING, RESET and QUIT pass through the proxy after MONITOR";
 
@@ -36,11 +36,9 @@ impl Session {
                 let silent = matches!(mode, Some(ReplyMode::Off | ReplyMode::SkipNext));
                 (silent && arguments.len() == 3).then_some(REPLY_IN_MULTI)
             }
-            // Whoever logs in halfway through EXEC, or changes what a message looks like, cannot be followed.
-            "hello" => {
-                let logs_in = self.users && arguments.len() > 2;
-                (logs_in || self.channels.any()).then_some(IN_MULTI)
-            }
+            // Whoever logs in halfway through EXEC, or changes what a message looks like, cannot be followed. Which
+            // channels there will be then is not known yet.
+            "hello" => (arguments.len() > 1).then_some(IN_MULTI),
             "monitor" | "subscribe" | "psubscribe" | "ssubscribe" | "unsubscribe"
             | "punsubscribe" | "sunsubscribe" => Some(IN_MULTI),
             _ => None,

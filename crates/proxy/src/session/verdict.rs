@@ -86,7 +86,8 @@ pub(super) fn verdict(pending: &Pending, index: usize, reply: &Capture, now: Tim
         Rule::FieldTimes(_) => either(all(reply, |value| value.integer == Some(-2)), absent),
         Rule::Bitfield(_, writes) => {
             let refused = reply.elements.iter().filter(|value| value.null).count();
-            either(writes > 0 && refused >= writes, failed)
+            // A value grows before the server looks whether its number fits.
+            either(writes > 0 && refused >= writes, failed.untold())
         }
         Rule::PerKey => either(reply.elements.get(index).is_some_and(|it| it.null), absent),
         Rule::Named | Rule::NamedEach => either(!is_named(pending, &key, reply), absent),

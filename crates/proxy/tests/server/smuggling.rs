@@ -116,3 +116,29 @@ fn what_changes_the_connection_does_not_stream() {
     assert!(talk(address, &script("PING"), 64).starts_with(b"+PONG"));
     proxy.stop();
 }
+
+/// `HELLO 2` within a transaction of a subscribed RESP3 client made the server put a message to the client itself between the
+/// results of EXEC, so that each was taken for the next command's: a refused login became `ok`, and what was given `absent`.
+/// A version within a transaction does not pass, whether the subscription before it is answered yet or not.
+#[test]
+fn no_message_slips_between_the_results_of_a_transaction() {
+    let redis = Redis::start(&["--user bob on >pw ~* +@all &*"]);
+    talk(redis.address(), &script("SET user:1 SECRET"), usize::MAX);
+    for pieces in [usize::MAX, 16] {
+        let (proxy, address, recorder) = start(&config(&redis));
+        let attack = script(
+            "HELLO 3\nSUBSCRIBE c1\nMULTI\nHELLO 2\nPUBLISH c1 m\nAUTH bob wrong\nGET user:no\nGET user:1\nDEL user:1\nEXEC",
+        );
+        let heard = talk_only(address, &attack, pieces);
+        let heard = String::from_utf8_lossy(&heard);
+        assert!(heard.contains("inside MULTI do not pass"), "{heard}");
+        assert!(!heard.contains("SECRET"), "{heard}");
+        wait(200);
+        let entries = recorder.entries();
+        assert!(!entries.iter().any(|seen| seen.outcome.as_str() == "absent"));
+        assert!(!entries.iter().any(|seen| seen.submitter == "bob"));
+        proxy.stop();
+    }
+    let there = talk(redis.address(), &script("EXISTS user:1"), usize::MAX);
+    assert!(there.starts_with(b":1"));
+}

@@ -64,7 +64,7 @@ pub(super) const STRINGS: &str = "
     BITPOS s 1
     BITFIELD s GET u8 0 => read s ok
     BITFIELD n SET u8 0 1
-    BITFIELD n OVERFLOW FAIL INCRBY u2 100 5 => update n failed
+    BITFIELD n OVERFLOW FAIL INCRBY u2 100 5 => update n failed perhaps
     BITFIELD_RO s GET u8 0
     BITOP AND no s no2 => update no ok, read s ok, read no2 ok
     BITOP AND s no no2 => delete s ok perhaps, read no absent, read no2 absent
