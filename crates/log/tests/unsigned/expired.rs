@@ -1,0 +1,192 @@
+//! A signing key that expired, in the hands of somebody who can write every file: what it signs is found, and no writer goes on from it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use probity_format::checkpoint::Checkpoint;
+use probity_format::frame::Frame;
+use probity_format::geometry::Geometry;
+use probity_format::note::SigningKey;
+use probity_format::segment::{Place, SEGMENT_HEADER_BYTES};
+use probity_format::tile::TreeWriter;
+use probity_log::verify::{Fault, FaultClass, VerifyOptions, verify};
+use probity_log::{Log, LogError, StreamConfig, StreamName};
+
+use crate::keys::signing_seed;
+use crate::{DEFAULT, ORIGIN, append, closed, frames, intact, options, root};
+
+const CHECKPOINT: &str = "streams/default/checkpoint";
+
+fn copy(path: &Path) -> PathBuf {
+    path.with_file_name("log.heads").join("default")
+}
+
+/// The stream `default` as it is being forged.
+struct Forgery {
+    path: PathBuf,
+    frames: Vec<Vec<u8>>,
+}
+
+impl Forgery {
+    fn new(path: &Path) -> Self {
+        let frames = frames(&path.join(DEFAULT)).into_iter();
+        Self {
+            path: path.to_owned(),
+            frames: frames.map(|(_, bytes)| bytes).collect(),
+        }
+    }
+
+    /// Changes the authenticator of a frame, which takes a key to make, and gives the frame the root that it then has.
+    fn bend(&mut self, number: usize) {
+        let frame = &mut self.frames[number];
+        let trailer = frame.len() - 32;
+        frame[trailer - 8] ^= 1;
+        let root = Frame::parse(frame).unwrap().sealed_root();
+        frame[trailer..].copy_from_slice(root.as_bytes());
+        assert!(Frame::parse(frame).unwrap().is_whole());
+    }
+
+    /// Appends a frame that nobody sealed.
+    fn push(&mut self) {
+        let mut next = self.frames.last().unwrap().clone();
+        next[16] += 1;
+        next[24] += 1;
+        self.frames.push(next);
+        self.bend(self.frames.len() - 1);
+    }
+
+    fn write_segment(&self) {
+        let file = self.path.join(DEFAULT);
+        let header = fs::read(&file).unwrap()[..SEGMENT_HEADER_BYTES].to_vec();
+        fs::write(file, [header, self.frames.concat()].concat()).unwrap();
+    }
+
+    /// Writes tiles and bundles of the tree over the first `size` frames, and gives its head signed with the key of `seed`.
+    fn write_tree(&self, size: usize, seed: &[u8; 32]) -> String {
+        let mut tree = TreeWriter::new();
+        for bytes in &self.frames[..size] {
+            let record = Frame::parse(bytes).unwrap().record(Place::default());
+            tree.append(&record.encode()).unwrap();
+        }
+        let folder = self.path.join("streams/default");
+        for file in tree.take_files().write {
+            let place = folder.join(&file.path);
+            fs::create_dir_all(place.parent().unwrap()).unwrap();
+            fs::write(place, file.bytes).unwrap();
+        }
+        let origin = format!("{ORIGIN}/streams/default");
+        let head = Checkpoint::new(&origin, tree.size(), tree.root()).unwrap();
+        let key = SigningKey::from_seed(&origin, seed).unwrap();
+        head.sign(&[&key]).unwrap()
+    }
+
+    /// Writes everything with the checkpoint to match, and gives that.
+    fn write(&self, seed: &[u8; 32]) -> String {
+        self.write_segment();
+        let note = self.write_tree(self.frames.len(), seed);
+        fs::write(self.path.join(CHECKPOINT), &note).unwrap();
+        note
+    }
+}
+
+/// Opens the log, appends to `stream` and closes it, as many times.
+fn openings(path: &Path, stream: &str, count: usize) {
+    let name = StreamName::new(stream).unwrap();
+    for _ in 0..count {
+        let log = Log::open(path, &root(), options()).unwrap();
+        log.create_stream(&name, StreamConfig::default()).unwrap();
+        append(&log, &name, "later");
+        log.close().unwrap();
+    }
+}
+
+/// What whoever has no key finds of the stream `default`, with the log's own word for its first key and with the real one.
+fn found(path: &Path) -> Vec<Fault> {
+    let geometry = fs::read_to_string(path.join("probity.toml")).unwrap();
+    let anchor = Geometry::parse(&geometry).unwrap().anchor().clone();
+    let with_anchor = VerifyOptions {
+        anchor: Some(anchor),
+        ..VerifyOptions::default()
+    };
+    let found = verify(path, &VerifyOptions::default()).unwrap().faults;
+    assert_eq!(verify(path, &with_anchor).unwrap().faults, found);
+    found
+}
+
+fn says(faults: &[Fault], place: &str, words: &str) -> bool {
+    faults.iter().any(|it| {
+        it.class == FaultClass::Checkpoint
+            && it.stream == "default"
+            && it.place == place
+            && it.detail.contains(words)
+    })
+}
+
+fn is_refused(path: &Path, what: &str) {
+    let checkpoint = fs::read(path.join(CHECKPOINT)).unwrap();
+    let refused = Log::open(path, &root(), options());
+    let refused = refused.map(|log| log.repairs().to_vec()).unwrap_err();
+    let LogError::Broken { place, .. } = &refused else {
+        panic!("{what}: {refused}");
+    };
+    assert!(place.ends_with("of stream default"), "{what}: {refused}");
+    let now = fs::read(path.join(CHECKPOINT)).unwrap();
+    assert_eq!(now, checkpoint, "{what}: signed anew");
+}
+
+const EXPIRED: &str = "of the chain, though key";
+const BEYOND: &str = "no writer leaves them so";
+
+/// A stream that rested while keys moved on was grown by the key that had signed it last: verification without the root key called that
+/// intact. A head beyond the last one that `heads` names is signed by no earlier key than `heads` had when it was read.
+#[test]
+fn a_resting_stream_that_an_expired_key_grew_is_found_without_any_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed(folder.path());
+    let expired = signing_seed(&path);
+    openings(&path, "b", 5);
+    intact(&path);
+    let honest = fs::read(path.join(CHECKPOINT)).unwrap();
+    let mut forgery = Forgery::new(&path);
+    forgery.push();
+    let note = forgery.write(&expired);
+    let faults = found(&path);
+    assert!(says(&faults, CHECKPOINT, EXPIRED), "{faults:?}");
+    assert!(says(&faults, CHECKPOINT, BEYOND), "{faults:?}");
+    is_refused(&path, "copy untouched");
+    fs::write(copy(&path), &note).unwrap();
+    let faults = found(&path);
+    assert!(says(&faults, CHECKPOINT, EXPIRED), "{faults:?}");
+    let kept = "the second copy of the head";
+    assert!(says(&faults, kept, EXPIRED), "{faults:?}");
+    is_refused(&path, "with its copy");
+    // The copy alone: the checkpoint may be behind it, and not signed by another key.
+    fs::write(path.join(CHECKPOINT), &honest).unwrap();
+    let faults = found(&path);
+    assert!(says(&faults, kept, EXPIRED), "{faults:?}");
+    is_refused(&path, "the copy alone");
+    fs::write(path.join(CHECKPOINT), &note).unwrap();
+    fs::remove_file(copy(&path)).unwrap();
+    let faults = found(&path);
+    assert!(says(&faults, CHECKPOINT, EXPIRED), "{faults:?}");
+    is_refused(&path, "without its copy");
+}
+
+/// A checkpoint beyond its second copy was never reported, though the writer refuses it. Even with the key of today it is nothing that a
+/// writer leaves.
+#[test]
+fn a_checkpoint_beyond_its_second_copy_is_found_without_any_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed(folder.path());
+    openings(&path, "b", 2);
+    let mut forgery = Forgery::new(&path);
+    forgery.push();
+    let note = forgery.write(&signing_seed(&path));
+    let faults = found(&path);
+    assert!(says(&faults, CHECKPOINT, BEYOND), "{faults:?}");
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    is_refused(&path, "today's key");
+    fs::write(copy(&path), &note).unwrap();
+    assert_eq!(found(&path), [], "whoever has today's key signs as the log");
+    is_refused(&path, "today's key, with the copy");
+}
