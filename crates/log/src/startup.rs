@@ -272,7 +272,9 @@ fn begin_journal(
         entries.push(JournalEntry::log_create(core.geometry.origin()));
         entries.extend(continued.map(Continued::entry));
         entries.push(JournalEntry::stream_create(&name, config));
-        default = Some(core.empty_stream(&name, config)?);
+        let stream = core.empty_stream(&name, config)?;
+        stream.note_created(&core.files)?;
+        default = Some(stream);
         // Before the journal says anything: from then on, a stream `heads` without a checkpoint is one that is missing.
         core.anchor_heads()?;
         core.publish_stream(journal.stream())?;

@@ -361,6 +361,12 @@ impl Stream {
         self.note(files, &durable)
     }
 
+    /// Notes, durably, that a stream which is being created has no frames: where the note is missing, somebody took it away.
+    pub(crate) fn note_created(&self, files: &Files) -> Result<(), LogError> {
+        self.note_durable(files)?;
+        self.note.sync(files)
+    }
+
     /// The note of the stream that the journal created as number `ordinal`, in the same file.
     pub(crate) fn note_of(&self, ordinal: u64) -> DurableNote {
         self.note.of_other(ordinal)
