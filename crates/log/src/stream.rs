@@ -21,6 +21,7 @@ use crate::heads::Heads;
 use crate::idempotency::Once;
 use crate::keystore::random;
 use crate::leaves::{Leaf, RecentLeaves};
+use crate::scan::Position;
 use crate::segments::{self, HEADER_END};
 
 /// What a batch of one appender's entries became; shared by the appender and the pipeline.
@@ -133,6 +134,26 @@ pub(crate) struct Recovered {
     pub(crate) tree: TreeWriter,
     /// The checkpoint, if its second copy says the same.
     pub(crate) published: Option<Checkpoint>,
+}
+
+impl Recovered {
+    /// A stream that ends at `position`.
+    pub(crate) const fn new(
+        position: &Position,
+        tree: TreeWriter,
+        published: Option<Checkpoint>,
+    ) -> Self {
+        Self {
+            segment: position.segment,
+            begun: position.begun,
+            offset: position.offset,
+            next_frame: position.next_frame,
+            next_entry: position.next_entry,
+            last_epoch: position.last_epoch,
+            tree,
+            published,
+        }
+    }
 }
 
 impl Stream {

@@ -13,7 +13,7 @@ use probity_log::verify::{Fault, FaultClass, VerifyOptions, verify};
 use probity_log::{Log, LogError, StreamConfig, StreamName};
 
 use crate::keys::signing_seed;
-use crate::{DEFAULT, ORIGIN, append, closed, frames, intact, options, root};
+use crate::{DEFAULT, ORIGIN, append, closed, frames, intact, keys, killed, options, root};
 
 const CHECKPOINT: &str = "streams/default/checkpoint";
 
@@ -189,4 +189,91 @@ fn a_checkpoint_beyond_its_second_copy_is_found_without_any_key() {
     fs::write(copy(&path), &note).unwrap();
     assert_eq!(found(&path), [], "whoever has today's key signs as the log");
     is_refused(&path, "today's key, with the copy");
+}
+
+/// A writer compared the sizes of what was anchored and signed, and no roots: over a history that the key of the first day had signed anew it
+/// gave a receipt, under today's key. A head that `heads` names is the only one of its size.
+#[test]
+fn no_writer_opens_over_a_history_that_an_expired_key_signed() {
+    for grown in 0..2 {
+        for note_is_kept in [true, false] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = closed(folder.path());
+            let expired = signing_seed(&path);
+            openings(&path, "default", 2);
+            let mut forgery = Forgery::new(&path);
+            forgery.bend(1);
+            for _ in 0..grown {
+                forgery.push();
+            }
+            let note = forgery.write(&expired);
+            fs::write(copy(&path), &note).unwrap();
+            if !note_is_kept {
+                fs::remove_file(path.join("durable")).unwrap();
+            }
+            let what = format!("{grown} frames grown, note kept: {note_is_kept}");
+            is_refused(&path, &what);
+            // Nor is it written on where no head is left but the one that was anchored.
+            fs::remove_file(copy(&path)).unwrap();
+            is_refused(&path, &what);
+        }
+    }
+}
+
+/// The frames behind what was anchored were read from the segments and the tree from its tiles, so that both could say something else: a
+/// tree of other frames was signed for. What is signed for is the tree of the frames that were read.
+#[test]
+fn no_writer_signs_a_tree_of_other_frames_than_it_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    // Behind what was anchored stand frames that the log's keys sealed.
+    let path = killed(folder.path());
+    let today = signing_seed(&path);
+    let mut forgery = Forgery::new(&path);
+    forgery.bend(4);
+    let note = forgery.write_tree(8, &today);
+    fs::write(path.join(CHECKPOINT), &note).unwrap();
+    fs::write(copy(&path), &note).unwrap();
+    for note_is_kept in [true, false] {
+        if !note_is_kept {
+            fs::remove_file(path.join("durable")).unwrap();
+        }
+        is_refused(&path, &format!("note kept: {note_is_kept}"));
+    }
+}
+
+/// The root in the note of what is durable was looked at only behind the frames that were signed for. It is compared wherever the note
+/// counts frames that are there.
+#[test]
+fn frames_that_are_not_those_of_the_note_are_refused_where_they_are_signed_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = killed(folder.path());
+    let noted = fs::read(path.join("durable")).unwrap();
+    // The loss of five noted frames is accepted, and the stream grows beyond their number on another branch.
+    let offset = frames(&path.join(DEFAULT))[3].0;
+    let content = fs::read(path.join(DEFAULT)).unwrap();
+    fs::write(path.join(DEFAULT), &content[..offset]).unwrap();
+    let accepting = probity_log::Options {
+        accept_loss: true,
+        ..options()
+    };
+    let log = Log::open(&path, &root(), accepting).unwrap();
+    for key in ["1", "2", "3", "4", "5", "6", "7"] {
+        append(&log, &StreamName::default(), key);
+    }
+    log.close().unwrap();
+    intact(&path);
+    let now = fs::read(path.join("durable")).unwrap();
+    let mut older = now.clone();
+    older[144..216].copy_from_slice(&noted[144..216]);
+    fs::write(path.join("durable"), &older).unwrap();
+    is_refused(&path, "an older note");
+    fs::write(path.join("durable"), now).unwrap();
+    Log::open(&path, &root(), options())
+        .unwrap()
+        .close()
+        .unwrap();
+    assert_eq!(
+        keys(&path),
+        ["a", "b", "c", "1", "2", "3", "4", "5", "6", "7"]
+    );
 }
