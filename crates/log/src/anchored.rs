@@ -33,7 +33,7 @@ use crate::segments::Identity;
 /// The last anchored head of each stream, by the origin of its checkpoints.
 pub(crate) type Anchored = BTreeMap<String, Checkpoint>;
 
-/// Reads the heads that were anchored last.
+/// Reads the heads that were anchored last, and how many frames of the stream were read before the first that is damaged.
 ///
 /// A damaged frame is passed over and noted: `verify` says what is wrong with it.
 ///
@@ -46,7 +46,7 @@ pub(crate) fn read_anchored(
     history: &History,
     master: &MasterKey,
     repairs: &mut Repairs,
-) -> Result<Anchored, LogError> {
+) -> Result<(Anchored, u64), LogError> {
     let name = StreamName::heads();
     let identity = Identity::built_in(geometry, &name);
     let head = signed_head(files, heads, geometry, history)?;
@@ -57,16 +57,17 @@ pub(crate) fn read_anchored(
         epochs: Epochs::new(master, identity.id),
         decompressor: Decompressor::default(),
         found: Anchored::new(),
+        damaged: None,
     };
     if let Some(head) = &head
         && let Some(position) = reading.read_back(head, repairs)?
     {
-        reading.read_forward(position, None)?;
-        return Ok(reading.found);
+        let frames = reading.read_forward(position, None)?;
+        return Ok((reading.found, reading.damaged.unwrap_or(frames)));
     }
     reading.found.clear();
-    reading.read_forward(Position::start(identity), head.as_ref())?;
-    Ok(reading.found)
+    let frames = reading.read_forward(Position::start(identity), head.as_ref())?;
+    Ok((reading.found, frames))
 }
 
 /// The newest head of the stream that a key of the log signed: its checkpoint, or the second copy.
@@ -99,6 +100,8 @@ struct Reading<'a> {
     epochs: Epochs<'a>,
     decompressor: Decompressor,
     found: Anchored,
+    /// The first of the frames that were passed over.
+    damaged: Option<u64>,
 }
 
 impl Reading<'_> {
@@ -145,6 +148,7 @@ impl Reading<'_> {
                 Some(true) => break,
                 Some(false) => {}
                 None => {
+                    self.damaged = Some(frame);
                     let range = frame..frame.saturating_add(1);
                     repairs.note(Repair::new(RepairKind::Heads, &name, range));
                 }
@@ -183,12 +187,13 @@ impl Reading<'_> {
         Ok(Some(is_all))
     }
 
-    /// Reads on from `position` to the end; on the way the tree must have the root that was `signed`, if any is named.
+    /// Reads on from `position` to the end, and gives how many frames there are; on the way the tree must have the root that was
+    /// `signed`, if any is named.
     fn read_forward(
         &mut self,
         mut position: Position,
         signed: Option<&Checkpoint>,
-    ) -> Result<(), LogError> {
+    ) -> Result<u64, LogError> {
         let Self {
             files,
             name,
@@ -212,7 +217,7 @@ impl Reading<'_> {
         };
         let _end = scan_believed(files, name, &mut position, &mut believe, &mut take)?;
         if is_signed {
-            return Ok(());
+            return Ok(position.next_frame);
         }
         Err(LogError::Broken {
             place: format!("stream {name}"),

@@ -1,7 +1,7 @@
 //! How many frames of each stream are known to be durable, and which: what tells a torn tail from a damaged one.
 //!
-//! `docs/format.md`, "Durable lengths". A note is written after each sync and never synced itself: after a crash it may be
-//! behind what is durable, and never ahead of it.
+//! `docs/format.md`, "Durable lengths". A note is written after each sync and not synced itself: after a crash it may be
+//! behind what is durable, and never ahead of it. That of a new stream is synced, so that every stream has one.
 
 use std::sync::{Arc, OnceLock};
 
@@ -91,6 +91,11 @@ impl DurableNotes {
         files.attempt("write to", DURABLE, |_| file.write_at(&slot, offset))
     }
 
+    fn sync(&self, files: &Files) -> Result<(), LogError> {
+        let file = self.open(files)?;
+        files.sync_opened(DURABLE, &*file)
+    }
+
     fn open(&self, files: &Files) -> Result<Arc<dyn File>, LogError> {
         if let Some(file) = self.file.get() {
             return Ok(Arc::clone(file));
@@ -142,6 +147,11 @@ impl DurableNote {
         durable: &Durable,
     ) -> Result<(), LogError> {
         self.notes.write(files, stream, self.ordinal, durable)
+    }
+
+    /// Makes all notes of the file durable.
+    pub(crate) fn sync(&self, files: &Files) -> Result<(), LogError> {
+        self.notes.sync(files)
     }
 }
 

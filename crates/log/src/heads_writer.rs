@@ -43,7 +43,7 @@ impl HeadsWriter {
     /// Anchors those of `published` that grew since they were anchored last; durable once it returns.
     ///
     /// # Errors
-    /// [`LogError::Broken`] where one is smaller than it was anchored: nothing may be signed for it; those of the storage.
+    /// [`LogError::Broken`] where one is smaller than it was anchored, or another one of that size: nothing may be signed for it; those of the storage.
     pub(crate) fn anchor(
         &mut self,
         core: &Core,
@@ -51,13 +51,19 @@ impl HeadsWriter {
     ) -> Result<(), LogError> {
         let mut grown = Vec::new();
         for head in published {
-            let size = self.anchored.get(head.origin()).map_or(0, Checkpoint::size);
+            let anchored = self.anchored.get(head.origin());
+            let size = anchored.map_or(0, Checkpoint::size);
+            let broken = |reason| LogError::Broken {
+                place: head.origin().to_owned(),
+                reason,
+            };
             if head.size() < size {
                 let reason = format!("has {} frames, though {size} were anchored", head.size());
-                return Err(LogError::Broken {
-                    place: head.origin().to_owned(),
-                    reason,
-                });
+                return Err(broken(reason));
+            }
+            if anchored.is_some_and(|it| it.size() == head.size() && it.root() != head.root()) {
+                let reason = format!("has another root over {size} frames than was anchored");
+                return Err(broken(reason));
             }
             if head.size() > size {
                 self.anchored.insert(head.origin().to_owned(), head.clone());

@@ -417,6 +417,20 @@ impl History {
         self.certificates.last().and_then(|(link, _)| link.heads)
     }
 
+    /// How many certificates stand in the first `size` frames of the journal: the place, in the chain from 0, of the key that signs for them.
+    pub(crate) fn certificates_within(&self, size: u64) -> usize {
+        let certified = self.certificates.iter();
+        certified.filter(|(_, frame)| *frame < size).count()
+    }
+
+    /// How many certificates bind fewer than `size` frames of the stream `heads`: those that were there before the last of them was written.
+    pub(crate) fn certificates_before_heads(&self, size: u64) -> usize {
+        let certified = self.certificates.iter();
+        certified
+            .filter(|(link, _)| bound_heads(link) < size)
+            .count()
+    }
+
     /// The key certified last.
     #[expect(
         clippy::expect_used,

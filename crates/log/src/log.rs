@@ -80,6 +80,10 @@ impl Log {
             return Err(refused("it exists with another configuration"));
         }
         let stream = core.empty_stream(name, config)?;
+        // Before the journal names the stream: whoever reads of it finds its note.
+        stream
+            .note_created(&core.files)
+            .map_err(|error| core.fail(error))?;
         // A failure leaves a place reserved that nobody will fill: nothing can follow it.
         journal
             .append(core, vec![JournalEntry::stream_create(name, config)])

@@ -1,28 +1,29 @@
 //! Brings a stream's storage back to a state from which writing can go on, and says what it did.
 //!
 //! There is no second implementation of integrating a frame: recovered frames go through the same
-//! tree writer as new ones. What was signed for must be there, and so must what is known to have been durable. Behind what was signed only
-//! frames count that a holder of the log's keys sealed; anything else is set aside, and an incomplete frame at the end is cut off.
+//! tree writer as new ones. What was signed for must be there, and so must what is known to have been durable. Behind what is anchored only
+//! frames count that a holder of the log's keys sealed: a signature alone, by a key that may have expired, takes the place of no seal. Behind what was
+//! signed anything else is set aside, and an incomplete frame at the end is cut off.
 
 use std::ops::Range;
 
 use probity_format::checkpoint::Checkpoint;
-use probity_format::limits::{CHECKPOINT_BYTES_MAX, TILE_WIDTH};
+use probity_format::limits::CHECKPOINT_BYTES_MAX;
 use probity_format::note::{NoteError, SignedNote, VerifierKey};
-use probity_format::record::Record;
 use probity_format::segment::{Place, SEGMENT_HEADER_BYTES, check_segment_header, segment_header};
 use probity_format::stream::StreamName;
-use probity_format::tile::{Bundle, RestoreError, TileReadError, TreeWriter, decode_bundle};
+use probity_format::tile::TreeWriter;
 use probity_format::tree::{EMPTY_ROOT, Hash};
 
 use crate::durable::Durable;
 use crate::epochs::Epochs;
-use crate::error::LogError;
-use crate::files::{Files, TILE_FILE_BYTES_MAX, unless_strange};
+use crate::error::{LogError, frames};
+use crate::files::{Files, unless_strange};
 use crate::heads::Heads;
 use crate::journal::History;
-use crate::records::Records;
+use crate::known::{KnownHead, KnownHeads, Source};
 use crate::repairs::{Repair, RepairKind, Repairs};
+use crate::resumption::Resumption;
 use crate::scan::{End, Position, read, scan_believed};
 use crate::segments::{self, Identity, Walk};
 use crate::stream::Recovered;
@@ -50,43 +51,21 @@ pub(crate) struct Recovery<'a> {
     pub(crate) accept_loss: bool,
     /// The head that was anchored last, which was signed for too: in `heads`, or of `heads` itself in the last certificate.
     pub(crate) anchored: Option<&'a Checkpoint>,
+    /// Frames of `heads` that were read without a gap: a head that none of them names was signed after them.
+    pub(crate) heads_read: u64,
     pub(crate) repairs: &'a mut Repairs,
 }
 
-/// The head that was signed last, and what is found at its size.
-struct Reached {
-    size: u64,
-    signed: Hash,
-    /// The root found at that size.
-    root: Hash,
-    /// Where frames that were not signed for begin.
-    place: Place,
-}
-
-impl Reached {
-    fn new(signed: Option<(u64, Hash)>, tree: &TreeWriter, position: &Position) -> Self {
-        let (size, signed) = signed.unwrap_or((0, EMPTY_ROOT));
-        let root = if tree.size() == size {
-            tree.root()
-        } else {
-            EMPTY_ROOT
-        };
-        Self {
-            size,
-            signed,
-            root,
-            place: position.place(),
-        }
-    }
-
-    /// Looks at the tree after the record of a frame was appended that ends at `end`.
-    fn look(&mut self, tree: &TreeWriter, end: Option<Place>) {
-        if tree.size() == self.size {
-            self.root = tree.root();
-            // Without a place everything is made durable.
-            self.place = end.unwrap_or_default();
-        }
-    }
+/// What is known of a stream before its frames are read.
+struct Notes {
+    published: Option<Checkpoint>,
+    /// The second copy of the head.
+    kept: Option<Checkpoint>,
+    /// The second copy, where no key that the journal knows has signed it.
+    foreign: Option<Checkpoint>,
+    /// Size and root of the largest head that was signed for.
+    signed: Option<(u64, Hash)>,
+    known: KnownHeads,
 }
 
 /// What the second copy of a head turned out to be.
@@ -121,29 +100,32 @@ impl Recovery<'_> {
     /// [`LogError::RolledBack`] when something signed is missing, [`LogError::Broken`] when it is
     /// there but is something else, and those of the storage.
     pub(crate) fn run(mut self) -> Result<Recovered, LogError> {
-        let kept = self.kept_head()?;
-        let published = self.checkpoint(kept.as_ref().map(Kept::size))?;
-        let (kept, foreign) = Kept::apart(kept);
-        let signed = self.signed(published.as_ref(), kept.as_ref())?;
-        let signed = self.with_anchored(signed);
-        let (mut tree, mut position) = self.resume(signed)?;
+        let noted = self.durable.unwrap_or(Durable::NOTHING);
+        let Notes {
+            published,
+            kept,
+            foreign,
+            signed,
+            mut known,
+        } = self.notes(&noted)?;
+        let (mut tree, mut position) = self.resume(&known, signed)?;
         let rebuilt = tree.size() == 0;
-        // What was signed must be found, whichever way the tree was built.
-        let mut at_signed = Reached::new(signed, &tree, &position);
+        known.look(&tree);
+        // Where frames that were not signed for begin.
+        let mut signed_end = position.place();
         let cuts = segments::cuts(self.files, self.name, self.identity.version)?;
         let mut walk = Walk::new(cuts);
         walk.found(position.place());
-        let signed_size = at_signed.size;
-        let noted = self.durable.unwrap_or(Durable::NOTHING);
-        let mut is_as_noted = true;
+        let signed_size = signed.map_or(0, |(size, _)| size);
+        let anchored_size = self.anchored.map_or(0, Checkpoint::size);
         let epochs = &mut self.epochs;
         let place = format!("tree of stream {}", self.name);
         let end = scan_believed(
             self.files,
             self.name,
             &mut position,
-            // What was signed is compared with what was signed for; behind it only the authenticator tells who wrote it.
-            &mut |record, frame| record.frame < signed_size || epochs.authenticate(frame),
+            // What is anchored is compared with what was anchored; behind it only the authenticator tells who wrote it.
+            &mut |record, frame| record.frame < anchored_size || epochs.authenticate(frame),
             &mut |record, _| {
                 tree.append(&record.encode())
                     .map_err(|error| LogError::Broken {
@@ -151,52 +133,64 @@ impl Recovery<'_> {
                         reason: error.to_string(),
                     })?;
                 let place = walk.pass(record.frame, Some(record));
-                at_signed.look(
-                    &tree,
-                    place.map(|place| segments::behind(place, record.length)),
-                );
-                is_as_noted &= tree.size() != noted.frames || tree.root() == noted.root;
+                if tree.size() == signed_size {
+                    let end = place.map(|place| segments::behind(place, record.length));
+                    // Without a place everything is made durable.
+                    signed_end = end.unwrap_or_default();
+                }
+                known.look(&tree);
                 Ok::<(), LogError>(())
             },
         )?;
-        self.check_signed(&at_signed, &end, tree.size())?;
+        if tree.size() < signed_size {
+            return Err(self.missing(&end, tree.size(), signed_size));
+        }
         if let Some(head) = foreign {
             return Err(self.foreign(&head, &end, tree.size()));
         }
-        self.check_unanchored(signed_size)?;
-        let is_lossless = self.check_durable(&noted, tree.size(), is_as_noted)?;
+        if let Some(differing) = known.differing() {
+            return Err(self.other_history(differing));
+        }
+        let is_lossless = self.check_durable(&noted, tree.size())?;
         let mut tail = Tail {
             files: self.files,
             name: self.name,
             repairs: self.repairs,
         };
         tail.clear(&position, &end, is_lossless)?;
-        self.mend_headers(at_signed.place, &position)?;
-        if at_signed.place != position.place() {
-            self.secure(at_signed.place, &position)?;
+        self.mend_headers(signed_end, &position)?;
+        if signed_end != position.place() {
+            self.secure(signed_end, &position)?;
         }
-        let unsigned = tree.size().saturating_sub(at_signed.size);
-        if unsigned > 0 {
-            self.note(RepairKind::Unsigned, at_signed.size..tree.size());
+        if tree.size() > signed_size {
+            self.note(RepairKind::Unsigned, signed_size..tree.size());
         }
-        let is_published = !rebuilt && self.is_published(tree.size(), kept.as_ref());
+        let is_published = !rebuilt && self.is_published(&tree, kept.as_ref());
         let published = published.filter(|head| is_published && head.size() == tree.size());
-        Ok(Recovered {
-            segment: position.segment,
-            begun: position.begun,
-            offset: position.offset,
-            next_frame: position.next_frame,
-            next_entry: position.next_entry,
-            last_epoch: position.last_epoch,
+        Ok(Recovered::new(&position, tree, published))
+    }
+
+    /// What is signed for and noted of the stream, which must be of one history.
+    fn notes(&mut self, noted: &Durable) -> Result<Notes, LogError> {
+        let kept = self.kept_head()?;
+        let published = self.checkpoint(kept.as_ref().map(Kept::size))?;
+        let (kept, foreign) = Kept::apart(kept);
+        let signed = self.signed(published.as_ref(), kept.as_ref())?;
+        let known = self.known(published.as_ref(), kept.as_ref(), noted)?;
+        Ok(Notes {
             published,
-            tree,
+            kept,
+            foreign,
+            signed: self.with_anchored(signed),
+            known,
         })
     }
 
-    /// Whether second copy and anchored head cover all `size` frames. Otherwise everything is published again, so that what is not
+    /// Whether second copy and anchored head are the head of `tree`. Otherwise everything is published again, so that what is not
     /// anchored yet is signed by the key of the time at which it will be.
-    fn is_published(&self, size: u64, kept: Option<&Checkpoint>) -> bool {
-        let same = |head: &Checkpoint| head.size() == size;
+    fn is_published(&self, tree: &TreeWriter, kept: Option<&Checkpoint>) -> bool {
+        let (size, root) = (tree.size(), tree.root());
+        let same = |head: &Checkpoint| head.size() == size && *head.root() == root;
         size == 0 || kept.is_some_and(same) && self.anchored.is_some_and(same)
     }
 
@@ -214,9 +208,6 @@ impl Recovery<'_> {
             (Some(published), Some(kept)) => {
                 if published.size() > kept.size() {
                     return Err(self.ahead(published.size(), kept.size()));
-                }
-                if published.root() != kept.root() {
-                    return Err(self.broken("second copy of the head", "has another root"));
                 }
                 Some(published)
             }
@@ -238,45 +229,6 @@ impl Recovery<'_> {
         self.broken("checkpoint", &reason)
     }
 
-    /// Whether a holder of the log's keys sealed every frame that was signed for and that is not anchored yet: an expired
-    /// signing key signs for frames, too, and does not seal any.
-    fn check_unanchored(&mut self, size: u64) -> Result<(), LogError> {
-        let anchored = self.anchored.map_or(0, Checkpoint::size);
-        if self.name.as_str() == StreamName::JOURNAL || anchored >= size {
-            return Ok(());
-        }
-        let start = Position::start(self.identity);
-        let mut position = match anchored.checked_sub(1) {
-            None => start,
-            Some(last) => {
-                let leaf = self.leaf_in(last, size)?;
-                let record =
-                    leaf.and_then(|leaf| Record::decode(self.identity.version, &leaf).ok());
-                let behind = record.map(|record| self.position_behind(&record, size));
-                // Without its record the frame is found from the first on.
-                behind.transpose()?.flatten().unwrap_or(start)
-            }
-        };
-        let epochs = &mut self.epochs;
-        let _end = scan_believed(
-            self.files,
-            self.name,
-            &mut position,
-            &mut |record, frame| {
-                record.frame < size && (record.frame < anchored || epochs.authenticate(frame))
-            },
-            &mut |_, _| Ok::<(), LogError>(()),
-        )?;
-        if position.next_frame >= size {
-            return Ok(());
-        }
-        let reason = format!(
-            "frame {} was signed for and not sealed with this log's keys: verify the log, and go on from a copy that is intact",
-            position.next_frame
-        );
-        Err(self.broken("segments", &reason))
-    }
-
     /// The head that was anchored, where checkpoint and second copy are older or gone: no crash leaves them so.
     fn with_anchored(&mut self, signed: Option<(u64, Hash)>) -> Option<(u64, Hash)> {
         let size = signed.map_or(0, |(size, _)| size);
@@ -287,30 +239,52 @@ impl Recovery<'_> {
         Some((anchored.size(), *anchored.root()))
     }
 
-    fn check_signed(&self, reached: &Reached, end: &End, found: u64) -> Result<(), LogError> {
-        if found < reached.size {
-            return Err(self.missing(end, found, reached.size));
-        }
-        if reached.root != reached.signed {
-            return Err(self.broken("segments", "do not have the root that was signed"));
-        }
-        Ok(())
+    /// The heads that are known of the stream, which must be of one history.
+    fn known(
+        &self,
+        published: Option<&Checkpoint>,
+        kept: Option<&Checkpoint>,
+        noted: &Durable,
+    ) -> Result<KnownHeads, LogError> {
+        let mut known = KnownHeads::default();
+        known.add(Source::Checkpoint, published);
+        known.add(Source::Copy, kept);
+        known.add(Source::Anchored, self.anchored);
+        known.add_noted(noted);
+        let Some((one, other)) = known.forked() else {
+            return Ok(known);
+        };
+        let reason = format!(
+            "has another root over {} than the {} of the stream: one of the two is of a history that was rewritten; \
+             verify the log, keep this copy of it, and go on from one that is intact",
+            frames(one.size),
+            other.source.as_str()
+        );
+        Err(self.broken(one.source.as_str(), &reason))
+    }
+
+    /// The frames are not those of a head that is known.
+    fn other_history(&self, known: &KnownHead) -> LogError {
+        let reason = match known.source {
+            // Frames of another branch, which an accepted loss once left behind: nobody can say from which on.
+            Source::Noted => {
+                "are not those that were noted as durable: frames that an accepted loss had left behind were put back; \
+                 put the newest copy of the whole log back"
+                    .to_owned()
+            }
+            source => format!(
+                "do not have the root that was signed over {}, which the {} says: verify the log, keep this copy of it, \
+                 and go on from one that is intact",
+                frames(known.size),
+                source.as_str()
+            ),
+        };
+        self.broken("segments", &reason)
     }
 
     /// What was durable must be there, unless the caller has accepted its loss. Gives whether it is.
-    fn check_durable(
-        &mut self,
-        noted: &Durable,
-        found: u64,
-        is_as_noted: bool,
-    ) -> Result<bool, LogError> {
+    fn check_durable(&mut self, noted: &Durable, found: u64) -> Result<bool, LogError> {
         let durable = noted.frames;
-        // Frames of another branch, which an accepted loss once left behind: nobody can say from which on.
-        if !is_as_noted {
-            let reason = "are not those that were noted as durable: frames that an accepted loss had left behind were put back; \
-                          put the newest copy of the whole log back";
-            return Err(self.broken("segments", reason));
-        }
         if found >= durable {
             return Ok(true);
         }
@@ -422,7 +396,8 @@ impl Recovery<'_> {
             return Ok(None);
         };
         match self.history.open(&note, self.origin) {
-            Ok((_, head)) => {
+            Ok((signer, head)) => {
+                self.check_signer(Source::Checkpoint, signer, head.size())?;
                 if unwitnessed(&note, self.witness).is_some() {
                     self.note(RepairKind::Witness, 0..head.size());
                 }
@@ -447,6 +422,26 @@ impl Recovery<'_> {
         }
     }
 
+    /// A head that is not anchored must be signed by a key that had not expired before: as verification has it.
+    ///
+    /// Of one that is anchored the root says enough, whoever signed it.
+    fn check_signer(&self, source: Source, signer: usize, size: u64) -> Result<(), LogError> {
+        let due = match self.name.as_str() {
+            StreamName::JOURNAL => self.history.certificates_within(size),
+            StreamName::HEADS => self.history.certificates_before_heads(size),
+            _ if size <= self.anchored.map_or(0, Checkpoint::size) => 0,
+            _ => self.history.certificates_before_heads(self.heads_read),
+        };
+        if signer >= due {
+            return Ok(());
+        }
+        let reason = format!(
+            "is signed by key {signer} of the chain, though key {due} was certified before: whoever has an expired key signed it; \
+             verify the log, keep this copy of it, and go on from one that is intact"
+        );
+        Err(self.broken(source.as_str(), &reason))
+    }
+
     /// The second copy of the head.
     fn kept_head(&self) -> Result<Option<Kept>, LogError> {
         let Some(note) = self.heads.load(self.name)? else {
@@ -457,7 +452,10 @@ impl Recovery<'_> {
             reason: format!("{reason}; if it was damaged, verify the log, then move the copy away"),
         };
         match self.history.open(&note, self.origin) {
-            Ok((_, head)) => Ok(Some(Kept::Verified(head))),
+            Ok((signer, head)) => {
+                self.check_signer(Source::Copy, signer, head.size())?;
+                Ok(Some(Kept::Verified(head)))
+            }
             Err(NoteError::NoKnownSignature) => {
                 let note = SignedNote::parse(&note).map_err(|error| broken(error.to_string()))?;
                 let head =
@@ -468,88 +466,42 @@ impl Recovery<'_> {
         }
     }
 
-    /// The tree and position at what was signed, from tiles; or from the start when they are no good.
-    fn resume(&mut self, signed: Option<(u64, Hash)>) -> Result<(TreeWriter, Position), LogError> {
-        let start = Position::start(self.identity);
+    /// The tree and position at what is anchored, from tiles; or from the start where nothing is, or the tiles are no good.
+    ///
+    /// Every frame behind has to be sealed by a holder of the log's keys: what was only signed for says nothing of who wrote it.
+    fn resume(
+        &mut self,
+        known: &KnownHeads,
+        signed: Option<(u64, Hash)>,
+    ) -> Result<(TreeWriter, Position), LogError> {
+        let start = (TreeWriter::new(), Position::start(self.identity));
         let Some((size, root)) = signed.filter(|(size, _)| *size > 0) else {
-            return Ok((TreeWriter::new(), start));
+            return Ok(start);
         };
         debug_assert_ne!(root, EMPTY_ROOT, "a signed tree with leaves is not empty");
-        if let Some(found) = self.signed_end(size, &root)? {
-            return Ok(found);
-        }
-        self.note(RepairKind::Tree, 0..size);
-        Ok((TreeWriter::new(), start))
-    }
-
-    /// The tree of `size` frames with `root`, and the position behind its last frame, which must be there.
-    fn signed_end(
-        &self,
-        size: u64,
-        root: &Hash,
-    ) -> Result<Option<(TreeWriter, Position)>, LogError> {
-        let last = size.saturating_sub(1);
-        let read = |path: &str| {
-            let path = format!("streams/{}/{path}", self.name);
-            unless_strange(self.files.read(&path, TILE_FILE_BYTES_MAX))
+        let stored = Resumption {
+            files: self.files,
+            name: self.name,
+            identity: self.identity,
+            published: size,
         };
-        // A full bundle is read by nobody who restores the tree behind it, so the tree before is restored.
-        let is_full = size.is_multiple_of(TILE_WIDTH);
-        let mut tree = match TreeWriter::restore(if is_full { last } else { size }, read) {
-            Ok(tree) => tree,
-            Err(RestoreError::Read(error) | RestoreError::Tile(TileReadError::Read(error))) => {
-                return Err(error);
+        let mut is_stored = stored.tree(size, &root)?.is_some();
+        let mut found = None;
+        if let Some(anchored) = self.anchored.filter(|head| head.size() > 0) {
+            let (size, root) = (anchored.size(), anchored.root());
+            found = stored.end(size, root)?;
+            for known in known.below(size) {
+                // Another history shows when the tree is built from the frames.
+                if found.is_some() && !stored.has_grown_from(known, size, root)? {
+                    found = None;
+                }
             }
-            Err(_) => return Ok(None),
-        };
-        let Some(leaf) = self.leaf(last)? else {
-            return Ok(None);
-        };
-        // The root then says that the leaf is the one that was signed for.
-        if is_full && tree.append(&leaf).is_err() || tree.root() != *root {
-            return Ok(None);
+            is_stored &= found.is_some();
         }
-        let Ok(record) = Record::decode(self.identity.version, &leaf) else {
-            return Ok(None);
-        };
-        let position = self.position_behind(&record, size)?;
-        Ok(position.map(|position| (tree, position)))
-    }
-
-    /// The position behind the frame of `record`, which a head of `size` frames covers, if that is stored as the record says.
-    fn position_behind(&self, record: &Record, size: u64) -> Result<Option<Position>, LogError> {
-        let mut records = Records::new(self.files, self.name, self.identity, size);
-        let found = match records.stored(record) {
-            Ok(Some(_)) => records.behind(record),
-            Ok(None) => Ok(None),
-            Err(error) => Err(error),
-        };
-        match found {
-            // The records before it do not lead there.
-            Err(LogError::Broken { .. }) => Ok(None),
-            found => found,
+        if !is_stored {
+            self.note(RepairKind::Tree, 0..size);
         }
-    }
-
-    /// The leaf of frame `frame`, as the last of its bundle.
-    fn leaf(&self, frame: u64) -> Result<Option<Vec<u8>>, LogError> {
-        self.leaf_in(frame, frame.saturating_add(1))
-    }
-
-    /// The leaf of frame `frame` in the bundle that a tree of `size` frames has for it.
-    fn leaf_in(&self, frame: u64, size: u64) -> Result<Option<Vec<u8>>, LogError> {
-        let Some(bundle) = Bundle::of_tree(frame / TILE_WIDTH, size) else {
-            return Ok(None);
-        };
-        for bundle in [bundle, bundle.filled()] {
-            let path = format!("streams/{}/{}", self.name, bundle.path());
-            if let Some(bytes) = unless_strange(self.files.read(&path, TILE_FILE_BYTES_MAX))? {
-                let place = usize::try_from(frame % TILE_WIDTH).unwrap_or_default();
-                let leaves = decode_bundle(&bytes, bundle.width()).unwrap_or_default();
-                return Ok(leaves.get(place).map(|leaf| leaf.to_vec()));
-            }
-        }
-        Ok(None)
+        Ok(found.unwrap_or(start))
     }
 
     /// Something signed is not there: torn in the middle is damage, an early end is a rollback.
@@ -560,10 +512,16 @@ impl Recovery<'_> {
                 found,
                 signed,
             },
-            End::Torn { .. } | End::Foreign { .. } => self.broken(
+            End::Torn { .. } => self.broken(
                 "segments",
                 &format!("frame {found} is damaged, {signed} were signed for"),
             ),
+            End::Foreign { .. } => {
+                let reason = format!(
+                    "frame {found} was signed for and not sealed with this log's keys: verify the log, and go on from a copy that is intact"
+                );
+                self.broken("segments", &reason)
+            }
         }
     }
 

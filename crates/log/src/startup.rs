@@ -99,7 +99,7 @@ pub(crate) fn open_locked(
     let history = read_history(&files, &geometry, Some(&keys.master))?;
     let mut repairs = Repairs::resume(&files, keys.master.note_key())?;
     let notes = NotesFound::read(&files, DurableNotes::new(&keys.master))?;
-    let anchored = read_anchored(
+    let (anchored, heads_read) = read_anchored(
         &files,
         &heads,
         &geometry,
@@ -114,6 +114,7 @@ pub(crate) fn open_locked(
         geometry: &geometry,
         history: &history,
         anchored: &anchored_and_bound,
+        heads_read,
         master: &keys.master,
         notes: &notes,
         accept_loss: options.accept_loss,
@@ -126,12 +127,7 @@ pub(crate) fn open_locked(
         })
     };
     let (journal, heads_stream) = (own(StreamName::journal())?, own(StreamName::heads())?);
-    let is_new = journal.head().0 == 0;
-    if is_new && first.is_none() {
-        return Err(LogError::Unfinished {
-            path: places.path.clone(),
-        });
-    }
+    let first = first_of(&journal, first, places)?;
     keys.resume(&files, geometry.origin(), history.last_key())?;
     let subjects = SubjectStore::open(&files, &keys.wrapping, &history, &mut repairs)?;
     let queue = queue(&options)?;
@@ -151,11 +147,26 @@ pub(crate) fn open_locked(
         lock,
     ));
     let repaired = repairs.distinct();
-    begin_journal(&core, first.filter(|_| is_new), &repaired)?;
+    begin_journal(&core, first, &repaired)?;
     repairs.reported(&core.files)?;
     // Those that were started end when they see the poison.
     let threads = start(&core).map_err(|error| core.fail(error))?;
     Ok(Log::new(core, threads, repaired))
+}
+
+/// What the log begins with, where it has not begun.
+fn first_of<'a>(
+    journal: &Stream,
+    first: Option<&'a First<'a>>,
+    places: &Places,
+) -> Result<Option<&'a First<'a>>, LogError> {
+    let is_new = journal.head().0 == 0;
+    if is_new && first.is_none() {
+        return Err(LogError::Unfinished {
+            path: places.path.clone(),
+        });
+    }
+    Ok(first.filter(|_| is_new))
 }
 
 pub(crate) fn lock(places: &Places, files: &Files) -> Result<Box<dyn Lock>, LogError> {
@@ -214,6 +225,8 @@ struct Recovering<'a> {
     geometry: &'a Geometry,
     history: &'a History,
     anchored: &'a Anchored,
+    /// Frames of `heads` that say so.
+    heads_read: u64,
     master: &'a MasterKey,
     notes: &'a NotesFound,
     accept_loss: bool,
@@ -238,6 +251,7 @@ impl Recovering<'_> {
                 origin: &origin,
                 witness: self.geometry.witness().filter(|key| key.name() == origin),
                 anchored: self.anchored.get(&origin),
+                heads_read: self.heads_read,
                 epochs: Epochs::new(self.master, id),
                 durable: self.notes.of_stream(&id, ordinal),
                 accept_loss: self.accept_loss,
@@ -272,7 +286,9 @@ fn begin_journal(
         entries.push(JournalEntry::log_create(core.geometry.origin()));
         entries.extend(continued.map(Continued::entry));
         entries.push(JournalEntry::stream_create(&name, config));
-        default = Some(core.empty_stream(&name, config)?);
+        let stream = core.empty_stream(&name, config)?;
+        stream.note_created(&core.files)?;
+        default = Some(stream);
         // Before the journal says anything: from then on, a stream `heads` without a checkpoint is one that is missing.
         core.anchor_heads()?;
         core.publish_stream(journal.stream())?;

@@ -21,6 +21,7 @@ use crate::heads::Heads;
 use crate::idempotency::Once;
 use crate::keystore::random;
 use crate::leaves::{Leaf, RecentLeaves};
+use crate::scan::Position;
 use crate::segments::{self, HEADER_END};
 
 /// What a batch of one appender's entries became; shared by the appender and the pipeline.
@@ -133,6 +134,26 @@ pub(crate) struct Recovered {
     pub(crate) tree: TreeWriter,
     /// The checkpoint, if its second copy says the same.
     pub(crate) published: Option<Checkpoint>,
+}
+
+impl Recovered {
+    /// A stream that ends at `position`.
+    pub(crate) const fn new(
+        position: &Position,
+        tree: TreeWriter,
+        published: Option<Checkpoint>,
+    ) -> Self {
+        Self {
+            segment: position.segment,
+            begun: position.begun,
+            offset: position.offset,
+            next_frame: position.next_frame,
+            next_entry: position.next_entry,
+            last_epoch: position.last_epoch,
+            tree,
+            published,
+        }
+    }
 }
 
 impl Stream {
@@ -359,6 +380,12 @@ impl Stream {
     pub(crate) fn note_durable(&self, files: &Files) -> Result<(), LogError> {
         let durable = durable(&self.lock_tree());
         self.note(files, &durable)
+    }
+
+    /// Notes, durably, that a stream which is being created has no frames: where the note is missing, somebody took it away.
+    pub(crate) fn note_created(&self, files: &Files) -> Result<(), LogError> {
+        self.note_durable(files)?;
+        self.note.sync(files)
     }
 
     /// The note of the stream that the journal created as number `ordinal`, in the same file.

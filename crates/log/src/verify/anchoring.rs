@@ -37,6 +37,8 @@ pub(super) struct Anchoring<'a> {
     /// Certificates before the last frame that was passed over because of damage, and streams of which a head was read since: the
     /// first one may repeat what that frame named.
     gap: Option<(usize, BTreeSet<String>)>,
+    /// Certificates before the first frame that was passed over since one that names all streams: it may have named any head.
+    unsure: Option<usize>,
 }
 
 impl<'a> Anchoring<'a> {
@@ -49,7 +51,15 @@ impl<'a> Anchoring<'a> {
             certificates: 0,
             next: 0,
             gap: None,
+            unsure: None,
         }
+    }
+
+    /// How many certificates were there before the newest frame that was read: a head that no frame names was signed after all of them.
+    ///
+    /// Nothing but the stream `heads` says so: a log of version 2 tells none.
+    pub(super) fn certificates_read(&self) -> usize {
+        self.unsure.unwrap_or(self.certificates)
     }
 
     /// Takes the heads that the journal of a log of version 2 says in frame `frame`.
@@ -69,6 +79,7 @@ impl<'a> Anchoring<'a> {
     /// before.
     pub(super) fn take(&mut self, history: &History, number: u64, frame: &Frame<'_>) {
         if number != self.next {
+            self.unsure.get_or_insert(self.certificates);
             self.gap = Some((self.certificates, BTreeSet::new()));
         }
         self.next = number.saturating_add(1);
@@ -77,7 +88,10 @@ impl<'a> Anchoring<'a> {
         self.certificates = self.certificates.saturating_add(passed.count());
         match read(frame, &mut self.decompressor) {
             Ok(entries) => self.take_entries(entries, number),
-            Err(error) => self.fault(number, &StreamName::heads(), error.to_string()),
+            Err(error) => {
+                self.unsure.get_or_insert(self.certificates);
+                self.fault(number, &StreamName::heads(), error.to_string());
+            }
         }
     }
 
@@ -105,6 +119,7 @@ impl<'a> Anchoring<'a> {
             }
         }
         if names_all {
+            self.unsure = None;
             named.sort();
             let left_out = self.of_streams.keys();
             let mut left_out = left_out.filter(|origin| named.binary_search(origin).is_err());

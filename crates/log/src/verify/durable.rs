@@ -28,10 +28,9 @@ impl Verifier<'_> {
         let notes = NotesFound::read(&self.files, DurableNotes::new(master))?;
         for (ordinal, subject) in (0..).zip(subjects) {
             let Some(noted) = notes.of_stream(&subject.id, ordinal) else {
-                if subject.head.as_ref().is_some_and(|head| head.size() > 0) {
-                    let place = format!("{DURABLE}, stream {}", subject.name);
-                    unchecked.push(place, UncheckedReason::SaysNothing);
-                }
+                // Every stream has one from its creation on, whether anything of it was signed for or not.
+                let place = format!("{DURABLE}, stream {}", subject.name);
+                unchecked.push(place, UncheckedReason::SaysNothing);
                 continue;
             };
             subject.known.push(KnownHead {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use probity_format::Version;
-use probity_format::certificate::Link;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::limits::CHECKPOINT_BYTES_MAX;
 use probity_format::note::{NoteError, SignedNote, VerifierKey};
@@ -16,7 +15,7 @@ use super::slots::SlotsTold;
 use super::stored::{Stored, names};
 use super::{Fault, FaultClass, Faults, HeadsCompared, Told, Verifier};
 use crate::error::{LogError, frames};
-use crate::journal::{History, bound_heads};
+use crate::journal::History;
 use crate::recovery::unwitnessed;
 use crate::repairs::Repair;
 use crate::segments::Identity;
@@ -118,6 +117,7 @@ impl Verifier<'_> {
         let Told {
             history,
             mut anchors,
+            certificates_read,
             slots,
             faults: journal_faults,
             is_whole,
@@ -150,6 +150,7 @@ impl Verifier<'_> {
             let opening = Opening {
                 name,
                 anchors: anchors.remove(&origin).unwrap_or_default(),
+                certificates_read,
                 witness: self.geometry.witness().filter(|key| key.name() == origin),
                 origin,
                 history: &history,
@@ -249,6 +250,13 @@ impl Verifier<'_> {
         if let Some(note) = &notes.kept {
             let size = subject.head.as_ref().map_or(0, Checkpoint::size);
             let kept = opening.open_kept(note, size, faults);
+            if let Some(kept) = kept.as_ref().filter(|kept| kept.size() < size) {
+                let (covered, copied) = (frames(size), kept.size());
+                let detail = format!(
+                    "covers {covered}, its second copy {copied}, and no writer leaves them so"
+                );
+                faults.push(Fault::new(FaultClass::Checkpoint, name, &*place, detail));
+            }
             subject
                 .known
                 .extend(kept.map(|head| known(&head, KEPT, FaultClass::Rollback)));
@@ -311,10 +319,15 @@ impl Verifier<'_> {
 
     fn notes(&self, name: &StreamName) -> Result<Notes, LogError> {
         let max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
-        // The copy is written before the checkpoint, and so never behind the one read after it.
-        let kept = Stored::read(&self.heads, name.as_str(), max)?.content();
+        let copy = || Ok::<_, LogError>(Stored::read(&self.heads, name.as_str(), max)?.content());
+        let mut kept = copy()?;
         let path = format!("streams/{name}/checkpoint");
         let published = Stored::read(&self.files, &path, max)?.content();
+        let size = |note: &Option<Vec<u8>>| Some(claimed(note.as_ref()?)?.size());
+        // The copy is written before the checkpoint: one that is behind was read before a writer moved both on.
+        if size(&kept) < size(&published) {
+            kept = copy()?.or(kept);
+        }
         // Written before the checkpoint where it is another one.
         let path = format!("streams/{name}/{KEY}");
         let key = Stored::read(&self.files, &path, KEY_BYTES_MAX)?.content();
@@ -374,6 +387,8 @@ struct Opening<'a> {
     origin: String,
     history: &'a History,
     anchors: Anchors,
+    /// Certificates that were there before the newest frame of `heads` that was read, which was before any note was.
+    certificates_read: usize,
     /// The key that signs this stream's checkpoints beside the one of their time.
     witness: Option<&'a VerifierKey>,
 }
@@ -502,16 +517,20 @@ impl Opening<'_> {
     ///
     /// The journal's is signed by the key certified last within it, that of the heads by one that was certified when there were
     /// fewer. Another stream's is signed after its heads of that size and below were anchored, so by no earlier key than those
-    /// frames were.
+    /// frames were; one that is not anchored is signed after all frames that were read before it, because no key moves on between
+    /// a head and the frame that names it.
     fn due(&self, size: u64) -> usize {
-        let certified = self.history.certificates.iter();
         if self.is_journal() {
-            certified.filter(|(_, frame)| *frame < size).count()
-        } else if self.is_heads() {
-            let before = |(link, _): &&(Link, u64)| bound_heads(link) < size;
-            certified.filter(before).count()
-        } else {
-            self.anchors.certificates_before(size)
+            return self.history.certificates_within(size);
+        }
+        if self.is_heads() {
+            return self.history.certificates_before_heads(size);
+        }
+        let named = self.anchors.certificates_before(size);
+        match self.anchors.last() {
+            Some((anchored, _)) if size <= anchored => named,
+            _ if size == 0 => named,
+            _ => named.max(self.certificates_read),
         }
     }
 }

@@ -280,10 +280,12 @@ impl<'a> Verifier<'a> {
         if history.v2.is_none() {
             self.follow_heads(&mut |number, frame| anchors.take(&history, number, frame))?;
         }
+        let certificates_read = anchors.certificates_read();
         faults.append(anchors.faults);
         Ok(Told {
             is_whole,
             history,
+            certificates_read,
             anchors: anchors.of_streams,
             slots,
             faults,
@@ -430,6 +432,8 @@ struct Told {
     history: History,
     /// The heads that are anchored, by the origin of their stream.
     anchors: BTreeMap<String, Anchors>,
+    /// How many certificates were there before the newest frame of `heads` that was read.
+    certificates_read: usize,
     /// What it says of the slots of subjects.
     slots: slots::SlotsTold,
     /// What is wrong with them.

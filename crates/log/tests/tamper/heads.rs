@@ -270,6 +270,28 @@ fn heads_or_journal_that_were_put_back_are_not_written_on() {
     }
 }
 
+/// Of the last certificate the number of frames of `heads` was compared and not their root, so that heads which whoever has today's keys had rewritten
+/// were written on. What a destroyed key bound stays as it was.
+#[test]
+fn heads_that_were_rewritten_are_not_written_on() {
+    let world = World::new();
+    let mut scene = world.scene();
+    for (name, _, stream, attack) in ATTACKS.into_iter().skip(11) {
+        for note_is_kept in [true, false] {
+            attack(&mut scene);
+            if !note_is_kept {
+                scene.remove("log/durable");
+            }
+            scene.keep_all();
+            let opened = Log::open(&scene.log(), &root(), options());
+            let is_refused =
+                matches!(&opened, Err(LogError::Broken { place, .. }) if place.contains(stream));
+            assert!(is_refused, "{name}: {:?}", opened.err());
+            scene.undo();
+        }
+    }
+}
+
 /// The file of durable lengths is the writer's own memory: without it, certificates and heads still tell.
 #[test]
 fn without_the_durable_lengths_they_are_refused_as_well() {

@@ -85,7 +85,7 @@ fn a_forged_erasure_excuses_no_key_that_is_gone() {
 }
 
 /// The seed of the signing key that is in `keys/` now.
-fn signing_seed(path: &Path) -> [u8; 32] {
+pub(crate) fn signing_seed(path: &Path) -> [u8; 32] {
     let geometry = fs::read_to_string(path.join("probity.toml")).unwrap();
     let geometry = Geometry::parse(&geometry).unwrap();
     let wrapped = fs::read(path.join("keys/signing.key")).unwrap();

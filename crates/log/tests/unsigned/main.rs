@@ -9,6 +9,7 @@
     reason = "a test that cannot go on has failed, and damage is done around the storage"
 )]
 
+mod expired;
 mod keys;
 mod notes;
 mod strange;

@@ -6,11 +6,12 @@ use std::path::Path;
 use probity_format::frame::FrameHeader;
 use probity_format::segment::SEGMENT_HEADER_BYTES;
 use probity_log::reader::{Filter, Reader};
-use probity_log::verify::{FaultClass, Report, VerifyOptions, verify};
-use probity_log::{Log, LogError, Options, StreamName};
+use probity_log::verify::{FaultClass, Report, UncheckedReason, VerifyOptions, verify};
+use probity_log::{Log, LogError, Options, StreamConfig, StreamName};
 
 use crate::{
-    DEFAULT, append, copy_folder, frames, intact, journal, kept, keys, killed, options, root, said,
+    DEFAULT, append, closed, copy_folder, frames, intact, journal, kept, keys, killed, options,
+    root, said,
 };
 
 #[test]
@@ -266,5 +267,41 @@ fn a_changed_length_destroys_no_frame_behind_it() {
         log.close().unwrap();
         assert_eq!(kept(&path), [content[offset..].to_vec()]);
         assert_eq!(keys(&path), ["a", "b", "c"]);
+    }
+}
+
+/// The streams of which verification with the root key says that nothing says what of them was durable.
+fn unsaid(path: &Path) -> Vec<String> {
+    let report = keyed(path);
+    assert!(report.is_intact(), "{:?}", report.faults);
+    let unsaid = report.unchecked.into_iter();
+    let unsaid = unsaid.filter(|it| it.why == UncheckedReason::SaysNothing);
+    unsaid.map(|it| it.path).collect()
+}
+
+/// A receipt for the first entry of a stream was cut off together with the stream's note, and verification with the root key named nothing:
+/// a stream without signed frames had none to miss. The note is there from the creation on.
+#[test]
+fn a_note_that_is_gone_is_named_before_anything_was_signed_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed(folder.path());
+    let log = Log::open(&path, &root(), options()).unwrap();
+    let name = StreamName::new("x").unwrap();
+    log.create_stream(&name, StreamConfig::default()).unwrap();
+    assert_eq!(unsaid(&path), [""; 0], "created, and nothing appended yet");
+    append(&log, &name, "receipt");
+    let cut = folder.path().join("cut");
+    copy_folder(&path, &cut.join("log"));
+    copy_folder(&folder.path().join("log.heads"), &cut.join("log.heads"));
+    log.close().unwrap();
+    let path = cut.join("log");
+    fs::remove_dir_all(path.join("streams/x/segments")).unwrap();
+    let faults = keyed(&path).faults;
+    assert!(faults.iter().any(|it| it.stream == "x"), "{faults:?}");
+    let notes = fs::read(path.join("durable")).unwrap();
+    assert_eq!(notes.len(), 4 * 72);
+    for gone in [[&notes[..216], &[0; 72]].concat(), notes[..216].to_vec()] {
+        fs::write(path.join("durable"), gone).unwrap();
+        assert_eq!(unsaid(&path), ["durable, stream x"]);
     }
 }

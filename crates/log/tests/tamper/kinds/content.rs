@@ -467,6 +467,9 @@ fn lie(scene: &mut Scene<'_>, random: &mut Random, change: fn(&mut [u8], &mut Ra
     stolen.bend(number, |frame| change(frame, random));
     let today = *scene.world.seeds.last().unwrap();
     stolen.write(scene, Some(&today));
+    // A checkpoint beyond its second copy would be told of as well.
+    let note = scene.read(&in_log(CLEAR, "checkpoint"));
+    scene.write(&format!("log.heads/{CLEAR}"), &note);
     Place::file(CLEAR, "segments/").into_content(number)
 }
 

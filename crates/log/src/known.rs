@@ -1,0 +1,105 @@
+//! The heads of a stream that an opening knows from different places: all of them must be of one history, which is the one that is found.
+
+use probity_format::checkpoint::Checkpoint;
+use probity_format::tile::TreeWriter;
+use probity_format::tree::Hash;
+
+use crate::durable::Durable;
+
+/// Where a head is known from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The stream's checkpoint.
+    Checkpoint,
+    /// The second copy of that.
+    Copy,
+    /// The stream `heads`, or of `heads` itself the last certificate.
+    Anchored,
+    /// The writer's note of what is durable.
+    Noted,
+}
+
+impl Source {
+    /// The words used in errors.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Checkpoint => "checkpoint",
+            Self::Copy => "second copy of the head",
+            Self::Anchored => "anchored head",
+            Self::Noted => "note of what is durable",
+        }
+    }
+}
+
+/// A head of a tree that is not empty.
+#[derive(Debug)]
+pub(crate) struct KnownHead {
+    pub(crate) source: Source,
+    pub(crate) size: u64,
+    pub(crate) root: Hash,
+    /// Whether the tree that is found has another root at this size.
+    is_other: bool,
+}
+
+/// All heads that are known of one stream.
+#[derive(Debug, Default)]
+pub(crate) struct KnownHeads(Vec<KnownHead>);
+
+impl KnownHeads {
+    /// Takes up a head, unless there is none or it is that of the empty tree.
+    pub(crate) fn add(&mut self, source: Source, head: Option<&Checkpoint>) {
+        if let Some(head) = head {
+            self.push(source, head.size(), *head.root());
+        }
+    }
+
+    /// Takes up what was noted as durable.
+    pub(crate) fn add_noted(&mut self, noted: &Durable) {
+        self.push(Source::Noted, noted.frames, noted.root);
+    }
+
+    fn push(&mut self, source: Source, size: u64, root: Hash) {
+        if size > 0 {
+            self.0.push(KnownHead {
+                source,
+                size,
+                root,
+                is_other: false,
+            });
+        }
+    }
+
+    /// Those of fewer than `size` frames.
+    pub(crate) fn below(&self, size: u64) -> impl Iterator<Item = &KnownHead> {
+        self.0.iter().filter(move |known| known.size < size)
+    }
+
+    /// Two signed heads of one size that have other roots: the one that is to be refused, and the one that it differs from.
+    pub(crate) fn forked(&self) -> Option<(&KnownHead, &KnownHead)> {
+        let signed = self.0.iter().filter(|known| known.source != Source::Noted);
+        signed.clone().find_map(|one| {
+            let differs = |it: &&KnownHead| it.size == one.size && it.root != one.root;
+            // What is anchored is the measure of what is not.
+            let is_measure = one.source == Source::Anchored;
+            let other = signed.clone().rev().find(differs);
+            other.filter(|_| !is_measure).map(|other| (one, other))
+        })
+    }
+
+    /// Compares those of the present size of `tree`.
+    pub(crate) fn look(&mut self, tree: &TreeWriter) {
+        let size = tree.size();
+        if !self.0.iter().any(|known| known.size == size) {
+            return;
+        }
+        let root = tree.root();
+        for known in self.0.iter_mut().filter(|known| known.size == size) {
+            known.is_other |= known.root != root;
+        }
+    }
+
+    /// The first of those that the tree was found to differ from, what was signed for before what was noted.
+    pub(crate) fn differing(&self) -> Option<&KnownHead> {
+        self.0.iter().find(|known| known.is_other)
+    }
+}

@@ -1,0 +1,279 @@
+//! A signing key that expired, in the hands of somebody who can write every file: what it signs is found, and no writer goes on from it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use probity_format::checkpoint::Checkpoint;
+use probity_format::frame::Frame;
+use probity_format::geometry::Geometry;
+use probity_format::note::SigningKey;
+use probity_format::segment::{Place, SEGMENT_HEADER_BYTES};
+use probity_format::tile::TreeWriter;
+use probity_log::verify::{Fault, FaultClass, VerifyOptions, verify};
+use probity_log::{Log, LogError, StreamConfig, StreamName};
+
+use crate::keys::signing_seed;
+use crate::{DEFAULT, ORIGIN, append, closed, frames, intact, keys, killed, options, root};
+
+const CHECKPOINT: &str = "streams/default/checkpoint";
+
+fn copy(path: &Path) -> PathBuf {
+    path.with_file_name("log.heads").join("default")
+}
+
+/// The stream `default` as it is being forged.
+struct Forgery {
+    path: PathBuf,
+    frames: Vec<Vec<u8>>,
+}
+
+impl Forgery {
+    fn new(path: &Path) -> Self {
+        let frames = frames(&path.join(DEFAULT)).into_iter();
+        Self {
+            path: path.to_owned(),
+            frames: frames.map(|(_, bytes)| bytes).collect(),
+        }
+    }
+
+    /// Changes the authenticator of a frame, which takes a key to make, and gives the frame the root that it then has.
+    fn bend(&mut self, number: usize) {
+        let frame = &mut self.frames[number];
+        let trailer = frame.len() - 32;
+        frame[trailer - 8] ^= 1;
+        let root = Frame::parse(frame).unwrap().sealed_root();
+        frame[trailer..].copy_from_slice(root.as_bytes());
+        assert!(Frame::parse(frame).unwrap().is_whole());
+    }
+
+    /// Appends a frame that nobody sealed.
+    fn push(&mut self) {
+        let mut next = self.frames.last().unwrap().clone();
+        next[16] += 1;
+        next[24] += 1;
+        self.frames.push(next);
+        self.bend(self.frames.len() - 1);
+    }
+
+    fn write_segment(&self) {
+        let file = self.path.join(DEFAULT);
+        let header = fs::read(&file).unwrap()[..SEGMENT_HEADER_BYTES].to_vec();
+        fs::write(file, [header, self.frames.concat()].concat()).unwrap();
+    }
+
+    /// Writes tiles and bundles of the tree over the first `size` frames, and gives its head signed with the key of `seed`.
+    fn write_tree(&self, size: usize, seed: &[u8; 32]) -> String {
+        let mut tree = TreeWriter::new();
+        for bytes in &self.frames[..size] {
+            let record = Frame::parse(bytes).unwrap().record(Place::default());
+            tree.append(&record.encode()).unwrap();
+        }
+        let folder = self.path.join("streams/default");
+        for file in tree.take_files().write {
+            let place = folder.join(&file.path);
+            fs::create_dir_all(place.parent().unwrap()).unwrap();
+            fs::write(place, file.bytes).unwrap();
+        }
+        let origin = format!("{ORIGIN}/streams/default");
+        let head = Checkpoint::new(&origin, tree.size(), tree.root()).unwrap();
+        let key = SigningKey::from_seed(&origin, seed).unwrap();
+        head.sign(&[&key]).unwrap()
+    }
+
+    /// Writes everything with the checkpoint to match, and gives that.
+    fn write(&self, seed: &[u8; 32]) -> String {
+        self.write_segment();
+        let note = self.write_tree(self.frames.len(), seed);
+        fs::write(self.path.join(CHECKPOINT), &note).unwrap();
+        note
+    }
+}
+
+/// Opens the log, appends to `stream` and closes it, as many times.
+fn openings(path: &Path, stream: &str, count: usize) {
+    let name = StreamName::new(stream).unwrap();
+    for _ in 0..count {
+        let log = Log::open(path, &root(), options()).unwrap();
+        log.create_stream(&name, StreamConfig::default()).unwrap();
+        append(&log, &name, "later");
+        log.close().unwrap();
+    }
+}
+
+/// What whoever has no key finds of the stream `default`, with the log's own word for its first key and with the real one.
+fn found(path: &Path) -> Vec<Fault> {
+    let geometry = fs::read_to_string(path.join("probity.toml")).unwrap();
+    let anchor = Geometry::parse(&geometry).unwrap().anchor().clone();
+    let with_anchor = VerifyOptions {
+        anchor: Some(anchor),
+        ..VerifyOptions::default()
+    };
+    let found = verify(path, &VerifyOptions::default()).unwrap().faults;
+    assert_eq!(verify(path, &with_anchor).unwrap().faults, found);
+    found
+}
+
+fn says(faults: &[Fault], place: &str, words: &str) -> bool {
+    faults.iter().any(|it| {
+        it.class == FaultClass::Checkpoint
+            && it.stream == "default"
+            && it.place == place
+            && it.detail.contains(words)
+    })
+}
+
+fn is_refused(path: &Path, what: &str) {
+    let checkpoint = fs::read(path.join(CHECKPOINT)).unwrap();
+    let refused = Log::open(path, &root(), options());
+    let refused = refused.map(|log| log.repairs().to_vec()).unwrap_err();
+    let LogError::Broken { place, .. } = &refused else {
+        panic!("{what}: {refused}");
+    };
+    assert!(place.ends_with("of stream default"), "{what}: {refused}");
+    let now = fs::read(path.join(CHECKPOINT)).unwrap();
+    assert_eq!(now, checkpoint, "{what}: signed anew");
+}
+
+const EXPIRED: &str = "of the chain, though key";
+const BEYOND: &str = "no writer leaves them so";
+
+/// A stream that rested while keys moved on was grown by the key that had signed it last: verification without the root key called that
+/// intact. A head beyond the last one that `heads` names is signed by no earlier key than `heads` had when it was read.
+#[test]
+fn a_resting_stream_that_an_expired_key_grew_is_found_without_any_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed(folder.path());
+    let expired = signing_seed(&path);
+    openings(&path, "b", 5);
+    intact(&path);
+    let honest = fs::read(path.join(CHECKPOINT)).unwrap();
+    let mut forgery = Forgery::new(&path);
+    forgery.push();
+    let note = forgery.write(&expired);
+    let faults = found(&path);
+    assert!(says(&faults, CHECKPOINT, EXPIRED), "{faults:?}");
+    assert!(says(&faults, CHECKPOINT, BEYOND), "{faults:?}");
+    is_refused(&path, "copy untouched");
+    fs::write(copy(&path), &note).unwrap();
+    let faults = found(&path);
+    assert!(says(&faults, CHECKPOINT, EXPIRED), "{faults:?}");
+    let kept = "the second copy of the head";
+    assert!(says(&faults, kept, EXPIRED), "{faults:?}");
+    is_refused(&path, "with its copy");
+    // The copy alone: the checkpoint may be behind it, and not signed by another key.
+    fs::write(path.join(CHECKPOINT), &honest).unwrap();
+    let faults = found(&path);
+    assert!(says(&faults, kept, EXPIRED), "{faults:?}");
+    is_refused(&path, "the copy alone");
+    fs::write(path.join(CHECKPOINT), &note).unwrap();
+    fs::remove_file(copy(&path)).unwrap();
+    let faults = found(&path);
+    assert!(says(&faults, CHECKPOINT, EXPIRED), "{faults:?}");
+    is_refused(&path, "without its copy");
+}
+
+/// A checkpoint beyond its second copy was never reported, though the writer refuses it. Even with the key of today it is nothing that a
+/// writer leaves.
+#[test]
+fn a_checkpoint_beyond_its_second_copy_is_found_without_any_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed(folder.path());
+    openings(&path, "b", 2);
+    let mut forgery = Forgery::new(&path);
+    forgery.push();
+    let note = forgery.write(&signing_seed(&path));
+    let faults = found(&path);
+    assert!(says(&faults, CHECKPOINT, BEYOND), "{faults:?}");
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    is_refused(&path, "today's key");
+    fs::write(copy(&path), &note).unwrap();
+    assert_eq!(found(&path), [], "whoever has today's key signs as the log");
+    is_refused(&path, "today's key, with the copy");
+}
+
+/// A writer compared the sizes of what was anchored and signed, and no roots: over a history that the key of the first day had signed anew it
+/// gave a receipt, under today's key. A head that `heads` names is the only one of its size.
+#[test]
+fn no_writer_opens_over_a_history_that_an_expired_key_signed() {
+    for grown in 0..2 {
+        for note_is_kept in [true, false] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = closed(folder.path());
+            let expired = signing_seed(&path);
+            openings(&path, "default", 2);
+            let mut forgery = Forgery::new(&path);
+            forgery.bend(1);
+            for _ in 0..grown {
+                forgery.push();
+            }
+            let note = forgery.write(&expired);
+            fs::write(copy(&path), &note).unwrap();
+            if !note_is_kept {
+                fs::remove_file(path.join("durable")).unwrap();
+            }
+            let what = format!("{grown} frames grown, note kept: {note_is_kept}");
+            is_refused(&path, &what);
+            // Nor is it written on where no head is left but the one that was anchored.
+            fs::remove_file(copy(&path)).unwrap();
+            is_refused(&path, &what);
+        }
+    }
+}
+
+/// The frames behind what was anchored were read from the segments and the tree from its tiles, so that both could say something else: a
+/// tree of other frames was signed for. What is signed for is the tree of the frames that were read.
+#[test]
+fn no_writer_signs_a_tree_of_other_frames_than_it_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    // Behind what was anchored stand frames that the log's keys sealed.
+    let path = killed(folder.path());
+    let today = signing_seed(&path);
+    let mut forgery = Forgery::new(&path);
+    forgery.bend(4);
+    let note = forgery.write_tree(8, &today);
+    fs::write(path.join(CHECKPOINT), &note).unwrap();
+    fs::write(copy(&path), &note).unwrap();
+    for note_is_kept in [true, false] {
+        if !note_is_kept {
+            fs::remove_file(path.join("durable")).unwrap();
+        }
+        is_refused(&path, &format!("note kept: {note_is_kept}"));
+    }
+}
+
+/// The root in the note of what is durable was looked at only behind the frames that were signed for. It is compared wherever the note
+/// counts frames that are there.
+#[test]
+fn frames_that_are_not_those_of_the_note_are_refused_where_they_are_signed_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = killed(folder.path());
+    let noted = fs::read(path.join("durable")).unwrap();
+    // The loss of five noted frames is accepted, and the stream grows beyond their number on another branch.
+    let offset = frames(&path.join(DEFAULT))[3].0;
+    let content = fs::read(path.join(DEFAULT)).unwrap();
+    fs::write(path.join(DEFAULT), &content[..offset]).unwrap();
+    let accepting = probity_log::Options {
+        accept_loss: true,
+        ..options()
+    };
+    let log = Log::open(&path, &root(), accepting).unwrap();
+    for key in ["1", "2", "3", "4", "5", "6", "7"] {
+        append(&log, &StreamName::default(), key);
+    }
+    log.close().unwrap();
+    intact(&path);
+    let now = fs::read(path.join("durable")).unwrap();
+    let mut older = now.clone();
+    older[144..216].copy_from_slice(&noted[144..216]);
+    fs::write(path.join("durable"), &older).unwrap();
+    is_refused(&path, "an older note");
+    fs::write(path.join("durable"), now).unwrap();
+    Log::open(&path, &root(), options())
+        .unwrap()
+        .close()
+        .unwrap();
+    assert_eq!(
+        keys(&path),
+        ["a", "b", "c", "1", "2", "3", "4", "5", "6", "7"]
+    );
+}
