@@ -138,7 +138,7 @@ pub(crate) fn read_checkpoint(
 /// Reads what the journal says as far as it is whole.
 ///
 /// Only frames that a holder of `master` sealed are believed: the journal is in clear, and anybody can write one that looks whole. Without a key only those are
-/// that the checkpoint covers.
+/// that the checkpoint covers; and in a log of version 2, where no frame says who sealed it, with a key too.
 pub(crate) fn read_history(
     files: &Files,
     geometry: &Geometry,
@@ -147,6 +147,7 @@ pub(crate) fn read_history(
     let (name, identity) = (StreamName::journal(), Identity::journal(geometry));
     let mut history = History::new(geometry);
     let mut decompressor = Decompressor::default();
+    let master = master.filter(|_| identity.version != Version::V2);
     let mut epochs = master.map(|master| Epochs::new(master, identity.id));
     let size = claimed_size(files, &name)?;
     let mut position = Position::start(identity);

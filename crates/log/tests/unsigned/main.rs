@@ -11,6 +11,7 @@
 
 mod keys;
 mod notes;
+mod older;
 mod strange;
 mod tail;
 
