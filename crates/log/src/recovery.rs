@@ -9,7 +9,6 @@ use std::ops::Range;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::limits::{CHECKPOINT_BYTES_MAX, TILE_WIDTH};
 use probity_format::note::{NoteError, SignedNote, VerifierKey};
-use probity_format::record::Record;
 use probity_format::segment::{Place, SEGMENT_HEADER_BYTES, check_segment_header, segment_header};
 use probity_format::stream::StreamName;
 use probity_format::tile::{Bundle, RestoreError, TileReadError, TreeWriter, decode_bundle};
@@ -163,7 +162,7 @@ impl Recovery<'_> {
         if let Some(head) = foreign {
             return Err(self.foreign(&head, &end, tree.size()));
         }
-        self.check_unanchored(signed_size)?;
+        self.check_unanchored(&at_signed)?;
         let is_lossless = self.check_durable(&noted, tree.size(), is_as_noted)?;
         let mut tail = Tail {
             files: self.files,
@@ -240,7 +239,8 @@ impl Recovery<'_> {
 
     /// Whether a holder of the log's keys sealed every frame that was signed for and that is not anchored yet: an expired
     /// signing key signs for frames, too, and does not seal any.
-    fn check_unanchored(&mut self, size: u64) -> Result<(), LogError> {
+    fn check_unanchored(&mut self, reached: &Reached) -> Result<(), LogError> {
+        let size = reached.size;
         let anchored = self.anchored.map_or(0, Checkpoint::size);
         if self.name.as_str() == StreamName::JOURNAL || anchored >= size {
             return Ok(());
@@ -248,13 +248,10 @@ impl Recovery<'_> {
         let start = Position::start(self.identity);
         let mut position = match anchored.checked_sub(1) {
             None => start,
+            // Without its record the frame is found from the first on.
             Some(last) => {
-                let leaf = self.leaf_in(last, size)?;
-                let record =
-                    leaf.and_then(|leaf| Record::decode(self.identity.version, &leaf).ok());
-                let behind = record.map(|record| self.position_behind(&record, size));
-                // Without its record the frame is found from the first on.
-                behind.transpose()?.flatten().unwrap_or(start)
+                let behind = self.position_behind(last, size, &reached.signed)?;
+                behind.unwrap_or(start)
             }
         };
         let epochs = &mut self.epochs;
@@ -509,23 +506,20 @@ impl Recovery<'_> {
         if is_full && tree.append(&leaf).is_err() || tree.root() != *root {
             return Ok(None);
         }
-        let Ok(record) = Record::decode(self.identity.version, &leaf) else {
-            return Ok(None);
-        };
-        let position = self.position_behind(&record, size)?;
+        let position = self.position_behind(last, size, root)?;
         Ok(position.map(|position| (tree, position)))
     }
 
-    /// The position behind the frame of `record`, which a head of `size` frames covers, if that is stored as the record says.
-    fn position_behind(&self, record: &Record, size: u64) -> Result<Option<Position>, LogError> {
-        let mut records = Records::new(self.files, self.name, self.identity, size);
-        let found = match records.stored(record) {
-            Ok(Some(_)) => records.behind(record),
-            Ok(None) => Ok(None),
-            Err(error) => Err(error),
-        };
-        match found {
-            // The records before it do not lead there.
+    /// The position behind frame `frame` of the tree of `size` frames that has `root`, if it is stored as the records there say.
+    fn position_behind(
+        &self,
+        frame: u64,
+        size: u64,
+        root: &Hash,
+    ) -> Result<Option<Position>, LogError> {
+        let mut records = Records::of_tree(self.files, self.name, self.identity, size, *root);
+        match behind(&mut records, frame) {
+            // The records before it do not lead there, or are not those of the tree.
             Err(LogError::Broken { .. }) => Ok(None),
             found => found,
         }
@@ -533,11 +527,7 @@ impl Recovery<'_> {
 
     /// The leaf of frame `frame`, as the last of its bundle.
     fn leaf(&self, frame: u64) -> Result<Option<Vec<u8>>, LogError> {
-        self.leaf_in(frame, frame.saturating_add(1))
-    }
-
-    /// The leaf of frame `frame` in the bundle that a tree of `size` frames has for it.
-    fn leaf_in(&self, frame: u64, size: u64) -> Result<Option<Vec<u8>>, LogError> {
+        let size = frame.saturating_add(1);
         let Some(bundle) = Bundle::of_tree(frame / TILE_WIDTH, size) else {
             return Ok(None);
         };
@@ -572,6 +562,17 @@ impl Recovery<'_> {
             place: format!("{part} of stream {}", self.name),
             reason: reason.to_owned(),
         }
+    }
+}
+
+/// The position behind frame `frame`, if it is stored as its record says.
+fn behind(records: &mut Records<'_>, frame: u64) -> Result<Option<Position>, LogError> {
+    let Some(record) = records.of_frame(frame)? else {
+        return Ok(None);
+    };
+    match records.stored(&record)? {
+        Some(_) => records.behind(&record),
+        None => Ok(None),
     }
 }
 

@@ -144,6 +144,7 @@ impl Stream {
         note: DurableNote,
         found: Recovered,
     ) -> Self {
+        let once = Once::new(found.next_frame, found.tree.root());
         Self {
             name,
             config,
@@ -176,7 +177,7 @@ impl Stream {
                 key: None,
             }),
             leaves: RecentLeaves::default(),
-            once: Once::new(found.next_frame),
+            once,
         }
     }
 
