@@ -1,5 +1,6 @@
 //! Reads what a log says of itself: its geometry, and its journal.
 
+use probity_format::certificate::Bound;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::compress::Decompressor;
 use probity_format::frame::Frame;
@@ -10,6 +11,7 @@ use probity_format::note::SignedNote;
 use probity_format::record::Record;
 use probity_format::segment::SEGMENT_MAGIC;
 use probity_format::stream::StreamName;
+use probity_format::tree::{Frontier, leaf_hash};
 use probity_format::{DecodeError, Version, v2};
 
 use crate::epochs::Epochs;
@@ -151,6 +153,7 @@ pub(crate) fn read_history(
     let mut epochs = master.map(|master| Epochs::new(master, identity.id));
     let size = claimed_size(files, &name)?;
     let mut position = Position::start(identity);
+    let mut tree = Frontier::new();
     let mut believe = |record: &Record, frame: &Frame<'_>| match &mut epochs {
         Some(epochs) => epochs.authenticate(frame),
         None => record.frame < size,
@@ -161,9 +164,14 @@ pub(crate) fn read_history(
         if let Some(v2) = &mut history.v2 {
             v2.heads.clear();
         }
+        tree.push(leaf_hash(&record.encode()));
         Ok::<(), LogError>(())
     };
     let _end: End = scan_believed(files, &name, &mut position, &mut believe, &mut add)?;
+    history.read = Bound {
+        size: tree.size(),
+        root: tree.root(),
+    };
     Ok(history)
 }
 

@@ -16,6 +16,7 @@ use probity_format::note::{
 };
 use probity_format::slot::SlotsDigest;
 use probity_format::stream::{StreamConfig, StreamName};
+use probity_format::tree::EMPTY_ROOT;
 use probity_format::{DecodeError, Entry, Timestamp, Version};
 
 use crate::continuation::Continued;
@@ -214,6 +215,10 @@ pub(crate) struct History {
     pub(crate) erasures: BTreeMap<u64, Erasure>,
     /// Losses that somebody accepted, with the journal frame that says so.
     pub(crate) losses: Vec<(Repair, u64)>,
+    /// Everything that recovery said, with the journal frame that says so.
+    pub(crate) repaired: Vec<(Repair, u64)>,
+    /// The frames that were read for it, and the root over them; nothing where they were read past damage.
+    pub(crate) read: Bound,
     /// The frame that would be next.
     next: u64,
 }
@@ -241,6 +246,11 @@ impl History {
             slots: SignedSlots::default(),
             erasures: BTreeMap::new(),
             losses: Vec::new(),
+            repaired: Vec::new(),
+            read: Bound {
+                size: 0,
+                root: EMPTY_ROOT,
+            },
             next: 0,
         }
     }
@@ -306,8 +316,11 @@ impl History {
             action::RECOVER if self.v2.is_some() => {}
             action::RECOVER => {
                 let repairs = text(entry.payload)?.lines().filter_map(Repair::parse);
-                let losses = repairs.filter(|repair| repair.kind == RepairKind::Lost);
-                self.losses.extend(losses.map(|loss| (loss, frame)));
+                let before = self.repaired.len();
+                self.repaired.extend(repairs.map(|repair| (repair, frame)));
+                let said = self.repaired.get(before..).unwrap_or_default().iter();
+                let losses = said.filter(|(repair, _)| repair.kind == RepairKind::Lost);
+                self.losses.extend(losses.cloned());
             }
             action::LOG_CREATE => {}
             _ => return Err(error("has an unknown action")),
