@@ -2,6 +2,7 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::indexing_slicing,
     clippy::disallowed_methods,
     reason = "a test may fail loudly, and prepares files"
 )]
@@ -11,6 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use probity_format::frame::{Frame, FrameHeader};
 use tempfile::TempDir;
 
 /// Logs of 18 entries that an earlier release wrote.
@@ -143,4 +145,61 @@ fn a_damaged_log_is_not_continued_and_one_that_was_changed_afterwards_is_found()
     probity(place, &["init", "fresh"], 0);
     let said = probity(place, &["verify", "fresh", "--continues", "lz4"], 3);
     assert!(said.contains("is not what the journal names"), "{said}");
+}
+
+/// Puts a frame behind the last of stream `default`: that one once more, with the next numbers, other bytes and the root that they have.
+fn add_a_frame_of_nobody(log: &Path) {
+    let segment = log.join("streams/default/segments/00000000.seg");
+    let mut content = fs::read(&segment).unwrap();
+    let magic = content.windows(4).rposition(|four| four == b"PBF1");
+    let mut frame = content.get(magic.unwrap()..).unwrap().to_vec();
+    let last = FrameHeader::decode(&frame).unwrap();
+    let next = last.first_entry + u64::from(last.entries);
+    frame[16..24].copy_from_slice(&(last.frame + 1).to_le_bytes());
+    frame[24..32].copy_from_slice(&next.to_le_bytes());
+    let end = frame.len() - 32;
+    frame[end - 20..end].fill(0x5A);
+    let sealed = Frame::parse(&frame).unwrap().sealed_root();
+    frame[end..].copy_from_slice(sealed.as_bytes());
+    content.extend_from_slice(&frame);
+    fs::write(segment, content).unwrap();
+}
+
+/// What stood behind the head of an older log was called sealed by the log's keys and was exported, and who upgraded was told to have it signed.
+/// Nothing says who wrote it: every command says so, and reads what was signed.
+#[test]
+fn what_nobody_signed_in_an_older_log_is_named_by_every_command_and_read_by_none() {
+    for old in LOGS {
+        let folder = logs();
+        let place = folder.path();
+        add_a_frame_of_nobody(&place.join(old));
+        let key = format!("{old}.key");
+        for verify in [vec!["verify", old], vec!["verify", old, "--key", &key]] {
+            let said = probity(place, &verify, 0);
+            assert!(said.contains("stream default: 1 frame of"), "{said}");
+            assert!(said.contains("nothing tells whose they are"), "{said}");
+            assert!(!said.contains("keys sealed"), "{said}");
+        }
+        let export = ["export", old, "--key-file", &key, "--format", "jsonl"];
+        for export in [export.to_vec(), [&export[..], &["--damaged-too"]].concat()] {
+            let said = probity(place, &export, 0);
+            assert!(
+                said.contains("left out: stream default: 1 frame of"),
+                "{said}"
+            );
+            assert_eq!(said.matches("\"action\"").count(), 18, "{said}");
+        }
+        let prove = [
+            "prove", old, "--index", "18", "--key", &key, "-o", "18.proof",
+        ];
+        let said = probity(place, &prove, 1);
+        assert!(said.contains("anybody may have written it"), "{said}");
+        let said = probity(place, &["upgrade", old, "new"], 1);
+        assert!(said.contains("1 frame that no checkpoint covers"), "{said}");
+        assert!(
+            said.contains("anybody may have written them: put"),
+            "{said}"
+        );
+        assert!(!place.join("new").exists());
+    }
 }

@@ -443,8 +443,19 @@ impl<'a> Frame<'a> {
     /// Whether a holder of the key of `epoch` sealed exactly this frame.
     ///
     /// The authenticator is HMAC-SHA-256 over the header without it, the directory, and the leaf hash of each section. A frame of version 2
-    /// has none; there this says only that its header names the key of `epoch`.
+    /// has none, so of no such frame anybody knows: see [`Frame::names`].
     pub fn authenticated(&self, epoch: &EpochKey) -> bool {
+        self.clear.header.version() != Version::V2 && self.has_check_of(epoch)
+    }
+
+    /// Whether this is a frame of version 2 whose header names the key of `epoch`.
+    ///
+    /// That says which key opens it, and nothing of who wrote it: the name is a commitment in clear, which anybody can copy.
+    pub fn names(&self, epoch: &EpochKey) -> bool {
+        self.clear.header.version() == Version::V2 && self.has_check_of(epoch)
+    }
+
+    fn has_check_of(&self, epoch: &EpochKey) -> bool {
         let (header, directory) = self.clear.bound();
         let mut parts: Vec<&[u8]> = Vec::with_capacity(self.clear.sections.len().saturating_add(2));
         parts.push(&header);

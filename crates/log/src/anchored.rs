@@ -3,7 +3,7 @@
 //! The stream is read backwards, from its newest signed head to the last frame that names all streams, and then on behind the signed
 //! head. Only frames that a holder of the log's keys sealed count.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use probity_format::DecodeError;
 use probity_format::checkpoint::Checkpoint;
@@ -11,16 +11,13 @@ use probity_format::compress::Decompressor;
 use probity_format::frame::Frame;
 use probity_format::geometry::Geometry;
 use probity_format::keys::MasterKey;
-use probity_format::limits::TILE_WIDTH;
-use probity_format::proof::{ProveError, inclusion_proof, root_from_inclusion};
 use probity_format::record::Record;
 use probity_format::stream::StreamName;
-use probity_format::tile::{TileReadError, TileReader};
 use probity_format::tree::{Frontier, leaf_hash};
 
 use crate::epochs::Epochs;
 use crate::error::LogError;
-use crate::files::{Files, TILE_FILE_BYTES_MAX};
+use crate::files::Files;
 use crate::heads::Heads;
 use crate::heads_entry::HeadsEntry;
 use crate::history::read_checkpoint;
@@ -113,13 +110,8 @@ impl Reading<'_> {
         repairs: &mut Repairs,
     ) -> Result<Option<Position>, LogError> {
         let size = head.size();
-        let (files, folder) = (self.files, format!("streams/{}", self.name));
-        let mut tiles = TileReader::new(size, |path: &str| {
-            files.read(&format!("{folder}/{path}"), TILE_FILE_BYTES_MAX)
-        });
         let name = self.name.clone();
-        let mut records = Records::new(files, &name, self.identity, size);
-        let mut known = BTreeSet::new();
+        let mut records = Records::of_tree(self.files, &name, self.identity, size, *head.root());
         let mut last = None;
         for frame in (0..size).rev() {
             let record = match records.of_frame(frame) {
@@ -127,22 +119,6 @@ impl Reading<'_> {
                 Ok(None) | Err(LogError::Broken { .. }) => return Ok(None),
                 Err(error) => return Err(error),
             };
-            let leaf = leaf_hash(&record.encode());
-            if there(tiles.leaf(frame))? != Some(leaf) {
-                return Ok(None);
-            }
-            // A path takes in every other hash of its tile, so that one of them vouches for all.
-            if known.insert(frame / TILE_WIDTH) {
-                let path = inclusion_proof(frame, size, |level, index| tiles.node(level, index));
-                let path = match path {
-                    Err(ProveError::Node(error)) => there(Err(error))?,
-                    path => path.ok(),
-                };
-                let root = path.map(|path| root_from_inclusion(leaf, frame, size, &path));
-                if root.and_then(Result::ok).as_ref() != Some(head.root()) {
-                    return Ok(None);
-                }
-            }
             last = last.or(Some(record));
             match self.read_one(&mut records, &record)? {
                 Some(true) => break,
@@ -223,14 +199,6 @@ impl Reading<'_> {
             place: format!("stream {name}"),
             reason: "is not the one that was signed, neither its records nor its segments".into(),
         })
-    }
-}
-
-/// What a tile says; nothing where it is missing or damaged.
-fn there<T>(read: Result<T, TileReadError<LogError>>) -> Result<Option<T>, LogError> {
-    match read {
-        Err(TileReadError::Read(error)) => Err(error),
-        read => Ok(read.ok()),
     }
 }
 

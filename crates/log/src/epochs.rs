@@ -32,9 +32,17 @@ impl<'a> Epochs<'a> {
         self.last.insert(key)
     }
 
-    /// Whether a holder of the master key sealed `frame`, exactly as it is.
+    /// Whether a holder of the master key sealed `frame`, exactly as it is. Of frames of version 2 nobody can tell, so it is none of those.
     pub(crate) fn authenticate(&mut self, frame: &Frame<'_>) -> bool {
         let header = frame.clear.header;
         frame.authenticated(self.key(&header))
+    }
+
+    /// Whether the keys of `frame` are those of the epoch that it names. In version 2 that says nothing of who wrote it: whoever asks
+    /// has compared it with what was signed.
+    pub(crate) fn has_key_of(&mut self, frame: &Frame<'_>) -> bool {
+        let header = frame.clear.header;
+        let key = self.key(&header);
+        frame.authenticated(key) || frame.names(key)
     }
 }

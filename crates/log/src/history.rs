@@ -1,5 +1,6 @@
 //! Reads what a log says of itself: its geometry, and its journal.
 
+use probity_format::certificate::Bound;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::compress::Decompressor;
 use probity_format::frame::Frame;
@@ -10,6 +11,7 @@ use probity_format::note::SignedNote;
 use probity_format::record::Record;
 use probity_format::segment::SEGMENT_MAGIC;
 use probity_format::stream::StreamName;
+use probity_format::tree::{Frontier, leaf_hash};
 use probity_format::{DecodeError, Version, v2};
 
 use crate::epochs::Epochs;
@@ -138,7 +140,7 @@ pub(crate) fn read_checkpoint(
 /// Reads what the journal says as far as it is whole.
 ///
 /// Only frames that a holder of `master` sealed are believed: the journal is in clear, and anybody can write one that looks whole. Without a key only those are
-/// that the checkpoint covers.
+/// that the checkpoint covers; and in a log of version 2, where no frame says who sealed it, with a key too.
 pub(crate) fn read_history(
     files: &Files,
     geometry: &Geometry,
@@ -147,9 +149,11 @@ pub(crate) fn read_history(
     let (name, identity) = (StreamName::journal(), Identity::journal(geometry));
     let mut history = History::new(geometry);
     let mut decompressor = Decompressor::default();
+    let master = master.filter(|_| identity.version != Version::V2);
     let mut epochs = master.map(|master| Epochs::new(master, identity.id));
     let size = claimed_size(files, &name)?;
     let mut position = Position::start(identity);
+    let mut tree = Frontier::new();
     let mut believe = |record: &Record, frame: &Frame<'_>| match &mut epochs {
         Some(epochs) => epochs.authenticate(frame),
         None => record.frame < size,
@@ -160,9 +164,14 @@ pub(crate) fn read_history(
         if let Some(v2) = &mut history.v2 {
             v2.heads.clear();
         }
+        tree.push(leaf_hash(&record.encode()));
         Ok::<(), LogError>(())
     };
     let _end: End = scan_believed(files, &name, &mut position, &mut believe, &mut add)?;
+    history.read = Bound {
+        size: tree.size(),
+        root: tree.root(),
+    };
     Ok(history)
 }
 

@@ -32,6 +32,8 @@ const EPOCH: Timestamp = match Timestamp::from_nanoseconds(0) {
 pub(crate) struct Once {
     /// Frames that the opening found. Until the window is read, no frame behind them holds a keyed entry.
     found: u64,
+    /// The root of the tree over them.
+    root: Hash,
     window: Mutex<Window>,
 }
 
@@ -168,10 +170,11 @@ impl<'a> Names<'a> {
 }
 
 impl Once {
-    /// For a stream with `found` frames.
-    pub(crate) fn new(found: u64) -> Self {
+    /// For a stream with `found` frames, whose tree has `root`.
+    pub(crate) fn new(found: u64, root: Hash) -> Self {
         Self {
             found,
+            root,
             window: Mutex::default(),
         }
     }
@@ -236,9 +239,11 @@ impl Core {
         let opener = opener.with_erasures(history.slots, &history.erasures);
         let mut opening = Opening::new(&opener, stream.id, stream.config);
         let identity = Identity::new(&self.geometry, &stream.name, &stream.config);
-        let mut records = Records::new(&files, &stream.name, identity, stream.once.found);
+        // A record that stands in the place of another would hide the keys of that frame.
+        let Once { found, root, .. } = stream.once;
+        let mut records = Records::of_tree(&files, &stream.name, identity, found, root);
         let mut bytes: u64 = 0;
-        for number in (0..stream.once.found).rev() {
+        for number in (0..found).rev() {
             if window.is_full() || bytes >= self.options.idempotency_bytes_max {
                 break;
             }

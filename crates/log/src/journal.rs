@@ -16,6 +16,7 @@ use probity_format::note::{
 };
 use probity_format::slot::SlotsDigest;
 use probity_format::stream::{StreamConfig, StreamName};
+use probity_format::tree::EMPTY_ROOT;
 use probity_format::{DecodeError, Entry, Timestamp, Version};
 
 use crate::continuation::Continued;
@@ -225,6 +226,10 @@ pub(crate) struct History {
     pub(crate) erasures: BTreeMap<u64, Erasure>,
     /// Losses that somebody accepted, with the journal frame that says so.
     pub(crate) losses: Vec<(Repair, u64)>,
+    /// Everything that recovery said, with the journal frame that says so.
+    pub(crate) repaired: Vec<(Repair, u64)>,
+    /// The frames that were read for it, and the root over them; nothing where they were read past damage.
+    pub(crate) read: Bound,
     /// The frame that would be next.
     next: u64,
     /// Whether no frame was left out.
@@ -254,6 +259,11 @@ impl History {
             slots: SignedSlots::default(),
             erasures: BTreeMap::new(),
             losses: Vec::new(),
+            repaired: Vec::new(),
+            read: Bound {
+                size: 0,
+                root: EMPTY_ROOT,
+            },
             next: 0,
             is_whole: true,
         }
@@ -340,15 +350,25 @@ impl History {
                 self.continues = Some(continued);
             }
             action::KEY_CERTIFY => self.add_certificate(entry.payload, frame)?,
+            action::SUBJECTS | action::SUBJECT_ERASE | action::SUBJECT_ERASED
+                if self.v2.is_some() =>
+            {
+                return Err(error("has an action that the log's version does not know"));
+            }
             action::SUBJECTS => self.add_slots(text(entry.key)?, text(entry.payload)?)?,
             action::SUBJECT_ERASE => {
                 self.add_erasure(text(entry.key)?, text(entry.payload)?, frame)?;
             }
             action::SUBJECT_ERASED => self.check_erased(text(entry.key)?, text(entry.payload)?)?,
+            // In version 2 sentences, which nobody reads back.
+            action::RECOVER if self.v2.is_some() => {}
             action::RECOVER => {
                 let repairs = text(entry.payload)?.lines().filter_map(Repair::parse);
-                let losses = repairs.filter(|repair| repair.kind == RepairKind::Lost);
-                self.losses.extend(losses.map(|loss| (loss, frame)));
+                let before = self.repaired.len();
+                self.repaired.extend(repairs.map(|repair| (repair, frame)));
+                let said = self.repaired.get(before..).unwrap_or_default().iter();
+                let losses = said.filter(|(repair, _)| repair.kind == RepairKind::Lost);
+                self.losses.extend(losses.cloned());
             }
             action::LOG_CREATE => {}
             _ => return Err(error("has an unknown action")),
@@ -462,5 +482,39 @@ impl History {
     /// Whether `key` is one of the chain.
     pub(crate) fn has_key(&self, key: &VerifierKey) -> bool {
         self.keys.iter().any(|(known, _)| known.key() == key.key())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A journal of version 2 that told of slots and erasures was believed, though only newer ones do.
+    #[test]
+    fn an_older_journal_tells_of_no_slots_and_no_erasures() {
+        let geometry = include_str!("../testdata/v2/erasable/probity.toml");
+        let geometry = Geometry::parse(geometry).unwrap();
+        let digest = "0".repeat(64);
+        let pseudonym = "1".repeat(32);
+        let told = [
+            (action::SUBJECTS, "1000", digest.as_str()),
+            (action::SUBJECT_ERASE, "0", &pseudonym),
+            (action::SUBJECT_ERASED, "0", &pseudonym),
+        ];
+        for (action, key, payload) in told {
+            let mut history = History::new(&geometry);
+            history.slots.count = 9;
+            let entry = Entry {
+                payload: payload.as_bytes(),
+                ..Entry::new(
+                    Timestamp::from_nanoseconds(1).unwrap(),
+                    action,
+                    key.as_bytes(),
+                )
+            };
+            let refused = history.add_entry(&entry, 3).unwrap_err();
+            assert!(refused.reason.contains("version"), "{refused}");
+            assert!(history.erasures.is_empty());
+        }
     }
 }

@@ -377,7 +377,7 @@ impl<'a> Opening<'a> {
     /// Opens every section there is a key for, and notes those that should open and do not.
     fn open_what_opens(&mut self, frame: &Frame<'_>) -> Result<Opened, DecodeError> {
         self.lost.clear();
-        if !self.epochs.authenticate(frame) {
+        if !self.epochs.has_key_of(frame) {
             let reason = "was not sealed with this log's keys";
             return Err(DecodeError::new("frame", 0, reason));
         }

@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use probity_format::DecodeError;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::frame::Frame;
 use probity_format::note::{PUBLIC_KEY_BYTES, VerifierKey};
@@ -13,6 +12,7 @@ use probity_format::proof::{self, EntryProof, EntryProofError, Evidence, Proved,
 use probity_format::record::Record;
 use probity_format::segment::Place;
 use probity_format::stream::{Proofs, StreamConfig, StreamName};
+use probity_format::{DecodeError, Version};
 
 use crate::certified::{Certifying, tree_path};
 use crate::epochs::Epochs;
@@ -50,6 +50,18 @@ pub enum ProveError {
         "entry {index} of stream {stream} is not covered by a checkpoint yet, which ends before entry {covered}"
     )]
     Unpublished {
+        /// The stream.
+        stream: String,
+        /// The index asked for.
+        index: u64,
+        /// Entries that the checkpoint covers.
+        covered: u64,
+    },
+    /// The entry stands in a log of version 2 behind what was signed: nothing says who wrote it.
+    #[error(
+        "entry {index} of stream {stream} stands behind the checkpoint, which ends before entry {covered}: nobody signed it, and anybody may have written it"
+    )]
+    Unsigned {
         /// The stream.
         stream: String,
         /// The index asked for.
@@ -187,6 +199,7 @@ impl Reader {
         if let Err(
             ProveError::NoEntry { .. }
             | ProveError::Unpublished { .. }
+            | ProveError::Unsigned { .. }
             | ProveError::Gone { .. }
             | ProveError::Log(LogError::NoStream { .. }),
         ) = &proved
@@ -334,7 +347,7 @@ impl Prover<'_> {
 }
 
 impl Reader {
-    /// Number of entries that are stored whole in `stream`, published or not.
+    /// Number of entries that are stored whole in `stream`, published or not; in a log of version 2 published ones alone.
     ///
     /// # Errors
     /// See [`LogError`].
@@ -352,11 +365,14 @@ impl Reader {
                 Some(Records::new(&self.files, stream, identity, size))
             }
         };
-        let (_, entries) = self.entries_behind(stream, identity, records.as_mut())?;
-        Ok(entries)
+        let (covered, entries) = self.entries_behind(stream, identity, records.as_mut())?;
+        Ok(match identity.version {
+            Version::V2 => covered,
+            _ => entries,
+        })
     }
 
-    /// Number of entries that a checkpoint covers, which has these `records`, and of all that are stored.
+    /// Number of entries that a checkpoint covers, which has these `records`, and of all that are stored, in a log of version 2 whoever wrote them.
     fn entries_behind(
         &self,
         stream: &StreamName,
@@ -374,7 +390,8 @@ impl Reader {
         let covered = last.as_ref().map_or(0, Record::next_entry);
         let mut entries = covered;
         let mut epochs = Epochs::new(&self.opener.master, identity.id);
-        let mut believe = |_: &Record, frame: &Frame<'_>| epochs.authenticate(frame);
+        let is_older = identity.version == Version::V2;
+        let mut believe = |_: &Record, frame: &Frame<'_>| is_older || epochs.authenticate(frame);
         let mut count = |record: &Record, _: &Frame<'_>| {
             entries = record.next_entry();
             Ok::<(), LogError>(())
@@ -447,7 +464,14 @@ impl Prover<'_> {
             .reader
             .entries_behind(self.stream, self.identity, records)?;
         let stream = self.stream.to_string();
-        Ok(if index < entries {
+        let is_older = self.identity.version == Version::V2;
+        Ok(if index < entries && is_older {
+            ProveError::Unsigned {
+                stream,
+                index,
+                covered,
+            }
+        } else if index < entries {
             ProveError::Unpublished {
                 stream,
                 index,
@@ -457,7 +481,7 @@ impl Prover<'_> {
             ProveError::NoEntry {
                 stream,
                 index,
-                entries,
+                entries: if is_older { covered } else { entries },
             }
         })
     }

@@ -21,8 +21,8 @@ use crate::journal::History;
 use crate::keystore::SigningKeyState;
 use crate::opener::{Opener, Opening, Visited};
 use crate::places::Places;
-pub use crate::verify::Gap;
 use crate::verify::{Fault, FaultClass, Subject, Unread, Verifier, VerifyOptions};
+pub use crate::verify::{Gap, Unsigned};
 
 /// Which entries are wanted; everything given must match.
 #[derive(Debug, Clone, Default)]
@@ -303,6 +303,30 @@ impl Reader {
             })?;
         }
         Ok(())
+    }
+
+    /// What reading with `filter` leaves out of a log of version 2 that is there: of the journal and the streams that are wanted, the
+    /// frames that no checkpoint covers. In newer logs frames say who sealed them, and nothing that the log's keys sealed is left out.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub fn unsigned(&self, filter: &Filter) -> Result<Vec<Unsigned>, LogError> {
+        let version = self.geometry.version();
+        if version != Version::V2 {
+            return Ok(Vec::new());
+        }
+        let options = VerifyOptions::default();
+        let verifier = Verifier::new(&self.places, &options)?;
+        let is_wanted = |name: &StreamName| filter.wants(name, version);
+        let checked = verifier.check_for_reading(&self.opener.master, &is_wanted)?;
+        let mut reports = checked.reports;
+        reports.retain(|stream| stream.unpublished_frames > 0);
+        let unsigned = reports.into_iter().map(|stream| Unsigned {
+            frames: stream.unpublished_frames,
+            bytes: stream.unsigned_bytes.saturating_sub(stream.tail_bytes),
+            stream: stream.name,
+        });
+        Ok(unsigned.collect())
     }
 
     /// As [`Reader::read`], but reads on behind damage, and gives what was left out and what is wrong.

@@ -4,13 +4,15 @@ use std::cmp::Ordering;
 
 use probity_format::DecodeError;
 use probity_format::limits::TILE_WIDTH;
+use probity_format::proof::{ProveError, inclusion_proof, root_from_inclusion};
 use probity_format::record::Record;
 use probity_format::segment::Place;
 use probity_format::stream::StreamName;
-use probity_format::tile::{Bundle, decode_bundle};
+use probity_format::tile::{Bundle, TileReadError, TileReader, decode_bundle};
+use probity_format::tree::{Hash, leaf_hash};
 
 use crate::error::LogError;
-use crate::files::{Files, TILE_FILE_BYTES_MAX};
+use crate::files::{Files, TILE_FILE_BYTES_MAX, unless_strange};
 use crate::scan::{Position, stored_frame};
 use crate::segments::{self, Cuts, Identity};
 
@@ -20,6 +22,8 @@ pub(crate) struct Records<'a> {
     stream: &'a StreamName,
     identity: Identity,
     size: u64,
+    /// The root of the tree that they must be of; without one nothing vouches for them.
+    root: Option<Hash>,
     bundle: Option<(u64, Vec<Record>)>,
     /// Listed when the first place is asked for.
     cuts: Option<Cuts>,
@@ -28,6 +32,7 @@ pub(crate) struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
+    /// Records as they are stored. Whoever asks checks what follows from them: one may stand in the place of another.
     pub(crate) const fn new(
         files: &'a Files,
         stream: &'a StreamName,
@@ -39,10 +44,24 @@ impl<'a> Records<'a> {
             stream,
             identity,
             size,
+            root: None,
             bundle: None,
             cuts: None,
             placed: None,
         }
+    }
+
+    /// Records that are compared with the tree of `size` frames that has `root`: another one in their place is damage.
+    pub(crate) const fn of_tree(
+        files: &'a Files,
+        stream: &'a StreamName,
+        identity: Identity,
+        size: u64,
+        root: Hash,
+    ) -> Self {
+        let mut records = Self::new(files, stream, identity, size);
+        records.root = Some(root);
+        records
     }
 
     /// The record of the frame that holds entry `index`, if the checkpoint covers it.
@@ -179,10 +198,59 @@ impl<'a> Records<'a> {
             let damaged = |error: DecodeError| broken(self.stream, index, error.reason);
             let leaves = decode_bundle(&bytes, bundle.width()).map_err(damaged)?;
             let version = self.identity.version;
-            let records = leaves.into_iter().map(|leaf| Record::decode(version, leaf));
-            return records.collect::<Result<_, _>>().map_err(damaged);
+            let width = usize::from(wanted.width());
+            let leaves = leaves.into_iter().take(width);
+            let records = leaves.map(|leaf| Record::decode(version, leaf));
+            let records: Vec<Record> = records.collect::<Result<_, _>>().map_err(damaged)?;
+            if let Some(root) = &self.root {
+                self.check(index, &records, root)?;
+            }
+            return Ok(records);
         }
         Err(missing())
+    }
+
+    /// Checks that these are the records of bundle `index` in the tree that has `root`.
+    fn check(&self, index: u64, records: &[Record], root: &Hash) -> Result<(), LogError> {
+        let first = index.saturating_mul(TILE_WIDTH);
+        let mut tiles = TileReader::new(self.size, |path: &str| {
+            let path = format!("streams/{}/{path}", self.stream);
+            unless_strange(self.files.read(&path, TILE_FILE_BYTES_MAX))
+        });
+        let mut before: Option<&Record> = None;
+        for (record, frame) in records.iter().zip(first..) {
+            let follows = before.is_none_or(|before| before.next_entry() == record.first_entry);
+            let hash = as_stored(tiles.leaf(frame))?;
+            if record.frame != frame || !follows || hash != Some(leaf_hash(&record.encode())) {
+                let reason = format!("holds another record than the tree in the place of {frame}");
+                return Err(broken(self.stream, index, &reason));
+            }
+            before = Some(record);
+        }
+        let Some(record) = records.first() else {
+            return Ok(());
+        };
+        // A path takes in every other hash of its tile, so that one of them vouches for all.
+        let path = inclusion_proof(first, self.size, |level, index| tiles.node(level, index));
+        let path = match path {
+            Err(ProveError::Node(error)) => as_stored(Err(error))?,
+            path => path.ok(),
+        };
+        let leaf = leaf_hash(&record.encode());
+        let found = path.map(|path| root_from_inclusion(leaf, first, self.size, &path));
+        if found.and_then(Result::ok).as_ref() != Some(root) {
+            let reason = "belongs to tiles that are damaged or of another tree";
+            return Err(broken(self.stream, index, reason));
+        }
+        Ok(())
+    }
+}
+
+/// What a tile says; nothing where it is missing or damaged.
+fn as_stored<T>(read: Result<T, TileReadError<LogError>>) -> Result<Option<T>, LogError> {
+    match read {
+        Err(TileReadError::Read(error)) => Err(error),
+        read => Ok(read.ok()),
     }
 }
 

@@ -484,6 +484,7 @@ impl Recovery<'_> {
             name: self.name,
             identity: self.identity,
             published: size,
+            published_root: root,
         };
         let mut is_stored = stored.tree(size, &root)?.is_some();
         let mut found = None;

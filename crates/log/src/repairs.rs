@@ -5,21 +5,26 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use probity_format::certificate::Bound;
 use probity_format::keys::NoteKey;
 use probity_format::stream::StreamName;
+use probity_format::tree::Hash;
 
 use crate::error::{LogError, frames};
 use crate::files::{Files, unless_strange};
+use crate::journal::History;
 use crate::slots::SLOTS;
 
 /// The file of repairs that are not in the journal yet, one a line.
 pub(crate) const PENDING: &str = "repairs";
 /// Longest such file read: far more than one recovery says.
 pub(crate) const PENDING_BYTES_MAX: u64 = 64 << 20;
-/// What is authenticated before the lines, so that a tag of something else never fits.
-const DOMAIN: &[u8] = b"probity/repairs/v3\n";
+/// What is authenticated before the rest, so that a tag of something else never fits.
+const DOMAIN: &[u8] = b"probity/repairs/v4\n";
 /// Bytes of the tag that the file begins with.
 const TAG_BYTES: usize = 32;
+/// Bytes behind the tag that say how far the journal went: number of frames and root.
+const BOUND_BYTES: usize = 40;
 
 /// What kind of thing recovery found and did; says what the numbers of a [`Repair`] count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -231,7 +236,7 @@ impl fmt::Display for Repair {
             ),
             RepairKind::Notes => write!(
                 f,
-                "{count} bytes in the file {PENDING} that this log's keys did not write, passed over"
+                "{count} bytes in the file {PENDING} that this log's keys did not write, or not behind this journal, passed over"
             ),
             RepairKind::Erased | RepairKind::Zeros | RepairKind::Slots => self.of_slots(f),
         }
@@ -264,6 +269,8 @@ impl Repair {
 #[derive(Debug)]
 pub(crate) struct Repairs {
     key: NoteKey,
+    /// The journal as this opening found it, which says nothing of these repairs yet.
+    journal: Bound,
     done: Vec<Repair>,
     /// Whether [`PENDING`] exists.
     stored: bool,
@@ -271,9 +278,10 @@ pub(crate) struct Repairs {
 
 impl Repairs {
     /// For whoever only reads: nothing was done.
-    pub(crate) const fn new(key: NoteKey) -> Self {
+    pub(crate) fn new(key: NoteKey, history: &History) -> Self {
         Self {
             key,
+            journal: history.read,
             done: Vec::new(),
             stored: false,
         }
@@ -286,17 +294,28 @@ impl Repairs {
 
     /// Takes up what an earlier opening did and could not report.
     ///
-    /// What this log's keys did not write is no repair; it is passed over, and that is noted.
-    pub(crate) fn resume(files: &Files, key: NoteKey) -> Result<Self, LogError> {
+    /// A file that was announced behind a shorter journal is what a crash left after the journal had said it, or an older one that was
+    /// put back: what the journal says already is not said again. What this log's keys did not write, or wrote for another journal, is
+    /// no repair; it is passed over, and that is noted.
+    pub(crate) fn resume(files: &Files, key: NoteKey, history: &History) -> Result<Self, LogError> {
         let pending = unless_strange(files.read(PENDING, PENDING_BYTES_MAX))?;
         let mut done = Vec::new();
         let stored = pending.is_some();
         if let Some(content) = pending {
             let bytes = u64::try_from(content.len()).unwrap_or(u64::MAX);
             let notes = || vec![Repair::of_log(RepairKind::Notes, 0..bytes)];
-            done = authentic(&key, &content).unwrap_or_else(notes);
+            done = match authentic(&key, &content) {
+                Some((journal, lines)) if journal == history.read => lines,
+                Some((journal, lines)) if is_said(&lines, journal.size, history) => Vec::new(),
+                _ => notes(),
+            };
         }
-        Ok(Self { key, done, stored })
+        Ok(Self {
+            key,
+            journal: history.read,
+            done,
+            stored,
+        })
     }
 
     /// Notes what was found or will be done without changing evidence.
@@ -308,9 +327,10 @@ impl Repairs {
     pub(crate) fn announce(&mut self, files: &Files, repair: Repair) -> Result<(), LogError> {
         self.done.push(repair);
         let lines: Vec<String> = self.done.iter().map(Repair::line).collect();
-        let text = lines.join("\n") + "\n";
-        let mut content = self.key.tag(&tagged(text.as_bytes())).to_vec();
-        content.extend_from_slice(text.as_bytes());
+        let Bound { size, root } = &self.journal;
+        let mut rest = [size.to_le_bytes().as_slice(), root.as_bytes()].concat();
+        rest.extend_from_slice((lines.join("\n") + "\n").as_bytes());
+        let content = [self.key.tag(&tagged(&rest)).as_slice(), &rest].concat();
         files.replace(PENDING, &content)?;
         self.stored = true;
         Ok(())
@@ -334,18 +354,34 @@ impl Repairs {
     }
 }
 
-/// The repairs in the content of the file, if a holder of the log's keys wrote them.
-fn authentic(key: &NoteKey, content: &[u8]) -> Option<Vec<Repair>> {
-    let (tag, text) = content.split_first_chunk::<TAG_BYTES>()?;
-    let text = std::str::from_utf8(text).ok()?;
-    if !key.matches(&tagged(text.as_bytes()), tag) {
+/// The journal behind which the content of the file was announced, and the repairs in it, if a holder of the log's keys wrote them.
+fn authentic(key: &NoteKey, content: &[u8]) -> Option<(Bound, Vec<Repair>)> {
+    let (tag, rest) = content.split_first_chunk::<TAG_BYTES>()?;
+    if !key.matches(&tagged(rest), tag) {
         return None;
     }
-    text.lines().map(Repair::parse).collect()
+    let (bound, text) = rest.split_first_chunk::<BOUND_BYTES>()?;
+    let (size, root) = bound.split_first_chunk::<8>()?;
+    let journal = Bound {
+        size: u64::from_le_bytes(*size),
+        root: Hash::new(root.try_into().ok()?),
+    };
+    let lines = std::str::from_utf8(text).ok()?.lines();
+    let repairs: Option<Vec<Repair>> = lines.map(Repair::parse).collect();
+    Some((journal, repairs?))
 }
 
-fn tagged(text: &[u8]) -> Vec<u8> {
-    [DOMAIN, text].concat()
+/// Whether the journal says all of `repairs` in frame `from` or later.
+fn is_said(repairs: &[Repair], from: u64, history: &History) -> bool {
+    let is_one = |repair: &Repair| {
+        let mut said = history.repaired.iter();
+        said.any(|(one, frame)| one == repair && *frame >= from)
+    };
+    from < history.read.size && repairs.iter().all(is_one)
+}
+
+fn tagged(rest: &[u8]) -> Vec<u8> {
+    [DOMAIN, rest].concat()
 }
 
 #[cfg(test)]

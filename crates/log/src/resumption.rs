@@ -25,6 +25,8 @@ pub(crate) struct Resumption<'a> {
     pub(crate) identity: Identity,
     /// The size of the largest tree that was published: its tiles are there whatever became of those of smaller ones.
     pub(crate) published: u64,
+    /// Its root, which records on the way are compared with.
+    pub(crate) published_root: Hash,
 }
 
 impl Resumption<'_> {
@@ -40,7 +42,7 @@ impl Resumption<'_> {
         let Ok(record) = Record::decode(self.identity.version, &leaf) else {
             return Ok(None);
         };
-        let position = self.position_behind(&record, size)?;
+        let position = self.position_behind(&record, size, root)?;
         Ok(position.map(|position| (tree, position)))
     }
 
@@ -87,10 +89,19 @@ impl Resumption<'_> {
         }
     }
 
-    /// The position behind the frame of `record`, the last of `size`, if that is stored as the record says.
-    fn position_behind(&self, record: &Record, size: u64) -> Result<Option<Position>, LogError> {
-        let size = size.max(self.published);
-        let mut records = Records::new(self.files, self.name, self.identity, size);
+    /// The position behind the frame of `record`, the last of `size` with `root`, if that is stored as the record says.
+    fn position_behind(
+        &self,
+        record: &Record,
+        size: u64,
+        root: &Hash,
+    ) -> Result<Option<Position>, LogError> {
+        let (size, root) = if size > self.published {
+            (size, *root)
+        } else {
+            (self.published, self.published_root)
+        };
+        let mut records = Records::of_tree(self.files, self.name, self.identity, size, root);
         let found = match records.stored(record) {
             Ok(Some(_)) => records.behind(record),
             Ok(None) => Ok(None),

@@ -97,7 +97,7 @@ pub(crate) fn open_locked(
     let witness = keys.witness(&files, &geometry)?;
     let heads = Heads::new(Files::of_heads(places, &options));
     let history = read_history(&files, &geometry, Some(&keys.master))?;
-    let mut repairs = Repairs::resume(&files, keys.master.note_key())?;
+    let mut repairs = Repairs::resume(&files, keys.master.note_key(), &history)?;
     let notes = NotesFound::read(&files, DurableNotes::new(&keys.master))?;
     let (anchored, heads_read) = read_anchored(
         &files,

@@ -165,6 +165,7 @@ impl Stream {
         note: DurableNote,
         found: Recovered,
     ) -> Self {
+        let once = Once::new(found.next_frame, found.tree.root());
         Self {
             name,
             config,
@@ -197,7 +198,7 @@ impl Stream {
                 key: None,
             }),
             leaves: RecentLeaves::default(),
-            once: Once::new(found.next_frame),
+            once,
         }
     }
 

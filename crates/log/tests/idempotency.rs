@@ -20,7 +20,7 @@ use probity_log::reader::{Filter, Reader};
 use probity_log::storage::{Call, Fault, FaultPlan, Faulty, Memory};
 use probity_log::verify::{VerifyOptions, verify};
 use probity_log::{
-    AppendError, Appender, Durability, Log, LogError, Options, Places, Proofs, Receipt,
+    AppendError, Appender, Durability, Log, LogError, Options, Places, Proofs, Receipt, Repair,
     StreamConfig, StreamName,
 };
 
@@ -523,4 +523,78 @@ fn a_fault_while_keys_are_read_refuses_the_entry_and_the_next_attempt_reads_agai
         }
     }
     assert!(refused > 5 && refused < 900, "{refused}");
+}
+
+/// A log of 300 keyed entries in frames of their own, in segments of as many bytes at most.
+fn frames(folder: &Path, segment_bytes_max: u64) -> PathBuf {
+    let path = new_log(folder, StreamConfig::default());
+    let options = Options {
+        durability: Durability::Strict,
+        checkpoint_interval: Duration::from_hours(1),
+        segment_bytes_max,
+        ..Options::default()
+    };
+    let log = Log::open(&path, &root(), options).unwrap();
+    let mut appender = appender(&log);
+    for number in 0..300 {
+        let key = key(number);
+        appender.append_durable(&entry(Some(&key), b"x")).unwrap();
+    }
+    log.close().unwrap();
+    path
+}
+
+/// Puts record 119 of the first bundle in the place of record 120, which is as long.
+fn exchange(path: &Path) {
+    let bundle = path.join("streams/default/tile/entries/000");
+    let mut bytes = fs::read(&bundle).unwrap();
+    // The length of a record, and the record.
+    let size = 2 + 104;
+    bytes.copy_within(119 * size..120 * size, 120 * size);
+    fs::write(&bundle, bytes).unwrap();
+}
+
+/// One record of an older bundle that stood in the place of its neighbour hid the key of its frame, and the entry was written twice. The record is compared with
+/// the tree: where the end of the stream leads over it, an opening finds it and rebuilds the tree from the frames.
+#[test]
+fn an_exchanged_record_hides_no_key_from_an_opening_that_meets_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = frames(folder.path(), 64 << 20);
+    exchange(&path);
+    let log = open(&path);
+    let said = log.repairs().iter().map(Repair::line);
+    assert_eq!(said.collect::<Vec<_>>(), ["tree default 0 300"]);
+    assert_eq!(append(&log, 120, b"x").unwrap(), (120, true));
+    assert_eq!(append(&log, 119, b"x").unwrap(), (119, true));
+    assert_eq!(append(&log, 300, b"x").unwrap(), (300, false));
+    log.close().unwrap();
+    assert_eq!(payloads(&path).len(), 301);
+}
+
+/// As above, where no opening comes past the record: nobody knows which keys the frame holds, so that entries with keys are refused. Entries
+/// without go on. A damaged tile vouches for no record either.
+#[test]
+fn an_exchanged_record_or_a_damaged_tile_refuses_entries_with_keys() {
+    let damages: [fn(&Path); 2] = [exchange, |path| {
+        let tile = path.join("streams/default/tile/0/000");
+        let mut bytes = fs::read(&tile).unwrap();
+        bytes[120 * 32] ^= 1;
+        fs::write(tile, bytes).unwrap();
+    }];
+    for damage in damages {
+        let folder = tempfile::tempdir().unwrap();
+        let path = frames(folder.path(), 4096);
+        damage(&path);
+        let log = open(&path);
+        assert_eq!(log.repairs(), &[]);
+        for number in [120, 119, 300] {
+            let refused = append(&log, number, b"x").unwrap_err();
+            assert!(matches!(refused, AppendError::KeysUnread(_)), "{refused:?}");
+            let cause = refused.source().unwrap().to_string();
+            assert!(cause.contains("streams/default, bundle 0"), "{cause}");
+        }
+        let plain = appender(&log).append_durable(&entry(None, b"plain"));
+        assert_eq!(plain.map(said).unwrap(), (300, false));
+        log.close().unwrap();
+    }
 }

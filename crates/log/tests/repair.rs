@@ -9,10 +9,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use probity_format::checkpoint::Checkpoint;
 use probity_format::geometry::Geometry;
 use probity_format::keys::{MasterKey, NoteKey, RootKey, Secret};
+use probity_format::note::SignedNote;
 use probity_format::segment::{SEGMENT_HEADER_BYTES, segment_file_name, segment_first_frame};
 use probity_format::slot::SLOT_BYTES;
+use probity_format::tree::Hash;
 use probity_format::wrap::WrappedKind;
 use probity_format::{Entry, Subjects, Timestamp};
 use probity_log::reader::{Filter, Reader};
@@ -313,14 +316,26 @@ fn note_key(path: &Path) -> NoteKey {
     MasterKey::new(master.unwrap()).note_key()
 }
 
+/// The file `repairs` that an opening leaves which did what `line` says, behind the journal of `head`.
+fn announced(path: &Path, head: &Checkpoint, line: &str) -> Vec<u8> {
+    let mut rest = head.size().to_le_bytes().to_vec();
+    rest.extend_from_slice(head.root().as_bytes());
+    rest.extend_from_slice(line.as_bytes());
+    rest.push(b'\n');
+    let tag = note_key(path).tag(&[b"probity/repairs/v4\n", rest.as_slice()].concat());
+    [tag.as_slice(), &rest].concat()
+}
+
+/// The journal's head; of a log that was closed there is nothing behind it.
+fn journal_head(path: &Path) -> Checkpoint {
+    let note = fs::read(path.join("streams/journal/checkpoint")).unwrap();
+    Checkpoint::parse(SignedNote::parse(&note).unwrap().text()).unwrap()
+}
+
 #[test]
 fn what_an_opening_did_and_could_not_report_is_reported_by_the_next() {
     let pending = |path: &Path| {
-        let text = "torn default 7 9\n";
-        let mut content = note_key(path)
-            .tag(&[b"probity/repairs/v3\n", text.as_bytes()].concat())
-            .to_vec();
-        content.extend_from_slice(text.as_bytes());
+        let content = announced(path, &journal_head(path), "torn default 7 9");
         fs::write(path.join("repairs"), content).unwrap();
     };
     repairs(Before::Intact, pending, &["torn default 7 9"]);
@@ -329,6 +344,45 @@ fn what_an_opening_did_and_could_not_report_is_reported_by_the_next() {
     pending(&path);
     open(&path).unwrap().close().unwrap();
     assert!(!path.join("repairs").exists());
+}
+
+/// An older file `repairs` that was put back made the journal say again that a loss was accepted, which nobody had done. The file is bound to the
+/// journal behind which it was written, and what that says already is not said again.
+#[test]
+fn an_older_file_of_repairs_makes_the_journal_say_nothing_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = sample(folder.path());
+    let (head, line) = (journal_head(&path), "lost default 7 9");
+    let content = announced(&path, &head, line);
+    for said in [&[line][..], &[], &[]] {
+        fs::write(path.join("repairs"), &content).unwrap();
+        let log = open(&path).unwrap();
+        let repairs: Vec<String> = log.repairs().iter().map(Repair::line).collect();
+        assert_eq!(repairs, said);
+        log.close().unwrap();
+        assert!(!path.join("repairs").exists());
+        assert_eq!(journal(&path).matches(line).count(), 1);
+    }
+    // One of a journal that this is not, and one that does not say where the journal was.
+    let other = Checkpoint::new(head.origin(), head.size(), Hash::new([9; 32])).unwrap();
+    let longer = Checkpoint::new(head.origin(), head.size() + 99, *head.root()).unwrap();
+    let text = format!("{line}\n");
+    let tag = note_key(&path).tag(&[b"probity/repairs/v3\n", text.as_bytes()].concat());
+    let line = "lost default 1 2";
+    for content in [
+        announced(&path, &other, line),
+        announced(&path, &longer, line),
+        announced(&path, &head, line),
+        [tag.as_slice(), text.as_bytes()].concat(),
+    ] {
+        fs::write(path.join("repairs"), &content).unwrap();
+        let log = open(&path).unwrap();
+        let repairs: Vec<String> = log.repairs().iter().map(Repair::line).collect();
+        assert_eq!(repairs, [format!("notes journal 0 {}", content.len())]);
+        log.close().unwrap();
+        assert!(!path.join("repairs").exists());
+    }
+    assert_eq!(journal(&path).matches("lost").count(), 1);
 }
 
 #[test]

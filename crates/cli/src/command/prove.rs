@@ -173,6 +173,9 @@ pub(super) fn failure(error: ProveError, dir: &Path) -> Failure {
             "wait a second while the log is being written to; if nobody writes, its writer was killed: verify it with the root \
              key (probity verify {dir} --key FILE) before the next opening publishes what that found intact"
         ),
+        ProveError::Unsigned { .. } => {
+            format!("see what stands behind the checkpoint with: probity verify {dir}")
+        }
         ProveError::Erased { .. } => {
             "nothing brings it back; proofs that were made before still hold".into()
         }

@@ -69,6 +69,7 @@ pub(super) fn read(
     on_damage: OnDamage,
     visit: &mut dyn FnMut(&Found<'_>) -> Result<(), Failure>,
 ) -> Result<Status, Failure> {
+    tell_unsigned(reader, filter)?;
     match on_damage {
         OnDamage::Refuse => {
             let offer = |failure: Failure| {
@@ -93,6 +94,14 @@ pub(super) fn read(
             })
         }
     }
+}
+
+/// Says what is there and not read because nothing says who wrote it.
+pub(super) fn tell_unsigned(reader: &Reader, filter: &Filter) -> Result<(), Failure> {
+    for unsigned in reader.unsigned(filter)? {
+        note(&format!("left out: {unsigned}"));
+    }
+    Ok(())
 }
 
 /// Says what is wrong and what was left out.

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use probity_format::Timestamp;
 use probity_format::limits::CHECKPOINT_BYTES_MAX;
+use probity_format::{Timestamp, Version};
 use probity_log::clock::{Clock as _, SystemClock};
 use probity_log::verify::{
     Fault, Report, StreamReport, Unchecked, UncheckedReason, VerifyOptions, verify,
@@ -29,6 +29,8 @@ struct Document<'a> {
     verdict: &'static str,
     status: u8,
     keyed: bool,
+    #[serde(skip)]
+    sealers: Sealers,
     first_key: &'a str,
     first_key_given: bool,
     /// Folder of the second copies of the heads, and of how many streams one was compared.
@@ -53,6 +55,27 @@ struct Document<'a> {
     continues: Option<ContinuesRow<'a>>,
 }
 
+/// What is known of who sealed the frames behind a checkpoint.
+#[derive(Clone, Copy)]
+enum Sealers {
+    /// The log's keys did, or the frames are not counted.
+    Known,
+    /// The root key would tell.
+    Unknown,
+    /// Frames of the log's version do not say.
+    Nobodys,
+}
+
+impl Sealers {
+    fn of(report: &Report) -> Self {
+        match report.version {
+            Version::V2 => Self::Nobodys,
+            _ if report.keyed => Self::Known,
+            _ => Self::Unknown,
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct ContinuesRow<'a> {
     log: &'a str,
@@ -71,6 +94,7 @@ struct StreamRow<'a> {
     bytes: u64,
     root: &'a str,
     unpublished_frames: u64,
+    unpublished_sealed: bool,
     /// Bytes of those frames and of what stands behind them.
     unsigned_bytes: u64,
     tail_bytes: u64,
@@ -274,6 +298,7 @@ fn document<'a>(
         verdict: verdict(report, status, first_key_given),
         status: status.code(),
         keyed: report.keyed,
+        sealers: Sealers::of(report),
         first_key: &report.anchor,
         first_key_given,
         heads: &report.heads.place,
@@ -350,6 +375,7 @@ impl<'a> StreamRow<'a> {
             bytes: stream.bytes,
             root: &stream.root,
             unpublished_frames: stream.unpublished_frames,
+            unpublished_sealed: stream.unpublished_sealed,
             unsigned_bytes: stream.unsigned_bytes,
             tail_bytes: stream.tail_bytes,
             erased_sections: stream.erased_sections,
@@ -397,7 +423,7 @@ fn print(document: &Document<'_>, output: &mut Output) -> Result<(), Failure> {
     let rows: Vec<[String; 5]> = rows.collect();
     output.table(["stream", "frames", "entries", "bytes", "root"], &rows)?;
     for stream in &document.streams {
-        print_rest(stream, document.keyed, output)?;
+        print_rest(stream, document.sealers, output)?;
     }
     for loss in &document.losses {
         output.line(&loss.said)?;
@@ -470,16 +496,22 @@ fn print_heads(document: &Document<'_>, output: &mut Output) -> Result<(), Failu
 }
 
 /// What stands behind the checkpoint of a stream, and what of it was erased.
-fn print_rest(stream: &StreamRow<'_>, is_keyed: bool, output: &mut Output) -> Result<(), Failure> {
+fn print_rest(
+    stream: &StreamRow<'_>,
+    sealers: Sealers,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let name = stream.name;
     let frame_bytes = stream.unsigned_bytes.saturating_sub(stream.tail_bytes);
     if stream.unpublished_frames > 0 {
         let frames = counted(stream.unpublished_frames, "frame", "frames");
         let bytes = counted(frame_bytes, "byte", "bytes");
-        let by = if is_keyed {
-            "which the log's keys sealed"
-        } else {
-            "which nobody signed: whose they are shows with the root key alone"
+        let by = match sealers {
+            Sealers::Known => "which the log's keys sealed",
+            Sealers::Unknown => "which nobody signed: whose they are shows with the root key alone",
+            Sealers::Nobodys => {
+                "which nobody signed: in a log of version 2 nothing tells whose they are, and nobody reads them"
+            }
         };
         output.line(&format!(
             "stream {name}: {frames} of {bytes} not covered by a checkpoint yet, {by}"
@@ -487,10 +519,14 @@ fn print_rest(stream: &StreamRow<'_>, is_keyed: bool, output: &mut Output) -> Re
     }
     if stream.tail_bytes > 0 {
         let bytes = counted(stream.tail_bytes, "byte", "bytes");
-        let what = if is_keyed {
-            "are no frame that the log's keys sealed, and were never noted as durable: torn by a crash, or appended"
-        } else {
-            "are no frame: torn by a crash, damaged, or appended; which of them shows with the root key alone"
+        let what = match sealers {
+            Sealers::Known => {
+                "are no frame that the log's keys sealed, and were never noted as durable: torn by a crash, or appended"
+            }
+            Sealers::Unknown => {
+                "are no frame: torn by a crash, damaged, or appended; which of them shows with the root key alone"
+            }
+            Sealers::Nobodys => "are no frame: torn by a crash, damaged, or appended",
         };
         output.line(&format!(
             "stream {name}: {bytes} behind the last frame {what}"

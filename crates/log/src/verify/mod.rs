@@ -49,8 +49,8 @@ use anchoring::Anchoring;
 use anchors::Anchors;
 use heads::Fixed;
 pub(crate) use heads::Subject;
-pub use reading::Gap;
 pub(crate) use reading::Unread;
+pub use reading::{Gap, Unsigned};
 use report::Faults;
 pub use report::{
     FAULTS_LISTED_MAX, Fault, FaultClass, HeadsCompared, Report, StreamReport, Unchecked,
@@ -158,6 +158,7 @@ impl<'a> Verifier<'a> {
         }
         let mut report = Report {
             origin: self.geometry.origin().to_owned(),
+            version: self.geometry.version(),
             anchor: self.geometry.anchor().encode(),
             keys: 1,
             keyed: opener.is_some(),

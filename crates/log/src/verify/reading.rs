@@ -1,6 +1,7 @@
 //! What stands between damage and whoever reads: streams are checked before their entries are read, and behind damage they
 //! are read frame by frame, as far as records lead.
 
+use probity_format::Version;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::frame::Frame;
 use probity_format::keys::MasterKey;
@@ -13,17 +14,19 @@ use probity_format::tree::{Frontier, leaf_hash};
 use super::durable::NOTED;
 use super::heads::{Fixed, Subject};
 use super::records::Records;
-use super::report::Faults;
+use super::report::{Faults, StreamReport};
 use super::stored::is_strange;
 use super::unchecked::Names;
 use super::{Fault, FaultClass, Verifier, stream, unless_damaged};
 use crate::epochs::Epochs;
-use crate::error::{LogError, Missing};
+use crate::error::{LogError, Missing, frames};
 use crate::scan::{Position, scan_believed, stored_frame};
 
 /// The streams of a log and what is wrong with those that are to be read.
 pub(crate) struct Checked {
     pub(crate) subjects: Vec<Subject>,
+    /// The figures of those that were checked.
+    pub(crate) reports: Vec<StreamReport>,
     /// Sorted by stream and place.
     pub(crate) faults: Vec<Fault>,
     /// Faults that are not listed because there are too many.
@@ -73,6 +76,33 @@ impl std::fmt::Display for Gap {
     }
 }
 
+/// Frames that are there and are not read, because nothing says who wrote them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unsigned {
+    /// The stream.
+    pub stream: String,
+    /// How many frames stand behind its checkpoint.
+    pub frames: u64,
+    /// How many bytes those are.
+    pub bytes: u64,
+}
+
+impl std::fmt::Display for Unsigned {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            stream,
+            frames: count,
+            bytes,
+        } = self;
+        let count = frames(*count);
+        write!(
+            f,
+            "stream {stream}: {count} of {bytes} bytes behind the checkpoint, which nobody signed and anybody may have written"
+        )
+    }
+}
+
 /// Takes the frames of a stream that are whole.
 pub(crate) type VisitFrame<'a, E> =
     dyn FnMut(&Record, &Frame<'_>) -> Result<Result<(), Unread>, E> + 'a;
@@ -95,10 +125,12 @@ impl Verifier<'_> {
         let mut faults = Faults::default();
         let Fixed { mut subjects, .. } = self.fix(&mut faults)?;
         self.add_notes(&mut subjects, master, &mut Names::default())?;
-        let mut others = Vec::new();
+        let (mut reports, mut others) = (Vec::new(), Vec::new());
         for subject in &subjects {
             if subject.name.is_built_in(subject.version) || is_wanted(&subject.name) {
-                stream::check(self, subject, None, &mut faults, &mut Names::default())?;
+                let unnamed = &mut Names::default();
+                let report = stream::check(self, subject, None, &mut faults, unnamed)?;
+                reports.push(report);
             } else {
                 others.push(subject.name.as_str());
             }
@@ -108,6 +140,7 @@ impl Verifier<'_> {
         listed.retain(|fault| !others.contains(&fault.stream.as_str()));
         Ok(Checked {
             subjects,
+            reports,
             faults: listed,
             faults_unlisted,
         })
@@ -127,7 +160,8 @@ impl Verifier<'_> {
             place: format!("stream {}, frame {frame}", subject.name),
             reason: "was changed while the log was read".into(),
         };
-        let size = subject.head.as_ref().map_or(0, Checkpoint::size);
+        let head = self.head_to_read(subject);
+        let size = head.as_ref().map_or(0, Checkpoint::size);
         let mut tree = Frontier::new();
         let mut position = Position::start(subject.identity());
         scan_believed(
@@ -142,10 +176,7 @@ impl Verifier<'_> {
                 visit(record, frame)
             },
         )?;
-        let is_signed = subject
-            .head
-            .as_ref()
-            .is_none_or(|head| tree.root() == *head.root());
+        let is_signed = head.as_ref().is_none_or(|head| tree.root() == *head.root());
         if position.next_frame < newest(subject) || !is_signed {
             return Err(changed(position.next_frame).into());
         }
@@ -162,9 +193,7 @@ impl Verifier<'_> {
         epochs: &mut Epochs<'_>,
         visit: &mut VisitFrame<'_, E>,
     ) -> Result<Vec<Gap>, E> {
-        if subject.head.is_none() {
-            subject.head = self.head_in_its_place(subject);
-        }
+        subject.head = self.head_to_read(subject);
         let mut gaps = Gaps::new(subject.name.as_str());
         // What is wrong is reported already.
         let unheard = &mut Faults::default();
@@ -186,6 +215,19 @@ impl Verifier<'_> {
         }
         self.read_unsigned(subject, size, last, epochs, visit, &mut gaps)?;
         Ok(gaps.finish(newest(subject)))
+    }
+
+    /// The head that says what is read: the checkpoint, or the newest known from elsewhere where that is gone.
+    ///
+    /// In version 2 the newest of both, since nothing but a head vouches for a frame: a crash leaves the second copy ahead.
+    fn head_to_read(&self, subject: &Subject) -> Option<Checkpoint> {
+        let elsewhere = || self.head_in_its_place(subject);
+        let Some(head) = subject.head.clone() else {
+            return elsewhere();
+        };
+        let newer = elsewhere().filter(|other| other.size() > head.size());
+        let newer = newer.filter(|_| subject.version == Version::V2);
+        Some(newer.unwrap_or(head))
     }
 
     /// The newest head known from elsewhere, where the checkpoint is gone.

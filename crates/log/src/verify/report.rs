@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use probity_format::Version;
 use probity_format::stream::StreamName;
 
 use crate::repairs::Repair;
@@ -160,6 +161,8 @@ pub struct StreamReport {
     pub root: String,
     /// Whole frames behind the checkpoint: written, not published yet.
     pub unpublished_frames: u64,
+    /// Whether the log's keys sealed those: known with the root key alone, and never in a log of version 2, where nothing tells who wrote them.
+    pub unpublished_sealed: bool,
     /// Bytes of those frames, and of what stands behind them: nobody signed for them.
     pub unsigned_bytes: u64,
     /// Bytes behind the last whole frame: what a crash tore, or what somebody appended.
@@ -176,6 +179,8 @@ pub struct StreamReport {
 pub struct Report {
     /// The log's name.
     pub origin: String,
+    /// The version of its format.
+    pub version: Version,
     /// The verifier key the chain started from.
     pub anchor: String,
     /// Number of signing keys in the chain.

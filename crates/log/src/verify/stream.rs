@@ -1,5 +1,6 @@
 //! Checks one stream in one pass over its records, however many there are.
 
+use probity_format::Version;
 use probity_format::limits::TILE_WIDTH;
 use probity_format::record::Record;
 use probity_format::stream::StreamName;
@@ -50,6 +51,7 @@ pub(super) fn check(
         unchecked.segment(subject.version, &name, passed.last_segment);
     }
     let head = subject.head.as_ref();
+    let opener = authenticating(subject, opener);
     let is_empty = size.saturating_add(passed.unpublished_frames) == 0;
     if is_empty && subject.name.as_str() == StreamName::JOURNAL {
         let detail = "has no first frame: the log was emptied, or its creation never ended";
@@ -64,11 +66,17 @@ pub(super) fn check(
         bytes: outcome.bytes,
         root: head.map(|head| head.root().to_string()).unwrap_or_default(),
         unpublished_frames: passed.unpublished_frames,
+        unpublished_sealed: opener.is_some() && passed.unpublished_frames > 0,
         unsigned_bytes: passed.unpublished_bytes.saturating_add(passed.tail_bytes),
         tail_bytes: passed.tail_bytes,
         erased_sections: outcome.erased_sections,
         partly_erased_sections: outcome.partly_erased_sections,
     })
+}
+
+/// The keys that tell who wrote the frames behind the checkpoint: none in version 2, where anybody can write them.
+fn authenticating<'a>(subject: &Subject, opener: Option<&'a Opener>) -> Option<&'a Opener> {
+    opener.filter(|_| subject.version != Version::V2)
 }
 
 fn pass(
@@ -102,7 +110,8 @@ fn pass(
     growth.compare_edge(&records.reported, faults)?;
     Tiles { verifier, subject }.find_others(faults)?;
     segments.finish(faults)?;
-    let epochs = opener.map(|opener| Epochs::new(&opener.master, subject.id));
+    let epochs =
+        authenticating(subject, opener).map(|opener| Epochs::new(&opener.master, subject.id));
     let behind = growth.read_behind(last_place, epochs, faults)?;
     if let Some(to) = behind.as_ref().and_then(|behind| behind.last_filled) {
         segments.check_behind(last_place, to, faults)?;

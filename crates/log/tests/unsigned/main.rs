@@ -12,6 +12,7 @@
 mod expired;
 mod keys;
 mod notes;
+mod older;
 mod strange;
 mod tail;
 

@@ -12,6 +12,7 @@ use super::look::parameters;
 use super::recorder::{Recorded, Recorder};
 use super::{at_share, read, refused, stored};
 use crate::args::Replay;
+use crate::command::reading::tell_unsigned;
 use crate::command::{open_reader, subject_key};
 use crate::config::Environment;
 use crate::entry_json::format_time;
@@ -83,6 +84,7 @@ fn told(args: &Replay, dir: &Path, environment: &Environment) -> Result<Vec<Told
         stream: Some(args.log.stream.clone()),
         ..Filter::default()
     };
+    tell_unsigned(&reader, &filter)?;
     let mut told = Vec::new();
     let read = reader.read(&filter, &mut |found| -> Result<(), Failure> {
         told.extend(Told::of(&found.entry));
