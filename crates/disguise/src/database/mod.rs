@@ -5,6 +5,8 @@ mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod sqlite;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod wording;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -172,7 +174,8 @@ pub enum DatabaseErrorKind {
 pub struct DatabaseError {
     /// What went wrong.
     pub kind: DatabaseErrorKind,
-    /// The database's words, which may quote the statement but never a bound value.
+    /// What is told of it: never a value, bound or stored, and so not what a server or a trigger says, but the code of it. Only
+    /// where no connection is made yet is it the server's word.
     pub message: String,
 }
 

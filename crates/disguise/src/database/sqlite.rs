@@ -19,6 +19,16 @@ const BUSY_WAIT: Duration = Duration::from_secs(10);
 const CACHE_KIBIBYTES: i64 = 65_536;
 /// The name of a row's place.
 const ROW_PLACE: &str = "rowid";
+/// Constraints of which `SQLite` names the columns and nothing else.
+const NAMING_COLUMNS: [i32; 7] = [
+    rusqlite::ffi::SQLITE_CONSTRAINT_CHECK,
+    rusqlite::ffi::SQLITE_CONSTRAINT_DATATYPE,
+    rusqlite::ffi::SQLITE_CONSTRAINT_FOREIGNKEY,
+    rusqlite::ffi::SQLITE_CONSTRAINT_NOTNULL,
+    rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY,
+    rusqlite::ffi::SQLITE_CONSTRAINT_ROWID,
+    rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE,
+];
 /// Statements kept prepared.
 const STATEMENTS_KEPT: usize = 256;
 
@@ -336,6 +346,29 @@ fn refused(error: rusqlite::Error) -> DatabaseError {
     };
     DatabaseError {
         kind,
-        message: error.to_string(),
+        message: words(&error),
     }
+}
+
+/// What is told of an error. While a statement runs, functions and triggers put values into the words of `SQLite`; what it says of
+/// a constraint names columns, and of a statement that it does not understand the statement, which holds no value.
+fn words(error: &rusqlite::Error) -> String {
+    let rusqlite::Error::SqliteFailure(failure, said) = error else {
+        return error.to_string();
+    };
+    let is_of_schema = said
+        .as_ref()
+        .is_some_and(|it| it.starts_with("no such table"));
+    let names_columns = match failure.code {
+        ErrorCode::Unknown => is_of_schema,
+        ErrorCode::ConstraintViolation => NAMING_COLUMNS.contains(&failure.extended_code),
+        _ => true,
+    };
+    if names_columns {
+        return error.to_string();
+    }
+    let code = failure.extended_code;
+    format!(
+        "a function or a trigger refuses it (SQLite error {code}; what it says may quote values and is not repeated)"
+    )
 }

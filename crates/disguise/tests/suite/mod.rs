@@ -63,6 +63,7 @@ macro_rules! for_every_claim {
             what_was_forgotten_and_is_there_again_is_found_by_a_replay
             old_rows_put_back_do_not_bring_back_what_was_forgotten
             old_rows_put_back_are_not_open_to_a_key_that_was_changed
+            no_error_of_the_database_quotes_a_value
             a_password_that_stays_seals_each_key_under_another_key
             rows_of_the_older_form_open_and_are_sealed_anew
             a_new_key_for_a_row_of_the_older_form_is_sealed_in_the_new_one
@@ -192,6 +193,7 @@ mod tenants;
 mod threads;
 mod together;
 mod updates;
+mod words;
 mod wrapped;
 
 pub(crate) use applying::*;
@@ -225,4 +227,5 @@ pub(crate) use tenants::*;
 pub(crate) use threads::*;
 pub(crate) use together::*;
 pub(crate) use updates::*;
+pub(crate) use words::*;
 pub(crate) use wrapped::*;
