@@ -15,6 +15,8 @@ use crate::value::Value;
 
 /// How long a statement waits for another connection's lock.
 const BUSY_WAIT: Duration = Duration::from_secs(10);
+/// How long others may read an older state before it is left to them what was deleted since.
+const CLEAR_WAIT: Duration = Duration::from_secs(2);
 /// Kibibytes of pages kept in memory, so that a large transaction is not written out before its end.
 const CACHE_KIBIBYTES: i64 = 65_536;
 /// The name of a row's place.
@@ -92,6 +94,23 @@ impl Sqlite {
                     .pragma_update(None, "cache_size", -CACHE_KIBIBYTES)
             })
             .map_err(refused)
+    }
+
+    /// Writes what the write-ahead log holds over the old pages of the file, and empties it; whether nobody was in the way.
+    fn checkpoint(&self) -> rusqlite::Result<bool> {
+        self.connection.busy_timeout(CLEAR_WAIT)?;
+        let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let busy = self
+            .connection
+            .query_row(sql, [], |row| row.get::<_, i64>(0));
+        self.connection.busy_timeout(BUSY_WAIT)?;
+        match busy {
+            Ok(busy) => Ok(busy == 0),
+            Err(error) => match error.sqlite_error_code() {
+                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Ok(false),
+                _ => Err(error),
+            },
+        }
     }
 
     fn control(&self, sql: &str) -> Result<(), DatabaseError> {
@@ -287,6 +306,20 @@ impl Database for Sqlite {
 
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
         self.control("PRAGMA defer_foreign_keys = ON")
+    }
+
+    fn clear_away(&mut self) -> Result<Option<String>, DatabaseError> {
+        let sql = "PRAGMA journal_mode";
+        let mode = self
+            .connection
+            .query_row(sql, [], |row| row.get::<_, String>(0));
+        if mode.map_err(refused)? != "wal" || self.checkpoint().map_err(refused)? {
+            return Ok(None);
+        }
+        let file = self.connection.path().unwrap_or_default();
+        Ok(Some(format!(
+            "what was removed can still be read in {file} and {file}-wal, because another connection reads an older state; once that is over, the next operation that removes takes it away, or: sqlite3 {file} 'PRAGMA wal_checkpoint(TRUNCATE)'"
+        )))
     }
 }
 
