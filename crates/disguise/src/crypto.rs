@@ -342,7 +342,7 @@ mod tests {
     /// `LabeledExtract` of RFC 9180.
     fn extracted(salt: &[u8], label: &[u8], secret: &[u8]) -> Prk {
         let input = [b"HPKE-v1", SUITE_ID, label, secret].concat();
-        aws_lc_rs::hkdf::Salt::new(HKDF_SHA256, salt).extract(&input)
+        Salt::new(HKDF_SHA256, salt).extract(&input)
     }
 
     /// `LabeledExpand` of RFC 9180.

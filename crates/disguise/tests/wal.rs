@@ -68,7 +68,7 @@ fn beside() -> Beside {
     let notices: Rc<RefCell<Vec<String>>> = Rc::default();
     let told = Rc::clone(&notices);
     engine.set_notice(Box::new(move |left| {
-        told.borrow_mut().push(left.to_owned())
+        told.borrow_mut().push(left.to_owned());
     }));
     let person = engine
         .register(&Value::Int(19), Protection::KeyAlone, now())

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io;
 
 use postgres::types::{Format, IsNull, ToSql, Type, private::BytesMut};
 use postgres::{Client, Config, NoTls, Row, SimpleQueryMessage, Statement};
@@ -493,7 +494,7 @@ fn refused(error: postgres::Error) -> DatabaseError {
 
 /// What the driver itself says, without what it was said of.
 fn own_words(error: &postgres::Error) -> String {
-    let is_of_system = error.source().is_some_and(|it| it.is::<std::io::Error>());
+    let is_of_system = error.source().is_some_and(<dyn StdError>::is::<io::Error>);
     let words = error.to_string();
     if is_of_system || error.is_closed() {
         return words;

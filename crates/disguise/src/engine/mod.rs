@@ -63,6 +63,9 @@ pub const REVEAL_BYTES: usize = 16 << 20;
 /// The longest pause between two tries, in milliseconds.
 const PAUSE_MILLISECONDS_MAX: u64 = 256;
 
+/// What takes a sentence about an operation that was done.
+type Notice = Box<dyn FnMut(&str)>;
+
 /// Applies and reveals disguises over one connection.
 ///
 /// Every operation is one serialisable transaction; on any error it is rolled back and nothing has changed.
@@ -87,7 +90,7 @@ pub struct Engine<D: Database> {
     request: Option<Request>,
     /// Something was removed since the files were cleared of what was.
     has_removed: bool,
-    notice: Option<Box<dyn FnMut(&str)>>,
+    notice: Option<Notice>,
 }
 
 impl<D: Database> Engine<D> {

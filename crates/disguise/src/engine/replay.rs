@@ -334,13 +334,13 @@ impl<'a> Replay<'a> {
     /// What it takes to do an operation again, or why it cannot be done.
     fn deed(&self, told: &Told) -> Result<Deed<'a>, String> {
         let no = |why: &str| Err(why.to_owned());
+        if told.is_put_back {
+            return self.forget_again(told);
+        }
         if told.fate == Fate::Unknown {
             return no(
                 "the database was lost at its commit and does not have it now: whether it ever had is not known, so do it again where it is wanted",
             );
-        }
-        if told.is_put_back {
-            return self.forget_again(told);
         }
         match told.action.as_str() {
             "disguise.apply" | "disguise.decay" => self.apply_again(told),

@@ -305,7 +305,10 @@ pub(crate) fn whoever_registers_again_with_the_same_password_stays_registered() 
                 let key = &row[0];
                 let there = format!("DELETE FROM {table} WHERE id = ?");
                 let engine = &mut forum.engine;
-                engine.database().execute(&there, &[key.clone()]).unwrap();
+                engine
+                    .database()
+                    .execute(&there, std::slice::from_ref(key))
+                    .unwrap();
                 let sql = format!("INSERT INTO {table} VALUES ({marks})");
                 engine.database().execute(&sql, &row).unwrap();
             }
