@@ -33,6 +33,11 @@ where
     }
 }
 
+/// The operations that delete what nobody may read any more.
+const REMOVING: [&str; 9] = [
+    "apply", "cancel", "decay", "expire", "forget", "key", "password", "replay", "reveal",
+];
+
 /// An operation as it was asked for: what its entry says whether it was done or refused.
 pub(crate) struct Asked<'a> {
     pub(crate) action: &'static str,
@@ -60,6 +65,12 @@ impl<'a> Asked<'a> {
             actor: "",
             basis: "",
         }
+    }
+
+    /// Whether it deletes what nobody may read any more: rows of people, records, or what opened them.
+    pub(crate) fn removes(&self) -> bool {
+        let action = self.action.strip_prefix("disguise.");
+        action.is_some_and(|action| REMOVING.contains(&action))
     }
 }
 

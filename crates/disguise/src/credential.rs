@@ -2,7 +2,8 @@
 //!
 //! Password and token each wrap the private key. The wrapped key lies under a name that only the right password
 //! or token gives, so that a stolen database tells neither who has one nor whether a guess was right short of
-//! one full key derivation a guess.
+//! one full key derivation a guess. The name begins with what the password gives, by which its rows are found, and ends with
+//! random bytes, the salt of the key that wraps: the same password never wraps two keys under one.
 
 use argon2::{Algorithm, Argon2, Params, Version};
 use base64::Engine as _;
@@ -10,8 +11,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 use zeroize::{Zeroize as _, Zeroizing};
 
-use crate::crypto::{KEY_BYTES, SecretKey, derive, random, seal_part};
-use crate::error::Error;
+use crate::crypto::{
+    KEY_BYTES, SecretKey, derive, derive_salted, open_alone, open_part, random, seal_alone,
+};
+use crate::error::{Doing as _, Error};
 use crate::store::{CREDENTIALS, bytes};
 use crate::suite::Suite;
 use crate::table::{delete_keys, insert_all, select_keys};
@@ -19,9 +22,15 @@ use crate::tenant::Session;
 use crate::value::Value;
 
 /// Bytes of a private key with its suite before it.
-pub(crate) const SUITE_KEY_BYTES: usize = 1 + KEY_BYTES;
+const SUITE_KEY_BYTES: usize = 1 + KEY_BYTES;
 /// Bytes that sealing adds.
 const TAG_BYTES: usize = 16;
+/// Bytes of what a credential gives of the name of its rows.
+const FOUND_BYTES: usize = 16;
+/// Bytes of the random end of a name.
+const SALT_BYTES: usize = 16;
+/// The form of a wrapped key. Rows of the form before have names without a random end, and bear no number.
+const FORM: u8 = 2;
 /// Bytes of a recovery token.
 pub(crate) const TOKEN_BYTES: usize = 20;
 
@@ -115,69 +124,152 @@ impl Credential<'_> {
     }
 }
 
-/// The name and the wrapping key of a credential of `user`; the same work whether it is right or not.
-pub(crate) fn stretched(
-    salt: &[u8],
-    user: &Value,
-    credential: &Credential<'_>,
-    cost: KeyCost,
-) -> Result<([u8; 16], Zeroizing<[u8; KEY_BYTES]>), Error> {
-    let mut hash = Sha256::new();
-    hash.update(b"probity disguise credential\0");
-    hash.update(salt);
-    hash.update(user.principal());
-    let own_salt = hash.finalize();
-    let mut stretched = Zeroizing::new([0; KEY_BYTES]);
-    match credential {
-        Credential::Key(_) => return Err(Error::WrongCredential),
-        Credential::Password(password) => {
-            let failed = |_library| Error::Crypto {
-                doing: "deriving a key from a password",
-            };
-            let params =
-                Params::new(cost.memory_kib, cost.passes, 1, Some(KEY_BYTES)).map_err(failed)?;
-            Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
-                .hash_password_into(password.as_bytes(), &own_salt, stretched.as_mut_slice())
-                .map_err(failed)?;
-        }
-        Credential::Token(token) => {
-            let mut hash = Sha256::new();
-            hash.update(own_salt);
-            hash.update(token.0);
-            stretched.copy_from_slice(&hash.finalize());
-        }
-    }
-    let name = derive(&stretched, b"credential name", b"")?;
-    let key = Zeroizing::new(derive(&stretched, b"credential key", b"")?);
-    Ok((name, key))
+/// What a credential of a person was stretched to: whoever has it finds and opens the rows of that credential.
+pub(crate) struct Stretched(Zeroizing<[u8; KEY_BYTES]>);
+
+/// A private key that a credential opened, and the row in which it lay.
+pub(crate) struct Opened {
+    pub(crate) key: SecretKey,
+    /// What the row is called among what was forgotten.
+    pub(crate) row: Vec<u8>,
+    /// The id of the row, where it is of the form before.
+    pub(crate) older: Option<Value>,
 }
 
-/// Stores the private key of `user` wrapped under a password or a token.
-pub(crate) fn put(
-    database: &mut dyn Session,
-    salt: &[u8],
-    user: &Value,
-    key: &SecretKey,
-    credential: &Credential<'_>,
-    cost: KeyCost,
-) -> Result<(), Error> {
-    let (name, wrapping) = stretched(salt, user, credential, cost)?;
-    let mut wrapped = Vec::with_capacity(SUITE_KEY_BYTES.saturating_add(TAG_BYTES));
-    if key.suite() != Suite::X25519 {
-        wrapped.push(key.suite().code());
+impl Stretched {
+    /// Stretches a credential of `user`; the same work whether it is right or not.
+    pub(crate) fn new(
+        salt: &[u8],
+        user: &Value,
+        credential: &Credential<'_>,
+        cost: KeyCost,
+    ) -> Result<Self, Error> {
+        let mut hash = Sha256::new();
+        hash.update(b"probity disguise credential\0");
+        hash.update(salt);
+        hash.update(user.principal());
+        let own_salt = hash.finalize();
+        let mut stretched = Zeroizing::new([0; KEY_BYTES]);
+        match credential {
+            Credential::Key(_) => return Err(Error::WrongCredential),
+            Credential::Password(password) => {
+                let failed = |_library| Error::Crypto {
+                    doing: "deriving a key from a password",
+                };
+                let params = Params::new(cost.memory_kib, cost.passes, 1, Some(KEY_BYTES))
+                    .map_err(failed)?;
+                Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+                    .hash_password_into(password.as_bytes(), &own_salt, stretched.as_mut_slice())
+                    .map_err(failed)?;
+            }
+            Credential::Token(token) => {
+                let mut hash = Sha256::new();
+                hash.update(own_salt);
+                hash.update(token.0);
+                stretched.copy_from_slice(&hash.finalize());
+            }
+        }
+        Ok(Self(stretched))
     }
-    wrapped.extend_from_slice(key.expose());
-    seal_part(&wrapping, 0, &mut wrapped)?;
-    insert_all(
-        database,
-        CREDENTIALS,
-        &["id", "holder", "wrapped"],
-        &[vec![
-            bytes(&name),
-            bytes(&holder(key)?),
-            Value::Bytes(wrapped),
-        ]],
-    )
+
+    /// How the names of all rows of this credential begin.
+    fn found(&self) -> Result<[u8; FOUND_BYTES], Error> {
+        derive(&self.0, b"credential name", b"")
+    }
+
+    /// Opens the rows of this credential, none where it is wrong. There are several where rows were put back, or where a person
+    /// has the id and the password of one who is away.
+    pub(crate) fn open(&self, database: &mut dyn Session) -> Result<Vec<Opened>, Error> {
+        let first = self.found()?;
+        let last = [first.as_slice(), &[u8::MAX; SALT_BYTES]].concat();
+        let sql = format!("SELECT id, holder, wrapped FROM {CREDENTIALS} WHERE id BETWEEN ? AND ?");
+        let rows = database
+            .query(&sql, &[bytes(&first), Value::Bytes(last)])
+            .doing("looking for a credential")?;
+        let mut opened = Vec::with_capacity(rows.len());
+        for row in rows {
+            if let Ok([Value::Bytes(id), Value::Bytes(held), Value::Bytes(wrapped)]) =
+                <[Value; 3]>::try_from(row)
+                && let Some(it) = self.open_row(id, &held, wrapped)?
+            {
+                opened.push(it);
+            }
+        }
+        Ok(opened)
+    }
+
+    /// What a row holds; nothing where it is not as it was written.
+    fn open_row(
+        &self,
+        id: Vec<u8>,
+        held: &[u8],
+        wrapped: Vec<u8>,
+    ) -> Result<Option<Opened>, Error> {
+        let mut content = Zeroizing::new(wrapped);
+        let is_older = id.len() == FOUND_BYTES;
+        let is_open = if is_older {
+            let wrapping = Zeroizing::new(derive(&self.0, b"credential key", b"")?);
+            open_part(&wrapping, 0, &mut content).is_ok()
+        } else {
+            let form = content.first().copied();
+            form == Some(FORM)
+                && content.drain(..1).count() == 1
+                && open_alone(&*self.wrapping(&id)?, &bound(&id, held), &mut content).is_ok()
+        };
+        if !is_open {
+            return Ok(None);
+        }
+        // The suite is sealed with the key, so that nobody changes it in the database.
+        let (suite, key) = match content.split_first() {
+            Some((code, key)) if content.len() == SUITE_KEY_BYTES => {
+                (Suite::from_code(*code)?, key)
+            }
+            _ => (Suite::X25519, content.as_slice()),
+        };
+        let Ok(key) = <[u8; KEY_BYTES]>::try_from(key) else {
+            return Ok(None);
+        };
+        let key = SecretKey::of(suite, key);
+        Ok(Some(Opened {
+            row: named(&id, &holder(&key)?),
+            key,
+            older: is_older.then_some(Value::Bytes(id)),
+        }))
+    }
+
+    /// Stores the private key of a user wrapped under this credential.
+    pub(crate) fn put(&self, database: &mut dyn Session, key: &SecretKey) -> Result<(), Error> {
+        let id = [self.found()?.as_slice(), &random::<SALT_BYTES>()?].concat();
+        let held = holder(key)?;
+        let mut sealed = Vec::with_capacity(SUITE_KEY_BYTES.saturating_add(TAG_BYTES));
+        sealed.push(key.suite().code());
+        sealed.extend_from_slice(key.expose());
+        seal_alone(&*self.wrapping(&id)?, &bound(&id, &held), &mut sealed)?;
+        sealed.insert(0, FORM);
+        let row = vec![Value::Bytes(id), bytes(&held), Value::Bytes(sealed)];
+        insert_all(database, CREDENTIALS, &["id", "holder", "wrapped"], &[row])
+    }
+
+    /// The key that wraps in the row of this name, and nowhere else: no name is drawn twice.
+    fn wrapping(&self, id: &[u8]) -> Result<Zeroizing<[u8; KEY_BYTES]>, Error> {
+        derive_salted(id, &self.0, b"credential key 2")
+    }
+}
+
+/// What a wrapped key is bound to: the form, the name of its row, and whose it is.
+fn bound(id: &[u8], holder: &[u8]) -> Vec<u8> {
+    [&[FORM], id, holder].concat()
+}
+
+/// What a row is called among what was forgotten. A row of the form before has the name of another, once the same password wraps
+/// another key, so that the holder belongs to it.
+pub(crate) fn named(id: &[u8], holder: &[u8]) -> Vec<u8> {
+    [id, holder].concat()
+}
+
+/// Removes a row.
+pub(crate) fn remove(database: &mut dyn Session, id: Value) -> Result<(), Error> {
+    delete_keys(database, CREDENTIALS, &["id".to_owned()], &[vec![id]]).map(drop)
 }
 
 /// Removes all passwords and tokens that wrap `key`.
@@ -187,12 +279,13 @@ pub(crate) fn remove_all(database: &mut dyn Session, key: &SecretKey) -> Result<
     Ok(())
 }
 
-/// The ids of all passwords and tokens that wrap `key`.
-pub(crate) fn ids(database: &mut dyn Session, key: &SecretKey) -> Result<Vec<Vec<u8>>, Error> {
+/// What the rows of all passwords and tokens that wrap `key` are called among what was forgotten.
+pub(crate) fn names(database: &mut dyn Session, key: &SecretKey) -> Result<Vec<Vec<u8>>, Error> {
     let (column, by) = (["id".to_owned()], ["holder".to_owned()]);
-    let holder = vec![vec![bytes(&holder(key)?)]];
-    let rows = select_keys(database, CREDENTIALS, &column, &by, &holder)?;
-    Ok(rows.iter().flatten().map(Value::principal).collect())
+    let holder = holder(key)?;
+    let rows = select_keys(database, CREDENTIALS, &column, &by, &[vec![bytes(&holder)]])?;
+    let ids = rows.iter().flatten().map(Value::principal);
+    Ok(ids.map(|id| named(&id, &holder)).collect())
 }
 
 /// Names the credentials of one key; only its holder can tell whose they are.

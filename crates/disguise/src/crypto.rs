@@ -6,7 +6,7 @@ use std::sync::Arc;
 use aes_gcm as _;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{PrivateKey, X25519};
-use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
+use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 use aws_lc_rs::rand;
 use hpke::aead::AesGcm256;
 use hpke::kdf::HkdfSha256;
@@ -190,20 +190,56 @@ fn sealed_by<K: Kem>(public: &[u8], content: &[u8], bound: &[u8]) -> Result<Vec<
 
 /// Encrypts one part of a body. `key` must never meet the same `part` twice.
 pub(crate) fn seal_part(key: &[u8; KEY_BYTES], part: u32, body: &mut Vec<u8>) -> Result<(), Error> {
+    sealed_part(key, part, Aad::empty(), body)
+}
+
+/// Encrypts what is alone under `key`, bound to `bound`. `key` must never seal anything else.
+pub(crate) fn seal_alone(
+    key: &[u8; KEY_BYTES],
+    bound: &[u8],
+    body: &mut Vec<u8>,
+) -> Result<(), Error> {
+    sealed_part(key, 0, Aad::from(bound), body)
+}
+
+fn sealed_part<A: AsRef<[u8]>>(
+    key: &[u8; KEY_BYTES],
+    part: u32,
+    bound: Aad<A>,
+    body: &mut Vec<u8>,
+) -> Result<(), Error> {
     let failed = || Error::Crypto {
         doing: "sealing a record",
     };
     let key = UnboundKey::new(&AES_256_GCM, key).map_err(|_library| failed())?;
     LessSafeKey::new(key)
-        .seal_in_place_append_tag(part_nonce(part), Aad::empty(), body)
+        .seal_in_place_append_tag(part_nonce(part), bound, body)
         .map_err(|_library| failed())
 }
 
 /// The inverse of [`seal_part`].
 pub(crate) fn open_part(key: &[u8; KEY_BYTES], part: u32, body: &mut Vec<u8>) -> Result<(), Error> {
+    opened_part(key, part, Aad::empty(), body)
+}
+
+/// The inverse of [`seal_alone`].
+pub(crate) fn open_alone(
+    key: &[u8; KEY_BYTES],
+    bound: &[u8],
+    body: &mut Vec<u8>,
+) -> Result<(), Error> {
+    opened_part(key, 0, Aad::from(bound), body)
+}
+
+fn opened_part<A: AsRef<[u8]>>(
+    key: &[u8; KEY_BYTES],
+    part: u32,
+    bound: Aad<A>,
+    body: &mut Vec<u8>,
+) -> Result<(), Error> {
     let key = UnboundKey::new(&AES_256_GCM, key).map_err(|_library| Error::Forged)?;
     let length = LessSafeKey::new(key)
-        .open_in_place(part_nonce(part), Aad::empty(), body)
+        .open_in_place(part_nonce(part), bound, body)
         .map_err(|_library| Error::Forged)?
         .len();
     body.truncate(length);
@@ -241,9 +277,22 @@ pub(crate) fn derive<const N: usize>(
     label: &[u8],
     context: &[u8],
 ) -> Result<[u8; N], Error> {
+    expanded(&Prk::new_less_safe(HKDF_SHA256, secret), label, context)
+}
+
+/// A key derived from `secret` that is another with each `salt` (HKDF, RFC 5869).
+pub(crate) fn derive_salted(
+    salt: &[u8],
+    secret: &[u8; KEY_BYTES],
+    label: &[u8],
+) -> Result<Zeroizing<[u8; KEY_BYTES]>, Error> {
+    let extracted = Salt::new(HKDF_SHA256, salt).extract(secret);
+    expanded(&extracted, label, b"").map(Zeroizing::new)
+}
+
+fn expanded<const N: usize>(from: &Prk, label: &[u8], context: &[u8]) -> Result<[u8; N], Error> {
     let mut bytes = [0; N];
-    Prk::new_less_safe(HKDF_SHA256, secret)
-        .expand(&[b"probity disguise ", label, b"\0", context], Length(N))
+    from.expand(&[b"probity disguise ", label, b"\0", context], Length(N))
         .and_then(|okm| okm.fill(&mut bytes))
         .map_err(|_library| Error::Crypto {
             doing: "deriving a key",
@@ -293,11 +342,11 @@ mod tests {
     /// `LabeledExtract` of RFC 9180.
     fn extracted(salt: &[u8], label: &[u8], secret: &[u8]) -> Prk {
         let input = [b"HPKE-v1", SUITE_ID, label, secret].concat();
-        aws_lc_rs::hkdf::Salt::new(HKDF_SHA256, salt).extract(&input)
+        Salt::new(HKDF_SHA256, salt).extract(&input)
     }
 
     /// `LabeledExpand` of RFC 9180.
-    fn expanded<const N: usize>(from: &Prk, label: &[u8], context: &[u8]) -> [u8; N] {
+    fn labelled<const N: usize>(from: &Prk, label: &[u8], context: &[u8]) -> [u8; N] {
         let length = u16::try_from(N).unwrap().to_be_bytes();
         let info = [&length, b"HPKE-v1".as_slice(), SUITE_ID, label, context];
         let mut out = [0; N];
@@ -321,8 +370,8 @@ mod tests {
         );
         let context = [&[0], psk.as_ref(), info.as_ref()].concat();
         let secret = extracted(secret, b"secret", b"");
-        let key: [u8; 32] = expanded(&secret, b"key", &context);
-        let nonce: [u8; 12] = expanded(&secret, b"base_nonce", &context);
+        let key: [u8; 32] = labelled(&secret, b"key", &context);
+        let nonce: [u8; 12] = labelled(&secret, b"base_nonce", &context);
         let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &key).unwrap());
         let mut body = content.to_vec();
         let nonce = Nonce::assume_unique_for_key(nonce);

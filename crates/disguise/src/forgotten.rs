@@ -6,7 +6,7 @@ use crate::credential;
 use crate::crypto::{KEY_BYTES, SecretKey};
 use crate::error::Error;
 use crate::operation::{NAME_BYTES, record_name};
-use crate::receipt::undigits;
+use crate::receipt::{digits, undigits};
 use crate::store::{Found, bytes, mailbox, part_id};
 use crate::table::{delete_keys, insert_all};
 use crate::tenant::Session;
@@ -38,6 +38,27 @@ pub(crate) fn bags(salt: &[u8], found: &[&Found]) -> Result<Vec<Forgotten>, Erro
 /// The name of a person's key that opens nothing any more.
 pub(crate) fn key(salt: &[u8], key: &SecretKey) -> Result<Forgotten, Error> {
     Ok((key_name(salt, key)?, mailbox(salt, &key.public()?, true)))
+}
+
+/// The names of the rows of all passwords and tokens that wrap `key`.
+pub(crate) fn credentials(
+    database: &mut dyn Session,
+    salt: &[u8],
+    key: &SecretKey,
+) -> Result<Vec<Forgotten>, Error> {
+    let rows = credential::names(database, key)?;
+    rows.iter().map(|row| credential(salt, key, row)).collect()
+}
+
+/// The name of a row of a password or token that wraps `key`.
+pub(crate) fn credential(salt: &[u8], key: &SecretKey, row: &[u8]) -> Result<Forgotten, Error> {
+    let name = record_name(salt, row).to_vec();
+    Ok((name, mailbox(salt, &key.public()?, true)))
+}
+
+/// The names as an entry tells them.
+pub(crate) fn telling(names: &[Forgotten]) -> Vec<String> {
+    names.iter().map(|(name, _)| digits(name)).collect()
 }
 
 /// A name as an entry tells it, which does not say where the locator lay.

@@ -3,17 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use zeroize::Zeroizing;
-
-use crate::credential::{Credential, KeyCost, SUITE_KEY_BYTES, stretched};
-use crate::crypto::{KEY_BYTES, SecretKey, open_part};
+use crate::credential::{self, Credential, KeyCost, Opened, Stretched};
+use crate::crypto::SecretKey;
 use crate::error::Error;
 use crate::forgotten;
 use crate::mark;
+use crate::operation::record_name;
 use crate::principal::{Reach, Reached, pseudo_key};
-use crate::store::{self, CREDENTIALS, bytes};
-use crate::suite::{PublicKey, Suite};
-use crate::table::select_keys;
+use crate::store;
+use crate::suite::PublicKey;
 use crate::tenant::Session;
 use crate::value::Value;
 
@@ -56,9 +54,11 @@ impl Holder {
         salt: &[u8],
         claim: &Claim<'_>,
     ) -> Result<Self, Error> {
-        let key = recover(database, salt, claim)?;
+        let (key, reach) = match claim.credential {
+            Credential::Key(key) => (key.again(), reach(database, salt, key, None)?),
+            _ => unwrapped(database, salt, claim)?,
+        };
         let public = key.public()?;
-        let reach = reach(database, salt, &key)?;
         let seat = if claim.registered.as_ref() == Some(&public) {
             Seat::Registered
         } else {
@@ -135,7 +135,7 @@ pub(crate) fn clue(
     if let [name] = mark::registered(database, &public)?.as_slice() {
         return Ok(Some(Clue::Name(name.clone())));
     }
-    let reach = reach(database, salt, key)?;
+    let reach = reach(database, salt, key, None)?;
     for it in reach.bags.iter().filter(|it| it.placeholder.is_none()) {
         let mut away = it.read(database)?.principals.into_iter();
         if let Some((id, _, _)) = away.find(|(_, known, _)| *known == public) {
@@ -172,37 +172,66 @@ fn is_of(
     Ok(false)
 }
 
-/// The private key that `credential` stands for.
-fn recover(database: &mut dyn Session, salt: &[u8], claim: &Claim<'_>) -> Result<SecretKey, Error> {
-    let Claim {
-        user,
-        credential,
-        cost,
-        ..
-    } = claim;
-    if let Credential::Key(key) = credential {
-        return Ok(key.again());
+/// The private key that a password or a token wraps, and what it reaches. Where several are wrapped, it is that of whoever is
+/// registered before that of one who is away.
+fn unwrapped(
+    database: &mut dyn Session,
+    salt: &[u8],
+    claim: &Claim<'_>,
+) -> Result<(SecretKey, Reach), Error> {
+    let stretched = Stretched::new(salt, claim.user, claim.credential, claim.cost)?;
+    let mut away = Vec::new();
+    let mut opened = Vec::new();
+    for it in stretched.open(database)? {
+        let is_registered = claim.registered.as_ref() == Some(&it.key.public()?);
+        if is_registered {
+            &mut opened
+        } else {
+            &mut away
+        }
+        .push(it);
     }
-    let (name, wrapping) = stretched(salt, user, credential, *cost)?;
-    let (columns, by) = (["wrapped".to_owned()], ["id".to_owned()]);
-    let rows = select_keys(database, CREDENTIALS, &columns, &by, &[vec![bytes(&name)]])?;
-    let Some(Value::Bytes(wrapped)) = rows.into_iter().flatten().next() else {
-        return Err(Error::WrongCredential);
-    };
-    let mut wrapped = Zeroizing::new(wrapped);
-    open_part(&wrapping, 0, &mut wrapped).map_err(|_forged| Error::WrongCredential)?;
-    // The suite is sealed with the key, so that nobody changes it in the database.
-    let (suite, key) = match wrapped.split_first() {
-        Some((code, key)) if wrapped.len() == SUITE_KEY_BYTES => (Suite::from_code(*code)?, key),
-        _ => (Suite::X25519, wrapped.as_slice()),
-    };
-    <[u8; KEY_BYTES]>::try_from(key)
-        .map(|bytes| SecretKey::of(suite, bytes))
-        .map_err(|_length| Error::WrongCredential)
+    opened.append(&mut away);
+    for it in opened {
+        match reach(database, salt, &it.key, Some(&it.row)) {
+            Ok(reach) => {
+                renewed(database, salt, &stretched, &it)?;
+                return Ok((it.key, reach));
+            }
+            Err(Error::WrongCredential) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Error::WrongCredential)
 }
 
-/// Opens all that `key` reaches, placeholder by placeholder, level by level, but for what was forgotten.
-fn reach(database: &mut dyn Session, salt: &[u8], key: &SecretKey) -> Result<Reach, Error> {
+/// Seals anew what lies in a row of the form before, whose key wraps whatever the password does, and notes that the row is none
+/// any more.
+fn renewed(
+    database: &mut dyn Session,
+    salt: &[u8],
+    stretched: &Stretched,
+    opened: &Opened,
+) -> Result<(), Error> {
+    let Some(id) = &opened.older else {
+        return Ok(());
+    };
+    credential::remove(database, id.clone())?;
+    let gone = forgotten::credential(salt, &opened.key, &opened.row)?;
+    forgotten::put(database, &[gone])?;
+    stretched.put(database, &opened.key)
+}
+
+/// Opens all that `key` reaches, placeholder by placeholder, level by level, but for what was forgotten. Refused where the key
+/// itself was, or the row that it lay in.
+fn reach(
+    database: &mut dyn Session,
+    salt: &[u8],
+    key: &SecretKey,
+    row: Option<&[u8]>,
+) -> Result<Reach, Error> {
+    let mut names = vec![forgotten::key_name(salt, key)?];
+    names.extend(row.map(|row| record_name(salt, row).to_vec()));
     let mut reach = Reach {
         bags: Vec::new(),
         links: BTreeMap::new(),
@@ -216,7 +245,8 @@ fn reach(database: &mut dyn Session, salt: &[u8], key: &SecretKey) -> Result<Rea
             .collect();
         let mut next = Vec::new();
         let located = store::locators(database, salt, &keys)?;
-        if reach.bags.is_empty() && located.forgotten.contains(&forgotten::key_name(salt, key)?) {
+        let is_gone = |name: &Vec<u8>| located.forgotten.contains(name);
+        if reach.bags.is_empty() && names.iter().any(is_gone) {
             return Err(Error::WrongCredential);
         }
         for (index, found) in located.found {

@@ -5,6 +5,7 @@
 mod admission;
 mod apply;
 mod audit;
+mod called;
 mod credential;
 mod crypto;
 pub mod database;

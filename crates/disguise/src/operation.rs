@@ -50,6 +50,8 @@ pub struct Told {
     pub(crate) actor: String,
     pub(crate) basis: String,
     pub(crate) time: Timestamp,
+    /// The database remembers that it was done, and has some of what it destroyed: somebody has put that back.
+    pub(crate) is_put_back: bool,
     pub(crate) facts: Facts,
 }
 
@@ -97,6 +99,7 @@ impl Told {
             actor: entry.actor.to_owned(),
             basis: entry.basis.to_owned(),
             time: entry.time,
+            is_put_back: false,
             facts,
         })
     }
@@ -116,7 +119,7 @@ impl Told {
 
     /// Whether the same once more by its person makes up for it.
     fn may_be_repeated(&self) -> bool {
-        let again = ["reveal", "key", "password", "forget", "update"];
+        let again = ["register", "reveal", "key", "password", "forget", "update"];
         let action = self.action.strip_prefix("disguise.");
         action.is_some_and(|action| again.contains(&action))
     }
@@ -229,8 +232,8 @@ pub(crate) fn refused(tenancy: &Tenancy, refusals: Option<u64>) -> String {
 }
 
 /// Those of `told` that were done in this database, or may have been, for the tenant at hand or for all, and that it does
-/// not remember, in the same order. What its person did again since is not missing any more. What was forgotten is missing, too,
-/// when some of its records are among those which are `there`: somebody has put them back.
+/// not remember, in the same order. What its person did again since is not missing any more. What was forgotten or replaced is
+/// missing, too, when some of its records are among those which are `there`: somebody has put them back.
 pub(crate) fn missing(
     database: &mut dyn Session,
     salt: &[u8],
@@ -266,11 +269,13 @@ pub(crate) fn missing(
             .iter()
             .flatten()
             .any(|it| there.contains(it));
-        if known.contains(&key) && !is_there_again {
+        let is_known = known.contains(&key);
+        if is_known && !is_there_again {
             later.insert(name);
-        } else if !it.may_be_repeated() || !later.contains(&name) {
+        } else if is_known || !it.may_be_repeated() || !later.contains(&name) {
             missing.push(Told {
                 fate: fate(it),
+                is_put_back: is_known,
                 ..it.clone()
             });
         }

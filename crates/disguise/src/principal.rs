@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::credential::{self, Credential, KeyCost, Protection, RecoveryToken};
+use crate::credential::{Credential, KeyCost, Protection, RecoveryToken, Stretched};
 use crate::crypto::{KEY_BYTES, SecretKey, derive, random};
 use crate::error::Error;
 use crate::record::{Bag, Section, SpeaksFor, Standing};
@@ -56,7 +56,7 @@ pub(crate) fn protect(
     let token = RecoveryToken::generate()?;
     let all = password.into_iter().chain([Credential::Token(&token)]);
     for credential in all {
-        credential::put(database, salt, user, key, &credential, cost)?;
+        Stretched::new(salt, user, &credential, cost)?.put(database, key)?;
     }
     Ok(Some(token))
 }

@@ -11,7 +11,6 @@ use crate::database::{Database, DatabaseError, DatabaseErrorKind, placeholders};
 use crate::deadline::{self, Day, Record};
 use crate::error::{Doing as _, Error};
 use crate::forgotten::{self, ANY_MAILBOX, FORGOTTEN};
-use crate::operation::record;
 use crate::record::{Bag, Locator, OWNER_BYTES, Origin, Section, Standing};
 use crate::suite::PublicKey;
 use crate::table::{delete_keys, insert_all, lists, runs, select_keys};
@@ -524,45 +523,6 @@ pub(crate) fn record_ids(found: &[&Found]) -> Result<Vec<Vec<u8>>, Error> {
         }
     }
     Ok(ids)
-}
-
-/// The names by which entries speak of the records and credentials that there are.
-pub(crate) fn record_names(
-    database: &mut dyn Session,
-    salt: &[u8],
-) -> Result<BTreeSet<String>, Error> {
-    let mut names = BTreeSet::new();
-    for table in [LOCATORS, BAGS, CREDENTIALS] {
-        let rows = database.query(&format!("SELECT id FROM {table}"), &[]);
-        let ids = rows.map_err(uninstalled)?.into_iter().flatten();
-        names.extend(ids.map(|id| record(salt, &id.principal())));
-    }
-    Ok(names)
-}
-
-/// Removes records and credentials whose ids `meant` chooses, and gives how many there were.
-pub(crate) fn remove_records(
-    database: &mut dyn Session,
-    meant: impl Fn(&[u8]) -> bool,
-) -> Result<u64, Error> {
-    let mut removed: u64 = 0;
-    for (table, kind) in [
-        (LOCATORS, Some(Record::Locator)),
-        (BAGS, Some(Record::Part)),
-        (CREDENTIALS, None),
-    ] {
-        let rows = database.query(&format!("SELECT id FROM {table}"), &[]);
-        let rows = rows.map_err(uninstalled)?;
-        let ids = rows.into_iter().flatten().map(|id| id.principal());
-        let ids: Vec<Vec<u8>> = ids.filter(|id| meant(id)).collect();
-        if let Some(kind) = kind {
-            let ending: Vec<_> = ids.iter().map(|id| (kind, id.clone())).collect();
-            deadline::remove(database, &ending)?;
-        }
-        let keys: Vec<Vec<Value>> = ids.into_iter().map(|id| vec![Value::Bytes(id)]).collect();
-        removed = removed.saturating_add(delete_keys(database, table, &["id".to_owned()], &keys)?);
-    }
-    Ok(removed)
 }
 
 /// Removes bags and their locators.

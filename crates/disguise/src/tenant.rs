@@ -205,6 +205,9 @@ impl<D: Database> Database for Confined<D> {
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
         self.database.defer_foreign_keys()
     }
+    fn clear_away(&mut self) -> Result<Option<String>, DatabaseError> {
+        self.database.clear_away()
+    }
     fn another(&self) -> Result<Box<dyn Database>, DatabaseError> {
         self.database.another()
     }

@@ -39,6 +39,8 @@ pub(crate) struct Desk<'a> {
     pub(crate) time: Timestamp,
     /// Until when the answer is kept.
     pub(crate) kept_until: Timestamp,
+    /// Tells the operator what needs them although it was done.
+    pub(crate) complain: fn(&str),
 }
 
 /// An engine over a connection of its own, whose operations the log is told of.
@@ -97,6 +99,7 @@ impl Desk<'_> {
         }
         engine.set_admission(Arc::clone(self.pace));
         engine.set_subject_key(Arc::clone(self.names));
+        engine.set_notice(Box::new(self.complain));
         let mut appender = self.log.appender(&self.place.stream).map_err(|error| {
             Problem::new(Kind::NotRecorded, "the log takes no entries").because(&error)
         })?;

@@ -143,6 +143,7 @@ async fn work(door: Arc<Door>, task: Task) -> Result<Bytes, Problem> {
             repeat: task.repeat.as_ref(),
             time,
             kept_until: door.limits.kept_until(time),
+            complain: door.complain,
         };
         let answer = (task.route.perform)(&task.body, &desk);
         drop((turn, begun, task.caller.turn));

@@ -158,7 +158,8 @@ pub struct Forget {
 
 /// Replaces a user's password, recovery token and shares, or with --new-key the private key too.
 ///
-/// With --new-key everything that the old key opens is encrypted anew.
+/// With --new-key everything that the old key opens is encrypted anew. After a password, token or share leaked it takes --new-key: without it the private key
+/// stays, and whoever has an old copy of the database and the old password or token has the key.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity disguise rekey --db sqlite:app.db --user 19 --credential old.pw --password-file new.pw --credential-out 19.token

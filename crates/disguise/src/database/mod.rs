@@ -5,6 +5,8 @@ mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod sqlite;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod wording;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -172,7 +174,8 @@ pub enum DatabaseErrorKind {
 pub struct DatabaseError {
     /// What went wrong.
     pub kind: DatabaseErrorKind,
-    /// The database's words, which may quote the statement but never a bound value.
+    /// What is told of it: never a value, bound or stored, and so not what a server or a trigger says, but the code of it. Only
+    /// where no connection is made yet is it the server's word.
     pub message: String,
 }
 
@@ -361,6 +364,14 @@ pub trait Database {
     /// # Errors
     /// When the database refuses.
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError>;
+    /// Takes away what the transactions before deleted and what still lies in the files, as far as the database keeps such files
+    /// and others let it. What is left is said in a sentence: where, why, and what to do.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    fn clear_away(&mut self) -> Result<Option<String>, DatabaseError> {
+        Ok(None)
+    }
     /// Another connection to the same place, to ask there what became of a transaction when this one was lost at its
     /// commit.
     ///
@@ -414,6 +425,9 @@ impl<P: DerefMut<Target: Database>> Database for P {
     }
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
         (**self).defer_foreign_keys()
+    }
+    fn clear_away(&mut self) -> Result<Option<String>, DatabaseError> {
+        (**self).clear_away()
     }
     fn another(&self) -> Result<Box<dyn Database>, DatabaseError> {
         (**self).another()

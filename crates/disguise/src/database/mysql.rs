@@ -8,7 +8,7 @@ use mysql::{Conn, DriverError, Opts, OptsBuilder, Params};
 
 use super::{
     CONNECT_WAIT, Catalog, CatalogTable, Column, Database, DatabaseError, DatabaseErrorKind,
-    Dialect, ForeignKey, OnDelete, note_primary_keys,
+    Dialect, ForeignKey, OnDelete, note_primary_keys, wording,
 };
 use crate::value::Value;
 
@@ -68,7 +68,7 @@ impl Mysql {
     }
 
     fn open(options: Opts) -> Result<Self, DatabaseError> {
-        let mut connection = Conn::new(options.clone()).map_err(refused)?;
+        let mut connection = Conn::new(options.clone()).map_err(unconnected)?;
         connection.query_drop(SETTINGS).map_err(refused)?;
         connection.query_drop(SERIALIZABLE).map_err(refused)?;
         let server: Option<String> = connection
@@ -399,18 +399,29 @@ fn refused(error: mysql::Error) -> DatabaseError {
                 1146 => Absent,
                 _ => Other,
             };
-            // The server quotes the values of refused rows.
-            let message = match kind {
-                Unique => "a unique key holds this value already".to_owned(),
-                Constraint => format!("a constraint refuses the row (error {})", error.code),
-                Absent | Busy | Conflict | Other => error.message.clone(),
-            };
-            (kind, message)
+            (kind, wording::of_mysql(error.code, kind))
         }
         mysql::Error::DriverError(DriverError::CouldNotConnect(_)) => {
             (Other, "the server cannot be reached".to_owned())
         }
+        mysql::Error::FromValueError(_) | mysql::Error::FromRowError(_) => (
+            Other,
+            "the driver does not read a value that it got".to_owned(),
+        ),
         other => (Other, other.to_string()),
     };
     DatabaseError { kind, message }
+}
+
+/// What kept a connection from being made: the server's words name the account and the database, and there are no values yet.
+fn unconnected(error: mysql::Error) -> DatabaseError {
+    let message = match &error {
+        mysql::Error::MySqlError(error) => Some(error.message.clone()),
+        _ => None,
+    };
+    let refused = refused(error);
+    DatabaseError {
+        message: message.unwrap_or(refused.message),
+        ..refused
+    }
 }

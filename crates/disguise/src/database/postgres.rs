@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io;
 
 use postgres::types::{Format, IsNull, ToSql, Type, private::BytesMut};
 use postgres::{Client, Config, NoTls, Row, SimpleQueryMessage, Statement};
 
 use super::{
     CONNECT_WAIT, Catalog, Column, Database, DatabaseError, DatabaseErrorKind, Dialect, ForeignKey,
-    OnDelete, note_primary_keys,
+    OnDelete, note_primary_keys, wording,
 };
 use crate::value::Value;
 
@@ -40,7 +41,7 @@ impl Postgres {
     /// # Errors
     /// When the server refuses or cannot be reached.
     pub fn connect(url: &str) -> Result<Self, DatabaseError> {
-        let mut config: Config = url.parse().map_err(refused)?;
+        let mut config: Config = url.parse().map_err(unconnected)?;
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_WAIT);
         }
@@ -48,7 +49,7 @@ impl Postgres {
     }
 
     fn open(config: Config) -> Result<Self, DatabaseError> {
-        let mut client = config.connect(NoTls).map_err(refused)?;
+        let mut client = config.connect(NoTls).map_err(unconnected)?;
         // Values travel as text, so its form must not depend on the server's settings.
         let settings = "SET datestyle = 'ISO, YMD'; SET intervalstyle = 'postgres'; SET timezone = 'UTC';
              SET extra_float_digits = 3; SET bytea_output = 'hex'; SET client_min_messages = 'warning'";
@@ -482,9 +483,33 @@ fn refused(error: postgres::Error) -> DatabaseError {
         code if code.starts_with("23") => DatabaseErrorKind::Constraint,
         _ => DatabaseErrorKind::Other,
     };
-    // The server's detail line may quote values; its message does not.
-    let message = error
-        .as_db_error()
-        .map_or_else(|| error.to_string(), |it| it.message().to_owned());
+    // A server quotes values in messages of its own, and triggers say what they like under any code.
+    let message = if error.as_db_error().is_some() {
+        wording::of_postgres(&code)
+    } else {
+        own_words(&error)
+    };
     DatabaseError { kind, message }
+}
+
+/// What the driver itself says, without what it was said of.
+fn own_words(error: &postgres::Error) -> String {
+    let is_of_system = error.source().is_some_and(<dyn StdError>::is::<io::Error>);
+    let words = error.to_string();
+    if is_of_system || error.is_closed() {
+        return words;
+    }
+    words.split(':').next().unwrap_or_default().to_owned()
+}
+
+/// What kept a connection from being made: the server's words name the account and the database, and there are no values yet.
+fn unconnected(error: postgres::Error) -> DatabaseError {
+    let message = match error.as_db_error() {
+        Some(it) => it.message().to_owned(),
+        None => error.to_string(),
+    };
+    DatabaseError {
+        message,
+        ..refused(error)
+    }
 }

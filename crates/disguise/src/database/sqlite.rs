@@ -15,10 +15,22 @@ use crate::value::Value;
 
 /// How long a statement waits for another connection's lock.
 const BUSY_WAIT: Duration = Duration::from_secs(10);
+/// How long others may read an older state before it is left to them what was deleted since.
+const CLEAR_WAIT: Duration = Duration::from_secs(2);
 /// Kibibytes of pages kept in memory, so that a large transaction is not written out before its end.
 const CACHE_KIBIBYTES: i64 = 65_536;
 /// The name of a row's place.
 const ROW_PLACE: &str = "rowid";
+/// Constraints of which `SQLite` names the columns and nothing else.
+const NAMING_COLUMNS: [i32; 7] = [
+    rusqlite::ffi::SQLITE_CONSTRAINT_CHECK,
+    rusqlite::ffi::SQLITE_CONSTRAINT_DATATYPE,
+    rusqlite::ffi::SQLITE_CONSTRAINT_FOREIGNKEY,
+    rusqlite::ffi::SQLITE_CONSTRAINT_NOTNULL,
+    rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY,
+    rusqlite::ffi::SQLITE_CONSTRAINT_ROWID,
+    rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE,
+];
 /// Statements kept prepared.
 const STATEMENTS_KEPT: usize = 256;
 
@@ -82,6 +94,23 @@ impl Sqlite {
                     .pragma_update(None, "cache_size", -CACHE_KIBIBYTES)
             })
             .map_err(refused)
+    }
+
+    /// Writes what the write-ahead log holds over the old pages of the file, and empties it; whether nobody was in the way.
+    fn checkpoint(&self) -> rusqlite::Result<bool> {
+        self.connection.busy_timeout(CLEAR_WAIT)?;
+        let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let busy = self
+            .connection
+            .query_row(sql, [], |row| row.get::<_, i64>(0));
+        self.connection.busy_timeout(BUSY_WAIT)?;
+        match busy {
+            Ok(busy) => Ok(busy == 0),
+            Err(error) => match error.sqlite_error_code() {
+                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Ok(false),
+                _ => Err(error),
+            },
+        }
     }
 
     fn control(&self, sql: &str) -> Result<(), DatabaseError> {
@@ -278,6 +307,20 @@ impl Database for Sqlite {
     fn defer_foreign_keys(&mut self) -> Result<(), DatabaseError> {
         self.control("PRAGMA defer_foreign_keys = ON")
     }
+
+    fn clear_away(&mut self) -> Result<Option<String>, DatabaseError> {
+        let sql = "PRAGMA journal_mode";
+        let mode = self
+            .connection
+            .query_row(sql, [], |row| row.get::<_, String>(0));
+        if mode.map_err(refused)? != "wal" || self.checkpoint().map_err(refused)? {
+            return Ok(None);
+        }
+        let file = self.connection.path().unwrap_or_default();
+        Ok(Some(format!(
+            "what was removed can still be read in {file} and {file}-wal, because another connection reads an older state; once that is over, the next operation that removes takes it away, or: sqlite3 {file} 'PRAGMA wal_checkpoint(TRUNCATE)'"
+        )))
+    }
 }
 
 impl ToSql for Value {
@@ -336,6 +379,29 @@ fn refused(error: rusqlite::Error) -> DatabaseError {
     };
     DatabaseError {
         kind,
-        message: error.to_string(),
+        message: words(&error),
     }
+}
+
+/// What is told of an error. While a statement runs, functions and triggers put values into the words of `SQLite`; what it says of
+/// a constraint names columns, and of a statement that it does not understand the statement, which holds no value.
+fn words(error: &rusqlite::Error) -> String {
+    let rusqlite::Error::SqliteFailure(failure, said) = error else {
+        return error.to_string();
+    };
+    let is_of_schema = said
+        .as_ref()
+        .is_some_and(|it| it.starts_with("no such table"));
+    let names_columns = match failure.code {
+        ErrorCode::Unknown => is_of_schema,
+        ErrorCode::ConstraintViolation => NAMING_COLUMNS.contains(&failure.extended_code),
+        _ => true,
+    };
+    if names_columns {
+        return error.to_string();
+    }
+    let code = failure.extended_code;
+    format!(
+        "a function or a trigger refuses it (SQLite error {code}; what it says may quote values and is not repeated)"
+    )
 }

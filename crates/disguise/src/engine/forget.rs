@@ -14,7 +14,7 @@ use crate::hold::Held;
 use crate::mark::Mark;
 use crate::operation;
 use crate::principal::{needed_by_others, stored_for_others};
-use crate::receipt::Receipt;
+use crate::receipt::{Receipt, digits};
 use crate::store::{self, DisguiseId, Stored};
 use crate::value::Value;
 
@@ -75,7 +75,8 @@ impl<D: Database> Engine<D> {
             store::put_bags(database, &salt, &stored)?;
             engine.leave_out(id, whose.as_ref(), &names, Mark::Forgotten)?;
             let receipt = Receipt::new(time, Some(id), gone.len(), (engine.tenant_set(), user))?;
-            engine.done(&asked, &told(&receipt, &salt, &ids, !kept.is_empty()))?;
+            let kept = (!kept.is_empty()).then(|| ("links_kept", true.into()));
+            engine.done(&asked, &told(&receipt, &salt, &ids, kept))?;
             Ok(receipt)
         })
     }
@@ -103,7 +104,7 @@ impl<D: Database> Engine<D> {
             let mut ids = store::record_ids(&gone)?;
             let database = &mut engine.database;
             let names = holder.names(database)?;
-            ids.append(&mut credential::ids(database, key)?);
+            // All passwords and tokens of a key are called by its holder.
             ids.push(credential::holder(key)?.to_vec());
             store::remove_bags(database, &gone)?;
             let mut gone_names = forgotten::bags(&salt, &gone)?;
@@ -119,7 +120,9 @@ impl<D: Database> Engine<D> {
                 engine.leave_out(DisguiseId(id), whose.as_ref(), &names, Mark::Forgotten)?;
             }
             let receipt = Receipt::new(time, None, gone.len(), (engine.tenant_set(), user))?;
-            engine.done(&asked, &told(&receipt, &salt, &ids, false))?;
+            let public = digits(&holder.public().encode());
+            let whose = Some(("public_key", public.into()));
+            engine.done(&asked, &told(&receipt, &salt, &ids, whose))?;
             Ok(receipt)
         })
     }
@@ -134,13 +137,16 @@ impl<D: Database> Engine<D> {
 
 /// What the entry says: the log vouches for the receipt, and the receipt can be found in it. By the names of the records
 /// they are found in a backup, as long as they are not too many for an entry.
-fn told(receipt: &Receipt, salt: &[u8], ids: &[Vec<u8>], has_kept: bool) -> String {
+fn told(
+    receipt: &Receipt,
+    salt: &[u8],
+    ids: &[Vec<u8>],
+    more: Option<(&str, serde_json::Value)>,
+) -> String {
     let mut payload = serde_json::Map::new();
     payload.insert("bags".to_owned(), receipt.bags.into());
     payload.insert("receipt".to_owned(), receipt.digest().into());
-    if has_kept {
-        payload.insert("links_kept".to_owned(), true.into());
-    }
+    payload.extend(more.map(|(name, value)| (name.to_owned(), value)));
     if ids.len() <= RECORDS_TOLD_MAX {
         let names: Vec<String> = ids.iter().map(|id| operation::record(salt, id)).collect();
         payload.insert("destroyed".to_owned(), names.into());

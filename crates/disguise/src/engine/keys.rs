@@ -8,7 +8,7 @@ use crate::credential::{self, Credential, Protection};
 use crate::crypto::SecretKey;
 use crate::database::Database;
 use crate::error::{Doing as _, Error};
-use crate::forgotten;
+use crate::forgotten::{self, Forgotten};
 use crate::holder::{self, Claim, Clue, Holder};
 use crate::principal::{self, Registration, rekey};
 use crate::receipt::digits;
@@ -38,7 +38,8 @@ impl<D: Database> Engine<D> {
     }
 
     /// Replaces every password and token of `user` by what `new` says and a new token; the private key stays, and
-    /// nothing that is disguised is touched.
+    /// nothing that is disguised is touched. Whoever has an old copy of the database and an old password or token still has the
+    /// private key: where one was learned by others, it takes [`Engine::change_key`].
     ///
     /// # Errors
     /// [`Error::WrongCredential`] and those of [`Engine::register`].
@@ -55,9 +56,12 @@ impl<D: Database> Engine<D> {
             let (salt, holder) = engine.holder(user, current)?;
             let database = &mut engine.database;
             let key = holder.key().again();
+            // A row that somebody puts back is none that the old password opens.
+            let gone = forgotten::credentials(database, &salt, &key)?;
+            forgotten::put(database, &gone)?;
             credential::remove_all(database, &key)?;
             let token = principal::protect(database, &salt, (user, &key), new, cost)?;
-            engine.done(&asked, "{}")?;
+            engine.done(&asked, &replaced(None, &gone))?;
             Ok(Registration { key, token })
         })
     }
@@ -82,11 +86,13 @@ impl<D: Database> Engine<D> {
             let (old, reach) = (holder.key(), holder.reach());
             let key = SecretKey::generate_of(suite.unwrap_or_else(|| old.suite()))?;
             rekey(database, &salt, (user, key.public()?), reach)?;
+            let mut gone = forgotten::credentials(database, &salt, old)?;
             credential::remove_all(database, old)?;
             // Old records that somebody puts back are none that the old key opens.
-            forgotten::put(database, &[forgotten::key(&salt, old)?])?;
+            gone.push(forgotten::key(&salt, old)?);
+            forgotten::put(database, &gone)?;
             let token = principal::protect(database, &salt, (user, &key), protection, cost)?;
-            engine.done(&asked, &format!("{{\"bags\":{}}}", reach.bags.len()))?;
+            engine.done(&asked, &replaced(Some(reach.bags.len()), &gone))?;
             Ok(Registration { key, token })
         })
     }
@@ -174,4 +180,12 @@ impl<D: Database> Engine<D> {
         let rows = rows.doing("reading who there is")?;
         Ok(rows.into_iter().flatten().collect())
     }
+}
+
+/// What the entry of a change says: how many records were sealed anew, where any were, and what opens nothing any more.
+fn replaced(bags: Option<usize>, gone: &[Forgotten]) -> String {
+    let mut payload = serde_json::Map::new();
+    payload.extend(bags.map(|bags| ("bags".to_owned(), serde_json::Value::from(bags))));
+    payload.insert("destroyed".to_owned(), forgotten::telling(gone).into());
+    serde_json::Value::Object(payload).to_string()
 }

@@ -63,6 +63,9 @@ pub const REVEAL_BYTES: usize = 16 << 20;
 /// The longest pause between two tries, in milliseconds.
 const PAUSE_MILLISECONDS_MAX: u64 = 256;
 
+/// What takes a sentence about an operation that was done.
+type Notice = Box<dyn FnMut(&str)>;
+
 /// Applies and reveals disguises over one connection.
 ///
 /// Every operation is one serialisable transaction; on any error it is rolled back and nothing has changed.
@@ -85,6 +88,9 @@ pub struct Engine<D: Database> {
     promises: Vec<Promise>,
     /// The transaction at hand is that of a request, which ends it.
     request: Option<Request>,
+    /// Something was removed since the files were cleared of what was.
+    has_removed: bool,
+    notice: Option<Notice>,
 }
 
 impl<D: Database> Engine<D> {
@@ -109,7 +115,15 @@ impl<D: Database> Engine<D> {
             redactors: Redactors::new(),
             promises: Vec::new(),
             request: None,
+            has_removed: false,
+            notice: None,
         }
+    }
+
+    /// Lets `notice` take what an operation has to say that was done: that something removed can still be read in a file, where,
+    /// why, and what to do.
+    pub fn set_notice(&mut self, notice: Box<dyn FnMut(&str)>) {
+        self.notice = Some(notice);
     }
 
     /// Gives the engine a redactor by code, which specifications name.
@@ -417,6 +431,7 @@ impl<D: Database> Engine<D> {
         asked: &Asked<'_>,
         work: impl FnMut(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
+        self.has_removed |= asked.removes();
         let outcome = self.tried(|engine, work| engine.transaction(work), work);
         self.told(asked, outcome)
     }

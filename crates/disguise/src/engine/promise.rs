@@ -78,6 +78,7 @@ impl<D: Database> Engine<D> {
     pub(super) fn commit(&mut self) -> Result<(), Error> {
         let Err(refused) = self.database.commit() else {
             self.promises.clear();
+            self.clear_away();
             return Ok(());
         };
         // A commit that was refused may have left the transaction open.
@@ -98,6 +99,21 @@ impl<D: Database> Engine<D> {
             }
             Some(Fate::Undone) => Err(refused).doing("committing"),
             Some(Fate::Unknown) | None => Err(Error::Unsettled(refused)),
+        }
+    }
+
+    /// Takes out of the files what was removed. It is done whatever becomes of this: what is left is told.
+    fn clear_away(&mut self) {
+        if !mem::take(&mut self.has_removed) {
+            return;
+        }
+        let left = self.database.clear_away().unwrap_or_else(|error| {
+            Some(format!(
+                "what was removed may still be read in the files of the database, which could not be cleared: {error}"
+            ))
+        });
+        if let (Some(left), Some(notice)) = (left, &mut self.notice) {
+            notice(&left);
         }
     }
 

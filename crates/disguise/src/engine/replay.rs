@@ -7,6 +7,7 @@ use probity_format::Timestamp;
 use super::Engine;
 use crate::apply::{ApplyRequest, Earlier, Forgotten};
 use crate::audit::Asked;
+use crate::called;
 use crate::database::Database;
 use crate::error::Error;
 use crate::forgotten;
@@ -98,10 +99,18 @@ enum Deed<'a> {
     Lift(HoldId),
     Forget {
         person: Option<Value>,
+        /// Whose registration goes along.
+        leaver: Option<Leaver>,
         records: BTreeSet<String>,
     },
     /// Later operations made it count for nothing.
     Nothing,
+}
+
+/// Who had everything forgotten, and with which key, where the entry says it: whoever registered since has another.
+struct Leaver {
+    user: Value,
+    key: Option<PublicKey>,
 }
 
 impl<D: Database> Engine<D> {
@@ -194,21 +203,41 @@ impl<D: Database> Engine<D> {
                     Ok(()) | Err(Error::NoSuchHold) => {}
                     Err(error) => return Err(error),
                 },
-                Deed::Forget { person, records } => {
-                    let salt = store::salt(&mut engine.database)?;
-                    let meant = |id: &[u8]| records.contains(&operation::record(&salt, id));
-                    store::remove_records(&mut engine.database, meant)?;
-                    let names = records.iter().filter_map(|name| forgotten::told(name));
-                    let names: Vec<_> = names.collect();
-                    forgotten::put(&mut engine.database, &names)?;
-                    if let Some(person) = person.as_ref().filter(|_person| told.key.is_empty()) {
-                        store::unregister(&mut engine.database, &[person.principal()])?;
-                    }
+                Deed::Forget {
+                    leaver, records, ..
+                } => {
+                    engine.destroy(records)?;
+                    engine.unregister_leaver(leaver.as_ref())?;
                 }
                 Deed::Nothing => {}
             }
             engine.done(&asked, "{}")
         })
+    }
+
+    /// Destroys what is called so, and notes that it is none any more.
+    fn destroy(&mut self, records: &BTreeSet<String>) -> Result<(), Error> {
+        let salt = store::salt(&mut self.database)?;
+        let meant = |id: &[u8]| records.contains(&operation::record(&salt, id));
+        called::remove_records(&mut self.database, meant)?;
+        let names = records.iter().filter_map(|name| forgotten::told(name));
+        let names: Vec<_> = names.collect();
+        forgotten::put(&mut self.database, &names)
+    }
+
+    /// Takes the registration away of who left, unless it is one that they made since.
+    fn unregister_leaver(&mut self, leaver: Option<&Leaver>) -> Result<(), Error> {
+        let Some(Leaver { user, key }) = leaver else {
+            return Ok(());
+        };
+        let name = [user.principal()];
+        let known = store::principals(&mut self.database, &name)?;
+        let is_theirs =
+            |(public, _): &(PublicKey, Standing)| key.as_ref().is_none_or(|it| it == public);
+        if known.values().all(is_theirs) {
+            store::unregister(&mut self.database, &name)?;
+        }
+        Ok(())
     }
 
     fn hold_again(&mut self, told: &Told, id: HoldId, what: Holding<'_>) -> Result<(), Error> {
@@ -276,7 +305,7 @@ impl<'a> Replay<'a> {
         let salt = store::salt(&mut engine.database)?;
         let database = &mut engine.database;
         let there = if request.told.iter().any(Told::names_records) {
-            store::record_names(database, &salt)?
+            called::record_names(database, &salt)?
         } else {
             BTreeSet::new()
         };
@@ -305,6 +334,9 @@ impl<'a> Replay<'a> {
     /// What it takes to do an operation again, or why it cannot be done.
     fn deed(&self, told: &Told) -> Result<Deed<'a>, String> {
         let no = |why: &str| Err(why.to_owned());
+        if told.is_put_back {
+            return self.forget_again(told);
+        }
         if told.fate == Fate::Unknown {
             return no(
                 "the database was lost at its commit and does not have it now: whether it ever had is not known, so do it again where it is wanted",
@@ -366,7 +398,9 @@ impl<'a> Replay<'a> {
             "disguise.forget" => self.forget(told),
             "disguise.reveal" => no("it takes the person's credential: reveal it again"),
             "disguise.key" => no("it takes the person's credential: rekey again"),
-            "disguise.password" => no("passwords are not in the log: rekey again"),
+            "disguise.password" => no(
+                "passwords are not in the log: rekey again, for the old ones open what they opened until then",
+            ),
             "disguise.update" => no("its mapping is not in the log: record it again"),
             // The next sweep destroys what has ended, whatever the log says.
             "disguise.expire" => Ok(Deed::Nothing),
@@ -469,6 +503,11 @@ impl<'a> Replay<'a> {
                     .to_owned(),
             );
         }
+        self.forget_again(told)
+    }
+
+    /// Destroys what an entry names, whatever the operation.
+    fn forget_again(&self, told: &Told) -> Result<Deed<'a>, String> {
         let Some(records) = &told.facts.destroyed else {
             return Err(
                 "its records were too many for an entry, which takes the person's credential: forget it again"
@@ -478,8 +517,25 @@ impl<'a> Replay<'a> {
         let person = told.subject.as_ref().and_then(|it| self.people.get(it));
         Ok(Deed::Forget {
             person: person.cloned(),
+            leaver: self.leaver(told, person),
             records: records.iter().cloned().collect(),
         })
+    }
+
+    /// Who is not registered any more since everything of theirs was forgotten. Older entries do not name the key: they count
+    /// for nobody who registered later.
+    fn leaver(&self, told: &Told, person: Option<&Value>) -> Option<Leaver> {
+        if told.action != "disguise.forget" || !told.key.is_empty() {
+            return None;
+        }
+        let key = told.public_key();
+        let later = self.request.told.iter().skip_while(|it| it.id != told.id);
+        let whose = |it: &Told| it.subject.as_ref().and_then(|it| self.people.get(it));
+        let mut later = later.filter(|it| it.action == "disguise.register");
+        if key.is_none() && later.any(|it| whose(it) == person) {
+            return None;
+        }
+        person.cloned().map(|user| Leaver { user, key })
     }
 }
 

@@ -63,6 +63,15 @@ macro_rules! for_every_claim {
             what_was_forgotten_and_is_there_again_is_found_by_a_replay
             old_rows_put_back_do_not_bring_back_what_was_forgotten
             old_rows_put_back_are_not_open_to_a_key_that_was_changed
+            no_error_of_the_database_quotes_a_value
+            a_password_that_stays_seals_each_key_under_another_key
+            rows_of_the_older_form_open_and_are_sealed_anew
+            a_new_key_for_a_row_of_the_older_form_is_sealed_in_the_new_one
+            whoever_registers_again_with_the_same_password_stays_registered
+            a_registration_that_was_lost_does_not_replace_a_later_one
+            a_replaced_password_or_token_stays_replaced_when_its_row_is_put_back
+            rows_that_wrap_a_replaced_key_are_found_by_a_replay
+            a_backup_with_an_older_password_says_so_and_keeps_it
             whoever_is_held_is_neither_hidden_nor_forgotten_until_it_is_lifted
             whoever_is_held_while_away_cannot_be_forgotten_under_another_name
             a_held_disguise_is_not_forgotten_and_its_holds_are_listed
@@ -184,6 +193,8 @@ mod tenants;
 mod threads;
 mod together;
 mod updates;
+mod words;
+mod wrapped;
 
 pub(crate) use applying::*;
 pub(crate) use bad_input::*;
@@ -216,3 +227,5 @@ pub(crate) use tenants::*;
 pub(crate) use threads::*;
 pub(crate) use together::*;
 pub(crate) use updates::*;
+pub(crate) use words::*;
+pub(crate) use wrapped::*;

@@ -10,7 +10,7 @@ use crate::desk::Desk;
 use crate::problem::{Kind, Problem};
 use crate::secret::Secret;
 
-/// What takes the place of a user's password, recovery token and shares; nothing that is disguised is touched.
+/// What takes the place of a user's password, recovery token and shares; nothing that is disguised is touched. Where one of them was learned by others it takes `new_key`: an old copy of the database and the old password or token still give the old private key.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Rekey {

@@ -90,6 +90,7 @@ impl Recorder {
         engine: &mut AnyEngine,
     ) -> Result<Option<Self>, Failure> {
         let said = Said::of(said)?;
+        engine.set_notice(Box::new(|left| note(&format!("warning: {left}"))));
         let Some(dir) = choice.log.as_deref() else {
             note("nothing is recorded: name the log that takes an entry with --log DIR");
             return Ok(None);

@@ -1,0 +1,56 @@
+//! What is told of a server's refusal: its code and what that stands for, never the server's own words, which quote the values
+//! of a row, of a parameter, or whatever a trigger puts into them.
+
+use super::DatabaseErrorKind;
+
+/// What a code of `PostgreSQL` stands for.
+#[cfg(feature = "postgres")]
+pub(super) fn of_postgres(code: &str) -> String {
+    let meaning = match code {
+        "23505" => "a unique key holds this value already",
+        "42501" => "the account of the database has no right to it",
+        "42P01" => "a table is not there",
+        "42703" => "a column is not there",
+        _ => match code.get(..2).unwrap_or_default() {
+            "08" => "the connection failed",
+            "22" => "a value does not fit the type of its column",
+            "23" => "a constraint refuses the row",
+            "25" => "the state of the transaction does not allow it",
+            "28" => "the server does not let the account in",
+            "40" => "another transaction was in the way",
+            "42" => "the statement does not fit the tables",
+            "53" => "the server lacks memory, room or connections",
+            "54" => "a limit of the server is too low for it",
+            "55" => "somebody else uses what it needs",
+            "57" => "the server ended it, for a time limit or an operator",
+            "58" | "F0" | "XX" => "the server itself failed",
+            "P0" => "a trigger or a function of the database refuses it",
+            _ => "the server refuses it",
+        },
+    };
+    format!(
+        "{meaning} (SQLSTATE {code}; what the server says of it may quote values and stays in its own log)"
+    )
+}
+
+/// What an error of `MariaDB` stands for.
+#[cfg(feature = "mysql")]
+pub(super) fn of_mysql(code: u16, kind: DatabaseErrorKind) -> String {
+    use DatabaseErrorKind::{Absent, Busy, Conflict, Constraint, Other, Unique};
+    let meaning = match (kind, code) {
+        (Unique, _) => "a unique key holds this value already",
+        (Constraint, _) => "a constraint refuses the row",
+        (Absent, _) => "a table is not there",
+        (Busy, _) => "a lock was waited for in vain",
+        (Conflict, _) => "another transaction was in the way",
+        (Other, 1044 | 1045 | 1142 | 1143 | 1227 | 1370) => {
+            "the account of the database has no right to it"
+        }
+        (Other, 1054) => "a column is not there",
+        (Other, 1644) => "a trigger or a function of the database refuses it",
+        (Other, _) => "the server refuses it",
+    };
+    format!(
+        "{meaning} (error {code}; what the server says of it may quote values and is not repeated)"
+    )
+}

@@ -1,0 +1,162 @@
+//! What is removed from a file of `SQLite` whose application keeps it open with a write-ahead log.
+
+#![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use probity_disguise::database::Sqlite;
+use probity_disguise::{
+    ApplyRequest, Credential, Engine, KeyCost, Protection, Registration, SpecFile, Value,
+};
+use probity_format::Timestamp;
+use rusqlite::Connection;
+
+/// What stands in a row that is removed, and nowhere else.
+const MARK: &[u8] = b"unmistakable words";
+
+const TABLES: &str = "CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT);
+    CREATE TABLE likes (id INTEGER PRIMARY KEY, person INTEGER REFERENCES people, why TEXT);
+    INSERT INTO people VALUES (19, 'Bea'), (20, 'Al');
+    INSERT INTO likes VALUES (1, 19, 'unmistakable words'), (2, 20, 'others')";
+
+const LEAVE: &str = r#"
+[users]
+table = "people"
+id = "id"
+placeholder = { id = { RandNum = { lb = 1000, ub = 9000000 } } }
+[tables.likes]
+owners = ["person"]
+[[remove]]
+table = "likes"
+"#;
+
+fn now() -> Timestamp {
+    Timestamp::from_nanoseconds(1_800_000_000_000_000_000).unwrap()
+}
+
+/// An application with its connection open, and an engine beside it.
+struct Beside {
+    folder: tempfile::TempDir,
+    application: Connection,
+    engine: Engine<Sqlite>,
+    file: SpecFile,
+    person: Registration,
+    notices: Rc<RefCell<Vec<String>>>,
+}
+
+fn beside() -> Beside {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("app.db");
+    let application = Connection::open(&path).unwrap();
+    application
+        .pragma_update(None, "journal_mode", "wal")
+        .unwrap();
+    application.execute_batch(TABLES).unwrap();
+    // As an application has it that has been running for a while.
+    application
+        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_row| Ok(()))
+        .unwrap();
+    let file = SpecFile::parse(LEAVE).unwrap();
+    let (schema, pseudo) = (file.schema.clone(), file.pseudo.clone().unwrap());
+    let mut engine = Engine::new(Sqlite::existing(&path).unwrap(), schema, pseudo);
+    engine.set_key_cost(KeyCost::DANGER_LEAST);
+    engine.install().unwrap();
+    let notices: Rc<RefCell<Vec<String>>> = Rc::default();
+    let told = Rc::clone(&notices);
+    engine.set_notice(Box::new(move |left| {
+        told.borrow_mut().push(left.to_owned());
+    }));
+    let person = engine
+        .register(&Value::Int(19), Protection::KeyAlone, now())
+        .unwrap();
+    Beside {
+        folder,
+        application,
+        engine,
+        file,
+        person,
+        notices,
+    }
+}
+
+impl Beside {
+    fn leave(&mut self) {
+        let request = ApplyRequest {
+            spec: &self.file.spec,
+            user: Some(Value::Int(19)),
+            over: None,
+            parameters: BTreeMap::new(),
+            expires: None,
+            time: now(),
+        };
+        self.engine.apply(&request).unwrap();
+    }
+
+    fn forget(&mut self) {
+        let credential = Credential::Key(&self.person.key);
+        let user = Value::Int(19);
+        self.engine
+            .forget_everything(&user, &credential, now())
+            .unwrap();
+    }
+
+    /// The files in which the mark can be read.
+    fn marked(&self) -> Vec<String> {
+        let holds = |path: &PathBuf| {
+            let bytes = fs::read(path).unwrap();
+            bytes.windows(MARK.len()).any(|it| it == MARK)
+        };
+        let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+        let files = fs::read_dir(self.folder.path()).unwrap();
+        let files: Vec<PathBuf> = files.map(|it| it.unwrap().path()).collect();
+        files
+            .iter()
+            .filter(|it| holds(it))
+            .map(|it| name(it))
+            .collect()
+    }
+}
+
+/// What a removal deleted stayed in the file, also once everything was forgotten, for as long as the application kept its connection:
+/// the overwritten pages lay in the write-ahead log. They are written to the file with the operation.
+#[test]
+fn a_removal_leaves_nothing_in_a_file_that_an_application_has_open() {
+    let mut beside = beside();
+    assert_eq!(beside.marked(), ["app.db"]);
+    beside.leave();
+    assert_eq!(beside.marked(), [""; 0]);
+    beside.forget();
+    assert_eq!(beside.marked(), [""; 0]);
+    assert_eq!(*beside.notices.borrow(), [""; 0]);
+    let left = beside
+        .application
+        .query_row("SELECT COUNT(*) FROM likes", [], |row| row.get(0));
+    assert_eq!(left, Ok(1));
+}
+
+/// The same while somebody reads an older state, which nothing may take from them. What is left is said with its place, and the
+/// next removal takes it away.
+#[test]
+fn what_a_reader_keeps_in_a_file_is_said_and_goes_with_the_next_removal() {
+    let mut beside = beside();
+    let reads = "BEGIN; SELECT COUNT(*) FROM likes";
+    beside.application.execute_batch(reads).unwrap();
+    beside.leave();
+    assert_eq!(beside.marked(), ["app.db"]);
+    let told = beside.notices.borrow().clone();
+    assert_eq!(told.len(), 1);
+    let text = told.concat();
+    assert!(
+        text.contains("app.db-wal, because another connection"),
+        "{text}"
+    );
+    assert!(text.contains("wal_checkpoint(TRUNCATE)"), "{text}");
+    beside.application.execute_batch("COMMIT").unwrap();
+    beside.forget();
+    assert_eq!(beside.marked(), [""; 0]);
+    assert_eq!(beside.notices.borrow().len(), 1);
+}
