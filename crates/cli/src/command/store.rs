@@ -12,19 +12,20 @@ use crate::output::Output;
 pub(crate) fn rewrite(args: &StoreRewrite) -> Result<Status, Failure> {
     let shown = args.dir.display();
     // Opening would make one.
-    if !args.dir.join("probity-store.toml").is_file() {
+    if !Store::is_there(&args.dir) {
         return Err(Failure::new(format!("{shown} is no store"))
             .remedy("name the folder that the proxy was given with --store"));
     }
     let options = Options {
         key_file: args.key.clone(),
+        is_clear_trusted: args.from_clear,
         subject_of: subject_of(Arc::new(read_policy(args.policy.as_deref())?)),
         ..Options::default()
     };
     let store = Store::open(&args.dir, options).map_err(|error| {
         Failure::new(format!("cannot open the store {shown}"))
             .because(error)
-            .remedy("stop the proxy that serves it, and name its key file with --key")
+            .remedy("stop the proxy that serves it, if one does, and name its key file with --key where it lies elsewhere")
     })?;
     store.rewrite().map_err(|error| {
         Failure::new(format!("{shown} may still hold what was removed"))

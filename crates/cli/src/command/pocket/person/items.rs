@@ -40,7 +40,7 @@ pub(super) fn fill(
         return Ok(());
     };
     // Opening would make one.
-    if !directory.join("probity-store.toml").is_file() {
+    if !Store::is_there(directory) {
         return Err(Failure::new(format!("{} is no store", directory.display()))
             .remedy("name the folder that the proxy was given with --store"));
     }
