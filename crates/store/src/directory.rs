@@ -402,9 +402,9 @@ impl Directory {
     }
 }
 
-/// Whether a directory has a mark, or a file that only a store has.
+/// Whether a directory has a mark, or a file whose name only a store gives.
 pub(crate) fn is_there(directory: &Path) -> bool {
-    let is_data = |(name, _): &(Name, PathBuf)| *name != Name::Half;
+    let is_data = |(name, _): &(Name, PathBuf)| matches!(name, Name::Whole(_));
     directory.join(MARK_FILE).symlink_metadata().is_ok()
         || generation::files(directory).is_ok_and(|files| files.iter().any(is_data))
 }

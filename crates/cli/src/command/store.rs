@@ -7,6 +7,7 @@ use probity_store::{Options, Store};
 use super::proxy::{read_policy, subject_of};
 use crate::args::StoreRewrite;
 use crate::failure::{Failure, Status};
+use crate::key_file;
 use crate::output::Output;
 
 pub(crate) fn rewrite(args: &StoreRewrite) -> Result<Status, Failure> {
@@ -16,6 +17,11 @@ pub(crate) fn rewrite(args: &StoreRewrite) -> Result<Status, Failure> {
         return Err(Failure::new(format!("{shown} is no store"))
             .remedy("name the folder that the proxy was given with --store"));
     }
+    let key = args
+        .key
+        .clone()
+        .unwrap_or_else(|| Store::key_file(&args.dir));
+    key_file::warn_if_open(&key, "the key of the store,");
     let options = Options {
         key_file: args.key.clone(),
         is_clear_trusted: args.from_clear,
