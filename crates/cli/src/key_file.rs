@@ -13,6 +13,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
+use crate::output::note;
 use crate::output_file::OutputFile;
 use crate::output_guard::protect;
 
@@ -132,6 +133,16 @@ fn read_any(path: &Path, missing: &str, form: &str) -> Result<Key, Failure> {
 /// Whether others than its owner may read or write the file at `path`.
 pub(crate) fn is_open_to_others(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.permissions().mode() & OTHERS != 0)
+}
+
+/// Warns where others than its owner can read the file at `path`, which holds `what`.
+pub(crate) fn warn_if_open(path: &Path, what: &str) {
+    if is_open_to_others(path) {
+        note(&format!(
+            "warning: others can read {what} {0}; restrict it with: chmod 600 {0}",
+            path.display()
+        ));
+    }
 }
 
 fn read_text(path: &Path) -> io::Result<Zeroizing<String>> {

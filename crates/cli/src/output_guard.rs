@@ -1,4 +1,4 @@
-//! Places where no command puts a file: logs and their heads, and keys and databases that cannot be made again.
+//! Places where no command puts a file: logs and their heads, embedded stores, and keys and databases that cannot be made again.
 
 use std::error::Error;
 use std::fmt;
@@ -11,6 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use probity_format::checkpoint::Checkpoint;
 use probity_format::geometry::{Geometry, GeometryError};
 use probity_format::note::{SignedNote, VerifierKey};
+use probity_store::Store;
 
 /// The file that makes a folder a log; the configuration of a server may have the same name.
 const GEOMETRY: &str = "probity.toml";
@@ -27,6 +28,11 @@ const BEGINNINGS: &[(&[u8], &str)] = &[
     (b"PRBPOCKT", "a pocket database's root file"),
     (b"SQLite format 3\0", "a database"),
     (b"redb\x1a\x0a\xa9\x0d\x0a", "an embedded store"),
+    (b"# A store of probity", "the mark of an embedded store"),
+    (b"PRIVATE+KEY+", "a key that signs notes"),
+    // PEM and DER: certificates and their keys.
+    (b"-----BEGIN ", "a certificate or a key"),
+    (b"\x30\x82", "a certificate or a key"),
 ];
 
 /// Files and folders that the running command depends on, every link on the way to them followed.
@@ -50,6 +56,10 @@ pub(crate) enum Refusal {
     InLog(PathBuf),
     /// The place is the key, the verifier key or the folder of heads of a log.
     OfLog(PathBuf),
+    /// The place is within an embedded store, whose mark is the only place of its key.
+    InStore(PathBuf),
+    /// The place is the key file of an embedded store.
+    OfStore(PathBuf),
     /// The place holds what this command itself depends on.
     InUse,
     /// What would be replaced cannot be made again.
@@ -77,6 +87,16 @@ impl fmt::Display for Refusal {
             Self::Exists => f.write_str("it is there already"),
             Self::InLog(log) => write!(f, "it would lie within the log {}", log.display()),
             Self::OfLog(log) => write!(f, "it belongs to the log {}", log.display()),
+            Self::InStore(store) => {
+                write!(
+                    f,
+                    "it would lie within the embedded store {}",
+                    store.display()
+                )
+            }
+            Self::OfStore(store) => {
+                write!(f, "it belongs to the embedded store {}", store.display())
+            }
             Self::InUse => f.write_str("this command itself uses what lies there"),
             Self::Precious(what) => {
                 write!(f, "what is there is {what}, which is never overwritten")
@@ -111,6 +131,9 @@ pub(crate) fn check_new(path: &Path) -> io::Result<()> {
         if is_log(above) {
             return Err(Refusal::InLog(above.to_owned()).into());
         }
+        if Store::is_there(above) {
+            return Err(Refusal::InStore(above.to_owned()).into());
+        }
         if let Some(log) = log_beside(above, &["heads"]) {
             return Err(Refusal::OfLog(log).into());
         }
@@ -125,9 +148,14 @@ pub(crate) fn check_new(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Refuses the name of a log's key, verifier key or folder of heads.
+/// Refuses the name of a log's key, verifier key or folder of heads, and of a store's key.
 pub(crate) fn check_name(path: &Path) -> io::Result<()> {
-    match log_beside(&resolved(path), &["key", "vkey", "heads"]) {
+    let place = resolved(path);
+    let store = place.with_extension("");
+    if place.extension().is_some_and(|it| it == "key") && Store::is_there(&store) {
+        return Err(Refusal::OfStore(store).into());
+    }
+    match log_beside(&place, &["key", "vkey", "heads"]) {
         Some(log) => Err(Refusal::OfLog(log).into()),
         None => Ok(()),
     }

@@ -1,16 +1,21 @@
 //! What a process with an open log leaves of its keys: in a core dump, and in its memory.
 
-#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test may fail loudly, and prepares files"
+)]
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use probity_store::{Options, Store};
 use tempfile::TempDir;
 
 const LINE: &[u8] = b"{\"action\":\"read\",\"key\":\"user:7\",\"subject\":\"7\"}\n";
@@ -195,4 +200,69 @@ fn no_copy_of_the_root_key_stays_in_memory() {
     );
     assert_eq!(writer.count(&bytes), 0);
     assert_eq!(writer.count(encoded.as_bytes()), 0);
+}
+
+/// L1: others could read the keys of stores, root files of pocket databases, credentials and keys of receipts, and nothing was
+/// said; only of the key of a log. Each command that uses one of them warns now, and of a restricted one it does not.
+#[test]
+fn each_secret_file_that_others_can_read_is_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let store = Store::open(&at.join("data"), Options::default()).unwrap();
+    store.close().unwrap();
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_probity"));
+        let output = command.args(args).current_dir(at).output().unwrap();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    File::create(at.join("v.sql"))
+        .unwrap()
+        .write_all(b"CREATE TABLE t (id INTEGER PRIMARY KEY, n INTEGER);")
+        .unwrap();
+    run(&["pocket", "create", "v", "--schema", "v.sql"]);
+    run(&["init", "audit"]);
+    File::create(at.join("person"))
+        .unwrap()
+        .write_all(b"probity-disguise-key-v1 damaged\n")
+        .unwrap();
+    let receipts = [
+        "disguise",
+        "receipt-key",
+        "receipts",
+        "--name",
+        "example.com/r",
+    ];
+    run(&receipts);
+    let with_credential = |number: u32| {
+        let file = format!("w{number}");
+        run(&[
+            "pocket",
+            "create",
+            &file,
+            "--subject",
+            "7",
+            "--credential",
+            "person",
+        ])
+    };
+    let cases: [(&str, &[&str]); 4] = [
+        ("data.key", &["store", "rewrite", "data"]),
+        ("v.root", &["pocket", "verify", "v"]),
+        ("audit.key", &["append", "audit"]),
+        ("receipts", &receipts),
+    ];
+    for (file, args) in cases {
+        for (mode, is_warned) in [(0o600, false), (0o640, true), (0o604, true)] {
+            fs::set_permissions(at.join(file), fs::Permissions::from_mode(mode)).unwrap();
+            let said = run(args);
+            let warned = said.contains("warning: others can read")
+                && said.contains(&format!("chmod 600 {file}"));
+            assert_eq!(warned, is_warned, "{file} {mode:o}: {said}");
+        }
+    }
+    for (number, mode) in [(0, 0o600), (1, 0o644)] {
+        fs::set_permissions(at.join("person"), fs::Permissions::from_mode(mode)).unwrap();
+        let is_warned = with_credential(number).contains("chmod 600 person");
+        assert_eq!(is_warned, number == 1);
+    }
 }

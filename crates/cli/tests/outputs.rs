@@ -14,12 +14,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use probity_disguise::database::{Database as _, Sqlite};
+use probity_store::{Options as StoreOptions, Store};
 use tempfile::TempDir;
 
 const LINE: &[u8] = b"{\"action\":\"read\",\"key\":\"user:7\",\"subject\":\"7\"}\n";
 
 /// What no command may replace or add to, in the folder that [`place`] makes and the test adds links to.
-const TARGETS: [&str; 21] = [
+const TARGETS: [&str; 36] = [
     "audit.key",
     "audit/probity.toml",
     "audit/keys/master.key",
@@ -41,6 +42,31 @@ const TARGETS: [&str; 21] = [
     "v",
     "v.root",
     "app.db",
+    "data/probity-store.toml",
+    "data/store.1.sealed",
+    "data/store.1.subjects",
+    "data/new",
+    "data.key",
+    "old.key",
+    "mark",
+    "sealed",
+    "subjects",
+    "receipts",
+    "credential",
+    "token",
+    "share",
+    "certificate",
+    "signer",
+];
+
+/// Files that hold the only copy of something wherever they lie, and how they begin.
+const SECRETS: [(&str, &str); 6] = [
+    ("receipts", "probity-receipt-key-v1 example.com/r AAAA"),
+    ("credential", "probity-disguise-key-v1 AAAA"),
+    ("token", "probity-disguise-token-v1 AAAA"),
+    ("share", "probity-disguise-share-v1 AAAA"),
+    ("certificate", "-----BEGIN CERTIFICATE-----"),
+    ("signer", "PRIVATE+KEY+witness+1a2b3c4d+AAAA"),
 ];
 
 fn probity(folder: &Path, args: &[&str]) -> Command {
@@ -68,7 +94,7 @@ fn done(folder: &Path, args: &[&str], input: &[u8]) {
     assert!(output.status.success(), "{args:?}: {stderr}");
 }
 
-/// A log with entries, the second copy of its heads, its keys, and a pocket database.
+/// A log with entries, the second copy of its heads, its keys, a pocket database, an embedded store, and secrets.
 fn place() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     done(folder.path(), &["init", "audit"], b"");
@@ -86,6 +112,26 @@ fn place() -> TempDir {
     let mut application = Sqlite::open(&folder.path().join("app.db")).unwrap();
     let made = "CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT NOT NULL)";
     application.execute(made, &[]).unwrap();
+    for (name, text) in SECRETS {
+        fs::write(folder.path().join(name), format!("{text}\n")).unwrap();
+    }
+    let data = folder.path().join("data");
+    Store::open(&data, StoreOptions::default())
+        .unwrap()
+        .close()
+        .unwrap();
+    for (name, copy) in [
+        ("probity-store.toml", "mark"),
+        ("store.1.sealed", "sealed"),
+        ("store.1.subjects", "subjects"),
+    ] {
+        fs::copy(data.join(name), folder.path().join(copy)).unwrap();
+    }
+    // A store whose mark is gone is one, too: what is put into its folder is in the way of its rescue.
+    let old = folder.path().join("old");
+    fs::create_dir(&old).unwrap();
+    fs::copy(data.join("store.1.sealed"), old.join("store.1.sealed")).unwrap();
+    fs::write(folder.path().join("old.key"), "damaged").unwrap();
     folder
 }
 

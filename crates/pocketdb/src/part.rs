@@ -13,7 +13,7 @@ use crate::flash::{BLOCK_PAGES, Nand};
 use crate::limits::{COLUMNS_MAX, INDEXES_MAX, PARTS_MAX, TABLES_MAX};
 use crate::list::List;
 use crate::root::SecureStore;
-use crate::seal::{PAYLOAD_BYTES, ROLE_PART};
+use crate::seal::{PAYLOAD_BYTES, ROLE_LIST, ROLE_PART};
 use crate::store::{Store, rows_per_page};
 
 /// Sides: one for each part in use and one for the part being built.
@@ -294,16 +294,23 @@ impl<F: Nand, S: SecureStore> Store<F, S> {
 
     /// Tells where the parts in use lie on the device: runs of pages, each its first page and how
     /// many, in the order in which they were written. They stay as they are until the next
-    /// reorganisation has ended.
+    /// reorganisation has ended. Each page is authenticated, also one that holds nothing of any table.
     ///
     /// # Errors
-    /// The secure store cannot be read.
+    /// A page was changed or cannot be read, or the secure store cannot be read.
     pub fn part_pages(&mut self, run: &mut dyn FnMut(u32, u32)) -> Result<()> {
         self.usable()?;
         let state = self.committed.part;
         for level in state.live() {
             let side = Side::new(level.side);
-            for (owner, pages) in [(side.body, level.body), (side.lists, level.lists)] {
+            let logs = [
+                (side.body, ROLE_PART, level.body),
+                (side.lists, ROLE_LIST, level.lists),
+            ];
+            for (owner, role, pages) in logs {
+                for page in 0..pages {
+                    self.log_load(owner, role, page)?;
+                }
                 for block in 0..pages.div_ceil(BLOCK_PAGES) {
                     let first = self.entry(owner, block)?.page;
                     run(first, (pages - block * BLOCK_PAGES).min(BLOCK_PAGES));

@@ -51,6 +51,8 @@ struct Key {
 struct ActorTable {
     principal: Name,
     client: Name,
+    /// Whether the client's name decides for users whom the server has logged in, too.
+    for_users: Option<bool>,
     controller: Name,
     processor: Name,
     purpose: Name,
@@ -166,6 +168,15 @@ fn actors(
         };
         let offset = name.span().start;
         let name = checked_name(text, name)?;
+        if is_principal && table.for_users.is_some() {
+            let reason = format!("actor {name:?} is a user itself");
+            return Err(PolicyError::at(
+                text,
+                offset,
+                reason,
+                "remove `for_users`; it belongs to a `client`",
+            ));
+        }
         if name.is_empty() || !seen.insert((name.clone(), is_principal)) {
             let reason = format!("actor {name:?} is empty or given twice");
             return Err(PolicyError::at(
@@ -189,7 +200,12 @@ fn actors(
         } else {
             &mut clients
         };
-        list.push(Actor { name, roles });
+        let for_users = table.for_users.unwrap_or_default();
+        list.push(Actor {
+            name,
+            for_users,
+            roles,
+        });
     }
     Ok((principals, clients))
 }
@@ -305,13 +321,17 @@ purpose = "invoicing"
             "CRM AG"
         );
         assert_eq!(
-            policy
-                .actor(Some("x"), Some("billing"))
-                .unwrap()
-                .roles
-                .purpose,
+            policy.actor(None, Some("billing")).unwrap().roles.purpose,
             "invoicing"
         );
+        // The name that a client gives itself says nothing of a user, unless the policy says that it does.
+        assert!(policy.actor(Some("x"), Some("billing")).is_none());
+        let text = EXAMPLE.replace(
+            "client = \"billing\"",
+            "client = \"billing\"\nfor_users = true",
+        );
+        let told = Policy::parse(&text).unwrap();
+        assert!(told.actor(Some("x"), Some("billing")).is_some());
         assert!(policy.actor(None, Some("crm")).is_none());
     }
 

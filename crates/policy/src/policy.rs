@@ -47,6 +47,8 @@ pub struct Class<'a> {
 pub struct Actor {
     /// The authenticated principal or the client's name.
     pub name: String,
+    /// Whether a client's name decides for users whom the server has logged in, too.
+    pub for_users: bool,
     /// Its roles.
     pub roles: Roles,
 }
@@ -161,10 +163,14 @@ impl Policy {
         }
     }
 
-    /// What the policy says of an actor: by its authenticated principal, else by its client name.
+    /// What the policy says of an actor: by its authenticated principal, else by its client name. Where there is a principal,
+    /// the name that a client gives itself decides only if the policy says so for that name.
     pub fn actor(&self, principal: Option<&str>, client: Option<&str>) -> Option<&Actor> {
         let by_principal = principal.and_then(|name| self.principals.get(name));
-        by_principal.or_else(|| client.and_then(|name| self.clients.get(name)))
+        by_principal.or_else(|| {
+            let by_client = client.and_then(|name| self.clients.get(name));
+            by_client.filter(|actor| principal.is_none() || actor.for_users)
+        })
     }
 }
 

@@ -55,7 +55,8 @@ pub struct Actor {
     pub name: String,
     /// The user that the server accepted; empty where none logged in or nobody can say who has.
     pub submitter: String,
-    /// Whether the name is the client's word alone, and whether the purpose follows from such a name.
+    /// Whether the name is the client's word alone, and whether any of the roles follows from such a name: an entry has one
+    /// mark for purpose, controller, processor and basis, that of the purpose.
     pub claimed: Claimed,
     /// What the policy says of it.
     pub roles: Roles,
@@ -171,11 +172,6 @@ impl EntryBatch {
         ];
         let [controller, processor, purpose, basis] =
             roles.map(|(own, default)| self.put_text(if own.is_empty() { default } else { own }));
-        let claimed = Claimed {
-            // A purpose that the key's own rule gives follows from no name.
-            purpose: actor.claimed.purpose && !actor.roles.purpose.is_empty(),
-            ..actor.claimed
-        };
         let name = self.put_text(&actor.name);
         let submitter = self.put_text(&actor.submitter);
         let rule = self.put_rule(if key.digest.is_some() {
@@ -191,7 +187,7 @@ impl EntryBatch {
             outcome: deed.outcome,
             key: location,
             payload,
-            claimed,
+            claimed: actor.claimed,
             texts: [
                 subjects, controller, processor, name, purpose, basis, submitter, rule,
             ],

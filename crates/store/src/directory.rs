@@ -3,26 +3,24 @@
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use probity_format::keys::{RootKey, Secret};
 use redb::{Database, DatabaseError};
 
+use crate::generation::{self, Name, UNSEALED_FILE, create_anew, half};
 use crate::key_file;
 use crate::limits::FORMAT_VERSION;
-use crate::mark::{self, Found, Mark};
+use crate::mark::{self, Found, MARK_FILE, Mark};
 use crate::rewrite::{self, Source};
-use crate::seal::Sealer;
+use crate::seal::{BLOCK_BYTES, Sealer};
 use crate::sealed_file::{Recovery, SealedFile};
 use crate::slots::Slots;
 use crate::store::Options;
 use crate::subject::SubjectOf;
 
-/// The file of a store in which nothing is sealed.
-const UNSEALED_FILE: &str = "store.redb";
 const DIRECTORY_MODE: u32 = 0o700;
-const FILE_MODE: u32 = 0o600;
 
 /// Why a store was not opened.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +37,38 @@ pub enum OpenError {
         /// The version found.
         found: u32,
     },
+    /// The mark is gone, damaged, or says something else than when the store was written.
+    #[error("{} {problem}; put the mark back from a backup of this store; nothing was changed", .path.display())]
+    Mark {
+        /// The mark.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// A file is newer than the mark says that the store is.
+    #[error("{} is newer than its store's mark, {}, says; put back the mark that was made with it, or, where an older program was killed while it rewrote the store, move the file elsewhere and keep it; nothing was changed", .file.display(), .mark.display())]
+    Newer {
+        /// The file.
+        file: PathBuf,
+        /// The mark.
+        mark: PathBuf,
+    },
+    /// There is a key and no store that it belongs to.
+    #[error("{} is the key of a store, and there is none in {}; put the store's files back from a backup, or, for a new store, move the key elsewhere and keep it; nothing was changed", .key.display(), .directory.display())]
+    NoStore {
+        /// The key file.
+        key: PathBuf,
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// A store in which nothing is sealed may have been put in the place of a sealed one.
+    #[error("the store in {} is one of version 1, in clear, and yet has a key, {}; where a sealed store was, put its files back from a backup; to convert this one all the same, call `probity store rewrite` with --from-clear; nothing was changed", .directory.display(), .key.display())]
+    Clear {
+        /// The directory.
+        directory: PathBuf,
+        /// The key file.
+        key: PathBuf,
+    },
     /// Another process uses it.
     #[error("the store in {} is in use by another process; stop that one or choose another directory", .0.display())]
     InUse(PathBuf),
@@ -52,7 +82,7 @@ pub enum OpenError {
         source: io::Error,
     },
     /// The key file is another's, or damaged.
-    #[error("the key in {} does not open the store; put the key file there that was made with it", .0.display())]
+    #[error("the key in {} does not open the store; put the key file there that was made with it, or, where it is that one, put the store's mark back from a backup; nothing was changed", .0.display())]
     WrongKey(PathBuf),
     /// The keys of the subjects are missing or damaged.
     #[error("the keys of subjects in {} cannot be read; put the file there that belongs to the store's other files", .path.display())]
@@ -73,7 +103,7 @@ pub enum OpenError {
         source: io::Error,
     },
     /// The data is damaged.
-    #[error("the data in {} cannot be opened", .path.display())]
+    #[error("the data in {} cannot be opened; put the files of the store back from a backup, all of one time", .path.display())]
     Data {
         /// The file.
         path: PathBuf,
@@ -93,6 +123,9 @@ pub(crate) struct Directory {
     /// Held as long as the store is open: the directory itself, which nobody can exchange unseen for another file.
     _lock: File,
     root: Root,
+    key_file: PathBuf,
+    /// Whether the key lies in no file yet: it comes to be with the first mark.
+    is_key_unwritten: bool,
     generation: u64,
     /// Whether the mark may name another file than the one that is open.
     is_unsure: bool,
@@ -123,37 +156,29 @@ impl fmt::Debug for Root {
 
 /// Opens the data in `directory`. A store of an older format is converted first: its rows are copied into another
 /// file, the mark is replaced once that is durable, and then the old file is overwritten and removed. Killed at any moment,
-/// it is one or the other.
+/// it is one or the other. What the mark says is proven before anything is written, removed or given another name.
 pub(crate) fn open(path: &Path, options: &Options) -> Result<(Directory, Data), OpenError> {
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(DIRECTORY_MODE);
     builder.create(path).map_err(at(path))?;
     let lock = lock(path)?;
-    let key_file = options.key_file.clone();
-    let key_file = key_file.unwrap_or_else(|| key_file::beside(path));
-    let found = if let Some(found) = mark::read(path)? {
-        found
-    } else {
-        check_empty(path)?;
-        mark::replace(path, None).map_err(at(path))?;
-        Found::Begun
-    };
-    let root = match found {
-        Found::Sealed(_) | Found::Unowned(_) => key_file::read(&key_file)?,
-        Found::Begun | Found::Unsealed => key_file::read_or_create(&key_file)?,
-    };
+    let found = mark::read(path)?;
+    check_files(path, found.as_ref())?;
+    let (root, key_file, is_key_unwritten) = key(path, options, found.as_ref())?;
     let mut directory = Directory {
         path: path.to_owned(),
         _lock: lock,
         root: Root(root),
+        key_file,
+        is_key_unwritten,
         generation: 0,
         is_unsure: false,
         cache_bytes: options.cache_bytes,
         subject_of: options.subject_of.clone(),
     };
     let data = match found {
-        Found::Sealed(mark) => {
-            let (database, file) = directory.existing(&mark, key_file)?;
+        Some(Found::Sealed(mark)) => {
+            let (database, file) = directory.existing(&mark)?;
             let slots = directory.slots(&mark)?;
             Data {
                 database,
@@ -161,35 +186,119 @@ pub(crate) fn open(path: &Path, options: &Options) -> Result<(Directory, Data), 
                 slots,
             }
         }
-        Found::Unowned(mark) => {
-            let (before, _) = directory.existing(&mark, key_file)?;
+        Some(Found::Unbound(mark)) => {
+            let (before, _) = directory.existing(&mark)?;
+            let slots = directory.slots(&mark)?;
+            directory.advance(Some((&before, Some(&slots))))?
+        }
+        Some(Found::Unowned(mark)) => {
+            let before = directory.unowned(&mark)?;
             directory.advance(Some((&before, None)))?
         }
-        Found::Begun => directory.advance(None)?,
-        Found::Unsealed => {
+        Some(Found::Unsealed) => {
             let before = directory.unsealed()?;
             directory.advance(before.as_ref().map(|before| (before, None)))?
         }
+        Some(Found::Begun) | None => directory.advance(None)?,
     };
     directory.wipe()?;
     Ok((directory, data))
 }
 
+/// The key of a store that is there, or one for a store that is to be begun; where its file is, and whether that is still to
+/// be written.
+fn key(
+    path: &Path,
+    options: &Options,
+    found: Option<&Found>,
+) -> Result<(RootKey, PathBuf, bool), OpenError> {
+    let named = options.key_file.clone();
+    let is_named = named.is_some();
+    let key_file = named.unwrap_or_else(|| key_file::beside(path));
+    if found.is_some_and(|found| found.generation() > 0) {
+        let place = key_file::place_of(&key_file).map_err(at(&key_file))?;
+        return Ok((key_file::read(&place)?, key_file, false));
+    }
+    if !key_file.try_exists().map_err(at(&key_file))? {
+        return Ok((key_file::fresh(&key_file)?, key_file, true));
+    }
+    let directory = path.to_owned();
+    match found {
+        Some(Found::Unsealed) if !options.is_clear_trusted => Err(OpenError::Clear {
+            directory,
+            key: key_file,
+        }),
+        // A key of the store's own name was made with a store; one that the caller names may be older than its store.
+        None | Some(Found::Begun) if !is_named => Err(OpenError::NoStore {
+            key: key_file,
+            directory,
+        }),
+        _ => Ok((key_file::read(&key_file)?, key_file, false)),
+    }
+}
+
 impl Directory {
-    /// The sealed file that the mark names.
-    fn existing(&mut self, mark: &Mark, key_file: PathBuf) -> Result<Opened, OpenError> {
-        let key = mark.file_key(&self.root.0);
-        let key = key.ok_or(OpenError::WrongKey(key_file))?;
+    /// The sealed file that the mark names, once the mark is proven.
+    fn existing(&mut self, mark: &Mark) -> Result<Opened, OpenError> {
+        let Some(key) = mark.file_key(&self.root.0) else {
+            return Err(self.not_opened(mark)?);
+        };
         self.generation = mark.generation;
-        let path = mark::data_path(&self.path, mark);
+        self.settle(mark)?;
+        let path = mark.data_path(&self.path);
         let mut opening = OpenOptions::new();
         let file = opening.read(true).write(true).open(&path);
-        self.sealed(file.map_err(at(&path))?, &path, key)
+        let file = file.map_err(at(&path))?;
+        let gone = || {
+            let text = "what every store holds is gone from it".to_owned();
+            data(&path)(redb::Error::Corrupted(text))
+        };
+        // The database would take a file of no length for one that is to be begun.
+        if file.metadata().map_err(at(&path))?.len() <= BLOCK_BYTES as u64 {
+            return Err(gone());
+        }
+        let opened = self.sealed(file, &path, key)?;
+        let is_begun = rewrite::is_begun(&opened.0).map_err(data(&path))?;
+        is_begun.then_some(opened).ok_or_else(gone)
+    }
+
+    /// The sealed file of a store that knew no subjects. A mark of that version opens the file of the next one too, which
+    /// would be read as what it is not.
+    fn unowned(&mut self, mark: &Mark) -> Result<Database, OpenError> {
+        let slots = mark.slots_path(&self.path);
+        if slots.try_exists().map_err(at(&slots))? {
+            return Err(self.changed());
+        }
+        let (database, _) = self.existing(mark)?;
+        let path = mark.data_path(&self.path);
+        if rewrite::knows_subjects(&database).map_err(data(&path))? {
+            return Err(self.changed());
+        }
+        Ok(database)
+    }
+
+    /// Why the key in a mark does not open: slots of subjects tell whether the key file is the right one.
+    fn not_opened(&self, mark: &Mark) -> Result<OpenError, OpenError> {
+        let wrapping = mark.slots_key(&self.root.0);
+        let files = generation::files(&self.path).map_err(at(&self.path))?;
+        let mut paths = files.iter().map(|(_, path)| path);
+        Ok(if paths.any(|path| Slots::is_of(path, &wrapping)) {
+            self.changed()
+        } else {
+            OpenError::WrongKey(self.key_file.clone())
+        })
+    }
+
+    fn changed(&self) -> OpenError {
+        OpenError::Mark {
+            path: self.path.join(MARK_FILE),
+            problem: "was changed: its version, its generation or its key is not what the store was written with",
+        }
     }
 
     /// The keys of subjects that belong to the file that the mark names.
     fn slots(&self, mark: &Mark) -> Result<Slots, OpenError> {
-        let path = self.path.join(mark.slots_name());
+        let path = mark.slots_path(&self.path);
         let opened = Slots::open(&path, mark.slots_key(&self.root.0), self.subject_of.clone());
         opened.map_err(|source| OpenError::Subjects { path, source })
     }
@@ -209,17 +318,16 @@ impl Directory {
         opened.map(Some)
     }
 
-    /// Copies what is there into a file with a key of its own, and makes that the store's. The file before is left for
-    /// [`Self::wipe`], once it is closed.
+    /// Copies what is there into a file with a key of its own, and makes that the store's. Its files, and a new key, have other
+    /// names until the mark names them: a crash leaves nothing that could be taken for data, and nothing that is data is
+    /// ever begun anew. The file before is left for [`Self::wipe`], once it is closed.
     pub(crate) fn advance(&mut self, before: Option<Source<'_>>) -> Result<Data, OpenError> {
         let generation = self.generation + 1;
         let (mark, key) = Mark::fresh(generation, &self.root.0).map_err(at(&self.path))?;
-        let path = mark::data_path(&self.path, &mark);
-        let mut opening = OpenOptions::new();
-        opening.read(true).write(true).create(true).truncate(true);
-        let file = opening.mode(FILE_MODE).open(&path);
-        let (database, file) = self.sealed(file.map_err(at(&path))?, &path, key)?;
-        let slots_path = self.path.join(mark.slots_name());
+        let path = half(&mark.data_path(&self.path));
+        let file = create_anew(&path).map_err(at(&path))?;
+        let (database, file) = self.sealed(file, &path, key)?;
+        let slots_path = half(&mark.slots_path(&self.path));
         let slots = Slots::create(
             &slots_path,
             mark.slots_key(&self.root.0),
@@ -227,12 +335,19 @@ impl Directory {
             self.subject_of.clone(),
         );
         let slots = slots.map_err(at(&slots_path))?;
-        if let Some(before) = before {
-            rewrite::copy(before, (&database, &slots)).map_err(data(&path))?;
+        let made = match before {
+            Some(before) => rewrite::copy(before, (&database, &slots)),
+            None => rewrite::begin(&database),
+        };
+        made.map_err(data(&path))?;
+        if self.is_key_unwritten {
+            key_file::write(&self.key_file, &self.root.0).map_err(at(&self.key_file))?;
         }
         self.is_unsure = true;
-        mark::replace(&self.path, Some(&mark)).map_err(at(&self.path))?;
+        mark::replace(&self.path, &mark).map_err(at(&self.path))?;
+        self.settle(&mark)?;
         self.is_unsure = false;
+        self.is_key_unwritten = false;
         self.generation = generation;
         Ok(Data {
             database,
@@ -246,24 +361,29 @@ impl Directory {
         self.is_unsure
     }
 
-    /// Overwrites and removes files of earlier generations.
+    /// Gives the files that a proven mark names, and the key that it was proven with, their own names.
+    fn settle(&self, mark: &Mark) -> Result<(), OpenError> {
+        let paths = [
+            mark.data_path(&self.path),
+            mark.slots_path(&self.path),
+            self.key_file.clone(),
+        ];
+        for path in paths {
+            generation::settle(&path).map_err(at(&path))?;
+        }
+        Ok(())
+    }
+
+    /// Overwrites and removes what is older than the store, and what was being made when a process was killed.
     pub(crate) fn wipe(&self) -> Result<(), OpenError> {
-        let kept = ["sealed", "subjects"].map(|it| format!("store.{}.{it}", self.generation));
-        for entry in fs::read_dir(&self.path).map_err(at(&self.path))? {
-            let path = entry.map_err(at(&self.path))?.path();
-            let name = path.file_name().and_then(|name| name.to_str());
-            let name = name.unwrap_or_default();
-            let is_own = name.ends_with(".sealed") || name.ends_with(".subjects");
-            let is_own = is_own && name.starts_with("store.");
-            let is_kept = kept.iter().any(|kept| kept == name);
-            if name != UNSEALED_FILE && (is_kept || !is_own) {
-                continue;
+        for (name, path) in generation::files(&self.path).map_err(at(&self.path))? {
+            let is_old = match name {
+                Name::Whole(generation) => generation < self.generation,
+                Name::Half | Name::Unsealed => true,
+            };
+            if is_old {
+                generation::wipe(&path).map_err(at(&path))?;
             }
-            let wiped = OpenOptions::new().write(true).open(&path);
-            let wiped = wiped.and_then(|file| mark::overwrite(&file));
-            wiped
-                .and_then(|()| fs::remove_file(&path))
-                .map_err(at(&path))?;
         }
         Ok(())
     }
@@ -280,6 +400,13 @@ impl Directory {
         recovery.end();
         Ok((database, file))
     }
+}
+
+/// Whether a directory has a mark, or a file whose name only a store gives.
+pub(crate) fn is_there(directory: &Path) -> bool {
+    let is_data = |(name, _): &(Name, PathBuf)| matches!(name, Name::Whole(_));
+    directory.join(MARK_FILE).symlink_metadata().is_ok()
+        || generation::files(directory).is_ok_and(|files| files.iter().any(is_data))
 }
 
 fn at(path: &Path) -> impl Fn(io::Error) -> OpenError {
@@ -308,10 +435,34 @@ fn lock(path: &Path) -> Result<File, OpenError> {
     }
 }
 
-/// Whether there is nothing but a mark that was not finished.
-fn check_empty(path: &Path) -> Result<(), OpenError> {
+/// Refuses a directory that holds what does not fit its mark: sealed files beside a mark that names none, or an older one,
+/// and anything but what a crash left where there is no mark.
+fn check_files(path: &Path, found: Option<&Found>) -> Result<(), OpenError> {
+    let generation = found.map_or(0, Found::generation);
+    let mark = path.join(MARK_FILE);
+    for (name, file) in generation::files(path).map_err(at(path))? {
+        match name {
+            Name::Whole(_) | Name::Unsealed if found.is_none() => {
+                let problem = "is gone, and the files of a store are there";
+                return Err(OpenError::Mark {
+                    path: mark,
+                    problem,
+                });
+            }
+            Name::Whole(newer) if newer > generation => {
+                return Err(OpenError::Newer { file, mark });
+            }
+            Name::Unsealed if matches!(found, Some(Found::Begun)) => {
+                return Err(OpenError::Newer { file, mark });
+            }
+            _ => {}
+        }
+    }
+    if found.is_some() {
+        return Ok(());
+    }
     for entry in fs::read_dir(path).map_err(at(path))? {
-        if entry.map_err(at(path))?.file_name() != mark::NEW_MARK_FILE {
+        if Name::of(&entry.map_err(at(path))?.path()).is_none() {
             return Err(OpenError::NotAStore(path.to_owned()));
         }
     }
@@ -325,7 +476,7 @@ pub(crate) mod tests {
 
     use super::*;
     use crate::commands::{Command, Commands};
-    use crate::seal::{BLOCK_BYTES, SEALED_BYTES};
+    use crate::seal::SEALED_BYTES;
     use crate::store::Store;
 
     const SECRET: &[u8] = b"secret-of-user-7";

@@ -1,8 +1,7 @@
 //! The key file of a store: one line, like the root key file of a log, readable by its owner alone.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::rand;
@@ -10,11 +9,11 @@ use probity_format::keys::{RootKey, SECRET_BYTES, Secret};
 use zeroize::Zeroizing;
 
 use crate::directory::OpenError;
+use crate::generation;
 
 const FILE_BYTES_MAX: u64 = 4096;
 /// Enough for the longest file, so that no copy of a secret is left behind by growing.
 const FILE_BYTES_CAPACITY: usize = 8192;
-const FILE_MODE: u32 = 0o600;
 
 /// The key file that is used when none is named: the directory's path with `.key` behind it.
 pub(crate) fn beside(directory: &Path) -> PathBuf {
@@ -46,26 +45,28 @@ pub(crate) fn read(path: &Path) -> Result<RootKey, OpenError> {
     RootKey::from_text(&text).map_err(|_reason| OpenError::WrongKey(path.to_owned()))
 }
 
-/// Reads the key at `path`, or makes one there for a store that has none yet. Durable when it returns.
-pub(crate) fn read_or_create(path: &Path) -> Result<RootKey, OpenError> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(FILE_MODE);
-    let file = match options.open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return read(path),
-        Err(source) => return Err(failed(path, source)),
-    };
-    let root = RootKey::new(Secret::copy_of(
-        &*random().map_err(|error| failed(path, error))?,
-    ));
-    match fill(file, path, &root) {
-        Ok(()) => Ok(root),
-        Err(source) => {
-            // Nothing is sealed under it yet; the first error is the one to report.
-            drop(std::fs::remove_file(path));
-            Err(failed(path, source))
-        }
-    }
+/// Where the key of a store that is there lies: under the name under which it was made, where a crash came between the
+/// store's mark and the key's name.
+pub(crate) fn place_of(path: &Path) -> io::Result<PathBuf> {
+    let half = generation::half(path);
+    let is_half = !path.try_exists()? && half.try_exists()?;
+    Ok(if is_half { half } else { path.to_owned() })
+}
+
+/// A key for a store that has none yet; it lies nowhere before [`write`].
+pub(crate) fn fresh(path: &Path) -> Result<RootKey, OpenError> {
+    let bytes = random().map_err(|error| failed(path, error))?;
+    Ok(RootKey::new(Secret::copy_of(&bytes)))
+}
+
+/// Writes a new key, durably, under the name that it has until the store's mark is in force. Then
+/// [`generation::settle`] gives it its own name.
+pub(crate) fn write(path: &Path, root: &RootKey) -> io::Result<()> {
+    let mut file = generation::create_anew(&generation::half(path))?;
+    file.write_all(root.to_text().as_bytes())?;
+    file.sync_all()?;
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()
 }
 
 /// As many random bytes as a key has.
@@ -74,13 +75,6 @@ pub(crate) fn random() -> io::Result<Zeroizing<[u8; SECRET_BYTES]>> {
     let filled = rand::fill(&mut *bytes);
     filled.map_err(|_none| io::Error::other("the system gives no random bytes"))?;
     Ok(bytes)
-}
-
-fn fill(mut file: File, path: &Path, root: &RootKey) -> io::Result<()> {
-    file.write_all(root.to_text().as_bytes())?;
-    file.sync_all()?;
-    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
-    File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()
 }
 
 fn failed(path: &Path, source: io::Error) -> OpenError {

@@ -41,6 +41,7 @@ mod engine;
 mod expire;
 mod extended;
 mod fail;
+mod generation;
 mod glob;
 mod key_file;
 pub mod limits;

@@ -46,7 +46,7 @@ pub const DRAW_STEPS: u64 = 64;
 /// Default elements that one SCAN looks at.
 pub const SCAN_COUNT: u64 = 10;
 /// The store's format version.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 /// Keys of subjects that are made at once.
 pub const SLOTS_AT_ONCE: u64 = 256;
 /// Keys of subjects that are kept at hand.

@@ -1,15 +1,15 @@
-//! The mark: the file that says what the directory is, which file holds the data, and that file's key, sealed.
+//! The mark: the file that says what the directory is, which file holds the data, and that file's key, sealed for just that.
 
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use probity_format::keys::{RootKey, SECRET_BYTES, Secret};
 use probity_format::wrap::{WrappedKind, WrappingKey};
 
 use crate::directory::OpenError;
+use crate::generation::{create_anew, overwrite};
 use crate::key_file::random;
 use crate::limits::FORMAT_VERSION;
 
@@ -19,35 +19,51 @@ pub(crate) const MARK_FILE: &str = "probity-store.toml";
 pub(crate) const NEW_MARK_FILE: &str = "probity-store.toml.new";
 /// Longest mark that is read, in bytes.
 const MARK_BYTES_MAX: u64 = 4096;
-const FILE_MODE: u32 = 0o600;
 const NONCE_BYTES: usize = 12;
 const KEY_LABEL: &[u8] = b"probity/store/file";
 /// The format in which nothing was sealed.
 const UNSEALED_VERSION: u32 = 1;
 /// The format in which subjects had no keys of their own.
 const UNOWNED_VERSION: u32 = 2;
+/// The format in which the key of the file was sealed for no version and no generation.
+const UNBOUND_VERSION: u32 = 3;
+/// What a mark may say.
+const FIELDS: [&str; 4] = ["version", "generation", "id", "key"];
 
-/// What a directory is.
+/// What a directory is, as its mark says; nothing of that is proven before the key of the file opens.
 #[derive(Debug)]
 pub(crate) enum Found {
     /// A store in which nothing is sealed.
     Unsealed,
-    /// A store that was begun and never held anything.
+    /// A store that an older program had begun and that never held anything.
     Begun,
     /// A store in which everything is sealed under one key.
     Unowned(Mark),
+    /// A store whose mark is bound to nothing.
+    Unbound(Mark),
     /// A store.
     Sealed(Mark),
+}
+
+impl Found {
+    /// The generation of the data that it names; 0 where none is sealed.
+    pub(crate) const fn generation(&self) -> u64 {
+        match self {
+            Self::Unsealed | Self::Begun => 0,
+            Self::Unowned(mark) | Self::Unbound(mark) | Self::Sealed(mark) => mark.generation,
+        }
+    }
 }
 
 /// Which file holds the data, and its key.
 #[derive(Debug)]
 pub(crate) struct Mark {
+    version: u32,
     /// Counts the files that held the data, from 1 on.
     pub(crate) generation: u64,
     /// Random bytes that no other file has.
     id: [u8; SECRET_BYTES],
-    /// The file's key, sealed under the key of the key file.
+    /// The file's key, sealed under the key of the key file for this version and generation.
     wrapped: Vec<u8>,
 }
 
@@ -58,27 +74,27 @@ impl Mark {
         let nonce = nonce.first_chunk::<NONCE_BYTES>().copied();
         let wrapped = root.wrapping_key(&id).wrap(
             WrappedKind::Master,
-            KEY_LABEL,
+            &label(FORMAT_VERSION, generation),
             &secret,
             nonce.unwrap_or_default(),
         );
-        let wrapped = wrapped.map_err(io::Error::other)?;
         let mark = Self {
+            version: FORMAT_VERSION,
             generation,
             id,
-            wrapped,
+            wrapped: wrapped.map_err(io::Error::other)?,
         };
         Ok((mark, secret))
     }
 
-    /// The name of the file that holds the data.
-    pub(crate) fn file_name(&self) -> String {
-        format!("store.{}.sealed", self.generation)
+    /// Where the keys of subjects lie.
+    pub(crate) fn slots_path(&self, directory: &Path) -> PathBuf {
+        directory.join(format!("store.{}.subjects", self.generation))
     }
 
-    /// Where the keys of subjects lie.
-    pub(crate) fn slots_name(&self) -> String {
-        format!("store.{}.subjects", self.generation)
+    /// Where the data lies.
+    pub(crate) fn data_path(&self, directory: &Path) -> PathBuf {
+        directory.join(format!("store.{}.sealed", self.generation))
     }
 
     /// Under which the keys of subjects are sealed.
@@ -86,21 +102,47 @@ impl Mark {
         root.wrapping_key(&self.id)
     }
 
-    /// The file's key; none where `root` is another's.
+    /// The file's key; none where `root` is another's, or the mark does not say what it said when the key was sealed.
     pub(crate) fn file_key(&self, root: &RootKey) -> Option<Secret> {
         let key = root.wrapping_key(&self.id);
-        key.unwrap(WrappedKind::Master, KEY_LABEL, &self.wrapped)
-            .ok()
+        let label = label(self.version, self.generation);
+        key.unwrap(WrappedKind::Master, &label, &self.wrapped).ok()
+    }
+
+    fn of(version: u32, fields: &[Option<&str>; FIELDS.len()]) -> Option<Self> {
+        let [_, generation, id, key] = *fields;
+        Some(Self {
+            version,
+            generation: generation?.parse().ok().filter(|it| *it > 0)?,
+            id: bytes_of(id?)?.try_into().ok()?,
+            wrapped: bytes_of(key?)?,
+        })
     }
 
     fn text(&self) -> String {
         format!(
-            "generation = {}\nid = \"{}\"\nkey = \"{}\"\n",
+            "# A store of probity; see docs/store.md. Replaced when the store is rewritten.\n\
+             version = {}\ngeneration = {}\nid = \"{}\"\nkey = \"{}\"\n",
+            self.version,
             self.generation,
             digits(&self.id),
             digits(&self.wrapped)
         )
     }
+}
+
+/// What the key of a file is sealed for.
+fn label(version: u32, generation: u64) -> Vec<u8> {
+    if version <= UNBOUND_VERSION {
+        return KEY_LABEL.to_vec();
+    }
+    let parts: [&[u8]; 4] = [
+        KEY_LABEL,
+        b"/",
+        &version.to_be_bytes(),
+        &generation.to_be_bytes(),
+    ];
+    parts.concat()
 }
 
 /// Reads the mark of a directory; none where there is no mark.
@@ -110,64 +152,77 @@ pub(crate) fn read(directory: &Path) -> Result<Option<Found>, OpenError> {
         path: path.clone(),
         source,
     };
-    let foreign = || OpenError::NotAStore(directory.to_owned());
-    if !path.try_exists().map_err(io)? {
-        return Ok(None);
-    }
-    if fs::metadata(&path).map_err(io)?.len() > MARK_BYTES_MAX {
-        return Err(foreign());
-    }
-    let bytes = fs::read(&path).map_err(io)?;
-    let text = String::from_utf8(bytes).map_err(|_not_text| foreign())?;
-    let field = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        Some(line.strip_prefix(" = ")?.trim().trim_matches('"'))
+    let found = match fs::metadata(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        found => found.map_err(io)?,
     };
-    let version: u32 = field("version")
-        .and_then(|version| version.parse().ok())
-        .ok_or_else(foreign)?;
-    match version {
-        UNSEALED_VERSION => return Ok(Some(Found::Unsealed)),
-        UNOWNED_VERSION | FORMAT_VERSION => {}
-        found => {
-            let path = directory.to_owned();
-            return Err(OpenError::Version { path, found });
-        }
+    let damaged = || OpenError::Mark {
+        path: path.clone(),
+        problem: "is damaged: it does not say what a mark says",
+    };
+    if !found.is_file() {
+        return Err(damaged());
     }
-    let Some(generation) = field("generation") else {
-        return Ok(Some(Found::Begun));
-    };
-    let mark = || {
-        Some(Mark {
-            generation: generation.parse().ok()?,
-            id: bytes_of(field("id")?)?.try_into().ok()?,
-            wrapped: bytes_of(field("key")?)?,
-        })
-    };
-    let mark = mark().ok_or_else(foreign)?;
-    Ok(Some(match version {
-        UNOWNED_VERSION => Found::Unowned(mark),
-        _ => Found::Sealed(mark),
-    }))
+    let mut bytes = Vec::new();
+    let file = File::open(&path).map_err(io)?;
+    let read = file.take(MARK_BYTES_MAX + 1).read_to_end(&mut bytes);
+    if read.map_err(io)? as u64 > MARK_BYTES_MAX {
+        return Err(damaged());
+    }
+    let text = std::str::from_utf8(&bytes).map_err(|_not_text| damaged())?;
+    let version = version_of(text).ok_or_else(damaged)?;
+    if version > FORMAT_VERSION {
+        return Err(OpenError::Version {
+            path: directory.to_owned(),
+            found: version,
+        });
+    }
+    parsed(version, text).map(Some).ok_or_else(damaged)
 }
 
-/// Puts a mark in the place of the one before, whole or not at all; none marks a store that is to be begun. The bytes of
-/// the one before, which held the key of the file before, are overwritten.
+/// The version that a mark says, whatever else stands there.
+fn version_of(text: &str) -> Option<u32> {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("version = "));
+    line?.trim().parse().ok()
+}
+
+/// What a mark of a known version says; none where a line is missing, repeated or unknown.
+fn parsed(version: u32, text: &str) -> Option<Found> {
+    let mut fields = [None; FIELDS.len()];
+    for line in text.lines() {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let (name, value) = line.split_once(" = ")?;
+        let place = FIELDS.iter().position(|known| *known == name)?;
+        let field = fields.get_mut(place)?;
+        if field.replace(value.trim().trim_matches('"')).is_some() {
+            return None;
+        }
+    }
+    let is_bare = matches!(fields, [Some(_), None, None, None]);
+    match version {
+        UNSEALED_VERSION if is_bare => Some(Found::Unsealed),
+        UNOWNED_VERSION | UNBOUND_VERSION if is_bare => Some(Found::Begun),
+        UNOWNED_VERSION => Mark::of(version, &fields).map(Found::Unowned),
+        UNBOUND_VERSION => Mark::of(version, &fields).map(Found::Unbound),
+        FORMAT_VERSION => Mark::of(version, &fields).map(Found::Sealed),
+        _ => None,
+    }
+}
+
+/// Puts a mark in the place of the one before, whole or not at all. The bytes of the one before, which held the key of the
+/// file before, are overwritten.
 #[expect(
     clippy::disallowed_methods,
     reason = "the store keeps its own directory"
 )]
-pub(crate) fn replace(directory: &Path, mark: Option<&Mark>) -> io::Result<()> {
-    let text = format!(
-        "# A store of probity; see docs/store.md. Replaced when the store is rewritten.\n\
-         version = {FORMAT_VERSION}\n{}",
-        mark.map(Mark::text).unwrap_or_default()
-    );
+pub(crate) fn replace(directory: &Path, mark: &Mark) -> io::Result<()> {
     let (path, new) = (directory.join(MARK_FILE), directory.join(NEW_MARK_FILE));
-    let mut opening = OpenOptions::new();
-    opening.write(true).create(true).truncate(true);
-    let mut file = opening.mode(FILE_MODE).open(&new)?;
-    file.write_all(text.as_bytes())?;
+    let mut file = create_anew(&new)?;
+    file.write_all(mark.text().as_bytes())?;
     file.sync_all()?;
     let before = match OpenOptions::new().write(true).open(&path) {
         Ok(before) => Some(before),
@@ -179,24 +234,6 @@ pub(crate) fn replace(directory: &Path, mark: Option<&Mark>) -> io::Result<()> {
     fs::rename(&new, &path)?;
     File::open(directory)?.sync_all()?;
     before.map_or(Ok(()), |before| overwrite(&before))
-}
-
-/// Overwrites a file with zeros, durably.
-pub(crate) fn overwrite(mut file: &File) -> io::Result<()> {
-    const ZEROS: [u8; 8192] = [0; 8192];
-    let mut left = file.metadata()?.len();
-    while left > 0 {
-        let count = left.min(ZEROS.len() as u64);
-        let zeros = usize::try_from(count).ok().and_then(|it| ZEROS.get(..it));
-        file.write_all(zeros.unwrap_or_default())?;
-        left -= count;
-    }
-    file.sync_all()
-}
-
-/// Where the data of a generation lies.
-pub(crate) fn data_path(directory: &Path, mark: &Mark) -> PathBuf {
-    directory.join(mark.file_name())
 }
 
 fn digits(bytes: &[u8]) -> String {

@@ -6,6 +6,7 @@ use redb::{Database, StorageError, TableHandle as _, WriteTransaction};
 
 use crate::fail::Fail;
 use crate::limits::DATABASES;
+use crate::owners::{ERASED, SLOTS, SUBJECTS};
 use crate::random::unguessable;
 use crate::record::{Kind, Value};
 use crate::rows::{FACTS, Facts, Rows, definitions};
@@ -19,12 +20,16 @@ pub(crate) type Source<'a> = (&'a Database, Option<&'a Slots>);
 
 /// Copies what `from` holds to `to`, durably. What is not known, or does not arrive whole, is an error: nothing may be lost.
 pub(crate) fn copy(from: Source<'_>, to: (&Database, &Slots)) -> Result<(), redb::Error> {
-    copy_all(from, to).map_err(|fail| match fail {
+    copy_all(from, to).map_err(failed)
+}
+
+fn failed(fail: Fail) -> redb::Error {
+    match fail {
         Fail::Store(error) => error,
         Fail::Said(text) => {
             StorageError::Corrupted(String::from_utf8_lossy(&text).into_owned()).into()
         }
-    })
+    }
 }
 
 fn copy_all(from: Source<'_>, to: (&Database, &Slots)) -> Result<(), Fail> {
@@ -48,6 +53,35 @@ fn copy_all(from: Source<'_>, to: (&Database, &Slots)) -> Result<(), Fail> {
     drop((source, target));
     write.commit().map_err(|error| failed(error.into()))?;
     read.abort().map_err(|error| failed(error.into()))
+}
+
+/// Writes what every file of a store holds, durably.
+pub(crate) fn begin(database: &Database) -> Result<(), redb::Error> {
+    let write = database.begin_write()?;
+    Facts::load(&write, [unguessable(0), unguessable(1)]).map_err(failed)?;
+    Ok(write.commit()?)
+}
+
+/// Whether a file holds what every file of a store does: the header, which is in clear, could have been made to name no
+/// table at all.
+pub(crate) fn is_begun(database: &Database) -> Result<bool, redb::Error> {
+    let read = database.begin_write()?;
+    let mut tables = read.list_tables()?;
+    let found = tables.any(|it| it.name() == FACTS.name());
+    drop(tables);
+    read.abort()?;
+    Ok(found)
+}
+
+/// Whether a file was written by a program that knew subjects: each of those makes their tables when it opens a file.
+pub(crate) fn knows_subjects(database: &Database) -> Result<bool, redb::Error> {
+    let read = database.begin_write()?;
+    let owned = [SUBJECTS, SLOTS, ERASED];
+    let mut tables = read.list_tables()?;
+    let found = tables.any(|it| owned.iter().any(|known| known.name() == it.name()));
+    drop(tables);
+    read.abort()?;
+    Ok(found)
 }
 
 /// Refuses a file with tables that would not be copied.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use probity_format::keys::{SECRET_BYTES, Secret};
 use probity_format::wrap::{WRAPPED_BYTES, WrappedKind, WrappingKey};
 
 use crate::fail::Fail;
+use crate::generation::create_anew;
 use crate::key_file::random;
 use crate::limits::{SLOTS_AT_ONCE, SUBJECTS_OPEN_MAX};
 use crate::subject::{Slot, SubjectKeys, SubjectOf};
@@ -23,7 +24,6 @@ const SLOT_BYTES: usize = 128;
 const SLOT_LABEL: &[u8] = b"probity/store/subject/";
 const ERASED_LABEL: &[u8] = b"probity/store/erased/";
 const NONCE_BYTES: usize = 12;
-const FILE_MODE: u32 = 0o600;
 /// Where the key lies under which subjects' names are found.
 const NAMES: Slot = Slot::NOBODY;
 
@@ -46,9 +46,7 @@ impl Slots {
         names: Option<&Secret>,
         subject_of: SubjectOf,
     ) -> io::Result<Self> {
-        let mut opening = OpenOptions::new();
-        opening.read(true).write(true).create(true).truncate(true);
-        let file = opening.mode(FILE_MODE).open(path)?;
+        let file = create_anew(path)?;
         let names = match names {
             Some(names) => Secret::new(*names.expose()),
             None => Secret::new(*random()?),
@@ -63,6 +61,13 @@ impl Slots {
             opened: RefCell::default(),
             subject_of,
         })
+    }
+
+    /// Whether the file at `path` has slots that were made for this key.
+    pub(crate) fn is_of(path: &Path, wrapping: &WrappingKey) -> bool {
+        let mut slot = [0; SLOT_BYTES];
+        let read = File::open(path).and_then(|file| file.read_exact_at(&mut slot, 0));
+        read.is_ok() && unwrapped(wrapping, SLOT_LABEL, NAMES, &slot).is_some()
     }
 
     /// The file at `path`.

@@ -52,6 +52,9 @@ pub struct Options {
     /// The file with the store's key; where none is named, the directory's path with `.key` behind it. It is made with the
     /// store.
     pub key_file: Option<PathBuf>,
+    /// Whether a store of version 1, in which nothing was sealed, is converted though its key file is there already. Nothing
+    /// proves such a store: without the key somebody could have put it in the place of a sealed one.
+    pub is_clear_trusted: bool,
     /// Whom a key is about: its value is sealed under that subject's own key, which is destroyed with the subject's last key.
     pub subject_of: SubjectOf,
     /// What tells the time, by which keys expire.
@@ -65,6 +68,7 @@ impl Default for Options {
             cache_bytes: CACHE_BYTES,
             reply_bytes_max: REPLY_BYTES_MAX,
             key_file: None,
+            is_clear_trusted: false,
             subject_of: SubjectOf::default(),
             clock: Clock::System,
         }
@@ -160,6 +164,11 @@ impl Store {
     /// The key file of the store in `directory` where [`Options::key_file`] names none.
     pub fn key_file(directory: &Path) -> PathBuf {
         crate::key_file::beside(directory)
+    }
+
+    /// Whether something of a store lies in `directory`, be it damaged: only where nothing does, opening begins one.
+    pub fn is_there(directory: &Path) -> bool {
+        crate::directory::is_there(directory)
     }
 
     /// A new client.

@@ -179,6 +179,14 @@ fn a_store_in_clear_is_converted_and_its_file_is_gone() {
     is_full(&opened(&path));
 }
 
+fn put(folder: &Path, all: &[(&str, Option<&Vec<u8>>)]) {
+    for (name, bytes) in all {
+        if let Some(bytes) = bytes {
+            fs::write(folder.join(name), bytes).unwrap();
+        }
+    }
+}
+
 /// Whatever a crash leaves of the conversion or of a rewriting, everything stored is there, and the next opening tidies up.
 #[test]
 fn a_conversion_that_was_cut_off_is_begun_again_or_finished() {
@@ -191,50 +199,78 @@ fn a_conversion_that_was_cut_off_is_begun_again_or_finished() {
     let sealed = fs::read(whole.join("store.1.sealed")).unwrap();
     let key = fs::read(folder.path().join("whole.key")).unwrap();
     let subjects = fs::read(whole.join("store.1.subjects")).unwrap();
-    let begun = b"# begun\nversion = 3\n".to_vec();
     let half = sealed[..sealed.len() / 2].to_vec();
     let old = UNSEALED_MARK.as_bytes().to_vec();
     let wiped = vec![0; clear.len()];
-    // The mark, the half-written next one, the file in clear, the sealed file, one of a later rewriting.
+    // The mark and the half-written next one; the file in clear; the names of the sealed file, of the keys of subjects and of
+    // the store's key, and what is in the first; one of a later rewriting.
+    let before = [".new"; 3];
     let states = [
-        (&old, None, Some(&clear), Some(&half), None),
-        (&old, Some(&half), Some(&clear), Some(&sealed), None),
-        (&old, Some(&mark), Some(&clear), Some(&sealed), None),
-        (&mark, None, Some(&clear), Some(&sealed), None),
-        (&mark, None, Some(&wiped), Some(&sealed), None),
-        (&mark, Some(&half), None, Some(&sealed), Some(&half)),
+        (&old, None, Some(&clear), before, Some(&half), None),
+        (&old, Some(&half), Some(&clear), before, Some(&sealed), None),
+        (&old, Some(&mark), Some(&clear), before, Some(&sealed), None),
+        (&mark, None, Some(&clear), before, Some(&sealed), None),
+        (
+            &mark,
+            None,
+            Some(&clear),
+            ["", ".new", ".new"],
+            Some(&sealed),
+            None,
+        ),
+        (
+            &mark,
+            None,
+            Some(&clear),
+            ["", "", ".new"],
+            Some(&sealed),
+            None,
+        ),
+        (&mark, None, Some(&wiped), [""; 3], Some(&sealed), None),
+        (
+            &mark,
+            Some(&half),
+            None,
+            [""; 3],
+            Some(&sealed),
+            Some(&half),
+        ),
     ];
-    for (number, (mark, next, clear, sealed, later)) in states.into_iter().enumerate() {
+    for (number, (mark, next, clear, endings, sealed, later)) in states.into_iter().enumerate() {
         let path = folder.path().join(format!("s{number}"));
         fs::create_dir(&path).unwrap();
-        fs::write(folder.path().join(format!("s{number}.key")), &key).unwrap();
+        let [data, slots, root] = endings;
+        fs::write(folder.path().join(format!("s{number}.key{root}")), &key).unwrap();
+        let (data, slots) = (
+            format!("store.1.sealed{data}"),
+            format!("store.1.subjects{slots}"),
+        );
         let all = [
             ("probity-store.toml", Some(mark)),
             ("probity-store.toml.new", next),
             ("store.redb", clear),
-            ("store.1.sealed", sealed),
-            ("store.1.subjects", sealed.map(|_| &subjects)),
-            ("store.2.sealed", later),
-            ("store.2.subjects", later),
+            (data.as_str(), sealed),
+            (slots.as_str(), sealed.map(|_| &subjects)),
+            ("store.2.sealed.new", later),
+            ("store.2.subjects.new", later),
         ];
-        for (name, bytes) in all {
-            if let Some(bytes) = bytes {
-                fs::write(path.join(name), bytes).unwrap();
-            }
-        }
+        put(&path, &all);
         let store = opened(&path);
         is_full(&store);
         store.close().unwrap();
         assert!(!is_anywhere(&path, MARKER), "{number}");
-        for name in ["store.2.sealed", "store.2.subjects", "store.redb"] {
-            assert!(!path.join(name).exists());
-        }
+        assert_eq!(files(&path).len(), 3, "{number}");
         is_full(&opened(&path));
     }
-    // One that was begun and no more, never held anything.
+}
+
+/// One that an older program had begun, and no more, never held anything.
+#[test]
+fn a_store_that_was_begun_and_no_more_is_empty() {
+    let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("begun");
     fs::create_dir(&path).unwrap();
-    fs::write(path.join("probity-store.toml"), begun).unwrap();
+    fs::write(path.join("probity-store.toml"), b"# begun\nversion = 3\n").unwrap();
     assert_eq!(ask(&opened(&path), &["DBSIZE"]), ":0\r\n");
 }
 

@@ -320,9 +320,15 @@ fn a_store_without_subjects_is_converted_whole() {
     fs::write(path.join("probity-store.toml"), UNOWNED_MARK).unwrap();
     fs::write(folder.path().join("data.key"), UNOWNED_KEY).unwrap();
     // A crash left half of the next file, and a mark that was not yet put in place.
-    fs::write(path.join("store.2.sealed"), &bytes[..9000]).unwrap();
-    fs::write(path.join("store.2.subjects"), b"half").unwrap();
-    fs::write(path.join("probity-store.toml.new"), b"version = 3").unwrap();
+    fs::write(path.join("store.2.sealed.new"), &bytes[..9000]).unwrap();
+    fs::write(path.join("store.2.subjects.new"), b"half").unwrap();
+    fs::write(path.join("probity-store.toml.new"), b"version = 4").unwrap();
+    // Older programs gave it the name of data: it could be the store, and the mark an older one.
+    let older = path.join("store.2.sealed");
+    fs::write(&older, &bytes[..9000]).unwrap();
+    let refused = Store::open(&path, options()).unwrap_err();
+    assert!(matches!(refused, OpenError::Newer { .. }));
+    fs::rename(older, folder.path().join("aside")).unwrap();
     let store = opened(&path);
     let lines = [
         "DBSIZE",

@@ -40,4 +40,8 @@ pub struct StoreRewrite {
     /// Policy that says whom a key is about, for keys that were nobody's [default: user:{subject}:* names subjects]
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
+    /// Convert a store of version 1, which is in clear, though its key file is there already: nothing proves such a store, and
+    /// somebody could have put it in the place of a sealed one
+    #[arg(long)]
+    pub from_clear: bool,
 }

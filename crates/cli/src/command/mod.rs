@@ -105,12 +105,7 @@ fn open_log_with(
     check_is_log(dir)?;
     let path = environment.key_path(key, dir);
     let root = key_file::read_root(&path)?;
-    if key_file::is_open_to_others(&path) {
-        note(&format!(
-            "warning: others can read the root key {0}; restrict it with: chmod 600 {0}",
-            path.display()
-        ));
-    }
+    key_file::warn_if_open(&path, "the root key");
     let log = Log::open(dir, &root, options)?;
     for repair in log.repairs() {
         note(&format!("repaired: {repair}"));

@@ -120,6 +120,7 @@ pub(super) fn open_store(
     };
     let store = Store::open(folder, options)
         .map_err(|error| Failure::new("the store was not opened").because(error))?;
+    key_file::warn_if_open(&key_path, "the key of the store,");
     if !has_key {
         note(&format!(
             "the store in {} is sealed under {}; back up that key file, apart from the store",
@@ -229,6 +230,7 @@ fn parse_listen(place: &str) -> Result<Listen, Failure> {
 fn upstream(args: &ProxyArgs, environment: &Environment) -> Result<Upstream, Failure> {
     let mut upstream = parse_upstream(args.upstream.as_deref(), environment)?;
     if let Some(path) = &args.upstream_password_file {
+        key_file::warn_if_open(path, "the password in");
         let text = read_bounded(path)?;
         upstream.password = Some(text.trim_end_matches(['\r', '\n']).to_owned());
     }

@@ -7,24 +7,31 @@ use probity_store::{Options, Store};
 use super::proxy::{read_policy, subject_of};
 use crate::args::StoreRewrite;
 use crate::failure::{Failure, Status};
+use crate::key_file;
 use crate::output::Output;
 
 pub(crate) fn rewrite(args: &StoreRewrite) -> Result<Status, Failure> {
     let shown = args.dir.display();
     // Opening would make one.
-    if !args.dir.join("probity-store.toml").is_file() {
+    if !Store::is_there(&args.dir) {
         return Err(Failure::new(format!("{shown} is no store"))
             .remedy("name the folder that the proxy was given with --store"));
     }
+    let key = args
+        .key
+        .clone()
+        .unwrap_or_else(|| Store::key_file(&args.dir));
+    key_file::warn_if_open(&key, "the key of the store,");
     let options = Options {
         key_file: args.key.clone(),
+        is_clear_trusted: args.from_clear,
         subject_of: subject_of(Arc::new(read_policy(args.policy.as_deref())?)),
         ..Options::default()
     };
     let store = Store::open(&args.dir, options).map_err(|error| {
         Failure::new(format!("cannot open the store {shown}"))
             .because(error)
-            .remedy("stop the proxy that serves it, and name its key file with --key")
+            .remedy("stop the proxy that serves it, if one does, and name its key file with --key where it lies elsewhere")
     })?;
     store.rewrite().map_err(|error| {
         Failure::new(format!("{shown} may still hold what was removed"))

@@ -4,6 +4,8 @@
 mod file;
 #[cfg(feature = "std")]
 mod simulator;
+#[cfg(feature = "std")]
+mod steady;
 
 #[cfg(feature = "std")]
 pub use file::FileFlash;
@@ -11,6 +13,8 @@ pub use file::FileFlash;
 pub(crate) use file::lock;
 #[cfg(feature = "std")]
 pub use simulator::{CostModel, PowerCut, Simulator, Torn};
+#[cfg(feature = "std")]
+pub use steady::{PageHash, Steady};
 
 /// Bytes of one flash page, the unit of programming.
 pub const PAGE_BYTES: usize = 2048;
@@ -37,6 +41,8 @@ pub enum FlashError {
     BadBlock,
     /// The medium behind the device failed.
     Medium,
+    /// A page reads otherwise than it did before, and nobody wrote it.
+    Changed,
 }
 
 /// Whether a page holds anything.
@@ -104,6 +110,7 @@ pub trait Nand {
 impl core::fmt::Display for FlashError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
+            Self::Changed => "a page was changed by another program while it was read",
             Self::NotErased => "a page was programmed without erasing its block",
             Self::OutOfOrder => "a page was programmed out of order inside its block",
             Self::OutOfRange => "the page lies beyond the end of the device",

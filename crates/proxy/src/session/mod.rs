@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use probity_format::Claimed;
-use probity_policy::Policy;
+use probity_policy::{Policy, Roles};
 
 use crate::audit::{Actor, put_name};
 use crate::command::{CommandFacts, Extraction, KeyUse, Table};
@@ -416,13 +416,14 @@ impl Session {
     fn refresh_actor(&mut self) {
         let (principal, name) = (self.principal.as_deref(), self.name.as_deref());
         let proven = self.policy.actor(principal, None);
-        let found = proven.or_else(|| self.policy.actor(None, name));
+        let found = self.policy.actor(principal, name);
+        let is_named = proven.is_none() && found.is_some_and(|it| it.roles != Roles::default());
         self.actor = Actor {
             name: principal.or(name).unwrap_or("default").to_owned(),
             submitter: principal.unwrap_or_default().to_owned(),
             claimed: Claimed {
                 actor: principal.is_none() && name.is_some(),
-                purpose: proven.is_none() && found.is_some(),
+                purpose: is_named,
             },
             roles: found.map(|actor| actor.roles.clone()).unwrap_or_default(),
         };

@@ -7,7 +7,7 @@ use probity_format::keys::{RootKey, Secret};
 use probity_log::reader::{Filter, Found, Reader};
 use probity_log::{Log, LogError, Options, StreamConfig, StreamName};
 use probity_policy::Policy;
-use probity_proxy::{LogSource, Proxy, ProxyConfig};
+use probity_proxy::{Backend, LogSource, Proxy, ProxyConfig, Upstream};
 
 use crate::support::{Redis, Seen, config, script, start, talk};
 
@@ -89,10 +89,71 @@ fn a_purpose_that_follows_from_a_claim_is_claimed() {
         [
             "service: default by \"\" ",
             "invoicing: billing by \"\" actor purpose",
-            "invoicing: mallory by \"mallory\" purpose",
+            "service: mallory by \"mallory\" ",
             "support: alice by \"alice\" ",
         ]
     );
+}
+
+const ROLES: &str = "[defaults]\ncontroller = 'Example GmbH'\nbasis = 'none given'\n\
+    [[actor]]\nclient = 'billing'\ncontroller = 'Billing Corp'\nprocessor = 'Billing Hosting'\nbasis = 'contract'\n\
+    [[actor]]\nclient = 'shop'\nfor_users = true\ncontroller = 'Shop Corp'\n\
+    [[actor]]\nclient = 'bare'";
+
+/// Whoever had logged in and called itself `billing` had its controller, processor and legal basis, and nothing marked that. The
+/// name says nothing of a user now unless the policy says that it does, and whatever follows from it is claimed.
+#[test]
+fn roles_follow_from_a_name_that_a_client_gives_itself_only_as_a_claim() {
+    let redis = redis();
+    let config = ProxyConfig {
+        policy: Arc::new(Policy::parse(ROLES).unwrap()),
+        ..config(&redis)
+    };
+    let (proxy, address, recorder) = start(&config);
+    let lines = "CLIENT SETNAME billing\nGET user:1\nPUBLISH c x\nCLIENT SETNAME bare\nGET user:1\nAUTH mallory m\n\
+                 CLIENT SETNAME billing\nGET user:1\nPUBLISH c x\nCLIENT SETNAME shop\nGET user:1";
+    talk(address, &script(lines), usize::MAX);
+    proxy.stop();
+    let entries = recorder.entries();
+    let told: Vec<_> = entries
+        .iter()
+        .filter(|seen| ["read", "publish"].contains(&seen.action.as_str()))
+        .map(|seen| {
+            let roles = [&seen.controller, &seen.processor, &seen.basis].map(String::as_str);
+            format!("{}: {}", roles.join(","), from(seen))
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "Billing Corp,Billing Hosting,contract: billing by \"\" actor purpose",
+            "Billing Corp,Billing Hosting,contract: billing by \"\" actor purpose",
+            "Example GmbH,,none given: bare by \"\" actor",
+            "Example GmbH,,none given: mallory by \"mallory\" ",
+            ",,: mallory by \"mallory\" ",
+            "Shop Corp,,none given: mallory by \"mallory\" purpose",
+        ]
+    );
+}
+
+/// A password that all clients share proves the user `default` and no client's name.
+#[test]
+fn a_shared_password_proves_no_name_that_a_client_gives_itself() {
+    let redis = Redis::start(&["--requirepass", "s3"]);
+    let mut upstream = Upstream::parse(&format!("redis://127.0.0.1:{}", redis.port)).unwrap();
+    upstream.password = Some("s3".to_owned());
+    let config = ProxyConfig {
+        policy: Arc::new(Policy::parse(ROLES).unwrap()),
+        ..ProxyConfig::new(config(&redis).listen.remove(0), Backend::Upstream(upstream))
+    };
+    let (proxy, address, recorder) = start(&config);
+    let lines = "AUTH s3\nCLIENT SETNAME billing\nGET user:1";
+    talk(address, &script(lines), usize::MAX);
+    proxy.stop();
+    let entries = recorder.entries();
+    let read = entries.iter().find(|seen| seen.action == "read").unwrap();
+    assert_eq!(read.controller, "Example GmbH");
+    assert_eq!(from(read), "default by \"default\" ");
 }
 
 /// Entries did not say which policy was in force, and which of its rules had decided.

@@ -8,6 +8,7 @@ use probity_disguise::{Credential, CredentialLine, Error, RecoveryToken, SecretK
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
+use crate::key_file::warn_if_open;
 use crate::output_file::OutputFile;
 use crate::output_guard::protect;
 
@@ -138,6 +139,7 @@ pub(super) fn first_line(path: &Path) -> Result<Zeroizing<String>, Failure> {
         Box::new(io::stdin().lock())
     } else {
         protect(path);
+        warn_if_open(path, "the secret in");
         Box::new(fs::File::open(path).map_err(failed)?)
     };
     source

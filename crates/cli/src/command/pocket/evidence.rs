@@ -10,14 +10,15 @@ use std::path::{Path, PathBuf};
 
 use probity_format::note::{SignedNote, Signer as _, SigningKey, VerifierKey};
 use probity_format::time::{format_time, parse_time};
-use probity_format::tree::{Frontier, leaf_hash, leaf_hash_parts};
+use probity_format::tree::{Frontier, Hash, leaf_hash, leaf_hash_parts};
 use probity_log::clock::{Clock as _, SystemClock};
-use probity_pocketdb::flash::{FileFlash, Nand as _, PAGE_BYTES};
-use probity_pocketdb::{Error, Heading, Row, Sink};
+use probity_pocketdb::flash::{FileFlash, Nand, PAGE_BYTES, Steady};
+use probity_pocketdb::secure::FileStore;
+use probity_pocketdb::{Error, Heading, Row, Sink, Store};
 use serde::Serialize;
 
+use super::Place;
 use super::query::RowForm;
-use super::{Place, Vault};
 use crate::args::{PocketCheck, PocketExtract, PocketSign, PocketVerify};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
@@ -81,12 +82,18 @@ struct Evidence {
 
 pub(super) fn sign(args: &PocketSign, environment: &Environment) -> Result<Status, Failure> {
     let place = Place::of(&args.pocket, environment);
-    let mut vault = place.open(true)?;
+    let mut vault = place.open_on(Steady::new(place.chip(true)?, page_hash))?;
     let mut runs = Vec::new();
     let work = vault
         .verify()
         .and_then(|_| vault.part_pages(&mut |first, pages| runs.push((first, pages))));
-    let work = work.map_err(|error| place.failed(&vault, error));
+    let work =
+        work.map_err(|error| place.failed_on(vault.device().inner(), vault.secure_store(), error));
+    // What is signed is what was authenticated just now: nothing is read anew for it.
+    let tree = tree_of(&runs, |page| {
+        let unread = || broken(&place.file, &format!("page {page} belongs to nothing"));
+        vault.device().seen(page).ok_or_else(unread)
+    });
     let (key, instance) = (signing_key(&place, &mut vault)?, vault.instance());
     let moment = Moment::now(vault.state());
     place.close(vault)?;
@@ -95,7 +102,7 @@ pub(super) fn sign(args: &PocketSign, environment: &Environment) -> Result<Statu
         return Err(Failure::new("there is no reorganised part to sign")
             .remedy("make one with: probity pocket reorganize FILE"));
     }
-    let tree = hash_pages(&place, &runs)?;
+    let tree = tree?;
     let body = runs.iter().map(|(first, pages)| format!("{first} {pages}"));
     let said = format!("reorganisation {instance}");
     let (out, existing) = match &args.output {
@@ -309,7 +316,10 @@ fn broken(path: &Path, what: &str) -> Failure {
         .remedy("take an undamaged copy, and the verifier key from whom you trust")
 }
 
-fn signing_key(place: &Place, vault: &mut Vault) -> Result<SigningKey, Failure> {
+fn signing_key<F: Nand>(
+    place: &Place,
+    vault: &mut Store<F, FileStore>,
+) -> Result<SigningKey, Failure> {
     let seed = vault.signing_seed().map_err(|error| place.refused(error))?;
     SigningKey::from_seed(KEY_NAME, &seed)
         .map_err(|error| Failure::new("cannot make the signing key").because(error))
@@ -337,15 +347,29 @@ fn hash_lines(lines: &[String]) -> Frontier {
 /// Hashes pages as they lie on the chip; no key is needed for that.
 fn hash_pages(place: &Place, runs: &[(u32, u32)]) -> Result<Frontier, Failure> {
     let mut chip: FileFlash = place.chip(false)?;
-    let mut tree = Frontier::new();
     let mut bytes = [0u8; PAGE_BYTES];
+    tree_of(runs, |page| {
+        chip.read(page, 0, &mut bytes).map_err(|error| {
+            broken(&place.file, &format!("page {page} cannot be read")).because(error)
+        })?;
+        Ok(page_hash(page, &bytes))
+    })
+}
+
+/// A leaf of a digest: a page behind its number.
+fn page_hash(page: u32, bytes: &[u8]) -> Hash {
+    leaf_hash_parts([&page.to_le_bytes()[..], bytes])
+}
+
+/// The tree over the pages of `runs`.
+fn tree_of(
+    runs: &[(u32, u32)],
+    mut hash: impl FnMut(u32) -> Result<Hash, Failure>,
+) -> Result<Frontier, Failure> {
+    let mut tree = Frontier::new();
     for &(first, pages) in runs {
         for page in (0..pages).map(|number| first.saturating_add(number)) {
-            chip.read(page, 0, &mut bytes).map_err(|error| {
-                broken(&place.file, &format!("page {page} cannot be read")).because(error)
-            })?;
-            let parts = [&page.to_le_bytes()[..], &bytes];
-            tree.push(leaf_hash_parts(parts));
+            tree.push(hash(page)?);
         }
     }
     Ok(tree)

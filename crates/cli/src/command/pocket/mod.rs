@@ -13,13 +13,14 @@ mod takeover;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use probity_pocketdb::flash::{FileFlash, FlashError};
+use probity_pocketdb::flash::{FileFlash, FlashError, Nand};
 use probity_pocketdb::secure::FileStore;
 use probity_pocketdb::{Error, Store, Usage};
 
 use crate::args::{PocketChoice, PocketCommand, PocketCreate};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
+use crate::key_file;
 use crate::output_guard::protect;
 
 /// Bytes of the secure store: the NOR memory of the paper's token.
@@ -91,7 +92,12 @@ impl Place {
 
     /// Opens the database; `durable` says whether what is written must survive a loss of power.
     fn open(&self, durable: bool) -> Result<Vault, Failure> {
-        let flash = self.chip(durable)?;
+        self.open_on(self.chip(durable)?)
+    }
+
+    /// The same on a chip that the caller has opened.
+    fn open_on<F: Nand>(&self, flash: F) -> Result<Store<F, FileStore>, Failure> {
+        key_file::warn_if_open(&self.root, "the root file, which holds the database's key,");
         let mut secure = FileStore::open(&self.root, STORE_BYTES).map_err(|error| {
             let remedy = match error.kind() {
                 io::ErrorKind::WouldBlock => "wait until the other command has ended",
@@ -141,10 +147,14 @@ impl Place {
 
     /// The same, with the system's own error where a file failed.
     fn failed(&self, vault: &Vault, error: Error) -> Failure {
+        self.failed_on(vault.device(), vault.secure_store(), error)
+    }
+
+    fn failed_on(&self, chip: &FileFlash, secure: &FileStore, error: Error) -> Failure {
         let medium = error == Error::Flash(FlashError::Medium);
         let cause = match (medium, &error) {
-            (true, _) => vault.device().last_failure().map(ToString::to_string),
-            (_, Error::SecureStore) => vault.secure_store().last_failure().map(ToString::to_string),
+            (true, _) => chip.last_failure().map(ToString::to_string),
+            (_, Error::SecureStore) => secure.last_failure().map(ToString::to_string),
             _ => None,
         };
         match cause {
@@ -154,7 +164,7 @@ impl Place {
     }
 
     /// Closes the database and counts what was done.
-    fn close(&self, vault: Vault) -> Result<(), Failure> {
+    fn close<F: Nand>(&self, vault: Store<F, FileStore>) -> Result<(), Failure> {
         vault.close().map(drop).map_err(|error| self.refused(error))
     }
 }

@@ -12,6 +12,7 @@ use serde_json::Value as Json;
 use super::{Person, VALUE_PIECE_BYTES};
 use crate::args::PocketCreate;
 use crate::failure::Failure;
+use crate::key_file::warn_if_open;
 
 /// The table of credentials.
 const CREDENTIALS: [&str; 1] = [
@@ -36,6 +37,7 @@ pub(super) fn fill(person: &mut Person<'_>, args: &PocketCreate) -> Result<(), F
         person.create(&CREDENTIALS)?;
     }
     for path in &args.credentials {
+        warn_if_open(path, "the secret in");
         let bytes = read(path, CREDENTIAL_BYTES_MAX)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let name = name.split_at(name.floor_char_boundary(64)).0;

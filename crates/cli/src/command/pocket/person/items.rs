@@ -13,6 +13,7 @@ use super::Person;
 use crate::args::PocketCreate;
 use crate::command::proxy::{read_policy, subject_of};
 use crate::failure::Failure;
+use crate::key_file;
 
 /// The tables, referenced ones first.
 const SCHEMA: [&str; 2] = [
@@ -40,11 +41,16 @@ pub(super) fn fill(
         return Ok(());
     };
     // Opening would make one.
-    if !directory.join("probity-store.toml").is_file() {
+    if !Store::is_there(directory) {
         return Err(Failure::new(format!("{} is no store", directory.display()))
             .remedy("name the folder that the proxy was given with --store"));
     }
     let policy = read_policy(args.policy.as_deref())?;
+    let key = args
+        .store_key
+        .clone()
+        .unwrap_or_else(|| Store::key_file(directory));
+    key_file::warn_if_open(&key, "the key of the store,");
     let options = Options {
         key_file: args.store_key.clone(),
         subject_of: subject_of(Arc::new(policy.clone())),
