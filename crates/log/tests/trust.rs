@@ -169,13 +169,17 @@ fn a_proof_stays_small_and_whoever_has_the_first_key_follows_a_chain_file() {
     let whole = world.chain();
     let key = &anchor;
     assert_eq!(check(&proof, &chained(key, &whole)), Ok(5));
-    // The key that signed the older head is in the early chain; what signed the journal is not.
+    // The older head is signed again with the newest key, which the early chain does not have.
     let recipient = Recipient {
         stream: Some(early_head),
         ..Recipient::default()
     };
     let older = world.prove(0, &recipient).unwrap();
-    assert_eq!(check(&older, &chained(key, &early)), Ok(0));
+    assert_eq!(check(&older, &chained(key, &whole)), Ok(0));
+    assert_eq!(
+        check(&older, &chained(key, &early)),
+        Err(EntryProofError::ChainTooShort)
+    );
     let newest = world.default_proof(22);
     assert_eq!(
         check(&newest, &chained(key, &early)),
@@ -245,16 +249,25 @@ fn the_witness_key_counts_with_a_cosignature_and_not_alone() {
         check(&plain, &witnessed(&key, &known)),
         Err(uncosigned.clone())
     );
-    let note = cosigned(&world.text(JOURNAL), &signer, &known);
     let stream = Some(world.text(DEFAULT));
-    // The log goes on; the head that was cosigned shows what came before.
-    world.write(1);
-    let recipient = Recipient {
-        stream: stream.clone(),
-        journal: Some(note.clone()),
-        ..Recipient::default()
+    let proved_on = |note: &str| {
+        let recipient = Recipient {
+            stream: stream.clone(),
+            journal: Some(note.to_owned()),
+            ..Recipient::default()
+        };
+        world.prove(3, &recipient).unwrap()
     };
-    let shown = world.prove(3, &recipient).unwrap();
+    let older = cosigned(&world.text(JOURNAL), &signer, &known);
+    // The log goes on, with another key: what was cosigned before was signed by one that is destroyed.
+    world.write(1);
+    let shown = proved_on(&older);
+    assert_eq!(
+        check(&shown, &witnessed(&key, &known)),
+        Err(uncosigned.clone())
+    );
+    let note = cosigned(&world.text(JOURNAL), &signer, &known);
+    let shown = proved_on(&note);
     assert_eq!(check(&shown, &witnessed(&key, &known)), Ok(3));
     assert_eq!(check(&shown, &witnessed(&key, &stranger)), Err(uncosigned));
     assert_eq!(check(&shown, &alone), Err(EntryProofError::NotVouched));
