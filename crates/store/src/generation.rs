@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::mark::NEW_MARK_FILE;
@@ -95,9 +95,10 @@ pub(crate) fn settle(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Overwrites and removes what lies at `path`; of what is no plain file, the name alone.
+/// Overwrites and removes what lies at `path`; of what is no plain file, or has another name that somebody gave it, the name alone.
 pub(crate) fn wipe(path: &Path) -> io::Result<()> {
-    if fs::symlink_metadata(path)?.is_file() {
+    let found = fs::symlink_metadata(path)?;
+    if found.is_file() && found.nlink() == 1 {
         overwrite(&OpenOptions::new().write(true).open(path)?)?;
     }
     fs::remove_file(path)

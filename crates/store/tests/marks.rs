@@ -405,3 +405,19 @@ fn what_a_kill_leaves_of_new_files_opens_as_the_store_before_or_after() {
     store.close().unwrap();
     assert!(case.join("data.key").exists() && !case.join("data.key.new").exists());
 }
+
+/// A link under the name of an older generation led to a file of somebody else, which the opening overwrote with zeros.
+#[test]
+fn no_link_under_the_name_of_an_older_file_costs_what_it_leads_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = stored(folder.path(), &["SET plain there"]);
+    let foreign = folder.path().join("evidence");
+    fs::write(&foreign, "of somebody else").unwrap();
+    fs::hard_link(&foreign, path.join("store.0.sealed")).unwrap();
+    symlink(&foreign, path.join("store.0.subjects")).unwrap();
+    let store = Store::open(&path, options()).unwrap();
+    assert!(ask(&store, &["GET plain"]).contains("there"));
+    drop(store);
+    assert_eq!(fs::read_to_string(&foreign).unwrap(), "of somebody else");
+    assert!(path.join("store.0.sealed").symlink_metadata().is_err());
+}
