@@ -20,7 +20,7 @@ use probity_format::{DecodeError, Entry, Timestamp, Version};
 
 use crate::continuation::Continued;
 use crate::journal_v2::JournalV2;
-use crate::repairs::{Repair, RepairKind};
+use crate::repairs::Repair;
 
 /// Actions of journal entries.
 pub(crate) mod action {
@@ -347,7 +347,7 @@ impl History {
             action::SUBJECT_ERASED => self.check_erased(text(entry.key)?, text(entry.payload)?)?,
             action::RECOVER => {
                 let repairs = text(entry.payload)?.lines().filter_map(Repair::parse);
-                let losses = repairs.filter(|repair| repair.kind == RepairKind::Lost);
+                let losses = repairs.filter(|repair| repair.kind.is_loss());
                 self.losses.extend(losses.map(|loss| (loss, frame)));
             }
             action::LOG_CREATE => {}

@@ -197,7 +197,7 @@ impl<'a> Work<'a> {
                 self.fault(place, record, FaultClass::Content, &error.to_string());
             }
             for lost in opening.take_lost() {
-                self.fault(place, record, FaultClass::Content, &describe(lost));
+                self.fault(place, record, FaultClass::Content, &describe(&lost));
             }
         }
     }
@@ -213,8 +213,8 @@ impl<'a> Work<'a> {
 }
 
 /// What is wrong with a section whose key is not there.
-fn describe(lost: Lost) -> String {
-    let Lost { section, slot } = lost;
+pub(super) fn describe(lost: &Lost) -> String {
+    let Lost { section, slot, .. } = lost;
     let holder = slot.map_or_else(
         || format!("no slot of {SLOTS} has the pseudonym of its subject"),
         |slot| format!("slot {slot} of {SLOTS} does not hold its key"),
