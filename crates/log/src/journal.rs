@@ -225,6 +225,8 @@ pub(crate) struct History {
     pub(crate) erasures: BTreeMap<u64, Erasure>,
     /// Losses that somebody accepted, with the journal frame that says so.
     pub(crate) losses: Vec<(Repair, u64)>,
+    /// Whether a slot was ever found that did not open, so that one name may have stood in two of them.
+    pub(crate) has_lost_slots: bool,
     /// The frame that would be next.
     next: u64,
     /// Whether no frame was left out.
@@ -254,6 +256,7 @@ impl History {
             slots: SignedSlots::default(),
             erasures: BTreeMap::new(),
             losses: Vec::new(),
+            has_lost_slots: false,
             next: 0,
             is_whole: true,
         }
@@ -346,9 +349,12 @@ impl History {
             }
             action::SUBJECT_ERASED => self.check_erased(text(entry.key)?, text(entry.payload)?)?,
             action::RECOVER => {
-                let repairs = text(entry.payload)?.lines().filter_map(Repair::parse);
-                let losses = repairs.filter(|repair| repair.kind.is_loss());
-                self.losses.extend(losses.map(|loss| (loss, frame)));
+                for repair in text(entry.payload)?.lines().filter_map(Repair::parse) {
+                    self.has_lost_slots |= repair.kind.is_of_slots();
+                    if repair.kind.is_loss() {
+                        self.losses.push((repair, frame));
+                    }
+                }
             }
             action::LOG_CREATE => {}
             _ => return Err(error("has an unknown action")),

@@ -20,6 +20,7 @@ mod erasure;
 mod error;
 mod evidence;
 mod files;
+mod filtering;
 mod flight;
 mod head_signer;
 mod heads;

@@ -1,6 +1,7 @@
 //! Opens sealed frames for whoever holds the root key: for reading and for the keyed check.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use probity_format::compress::Decompressor;
@@ -21,7 +22,7 @@ use crate::history::read_history;
 use crate::journal::{Erasure, History, SignedSlots};
 use crate::keystore::{KeyStore, SigningKeyState, Witness};
 use crate::opened::{OpenSection, Opened, Shares};
-use crate::slots::{DAMAGED, Pseudonym, Slots, Unopened, broken};
+use crate::slots::{DAMAGED, Pseudonym, SLOTS, Slots, Unopened, broken, read_slots};
 
 /// The keys that open a log's content.
 pub(crate) struct Opener {
@@ -57,6 +58,21 @@ pub(crate) struct Lost {
     /// The pseudonyms of those whom it is about.
     pub(crate) tokens: Vec<Pseudonym>,
 }
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "section {} does not open: ", self.section)?;
+        match self.slot {
+            Some(slot) => write!(f, "slot {slot} of {SLOTS} does not hold its key")?,
+            None => write!(f, "no slot of {SLOTS} has the pseudonym of its subject")?,
+        }
+        f.write_str(", and no signed erasure says so")
+    }
+}
+
+/// What is wrong with a frame of which a section is lost.
+pub(crate) const NEEDS_KEY: &str = "needs the key of a subject that subjects/slots does not hold though no signed erasure \
+                                    says so; restore the folder subjects/ from a backup";
 
 impl Opener {
     /// Refuses a log of which a subject's key is damaged.
@@ -188,6 +204,22 @@ impl Opener {
     /// The slots as read last.
     pub(crate) fn slots(&self) -> RwLockReadGuard<'_, Slots> {
         self.slots.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The pseudonym of the subject called `name`, if a slot of it opens.
+    pub(crate) fn pseudonym_of(&self, name: &str) -> Result<Option<Pseudonym>, LogError> {
+        let mut found = None;
+        read_slots(&self.files, self.version, 0, &mut |number, slot| {
+            let label = slot.label();
+            let is_live = !self.is_erased(&label.pseudonym);
+            if let Some(secret) = slot.open(&self.wrapping, number).ok().filter(|_| is_live)
+                && secret.name.expose() == name
+            {
+                found = Some(label.pseudonym);
+            }
+            Ok(())
+        })?;
+        Ok(found)
     }
 
     /// What opens a section of the subjects with these pseudonyms.
@@ -323,7 +355,7 @@ impl<'a> Opening<'a> {
         self.config.proofs
     }
 
-    /// The sections of the frame checked last that did not open though their subjects were not erased.
+    /// The sections of the frame opened last that did not open though their subjects were not erased.
     pub(crate) fn take_lost(&mut self) -> Vec<Lost> {
         std::mem::take(&mut self.lost)
     }
@@ -351,9 +383,7 @@ impl<'a> Opening<'a> {
         if self.take_lost().is_empty() {
             return Ok(opened);
         }
-        let reason = "needs the key of a subject that subjects/slots does not hold though no signed \
-                      erasure says so; restore the folder subjects/ from a backup";
-        Err(DecodeError::new("frame", 0, reason))
+        Err(DecodeError::new("frame", 0, NEEDS_KEY))
     }
 
     /// The pseudonyms of `frame`, by the sections that do not open for want of their keys.
@@ -376,8 +406,11 @@ impl<'a> Opening<'a> {
         Ok(missing)
     }
 
-    /// Opens every section there is a key for, and notes those that should open and do not.
-    fn open_what_opens(&mut self, frame: &Frame<'_>) -> Result<Opened, DecodeError> {
+    /// Opens every section there is a key for, and notes those that should open and do not: see [`Opening::take_lost`].
+    ///
+    /// # Errors
+    /// As [`Opening::open`], but for those sections.
+    pub(crate) fn open_what_opens(&mut self, frame: &Frame<'_>) -> Result<Opened, DecodeError> {
         self.lost.clear();
         if !self.epochs.authenticate(frame) {
             let reason = "was not sealed with this log's keys";

@@ -97,6 +97,11 @@ impl RepairKind {
         matches!(self, Self::Lost | Self::Closed)
     }
 
+    /// Whether slots of subjects were found that do not open.
+    pub(crate) const fn is_of_slots(self) -> bool {
+        matches!(self, Self::Closed | Self::Zeros | Self::Slots)
+    }
+
     /// The word that stands for it in the journal.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -50,7 +50,7 @@ use anchors::Anchors;
 use heads::Fixed;
 pub(crate) use heads::Subject;
 pub use reading::Gap;
-pub(crate) use reading::Unread;
+pub(crate) use reading::{Unread, UnreadSection};
 use report::Faults;
 pub use report::{
     FAULTS_LISTED_MAX, Fault, FaultClass, HeadsCompared, Report, StreamReport, Unchecked,

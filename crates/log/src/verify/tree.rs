@@ -13,7 +13,6 @@ use probity_format::v2;
 use super::anchoring::anchoring_frame;
 use super::anchors::{Comparison, Suspects};
 use super::durable::NOTED;
-use super::frames::describe;
 use super::records::Placed;
 use super::tiles::Tiles;
 use super::{Fault, FaultClass, Faults, Subject, Verifier, as_far_as_there, unless_damaged};
@@ -414,6 +413,6 @@ fn check_content(
         fault(error.to_string());
     }
     for lost in opening.take_lost() {
-        fault(describe(&lost));
+        fault(lost.to_string());
     }
 }
