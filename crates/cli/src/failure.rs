@@ -224,7 +224,8 @@ const fn status_of(error: &LogError) -> Status {
         LogError::Broken { .. }
         | LogError::Damaged { .. }
         | LogError::RolledBack { .. }
-        | LogError::Lost { .. } => Status::Broken,
+        | LogError::Lost { .. }
+        | LogError::KeysLost { .. } => Status::Broken,
         _ => Status::Failed,
     }
 }
@@ -281,6 +282,10 @@ fn remedy_of(error: &LogError) -> Option<String> {
         LogError::Lost { .. } => {
             "copy the folder first, and restore the log from a copy if there is one; without one, go on with: \
              probity append DIR /dev/null --accept-loss, which keeps the damaged bytes and records the loss".into()
+        }
+        LogError::KeysLost { .. } => {
+            "copy the folder first, and restore subjects/ from a backup; without one, go on with: \
+             probity append DIR /dev/null --accept-loss, which gives these entries up for good and records the loss".into()
         }
         LogError::Broken { place, .. } if place.ends_with("probity.toml") => {
             "write nothing to the folder; compare it with a copy of the log, and verify it with the verifier key that you were \

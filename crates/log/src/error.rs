@@ -88,6 +88,19 @@ pub enum LogError {
         /// Frames that were durable.
         durable: u64,
     },
+    /// Entries that nobody signed for yet do not open for want of their subjects' keys, which nobody erased.
+    #[error(
+        "subjects/slots lacks the keys of {subjects} subject(s) of entries that nobody erased, the first in frame {frame} of stream {stream}; restore \
+         the folder subjects/ from a backup"
+    )]
+    KeysLost {
+        /// The stream of the first such frame.
+        stream: String,
+        /// The first such frame.
+        frame: u64,
+        /// How many subjects have no key.
+        subjects: u64,
+    },
     /// Another process writes to this log.
     #[error("another process is writing to {path}")]
     Locked {

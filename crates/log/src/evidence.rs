@@ -9,7 +9,7 @@ use probity_format::record::Record;
 use probity_format::stream::Cipher;
 use probity_format::tree::{Hash, inclusion_path_of, root_of};
 
-use crate::opener::Opened;
+use crate::opened::Opened;
 
 /// The entry in its opened frame, and the leaves beside it as far as they can be computed.
 pub(crate) struct Found {

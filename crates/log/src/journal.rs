@@ -21,7 +21,7 @@ use probity_format::{DecodeError, Entry, Timestamp, Version};
 
 use crate::continuation::Continued;
 use crate::journal_v2::JournalV2;
-use crate::repairs::{Repair, RepairKind};
+use crate::repairs::Repair;
 
 /// Actions of journal entries.
 pub(crate) mod action {
@@ -230,6 +230,8 @@ pub(crate) struct History {
     pub(crate) repaired: Vec<(Repair, u64)>,
     /// The frames that were read for it, and the root over them; nothing where they were read past damage.
     pub(crate) read: Bound,
+    /// Whether a slot was ever found that did not open, so that one name may have stood in two of them.
+    pub(crate) has_lost_slots: bool,
     /// The frame that would be next.
     next: u64,
     /// Whether no frame was left out.
@@ -264,6 +266,7 @@ impl History {
                 size: 0,
                 root: EMPTY_ROOT,
             },
+            has_lost_slots: false,
             next: 0,
             is_whole: true,
         }
@@ -364,11 +367,13 @@ impl History {
             action::RECOVER if self.v2.is_some() => {}
             action::RECOVER => {
                 let repairs = text(entry.payload)?.lines().filter_map(Repair::parse);
-                let before = self.repaired.len();
-                self.repaired.extend(repairs.map(|repair| (repair, frame)));
-                let said = self.repaired.get(before..).unwrap_or_default().iter();
-                let losses = said.filter(|(repair, _)| repair.kind == RepairKind::Lost);
-                self.losses.extend(losses.cloned());
+                for repair in repairs {
+                    self.has_lost_slots |= repair.kind.is_of_slots();
+                    if repair.kind.is_loss() {
+                        self.losses.push((repair.clone(), frame));
+                    }
+                    self.repaired.push((repair, frame));
+                }
             }
             action::LOG_CREATE => {}
             _ => return Err(error("has an unknown action")),

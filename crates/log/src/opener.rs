@@ -1,22 +1,19 @@
 //! Opens sealed frames for whoever holds the root key: for reading and for the keyed check.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use probity_format::column::Columns;
 use probity_format::compress::Decompressor;
-use probity_format::content::{Closed, Content, Own, PSEUDONYM_BYTES, check_directory, pseudonyms};
-use probity_format::frame::{Body, Frame, entry_leaf};
+use probity_format::content::{PSEUDONYM_BYTES, check_directory, pseudonyms};
+use probity_format::frame::Frame;
 use probity_format::geometry::Geometry;
 use probity_format::keys::{MasterKey, RootKey, SectionKey, SubjectKey};
-use probity_format::proof::Opens;
-use probity_format::row::{encode_row, row_bytes};
-use probity_format::seal::fill_salts;
-use probity_format::share::{People, PersonKey};
+use probity_format::share::PersonKey;
 use probity_format::stream::{Cipher, Proofs, StreamConfig, StreamId};
-use probity_format::tree::{Hash, root_of};
+use probity_format::tree::root_of;
 use probity_format::wrap::WrappingKey;
-use probity_format::{DecodeError, Entry, Version};
+use probity_format::{DecodeError, Version};
 
 use crate::epochs::Epochs;
 use crate::error::LogError;
@@ -24,7 +21,8 @@ use crate::files::Files;
 use crate::history::read_history;
 use crate::journal::{Erasure, History, SignedSlots};
 use crate::keystore::{KeyStore, SigningKeyState, Witness};
-use crate::slots::{DAMAGED, Pseudonym, Slots, Unopened, broken};
+use crate::opened::{OpenSection, Opened, Shares};
+use crate::slots::{DAMAGED, Pseudonym, SLOTS, Slots, Unopened, broken, read_slots};
 
 /// The keys that open a log's content.
 pub(crate) struct Opener {
@@ -52,12 +50,29 @@ enum Subjects {
 }
 
 /// A section that does not open though its subjects were not erased.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Lost {
     pub(crate) section: u32,
     /// The slot that should hold the key, where one has its pseudonym.
     pub(crate) slot: Option<u64>,
+    /// The pseudonyms of those whom it is about.
+    pub(crate) tokens: Vec<Pseudonym>,
 }
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "section {} does not open: ", self.section)?;
+        match self.slot {
+            Some(slot) => write!(f, "slot {slot} of {SLOTS} does not hold its key")?,
+            None => write!(f, "no slot of {SLOTS} has the pseudonym of its subject")?,
+        }
+        f.write_str(", and no signed erasure says so")
+    }
+}
+
+/// What is wrong with a frame of which a section is lost.
+pub(crate) const NEEDS_KEY: &str = "needs the key of a subject that subjects/slots does not hold though no signed erasure \
+                                    says so; restore the folder subjects/ from a backup";
 
 impl Opener {
     /// Refuses a log of which a subject's key is damaged.
@@ -191,6 +206,22 @@ impl Opener {
         self.slots.read().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The pseudonym of the subject called `name`, if a slot of it opens.
+    pub(crate) fn pseudonym_of(&self, name: &str) -> Result<Option<Pseudonym>, LogError> {
+        let mut found = None;
+        read_slots(&self.files, self.version, 0, &mut |number, slot| {
+            let label = slot.label();
+            let is_live = !self.is_erased(&label.pseudonym);
+            if let Some(secret) = slot.open(&self.wrapping, number).ok().filter(|_| is_live)
+                && secret.name.expose() == name
+            {
+                found = Some(label.pseudonym);
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
     /// What opens a section of the subjects with these pseudonyms.
     fn subject_key(
         &self,
@@ -215,13 +246,12 @@ impl Opener {
         let slots = self.slots();
         let found = self.subjects_now(&slots, stream, frame, tokens, section);
         found.unwrap_or_else(|| {
-            let is_missing =
-                |token: &&Pseudonym| slots.key(token).is_none() && !self.is_erased(token);
-            let missing = tokens.iter().find(is_missing);
+            let missing = tokens.iter().find(|token| self.is_missing(&slots, token));
             let slot = missing.and_then(|token| slots.unopened_of(token));
             Subjects::Lost(Lost {
                 section,
                 slot: slot.map(|(number, _)| number),
+                tokens: tokens.to_vec(),
             })
         })
     }
@@ -249,6 +279,11 @@ impl Opener {
         let (version, salt) = (header.version(), &header.salt);
         let key = SubjectKey::section_key(&keys, version, stream, salt, header.frame, section);
         Some(Subjects::Key(key))
+    }
+
+    /// Whether there is no key for this pseudonym, and no erasure that says why.
+    fn is_missing(&self, slots: &Slots, pseudonym: &Pseudonym) -> bool {
+        slots.key(pseudonym).is_none() && !self.is_erased(pseudonym)
     }
 
     /// Whether the journal, as read last, says that the subject with this pseudonym was erased.
@@ -301,27 +336,6 @@ pub(crate) struct Opening<'a> {
     lost: Vec<Lost>,
 }
 
-/// An opened frame: its shared section, and its subject sections as far as their keys exist.
-pub(crate) struct Opened {
-    version: Version,
-    shared: OpenSection,
-    /// By section number minus one; `None` where erased.
-    subjects: Vec<Option<OpenSection>>,
-}
-
-/// The body of a section and the key that opened it, where there is a cipher.
-struct OpenSection {
-    body: Body,
-    key: Option<SectionKey>,
-    shares: Option<Shares>,
-}
-
-/// What a section about several people was opened with, and who they are.
-struct Shares {
-    keys: Vec<Option<PersonKey>>,
-    people: People,
-}
-
 impl<'a> Opening<'a> {
     pub(crate) fn new(opener: &'a Opener, stream: StreamId, config: StreamConfig) -> Self {
         Self {
@@ -341,7 +355,7 @@ impl<'a> Opening<'a> {
         self.config.proofs
     }
 
-    /// The sections of the frame checked last that did not open though their subjects were not erased.
+    /// The sections of the frame opened last that did not open though their subjects were not erased.
     pub(crate) fn take_lost(&mut self) -> Vec<Lost> {
         std::mem::take(&mut self.lost)
     }
@@ -369,13 +383,34 @@ impl<'a> Opening<'a> {
         if self.take_lost().is_empty() {
             return Ok(opened);
         }
-        let reason = "needs the key of a subject that subjects/slots does not hold though no signed \
-                      erasure says so; restore the folder subjects/ from a backup";
-        Err(DecodeError::new("frame", 0, reason))
+        Err(DecodeError::new("frame", 0, NEEDS_KEY))
     }
 
-    /// Opens every section there is a key for, and notes those that should open and do not.
-    fn open_what_opens(&mut self, frame: &Frame<'_>) -> Result<Opened, DecodeError> {
+    /// The pseudonyms of `frame`, by the sections that do not open for want of their keys.
+    ///
+    /// # Errors
+    /// As [`Opening::open`].
+    pub(crate) fn missing_keys(
+        &mut self,
+        frame: &Frame<'_>,
+    ) -> Result<Vec<Pseudonym>, DecodeError> {
+        self.open_what_opens(frame)?;
+        let slots = self.opener.slots();
+        let mut missing = Vec::new();
+        for tokens in self.take_lost().iter().map(|lost| &lost.tokens) {
+            let gone = tokens
+                .iter()
+                .filter(|it| self.opener.is_missing(&slots, it));
+            missing.extend(gone.copied());
+        }
+        Ok(missing)
+    }
+
+    /// Opens every section there is a key for, and notes those that should open and do not: see [`Opening::take_lost`].
+    ///
+    /// # Errors
+    /// As [`Opening::open`], but for those sections.
+    pub(crate) fn open_what_opens(&mut self, frame: &Frame<'_>) -> Result<Opened, DecodeError> {
         self.lost.clear();
         if !self.epochs.has_key_of(frame) {
             let reason = "was not sealed with this log's keys";
@@ -486,109 +521,5 @@ impl<'a> Opening<'a> {
             return Err(error("does not have the entry root the header says"));
         }
         Ok(())
-    }
-}
-
-/// One entry of an opened frame.
-pub(crate) struct Visited<'a> {
-    /// Place in the frame.
-    pub(crate) index: usize,
-    pub(crate) entry: Entry<'a>,
-    /// Number of the section that holds its subject columns.
-    pub(crate) section: u32,
-    /// Whether that section is gone.
-    pub(crate) erased: bool,
-    /// Who of its people was erased.
-    pub(crate) closed: Closed,
-    /// The key of the section that the entry's salt comes from.
-    key: Option<&'a SectionKey>,
-}
-
-impl Visited<'_> {
-    /// Whether nobody it is about was erased: only then can its leaf be computed.
-    pub(crate) const fn is_whole(&self) -> bool {
-        !self.erased && self.closed.is_none()
-    }
-
-    /// The entry's salt, where it [`Visited::is_whole`], and its row.
-    pub(crate) fn salted_row(&self, row: &mut Vec<u8>) -> Result<[u8; 16], DecodeError> {
-        row.clear();
-        row.resize(row_bytes(&self.entry), 0);
-        encode_row(&self.entry, row);
-        let mut salt = [0; 16];
-        fill_salts(self.key.map(SectionKey::salt_key), self.index, &mut salt)?;
-        Ok(salt)
-    }
-
-    /// The entry's leaf in the tree over the frame's entries.
-    pub(crate) fn leaf(&self, row: &mut Vec<u8>) -> Result<Hash, DecodeError> {
-        let salt = self.salted_row(row)?;
-        Ok(entry_leaf(&salt, row))
-    }
-}
-
-impl OpenSection {
-    fn columns(&self) -> Result<Columns<'_>, DecodeError> {
-        self.body.columns()
-    }
-
-    fn own(&self) -> Result<Own<'_>, DecodeError> {
-        Ok(Own {
-            columns: self.columns()?,
-            people: self.shares.as_ref().map(|shares| &shares.people),
-        })
-    }
-}
-
-impl Opened {
-    /// Calls `visit` for each entry in order.
-    pub(crate) fn for_each<E: From<DecodeError>>(
-        &self,
-        visit: &mut dyn FnMut(&Visited<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let shared = self.shared.columns()?;
-        let content = if self.subjects.is_empty() {
-            Content::together(shared)
-        } else {
-            let mut subjects = Vec::with_capacity(self.subjects.len());
-            for section in &self.subjects {
-                subjects.push(section.as_ref().map(OpenSection::own).transpose()?);
-            }
-            Content::by_subject(self.version, shared, subjects)?
-        };
-        content.for_each(&mut |placed| {
-            visit(&Visited {
-                index: placed.place,
-                entry: placed.entry,
-                section: placed.section,
-                erased: !placed.open,
-                closed: placed.closed,
-                key: self.section_key(placed.section),
-            })
-        })
-    }
-
-    /// The key of section `number`, where there is a cipher and the section is open.
-    fn section_key(&self, number: u32) -> Option<&SectionKey> {
-        self.section(number)?.key.as_ref()
-    }
-
-    /// What opens section `number` and nothing else, for showing it.
-    pub(crate) fn opens(&self, number: u32) -> Option<Opens> {
-        let section = self.section(number)?;
-        let Some(shares) = &section.shares else {
-            let key = section.key.as_ref()?.expose();
-            return Some(Opens::Key(SectionKey::from_bytes(key)));
-        };
-        let copy = |key: &PersonKey| PersonKey::from_bytes(key.expose());
-        let keys = shares.keys.iter().map(|key| key.as_ref().map(copy));
-        Some(Opens::People(keys.collect()))
-    }
-
-    fn section(&self, number: u32) -> Option<&OpenSection> {
-        match usize::try_from(number).unwrap_or(usize::MAX).checked_sub(1) {
-            None => Some(&self.shared),
-            Some(place) => self.subjects.get(place)?.as_ref(),
-        }
     }
 }

@@ -26,6 +26,7 @@ use crate::reader::Reader;
 use crate::records::Records;
 use crate::scan::{Position, scan_believed};
 use crate::segments::{self, Identity};
+use crate::slots::ADVICE;
 
 /// How often the keys are read again where the newest moved on meanwhile, and how long after.
 const KEY_READS_MAX: u32 = 5;
@@ -505,10 +506,14 @@ impl Prover<'_> {
             return Err(broken("is not what its record says".into()).into());
         }
         let mut opening = Opening::new(&self.reader.opener, self.identity.id, self.config);
-        let opened = opening.open(&frame).map_err(refused)?;
+        let opened = opening.open_what_opens(&frame).map_err(refused)?;
+        let lost = opening.take_lost();
         let place = index.saturating_sub(record.first_entry);
         let place = u32::try_from(place).unwrap_or(u32::MAX);
         let found = Found::read(&opened, place).map_err(refused)?;
+        if let Some(lost) = lost.iter().find(|lost| lost.section == found.section) {
+            return Err(broken(format!("{lost}; {ADVICE}")).into());
+        }
         if found.erased {
             return Err(ProveError::Erased {
                 stream: self.stream.to_string(),
@@ -517,7 +522,7 @@ impl Prover<'_> {
         }
         let evidence = match self.config.proofs {
             Proofs::Frame => whole_frame(&frame, &opened, found.section, self.config.cipher),
-            // The leaves of erased entries are gone with their keys, and with them the path beside them.
+            // The leaves of entries whose keys are gone are gone, too, and with them the path beside them.
             Proofs::Entry if found.leaves.iter().all(Option::is_some) => {
                 alone(found, place, record).map_err(broken)?
             }

@@ -3,24 +3,23 @@
 use std::path::Path;
 
 use probity_format::content::Closed;
-use probity_format::frame::Frame;
 use probity_format::geometry::Geometry;
 use probity_format::keys::RootKey;
 use probity_format::note::VerifierKey;
-use probity_format::record::Record;
-use probity_format::stream::{Proofs, StreamConfig, StreamId, StreamName};
-use probity_format::tree::{Hash, root_of};
-use probity_format::{DecodeError, Entry, Outcome, Version};
+use probity_format::stream::{StreamConfig, StreamName};
+use probity_format::{Entry, Outcome, Version};
 
 use crate::config::Options;
 use crate::epochs::Epochs;
 use crate::error::{LogError, Missing};
 use crate::files::Files;
+use crate::filtering::{Past, Reading};
 use crate::history::{read_geometry, read_history};
 use crate::journal::History;
 use crate::keystore::SigningKeyState;
-use crate::opener::{Opener, Opening, Visited};
+use crate::opener::{NEEDS_KEY, Opener};
 use crate::places::Places;
+use crate::slots::SLOTS;
 use crate::verify::{Fault, FaultClass, Subject, Unread, Verifier, VerifyOptions};
 pub use crate::verify::{Gap, Unsigned};
 
@@ -72,7 +71,7 @@ impl Filter {
     }
 
     /// Whether a frame with entries between these times can hold one that is wanted.
-    fn reaches(&self, time_min: i64, time_max: i64) -> bool {
+    pub(crate) fn reaches(&self, time_min: i64, time_max: i64) -> bool {
         self.from.is_none_or(|from| time_max >= from) && self.to.is_none_or(|to| time_min < to)
     }
 }
@@ -137,7 +136,8 @@ impl Damage {
             | FaultClass::KeyChain
             | FaultClass::Rollback
             | FaultClass::Tree => true,
-            _ => fault.stream == StreamName::JOURNAL,
+            // Of a damaged slot the sections are known that need it.
+            _ => fault.stream == StreamName::JOURNAL && !fault.place.starts_with(SLOTS),
         };
         sum.is_least |= self.faults.iter().any(is_vague);
         sum
@@ -290,7 +290,8 @@ impl Reader {
             if !filter.wants(&subject.name, version) {
                 continue;
             }
-            let mut reading = Reading::new(self, subject, filter);
+            let sealed = (subject.id, subject.config);
+            let mut reading = Reading::new(self, &subject.name, sealed, filter, Past::Nothing);
             let mut epochs = Epochs::new(&self.opener.master, subject.id);
             verifier.read_whole(subject, &mut epochs, &mut |record,
                                                              frame|
@@ -299,7 +300,11 @@ impl Reader {
                     return Ok(());
                 };
                 let place = format!("stream {}, frame {}", subject.name, record.frame);
-                Err(self.damaged(filter, place, unread.reason)?.into())
+                let reason = match unread {
+                    Unread::Behind { reason, .. } => reason,
+                    Unread::Sections(_) => format!("frame {NEEDS_KEY}"),
+                };
+                Err(self.damaged(filter, place, reason)?.into())
             })?;
         }
         Ok(())
@@ -361,7 +366,8 @@ impl Reader {
                 continue;
             }
             let (name, id) = (subject.name.clone(), subject.id);
-            let mut reading = Reading::of(self, &name, (id, subject.config), filter);
+            let sealed = (id, subject.config);
+            let mut reading = Reading::new(self, &name, sealed, filter, Past::Damage);
             let mut epochs = Epochs::new(&self.opener.master, id);
             let gaps = verifier.read_damaged(&mut subject, &mut epochs, &mut |record, frame| {
                 reading.frame(record, frame, visit)
@@ -409,130 +415,5 @@ impl Filter {
             }),
             _ => Ok(()),
         }
-    }
-}
-
-/// Opens the frames of one stream for a filter.
-struct Reading<'a> {
-    name: &'a StreamName,
-    filter: &'a Filter,
-    opening: Opening<'a>,
-}
-
-impl<'a> Reading<'a> {
-    fn new(reader: &'a Reader, subject: &'a Subject, filter: &'a Filter) -> Self {
-        let sealed = (subject.id, subject.config);
-        Self::of(reader, &subject.name, sealed, filter)
-    }
-
-    fn of(
-        reader: &'a Reader,
-        name: &'a StreamName,
-        (id, config): (StreamId, StreamConfig),
-        filter: &'a Filter,
-    ) -> Self {
-        Self {
-            name,
-            filter,
-            opening: Opening::new(&reader.opener, id, config),
-        }
-    }
-
-    /// Calls `visit` for each entry of a frame that is wanted, as far as the frame opens.
-    fn frame<E: From<LogError>>(
-        &mut self,
-        record: &Record,
-        frame: &Frame<'_>,
-        visit: &mut dyn FnMut(&Found<'_>) -> Result<(), E>,
-    ) -> Result<Result<(), Unread>, E> {
-        if !self.filter.reaches(record.time_min, record.time_max) {
-            return Ok(Ok(()));
-        }
-        let unread = |error: DecodeError, entries| Unread {
-            entries,
-            reason: error.to_string(),
-        };
-        let opened = match self.opening.open(frame) {
-            Ok(opened) => opened,
-            Err(error) => return Ok(Err(unread(error, 0))),
-        };
-        let mut content = ContentCheck::default();
-        let result = opened.for_each(&mut |visited| {
-            content.add(visited, self.opening.proofs())?;
-            if !self.filter.matches(&visited.entry) {
-                return Ok(());
-            }
-            let offset = u64::try_from(visited.index).unwrap_or_default();
-            let found = Found {
-                stream: self.name,
-                index: record.first_entry.saturating_add(offset),
-                entry: visited.entry,
-                erased: visited.erased,
-                closed: visited.closed,
-            };
-            visit(&found).map_err(Stopped::Visit)
-        });
-        match result {
-            Ok(()) => Ok(content.finish(record, self.opening.proofs())),
-            Err(Stopped::Frame(error)) => Ok(Err(unread(error, content.entries))),
-            Err(Stopped::Visit(error)) => Err(error),
-        }
-    }
-}
-
-/// What the entries of a frame are together, to be compared with what its record says.
-#[derive(Default)]
-struct ContentCheck {
-    entries: u64,
-    times: Option<(i64, i64)>,
-    /// One leaf an entry, where those have a root of their own and none is erased.
-    leaves: Vec<Hash>,
-    has_erased: bool,
-    row: Vec<u8>,
-}
-
-impl ContentCheck {
-    fn add(&mut self, visited: &Visited<'_>, proofs: Proofs) -> Result<(), DecodeError> {
-        let time = visited.entry.time.nanoseconds();
-        let (min, max) = self.times.unwrap_or((time, time));
-        self.times = Some((min.min(time), max.max(time)));
-        self.has_erased |= !visited.is_whole();
-        if proofs == Proofs::Entry && !self.has_erased {
-            self.leaves.push(visited.leaf(&mut self.row)?);
-        }
-        self.entries = self.entries.saturating_add(1);
-        Ok(())
-    }
-
-    fn finish(self, record: &Record, proofs: Proofs) -> Result<(), Unread> {
-        let unread = |reason: &str| Unread {
-            entries: self.entries,
-            reason: reason.to_owned(),
-        };
-        if self.entries != u64::from(record.entries)
-            || self.times != Some((record.time_min, record.time_max))
-        {
-            let reason = "it holds another number of entries or other times than its header says";
-            return Err(unread(reason));
-        }
-        let has_root = proofs == Proofs::Entry && !self.has_erased;
-        if has_root && root_of(&self.leaves).as_bytes() != &record.entry_root {
-            return Err(unread("its entries do not have the root its header says"));
-        }
-        Ok(())
-    }
-}
-
-/// What ended the reading of a frame.
-enum Stopped<E> {
-    /// The frame holds what none may.
-    Frame(DecodeError),
-    /// Whoever reads wants no more.
-    Visit(E),
-}
-
-impl<E> From<DecodeError> for Stopped<E> {
-    fn from(error: DecodeError) -> Self {
-        Self::Frame(error)
     }
 }

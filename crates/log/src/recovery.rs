@@ -7,10 +7,10 @@
 
 use std::ops::Range;
 
+use probity_format::DecodeError;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::limits::CHECKPOINT_BYTES_MAX;
 use probity_format::note::{NoteError, SignedNote, VerifierKey};
-use probity_format::segment::{Place, SEGMENT_HEADER_BYTES, check_segment_header, segment_header};
 use probity_format::stream::StreamName;
 use probity_format::tile::TreeWriter;
 use probity_format::tree::{EMPTY_ROOT, Hash};
@@ -21,16 +21,14 @@ use crate::error::{LogError, frames};
 use crate::files::{Files, unless_strange};
 use crate::heads::Heads;
 use crate::journal::History;
+use crate::keys_missed::KeysMissed;
 use crate::known::{KnownHead, KnownHeads, Source};
-use crate::repairs::{Repair, RepairKind, Repairs};
+use crate::opener::Opening;
+use crate::repairs::{Repair, RepairKind};
 use crate::resumption::Resumption;
-use crate::scan::{End, Position, read, scan_believed};
+use crate::scan::{End, Position, scan_believed};
 use crate::segments::{self, Identity, Walk};
-use crate::stream::Recovered;
-use crate::tail::Tail;
-
-/// Bytes written again at once.
-const COPY_BYTES: u64 = 1 << 20;
+use crate::settling::FoundStream;
 
 /// What is to be recovered, and with what.
 pub(crate) struct Recovery<'a> {
@@ -41,7 +39,7 @@ pub(crate) struct Recovery<'a> {
     /// Knows the keys that may have signed the stream's checkpoints.
     pub(crate) history: &'a History,
     /// The name under which they did.
-    pub(crate) origin: &'a str,
+    pub(crate) origin: String,
     /// The key that must have signed them too.
     pub(crate) witness: Option<&'a VerifierKey>,
     pub(crate) epochs: Epochs<'a>,
@@ -53,7 +51,10 @@ pub(crate) struct Recovery<'a> {
     pub(crate) anchored: Option<&'a Checkpoint>,
     /// Frames of `heads` that were read without a gap: a head that none of them names was signed after them.
     pub(crate) heads_read: u64,
-    pub(crate) repairs: &'a mut Repairs,
+    /// What opens the frames of a stream that may be about subjects.
+    pub(crate) opening: Option<Opening<'a>>,
+    /// What was found and will be repaired.
+    pub(crate) noted: Vec<Repair>,
 }
 
 /// What is known of a stream before its frames are read.
@@ -93,13 +94,13 @@ impl Kept {
     }
 }
 
-impl Recovery<'_> {
-    /// Finds the end of the stream, rebuilds its tree, and cuts off what is torn.
+impl<'a> Recovery<'a> {
+    /// Finds the end of the stream and rebuilds its tree, and changes nothing. Subjects without a key are added to `missed`.
     ///
     /// # Errors
     /// [`LogError::RolledBack`] when something signed is missing, [`LogError::Broken`] when it is
     /// there but is something else, and those of the storage.
-    pub(crate) fn run(mut self) -> Result<Recovered, LogError> {
+    pub(crate) fn find(mut self, missed: &mut KeysMissed) -> Result<FoundStream<'a>, LogError> {
         let noted = self.durable.unwrap_or(Durable::NOTHING);
         let Notes {
             published,
@@ -120,13 +121,18 @@ impl Recovery<'_> {
         let anchored_size = self.anchored.map_or(0, Checkpoint::size);
         let epochs = &mut self.epochs;
         let place = format!("tree of stream {}", self.name);
+        let (name, opening) = (self.name, &mut self.opening);
         let end = scan_believed(
             self.files,
             self.name,
             &mut position,
             // What is anchored is compared with what was anchored; behind it only the authenticator tells who wrote it.
             &mut |record, frame| record.frame < anchored_size || epochs.authenticate(frame),
-            &mut |record, _| {
+            &mut |record, frame| {
+                if let Some(opening) = opening.as_mut().filter(|_| record.frame >= signed_size) {
+                    let looked = missed.look(name, frame, opening);
+                    looked.map_err(|error| unopened(name, record.frame, &error))?;
+                }
                 tree.append(&record.encode())
                     .map_err(|error| LogError::Broken {
                         place: place.clone(),
@@ -152,22 +158,18 @@ impl Recovery<'_> {
             return Err(self.other_history(differing));
         }
         let is_lossless = self.check_durable(&noted, tree.size())?;
-        let mut tail = Tail {
-            files: self.files,
-            name: self.name,
-            repairs: self.repairs,
-        };
-        tail.clear(&position, &end, is_lossless)?;
-        self.mend_headers(signed_end, &position)?;
-        if signed_end != position.place() {
-            self.secure(signed_end, &position)?;
-        }
-        if tree.size() > signed_size {
-            self.note(RepairKind::Unsigned, signed_size..tree.size());
-        }
-        let is_published = !rebuilt && self.is_published(&tree, kept.as_ref());
-        let published = published.filter(|head| is_published && head.size() == tree.size());
-        Ok(Recovered::new(&position, tree, published))
+        Ok(FoundStream {
+            recovery: self,
+            published,
+            kept,
+            signed_size,
+            signed_end,
+            position,
+            end,
+            rebuilt,
+            is_lossless,
+            tree,
+        })
     }
 
     /// What is signed for and noted of the stream, which must be of one history.
@@ -188,7 +190,7 @@ impl Recovery<'_> {
 
     /// Whether second copy and anchored head are the head of `tree`. Otherwise everything is published again, so that what is not
     /// anchored yet is signed by the key of the time at which it will be.
-    fn is_published(&self, tree: &TreeWriter, kept: Option<&Checkpoint>) -> bool {
+    pub(crate) fn is_published(&self, tree: &TreeWriter, kept: Option<&Checkpoint>) -> bool {
         let (size, root) = (tree.size(), tree.root());
         let same = |head: &Checkpoint| head.size() == size && *head.root() == root;
         size == 0 || kept.is_some_and(same) && self.anchored.is_some_and(same)
@@ -283,7 +285,7 @@ impl Recovery<'_> {
     }
 
     /// What was durable must be there, unless the caller has accepted its loss. Gives whether it is.
-    fn check_durable(&mut self, noted: &Durable, found: u64) -> Result<bool, LogError> {
+    fn check_durable(&self, noted: &Durable, found: u64) -> Result<bool, LogError> {
         let durable = noted.frames;
         if found >= durable {
             return Ok(true);
@@ -296,8 +298,6 @@ impl Recovery<'_> {
                 durable,
             });
         }
-        let repair = Repair::new(RepairKind::Lost, self.name, found..durable);
-        self.repairs.announce(self.files, repair)?;
         Ok(false)
     }
 
@@ -314,72 +314,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// Makes the segments durable from `from` up to `to`, before anything is signed for what is in them.
-    ///
-    /// They were found, which does not say that they were ever synced. They are written again, because a
-    /// sync that failed may have left them in memory marked as written, and the next one would then
-    /// succeed without writing them.
-    fn secure(&self, from: Place, to: &Position) -> Result<(), LogError> {
-        let mut buffer = Vec::new();
-        for segment in self.segments(from, to)? {
-            let name = self.segment(segment);
-            let Some(file) = self.files.open_read(&name)? else {
-                continue;
-            };
-            let length = self.files.attempt("measure", &name, |_| file.length())?;
-            let mut offset = if segment == from.segment {
-                from.offset
-            } else {
-                0
-            };
-            while offset < length {
-                let bytes = length.saturating_sub(offset).min(COPY_BYTES);
-                buffer.resize(usize::try_from(bytes).unwrap_or_default(), 0);
-                read(self.files, &name, &*file, &mut buffer, offset)?;
-                self.files.write_at(&name, &buffer, offset)?;
-                offset = offset.saturating_add(bytes);
-            }
-            self.files.sync(&name)?;
-        }
-        self.files.sync_folder(&segments::folder(self.name))
-    }
-
-    /// Writes the headers anew that are not those of the stream: they say nothing that is not known.
-    fn mend_headers(&mut self, from: Place, to: &Position) -> Result<(), LogError> {
-        for segment in self.segments(from, to)? {
-            let name = self.segment(segment);
-            let Some(file) = self.files.open_read(&name)? else {
-                continue;
-            };
-            let length = self.files.attempt("measure", &name, |_| file.length())?;
-            let mut header = [0; SEGMENT_HEADER_BYTES];
-            if length < segments::HEADER_END {
-                continue;
-            }
-            read(self.files, &name, &*file, &mut header, 0)?;
-            if check_segment_header(&self.identity.id, &header).is_err() {
-                let repair = Repair::new(RepairKind::Header, self.name, segment..segment);
-                self.repairs.announce(self.files, repair)?;
-                let header = segment_header(&self.identity.id);
-                self.files.write_at(&name, &header, 0)?;
-                self.files.sync(&name)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The segments from the one at `from` up to the one at `to`.
-    fn segments(&self, from: Place, to: &Position) -> Result<Vec<u64>, LogError> {
-        let cuts = segments::cuts(self.files, self.name, self.identity.version)?;
-        Ok(cuts.range(from.segment..=to.segment).copied().collect())
-    }
-
-    fn segment(&self, segment: u64) -> String {
-        segments::path(self.identity.version, self.name, segment)
-    }
-
     fn note(&mut self, kind: RepairKind, range: Range<u64>) {
-        self.repairs.note(Repair::new(kind, self.name, range));
+        self.noted.push(Repair::new(kind, self.name, range));
     }
 
     /// The published checkpoint; one that is torn or missing is replaced by the next publication.
@@ -395,7 +331,7 @@ impl Recovery<'_> {
             }
             return Ok(None);
         };
-        match self.history.open(&note, self.origin) {
+        match self.history.open(&note, &self.origin) {
             Ok((signer, head)) => {
                 self.check_signer(Source::Checkpoint, signer, head.size())?;
                 if unwitnessed(&note, self.witness).is_some() {
@@ -451,7 +387,7 @@ impl Recovery<'_> {
             place: format!("second copy of the head of stream {}", self.name),
             reason: format!("{reason}; if it was damaged, verify the log, then move the copy away"),
         };
-        match self.history.open(&note, self.origin) {
+        match self.history.open(&note, &self.origin) {
             Ok((signer, head)) => {
                 self.check_signer(Source::Copy, signer, head.size())?;
                 Ok(Some(Kept::Verified(head)))
@@ -531,6 +467,14 @@ impl Recovery<'_> {
             place: format!("{part} of stream {}", self.name),
             reason: reason.to_owned(),
         }
+    }
+}
+
+/// An authentic frame that holds what none may.
+fn unopened(stream: &StreamName, frame: u64, error: &DecodeError) -> LogError {
+    LogError::Broken {
+        place: format!("stream {stream}, frame {frame}"),
+        reason: error.to_string(),
     }
 }
 

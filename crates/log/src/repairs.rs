@@ -46,6 +46,8 @@ pub enum RepairKind {
     Tree,
     /// Frames that were durable are gone, which was accepted.
     Lost,
+    /// Frames of which sections do not open any more for want of a subject's key, which was accepted.
+    Closed,
     /// Bytes of the last segment that are the beginning of a frame or header: cut off.
     Torn,
     /// Bytes of the last segment that are no whole frame: set aside.
@@ -72,7 +74,7 @@ pub enum RepairKind {
 
 impl RepairKind {
     /// Every kind, in the order of the document.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Unsigned,
         Self::Checkpoint,
         Self::Unreadable,
@@ -81,6 +83,7 @@ impl RepairKind {
         Self::Anchored,
         Self::Tree,
         Self::Lost,
+        Self::Closed,
         Self::Torn,
         Self::Damaged,
         Self::Foreign,
@@ -94,6 +97,16 @@ impl RepairKind {
         Self::Slots,
     ];
 
+    /// Whether something that had been durable was lost, which the caller accepted.
+    pub(crate) const fn is_loss(self) -> bool {
+        matches!(self, Self::Lost | Self::Closed)
+    }
+
+    /// Whether slots of subjects were found that do not open.
+    pub(crate) const fn is_of_slots(self) -> bool {
+        matches!(self, Self::Closed | Self::Zeros | Self::Slots)
+    }
+
     /// The word that stands for it in the journal.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -105,6 +118,7 @@ impl RepairKind {
             Self::Anchored => "anchored",
             Self::Tree => "tree",
             Self::Lost => "lost",
+            Self::Closed => "closed",
             Self::Torn => "torn",
             Self::Damaged => "damaged",
             Self::Foreign => "foreign",
@@ -203,6 +217,11 @@ impl fmt::Display for Repair {
             RepairKind::Lost => write!(
                 f,
                 "{} that had been durable lost, from frame {from} on, and the loss accepted",
+                frames(count)
+            ),
+            RepairKind::Closed => write!(
+                f,
+                "entries of {}, from frame {from} on, do not open for want of keys of subjects that nobody erased, and the loss accepted",
                 frames(count)
             ),
             RepairKind::Torn => write!(

@@ -12,6 +12,7 @@ use probity_format::geometry::Geometry;
 use probity_format::keys::{MasterKey, RootKey};
 use probity_format::limits::{ENTRY_BYTES_MAX, FRAME_ENTRIES_MAX};
 use probity_format::stream::StreamName;
+use probity_format::wrap::WrappingKey;
 use probity_queue::{Pool, channel};
 
 use crate::anchored::{Anchored, read_anchored};
@@ -29,15 +30,18 @@ use crate::heads_writer::HeadsWriter;
 use crate::history::{read_geometry, read_history};
 use crate::journal::{History, JournalEntry};
 use crate::journal_writer::JournalWriter;
+use crate::keys_missed::KeysMissed;
 use crate::keystore::KeyStore;
 use crate::log::{Log, Threads};
+use crate::opener::{Opener, Opening};
 use crate::places::Places;
 use crate::recovery::Recovery;
 use crate::repairs::{Repair, Repairs};
 use crate::segments::Identity;
+use crate::settling::FoundStream;
 use crate::storage::Lock;
 use crate::stream::Stream;
-use crate::subjects::SubjectStore;
+use crate::subjects::{FoundSlots, SubjectStore};
 use crate::{committer, publisher, sealer, ticker};
 
 /// Most keyed entries that a stream may remember: 3 GB or so.
@@ -117,9 +121,10 @@ pub(crate) fn open_locked(
         heads_read,
         master: &keys.master,
         notes: &notes,
+        wrapping: &keys.wrapping,
         accept_loss: options.accept_loss,
     };
-    let streams = recovering.recover(&mut repairs)?;
+    let (streams, subjects) = recovering.recover(&mut repairs)?;
     let own = |name: StreamName| {
         let stream = streams.get(&name).map(Arc::clone);
         stream.ok_or_else(|| LogError::NotALog {
@@ -129,7 +134,7 @@ pub(crate) fn open_locked(
     let (journal, heads_stream) = (own(StreamName::journal())?, own(StreamName::heads())?);
     let first = first_of(&journal, first, places)?;
     keys.resume(&files, geometry.origin(), history.last_key())?;
-    let subjects = SubjectStore::open(&files, &keys.wrapping, &history, &mut repairs)?;
+    let subjects = SubjectStore::open(&files, subjects, &history, &mut repairs)?;
     let queue = queue(&options)?;
     let journal = JournalWriter::new(journal, &history)?;
     let anchors = HeadsWriter::new(heads_stream, anchored)?;
@@ -207,8 +212,8 @@ fn with_bound_heads(
 }
 
 /// What the journal says must have been read to its end: with a part of it, streams and erasures would be unknown.
-fn check_read(history: &History, journal: &Stream) -> Result<(), LogError> {
-    let (read, frames) = (history.frames(), journal.head().0);
+fn check_read(history: &History, frames: u64) -> Result<(), LogError> {
+    let read = history.frames();
     if read == frames {
         return Ok(());
     }
@@ -229,15 +234,48 @@ struct Recovering<'a> {
     heads_read: u64,
     master: &'a MasterKey,
     notes: &'a NotesFound,
+    wrapping: &'a Arc<WrappingKey>,
     accept_loss: bool,
 }
 
 impl Recovering<'_> {
+    /// Finds all streams and the slots of subjects before anything of them is changed.
     fn recover(
         &self,
         repairs: &mut Repairs,
-    ) -> Result<BTreeMap<StreamName, Arc<Stream>>, LogError> {
+    ) -> Result<(BTreeMap<StreamName, Arc<Stream>>, FoundSlots), LogError> {
+        let mut slots = FoundSlots::read(self.files, self.wrapping, self.history)?;
+        let opener = Opener::of_writer(self.files, Arc::clone(self.wrapping), self.geometry)?;
+        let opener = opener.with_erasures(self.history.slots, &self.history.erasures);
+        let mut missed = KeysMissed::default();
+        let found = self.find(&opener, &mut missed)?;
+        slots.check(self.history)?;
+        if !self.accept_loss {
+            missed.refuse()?;
+        }
+        missed.accept(self.files, repairs)?;
+        slots.leave_out(missed.subjects());
         let mut streams = BTreeMap::new();
+        for (ordinal, ((name, config), found)) in (0..).zip(self.history.streams.iter().zip(found))
+        {
+            let (id, origin) = (found.recovery.identity.id, found.recovery.origin.clone());
+            let found = found.settle(repairs)?;
+            let note = DurableNote::new(self.notes.notes(), ordinal);
+            let stream = Stream::new(name.clone(), *config, id, origin, note, found);
+            stream.note_durable(self.files)?;
+            streams.insert(name.clone(), Arc::new(stream));
+        }
+        self.notes.settle(self.files, self.history.streams.len())?;
+        Ok((streams, slots))
+    }
+
+    /// The streams as they are, in the order in which the journal created them.
+    fn find<'b>(
+        &'b self,
+        opener: &'b Opener,
+        missed: &mut KeysMissed,
+    ) -> Result<Vec<FoundStream<'b>>, LogError> {
+        let mut all = Vec::new();
         for (ordinal, (name, config)) in (0..).zip(&self.history.streams) {
             let identity = Identity::new(self.geometry, name, config);
             let id = identity.id;
@@ -248,26 +286,23 @@ impl Recovering<'_> {
                 name,
                 identity,
                 history: self.history,
-                origin: &origin,
                 witness: self.geometry.witness().filter(|key| key.name() == origin),
                 anchored: self.anchored.get(&origin),
                 heads_read: self.heads_read,
+                origin,
                 epochs: Epochs::new(self.master, id),
                 durable: self.notes.of_stream(&id, ordinal),
                 accept_loss: self.accept_loss,
-                repairs,
+                opening: config.erasable.then(|| Opening::new(opener, id, *config)),
+                noted: Vec::new(),
             };
-            let found = recovery.run()?;
-            let note = DurableNote::new(self.notes.notes(), ordinal);
-            let stream = Stream::new(name.clone(), *config, id, origin, note, found);
+            let found = recovery.find(missed)?;
             if name.as_str() == StreamName::JOURNAL {
-                check_read(self.history, &stream)?;
+                check_read(self.history, found.size())?;
             }
-            stream.note_durable(self.files)?;
-            streams.insert(name.clone(), Arc::new(stream));
+            all.push(found);
         }
-        self.notes.settle(self.files, self.history.streams.len())?;
-        Ok(streams)
+        Ok(all)
     }
 }
 

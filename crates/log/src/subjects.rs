@@ -70,18 +70,16 @@ impl std::fmt::Debug for SubjectStore {
 }
 
 impl SubjectStore {
-    /// Reads the slots, and makes durable what is found: a crash may have left it in memory alone.
+    /// Takes up the slots, and makes durable what is found: a crash may have left it in memory alone.
     ///
     /// # Errors
-    /// When a slot that the journal signed for is not what it was.
+    /// Those of the storage.
     pub(crate) fn open(
         files: &Files,
-        wrapping: &WrappingKey,
+        found: FoundSlots,
         history: &History,
         repairs: &mut Repairs,
     ) -> Result<Self, LogError> {
-        let found = Found::read(files, wrapping, history)?;
-        found.check(history)?;
         found.settle(files, history.slots.count, repairs)?;
         for slot in &found.unfinished {
             let range = *slot..slot.saturating_add(1);
@@ -170,7 +168,7 @@ fn overwrite(files: &Files, slots: &[u64]) -> Result<(), LogError> {
 
 /// The slots as an opening finds them.
 #[derive(Default)]
-struct Found {
+pub(crate) struct FoundSlots {
     known: HashMap<SubjectName, Known>,
     /// Slots up to the last that is whole, and the digest over their labels; those that do not open count as void.
     count: u64,
@@ -185,8 +183,16 @@ struct Found {
     length: u64,
 }
 
-impl Found {
-    fn read(files: &Files, wrapping: &WrappingKey, history: &History) -> Result<Self, LogError> {
+impl FoundSlots {
+    /// Reads all slots, and changes nothing.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub(crate) fn read(
+        files: &Files,
+        wrapping: &WrappingKey,
+        history: &History,
+    ) -> Result<Self, LogError> {
         let mut found = Self::default();
         let mut running = SlotsDigest::default();
         let signed = history.slots.count;
@@ -241,7 +247,10 @@ impl Found {
     }
 
     /// Refuses slots that are not what the journal signed for, or what another slot says was durable.
-    fn check(&self, history: &History) -> Result<(), LogError> {
+    ///
+    /// # Errors
+    /// [`LogError::Broken`] with the slot, or the file.
+    pub(crate) fn check(&self, history: &History) -> Result<(), LogError> {
         let signed = history.slots;
         let whole = self.length / SLOT_LENGTH;
         if whole < signed.count {
@@ -265,6 +274,25 @@ impl Found {
         Ok(())
     }
 
+    /// Leaves a slot without a key for each of `subjects` whose key is gone, which was accepted: no number of a slot that a frame may have
+    /// used is given away again.
+    pub(crate) fn leave_out(&mut self, subjects: u64) {
+        if subjects == 0 {
+            return;
+        }
+        let stored = self.length.div_ceil(SLOT_LENGTH);
+        let count = stored.max(self.count).saturating_add(subjects);
+        while self.count < count {
+            // What the file holds there is no slot, or there is nothing.
+            if self.closed.binary_search(&self.count).is_err() {
+                self.closed.push(self.count);
+            }
+            self.digest = self.digest.then(&VOID);
+            self.count = self.count.saturating_add(1);
+        }
+        self.closed.sort_unstable();
+    }
+
     /// Writes the slots again that may not be durable, and sets aside those that do not open; see `Recovery::secure`.
     fn settle(&self, files: &Files, signed: u64, repairs: &mut Repairs) -> Result<(), LogError> {
         let settled = self.durable.max(signed);
@@ -273,7 +301,7 @@ impl Found {
             return Ok(());
         }
         self.set_aside(files, repairs)?;
-        let file = files.segment(SLOTS, false)?;
+        let file = files.segment(SLOTS, self.length == 0)?;
         let mut slot = [0; SLOT_BYTES];
         for number in settled..self.count {
             let offset = number.saturating_mul(SLOT_LENGTH);
@@ -293,13 +321,14 @@ impl Found {
     fn set_aside(&self, files: &Files, repairs: &mut Repairs) -> Result<(), LogError> {
         let slot = |number: &u64| {
             let start = number.saturating_mul(SLOT_LENGTH);
-            (start, start.saturating_add(SLOT_LENGTH))
+            (start, start.saturating_add(SLOT_LENGTH).min(self.length))
         };
         let end = self.count.saturating_mul(SLOT_LENGTH);
         // Behind the last slot that is whole, everything goes, the part of a slot at the end too.
         let tail = (end < self.length).then_some((end, self.length));
         let within = self.closed.iter().filter(|number| **number < self.count);
-        for (start, end) in within.map(slot).chain(tail) {
+        let stored = within.map(slot).filter(|(start, end)| start < end);
+        for (start, end) in stored.chain(tail) {
             let kind = if holds_zeros(files, start..end)? {
                 RepairKind::Zeros
             } else {

@@ -25,7 +25,7 @@ use probity_format::wrap::{WrappedKind, WrappingKey};
 use probity_format::{Entry, Subjects, Timestamp, Version};
 use probity_log::reader::{Filter, Reader};
 use probity_log::verify::{FaultClass, Report, VerifyOptions, verify};
-use probity_log::{Durability, Log, LogError, Options, Repair, StreamConfig, StreamName};
+use probity_log::{Durability, Log, LogError, Options, StreamConfig, StreamName};
 
 const SLOTS: &str = "subjects/slots";
 
@@ -326,44 +326,6 @@ fn a_slot_put_back_from_a_backup_is_found_and_its_key_destroyed_again() {
     log.close().unwrap();
     assert_eq!(fs::read(path.join(SLOTS)).unwrap(), erased);
     assert_eq!(verified(&path, Some(root())).faults, []);
-}
-
-#[test]
-fn a_key_that_nothing_signed_for_is_set_aside_and_never_destroyed() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = log_about(folder.path(), &["anna"]);
-    let log = open(&path);
-    append(&log, "bert");
-    append(&log, "carl");
-    // What a kill leaves before anything is published.
-    let killed = folder.path().join("killed");
-    let copied = std::process::Command::new("cp")
-        .arg("-a")
-        .args([&path, &killed])
-        .status();
-    assert!(copied.unwrap().success());
-    log.close().unwrap();
-    let mut slots = fs::read(killed.join(SLOTS)).unwrap();
-    slots[secret(2).start + 30] ^= 1;
-    fs::write(killed.join(SLOTS), &slots).unwrap();
-    let log = open(&killed);
-    let said: Vec<String> = log.repairs().iter().map(Repair::line).collect();
-    append(&log, "carl");
-    log.close().unwrap();
-    let kept = format!("set-aside/subjects-slots-{}-0", 2 * SLOT_BYTES);
-    let range = format!("{} {}", 2 * SLOT_BYTES, 3 * SLOT_BYTES);
-    assert!(said.contains(&format!("slots journal {range}")), "{said:?}");
-    assert_eq!(
-        fs::read(killed.join(kept)).unwrap(),
-        slots[2 * SLOT_BYTES..]
-    );
-    // The frame that used it is damaged now, and nobody calls it erased.
-    let report = verified(&killed, Some(root()));
-    let [fault] = report.faults.as_slice() else {
-        panic!("{:?}", report.faults);
-    };
-    assert!(fault.place.contains("frame 2 "), "{fault}");
-    assert!(fault.detail.contains("no signed erasure"), "{fault}");
 }
 
 #[test]

@@ -12,10 +12,9 @@ use probity_queue::{Receiver, SendError, Sender, channel};
 use super::stored::open;
 use super::{Fault, FaultClass, Faults, Subject, Verifier};
 use crate::error::LogError;
-use crate::opener::{Lost, Opener, Opening};
+use crate::opener::{Opener, Opening};
 use crate::scan::read;
 use crate::segments as layout;
-use crate::slots::SLOTS;
 
 /// Bytes of frames read at once by one thread.
 const READ_BYTES: u64 = 4 << 20;
@@ -197,7 +196,7 @@ impl<'a> Work<'a> {
                 self.fault(place, record, FaultClass::Content, &error.to_string());
             }
             for lost in opening.take_lost() {
-                self.fault(place, record, FaultClass::Content, &describe(lost));
+                self.fault(place, record, FaultClass::Content, &lost.to_string());
             }
         }
     }
@@ -210,16 +209,6 @@ impl<'a> Work<'a> {
             .unwrap_or_else(PoisonError::into_inner)
             .push(fault);
     }
-}
-
-/// What is wrong with a section whose key is not there.
-fn describe(lost: Lost) -> String {
-    let Lost { section, slot } = lost;
-    let holder = slot.map_or_else(
-        || format!("no slot of {SLOTS} has the pseudonym of its subject"),
-        |slot| format!("slot {slot} of {SLOTS} does not hold its key"),
-    );
-    format!("section {section} does not open: {holder}, and no signed erasure says so")
 }
 
 /// Deals out frames in pieces of about [`READ_BYTES`], and checks what the others have no room for.

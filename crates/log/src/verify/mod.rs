@@ -49,8 +49,8 @@ use anchoring::Anchoring;
 use anchors::Anchors;
 use heads::Fixed;
 pub(crate) use heads::Subject;
-pub(crate) use reading::Unread;
 pub use reading::{Gap, Unsigned};
+pub(crate) use reading::{Unread, UnreadSection};
 use report::Faults;
 pub use report::{
     FAULTS_LISTED_MAX, Fault, FaultClass, HeadsCompared, Report, StreamReport, Unchecked,

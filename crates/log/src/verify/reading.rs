@@ -107,11 +107,21 @@ impl std::fmt::Display for Unsigned {
 pub(crate) type VisitFrame<'a, E> =
     dyn FnMut(&Record, &Frame<'_>) -> Result<Result<(), Unread>, E> + 'a;
 
-/// Why a whole frame could not be read to its end.
-pub(crate) struct Unread {
-    /// How many of its entries were read before.
-    pub(crate) entries: u64,
+/// What of a whole frame could not be read.
+pub(crate) enum Unread {
+    /// Everything behind so many of its entries.
+    Behind { entries: u64, reason: String },
+    /// Entries here and there, section by section.
+    Sections(Vec<UnreadSection>),
+}
+
+/// A section that could not be read.
+pub(crate) struct UnreadSection {
     pub(crate) reason: String,
+    /// The first of its entries, by place in the frame.
+    pub(crate) first: u64,
+    /// How many entries it holds.
+    pub(crate) entries: u64,
 }
 
 impl Verifier<'_> {
@@ -269,7 +279,7 @@ impl Verifier<'_> {
         };
         match visit(record, &frame)? {
             Ok(()) => gaps.read(record),
-            Err(unread) => gaps.damaged(record, unread.entries, &unread.reason),
+            Err(unread) => gaps.unread(record, unread),
         }
         Ok(())
     }
@@ -301,7 +311,7 @@ impl Verifier<'_> {
         let mut read = |record: &Record, frame: &Frame<'_>| {
             match visit(record, frame).map_err(Failed::Visit)? {
                 Ok(()) => gaps.read(record),
-                Err(unread) => gaps.damaged(record, unread.entries, &unread.reason),
+                Err(unread) => gaps.unread(record, unread),
             }
             Ok::<(), Failed<E>>(())
         };
@@ -360,6 +370,29 @@ impl<'a> Gaps<'a> {
         self.close(record.first_entry);
         self.next_frame = record.frame.saturating_add(1);
         self.next_entry = record.next_entry();
+    }
+
+    /// Takes up a frame that could not be read as a whole.
+    fn unread(&mut self, record: &Record, unread: Unread) {
+        let sections = match unread {
+            Unread::Behind { entries, reason } => return self.damaged(record, entries, &reason),
+            Unread::Sections(sections) => sections,
+        };
+        self.close(record.first_entry);
+        for section in sections {
+            self.found.push(Gap {
+                stream: self.stream.to_owned(),
+                first_frame: record.frame,
+                frames: 1,
+                first_entry: record.first_entry.saturating_add(section.first),
+                missing: Missing {
+                    entries: section.entries,
+                    is_least: false,
+                },
+                reason: section.reason,
+            });
+        }
+        self.read(record);
     }
 
     /// Takes up a frame of which only the first `entries` were read.

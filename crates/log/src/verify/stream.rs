@@ -12,7 +12,6 @@ use super::tiles::Tiles;
 use super::tree::Growth;
 use super::unchecked::Names;
 use super::{Fault, FaultClass, Faults, StreamReport, Subject, Verifier};
-use crate::epochs::Epochs;
 use crate::error::LogError;
 use crate::opener::Opener;
 
@@ -110,9 +109,7 @@ fn pass(
     growth.compare_edge(&records.reported, faults)?;
     Tiles { verifier, subject }.find_others(faults)?;
     segments.finish(faults)?;
-    let epochs =
-        authenticating(subject, opener).map(|opener| Epochs::new(&opener.master, subject.id));
-    let behind = growth.read_behind(last_place, epochs, faults)?;
+    let behind = growth.read_behind(last_place, opener, faults)?;
     if let Some(to) = behind.as_ref().and_then(|behind| behind.last_filled) {
         segments.check_behind(last_place, to, faults)?;
     }

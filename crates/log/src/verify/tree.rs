@@ -18,6 +18,7 @@ use super::tiles::Tiles;
 use super::{Fault, FaultClass, Faults, Subject, Verifier, as_far_as_there, unless_damaged};
 use crate::epochs::Epochs;
 use crate::error::{LogError, frames};
+use crate::opener::{Opener, Opening};
 use crate::scan::{End, Position, scan_believed};
 use crate::segments::{self, Walk};
 
@@ -211,7 +212,7 @@ impl<'a> Growth<'a> {
     pub(super) fn read_behind(
         &mut self,
         last_place: Option<Place>,
-        mut epochs: Option<Epochs<'_>>,
+        opener: Option<&Opener>,
         faults: &mut Faults,
     ) -> Result<Option<Behind>, LogError> {
         let (verifier, subject) = (self.verifier, self.subject);
@@ -230,6 +231,8 @@ impl<'a> Growth<'a> {
         let (mut found, mut frame_bytes) = (0_u64, 0_u64);
         let name = &subject.name;
         // Without the root key nothing tells who wrote them; nobody believes them then.
+        let mut epochs = opener.map(|opener| Epochs::new(&opener.master, subject.id));
+        let mut opening = opener.map(|opener| Opening::new(opener, subject.id, subject.config));
         let mut believe = |_: &Record, frame: &Frame<'_>| {
             let epochs = epochs.as_mut();
             epochs.is_none_or(|epochs| epochs.authenticate(frame))
@@ -237,8 +240,11 @@ impl<'a> Growth<'a> {
         let mut last_filled = None;
         let mut walk = Walk::new(segments::cuts(&verifier.files, name, subject.version)?);
         walk.found(position.place());
-        let mut follow = |record: &Record, _: &Frame<'_>| {
+        let mut follow = |record: &Record, frame: &Frame<'_>| {
             let place = walk.pass(record.frame, Some(record));
+            if let Some(opening) = opening.as_mut().filter(|_| verifier.wants(subject, record)) {
+                check_content(opening, subject, place, frame, faults);
+            }
             last_filled = place.map(|place| place.segment);
             found = found.saturating_add(1);
             frame_bytes = frame_bytes.saturating_add(u64::from(record.length));
@@ -386,4 +392,27 @@ fn out_of_order(before: Option<&Record>, record: &Record) -> Option<&'static str
         None => place == begins(0),
     };
     (!follows).then_some("does not follow the bytes before")
+}
+
+/// Checks what stands in a frame that the log's keys sealed and nobody signed for yet.
+fn check_content(
+    opening: &mut Opening<'_>,
+    subject: &Subject,
+    place: Option<Place>,
+    frame: &Frame<'_>,
+    faults: &mut Faults,
+) {
+    let segment = place.map_or(0, |place| place.segment);
+    let path = segments::path(subject.version, &subject.name, segment);
+    let place = format!("{path}, frame {}", frame.clear.header.frame);
+    let mut fault = |detail: String| {
+        let class = FaultClass::Content;
+        faults.push(Fault::new(class, &subject.name, place.clone(), detail));
+    };
+    if let Err(error) = opening.check(frame) {
+        fault(error.to_string());
+    }
+    for lost in opening.take_lost() {
+        fault(lost.to_string());
+    }
 }

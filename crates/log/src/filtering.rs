@@ -1,0 +1,259 @@
+//! Opens the frames of one stream for whoever reads with a filter.
+
+use probity_format::DecodeError;
+use probity_format::frame::Frame;
+use probity_format::record::Record;
+use probity_format::stream::{Proofs, StreamConfig, StreamId, StreamName};
+use probity_format::tree::{Hash, root_of};
+
+use crate::error::LogError;
+use crate::opened::Visited;
+use crate::opener::{Lost, Opening};
+use crate::reader::{Filter, Found, Reader};
+use crate::slots::Pseudonym;
+use crate::verify::{Unread, UnreadSection};
+
+/// Opens the frames of one stream for a filter.
+pub(crate) struct Reading<'a> {
+    name: &'a StreamName,
+    filter: &'a Filter,
+    reader: &'a Reader,
+    opening: Opening<'a>,
+    damage: Past,
+    /// The pseudonym of the subject that is asked for, once it was looked for.
+    wanted: Option<Option<Pseudonym>>,
+}
+
+/// What the reading goes on behind.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Past {
+    Nothing,
+    Damage,
+}
+
+/// A section without a key, and where its entries stand in the frame.
+struct LostEntries {
+    section: u32,
+    reason: String,
+    places: Vec<u64>,
+}
+
+impl<'a> Reading<'a> {
+    pub(crate) fn new(
+        reader: &'a Reader,
+        name: &'a StreamName,
+        (id, config): (StreamId, StreamConfig),
+        filter: &'a Filter,
+        damage: Past,
+    ) -> Self {
+        Self {
+            name,
+            filter,
+            reader,
+            opening: Opening::new(&reader.opener, id, config),
+            damage,
+            wanted: None,
+        }
+    }
+
+    /// The sections of the frame opened last that are lost, and may be about the subject that is asked for.
+    fn lost(&mut self) -> Result<Vec<LostEntries>, LogError> {
+        let mut all = Vec::new();
+        for lost in self.opening.take_lost() {
+            if self.may_be_wanted(&lost)? {
+                all.push(LostEntries {
+                    section: lost.section,
+                    reason: lost.to_string(),
+                    places: Vec::new(),
+                });
+            }
+        }
+        Ok(all)
+    }
+
+    /// Whether `lost` may be about the subject that is asked for. Without its key nobody knows its name; but a name has one pseudonym at a time,
+    /// as long as no slot was ever lost.
+    fn may_be_wanted(&mut self, lost: &Lost) -> Result<bool, LogError> {
+        let Some(name) = &self.filter.subject else {
+            return Ok(true);
+        };
+        let history = &self.reader.history;
+        if history.has_lost_slots || history.frames() == 0 {
+            return Ok(true);
+        }
+        let wanted = match self.wanted {
+            Some(wanted) => wanted,
+            None => self.reader.opener.pseudonym_of(name)?,
+        };
+        self.wanted = Some(wanted);
+        Ok(wanted.is_none_or(|wanted| lost.tokens.contains(&wanted)))
+    }
+
+    /// Calls `visit` for each entry of a frame that is wanted, as far as the frame opens.
+    pub(crate) fn frame<E: From<LogError>>(
+        &mut self,
+        record: &Record,
+        frame: &Frame<'_>,
+        visit: &mut dyn FnMut(&Found<'_>) -> Result<(), E>,
+    ) -> Result<Result<(), Unread>, E> {
+        if !self.filter.reaches(record.time_min, record.time_max) {
+            return Ok(Ok(()));
+        }
+        let unread = |error: DecodeError, entries| Unread::Behind {
+            entries,
+            reason: error.to_string(),
+        };
+        let opened = match self.opening.open_what_opens(frame) {
+            Ok(opened) => opened,
+            Err(error) => return Ok(Err(unread(error, 0))),
+        };
+        let mut lost = self.lost()?;
+        if !lost.is_empty() && self.damage == Past::Nothing {
+            return Ok(Err(Unread::Sections(Vec::new())));
+        }
+        let mut content = ContentCheck::default();
+        let result = opened.for_each(&mut |visited| {
+            content.add(visited, self.opening.proofs())?;
+            if let Some(lost) = lost.iter_mut().find(|it| it.section == visited.section) {
+                lost.places
+                    .push(u64::try_from(visited.index).unwrap_or_default());
+                return Ok(());
+            }
+            if !self.filter.matches(&visited.entry) {
+                return Ok(());
+            }
+            let offset = u64::try_from(visited.index).unwrap_or_default();
+            let found = Found {
+                stream: self.name,
+                index: record.first_entry.saturating_add(offset),
+                entry: visited.entry,
+                erased: visited.erased,
+                closed: visited.closed,
+            };
+            visit(&found).map_err(Stopped::Visit)
+        });
+        match result {
+            Ok(()) => Ok(content
+                .finish(record, self.opening.proofs())
+                .and_then(|()| left_out(record, lost))),
+            Err(Stopped::Frame(error)) => Ok(Err(unread(error, content.entries))),
+            Err(Stopped::Visit(error)) => Err(error),
+        }
+    }
+}
+
+/// What the entries of a frame are together, to be compared with what its record says.
+#[derive(Default)]
+struct ContentCheck {
+    entries: u64,
+    times: Option<(i64, i64)>,
+    /// One leaf an entry, where those have a root of their own and none is erased.
+    leaves: Vec<Hash>,
+    has_erased: bool,
+    row: Vec<u8>,
+}
+
+impl ContentCheck {
+    fn add(&mut self, visited: &Visited<'_>, proofs: Proofs) -> Result<(), DecodeError> {
+        let time = visited.entry.time.nanoseconds();
+        let (min, max) = self.times.unwrap_or((time, time));
+        self.times = Some((min.min(time), max.max(time)));
+        self.has_erased |= !visited.is_whole();
+        if proofs == Proofs::Entry && !self.has_erased {
+            self.leaves.push(visited.leaf(&mut self.row)?);
+        }
+        self.entries = self.entries.saturating_add(1);
+        Ok(())
+    }
+
+    fn finish(self, record: &Record, proofs: Proofs) -> Result<(), Unread> {
+        let unread = |reason: &str| Unread::Behind {
+            entries: self.entries,
+            reason: reason.to_owned(),
+        };
+        if self.entries != u64::from(record.entries)
+            || self.times != Some((record.time_min, record.time_max))
+        {
+            let reason = "it holds another number of entries or other times than its header says";
+            return Err(unread(reason));
+        }
+        let has_root = proofs == Proofs::Entry && !self.has_erased;
+        if has_root && root_of(&self.leaves).as_bytes() != &record.entry_root {
+            return Err(unread("its entries do not have the root its header says"));
+        }
+        Ok(())
+    }
+}
+
+/// What ended the reading of a frame.
+enum Stopped<E> {
+    /// The frame holds what none may.
+    Frame(DecodeError),
+    /// Whoever reads wants no more.
+    Visit(E),
+}
+
+impl<E> From<DecodeError> for Stopped<E> {
+    fn from(error: DecodeError) -> Self {
+        Self::Frame(error)
+    }
+}
+
+/// Ranges of entries that are named one by one.
+const RANGES_NAMED_MAX: usize = 16;
+
+/// The sections that were left out, each with its entries.
+fn left_out(record: &Record, lost: Vec<LostEntries>) -> Result<(), Unread> {
+    let mut sections = Vec::new();
+    for lost in lost {
+        let Some(first) = lost.places.first() else {
+            continue;
+        };
+        sections.push(UnreadSection {
+            reason: format!(
+                "{}; it holds {}",
+                lost.reason,
+                entries(record, &lost.places)
+            ),
+            first: *first,
+            entries: u64::try_from(lost.places.len()).unwrap_or(u64::MAX),
+        });
+    }
+    if sections.is_empty() {
+        return Ok(());
+    }
+    Err(Unread::Sections(sections))
+}
+
+/// The entries at `places` of the frame of `record`, in words.
+fn entries(record: &Record, places: &[u64]) -> String {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for index in places
+        .iter()
+        .map(|it| record.first_entry.saturating_add(*it))
+    {
+        match ranges.last_mut() {
+            Some((_, last)) if last.saturating_add(1) == index => *last = index,
+            _ => ranges.push((index, index)),
+        }
+    }
+    let named = ranges.iter().take(RANGES_NAMED_MAX).map(|(first, last)| {
+        if first == last {
+            first.to_string()
+        } else {
+            format!("{first} to {last}")
+        }
+    });
+    let named = named.collect::<Vec<_>>().join(", ");
+    let others = if ranges.len() > RANGES_NAMED_MAX {
+        " and others"
+    } else {
+        ""
+    };
+    let word = if places.len() == 1 {
+        "entry"
+    } else {
+        "entries"
+    };
+    format!("{word} {named}{others}")
+}

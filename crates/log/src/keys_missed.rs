@@ -1,0 +1,85 @@
+//! Frames behind the signed head that name subjects whose keys are gone: nothing that was signed says that there were any.
+//!
+//! A writer makes the slot of a subject durable before any frame that uses it, so no crash leaves such a frame.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use probity_format::DecodeError;
+use probity_format::frame::Frame;
+use probity_format::stream::StreamName;
+
+use crate::error::LogError;
+use crate::opener::Opening;
+use crate::repairs::{Repair, RepairKind, Repairs};
+use crate::slots::Pseudonym;
+
+/// What the recovery of all streams misses.
+#[derive(Debug, Default)]
+pub(crate) struct KeysMissed {
+    /// The frames of each stream, in order, of which a section does not open.
+    frames: Vec<(StreamName, Range<u64>)>,
+    pseudonyms: BTreeSet<Pseudonym>,
+}
+
+impl KeysMissed {
+    /// Takes up a frame that a holder of the log's keys sealed and nobody signed for yet.
+    ///
+    /// # Errors
+    /// When what is no subject's does not open.
+    pub(crate) fn look(
+        &mut self,
+        stream: &StreamName,
+        frame: &Frame<'_>,
+        opening: &mut Opening<'_>,
+    ) -> Result<(), DecodeError> {
+        let missing = opening.missing_keys(frame)?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        self.pseudonyms.extend(missing);
+        let number = frame.clear.header.frame;
+        let next = number.saturating_add(1);
+        match self.frames.last_mut() {
+            Some((name, range)) if name == stream && range.end == number => range.end = next,
+            _ => self.frames.push((stream.clone(), number..next)),
+        }
+        Ok(())
+    }
+
+    /// How many subjects have lost their keys.
+    pub(crate) fn subjects(&self) -> u64 {
+        u64::try_from(self.pseudonyms.len()).unwrap_or(u64::MAX)
+    }
+
+    /// Refuses the first of the frames.
+    ///
+    /// # Errors
+    /// [`LogError::KeysLost`].
+    pub(crate) fn refuse(&self) -> Result<(), LogError> {
+        match self.frames.first() {
+            None => Ok(()),
+            Some((stream, frames)) => Err(LogError::KeysLost {
+                stream: stream.to_string(),
+                frame: frames.start,
+                subjects: self.subjects(),
+            }),
+        }
+    }
+
+    /// Notes, durably, that the caller accepted it.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub(crate) fn accept(
+        &self,
+        files: &crate::files::Files,
+        repairs: &mut Repairs,
+    ) -> Result<(), LogError> {
+        for (stream, frames) in &self.frames {
+            let repair = Repair::new(RepairKind::Closed, stream, frames.clone());
+            repairs.announce(files, repair)?;
+        }
+        Ok(())
+    }
+}

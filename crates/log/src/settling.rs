@@ -1,0 +1,154 @@
+//! Repairs a stream that recovery found, once all of them are known to be what they should.
+
+use probity_format::checkpoint::Checkpoint;
+use probity_format::segment::{Place, SEGMENT_HEADER_BYTES, check_segment_header, segment_header};
+use probity_format::tile::TreeWriter;
+
+use crate::error::LogError;
+use crate::recovery::Recovery;
+use crate::repairs::{Repair, RepairKind, Repairs};
+use crate::scan::{End, Position, read};
+use crate::segments;
+use crate::stream::Recovered;
+use crate::tail::Tail;
+
+/// Bytes written again at once.
+const COPY_BYTES: u64 = 1 << 20;
+
+/// A stream as it was found, before anything of it is changed.
+pub(crate) struct FoundStream<'a> {
+    pub(crate) recovery: Recovery<'a>,
+    pub(crate) published: Option<Checkpoint>,
+    pub(crate) kept: Option<Checkpoint>,
+    /// Frames that were signed for.
+    pub(crate) signed_size: u64,
+    /// Where frames that were not signed for begin.
+    pub(crate) signed_end: Place,
+    pub(crate) position: Position,
+    pub(crate) end: End,
+    pub(crate) rebuilt: bool,
+    pub(crate) is_lossless: bool,
+    pub(crate) tree: TreeWriter,
+}
+
+impl FoundStream<'_> {
+    /// Frames of the stream.
+    pub(crate) const fn size(&self) -> u64 {
+        self.tree.size()
+    }
+
+    /// Cuts off what is torn, and makes durable what was found.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub(crate) fn settle(self, repairs: &mut Repairs) -> Result<Recovered, LogError> {
+        let Self {
+            recovery,
+            published,
+            kept,
+            signed_size,
+            signed_end,
+            position,
+            end,
+            rebuilt,
+            is_lossless,
+            tree,
+        } = self;
+        let (files, name) = (recovery.files, recovery.name);
+        for repair in &recovery.noted {
+            repairs.note(repair.clone());
+        }
+        if let Some(durable) = recovery.durable.filter(|_| !is_lossless) {
+            let lost = tree.size()..durable.frames;
+            repairs.announce(files, Repair::new(RepairKind::Lost, name, lost))?;
+        }
+        let mut tail = Tail {
+            files,
+            name,
+            repairs,
+        };
+        tail.clear(&position, &end, is_lossless)?;
+        recovery.mend_headers(signed_end, &position, repairs)?;
+        if signed_end != position.place() {
+            recovery.secure(signed_end, &position)?;
+        }
+        if tree.size() > signed_size {
+            let unsigned = signed_size..tree.size();
+            repairs.note(Repair::new(RepairKind::Unsigned, name, unsigned));
+        }
+        let is_published = !rebuilt && recovery.is_published(&tree, kept.as_ref());
+        let published = published.filter(|head| is_published && head.size() == tree.size());
+        Ok(Recovered::new(&position, tree, published))
+    }
+}
+
+impl Recovery<'_> {
+    /// Makes the segments durable from `from` up to `to`, before anything is signed for what is in them.
+    ///
+    /// They were found, which does not say that they were ever synced. They are written again, because a
+    /// sync that failed may have left them in memory marked as written, and the next one would then
+    /// succeed without writing them.
+    fn secure(&self, from: Place, to: &Position) -> Result<(), LogError> {
+        let mut buffer = Vec::new();
+        for segment in self.segments(from, to)? {
+            let name = self.segment(segment);
+            let Some(file) = self.files.open_read(&name)? else {
+                continue;
+            };
+            let length = self.files.attempt("measure", &name, |_| file.length())?;
+            let mut offset = if segment == from.segment {
+                from.offset
+            } else {
+                0
+            };
+            while offset < length {
+                let bytes = length.saturating_sub(offset).min(COPY_BYTES);
+                buffer.resize(usize::try_from(bytes).unwrap_or_default(), 0);
+                read(self.files, &name, &*file, &mut buffer, offset)?;
+                self.files.write_at(&name, &buffer, offset)?;
+                offset = offset.saturating_add(bytes);
+            }
+            self.files.sync(&name)?;
+        }
+        self.files.sync_folder(&segments::folder(self.name))
+    }
+
+    /// Writes the headers anew that are not those of the stream: they say nothing that is not known.
+    fn mend_headers(
+        &self,
+        from: Place,
+        to: &Position,
+        repairs: &mut Repairs,
+    ) -> Result<(), LogError> {
+        for segment in self.segments(from, to)? {
+            let name = self.segment(segment);
+            let Some(file) = self.files.open_read(&name)? else {
+                continue;
+            };
+            let length = self.files.attempt("measure", &name, |_| file.length())?;
+            let mut header = [0; SEGMENT_HEADER_BYTES];
+            if length < segments::HEADER_END {
+                continue;
+            }
+            read(self.files, &name, &*file, &mut header, 0)?;
+            if check_segment_header(&self.identity.id, &header).is_err() {
+                let repair = Repair::new(RepairKind::Header, self.name, segment..segment);
+                repairs.announce(self.files, repair)?;
+                let header = segment_header(&self.identity.id);
+                self.files.write_at(&name, &header, 0)?;
+                self.files.sync(&name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The segments from the one at `from` up to the one at `to`.
+    fn segments(&self, from: Place, to: &Position) -> Result<Vec<u64>, LogError> {
+        let cuts = segments::cuts(self.files, self.name, self.identity.version)?;
+        Ok(cuts.range(from.segment..=to.segment).copied().collect())
+    }
+
+    fn segment(&self, segment: u64) -> String {
+        segments::path(self.identity.version, self.name, segment)
+    }
+}

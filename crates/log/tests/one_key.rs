@@ -1,0 +1,139 @@
+//! A key of a subject that is damaged costs the entries that need it, and no others.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test that cannot go on has failed, and damage is done around the storage"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use probity_format::keys::{RootKey, Secret};
+use probity_format::slot::SLOT_BYTES;
+use probity_format::stream::Proofs;
+use probity_format::{Entry, Subjects, Timestamp};
+use probity_log::prove::ProveError;
+use probity_log::reader::{Filter, Reader};
+use probity_log::{Log, LogError, Options, Places, StreamConfig, StreamName};
+
+const SLOTS: &str = "subjects/slots";
+
+fn root() -> RootKey {
+    RootKey::new(Secret::new([7; 32]))
+}
+
+/// One frame with entries about anna, bert, carl, anna and bert, and nobody. The key of bert is damaged.
+fn log_with_a_damaged_key(folder: &Path, proofs: Proofs) -> PathBuf {
+    let path = folder.join("log");
+    let config = StreamConfig {
+        proofs,
+        erasable: true,
+        ..StreamConfig::default()
+    };
+    let options = Options::default;
+    Log::create(&path, "example.com/log", &root(), config, options()).unwrap();
+    let log = Log::open(&path, &root(), options()).unwrap();
+    let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
+    let about = |subjects| Entry {
+        subjects: Subjects::joined(subjects),
+        payload: b"content",
+        ..Entry::new(time, "read", b"key")
+    };
+    let entries = ["anna", "bert", "carl", "anna\nbert", ""].map(about);
+    let mut appender = log.appender(&StreamName::default()).unwrap();
+    appender.append_batch(&entries).unwrap();
+    appender.flush().unwrap();
+    drop(appender);
+    log.close().unwrap();
+    let mut slots = fs::read(path.join(SLOTS)).unwrap();
+    assert_eq!(slots.len(), 3 * SLOT_BYTES);
+    *slots.get_mut(SLOT_BYTES + 60).unwrap() ^= 1;
+    fs::write(path.join(SLOTS), &slots).unwrap();
+    path
+}
+
+fn of(subject: Option<&str>) -> Filter {
+    Filter {
+        subject: subject.map(str::to_owned),
+        ..Filter::default()
+    }
+}
+
+fn read(path: &Path, subject: Option<&str>) -> Result<Vec<u64>, LogError> {
+    let mut found = Vec::new();
+    Reader::open(path, &root())?.read::<LogError>(&of(subject), &mut |entry| {
+        found.push(entry.index);
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// What is read behind the damage, and what is left out: the first entry and how many.
+fn left(path: &Path, subject: Option<&str>) -> (Vec<u64>, Vec<(u64, u64)>) {
+    let mut found = Vec::new();
+    let reader = Reader::open_damaged(&Places::new(path, None), &root()).unwrap();
+    let damage = reader
+        .read_damaged::<LogError>(&of(subject), &mut |entry| {
+            found.push(entry.index);
+            Ok(())
+        })
+        .unwrap();
+    assert!(!damage.is_none());
+    for gap in &damage.gaps {
+        let named = format!("it holds entry {}", gap.first_entry);
+        assert!(gap.reason.contains(&named), "{gap}");
+        assert!(gap.reason.contains("slot 1 of subjects/slots"), "{gap}");
+    }
+    let gaps = damage.gaps.iter();
+    let gaps = gaps.map(|gap| (gap.first_entry, gap.missing.entries));
+    (found, gaps.collect())
+}
+
+/// Reading behind damage left out every entry of a frame in which one section did not open: one flipped bit in the key of one person hid what had been
+/// written about everybody else.
+#[test]
+fn a_damaged_key_hides_the_entries_that_need_it_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = log_with_a_damaged_key(folder.path(), Proofs::Section);
+    let refused = read(&path, None);
+    let Err(LogError::Damaged { missing, .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!((missing.entries, missing.is_least), (2, false));
+    assert_eq!(left(&path, None), (vec![0, 2, 4], vec![(1, 1), (3, 1)]));
+    // Of anna an entry is missing. Who bert is, and whether dora was there, cannot be told.
+    for (subject, found, gaps) in [
+        ("anna", vec![0], vec![(3, 1)]),
+        ("bert", vec![], vec![(1, 1), (3, 1)]),
+        ("dora", vec![], vec![(1, 1), (3, 1)]),
+    ] {
+        let unread = read(&path, Some(subject));
+        assert!(matches!(unread, Err(LogError::Damaged { .. })), "{subject}");
+        assert_eq!(left(&path, Some(subject)), (found, gaps), "{subject}");
+    }
+    assert_eq!(read(&path, Some("carl")).unwrap(), [2]);
+}
+
+/// No entry of such a frame could be proved, though nothing that its proof needs was damaged.
+#[test]
+fn an_entry_that_needs_no_damaged_key_is_proved() {
+    for proofs in [Proofs::Section, Proofs::Entry] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = log_with_a_damaged_key(folder.path(), proofs);
+        let reader = Reader::open(&path, &root()).unwrap();
+        for index in [0, 2, 4] {
+            let made = reader.prove(&StreamName::default(), index, None).unwrap();
+            let proved = made.proof.check(reader.anchor()).unwrap();
+            assert_eq!(proved.index, index);
+        }
+        for index in [1, 3] {
+            let refused = reader.prove(&StreamName::default(), index, None);
+            let Err(ProveError::Log(LogError::Broken { reason, .. })) = refused else {
+                panic!("{index}");
+            };
+            assert!(reason.contains("from a backup"), "{reason}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Slots of subjects that the journal does not count yet: entries with a receipt hang on them alone.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test that cannot go on has failed, and damage is done around the storage"
+)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use probity_format::keys::{RootKey, Secret};
+use probity_format::slot::SLOT_BYTES;
+use probity_format::{Entry, Subjects, Timestamp};
+use probity_log::reader::{Filter, Reader};
+use probity_log::verify::{FaultClass, Report, VerifyOptions, verify};
+use probity_log::{Durability, Log, LogError, Options, Repair, StreamConfig, StreamName};
+
+const SLOTS: &str = "subjects/slots";
+
+fn root() -> RootKey {
+    RootKey::new(Secret::new([7; 32]))
+}
+
+/// Nothing is signed for until the log is closed.
+fn options() -> Options {
+    Options {
+        durability: Durability::Strict,
+        checkpoint_interval: Duration::from_hours(1),
+        ..Options::default()
+    }
+}
+
+fn append(log: &Log, subjects: &str) {
+    let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
+    let entry = Entry {
+        subjects: Subjects::joined(subjects),
+        payload: b"content",
+        ..Entry::new(time, "read", b"key")
+    };
+    let mut appender = log.appender(&StreamName::default()).unwrap();
+    appender.append_durable(&entry).unwrap();
+}
+
+/// What a kill leaves of a log with a signed entry about anna, and entries about bert and carl with receipts that nothing was signed for.
+fn killed(folder: &Path) -> PathBuf {
+    let path = folder.join("log");
+    let config = StreamConfig {
+        erasable: true,
+        ..StreamConfig::default()
+    };
+    Log::create(&path, "example.com/log", &root(), config, options()).unwrap();
+    let log = Log::open(&path, &root(), options()).unwrap();
+    append(&log, "anna");
+    log.close().unwrap();
+    let log = Log::open(&path, &root(), options()).unwrap();
+    append(&log, "bert");
+    append(&log, "carl");
+    let killed = folder.join("killed");
+    copy(&path, &killed);
+    copy(&folder.join("log.heads"), &folder.join("killed.heads"));
+    log.close().unwrap();
+    killed
+}
+
+fn copy(from: &Path, to: &Path) {
+    let copied = std::process::Command::new("cp")
+        .arg("-a")
+        .args([from, to])
+        .status();
+    assert!(copied.unwrap().success());
+}
+
+fn verified(path: &Path) -> Report {
+    let options = VerifyOptions {
+        root: Some(root()),
+        ..VerifyOptions::default()
+    };
+    verify(path, &options).unwrap()
+}
+
+fn subjects(path: &Path) -> Result<Vec<String>, LogError> {
+    let mut found = Vec::new();
+    Reader::open(path, &root())?.read::<LogError>(&Filter::default(), &mut |entry| {
+        found.push(entry.entry.subjects.as_joined().to_owned());
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Every file below `folder` but the lock, with its content.
+fn content(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    for file in fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        if path.is_dir() {
+            all.extend(content(&path));
+        } else {
+            all.insert(path.clone(), fs::read(&path).unwrap());
+        }
+    }
+    all
+}
+
+type Damage = fn(&mut Vec<u8>);
+
+fn damages() -> [(&'static str, Damage); 5] {
+    [
+        ("cut off", |slots| slots.truncate(2 * SLOT_BYTES)),
+        ("cut in half", |slots| slots.truncate(2 * SLOT_BYTES + 100)),
+        ("cut to the one that was signed for", |slots| {
+            slots.truncate(SLOT_BYTES);
+        }),
+        ("zeros", |slots| {
+            slots.split_at_mut(2 * SLOT_BYTES).1.fill(0)
+        }),
+        ("a flipped bit", |slots| {
+            *slots.get_mut(2 * SLOT_BYTES + 60).unwrap() ^= 1;
+        }),
+    ]
+}
+
+fn damage(path: &Path, damage: Damage) -> Vec<u8> {
+    let mut slots = fs::read(path.join(SLOTS)).unwrap();
+    let good = slots.clone();
+    assert_eq!(slots.len(), 3 * SLOT_BYTES);
+    damage(&mut slots);
+    fs::write(path.join(SLOTS), &slots).unwrap();
+    good
+}
+
+/// Verification with the root key called it intact, and the next opening gave the number of the slot to somebody else and signed both: the right
+/// file was refused from then on, and entries with receipts were lost for good.
+#[test]
+fn a_slot_that_durable_entries_need_is_missed_before_anything_is_signed() {
+    for (name, harm) in damages() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = killed(folder.path());
+        let good = damage(&path, harm);
+        let report = verified(&path);
+        let [fault, ..] = report.faults.as_slice() else {
+            panic!("{name}: intact");
+        };
+        assert_eq!(fault.class, FaultClass::Content, "{name}: {fault}");
+        assert!(fault.detail.contains("no signed erasure"), "{fault}");
+        let unread = subjects(&path);
+        assert!(matches!(unread, Err(LogError::Damaged { .. })), "{name}");
+        let before = content(&path);
+        let refused = Log::open(&path, &root(), options()).unwrap_err();
+        let is_refused = matches!(refused, LogError::KeysLost { .. });
+        assert!(is_refused, "{name}: {refused}");
+        assert!(refused.to_string().contains("from a backup"), "{refused}");
+        assert!(
+            content(&path) == before,
+            "{name}: the opening changed files"
+        );
+        fs::write(path.join(SLOTS), good).unwrap();
+        assert_eq!(verified(&path).faults, [], "{name}");
+        let log = Log::open(&path, &root(), options()).unwrap();
+        append(&log, "dora");
+        log.close().unwrap();
+        assert_eq!(subjects(&path).unwrap(), ["anna", "bert", "carl", "dora"]);
+        assert_eq!(verified(&path).faults, [], "{name}");
+    }
+}
+
+/// The number of a slot that was gone went to the next subject, so that two subjects had one number, in two copies of the file. An accepted loss is
+/// said for good, and the number stays without a subject.
+#[test]
+fn an_accepted_loss_of_a_key_is_signed_and_its_slot_is_given_to_nobody() {
+    for (name, harm) in damages() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = killed(folder.path());
+        damage(&path, harm);
+        let damaged = fs::read(path.join(SLOTS)).unwrap();
+        let options = Options {
+            accept_loss: true,
+            ..options()
+        };
+        let log = Log::open(&path, &root(), options).unwrap();
+        let said: Vec<String> = log.repairs().iter().map(Repair::line).collect();
+        assert!(
+            said.iter().any(|it| it.starts_with("closed default ")),
+            "{name}: {said:?}"
+        );
+        append(&log, "dora");
+        append(&log, "carl");
+        log.close().unwrap();
+        let report = verified(&path);
+        assert_eq!(report.losses.len(), 1, "{name}");
+        let about_frames = report.faults.iter().all(|it| it.place.contains("frame"));
+        assert!(
+            about_frames && !report.is_intact(),
+            "{name}: {:?}",
+            report.faults
+        );
+        let slots = fs::read(path.join(SLOTS)).unwrap();
+        let third = slots.chunks_exact(SLOT_BYTES).nth(2).unwrap();
+        assert!(third.iter().all(|byte| *byte == 0), "{name}: given away");
+        if name == "a flipped bit" {
+            let kept = format!("set-aside/subjects-slots-{}-0", 2 * SLOT_BYTES);
+            let kept = fs::read(path.join(kept)).unwrap();
+            assert_eq!(kept, damaged.split_at(2 * SLOT_BYTES).1);
+        }
+        let log = Log::open(&path, &root(), crate::options()).unwrap();
+        assert_eq!(log.repairs(), [], "{name}");
+        log.close().unwrap();
+    }
+}
