@@ -109,7 +109,7 @@ fn pass(
     growth.compare_edge(&records.reported, faults)?;
     Tiles { verifier, subject }.find_others(faults)?;
     segments.finish(faults)?;
-    let behind = growth.read_behind(last_place, opener, faults)?;
+    let behind = growth.read_behind(last_place, authenticating(subject, opener), faults)?;
     if let Some(to) = behind.as_ref().and_then(|behind| behind.last_filled) {
         segments.check_behind(last_place, to, faults)?;
     }
