@@ -366,7 +366,7 @@ fn a_store_that_is_not_one_or_newer_or_in_use_is_refused_by_name() {
     let mark = path.join("data/probity-store.toml");
     let newer = fs::read_to_string(&mark)
         .unwrap()
-        .replace("version = 3", "version = 4");
+        .replace("version = 4", "version = 5");
     let mut file = fs::OpenOptions::new()
         .write(true)
         .truncate(true)
@@ -375,7 +375,7 @@ fn a_store_that_is_not_one_or_newer_or_in_use_is_refused_by_name() {
     file.write_all(newer.as_bytes()).unwrap();
     let said = start();
     assert!(
-        said.contains("format version 4, this program knows 3"),
+        said.contains("format version 5, this program knows 4"),
         "{said}"
     );
     assert!(said.contains("use the newer program"), "{said}");
