@@ -1,5 +1,7 @@
 //! Opens the frames of one stream for whoever reads with a filter.
 
+use std::cell::OnceCell;
+
 use probity_format::DecodeError;
 use probity_format::frame::Frame;
 use probity_format::record::Record;
@@ -21,7 +23,7 @@ pub(crate) struct Reading<'a> {
     opening: Opening<'a>,
     damage: Past,
     /// The pseudonym of the subject that is asked for, once it was looked for.
-    wanted: Option<Option<Pseudonym>>,
+    wanted: OnceCell<Option<Pseudonym>>,
 }
 
 /// What the reading goes on behind.
@@ -52,7 +54,7 @@ impl<'a> Reading<'a> {
             reader,
             opening: Opening::new(&reader.opener, id, config),
             damage,
-            wanted: None,
+            wanted: OnceCell::new(),
         }
     }
 
@@ -73,7 +75,7 @@ impl<'a> Reading<'a> {
 
     /// Whether `lost` may be about the subject that is asked for. Without its key nobody knows its name; but a name has one pseudonym at a time,
     /// as long as no slot was ever lost.
-    fn may_be_wanted(&mut self, lost: &Lost) -> Result<bool, LogError> {
+    fn may_be_wanted(&self, lost: &Lost) -> Result<bool, LogError> {
         let Some(name) = &self.filter.subject else {
             return Ok(true);
         };
@@ -81,11 +83,11 @@ impl<'a> Reading<'a> {
         if history.has_lost_slots || history.frames() == 0 {
             return Ok(true);
         }
-        let wanted = match self.wanted {
-            Some(wanted) => wanted,
-            None => self.reader.opener.pseudonym_of(name)?,
-        };
-        self.wanted = Some(wanted);
+        if self.wanted.get().is_none() {
+            // It was empty, so that this is the one value it is ever given.
+            let _first = self.wanted.set(self.reader.opener.pseudonym_of(name)?);
+        }
+        let wanted = self.wanted.get().copied().flatten();
         Ok(wanted.is_none_or(|wanted| lost.tokens.contains(&wanted)))
     }
 

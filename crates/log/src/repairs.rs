@@ -219,11 +219,6 @@ impl fmt::Display for Repair {
                 "{} that had been durable lost, from frame {from} on, and the loss accepted",
                 frames(count)
             ),
-            RepairKind::Closed => write!(
-                f,
-                "entries of {}, from frame {from} on, do not open for want of keys of subjects that nobody erased, and the loss accepted",
-                frames(count)
-            ),
             RepairKind::Torn => write!(
                 f,
                 "cut off {count} bytes of a torn frame at byte {from} of the last segment"
@@ -257,7 +252,9 @@ impl fmt::Display for Repair {
                 f,
                 "{count} bytes in the file {PENDING} that this log's keys did not write, or not behind this journal, passed over"
             ),
-            RepairKind::Erased | RepairKind::Zeros | RepairKind::Slots => self.of_slots(f),
+            RepairKind::Closed | RepairKind::Erased | RepairKind::Zeros | RepairKind::Slots => {
+                self.of_slots(f)
+            }
         }
     }
 }
@@ -268,6 +265,11 @@ impl Repair {
         let from = self.from;
         let count = self.to.saturating_sub(from);
         match self.kind {
+            RepairKind::Closed => write!(
+                f,
+                "entries of {}, from frame {from} on, do not open for want of keys of subjects that nobody erased, and the loss accepted",
+                frames(count)
+            ),
             RepairKind::Erased => write!(
                 f,
                 "slot {from} still held the key of an erased subject, which is destroyed now"

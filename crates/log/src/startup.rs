@@ -111,13 +111,12 @@ pub(crate) fn open_locked(
         &keys.master,
         &mut repairs,
     )?;
-    let anchored_and_bound = with_bound_heads(anchored.clone(), &geometry, &history)?;
     let recovering = Recovering {
         files: &files,
         heads: &heads,
         geometry: &geometry,
         history: &history,
-        anchored: &anchored_and_bound,
+        anchored: &with_bound_heads(anchored.clone(), &geometry, &history)?,
         heads_read,
         master: &keys.master,
         notes: &notes,

@@ -1,5 +1,6 @@
 //! What stands behind the last frame of a stream: taken away, so that the next frame can follow.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use probity_format::frame::{FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader};
@@ -116,12 +117,13 @@ impl Tail<'_> {
         self.files.sync_folder(&segments::folder(self.name))
     }
 
-    /// Segments behind the last one hold nothing that is known to have been durable.
+    /// Segments behind the last one hold nothing that is known to have been durable, and neither do those in whose place the one before goes on.
     fn clear_later_segments(&mut self, position: &Position) -> Result<(), LogError> {
         let folder = segments::folder(self.name);
         let cuts = segments::cuts(self.files, self.name, position.identity.version)?;
         let behind = position.segment.saturating_add(1);
-        for first in cuts.range(behind..) {
+        let later: BTreeSet<u64> = cuts.range(behind..).copied().collect();
+        for first in later.union(&position.strange) {
             let name = segments::path(position.identity.version, self.name, *first);
             let kind = if self.holds_no_frame(&name)? {
                 RepairKind::Empty

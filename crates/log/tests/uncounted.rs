@@ -2,7 +2,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     clippy::disallowed_methods,
     reason = "a test that cannot go on has failed, and damage is done around the storage"
 )]
@@ -115,7 +114,7 @@ fn damages() -> [(&'static str, Damage); 5] {
             slots.truncate(SLOT_BYTES);
         }),
         ("zeros", |slots| {
-            slots.split_at_mut(2 * SLOT_BYTES).1.fill(0)
+            slots.split_at_mut(2 * SLOT_BYTES).1.fill(0);
         }),
         ("a flipped bit", |slots| {
             *slots.get_mut(2 * SLOT_BYTES + 60).unwrap() ^= 1;

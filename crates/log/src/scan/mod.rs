@@ -2,6 +2,8 @@
 
 mod v2;
 
+use std::collections::BTreeSet;
+
 use probity_format::Version;
 use probity_format::frame::{Frame, FrameHeader};
 use probity_format::record::Record;
@@ -9,12 +11,14 @@ use probity_format::segment::Place;
 use probity_format::stream::StreamName;
 
 use crate::error::LogError;
-use crate::files::Files;
+use crate::files::{Files, is_strange};
 use crate::segments::{self, Cuts, HEADER_END, Identity};
 use crate::storage::File;
 
 /// Bytes read at once where a frame is looked for.
 const SEARCH_BYTES: usize = 1 << 20;
+/// The part of a frame's salt that is its epoch's.
+const EPOCH_SALT_BYTES: usize = 16;
 
 /// Where a scan stands: everything before is whole.
 #[derive(Debug, Clone)]
@@ -28,6 +32,10 @@ pub(crate) struct Position {
     pub(crate) next_frame: u64,
     pub(crate) next_entry: u64,
     pub(crate) last_epoch: u32,
+    /// The salt of that epoch, where it is known.
+    last_salt: Option<[u8; EPOCH_SALT_BYTES]>,
+    /// Files that claim a frame with which the segment before goes on, and that hold none.
+    pub(crate) strange: BTreeSet<u64>,
     /// What the segment begins with, which its header says in version 2.
     begin: v2::Begin,
 }
@@ -43,6 +51,8 @@ impl Position {
             next_frame: 0,
             next_entry: 0,
             last_epoch: 0,
+            last_salt: None,
+            strange: BTreeSet::new(),
             begin: v2::Begin::default(),
         }
     }
@@ -88,7 +98,9 @@ impl Position {
         let left = length.saturating_sub(place.offset);
         let header = read_header(files, &name, &*file, &identity, place.offset, left)?;
         let header = header.filter(|header| header.frame == record.frame);
-        position.last_epoch = header.map_or(0, |header| header.epoch);
+        if let Some(header) = header {
+            position.enter(&header);
+        }
         Ok(Some(position))
     }
 
@@ -105,11 +117,25 @@ impl Position {
     }
 
     /// Moves on behind the frame of `record`.
-    fn pass(&mut self, record: &Record, epoch: u32) {
+    fn pass(&mut self, record: &Record, header: &FrameHeader) {
         self.offset = segments::behind(self.place(), record.length).offset;
         self.next_frame = record.frame.saturating_add(1);
         self.next_entry = record.next_entry();
-        self.last_epoch = self.last_epoch.max(epoch);
+        self.enter(header);
+    }
+
+    /// The frame before is of the epoch in `header`.
+    fn enter(&mut self, header: &FrameHeader) {
+        self.last_epoch = self.last_epoch.max(header.epoch);
+        self.last_salt = header.salt.first_chunk().copied();
+    }
+
+    /// Whether a frame with `header` may be the next: epochs never go back, and two of one number are one.
+    fn precedes(&self, header: &FrameHeader) -> bool {
+        let is_same = |salt| header.salt.first_chunk() == Some(&salt);
+        self.identity.version == Version::V2
+            || header.epoch > self.last_epoch
+            || header.epoch == self.last_epoch && self.last_salt.is_none_or(is_same)
     }
 
     /// Moves on to the segment that begins with the frame that is due.
@@ -174,6 +200,13 @@ pub(crate) fn scan_believed<E: From<LogError>>(
             let left = length.saturating_sub(position.offset);
             match next(files, stream, (&name, &*file), position, left, &cuts)? {
                 Next::Frame => {}
+                Next::Twice => {
+                    let open = (name.as_str(), &*file);
+                    if !goes_on(files, stream, open, position, believe, &mut buffer)? {
+                        return Ok(End::Torn { bytes: left });
+                    }
+                    position.strange.insert(position.next_frame);
+                }
                 Next::Segment(segment) => {
                     position.turn(segment);
                     break;
@@ -188,19 +221,67 @@ pub(crate) fn scan_believed<E: From<LogError>>(
                 place: name.clone(),
                 reason: error.to_string(),
             })?;
-            if !believe(&record, &frame) {
+            if !position.precedes(&frame.clear.header) || !believe(&record, &frame) {
                 return Ok(End::Foreign { bytes: left });
             }
             visit(&record, &frame)?;
-            position.pass(&record, frame.clear.header.epoch);
+            position.pass(&record, &frame.clear.header);
         }
     }
+}
+
+/// Whether the segment at `position` goes on with the frame that is due, and the file that claims to begin with it does not hold it.
+/// Of frames in two places whoever signs for one of them decides.
+fn goes_on(
+    files: &Files,
+    stream: &StreamName,
+    here: (&str, &dyn File),
+    position: &Position,
+    believe: Believe<'_>,
+    buffer: &mut Vec<u8>,
+) -> Result<bool, LogError> {
+    let due = position.next_frame;
+    let path = segments::path(position.identity.version, stream, due);
+    let other = match files.open_read(&path) {
+        Err(error) if is_strange(&error) => None,
+        opened => opened?,
+    };
+    if let Some(other) = other {
+        let mut there = position.clone();
+        there.turn(due);
+        if is_believed(files, (&path, &*other), &mut there, believe, buffer)? {
+            return Ok(false);
+        }
+    }
+    is_believed(files, here, &mut position.clone(), believe, buffer)
+}
+
+/// Whether the frame that is due stands in `file` at `position`, whole and to be believed.
+fn is_believed(
+    files: &Files,
+    (name, file): (&str, &dyn File),
+    position: &mut Position,
+    believe: Believe<'_>,
+    buffer: &mut Vec<u8>,
+) -> Result<bool, LogError> {
+    let length = files.attempt("measure", name, |_| file.length())?;
+    if !position.begun && !begin(files, name, file, length, position)? {
+        return Ok(false);
+    }
+    let left = length.saturating_sub(position.offset);
+    let record = read_frame(files, name, file, position, left, buffer)?;
+    Ok(record.is_some_and(|record| {
+        Frame::parse(buffer)
+            .is_ok_and(|frame| position.precedes(&frame.clear.header) && believe(&record, &frame))
+    }))
 }
 
 /// What stands at a position.
 enum Next {
     /// Bytes that may be a frame.
     Frame,
+    /// Bytes that may be a frame, while another segment claims that it begins with it.
+    Twice,
     /// The end of the segment; the next has this number.
     Segment(u64),
     End(End),
@@ -225,9 +306,8 @@ fn next(
     }
     let due = position.next_frame;
     if left > 0 {
-        // Frames in two places: whoever signs for one of them decides between both.
         return Ok(if due != position.segment && cuts.contains(&due) {
-            Next::End(End::Torn { bytes: left })
+            Next::Twice
         } else {
             Next::Frame
         });

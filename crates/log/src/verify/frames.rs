@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::Scope;
 
+use probity_format::Version;
 use probity_format::frame::Frame;
 use probity_format::record::Record;
 use probity_format::segment::Place;
@@ -36,7 +37,43 @@ pub(super) struct Work<'a> {
     erased: AtomicU64,
     partly_erased: AtomicU64,
     found: Mutex<Faults>,
+    epochs: Mutex<Vec<EpochsSeen>>,
     failed: Mutex<Option<LogError>>,
+}
+
+/// The epochs of the first and the last frame of a piece.
+struct EpochsSeen {
+    first: EpochSeen,
+    last: EpochSeen,
+}
+
+/// The epoch of one frame.
+#[derive(Clone, Copy)]
+struct EpochSeen {
+    record: Record,
+    place: Place,
+    number: u32,
+    salt: [u8; 16],
+}
+
+impl EpochSeen {
+    /// Of `frame`; nothing of version 2, whose writers promised nothing.
+    fn new(record: &Record, place: Place, frame: &Frame<'_>) -> Option<Self> {
+        let header = &frame.clear.header;
+        let is_numbered = header.version() != Version::V2;
+        let salt = header.salt.first_chunk().filter(|_| is_numbered)?;
+        Some(Self {
+            record: *record,
+            place,
+            number: header.epoch,
+            salt: *salt,
+        })
+    }
+
+    /// Whether a writer may have gone on from this epoch to that of `next`.
+    fn is_before(&self, next: &Self) -> bool {
+        self.number < next.number || self.number == next.number && self.salt == next.salt
+    }
 }
 
 /// What all threads found.
@@ -64,6 +101,7 @@ impl<'a> Work<'a> {
             erased: AtomicU64::new(0),
             partly_erased: AtomicU64::new(0),
             found: Mutex::default(),
+            epochs: Mutex::default(),
             failed: Mutex::default(),
         }
     }
@@ -97,6 +135,7 @@ impl<'a> Work<'a> {
 
     /// What was found, once all threads have ended.
     pub(super) fn finish(self) -> Result<Outcome, LogError> {
+        self.check_epochs();
         let failed = self.failed.into_inner();
         if let Some(error) = failed.unwrap_or_else(PoisonError::into_inner) {
             return Err(error);
@@ -108,6 +147,24 @@ impl<'a> Work<'a> {
             erased_sections: self.erased.into_inner(),
             partly_erased_sections: self.partly_erased.into_inner(),
         })
+    }
+
+    /// Checks that no piece begins with an earlier epoch than the one before it ends with.
+    fn check_epochs(&self) {
+        let mut pieces = self.epochs.lock().unwrap_or_else(PoisonError::into_inner);
+        pieces.sort_by_key(|piece| piece.first.record.frame);
+        for (before, piece) in pieces.iter().zip(pieces.iter().skip(1)) {
+            self.check_order(&before.last, &piece.first);
+        }
+    }
+
+    fn check_order(&self, before: &EpochSeen, next: &EpochSeen) {
+        if before.is_before(next) {
+            return;
+        }
+        let detail = "is of an earlier epoch than the frame before it: it was left behind once, and put back";
+        let path = layout::path(self.subject.version, &self.subject.name, next.place.segment);
+        self.fault((&path, next.place), &next.record, FaultClass::Frame, detail);
     }
 
     fn check_piece(
@@ -133,6 +190,7 @@ impl<'a> Work<'a> {
         let there = length.saturating_sub(first.offset).min(wanted);
         buffer.resize(usize::try_from(there).unwrap_or_default(), 0);
         read(&self.verifier.files, &path, &*file, buffer, first.offset)?;
+        let mut seen: Option<EpochsSeen> = None;
         let mut rest: &[u8] = buffer;
         for (record, place) in piece {
             if rest.is_empty() {
@@ -145,8 +203,26 @@ impl<'a> Work<'a> {
                 break;
             };
             rest = after;
-            self.check_frame((&path, *place), record, frame, opening.as_deref_mut());
+            let opening = opening.as_deref_mut();
+            let Some(epoch) = self.check_frame((&path, *place), record, frame, opening) else {
+                continue;
+            };
+            match &mut seen {
+                Some(seen) => {
+                    self.check_order(&seen.last, &epoch);
+                    seen.last = epoch;
+                }
+                None => {
+                    seen = Some(EpochsSeen {
+                        first: epoch,
+                        last: epoch,
+                    });
+                }
+            }
         }
+        let mut epochs = self.epochs.lock().unwrap_or_else(PoisonError::into_inner);
+        epochs.extend(seen);
+        drop(epochs);
         // Relaxed: figures only.
         let done = self
             .bytes_done
@@ -158,18 +234,19 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
+    /// Checks one frame; gives its epoch where it is the one that was recorded.
     fn check_frame(
         &self,
         place: (&str, Place),
         record: &Record,
         bytes: &[u8],
         opening: Option<&mut Opening<'_>>,
-    ) {
+    ) -> Option<EpochSeen> {
         let frame = match Frame::parse(bytes) {
             Ok(frame) => frame,
             Err(error) => {
                 self.fault(place, record, FaultClass::Frame, &error.to_string());
-                return;
+                return None;
             }
         };
         let stored = frame.record(place.1);
@@ -191,14 +268,18 @@ impl<'a> Work<'a> {
                 FaultClass::Frame,
                 "does not end with its own root",
             );
-        } else if let Some(opening) = opening {
-            if let Err(error) = opening.check(&frame) {
-                self.fault(place, record, FaultClass::Content, &error.to_string());
+        } else {
+            if let Some(opening) = opening {
+                if let Err(error) = opening.check(&frame) {
+                    self.fault(place, record, FaultClass::Content, &error.to_string());
+                }
+                for lost in opening.take_lost() {
+                    self.fault(place, record, FaultClass::Content, &lost.to_string());
+                }
             }
-            for lost in opening.take_lost() {
-                self.fault(place, record, FaultClass::Content, &lost.to_string());
-            }
+            return EpochSeen::new(record, place.1, &frame);
         }
+        None
     }
 
     fn fault(&self, (path, at): (&str, Place), record: &Record, class: FaultClass, detail: &str) {

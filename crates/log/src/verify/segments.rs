@@ -1,5 +1,7 @@
 //! Checks the segments of a stream: their headers, and that the frames fill them without gap or overlap.
 
+use std::collections::BTreeSet;
+
 use probity_format::Version;
 use probity_format::segment::{Place, SEGMENT_HEADER_BYTES, check_segment_header};
 
@@ -85,6 +87,7 @@ impl<'a> Segments<'a> {
         &self,
         last: Option<Place>,
         to: u64,
+        strange: &BTreeSet<u64>,
         faults: &mut Faults,
     ) -> Result<(), LogError> {
         if self.older.is_some() {
@@ -93,7 +96,8 @@ impl<'a> Segments<'a> {
         let from = last.map_or(0, |place| place.segment.saturating_add(1));
         let found = names(&self.verifier.files, &layout::folder(&self.subject.name))?;
         let cuts = layout::cuts_among(&found.unwrap_or_default());
-        for first in cuts.iter().filter(|first| (from..=to).contains(first)) {
+        let cuts = cuts.difference(strange);
+        for first in cuts.filter(|first| (from..=to).contains(first)) {
             if let Some(detail) = self.wrong_header(*first)? {
                 let path = layout::path(self.subject.version, &self.subject.name, *first);
                 let name = &self.subject.name;

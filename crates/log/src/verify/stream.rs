@@ -1,5 +1,7 @@
 //! Checks one stream in one pass over its records, however many there are.
 
+use std::collections::BTreeSet;
+
 use probity_format::Version;
 use probity_format::limits::TILE_WIDTH;
 use probity_format::record::Record;
@@ -23,6 +25,8 @@ struct Passed {
     tail_bytes: u64,
     /// The segment that the stream ends in.
     last_segment: u64,
+    /// Files in the place of a segment that hold no frame.
+    strange: BTreeSet<u64>,
 }
 
 /// Checks `subject` from its checkpoint to every stored byte.
@@ -47,7 +51,7 @@ pub(super) fn check(
     let outcome = work.finish()?;
     faults.append(outcome.faults);
     for name in segments {
-        unchecked.segment(subject.version, &name, passed.last_segment);
+        unchecked.segment(subject.version, &name, passed.last_segment, &passed.strange);
     }
     let head = subject.head.as_ref();
     let opener = authenticating(subject, opener);
@@ -110,8 +114,11 @@ fn pass(
     Tiles { verifier, subject }.find_others(faults)?;
     segments.finish(faults)?;
     let behind = growth.read_behind(last_place, authenticating(subject, opener), faults)?;
-    if let Some(to) = behind.as_ref().and_then(|behind| behind.last_filled) {
-        segments.check_behind(last_place, to, faults)?;
+    if let Some((behind, to)) = behind
+        .as_ref()
+        .zip(behind.as_ref().and_then(|it| it.last_filled))
+    {
+        segments.check_behind(last_place, to, &behind.strange, faults)?;
     }
     let behind = behind.as_ref();
     growth.finish(behind, faults)?;
@@ -120,6 +127,7 @@ fn pass(
         unpublished_frames: behind.map_or(0, |behind| behind.frames),
         unpublished_bytes: behind.map_or(0, |behind| behind.frame_bytes),
         tail_bytes: behind.map_or(0, |behind| behind.tail_bytes),
+        strange: behind.map(|it| it.strange.clone()).unwrap_or_default(),
         // Where the end is damaged, the record says where the last frame was.
         last_segment: behind.map_or_else(
             || last_place.map_or(u64::MAX, |place| place.segment),

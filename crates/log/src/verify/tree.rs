@@ -34,6 +34,8 @@ pub(super) struct Behind {
     pub(super) segment: u64,
     /// The segment that the last of the whole frames stands in.
     pub(super) last_filled: Option<u64>,
+    /// Files in the place of a segment that hold no frame, while the segment before goes on.
+    pub(super) strange: BTreeSet<u64>,
     /// Where in `segment` the last whole frame ends.
     offset: u64,
 }
@@ -237,7 +239,8 @@ impl<'a> Growth<'a> {
             let epochs = epochs.as_mut();
             epochs.is_none_or(|epochs| epochs.authenticate(frame))
         };
-        let mut last_filled = None;
+        let mut last_frame = None;
+        let start = position.segment;
         let mut walk = Walk::new(segments::cuts(&verifier.files, name, subject.version)?);
         walk.found(position.place());
         let mut follow = |record: &Record, frame: &Frame<'_>| {
@@ -245,7 +248,7 @@ impl<'a> Growth<'a> {
             if let Some(opening) = opening.as_mut().filter(|_| verifier.wants(subject, record)) {
                 check_content(opening, subject, place, frame, faults);
             }
-            last_filled = place.map(|place| place.segment);
+            last_frame = Some(record.frame);
             found = found.saturating_add(1);
             frame_bytes = frame_bytes.saturating_add(u64::from(record.length));
             self.frame = self.frame.saturating_add(1);
@@ -261,12 +264,20 @@ impl<'a> Growth<'a> {
             Some(End::Torn { bytes } | End::Foreign { bytes }) => bytes,
             Some(End::Clean) | None => 0,
         };
+        let strange = std::mem::take(&mut position.strange);
+        let begins = |frame: u64| {
+            let before = walk.cuts.range(start..=frame).rev();
+            let filled = before.copied().find(|first| !strange.contains(first));
+            filled.unwrap_or(start)
+        };
+        let last_filled = last_frame.map(begins);
         Ok(Some(Behind {
+            last_filled,
+            strange,
             frames: found,
             frame_bytes,
             tail_bytes,
             segment: position.segment,
-            last_filled,
             offset: position.offset,
         }))
     }

@@ -1,5 +1,6 @@
 //! Names what stands in a log's folder and is checked by nothing: whoever reads the report shall not take silence for a check.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 
 use probity_format::segment::segment_first_frame;
@@ -144,13 +145,22 @@ impl Names {
     }
 
     /// Takes up what stands at `path` in the folder of segments of a stream that ends in segment `last`.
-    pub(super) fn segment(&mut self, version: Version, path: &str, last: u64) {
+    pub(super) fn segment(
+        &mut self,
+        version: Version,
+        path: &str,
+        last: u64,
+        strange: &BTreeSet<u64>,
+    ) {
         let name = path.rsplit('/').next().unwrap_or_default();
         let number = match version {
             Version::V2 => v2::segment_number(name),
             _ => segment_first_frame(name),
         };
         match number {
+            Some(number) if strange.contains(&number) => {
+                self.push(path.to_owned(), UncheckedReason::Foreign);
+            }
             Some(number) if number <= last => {}
             Some(_) => self.push(path.to_owned(), UncheckedReason::LaterSegment),
             None => self.push(path.to_owned(), UncheckedReason::Foreign),

@@ -7,11 +7,12 @@ use probity_format::Entry;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::frame::Frame;
 use probity_format::tree::Hash;
-use probity_log::{Cipher, Log, StreamConfig, StreamName};
+use probity_log::verify::{Unchecked, VerifyOptions, verify};
+use probity_log::{Cipher, Log, Options, StreamConfig, StreamName};
 
 use crate::{
     DEFAULT, HEADS, JOURNAL, ORIGIN, add, append, closed, forged, frames, intact, journal, kept,
-    keys, options, root, said, time,
+    keys, killed, options, root, said, time,
 };
 
 #[test]
@@ -110,4 +111,84 @@ fn a_forged_frame_of_a_sealed_stream_is_set_aside_and_what_follows_can_be_read()
         assert_eq!(keys(&path).len(), count + 1);
     }
     assert_eq!(keys(&path), ["a", "b", "c", "next", "next"]);
+}
+
+/// An empty file with the name of a segment made everything that follows in the segment before look torn: verification called a sound frame damaged,
+/// and an opening cut durable frames away, for which it asked to accept a loss.
+#[test]
+fn a_file_in_the_place_of_a_segment_costs_no_frame() {
+    let segment = |number| format!("streams/default/segments/{number:020}.seg");
+    for number in [3, 5, 7] {
+        for (content, is_noted) in [
+            (0, true),
+            (0, false),
+            (40, true),
+            (40, false),
+            (200, true),
+            (200, false),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = killed(folder.path());
+            let honest = fs::read(path.join(DEFAULT)).unwrap();
+            let strange = path.join(segment(number));
+            let header = honest.first_chunk::<40>().unwrap();
+            let mut junk = vec![b'x'; 200];
+            junk[..40].copy_from_slice(header);
+            junk.truncate(content);
+            fs::write(&strange, &junk).unwrap();
+            if !is_noted {
+                fs::remove_file(path.join("durable")).unwrap();
+            }
+            let options = VerifyOptions {
+                root: Some(root()),
+                ..VerifyOptions::default()
+            };
+            let report = verify(&path, &options).unwrap();
+            assert_eq!(report.faults, [], "{number}, {content} bytes");
+            let named = |it: &Unchecked| it.path == segment(number);
+            assert!(report.unchecked.iter().any(named), "{number}, {content}");
+            assert_eq!(keys(&path).len(), 8, "{number}, {content} bytes");
+            let log = Log::open(&path, &root(), crate::options()).unwrap();
+            append(&log, &StreamName::default(), "next");
+            log.close().unwrap();
+            assert_eq!(keys(&path).len(), 9, "{number}, {content} bytes");
+            intact(&path);
+            assert!(fs::read(path.join(DEFAULT)).unwrap().starts_with(&honest));
+            assert!(!strange.exists());
+            assert_eq!(
+                kept(&path),
+                if content == 200 { vec![junk] } else { vec![] }
+            );
+        }
+    }
+}
+
+/// Frames that an accepted loss had left behind could be appended behind the new ones, where they were due again by their numbers, and were signed:
+/// entries came back that the journal says are lost, in another order.
+#[test]
+fn a_frame_of_an_earlier_epoch_fits_nowhere_behind_a_later_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = killed(folder.path());
+    let old = frames(&path.join(DEFAULT));
+    let (offset, _) = old[5];
+    let mut damaged = fs::read(path.join(DEFAULT)).unwrap();
+    damaged[offset + 200] ^= 1;
+    fs::write(path.join(DEFAULT), &damaged).unwrap();
+    let accepting = Options {
+        accept_loss: true,
+        ..options()
+    };
+    let log = Log::open(&path, &root(), accepting).unwrap();
+    append(&log, &StreamName::default(), "new");
+    log.close().unwrap();
+    let before = keys(&path);
+    let (_, left_behind) = &old[6];
+    add(&path.join(DEFAULT), left_behind);
+    assert_eq!(keys(&path), before, "a reader believes it");
+    let log = Log::open(&path, &root(), options()).unwrap();
+    assert!(said(&log).contains("which this log's keys did not seal"));
+    append(&log, &StreamName::default(), "newer");
+    log.close().unwrap();
+    assert_eq!(keys(&path).len(), before.len() + 1);
+    assert!(kept(&path).contains(left_behind));
 }
