@@ -488,7 +488,7 @@ fn print_rest(stream: &StreamRow<'_>, is_keyed: bool, output: &mut Output) -> Re
     if stream.tail_bytes > 0 {
         let bytes = counted(stream.tail_bytes, "byte", "bytes");
         let what = if is_keyed {
-            "are no frame that the log's keys sealed, and were never noted as durable: torn by a crash, or appended"
+            "do not read as a frame that the log's keys sealed: torn by a crash, damaged, or appended"
         } else {
             "are no frame: torn by a crash, damaged, or appended; which of them shows with the root key alone"
         };
