@@ -265,7 +265,9 @@ fn remedy_of(error: &LogError) -> Option<String> {
             "stop the other writer, or send entries through it; verify and export need no lock".into()
         }
         LogError::WrongKey => {
-            "give this log's own root key with --key FILE or PROBITY_KEY_FILE".into()
+            "give this log's own root key with --key FILE or PROBITY_KEY_FILE; if it is this one, put the folder keys/ back from the \
+             newest backup of this log, and keep a copy of the one that is there"
+                .into()
         }
         LogError::NoStream { .. } => {
             "see the streams with: probity stream list DIR; make one with: probity stream create DIR NAME".into()

@@ -22,6 +22,8 @@ const FILE_BYTES_MAX: u64 = 4096;
 const FILE_BYTES_CAPACITY: usize = 8192;
 const OTHERS: u32 = 0o077;
 
+/// What root key files begin with.
+const ROOT_BEGIN: &[u8; 18] = b"probity-root-key-v";
 /// What key files look like.
 const ROOT_FORM: &str = "a root key file is one line beginning with probity-root-key-v1";
 const VERIFIER_FORM: &str = "a verifier key file is one line like example.com/audit+1a2b3c4d+AX...";
@@ -128,6 +130,16 @@ fn read_any(path: &Path, missing: &str, form: &str) -> Result<Key, Failure> {
             Failure::new(format!("{} is no key file", path.display()))
                 .remedy(format!("take an undamaged copy; {form}"))
         })
+}
+
+/// Whether the file at `path` begins as a root key file does, damaged or not.
+pub(crate) fn looks_like_root(path: &Path) -> bool {
+    let mut begin = [0; ROOT_BEGIN.len()];
+    // Anything but a file could keep whoever reads it waiting.
+    let is_file = fs::metadata(path).is_ok_and(|found| found.is_file());
+    is_file
+        && File::open(path).is_ok_and(|mut file| file.read_exact(&mut begin).is_ok())
+        && begin == *ROOT_BEGIN
 }
 
 /// Whether others than its owner may read or write the file at `path`.

@@ -13,12 +13,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use probity_format::entry::idempotency_digest;
 use probity_format::frame::{
     DIRECTORY_ENTRY_BYTES, FRAME_HEADER_BYTES, FRAME_TRAILER_BYTES, FrameHeader,
 };
 use probity_format::keys::{RootKey, Secret};
 use probity_format::segment::SEGMENT_HEADER_BYTES;
-use probity_format::{Entry, Subjects, Timestamp};
+use probity_format::{Claimed, Entry, Outcome as Ended, Subjects, Timestamp};
 use probity_log::{Durability, Log, Options, Proofs, StreamConfig, StreamName};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -49,7 +50,7 @@ fn first_key(log: &Path) -> Outcome<String> {
     Ok(format!("{}\n", anchor.ok_or("no anchor in the geometry")?))
 }
 
-/// A stream of three entries in two openings, and one of four about people, of whom one is erased.
+/// A stream of three entries in two openings, one of four about people, of whom one is erased, and one with every column.
 fn write_log(path: &Path, root: &RootKey) -> Outcome<()> {
     let options = Options {
         durability: Durability::Strict,
@@ -87,11 +88,64 @@ fn write_log(path: &Path, root: &RootKey) -> Outcome<()> {
         entry("read", b"mail", "")?,
     ];
     append(&log, &people, &about_all)?;
+    write_columns(&log)?;
     log.erase("bob")?;
     log.close()?;
     let log = Log::open(path, root, options)?;
     append(&log, &plain, &[entry("delete", b"bob:name", "bob")?])?;
     log.close()?;
+    Ok(())
+}
+
+/// A stream in which nobody is erased, of entries that differ in every column: their leaves can all be computed.
+fn write_columns(log: &Log) -> Outcome<()> {
+    let name = StreamName::new("columns")?;
+    let config = StreamConfig {
+        proofs: Proofs::Entry,
+        ..StreamConfig::default()
+    };
+    log.create_stream(&name, config)?;
+    let mut appender = log.appender(&name)?;
+    let (first, second) = (
+        idempotency_digest("request 1")?,
+        idempotency_digest("request 2")?,
+    );
+    let (policy, newer) = ([0x70; 32], [0x71; 32]);
+    let plain = entry("read", b"ada:mail", "ada")?;
+    let ruled = Entry {
+        controller: "vectors",
+        processor: "cloud",
+        basis: "contract",
+        policy: Some(&policy),
+        rule: "support-reads",
+        ..plain
+    };
+    let denied = Entry {
+        outcome: Ended::Denied,
+        idempotency: Some(&first),
+        ..ruled
+    };
+    appender
+        .append_batch(&[plain, ruled, denied])
+        .map_err(|(_, error)| error)?;
+    appender.set_submitter("gateway")?;
+    appender.set_claimed(Claimed::NONE);
+    let failed = Entry {
+        outcome: Ended::Failed,
+        idempotency: Some(&second),
+        policy: Some(&newer),
+        rule: "",
+        ..ruled
+    };
+    let absent = Entry {
+        outcome: Ended::Absent,
+        payload: b"",
+        ..entry("update", b"bob:name", "ada\nbob")?
+    };
+    appender
+        .append_batch(&[failed, absent])
+        .map_err(|(_, error)| error)?;
+    appender.flush()?;
     Ok(())
 }
 
@@ -120,7 +174,7 @@ fn append(log: &Log, stream: &StreamName, entries: &[Entry<'_>]) -> Outcome<()> 
 /// The segments of all streams, each of their parts with its place and name.
 fn dump(log: &Path) -> Outcome<String> {
     let mut out = String::new();
-    for stream in ["journal", "heads", "default", "people"] {
+    for stream in ["journal", "heads", "default", "people", "columns"] {
         let mut paths = Vec::new();
         for found in fs::read_dir(log.join("streams").join(stream).join("segments"))? {
             paths.push(found?.path());

@@ -107,8 +107,10 @@ pub enum LogError {
         /// The place.
         path: String,
     },
-    /// The key given does not open this log.
-    #[error("the key does not belong to this log")]
+    /// The root key does not open the log's keys, and nothing else tells which of them is another log's.
+    #[error(
+        "the root key does not open the folder keys/: it is another log's key, or keys/ is another log's"
+    )]
     WrongKey,
     /// The stream does not exist.
     #[error("there is no stream {name}")]

@@ -3,13 +3,13 @@
 use probity_format::certificate::Bound;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::compress::Decompressor;
-use probity_format::frame::Frame;
+use probity_format::frame::{FRAME_HEADER_BYTES, Frame, FrameHeader};
 use probity_format::geometry::{GEOMETRY_BYTES_MAX, Geometry, GeometryError};
 use probity_format::keys::MasterKey;
 use probity_format::limits::{CHECKPOINT_BYTES_MAX, FORMAT_VERSION};
 use probity_format::note::SignedNote;
 use probity_format::record::Record;
-use probity_format::segment::SEGMENT_MAGIC;
+use probity_format::segment::{SEGMENT_HEADER_BYTES, SEGMENT_MAGIC};
 use probity_format::stream::StreamName;
 use probity_format::tree::{Frontier, leaf_hash};
 use probity_format::{DecodeError, Version, v2};
@@ -99,6 +99,21 @@ fn version_of_segments(files: &Files) -> Result<Option<Version>, LogError> {
     let is_older = reads(files, &path(Version::V2, &journal, 0), &mut header)?
         && v2::SegmentHeader::decode(&header).is_ok();
     Ok(is_older.then_some(Version::V2))
+}
+
+/// Whether the journal begins with the header and the frame of one log, and `geometry` is of another.
+pub(crate) fn is_of_another_log(files: &Files, geometry: &Geometry) -> bool {
+    let mut bytes = [0; SEGMENT_HEADER_BYTES + FRAME_HEADER_BYTES];
+    let first = path(Version::V3, &StreamName::journal(), 0);
+    if !reads(files, &first, &mut bytes).is_ok_and(|read| read) {
+        return false;
+    }
+    let (segment, frame) = bytes.split_at(SEGMENT_HEADER_BYTES);
+    let of_segment = segment.strip_prefix(SEGMENT_MAGIC.as_slice());
+    let of_frame = FrameHeader::decode(frame).map(|header| header.stream);
+    let own = Identity::journal(geometry).id;
+    // A header alone may be damaged.
+    of_frame.is_ok_and(|id| id != own && of_segment == Some(id.as_bytes().as_slice()))
 }
 
 /// Fills `bytes` with the beginning of the file at `path`, and gives whether there is one that is long enough.

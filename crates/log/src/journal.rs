@@ -236,6 +236,8 @@ pub(crate) struct History {
     next: u64,
     /// Whether no frame was left out.
     is_whole: bool,
+    /// The first frame that was left out since the last certificate that was read.
+    left_out: Option<u64>,
 }
 
 impl History {
@@ -269,6 +271,7 @@ impl History {
             has_lost_slots: false,
             next: 0,
             is_whole: true,
+            left_out: None,
         }
     }
 
@@ -285,7 +288,10 @@ impl History {
     /// When an entry is not one the log writes, or a certificate does not follow the chain.
     pub(crate) fn add(&mut self, columns: &Columns<'_>, frame: u64) -> Result<(), DecodeError> {
         let is_next = self.next == frame;
-        self.is_whole &= is_next;
+        if !is_next {
+            self.is_whole = false;
+            self.left_out.get_or_insert(self.next);
+        }
         self.next = frame.saturating_add(1);
         let newest = self.newest_certificate();
         let mut named = None;
@@ -352,7 +358,7 @@ impl History {
                 let continued = Continued::parse(text(entry.key)?, text(entry.payload)?)?;
                 self.continues = Some(continued);
             }
-            action::KEY_CERTIFY => self.add_certificate(entry.payload, frame)?,
+            action::KEY_CERTIFY => self.add_certificate(entry.key, entry.payload, frame)?,
             action::SUBJECTS | action::SUBJECT_ERASE | action::SUBJECT_ERASED
                 if self.v2.is_some() =>
             {
@@ -362,7 +368,9 @@ impl History {
             action::SUBJECT_ERASE => {
                 self.add_erasure(text(entry.key)?, text(entry.payload)?, frame)?;
             }
-            action::SUBJECT_ERASED => self.check_erased(text(entry.key)?, text(entry.payload)?)?,
+            action::SUBJECT_ERASED => {
+                self.check_erased(text(entry.key)?, text(entry.payload)?, frame)?;
+            }
             // In version 2 sentences, which nobody reads back.
             action::RECOVER if self.v2.is_some() => {}
             action::RECOVER => {
@@ -381,9 +389,15 @@ impl History {
         Ok(())
     }
 
-    fn add_certificate(&mut self, note: &[u8], frame: u64) -> Result<(), DecodeError> {
+    fn add_certificate(
+        &mut self,
+        signer: &[u8],
+        note: &[u8],
+        frame: u64,
+    ) -> Result<(), DecodeError> {
         let error = |reason| DecodeError::new("key certificate", 0, reason);
-        let link = Link::from_note(note, self.last_key())?;
+        let presumed = self.presumed(signer);
+        let link = Link::from_note(note, presumed.as_ref().unwrap_or_else(|| self.last_key()))?;
         if link.heads.is_some() == self.v2.is_some() {
             return Err(error("is of another version than the log"));
         }
@@ -396,9 +410,19 @@ impl History {
             return Err(error("binds less than the one before"));
         }
         let successor = VerifierKey::new(self.last_key().name(), link.successor)?;
+        let left_out = self.left_out.take();
+        self.keys.extend(presumed.zip(left_out));
         self.keys.push((successor, frame));
         self.certificates.push((link, frame));
         Ok(())
+    }
+
+    /// The key that a certificate names as its `signer`, where a frame that was left out may have certified it.
+    fn presumed(&self, signer: &[u8]) -> Option<VerifierKey> {
+        self.left_out?;
+        let last = self.last_key();
+        let key = VerifierKey::parse(std::str::from_utf8(signer).ok()?).ok()?;
+        (key.name() == last.name() && key.key() != last.key()).then_some(key)
     }
 
     fn add_slots(&mut self, key: &str, payload: &str) -> Result<(), DecodeError> {
@@ -421,15 +445,22 @@ impl History {
         let slot = number(key).ok_or_else(malformed)?;
         let pseudonym = from_hexadecimal(payload).ok_or_else(malformed)?;
         let erasure = Erasure { pseudonym, frame };
-        if slot >= self.slots.count || self.erasures.insert(slot, erasure).is_some() {
+        // A frame that was left out may have counted the slot.
+        let is_none = self.is_whole && slot >= self.slots.count;
+        if is_none || self.erasures.insert(slot, erasure).is_some() {
             return Err(error("erases a slot that is none, or is erased already"));
         }
         Ok(())
     }
 
-    fn check_erased(&self, key: &str, payload: &str) -> Result<(), DecodeError> {
-        let erasure = number(key).and_then(|slot| self.erasures.get(&slot));
-        let pseudonym = from_hexadecimal(payload);
+    fn check_erased(&mut self, key: &str, payload: &str, frame: u64) -> Result<(), DecodeError> {
+        let (slot, pseudonym) = (number(key), from_hexadecimal(payload));
+        if let Some((slot, pseudonym)) = slot.zip(pseudonym).filter(|_| !self.is_whole) {
+            // The erasure itself may be in a frame that was left out.
+            let erasure = Erasure { pseudonym, frame };
+            self.erasures.entry(slot).or_insert(erasure);
+        }
+        let erasure = slot.and_then(|slot| self.erasures.get(&slot));
         if erasure.is_none() || erasure.map(|erasure| erasure.pseudonym) != pseudonym {
             let reason = "destroys a key whose subject is not erased";
             return Err(DecodeError::new("journal entry", 0, reason));

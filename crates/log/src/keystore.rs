@@ -13,6 +13,8 @@ use probity_format::wrap::{WRAPPED_BYTES, WrappedKind, WrappingKey};
 
 use crate::error::LogError;
 use crate::files::{Files, is_strange};
+use crate::history::{GEOMETRY, is_of_another_log};
+use crate::slots::Slots;
 
 /// The folder of wrapped keys.
 pub(crate) const KEYS: &str = "keys";
@@ -26,6 +28,13 @@ const KEY_FILE_BYTES_MAX: u64 = 4096;
 /// What is wrong with a signing key that is not the one the journal certified last.
 pub(crate) const OLDER: &str = "is not the signing key that the journal certified last: an older copy of keys/, or of the \
     journal, was put back; put the newest copies of both back";
+
+/// What is wrong with a signing key that the root key does not open.
+pub(crate) const NOT_SIGNING: &str = "does not open with the root key that opens the log: nobody can sign for the log; put the \
+    newest copy of keys/ back";
+/// What is wrong where there is no signing key.
+pub(crate) const NO_SIGNING: &str =
+    "is missing: nobody can sign for the log; put the newest copy of keys/ back";
 
 /// What the root key opens.
 pub(crate) struct KeyStore {
@@ -54,9 +63,9 @@ impl KeyStore {
     pub(crate) fn open(
         files: &Files,
         root: &RootKey,
-        fingerprint: &[u8; 32],
+        geometry: &Geometry,
     ) -> Result<Self, LogError> {
-        let wrapping = root.wrapping_key(fingerprint);
+        let wrapping = root.wrapping_key(&geometry.fingerprint());
         let master = load(files, &wrapping, MASTER, WrappedKind::Master)?;
         let signing = load(files, &wrapping, SIGNING, WrappedKind::Signing)?;
         match (master, signing) {
@@ -70,7 +79,7 @@ impl KeyStore {
             // The root key opens one of them: it is this log's.
             (Loaded::Secret(_), Loaded::Closed) => Err(damaged(SIGNING, DOES_NOT_OPEN)),
             (Loaded::Closed, Loaded::Secret(_)) => Err(damaged(MASTER, DOES_NOT_OPEN)),
-            (Loaded::Closed, Loaded::Closed) => Err(LogError::WrongKey),
+            (Loaded::Closed, Loaded::Closed) => Err(opens_nothing(files, &wrapping, geometry)),
         }
     }
 
@@ -78,16 +87,17 @@ impl KeyStore {
     pub(crate) fn open_for_reading(
         files: &Files,
         root: &RootKey,
-        fingerprint: &[u8; 32],
+        geometry: &Geometry,
     ) -> Result<(MasterKey, WrappingKey), LogError> {
-        let wrapping = root.wrapping_key(fingerprint);
-        Ok((Self::open_master(files, &wrapping)?, wrapping))
+        let wrapping = root.wrapping_key(&geometry.fingerprint());
+        Ok((Self::open_master(files, &wrapping, geometry)?, wrapping))
     }
 
     /// Opens the master key.
     pub(crate) fn open_master(
         files: &Files,
         wrapping: &WrappingKey,
+        geometry: &Geometry,
     ) -> Result<MasterKey, LogError> {
         match load(files, wrapping, MASTER, WrappedKind::Master)? {
             Loaded::Secret(master) => Ok(MasterKey::new(master)),
@@ -96,7 +106,7 @@ impl KeyStore {
                 let signing = load(files, wrapping, SIGNING, WrappedKind::Signing);
                 Err(match signing {
                     Ok(Loaded::Secret(_)) => damaged(MASTER, DOES_NOT_OPEN),
-                    _ => LogError::WrongKey,
+                    _ => opens_nothing(files, wrapping, geometry),
                 })
             }
         }
@@ -360,6 +370,37 @@ enum Loaded {
 
 /// What is wrong with a wrapped secret where the root key opens another.
 const DOES_NOT_OPEN: &str = "does not open though the root key is this log's: it was changed";
+
+/// Why the root key opens neither the master key nor the signing key: it is another one, unless the log's own bytes say that something
+/// else is.
+fn opens_nothing(files: &Files, wrapping: &WrappingKey, geometry: &Geometry) -> LogError {
+    let (place, reason) = if is_of_another_log(files, geometry) {
+        let reason = "is not the geometry that the journal was written with, and so the root key opens nothing: one of them is \
+                      of another log; put both back from one copy of this log, and verify it";
+        (GEOMETRY, reason)
+    } else if opens_other(files, wrapping, geometry) {
+        let reason = "holds keys that do not open though the root key is this log's: it is of another log, or was changed; \
+                      restore the folder keys/ from its newest backup";
+        (KEYS, reason)
+    } else {
+        return LogError::WrongKey;
+    };
+    LogError::Broken {
+        place: place.into(),
+        reason: reason.into(),
+    }
+}
+
+/// Whether the root key opens anything else of the log: the witness key, a successor, or the key of a subject.
+fn opens_other(files: &Files, wrapping: &WrappingKey, geometry: &Geometry) -> bool {
+    let kinds = [
+        (WITNESS, WrappedKind::Witness),
+        (SUCCESSOR, WrappedKind::Signing),
+    ];
+    let opens = |(name, kind)| matches!(load(files, wrapping, name, kind), Ok(Loaded::Secret(_)));
+    kinds.into_iter().any(opens)
+        || Slots::read(files, wrapping, geometry.version()).is_ok_and(|slots| slots.has_keys())
+}
 
 fn damaged(name: &str, reason: &str) -> LogError {
     LogError::Broken {

@@ -94,7 +94,7 @@ impl Opener {
         root: &RootKey,
         geometry: &Geometry,
     ) -> Result<Self, LogError> {
-        let (master, wrapping) = KeyStore::open_for_reading(files, root, &geometry.fingerprint())?;
+        let (master, wrapping) = KeyStore::open_for_reading(files, root, geometry)?;
         Self::with_keys(files, master, Arc::new(wrapping), geometry)
     }
 
@@ -104,7 +104,7 @@ impl Opener {
         wrapping: Arc<WrappingKey>,
         geometry: &Geometry,
     ) -> Result<Self, LogError> {
-        let master = KeyStore::open_master(files, &wrapping)?;
+        let master = KeyStore::open_master(files, &wrapping, geometry)?;
         Self::with_keys(files, master, wrapping, geometry)
     }
 

@@ -191,6 +191,11 @@ impl Slots {
         Ok(())
     }
 
+    /// Whether any of them opened.
+    pub(crate) fn has_keys(&self) -> bool {
+        !self.keys.is_empty()
+    }
+
     /// The key of the subject with this pseudonym.
     pub(crate) fn key(&self, pseudonym: &Pseudonym) -> Option<&SubjectKey> {
         self.keys.get(pseudonym)

@@ -92,7 +92,7 @@ pub(crate) fn open_locked(
     let geometry = read_geometry(&files, &places.path)?;
     files.sweep()?;
     // Before the version is believed: the keys are bound to the geometry, so that an edited one shows as another log's.
-    let mut keys = KeyStore::open(&files, root, &geometry.fingerprint())?;
+    let mut keys = KeyStore::open(&files, root, &geometry)?;
     if geometry.version() != Version::NEWEST {
         return Err(LogError::OlderVersion {
             found: geometry.version(),

@@ -21,6 +21,8 @@ use crate::output_file::{Existing, OutputFile};
 
 /// What is said of a chain without a fault.
 const UNBROKEN: &str = "unbroken";
+/// What is said where there is no signing key that the root key opens.
+const NO_SIGNER: &str = "not in keys/, or damaged: nobody can sign for the log";
 /// What is said of a signing key that the journal did not certify last.
 const OLDER: &str =
     "not the one certified last: an older copy of keys/, or of the journal, was put back";
@@ -77,7 +79,7 @@ pub(crate) fn status(args: &KeysStatus, environment: &Environment) -> Result<Sta
         print(&document, &mut output)?;
     }
     output.flush()?;
-    let is_broken = chain != UNBROKEN || signing_key == Some(OLDER);
+    let is_broken = chain != UNBROKEN || matches!(signing_key, Some(OLDER | NO_SIGNER));
     Ok(if is_broken {
         Status::Broken
     } else {
@@ -145,7 +147,7 @@ fn signing_key(reader: &Reader) -> Result<&'static str, Failure> {
             "the one before: its successor is certified and signs from the next opening on"
         }
         Ok(SigningKeyState::Older) => OLDER,
-        Ok(_) => "not in keys/, or damaged: nobody can sign for the log",
+        Ok(_) => NO_SIGNER,
         Err(LogError::Broken { .. }) => "unknown, because the journal is damaged",
         Err(error) => return Err(error.into()),
     })

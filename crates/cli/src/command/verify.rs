@@ -521,7 +521,7 @@ fn print_rest(
         let bytes = counted(stream.tail_bytes, "byte", "bytes");
         let what = match sealers {
             Sealers::Known => {
-                "are no frame that the log's keys sealed, and were never noted as durable: torn by a crash, or appended"
+                "do not read as a frame that the log's keys sealed: torn by a crash, damaged, or appended"
             }
             Sealers::Unknown => {
                 "are no frame: torn by a crash, damaged, or appended; which of them shows with the root key alone"

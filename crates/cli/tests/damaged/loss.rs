@@ -13,7 +13,7 @@ use probity_log::{Durability, Log, Options, StreamName};
 use crate::{Place, copy};
 
 /// A place whose log was killed with entries that have receipts and that no checkpoint covers.
-fn killed() -> Place {
+pub(crate) fn killed() -> Place {
     let place = Place::new();
     let log = place.path("audit");
     let root = RootKey::from_text(&fs::read_to_string(place.path("audit.key")).unwrap()).unwrap();

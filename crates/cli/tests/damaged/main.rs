@@ -8,6 +8,7 @@
 )]
 
 mod geometry;
+mod keys;
 mod loss;
 mod strange;
 

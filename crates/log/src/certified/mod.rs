@@ -21,6 +21,7 @@ use crate::places::Places;
 use crate::prove::ProveError;
 use crate::records::Records;
 use crate::segments::Identity;
+use crate::verify::{Verifier, VerifyOptions};
 use crate::{Options, history::read_geometry};
 
 /// A log's journal, to show keys in.
@@ -218,13 +219,15 @@ impl Certifying<'_> {
     }
 }
 
-/// The certificates of the log at `places`, from its first key on. Needs no secret.
+/// The certificates of the log at `places`, from its first key on. Needs no secret. Journal and heads are verified first.
 ///
 /// # Errors
-/// See [`LogError`].
+/// [`LogError::Broken`] with the first fault; those of the storage.
 pub fn key_chain(places: &Places) -> Result<KeyChain, LogError> {
     let files = Files::of_log(places, &Options::default());
     let geometry = read_geometry(&files, &places.path)?;
+    // A chain that ends where damage begins looks like a whole one.
+    Verifier::new(places, &VerifyOptions::default())?.check_built_in()?;
     let history = read_history(&files, &geometry, None)?;
     let links = history.certificates.iter().map(|(link, _)| *link).collect();
     KeyChain::new(geometry.anchor(), links).map_err(|error| broken(&error.to_string()))

@@ -12,6 +12,9 @@ use crate::error::LogError;
 /// What the note of a stream is called in reports.
 pub(super) const NOTED: &str = "the writer's note of what is durable";
 
+/// Most streams that are looked for in damaged frames of the journal.
+const STREAMS_PASSED_MAX: usize = 1_024;
+
 impl Verifier<'_> {
     /// Adds the notes to what is known of the streams, which are in the order in which the journal created them.
     ///
@@ -20,14 +23,19 @@ impl Verifier<'_> {
         &self,
         subjects: &mut [Subject],
         master: &MasterKey,
+        is_passed: bool,
         unchecked: &mut Names,
     ) -> Result<(), LogError> {
         if self.geometry.version() == Version::V2 {
             return Ok(());
         }
         let notes = NotesFound::read(&self.files, DurableNotes::new(master))?;
-        for (ordinal, subject) in (0..).zip(subjects) {
-            let Some(noted) = notes.of_stream(&subject.id, ordinal) else {
+        // Streams that a damaged frame created have slots among those of the others.
+        let more = if is_passed { STREAMS_PASSED_MAX } else { 1 };
+        for (ordinal, subject) in (0_u64..).zip(subjects) {
+            let mut ordinals = (ordinal..).take(more);
+            let noted = ordinals.find_map(|ordinal| notes.of_stream(&subject.id, ordinal));
+            let Some(noted) = noted else {
                 // Every stream has one from its creation on, whether anything of it was signed for or not.
                 let place = format!("{DURABLE}, stream {}", subject.name);
                 unchecked.push(place, UncheckedReason::SaysNothing);

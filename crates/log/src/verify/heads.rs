@@ -11,9 +11,11 @@ use probity_format::tree::Hash;
 
 use super::anchoring::anchoring_frame;
 use super::anchors::Anchors;
+use super::passed::{check_folders, name_passed};
 use super::slots::SlotsTold;
 use super::stored::{Stored, names};
-use super::{Fault, FaultClass, Faults, HeadsCompared, Told, Verifier};
+use super::unchecked::Names;
+use super::{Fault, FaultClass, Faults, HeadsCompared, Told, UncheckedReason, Verifier};
 use crate::error::{LogError, frames};
 use crate::journal::History;
 use crate::recovery::unwitnessed;
@@ -101,6 +103,8 @@ pub(super) struct Fixed {
     pub(super) heads: HeadsCompared,
     pub(super) slots: SlotsTold,
     pub(super) losses: Vec<Repair>,
+    /// Whether damaged frames of the journal were passed over.
+    pub(super) is_passed: bool,
 }
 
 impl Verifier<'_> {
@@ -109,7 +113,11 @@ impl Verifier<'_> {
     /// The journal and the stream `heads` are read before any checkpoint, because what they say was true before. When one of
     /// those is signed by a key that the journal did not certify until then, the key moved on meanwhile, and they are
     /// read again.
-    pub(super) fn fix(&self, faults: &mut Faults) -> Result<Fixed, LogError> {
+    pub(super) fn fix(
+        &self,
+        faults: &mut Faults,
+        unchecked: &mut Names,
+    ) -> Result<Fixed, LogError> {
         // Before the journal: a folder that comes into being later is not judged by what was read before.
         let folders = names(&self.files, "streams")?.unwrap_or_default();
         let mut notes: BTreeMap<StreamName, Notes> = BTreeMap::new();
@@ -121,6 +129,8 @@ impl Verifier<'_> {
             slots,
             faults: journal_faults,
             is_whole,
+            passed,
+            passed_heads,
         } = loop {
             let told = self.read_journal()?;
             let history = &told.history;
@@ -138,7 +148,9 @@ impl Verifier<'_> {
             }
         };
         faults.append(journal_faults);
-        check_folders(&folders, &history, faults);
+        let is_passed = !passed.is_empty();
+        name_passed(&passed, &passed_heads, unchecked);
+        check_folders(folders, &history, is_passed, faults, unchecked);
         let mut heads = HeadsCompared {
             place: self.heads_path.clone(),
             ..HeadsCompared::default()
@@ -154,12 +166,13 @@ impl Verifier<'_> {
                 witness: self.geometry.witness().filter(|key| key.name() == origin),
                 origin,
                 history: &history,
+                is_passed,
             };
             // Of a chain that is not known to its end, none can say which keys are not of it.
-            if is_whole && notes.published.is_some() {
-                opening.check_key(&notes, faults);
+            if (is_whole || is_passed) && notes.published.is_some() {
+                opening.check_key(&notes, faults, unchecked);
             }
-            let subject = self.subject(opening, *config, &notes, faults);
+            let subject = self.subject(opening, *config, &notes, faults, unchecked);
             if notes.kept.is_some() {
                 heads.streams = heads.streams.saturating_add(1);
             } else if subject.head.as_ref().is_some_and(|head| head.size() > 0) {
@@ -174,6 +187,7 @@ impl Verifier<'_> {
             heads,
             slots,
             losses: history.losses.into_iter().map(|(loss, _)| loss).collect(),
+            is_passed,
         })
     }
 
@@ -227,6 +241,7 @@ impl Verifier<'_> {
         config: StreamConfig,
         notes: &Notes,
         faults: &mut Faults,
+        unchecked: &mut Names,
     ) -> Subject {
         let fingerprint = self.geometry.fingerprint();
         let name = opening.name;
@@ -241,6 +256,7 @@ impl Verifier<'_> {
             known: opening.known(),
             anchors: Anchors::default(),
         };
+        opening.name_undecided(notes, &place, unchecked);
         if let Some(note) = &notes.published {
             // Where its key is strange, because the journal is damaged, say, what it says still places other damage.
             let head = opening.open(note, &place, faults);
@@ -345,21 +361,6 @@ impl Verifier<'_> {
     }
 }
 
-/// Every folder must belong to a stream of the journal.
-fn check_folders(folders: &[String], history: &History, faults: &mut Faults) {
-    for folder in folders {
-        let mut names = history.streams.iter().map(|(name, _)| name.as_str());
-        if !names.any(|name| name == folder) {
-            faults.push(Fault::new(
-                FaultClass::Unknown,
-                &StreamName::journal(),
-                format!("streams/{folder}"),
-                "belongs to no stream that the journal created",
-            ));
-        }
-    }
-}
-
 fn known(head: &Checkpoint, source: &str, class: FaultClass) -> KnownHead {
     KnownHead {
         size: head.size(),
@@ -391,6 +392,8 @@ struct Opening<'a> {
     certificates_read: usize,
     /// The key that signs this stream's checkpoints beside the one of their time.
     witness: Option<&'a VerifierKey>,
+    /// Whether damaged frames of the journal were passed over, which may have certified keys.
+    is_passed: bool,
 }
 
 impl Opening<'_> {
@@ -413,17 +416,49 @@ impl Opening<'_> {
     }
 
     /// The key beside the checkpoint must be one of the chain, under the stream's own name: foreign verifiers are given it.
-    fn check_key(&self, notes: &Notes, faults: &mut Faults) {
+    ///
+    /// It is written before the checkpoint and read after it, and so never older than the key that signed that.
+    fn check_key(&self, notes: &Notes, faults: &mut Faults, unchecked: &mut Names) {
         let place = format!("streams/{}/{KEY}", self.name);
-        let is_certified =
-            |key: VerifierKey| key.name() == self.origin && self.history.has_key(&key);
-        if notes.key.is_none() {
-            let detail = "is missing beside the checkpoint";
-            faults.push(Fault::new(FaultClass::Missing, self.name, place, detail));
-        } else if !notes.verifier_key().is_some_and(is_certified) {
-            let detail = "is no key that the log certified for this stream";
-            faults.push(Fault::new(FaultClass::KeyChain, self.name, place, detail));
+        let own = notes.verifier_key().filter(|key| key.name() == self.origin);
+        let mut keys = self.history.keys.iter();
+        let number = own
+            .as_ref()
+            .and_then(|own| keys.rposition(|(key, _)| key.key() == own.key()));
+        let signed = notes.published.as_ref();
+        let signed = signed.and_then(|note| self.history.open(note, &self.origin).ok());
+        let (class, detail) = match (number, signed) {
+            _ if notes.key.is_none() => (FaultClass::Missing, "is missing beside the checkpoint"),
+            (None, _) if own.is_some() && self.is_passed => {
+                unchecked.push(place, UncheckedReason::Undecided);
+                return;
+            }
+            (None, _) => {
+                let detail = "is no key that the log certified for this stream";
+                (FaultClass::KeyChain, detail)
+            }
+            (Some(number), Some((signer, _))) if number < signer && self.history.v2.is_none() => {
+                let detail = "is an older key than the one that signed the checkpoint";
+                (FaultClass::Checkpoint, detail)
+            }
+            _ => return,
+        };
+        faults.push(Fault::new(class, self.name, place, detail));
+    }
+
+    /// Names the notes of which nobody can say whose key signed them.
+    fn name_undecided(&self, notes: &Notes, place: &str, unchecked: &mut Names) {
+        let kept = format!("{KEPT} of stream {}", self.name);
+        for (note, place) in [(&notes.published, place), (&notes.kept, &kept)] {
+            if note.as_ref().is_some_and(|note| self.is_undecided(note)) {
+                unchecked.push(place.to_owned(), UncheckedReason::Undecided);
+            }
         }
+    }
+
+    /// Whether a damaged frame of the journal may have certified the key that signed `note`.
+    fn is_undecided(&self, note: &[u8]) -> bool {
+        self.is_passed && self.strange(note).is_some()
     }
 
     /// Witnesses know the log by one key alone: without its line they refuse the next head.
@@ -450,6 +485,9 @@ impl Opening<'_> {
 
     /// The checkpoint in `note`, which the key of its time must have signed.
     fn open(&self, note: &[u8], place: &str, faults: &mut Faults) -> Option<Checkpoint> {
+        if self.is_undecided(note) {
+            return None;
+        }
         let mut fault = |detail: String| {
             faults.push(Fault::new(FaultClass::Checkpoint, self.name, place, detail));
         };
@@ -470,7 +508,9 @@ impl Opening<'_> {
             fault(detail.to_owned());
         }
         let due = self.due(head.size());
-        let expired = signer < due || self.is_journal() && signer != due;
+        // Behind damage the keys that are known are no more than there are.
+        let is_exact = self.is_journal() && !self.is_passed;
+        let expired = signer < due || is_exact && signer != due;
         if expired {
             fault(format!(
                 "is signed by key {signer} of the chain, though key {due} was certified before"
@@ -490,7 +530,8 @@ impl Opening<'_> {
             return None;
         }
         let strange = self.strange(note);
-        let Some(later) = strange.clone().filter(|head| head.size() > size) else {
+        let later = strange.clone().filter(|head| head.size() > size);
+        let Some(later) = later.filter(|_| !self.is_passed) else {
             return self.open(note, KEPT, faults).or(strange);
         };
         faults.push(Fault::new(

@@ -9,6 +9,7 @@ mod anchors;
 mod durable;
 mod frames;
 mod heads;
+mod passed;
 mod reading;
 mod records;
 mod report;
@@ -38,7 +39,7 @@ use crate::error::LogError;
 use crate::files::Files;
 use crate::history::{GEOMETRY, add_to_history, read_geometry, read_history};
 use crate::journal::History;
-use crate::keystore::{OLDER, SIGNING, SigningKeyState, WITNESS, Witness};
+use crate::keystore::{NO_SIGNING, NOT_SIGNING, OLDER, SIGNING, SigningKeyState, WITNESS, Witness};
 use crate::opener::Opener;
 use crate::places::Places;
 use crate::records::Records as Bundles;
@@ -189,14 +190,18 @@ impl<'a> Verifier<'a> {
             keys,
             mut subjects,
             heads,
-            slots,
+            mut slots,
             losses,
-        } = self.fix(&mut faults)?;
+            is_passed,
+        } = self.fix(&mut faults, &mut unchecked)?;
+        if is_passed {
+            self.presume_erasures(&mut slots, &mut unchecked)?;
+        }
         let opener = opener.map(|opener| opener.with_erasures(slots.slots, &slots.erasures));
         self.check_slots(&slots, opener.as_ref(), &mut faults)?;
         if let Some(opener) = &opener {
-            self.check_signing_key(opener, &mut faults)?;
-            self.add_notes(&mut subjects, &opener.master, &mut unchecked)?;
+            self.check_signing_key(opener, is_passed, &mut faults, &mut unchecked)?;
+            self.add_notes(&mut subjects, &opener.master, is_passed, &mut unchecked)?;
         }
         self.name_slots(&subjects, &mut unchecked)?;
         report.losses = losses;
@@ -227,8 +232,14 @@ impl<'a> Verifier<'a> {
         Ok(())
     }
 
-    /// Checks that the key in `keys/` is the one that the journal certified last. A copy without it signs nothing.
-    fn check_signing_key(&self, opener: &Opener, faults: &mut Faults) -> Result<(), LogError> {
+    /// Checks that the key in `keys/` is the one that the journal certified last: without it nobody can write.
+    fn check_signing_key(
+        &self,
+        opener: &Opener,
+        is_passed: bool,
+        faults: &mut Faults,
+        unchecked: &mut Names,
+    ) -> Result<(), LogError> {
         let mut state = SigningKeyState::Older;
         for _ in 0..SIGNING_KEY_READS_MAX {
             // The journal first: a writer certifies a key before it takes its place, and another one may follow meanwhile.
@@ -243,10 +254,19 @@ impl<'a> Verifier<'a> {
                 break;
             }
         }
-        if state == SigningKeyState::Older {
-            let journal = StreamName::journal();
-            faults.push(Fault::new(FaultClass::KeyChain, &journal, SIGNING, OLDER));
-        }
+        let (class, detail) = match state {
+            SigningKeyState::Older if is_passed => {
+                unchecked.push(SIGNING.into(), UncheckedReason::Undecided);
+                return Ok(());
+            }
+            SigningKeyState::Older => (FaultClass::KeyChain, OLDER),
+            SigningKeyState::Missing if stored::is_there(&self.files, SIGNING)? => {
+                (FaultClass::KeyChain, NOT_SIGNING)
+            }
+            SigningKeyState::Missing => (FaultClass::Missing, NO_SIGNING),
+            SigningKeyState::Current | SigningKeyState::Succeeded => return Ok(()),
+        };
+        faults.push(Fault::new(class, &StreamName::journal(), SIGNING, detail));
         Ok(())
     }
 
@@ -271,20 +291,25 @@ impl<'a> Verifier<'a> {
         let Followed {
             history,
             mut faults,
-            is_whole,
+            passed,
         } = self.follow_journal(&mut |history, frame| {
             slots.look(history, frame);
             anchors.take_v2(history, frame);
         })?;
-        let is_whole = is_whole && faults.is_empty();
+        let is_whole = passed.is_empty() && faults.is_empty();
         slots.finish(&history);
+        slots.is_whole = is_whole;
+        let mut passed_heads = Vec::new();
         if history.v2.is_none() {
-            self.follow_heads(&mut |number, frame| anchors.take(&history, number, frame))?;
+            let take = &mut |number, frame: &Frame<'_>| anchors.take(&history, number, frame);
+            passed_heads = self.follow(&StreamName::heads(), take)?;
         }
         let certificates_read = anchors.certificates_read();
         faults.append(anchors.faults);
         Ok(Told {
             is_whole,
+            passed,
+            passed_heads,
             history,
             certificates_read,
             anchors: anchors.of_streams,
@@ -303,7 +328,7 @@ impl<'a> Verifier<'a> {
         let mut decompressor = Decompressor::default();
         let mut faults = Faults::default();
         let mut broken = false;
-        let is_whole = self.follow(&name, &mut |number, frame| {
+        let passed = self.follow(&name, &mut |number, frame| {
             if broken {
                 return;
             }
@@ -323,28 +348,23 @@ impl<'a> Verifier<'a> {
         Ok(Followed {
             history,
             faults,
-            is_whole,
+            passed,
         })
     }
 
-    /// Reads the stream `heads`.
-    fn follow_heads(&self, visit: &mut dyn FnMut(u64, &Frame<'_>)) -> Result<(), LogError> {
-        self.follow(&StreamName::heads(), visit).map(drop)
-    }
-
-    /// Reads the frames of a built-in stream that are whole, past damage. Gives whether they follow each other without any.
+    /// Reads the frames of a built-in stream that are whole, past damage. Gives those that were passed over.
     fn follow(
         &self,
         name: &StreamName,
         visit: &mut dyn FnMut(u64, &Frame<'_>),
-    ) -> Result<bool, LogError> {
+    ) -> Result<Vec<u64>, LogError> {
         let identity = Identity::built_in(&self.geometry, name);
         let mut position = Position::start(identity);
         let mut read = |record: &Record, frame: &Frame<'_>| {
             visit(record.frame, frame);
             Ok::<(), LogError>(())
         };
-        let mut is_whole = true;
+        let mut passed = Vec::new();
         // Behind what was signed anybody may have written, and without a key nothing tells who did.
         let size = self.claimed_most(name)?;
         let mut signed = |record: &Record, _: &Frame<'_>| record.frame < size;
@@ -357,15 +377,16 @@ impl<'a> Verifier<'a> {
                 break;
             };
             // Damaged, or behind something that is: its record says where it is, and where the next one begins.
-            is_whole = false;
             if let Some(bytes) = unless_damaged(records.stored(&record))?
                 && let Ok(frame) = Frame::parse(&bytes)
             {
                 read(&record, &frame)?;
+            } else if passed.len() < FAULTS_LISTED_MAX {
+                passed.push(record.frame);
             }
             position = behind(&mut records, &record, identity)?;
         }
-        Ok(is_whole)
+        Ok(passed)
     }
 
     /// Whether the frame of `record` is to be read. The journal's are at all times: what it says is believed of all streams.
@@ -441,12 +462,15 @@ struct Told {
     faults: Faults,
     /// Whether nothing of the journal had to be passed over.
     is_whole: bool,
+    /// Damaged frames of the journal that were passed over, and of the stream `heads`.
+    passed: Vec<u64>,
+    passed_heads: Vec<u64>,
 }
 
 /// What the journal's frames hold, read one after the other.
 struct Followed {
     history: History,
     faults: Faults,
-    /// Whether the frames follow each other without damage.
-    is_whole: bool,
+    /// Damaged frames that were passed over.
+    passed: Vec<u64>,
 }

@@ -12,7 +12,7 @@ use probity_format::stream::StreamName;
 use probity_format::tree::{Frontier, leaf_hash};
 
 use super::durable::NOTED;
-use super::heads::{Fixed, Subject};
+use super::heads::Subject;
 use super::records::Records;
 use super::report::{Faults, StreamReport};
 use super::stored::is_strange;
@@ -132,14 +132,39 @@ impl Verifier<'_> {
         master: &MasterKey,
         is_wanted: &dyn Fn(&StreamName) -> bool,
     ) -> Result<Checked, LogError> {
+        self.check_streams(Some(master), is_wanted)
+    }
+
+    /// Checks the built-in streams without any secret.
+    ///
+    /// # Errors
+    /// [`LogError::Broken`] with the first fault; those of the storage.
+    pub(crate) fn check_built_in(&self) -> Result<(), LogError> {
+        let checked = self.check_streams(None, &|_| false)?;
+        checked.first_damage().map_or(Ok(()), |fault| {
+            Err(LogError::Broken {
+                place: format!("stream {}, {}", fault.stream, fault.place),
+                reason: fault.detail.clone(),
+            })
+        })
+    }
+
+    fn check_streams(
+        &self,
+        master: Option<&MasterKey>,
+        is_wanted: &dyn Fn(&StreamName) -> bool,
+    ) -> Result<Checked, LogError> {
         let mut faults = Faults::default();
-        let Fixed { mut subjects, .. } = self.fix(&mut faults)?;
-        self.add_notes(&mut subjects, master, &mut Names::default())?;
+        let unheard = &mut Names::default();
+        let fixed = self.fix(&mut faults, unheard)?;
+        let mut subjects = fixed.subjects;
+        if let Some(master) = master {
+            self.add_notes(&mut subjects, master, fixed.is_passed, unheard)?;
+        }
         let (mut reports, mut others) = (Vec::new(), Vec::new());
         for subject in &subjects {
             if subject.name.is_built_in(subject.version) || is_wanted(&subject.name) {
-                let unnamed = &mut Names::default();
-                let report = stream::check(self, subject, None, &mut faults, unnamed)?;
+                let report = stream::check(self, subject, None, &mut faults, unheard)?;
                 reports.push(report);
             } else {
                 others.push(subject.name.as_str());

@@ -243,6 +243,12 @@ pub enum UncheckedReason {
     Leftover,
     /// It is no note of the log's writer, so that a cut tail of the stream would not be found.
     SaysNothing,
+    /// A frame of the journal or of `heads` that is damaged: what it says is not compared with anything.
+    Unheard,
+    /// What decides whether it is right may stand in a damaged frame of the journal.
+    Undecided,
+    /// A tile or bundle that goes beyond what is signed.
+    Beyond,
 }
 
 impl UncheckedReason {
@@ -258,6 +264,11 @@ impl UncheckedReason {
             Self::SaysNothing => {
                 "says nothing that the log's keys wrote: a tail that was cut off would not be found"
             }
+            Self::Unheard => "is damaged: what it said was compared with nothing",
+            Self::Undecided => {
+                "cannot be judged: what decides may stand in a damaged frame of the journal"
+            }
+            Self::Beyond => "goes beyond what is signed: only what is signed of it was compared",
         }
     }
 }

@@ -6,8 +6,9 @@ use probity_format::Version;
 use probity_format::slot::SlotsDigest;
 use probity_format::stream::StreamName;
 
-use super::stored::is_strange;
-use super::{Fault, FaultClass, Faults, Verifier};
+use super::stored::{is_strange, open};
+use super::unchecked::Names;
+use super::{Fault, FaultClass, Faults, UncheckedReason, Verifier};
 use crate::error::LogError;
 use crate::journal::{Erasure, History, SignedSlots};
 use crate::opener::Opener;
@@ -20,6 +21,8 @@ pub(super) struct SlotsTold {
     frames: u64,
     pub(super) slots: SignedSlots,
     pub(super) erasures: BTreeMap<u64, Erasure>,
+    /// Whether the journal was read to its end: otherwise it may say more.
+    pub(super) is_whole: bool,
 }
 
 impl SlotsTold {
@@ -76,11 +79,45 @@ impl Verifier<'_> {
         }
     }
 
+    /// Takes slots that hold no key for erased where a damaged frame of the journal may say so, and names them.
+    pub(super) fn presume_erasures(
+        &self,
+        told: &mut SlotsTold,
+        unchecked: &mut Names,
+    ) -> Result<(), LogError> {
+        if self.geometry.version() == Version::V2 || open(&self.files, SLOTS)?.is_none() {
+            return Ok(());
+        }
+        let frame = u64::MAX;
+        let _length = read_slots(&self.files, Version::V3, 0, &mut |number, slot| {
+            let is_told = told.erasures.contains_key(&number);
+            if slot.is_empty() && !slot.is_void() && !is_told {
+                let pseudonym = slot.label().pseudonym;
+                told.erasures.insert(number, Erasure { pseudonym, frame });
+                unchecked.push(place(number), UncheckedReason::Undecided);
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    /// Names slots without a key of which no signed erasure is known, not by now either: one is signed for before the key is destroyed.
+    fn check_emptied(&self, emptied: &BTreeSet<u64>, faults: &mut Faults) -> Result<(), LogError> {
+        if emptied.is_empty() {
+            return Ok(());
+        }
+        let now = self.read_journal()?.slots.erasures;
+        for number in emptied.iter().filter(|number| !now.contains_key(number)) {
+            push(faults, FaultClass::Content, place(*number), no_key());
+        }
+        Ok(())
+    }
+
     /// Checks the number of the slots, their labels, and that erased ones hold nothing.
     fn check_labels(&self, told: &SlotsTold, faults: &mut Faults) -> Result<(), LogError> {
         let signed = told.slots;
         let (mut at_signed, mut running) = (SlotsDigest::default(), SlotsDigest::default());
-        let mut void = BTreeSet::new();
+        let (mut void, mut emptied) = (BTreeSet::new(), BTreeSet::new());
         let length = read_slots(&self.files, Version::V3, 0, &mut |number, slot| {
             running = running.then(&slot.label());
             let next = number.saturating_add(1);
@@ -92,6 +129,10 @@ impl Verifier<'_> {
             }
             // The key is destroyed before any frame behind its erasure is written.
             let erasure = told.erasures.get(&number);
+            let has_label = slot.is_empty() && !slot.is_void();
+            if told.is_whole && next <= signed.count && has_label && erasure.is_none() {
+                emptied.insert(number);
+            }
             let is_past =
                 erasure.is_some_and(|erasure| erasure.frame.saturating_add(1) < told.frames);
             if is_past && !slot.is_empty() {
@@ -101,6 +142,7 @@ impl Verifier<'_> {
             }
             Ok(())
         })?;
+        self.check_emptied(&emptied, faults)?;
         let whole = length / slot_length(Version::V3);
         if whole < signed.count {
             let detail = format!(
@@ -133,13 +175,17 @@ fn check_keys(told: &SlotsTold, opener: &Opener, faults: &mut Faults) -> Result<
             continue;
         }
         let detail = if slot.is_empty {
-            format!("holds no key though no signed erasure says so; {ADVICE}")
+            no_key()
         } else {
             format!("does not open: it was changed or swapped; {ADVICE}")
         };
         push(faults, FaultClass::Content, place(*number), detail);
     }
     Ok(())
+}
+
+fn no_key() -> String {
+    format!("holds no key though no signed erasure says so; {ADVICE}")
 }
 
 fn push(faults: &mut Faults, class: FaultClass, place: String, detail: impl Into<String>) {

@@ -47,6 +47,14 @@ pub(super) fn open(files: &Files, path: &str) -> Result<Option<Arc<dyn File>>, L
     }
 }
 
+/// Whether anything stands at `path`, a file or not.
+pub(super) fn is_there(files: &Files, path: &str) -> Result<bool, LogError> {
+    match files.open_read(path) {
+        Err(error) if is_strange(&error) => Ok(true),
+        opened => opened.map(|file| file.is_some()),
+    }
+}
+
 /// The names in `folder`; `None` where something else stands in its place.
 pub(super) fn names(files: &Files, folder: &str) -> Result<Option<Vec<String>>, LogError> {
     match files.list(folder) {

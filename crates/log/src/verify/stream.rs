@@ -44,7 +44,10 @@ pub(super) fn check(
     let size = records.size();
     let passed = std::thread::scope(|scope| {
         let mut frames = work.start(scope);
-        let passed = pass(verifier, subject, opener, records, &mut frames, faults);
+        let frames_of = &mut frames;
+        let passed = pass(
+            verifier, subject, opener, records, frames_of, faults, unchecked,
+        );
         frames.finish();
         passed
     })?;
@@ -89,6 +92,7 @@ fn pass(
     mut records: Records<'_>,
     frames: &mut Frames<'_>,
     faults: &mut Faults,
+    unchecked: &mut Names,
 ) -> Result<Passed, LogError> {
     let size = records.size();
     let mut growth = Growth::new(verifier, subject, size, faults);
@@ -111,7 +115,7 @@ fn pass(
         }
     }
     growth.compare_edge(&records.reported, faults)?;
-    Tiles { verifier, subject }.find_others(faults)?;
+    Tiles { verifier, subject }.find_others(size, faults, unchecked)?;
     segments.finish(faults)?;
     let behind = growth.read_behind(last_place, authenticating(subject, opener), faults)?;
     if let Some((behind, to)) = behind

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use probity_format::limits::TILE_WIDTH;
 use probity_format::tile::{Bundle, Tile, TileFile};
 use probity_format::tree::HASH_BYTES;
 
 use super::stored::{Stored, names};
-use super::{Fault, FaultClass, Faults, Subject, Verifier};
+use super::unchecked::Names;
+use super::{Fault, FaultClass, Faults, Subject, UncheckedReason, Verifier};
 use crate::error::LogError;
 use crate::files::TILE_FILE_BYTES_MAX;
 
@@ -37,6 +39,13 @@ impl Tiles<'_> {
             None if !file.full && self.is_full_form(&full_place, file)? => {}
             None => self.fault(FaultClass::Missing, path, "is missing", faults),
         }
+        if !file.full
+            && self
+                .read(&full_place)?
+                .is_some_and(|full| !full.starts_with(&file.bytes))
+        {
+            self.wrong(full_place, faults);
+        }
         self.compare_partial(file, full, reported, faults)
     }
 
@@ -52,22 +61,33 @@ impl Tiles<'_> {
         let widths = names(&self.verifier.files, &self.path(&folder))?;
         for width in widths.unwrap_or_default() {
             let path = format!("{folder}/{width}");
-            let part = Part::parse(&path).filter(|_| path != file.path);
-            let Some(expected) = part.and_then(|part| part.of(&file.bytes)) else {
+            let Some(part) = Part::parse(&path).filter(|_| path != file.path) else {
                 continue;
             };
             let path = self.path(&path);
-            if !reported.contains(&path)
-                && self.read(&path)?.is_some_and(|stored| stored != expected)
-            {
+            let stored = self.read(&path)?.filter(|_| !reported.contains(&path));
+            // A wider one is there before the checkpoint that covers it: it begins with what is signed.
+            let is_right = |stored: Vec<u8>| match part.of(&file.bytes) {
+                Some(expected) => stored == expected,
+                None => stored.starts_with(&file.bytes),
+            };
+            if stored.is_some_and(|stored| !is_right(stored)) {
                 self.wrong(path, faults);
             }
         }
         Ok(())
     }
 
-    /// Names what is neither a tile nor a bundle nor a folder of them.
-    pub(super) fn find_others(&self, faults: &mut Faults) -> Result<(), LogError> {
+    /// Names what is neither a tile nor a bundle nor a folder of them, and what goes beyond the `size` that is signed.
+    pub(super) fn find_others(
+        &self,
+        size: u64,
+        faults: &mut Faults,
+        unchecked: &mut Names,
+    ) -> Result<(), LogError> {
+        // A live log has published more meanwhile.
+        let now = self.verifier.claimed_most(&self.subject.name)?;
+        let size = size.max(now);
         let mut folders = vec!["tile".to_owned()];
         while let Some(folder) = folders.pop() {
             let Some(names) = names(&self.verifier.files, &self.path(&folder))? else {
@@ -79,9 +99,17 @@ impl Tiles<'_> {
                 let path = format!("{folder}/{name}");
                 if is_folder(&path) {
                     folders.push(path);
-                } else if Part::parse(&path).is_none() {
-                    let detail = "is neither a tile nor a bundle";
-                    self.fault(FaultClass::Unknown, self.path(&path), detail, faults);
+                    continue;
+                }
+                match Part::parse(&path) {
+                    None => {
+                        let detail = "is neither a tile nor a bundle";
+                        self.fault(FaultClass::Unknown, self.path(&path), detail, faults);
+                    }
+                    Some(part) if part.leaves > size => {
+                        unchecked.push(self.path(&path), UncheckedReason::Beyond);
+                    }
+                    Some(_) => {}
                 }
             }
         }
@@ -132,18 +160,25 @@ fn is_folder(path: &str) -> bool {
 struct Part {
     width: usize,
     is_bundle: bool,
+    /// Leaves of the smallest tree that has it.
+    leaves: u64,
 }
 
 impl Part {
     fn parse(path: &str) -> Option<Self> {
-        let (width, is_bundle) = match (Tile::parse(path), Bundle::parse(path)) {
-            (Ok(tile), _) => (tile.width(), false),
-            (_, Ok(bundle)) => (bundle.width(), true),
+        let (width, index, level) = match (Tile::parse(path), Bundle::parse(path)) {
+            (Ok(tile), _) => (tile.width(), tile.index(), Some(tile.level())),
+            (_, Ok(bundle)) => (bundle.width(), bundle.index(), None),
             _ => return None,
         };
+        let hashes = index
+            .saturating_mul(TILE_WIDTH)
+            .saturating_add(u64::from(width));
+        let of_each = TILE_WIDTH.saturating_pow(u32::from(level.unwrap_or_default()));
         Some(Self {
             width: usize::from(width),
-            is_bundle,
+            is_bundle: level.is_none(),
+            leaves: hashes.saturating_mul(of_each),
         })
     }
 

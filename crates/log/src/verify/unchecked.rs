@@ -8,13 +8,13 @@ use probity_format::stream::StreamName;
 use probity_format::{Version, v2};
 
 use super::report::{FAULTS_LISTED_MAX, Unchecked, UncheckedReason};
-use super::stored::{is_strange, names};
+use super::stored::{is_strange, is_there, names};
 use super::{Fault, FaultClass, Faults};
 use crate::durable::DURABLE;
 use crate::error::LogError;
 use crate::files::Files;
 use crate::history::GEOMETRY;
-use crate::keystore::WITNESS;
+use crate::keystore::{SIGNING, WITNESS};
 use crate::set_aside::SET_ASIDE;
 
 /// Files in a log's folder.
@@ -33,7 +33,7 @@ const STREAMS: &str = "streams";
 /// What is checked with the root key alone.
 const KEYED: [&str; 5] = [
     "keys/master.key",
-    "keys/signing.key",
+    SIGNING,
     WITNESS,
     "subjects/slots",
     DURABLE,
@@ -58,6 +58,9 @@ impl Names {
     ) -> Result<(), LogError> {
         for path in files.leftovers()? {
             self.push(path, UncheckedReason::Leftover);
+        }
+        if !is_keyed && !is_there(files, SIGNING)? {
+            self.push(SIGNING.into(), UncheckedReason::Gone);
         }
         for name in self.list(files, "")? {
             if FILES.contains(&name.as_str()) {

@@ -150,7 +150,8 @@ fn only_a_full_tile_that_begins_with_it_excuses_a_missing_partial_one() {
     for (bytes, expected) in [
         (full.as_slice(), &[][..]),
         (&content, &[FaultClass::Missing]),
-        (&stranger, &[FaultClass::Missing]),
+        // The full form is wrong itself, too.
+        (&stranger, &[FaultClass::Tile, FaultClass::Missing]),
     ] {
         scene.remove(&partial);
         scene.write(&format!("{folder}/000"), bytes);

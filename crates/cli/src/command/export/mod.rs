@@ -14,6 +14,7 @@ use crate::args::{Export, ExportFormat};
 use crate::config::Environment;
 use crate::entry_json::write_line;
 use crate::failure::{Failure, Status};
+use crate::key_file;
 use crate::output::{counted, note};
 use crate::output_file::{Existing, OutputFile};
 
@@ -25,6 +26,7 @@ pub(crate) fn run(args: &Export, environment: &Environment) -> Result<Status, Fa
     if args.spreadsheet_safe && args.format != ExportFormat::Csv {
         return Err(Failure::usage("--spreadsheet-safe is for --format csv"));
     }
+    check_is_no_file(args)?;
     let on_damage = OnDamage::of(args.damaged_too);
     let reader = reading::open(&args.dir, args.key_file.as_deref(), environment, on_damage)?;
     let counts = if let Some(path) = &args.output {
@@ -53,6 +55,19 @@ pub(crate) fn run(args: &Export, environment: &Environment) -> Result<Status, Fa
         ));
     }
     Ok(counts.status)
+}
+
+/// Refuses a root key file that is given as the key of the entries wanted, as whom other commands taught would: no entry has that key, and
+/// an empty export looks like an answer.
+fn check_is_no_file(args: &Export) -> Result<(), Failure> {
+    let named = args.filter.key.as_deref().map(Path::new);
+    match named.filter(|path| key_file::looks_like_root(path)) {
+        Some(path) => Err(Failure::usage(format!(
+            "--key is the key of the entries wanted, and {} is a root key file: give that with --key-file",
+            path.display()
+        ))),
+        None => Ok(()),
+    }
 }
 
 #[derive(Clone, Copy)]

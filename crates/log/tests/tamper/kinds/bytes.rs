@@ -7,7 +7,7 @@ use probity_format::segment::{SEGMENT_HEADER_BYTES, segment_file_name};
 use probity_format::stream::Cipher;
 use probity_log::verify::FaultClass;
 
-use super::{JOURNAL_TOO, Kind, Place, any_segments, any_stream, flip};
+use super::{Kind, Place, any_segments, any_stream, flip};
 use crate::random::Random;
 use crate::world::{LONG, Scene, config};
 
@@ -68,15 +68,13 @@ pub(super) fn kinds() -> Vec<Kind> {
             "1, 13",
             FaultClass::Frame,
             |s, r| in_frame_of("journal", s, r, |frame, _| 0..frame.content().len()),
-        )
-        .also(JOURNAL_TOO),
+        ),
         Kind::new(
             "a bit of a frame of the heads",
             "1, 13",
             FaultClass::Frame,
             |s, r| in_frame_of("heads", s, r, |frame, _| 0..frame.content().len()),
-        )
-        .also(&[FaultClass::Journal]),
+        ),
         Kind::new(
             "a bit of a segment's header",
             "3",

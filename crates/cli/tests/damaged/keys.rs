@@ -1,0 +1,95 @@
+//! Keys that are not the log's, a chain of keys that is not whole, and words about damage that say no more than is known.
+
+use std::fs;
+
+use crate::loss::killed;
+use crate::{Place, flip, segment};
+
+/// The certificates that a damaged journal still had were handed out with status 0. Whoever got them took the beginning for the whole.
+#[test]
+fn the_chain_of_keys_of_a_damaged_log_is_refused_and_nothing_written() {
+    let place = Place::new();
+    let chain = ["keys", "chain", "audit", "-o", "chain"];
+    let refused = |place: &Place| {
+        let (_, error) = place.run(&chain, 3, "");
+        assert!(error.contains("probity verify"), "{error}");
+        assert!(!place.path("chain").exists());
+    };
+    let checkpoint = "streams/journal/checkpoint";
+    place.changed(
+        |log| fs::remove_file(log.join(checkpoint)).unwrap(),
+        refused,
+    );
+    place.changed(
+        |log| {
+            let note = fs::read_to_string(log.join(checkpoint)).unwrap();
+            let mut lines: Vec<&str> = note.split('\n').collect();
+            lines[1] = "1";
+            fs::write(log.join(checkpoint), lines.join("\n")).unwrap();
+        },
+        refused,
+    );
+    place.changed(
+        |log| {
+            for part in ["streams", "keys", "subjects"] {
+                fs::remove_dir_all(log.join(part)).unwrap_or_default();
+            }
+        },
+        refused,
+    );
+    place.run(&chain, 0, "");
+}
+
+/// In every other command `--key` names a file of a key. Given so to `export` it was the key of entries, of which there were none, and the
+/// empty answer had status 0.
+#[test]
+fn a_root_key_file_is_not_taken_for_the_key_of_an_entry() {
+    let place = Place::new();
+    let export = ["export", "audit", "--format", "jsonl", "--key", "audit.key"];
+    let (output, error) = place.run(&export, 2, "");
+    assert!(output.is_empty() && error.contains("--key-file"), "{error}");
+    // No file, and a file that is none of a key.
+    place.run(
+        &["export", "audit", "--format", "jsonl", "--key", "nowhere"],
+        0,
+        "",
+    );
+    place.run(
+        &[
+            "export",
+            "audit",
+            "--format",
+            "jsonl",
+            "--key",
+            "audit.vkey",
+        ],
+        0,
+        "",
+    );
+}
+
+/// It was said that nobody can sign for the log, with status 0. `verify` with the root key said nothing.
+#[test]
+fn a_log_for_which_nobody_can_sign_is_damaged() {
+    let place = Place::new();
+    place.changed(
+        |log| fs::remove_file(log.join("keys/signing.key")).unwrap(),
+        |place| {
+            let (output, _) = place.run(&["keys", "status", "audit"], 3, "");
+            assert!(output.contains("nobody can sign"), "{output}");
+            let (output, _) = place.run(&["verify", "audit", "--key", "audit.key"], 3, "");
+            assert!(output.contains("keys/signing.key: is missing"), "{output}");
+        },
+    );
+}
+
+/// The last frame was damaged, and beside the fault the report said that its bytes were no frame and never noted as durable. Neither was true.
+#[test]
+fn of_a_damaged_tail_no_more_is_said_than_is_known() {
+    let place = killed();
+    flip(segment(&place.path("audit")), |length| length - 40);
+    let (output, _) = place.run(&["verify", "audit", "--key", "audit.key"], 3, "");
+    assert!(output.contains("fault frame: stream default"), "{output}");
+    assert!(output.contains("do not read as a frame"), "{output}");
+    assert!(!output.contains("never"), "{output}");
+}

@@ -1,0 +1,314 @@
+//! What one damage makes a verifier say: of what is damaged, and of nothing that is not.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test that cannot go on has failed, and damage is done around the storage"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use probity_format::keys::{RootKey, Secret};
+use probity_format::segment::SEGMENT_HEADER_BYTES;
+use probity_format::slot::slot_bytes;
+use probity_format::{Entry, Subjects, Timestamp, Version};
+use probity_log::reader::Reader;
+use probity_log::verify::{Fault, FaultClass, Report, VerifyOptions, verify};
+use probity_log::{
+    Durability, Log, LogError, Options, Places, Proofs, StreamConfig, StreamName, key_chain,
+};
+
+/// Where a frame says how long it is.
+const LENGTH_AT: usize = 4;
+
+fn root() -> RootKey {
+    RootKey::new(Secret::new([7; 32]))
+}
+
+fn options() -> Options {
+    Options {
+        durability: Durability::Strict,
+        checkpoint_interval: Duration::from_hours(1),
+        ..Options::default()
+    }
+}
+
+fn create(path: &Path) {
+    let config = StreamConfig::default();
+    Log::create(path, "example.com/log", &root(), config, options()).unwrap();
+}
+
+/// Appends to `stream`, which is made where it is not there, in an opening of its own: with a signing key of its own.
+fn session(path: &Path, stream: &str, erased: Option<&str>) {
+    let log = Log::open(path, &root(), options()).unwrap();
+    let name = StreamName::new(stream).unwrap();
+    let config = StreamConfig {
+        proofs: Proofs::Entry,
+        erasable: stream == "people",
+        ..StreamConfig::default()
+    };
+    if stream != StreamName::default().as_str() {
+        log.create_stream(&name, config).unwrap();
+    }
+    let mut appender = log.appender(&name).unwrap();
+    for subject in ["ada", "bob"] {
+        let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
+        let entry = Entry {
+            subjects: Subjects::joined(subject),
+            ..Entry::new(time, "read", b"mail")
+        };
+        appender.append_durable(&entry).unwrap();
+    }
+    if let Some(subject) = erased {
+        log.erase(subject).unwrap().unwrap();
+    }
+    drop(appender);
+    log.close().unwrap();
+}
+
+/// A log of four streams in eight openings, with an erasure in the middle.
+fn log(folder: &Path) -> PathBuf {
+    let path = folder.join("log");
+    create(&path);
+    for (stream, erased) in [
+        ("default", None),
+        ("people", None),
+        ("other", None),
+        ("people", Some("bob")),
+        ("default", None),
+        ("late", None),
+        ("people", None),
+        ("default", None),
+    ] {
+        session(&path, stream, erased);
+    }
+    path
+}
+
+fn verified(path: &Path, is_keyed: bool) -> Report {
+    let options = VerifyOptions {
+        root: is_keyed.then(root),
+        jobs: 1,
+        ..VerifyOptions::default()
+    };
+    verify(path, &options).unwrap()
+}
+
+fn faults(path: &Path, is_keyed: bool) -> Vec<Fault> {
+    verified(path, is_keyed).faults
+}
+
+/// Class and place of each fault.
+fn said(path: &Path, is_keyed: bool) -> Vec<(FaultClass, String)> {
+    let faults = faults(path, is_keyed).into_iter();
+    faults.map(|fault| (fault.class, fault.place)).collect()
+}
+
+fn segment(stream: &str) -> String {
+    format!("streams/{stream}/segments/00000000000000000000.seg")
+}
+
+/// Where the frames of a segment end.
+fn ends(bytes: &[u8]) -> Vec<usize> {
+    let (mut place, mut ends) = (SEGMENT_HEADER_BYTES, Vec::new());
+    while place < bytes.len() {
+        let length = bytes[place + LENGTH_AT..][..4].try_into().unwrap();
+        place += usize::try_from(u32::from_le_bytes(length)).unwrap();
+        ends.push(place);
+    }
+    ends
+}
+
+/// A frame of the journal that was damaged took the streams, keys and erasures that it says with it. Each was called a fault of a stream, a
+/// key or a checkpoint that is whole.
+#[test]
+fn a_damaged_frame_of_journal_or_heads_accuses_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = log(folder.path());
+    for stream in ["journal", "heads"] {
+        let file = path.join(segment(stream));
+        let whole = fs::read(&file).unwrap();
+        for (frame, end) in ends(&whole).into_iter().enumerate() {
+            let mut bytes = whole.clone();
+            bytes[end - 40] ^= 1;
+            fs::write(&file, bytes).unwrap();
+            for is_keyed in [false, true] {
+                let report = verified(&path, is_keyed);
+                let faults: Vec<_> = report.faults.iter().map(ToString::to_string).collect();
+                assert_eq!(faults.len(), 1, "{stream} {frame} {is_keyed}: {faults:#?}");
+                let fault = &report.faults[0];
+                assert_eq!(
+                    (fault.class, fault.stream.as_str()),
+                    (FaultClass::Frame, stream)
+                );
+                let unheard = format!("streams/{stream}, frame {frame}");
+                let is_named = report.unchecked.iter().any(|found| found.path == unheard);
+                assert!(is_named, "{unheard}: {:#?}", report.unchecked);
+            }
+        }
+        fs::write(&file, whole).unwrap();
+    }
+    assert_eq!(faults(&path, true), []);
+}
+
+/// The certificates up to the size that the journal's checkpoint claims were handed out, whoever wrote that size. Recipients took the
+/// beginning of the chain for all of it.
+#[test]
+fn the_chain_of_keys_is_handed_out_by_a_sound_journal_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = log(folder.path());
+    let chain = || key_chain(&Places::new(&path, None));
+    let whole = chain().unwrap().len();
+    assert!(whole >= 9, "{whole}");
+    let checkpoint = path.join("streams/journal/checkpoint");
+    let note = fs::read_to_string(&checkpoint).unwrap();
+    for size in ["3", "99"] {
+        let mut lines: Vec<&str> = note.split('\n').collect();
+        lines[1] = size;
+        fs::write(&checkpoint, lines.join("\n")).unwrap();
+        let refused = chain().err().unwrap();
+        assert!(
+            matches!(refused, LogError::Broken { .. }),
+            "{size}: {refused}"
+        );
+    }
+    fs::remove_file(&checkpoint).unwrap();
+    assert!(matches!(chain(), Err(LogError::Broken { .. })));
+    fs::write(&checkpoint, note).unwrap();
+    assert_eq!(chain().unwrap().len(), whole);
+    fs::remove_dir_all(path.join("streams")).unwrap();
+    assert!(matches!(chain(), Err(LogError::Broken { .. })));
+}
+
+fn place_of(refused: &LogError) -> Option<&str> {
+    match refused {
+        LogError::Broken { place, .. } => Some(place),
+        _ => None,
+    }
+}
+
+/// A geometry or keys of another log of the same root key were called a wrong root key. Whoever believed it went looking for a key that
+/// does not exist.
+#[test]
+fn what_was_exchanged_is_told_from_a_wrong_root_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = log(folder.path());
+    let other = folder.path().join("other");
+    create(&other);
+    let refused = |root: &RootKey| Reader::open(&path, root).err().unwrap();
+    let stranger = RootKey::new(Secret::new([8; 32]));
+    assert!(matches!(refused(&stranger), LogError::WrongKey));
+    let geometry = fs::read(path.join("probity.toml")).unwrap();
+    fs::copy(other.join("probity.toml"), path.join("probity.toml")).unwrap();
+    assert_eq!(place_of(&refused(&root())), Some("probity.toml"));
+    let opened = Log::open(&path, &root(), options()).unwrap_err();
+    assert_eq!(place_of(&opened), Some("probity.toml"));
+    fs::write(path.join("probity.toml"), geometry).unwrap();
+    for key in ["master", "signing", "witness"] {
+        let name = format!("keys/{key}.key");
+        fs::copy(other.join(&name), path.join(&name)).unwrap();
+    }
+    assert_eq!(place_of(&refused(&root())), Some("keys"));
+    assert!(matches!(refused(&stranger), LogError::WrongKey));
+    fs::remove_file(path.join("subjects/slots")).unwrap();
+    // Nothing is left that tells whose the keys are.
+    let refused = refused(&root());
+    assert!(matches!(refused, LogError::WrongKey), "{refused}");
+    let said = refused.to_string();
+    assert!(
+        said.contains("another log's key, or keys/ is another"),
+        "{said}"
+    );
+}
+
+/// Verification was silent about a signing key that is gone or another log's, with which nobody can write. It showed when somebody had to.
+#[test]
+fn a_signing_key_that_is_gone_or_foreign_is_a_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = log(folder.path());
+    let other = folder.path().join("other");
+    create(&other);
+    let key = path.join("keys/signing.key");
+    let fault = |class| vec![(class, "keys/signing.key".to_owned())];
+    for content in [
+        Vec::new(),
+        fs::read(other.join("keys/signing.key")).unwrap(),
+    ] {
+        fs::write(&key, content).unwrap();
+        assert_eq!(said(&path, true), fault(FaultClass::KeyChain));
+    }
+    fs::remove_file(&key).unwrap();
+    assert_eq!(said(&path, true), fault(FaultClass::Missing));
+    let report = verified(&path, false);
+    let is_listed = |path: &str| report.unchecked.iter().any(|found| found.path == path);
+    assert!(report.is_intact() && is_listed("keys/signing.key"));
+}
+
+/// Any key of the chain used to do beside a checkpoint. Whoever was given an older one by a foreign tool could check nothing with it.
+#[test]
+fn the_key_beside_a_checkpoint_is_not_older_than_its_signer() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = log(folder.path());
+    let key = path.join("streams/default/log.vkey");
+    let newest = fs::read(&key).unwrap();
+    session(&path, "default", None);
+    assert_eq!(faults(&path, false), []);
+    fs::write(&key, newest).unwrap();
+    let place = "streams/default/log.vkey".to_owned();
+    assert_eq!(said(&path, false), [(FaultClass::Checkpoint, place)]);
+}
+
+/// A key that was overwritten with zeros looks like an erasure, and only the root key used to tell. The journal says who was erased.
+#[test]
+fn an_emptied_slot_that_nobody_erased_shows_without_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = log(folder.path());
+    let slots = path.join("subjects/slots");
+    let mut bytes = fs::read(&slots).unwrap();
+    bytes[24..slot_bytes(Version::NEWEST)].fill(0);
+    fs::write(&slots, bytes).unwrap();
+    let place = "subjects/slots, slot 0".to_owned();
+    assert_eq!(said(&path, false), [(FaultClass::Content, place.clone())]);
+    assert!(said(&path, true).contains(&(FaultClass::Content, place)));
+}
+
+/// Bytes behind the signed part of a tile were compared with nothing and named by nobody. They could be anything.
+#[test]
+fn tiles_that_go_beyond_the_checkpoint_are_named_and_begin_with_what_is_signed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = log(folder.path());
+    assert_eq!(verified(&path, false).unchecked_paths("tile"), [""; 0]);
+    let tiles = path.join("streams/default/tile");
+    for (signed, beyond) in [
+        ("0/000.p/6", "0/000.p/200"),
+        ("0/000.p/6", "0/000"),
+        ("entries/000.p/6", "entries/000"),
+    ] {
+        let mut bytes = fs::read(tiles.join(signed)).unwrap();
+        bytes.extend([7; 100]);
+        fs::write(tiles.join(beyond), &bytes).unwrap();
+        let name = format!("streams/default/tile/{beyond}");
+        let report = verified(&path, false);
+        assert_eq!(report.faults, []);
+        assert_eq!(report.unchecked_paths("tile"), std::slice::from_ref(&name));
+        bytes[3] ^= 1;
+        fs::write(tiles.join(beyond), bytes).unwrap();
+        assert_eq!(said(&path, false), [(FaultClass::Tile, name)]);
+        fs::remove_file(tiles.join(beyond)).unwrap();
+    }
+}
+
+trait Unchecked {
+    fn unchecked_paths(&self, part: &str) -> Vec<String>;
+}
+
+impl Unchecked for Report {
+    /// What was not checked and has `part` in its path.
+    fn unchecked_paths(&self, part: &str) -> Vec<String> {
+        let paths = self.unchecked.iter().map(|found| found.path.clone());
+        paths.filter(|path| path.contains(part)).collect()
+    }
+}
