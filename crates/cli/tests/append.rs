@@ -19,8 +19,10 @@ use tempfile::TempDir;
 const LINE: &[u8] = b"{\"action\":\"read\",\"key\":\"user:7\",\"subject\":\"7\"}\n";
 
 fn probity(folder: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_probity"));
+    // With signals as a terminal leaves them: a shell in the background has some ignored, and so have its children.
+    let mut command = Command::new("env");
     command
+        .args(["--default-signal", "--", env!("CARGO_BIN_EXE_probity")])
         .args(args)
         .current_dir(folder)
         .env_remove("PROBITY_KEY_FILE")

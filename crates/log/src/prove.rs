@@ -185,7 +185,7 @@ impl Reader {
                 break;
             }
             // A writer certifies a key a moment before it publishes the journal that says so.
-            std::thread::sleep(KEY_WAIT);
+            std::thread::park_timeout(KEY_WAIT);
             proved = self.prover_of(stream, recipient);
         }
         self.unless_damaged(stream, proved)

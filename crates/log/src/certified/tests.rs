@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use probity_format::keys::{RootKey, Secret};
-use probity_format::note::Signer as _;
+use probity_format::note::{Signer as _, SigningKey};
 use probity_format::proof::{EntryProof, EntryProofError, Signers, Trust};
 use probity_format::stream::{Proofs, StreamConfig};
 use probity_format::tree::leaf_hash;
@@ -146,23 +146,44 @@ fn a_proof_over_hundreds_of_keys_is_small() {
     assert!(proof.check_with(&trust).is_ok());
 }
 
+fn origin(stream: &str) -> String {
+    format!("example.com/audit/streams/{stream}")
+}
+
+/// The signing key of the log as it is, under the names of the journal and of the stream.
+fn stolen(places: &Places) -> [SigningKey; 2] {
+    let log = opened(places);
+    let keys = ["journal", "default"].map(|stream| {
+        let keys = log.core().keys.lock();
+        let keys = keys.unwrap_or_else(PoisonError::into_inner);
+        keys.signer(&origin(stream)).unwrap()
+    });
+    log.close().unwrap();
+    keys
+}
+
+/// The head of the journal with the line of another signing key in place of its own.
+fn signed_by(key: &SigningKey, head: &Head, history: &History) -> Head {
+    let text = head.checkpoint.encode();
+    let mut lines = head.note.signatures().to_vec();
+    let signature = key.sign(text.as_bytes()).unwrap();
+    let public = key.verifier_key();
+    lines[0] = Signature::new(&origin("journal"), public.id(), signature);
+    let mut keys = history.keys.iter();
+    Head {
+        note: SignedNote::with_signatures(text, lines).unwrap(),
+        checkpoint: head.checkpoint.clone(),
+        signer: keys.position(|(key, _)| key.key() == public.key()).unwrap(),
+    }
+}
+
 /// Somebody stole a signing key that the journal has replaced since, and has every file. With it they sign today's head of the
 /// journal, whose text the witness key and witnesses signed, and a head of a stream that never was. Whoever knows the newest key, or
 /// that head, is shown that a later key was certified.
 #[test]
 fn a_key_that_was_replaced_proves_nothing_beside_a_head_of_today() {
     let places = created();
-    let log = opened(&places);
-    let origin = |stream: &str| format!("example.com/audit/streams/{stream}");
-    let [journal, stream] = ["journal", "default"].map(|stream| {
-        let keys = log
-            .core()
-            .keys
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        keys.signer(&origin(stream)).unwrap()
-    });
-    log.close().unwrap();
+    let [journal, stream] = stolen(&places);
     age(&places, 3);
     let log = opened(&places);
     append(&log);
@@ -179,24 +200,7 @@ fn a_key_that_was_replaced_proves_nothing_beside_a_head_of_today() {
         history: &reader.history,
     };
     let newest = certifying.newest().unwrap();
-    let text = newest.checkpoint.encode();
-    let mut lines = newest.note.signatures().to_vec();
-    let id = journal.verifier_key().id();
-    lines[0] = Signature::new(
-        &origin("journal"),
-        id,
-        journal.sign(text.as_bytes()).unwrap(),
-    );
-    let place = reader
-        .history
-        .keys
-        .iter()
-        .position(|(key, _)| key.key() == journal.verifier_key().key());
-    let head = Head {
-        note: SignedNote::with_signatures(text, lines).unwrap(),
-        checkpoint: newest.checkpoint.clone(),
-        signer: place.unwrap(),
-    };
+    let head = signed_by(&journal, &newest, &reader.history);
     let shown = certifying.show(&head, None, None).unwrap();
     let fake = Checkpoint::new(&origin("default"), 1, leaf_hash(&record.encode())).unwrap();
     let forged = |shown: Certified| EntryProof {
