@@ -296,8 +296,9 @@ fn the_key_of_another_log_is_refused() {
         assert_eq!(refused.status.code(), Some(1), "{command:?}");
         assert_eq!(
             text(&refused.stderr),
-            "error: the key does not belong to this log\nhelp: give this log's own root key with --key \
-             FILE or PROBITY_KEY_FILE\n"
+            "error: the root key does not open the folder keys/: it is another log's key, or keys/ is another log's\n\
+             help: give this log's own root key with --key FILE or PROBITY_KEY_FILE; if it is this one, put the folder keys/ \
+             back from the newest backup of this log, and keep a copy of the one that is there\n"
         );
     }
     assert_intact(folder.path(), 0);

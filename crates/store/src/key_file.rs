@@ -53,7 +53,7 @@ pub(crate) fn place_of(path: &Path) -> io::Result<PathBuf> {
     Ok(if is_half { half } else { path.to_owned() })
 }
 
-/// A key for a store that has none yet; it lies nowhere before [`write`].
+/// A key for a store that has none yet; it lies nowhere before [`write()`].
 pub(crate) fn fresh(path: &Path) -> Result<RootKey, OpenError> {
     let bytes = random().map_err(|error| failed(path, error))?;
     Ok(RootKey::new(Secret::copy_of(&bytes)))

@@ -1,6 +1,7 @@
 //! Reads what is stored whatever stands there: a folder, a link or a file of any length is a fault in the report, never
 //! a reason to verify nothing.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use crate::error::LogError;
@@ -51,6 +52,10 @@ pub(super) fn open(files: &Files, path: &str) -> Result<Option<Arc<dyn File>>, L
 pub(super) fn is_there(files: &Files, path: &str) -> Result<bool, LogError> {
     match files.open_read(path) {
         Err(error) if is_strange(&error) => Ok(true),
+        // Who may not look cannot say that it is gone.
+        Err(LogError::Storage { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {
+            Ok(true)
+        }
         opened => opened.map(|file| file.is_some()),
     }
 }
