@@ -120,40 +120,87 @@ func certified(rest *fields, log, vkey string) (ed25519.PublicKey, error) {
 		signature := append(bytes.Clone(rest.take(4)), rest.long()...)
 		fmt.Fprintf(&lines, "\u2014 %s %s\n", name, base64.StdEncoding.EncodeToString(signature))
 	}
-	witness, record, path := rest.take(32), rest.take(recordBytes), rest.path()
-	header, section, first := rest.take(tlog.HashSize), rest.long(), rest.take(32)
+	witness, certifying := rest.take(32), rest.frame()
+	last, shown := certifying, rest.count()
+	if shown > 0 {
+		last = rest.frame()
+	}
+	first := rest.take(32)
 	links := rest.take(rest.count() * linkBytes)
 	if rest.size() != 0 {
 		rest.take(tlog.HashSize)
 		rest.path()
 	}
-	if rest.cut {
-		return nil, errors.New("the proof is cut off")
+	if rest.cut || shown > 1 {
+		return nil, errors.New("the proof is cut off, or of another form")
 	}
-	last, err := follow(vkey, log, first, links)
+	signer, err := follow(vkey, log, first, links)
 	if err != nil {
 		return nil, err
 	}
-	hasher := rfc6962.DefaultHasher
-	index := binary.LittleEndian.Uint64(record[frameAt:])
-	if index >= size {
-		return nil, errors.New("the journal is too short for the certificate")
-	}
-	root, err := verify.RootFromInclusionProof(hasher, index, size, hasher.HashLeaf(record), path)
+	root, err := certifying.root(size)
 	if err != nil {
+		return nil, err
+	}
+	if err := newest(certifying, last, shown > 0, size, root); err != nil {
 		return nil, err
 	}
 	signed := fmt.Sprintf("%s\n%d\n%s\n\n%s", origin, size, base64.StdEncoding.EncodeToString(root), lines.String())
-	for _, key := range []ed25519.PublicKey{last, witness} {
+	for _, key := range []ed25519.PublicKey{signer, witness} {
 		if _, err := openWith([]byte(signed), origin, key); err != nil {
 			return nil, fmt.Errorf("the journal: %w", err)
 		}
 	}
-	sealed := hasher.HashChildren(header, hasher.HashLeaf(section))
-	if !bytes.Equal(sealed, record[sealedRootAt:sealedRootAt+tlog.HashSize]) {
+	key, err := successor(certifying.section, log)
+	if err == nil && !bytes.Equal(key, signer) {
+		err = errors.New("the journal is not signed by its newest key")
+	}
+	return key, err
+}
+
+// journalFrame is a frame of the journal and its path to the root.
+type journalFrame struct {
+	record          []byte
+	path            [][]byte
+	header, section []byte
+}
+
+func (f *fields) frame() journalFrame {
+	return journalFrame{f.take(recordBytes), f.path(), f.take(tlog.HashSize), f.long()}
+}
+
+func (f journalFrame) index() uint64 { return binary.LittleEndian.Uint64(f.record[frameAt:]) }
+
+// root gives the root of the journal of that size which has the frame in its place.
+func (f journalFrame) root(size uint64) ([]byte, error) {
+	hasher := rfc6962.DefaultHasher
+	sealed := hasher.HashChildren(f.header, hasher.HashLeaf(f.section))
+	if !bytes.Equal(sealed, f.record[sealedRootAt:sealedRootAt+tlog.HashSize]) {
 		return nil, errors.New("the section is not the one of the journal's frame")
 	}
-	return successor(section, log)
+	if f.index() >= size {
+		return nil, errors.New("the journal is too short for the frame")
+	}
+	return verify.RootFromInclusionProof(hasher, f.index(), size, hasher.HashLeaf(f.record), f.path)
+}
+
+// newest checks that no later key is certified: the certificate stands in the last frame, or that one names it.
+func newest(frame, last journalFrame, shown bool, size uint64, root []byte) error {
+	if last.index()+1 != size || shown && last.index() == frame.index() {
+		return errors.New("the proof shows another frame than the journal's last")
+	}
+	if !shown {
+		return nil
+	}
+	other, err := last.root(size)
+	if err != nil || !bytes.Equal(other, root) {
+		return fmt.Errorf("the last frame is of another journal (%v)", err)
+	}
+	names := bytes.Contains(last.section, []byte("key.newest")) && bytes.Contains(last.section, fmt.Append(nil, frame.index()))
+	if !names || bytes.Contains(last.section, []byte(certificate)) {
+		return errors.New("the last frame does not name the certificate as the newest")
+	}
+	return nil
 }
 
 // successor gives the key that the one certificate in a section is for.

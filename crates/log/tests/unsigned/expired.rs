@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use probity_format::checkpoint::Checkpoint;
 use probity_format::frame::Frame;
 use probity_format::geometry::Geometry;
-use probity_format::note::SigningKey;
+use probity_format::note::{Signer as _, SigningKey};
 use probity_format::segment::{Place, SEGMENT_HEADER_BYTES};
 use probity_format::tile::TreeWriter;
 use probity_log::verify::{Fault, FaultClass, VerifyOptions, verify};
@@ -80,9 +80,12 @@ impl Forgery {
         head.sign(&[&key]).unwrap()
     }
 
-    /// Writes everything with the checkpoint to match, and gives that.
+    /// Writes everything with the checkpoint and its key to match, and gives the checkpoint.
     fn write(&self, seed: &[u8; 32]) -> String {
         self.write_segment();
+        let key = SigningKey::from_seed(&format!("{ORIGIN}/streams/default"), seed).unwrap();
+        let key = key.verifier_key().encode() + "\n";
+        fs::write(self.path.join("streams/default/log.vkey"), key).unwrap();
         let note = self.write_tree(self.frames.len(), seed);
         fs::write(self.path.join(CHECKPOINT), &note).unwrap();
         note
