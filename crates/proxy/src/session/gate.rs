@@ -37,8 +37,8 @@ impl Session {
                 (silent && arguments.len() == 3).then_some(REPLY_IN_MULTI)
             }
             // Whoever logs in halfway through EXEC, or changes what a message looks like, cannot be followed. Which
-            // channels there will be then is not known yet.
-            "hello" => (arguments.len() > 1).then_some(IN_MULTI),
+            // channels there will be then is not known yet. The store has neither users nor channels.
+            "hello" => (self.users && arguments.len() > 1).then_some(IN_MULTI),
             "monitor" | "subscribe" | "psubscribe" | "ssubscribe" | "unsubscribe"
             | "punsubscribe" | "sunsubscribe" => Some(IN_MULTI),
             _ => None,
