@@ -22,7 +22,7 @@ const FILE_BYTES_MAX: u64 = 4096;
 const FILE_BYTES_CAPACITY: usize = 8192;
 const OTHERS: u32 = 0o077;
 
-/// What root key files begin with.
+/// The first bytes of a root key file.
 const ROOT_BEGIN: &[u8; 18] = b"probity-root-key-v";
 /// What key files look like.
 const ROOT_FORM: &str = "a root key file is one line beginning with probity-root-key-v1";

@@ -165,8 +165,8 @@ fn add_a_frame_of_nobody(log: &Path) {
     fs::write(segment, content).unwrap();
 }
 
-/// What stood behind the head of an older log was called sealed by the log's keys and was exported, and who upgraded was told to have it signed.
-/// Nothing says who wrote it: every command says so, and reads what was signed.
+/// Frames behind the head of an older log were called sealed by the log's keys and were exported, and who upgraded was told to have it signed.
+/// Nothing says who wrote them: every command says so, and reads what was signed.
 #[test]
 fn what_nobody_signed_in_an_older_log_is_named_by_every_command_and_read_by_none() {
     for old in LOGS {

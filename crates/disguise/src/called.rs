@@ -1,4 +1,4 @@
-//! What entries call records and credentials, and their removal by these names, for which it takes no key.
+//! The names of records and credentials in entries, and their removal by these names, for which it takes no key.
 
 use std::collections::BTreeSet;
 

@@ -6,12 +6,12 @@ use probity_format::checkpoint::Checkpoint;
 use probity_format::note::VerifierKey;
 use probity_format::proof::{consistency_proof, verify_consistency};
 use probity_format::stream::StreamName;
-use probity_format::tile::TileReader;
 
 use crate::Options;
 use crate::anchored::read_anchored;
+use crate::certified::tiles;
 use crate::error::LogError;
-use crate::files::{Files, TILE_FILE_BYTES_MAX};
+use crate::files::Files;
 use crate::heads::Heads;
 use crate::journal::History;
 use crate::keystore::signer_of_key;
@@ -65,11 +65,8 @@ impl HeadSigner<'_> {
         if head.size() == 0 {
             return Ok(());
         }
-        let folder = format!("streams/{stream}");
-        let mut tiles = TileReader::new(anchored.size(), |path: &str| {
-            files.read(&format!("{folder}/{path}"), TILE_FILE_BYTES_MAX)
-        });
         let (old, size) = (head.size(), anchored.size());
+        let mut tiles = tiles(files, stream, size);
         let path = consistency_proof(old, size, |level, index| tiles.node(level, index));
         let path = path.map_err(|error| broken(stream, &error.to_string()))?;
         verify_consistency(old, size, head.root(), anchored.root(), &path).map_err(|_wrong| {

@@ -21,7 +21,7 @@ use crate::output_file::{Existing, OutputFile};
 
 /// What is said of a chain without a fault.
 const UNBROKEN: &str = "unbroken";
-/// What is said where there is no signing key that the root key opens.
+/// The reason given where the root key opens no signing key.
 const NO_SIGNER: &str = "not in keys/, or damaged: nobody can sign for the log";
 /// What is said of a signing key that the journal did not certify last.
 const OLDER: &str =

@@ -55,7 +55,7 @@ struct Document<'a> {
     continues: Option<ContinuesRow<'a>>,
 }
 
-/// What is known of who sealed the frames behind a checkpoint.
+/// Whether it is known who sealed the frames behind a checkpoint.
 #[derive(Clone, Copy)]
 enum Sealers {
     /// The log's keys did, or the frames are not counted.

@@ -248,7 +248,8 @@ pub(crate) fn tree_path(
     })
 }
 
-fn tiles<'a>(
+/// The tiles of the tree of `size` frames of `stream`.
+pub(crate) fn tiles<'a>(
     files: &'a Files,
     stream: &StreamName,
     size: u64,
