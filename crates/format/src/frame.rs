@@ -440,7 +440,8 @@ impl<'a> Frame<'a> {
             .map(|root| Hash::new(*root))
     }
 
-    /// Whether a holder of the key of `epoch` sealed exactly this frame.
+    /// Whether a holder of the key of `epoch` sealed exactly this frame, after the certificate that the epoch was given
+    /// ([`EpochKey::certified_by`]); of an epoch without one no frame is.
     ///
     /// The authenticator is HMAC-SHA-256 over the header without it, the directory, and the leaf hash of each section. A frame of version 2
     /// has none, so of no such frame anybody knows: see [`Frame::names`].
@@ -462,8 +463,9 @@ impl<'a> Frame<'a> {
         parts.push(directory);
         let leaves = self.section_leaves();
         parts.extend(leaves.iter().map(|leaf| leaf.as_bytes().as_slice()));
-        let expected = epoch.authenticator(&parts);
-        expected.ct_eq(&self.clear.header.authenticator).into()
+        epoch
+            .authenticator(&parts)
+            .is_some_and(|expected| expected.ct_eq(&self.clear.header.authenticator).into())
     }
 
     /// Whether the frame is whole: its bytes have the root that ends it.

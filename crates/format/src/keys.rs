@@ -157,7 +157,9 @@ impl MasterKey {
         &self.0
     }
 
-    /// The key of epoch `epoch` of `stream`; `salt` is fresh and random for every epoch.
+    /// The key of epoch `epoch` of `stream`, which opens its sections; `salt` is fresh and random for every epoch.
+    ///
+    /// To seal frames or to check who did, it takes the certificate that the epoch begins with: [`EpochKey::certified_by`].
     pub fn epoch_key(&self, stream: &StreamId, epoch: u32, salt: &EpochSalt) -> EpochKey {
         let number = epoch.to_le_bytes();
         let domain: &[u8] = match salt {
@@ -172,10 +174,7 @@ impl MasterKey {
                 let commitment = secret.derive(salt, &[b"probity/epoch-commitment/v1"]);
                 Check::Commitment(*commitment.expose())
             }
-            EpochSalt::V3(_) => {
-                let key = secret.expanded(&[b"probity/frame-authenticator/v3"]);
-                Check::Authenticator(Box::new(hmac::Key::new(hmac::HMAC_SHA256, key.expose())))
-            }
+            EpochSalt::V3(_) => Check::Uncertified,
         };
         EpochKey {
             secret,
@@ -263,12 +262,35 @@ pub struct EpochKey {
 enum Check {
     /// Version 2: a value that follows from the key alone.
     Commitment([u8; 32]),
+    /// Version 3, where the certificate of the epoch is not known.
+    Uncertified,
     /// Version 3: the key of an authenticator over the frame.
     Authenticator(Box<hmac::Key>),
 }
 
 impl EpochKey {
-    /// Number of the epoch in its stream.
+    /// The epoch as one that began when the journal certified the public signing key `certified` (32 bytes): with it follows the key of
+    /// the frames' authenticators, so that no frame passes for one of an opening that the journal does not have.
+    ///
+    /// Of an epoch of version 2 nothing follows from it.
+    #[must_use]
+    pub fn certified_by(mut self, certified: &[u8; 32]) -> Self {
+        if matches!(self.salt, EpochSalt::V3(_)) {
+            let key = self
+                .secret
+                .expanded(&[b"probity/frame-authenticator/v3", certified]);
+            let key = hmac::Key::new(hmac::HMAC_SHA256, key.expose());
+            self.check = Check::Authenticator(Box::new(key));
+        }
+        self
+    }
+
+    /// Whether the certificate that the epoch begins with is known.
+    pub const fn is_certified(&self) -> bool {
+        matches!(self.check, Check::Authenticator(_))
+    }
+
+    /// Number of the epoch: the journal's frame that certified it; in version 2 counted in its stream.
     pub const fn epoch(&self) -> u32 {
         self.epoch
     }
@@ -294,10 +316,11 @@ impl EpochKey {
         }
     }
 
-    /// The authenticator of a frame with these parts: see [`Frame::authenticated`](crate::frame::Frame::authenticated).
-    pub(crate) fn authenticator(&self, parts: &[&[u8]]) -> [u8; 32] {
+    /// The authenticator of a frame with these parts, if it can be made: see [`Frame::authenticated`](crate::frame::Frame::authenticated).
+    pub(crate) fn authenticator(&self, parts: &[&[u8]]) -> Option<[u8; 32]> {
         match &self.check {
-            Check::Commitment(commitment) => *commitment,
+            Check::Commitment(commitment) => Some(*commitment),
+            Check::Uncertified => None,
             Check::Authenticator(key) => {
                 let mut context = hmac::Context::with_key(key);
                 for part in parts {
@@ -305,7 +328,7 @@ impl EpochKey {
                 }
                 let mut out = [0; 32];
                 out.copy_from_slice(context.sign().as_ref());
-                out
+                Some(out)
             }
         }
     }
@@ -504,9 +527,13 @@ mod tests {
     #[test]
     fn every_epoch_frame_and_section_has_its_own_key() {
         let master = MasterKey::new(Secret::new([1; 32]));
-        let epoch = master.epoch_key(&stream(), 1, &EpochSalt::V3([1; 16]));
-        let same = master.epoch_key(&stream(), 1, &EpochSalt::V3([1; 16]));
-        let salted = master.epoch_key(&stream(), 1, &EpochSalt::V3([2; 16]));
+        let certified = |salt, key| {
+            let epoch = master.epoch_key(&stream(), 1, &EpochSalt::V3([salt; 16]));
+            epoch.certified_by(&[key; 32])
+        };
+        let (epoch, same, salted) = (certified(1, 9), certified(1, 9), certified(2, 9));
+        let other = certified(1, 8);
+        assert_ne!(epoch.authenticator(&[b"x"]), other.authenticator(&[b"x"]));
         let older = master.epoch_key(&stream(), 1, &EpochSalt::V2([1; 32]));
         assert_eq!(epoch.authenticator(&[b"x"]), same.authenticator(&[b"x"]));
         assert_ne!(epoch.authenticator(&[b"x"]), salted.authenticator(&[b"x"]));

@@ -147,7 +147,8 @@ impl FrameSealer {
     /// The length in the record given back says how much of `out` is the frame.
     ///
     /// # Errors
-    /// When the rows are malformed, none or too many, or a key is refused; `out` is then undefined.
+    /// When the rows are malformed, none or too many, a key is refused, or the epoch is not [certified](EpochKey::certified_by); `out` is then
+    /// undefined.
     pub fn seal(
         &mut self,
         place: &FramePlace,
@@ -401,7 +402,7 @@ impl FrameSealer {
         parts.push(&associated);
         parts.push(directory);
         parts.extend(self.leaves.iter().map(|leaf| leaf.as_bytes().as_slice()));
-        header.authenticator = epoch.authenticator(&parts);
+        header.authenticator = epoch.authenticator(&parts).ok_or(error)?;
         let head = out.get_mut(..FRAME_HEADER_BYTES).ok_or(error)?;
         head.copy_from_slice(&header.encode());
         let end = usize::try_from(header.length).unwrap_or_default();

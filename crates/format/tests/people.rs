@@ -87,7 +87,9 @@ fn row(entry: &Entry<'_>) -> Vec<u8> {
 }
 
 fn epoch() -> EpochKey {
-    MasterKey::new(Secret::new([3; 32])).epoch_key(&STREAM, 1, &EpochSalt::V3([1; 16]))
+    MasterKey::new(Secret::new([3; 32]))
+        .epoch_key(&STREAM, 1, &EpochSalt::V3([1; 16]))
+        .certified_by(&[9; 32])
 }
 
 fn config(cipher: Cipher) -> StreamConfig {

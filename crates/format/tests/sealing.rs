@@ -94,7 +94,14 @@ fn rows() -> Vec<u8> {
     rows
 }
 
+/// The public key that the epochs of these tests begin with.
+const CERTIFIED: [u8; 32] = [9; 32];
+
 fn epoch(number: u32, salt: u8) -> EpochKey {
+    uncertified(number, salt).certified_by(&CERTIFIED)
+}
+
+fn uncertified(number: u32, salt: u8) -> EpochKey {
     MasterKey::new(Secret::new([3; 32])).epoch_key(&STREAM, number, &EpochSalt::V3([salt; 16]))
 }
 
@@ -300,17 +307,22 @@ fn a_frame_of_a_copied_machine_has_other_keys() {
 #[test]
 fn only_the_key_of_the_epoch_authenticates_a_frame_and_every_bit_counts() {
     // S3, S4: whoever could write files appended well-formed frames, and the next opening signed them. What a frame says of
-    // itself follows from no public value any more.
+    // itself follows from no public value any more. Nor does a frame of a copy that was opened elsewhere with the same keys pass: the
+    // journal does not have the certificate that it began with.
     let mine = epoch(1, 1);
+    let salt = EpochSalt::V3([1; 16]);
+    let (other_master, other_stream) = (Secret::new([4; 32]), StreamId::from_bytes([8; 32]));
     let strangers = [
         epoch(1, 2),
         epoch(2, 1),
-        MasterKey::new(Secret::new([4; 32])).epoch_key(&STREAM, 1, &EpochSalt::V3([1; 16])),
-        MasterKey::new(Secret::new([3; 32])).epoch_key(
-            &StreamId::from_bytes([8; 32]),
-            1,
-            &EpochSalt::V3([1; 16]),
-        ),
+        uncertified(1, 1),
+        uncertified(1, 1).certified_by(&[10; 32]),
+        MasterKey::new(other_master)
+            .epoch_key(&STREAM, 1, &salt)
+            .certified_by(&CERTIFIED),
+        MasterKey::new(Secret::new([3; 32]))
+            .epoch_key(&other_stream, 1, &salt)
+            .certified_by(&CERTIFIED),
     ];
     for cipher in Cipher::ALL {
         for (proofs, erasable) in [
@@ -449,4 +461,25 @@ proptest! {
             prop_assert!(section.length > TAG_BYTES);
         }
     }
+}
+
+#[test]
+fn an_epoch_without_its_certificate_seals_nothing() {
+    let place = FramePlace {
+        stream: STREAM,
+        frame: 0,
+        first_entry: 0,
+        seed: 1,
+        fresh: [7; 16],
+    };
+    let config = config(Proofs::Section, false);
+    let mut sealer = FrameSealer::new(config, Compression::DEFAULT).unwrap();
+    let sealed = sealer.seal(
+        &place,
+        &uncertified(1, 1),
+        &[&rows()],
+        &mut Keys,
+        &mut Vec::new(),
+    );
+    assert!(sealed.is_err());
 }

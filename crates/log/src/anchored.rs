@@ -15,7 +15,7 @@ use probity_format::record::Record;
 use probity_format::stream::StreamName;
 use probity_format::tree::{Frontier, leaf_hash};
 
-use crate::epochs::Epochs;
+use crate::epochs::{Certificates, Epochs};
 use crate::error::LogError;
 use crate::files::Files;
 use crate::heads::Heads;
@@ -41,7 +41,7 @@ pub(crate) fn read_anchored(
     heads: &Heads,
     geometry: &Geometry,
     history: &History,
-    master: &MasterKey,
+    (master, certificates): (&MasterKey, &dyn Certificates),
     repairs: &mut Repairs,
 ) -> Result<(Anchored, u64), LogError> {
     let name = StreamName::heads();
@@ -49,9 +49,9 @@ pub(crate) fn read_anchored(
     let head = signed_head(files, heads, geometry, history)?;
     let mut reading = Reading {
         files,
-        name,
+        name: &name,
         identity,
-        epochs: Epochs::new(master, identity.id),
+        epochs: Epochs::new(master, certificates, &name, identity.id),
         decompressor: Decompressor::default(),
         found: Anchored::new(),
         damaged: None,
@@ -92,7 +92,7 @@ fn signed_head(
 
 struct Reading<'a> {
     files: &'a Files,
-    name: StreamName,
+    name: &'a StreamName,
     identity: Identity,
     epochs: Epochs<'a>,
     decompressor: Decompressor,
@@ -110,8 +110,8 @@ impl Reading<'_> {
         repairs: &mut Repairs,
     ) -> Result<Option<Position>, LogError> {
         let size = head.size();
-        let name = self.name.clone();
-        let mut records = Records::of_tree(self.files, &name, self.identity, size, *head.root());
+        let name = self.name;
+        let mut records = Records::of_tree(self.files, name, self.identity, size, *head.root());
         let mut last = None;
         for frame in (0..size).rev() {
             let record = match records.of_frame(frame) {
@@ -126,7 +126,7 @@ impl Reading<'_> {
                 None => {
                     self.damaged = Some(frame);
                     let range = frame..frame.saturating_add(1);
-                    repairs.note(Repair::new(RepairKind::Heads, &name, range));
+                    repairs.note(Repair::new(RepairKind::Heads, name, range));
                 }
             }
         }

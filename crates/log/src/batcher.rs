@@ -165,7 +165,7 @@ impl Core {
         });
         let (place, epoch) = {
             let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-            stream.reserve(entries, &keys.master, self.options.epoch_frames_max)?
+            stream.reserve(entries, &keys.master, keys.epoch()?)?
         };
         let mut first = place.first_entry;
         let mut batch = Batch {

@@ -70,8 +70,6 @@ pub struct Options {
     pub idempotency_keys_max: usize,
     /// Bytes of frames, back from the end of a stream, that are read for its idempotency keys after an opening.
     pub idempotency_bytes_max: u64,
-    /// Frames after which a stream begins a new key epoch.
-    pub epoch_frames_max: u64,
     /// Times a transient I/O error is retried, with doubled waits from [`Options::retry_wait`].
     pub retries: u32,
     /// First wait before a retry.
@@ -117,7 +115,6 @@ impl Default for Options {
             key_publications_max: 0,
             idempotency_keys_max: Self::IDEMPOTENCY_KEYS_MAX,
             idempotency_bytes_max: Self::IDEMPOTENCY_BYTES_MAX,
-            epoch_frames_max: 1 << 20,
             retries: 5,
             retry_wait: Duration::from_millis(1),
             heads: None,

@@ -3,20 +3,22 @@
 //! `docs/format.md`, "Durable lengths". A note is written after each sync and not synced itself: after a crash it may be
 //! behind what is durable, and never ahead of it. That of a new stream is synced, so that every stream has one.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use probity_format::keys::{MasterKey, NoteKey};
-use probity_format::stream::StreamId;
+use probity_format::note::PUBLIC_KEY_BYTES;
+use probity_format::stream::{StreamId, StreamName};
 use probity_format::tree::{EMPTY_ROOT, HASH_BYTES, Hash};
 
+use crate::epochs::{Certificates, Epoch};
 use crate::error::LogError;
 use crate::files::{Files, unless_strange};
 use crate::storage::File;
 
 /// The file of notes: a slot for each stream, in the order in which the journal creates them.
 pub(crate) const DURABLE: &str = "durable";
-/// Bytes of what a slot says: number of frames, root of the tree over them.
-const SAID_BYTES: usize = 8 + HASH_BYTES;
+/// Bytes of what a slot says: number and key of the epoch in which it was written, number of frames, root of the tree over them.
+const SAID_BYTES: usize = 4 + PUBLIC_KEY_BYTES + 8 + HASH_BYTES;
 /// Bytes of a slot: what it says, authenticator.
 const SLOT_BYTES: usize = SAID_BYTES + 32;
 /// [`SLOT_BYTES`] as a length of a file.
@@ -40,20 +42,32 @@ impl Durable {
         root: EMPTY_ROOT,
     };
 
-    fn encode(&self) -> [u8; SAID_BYTES] {
+    fn encode(&self, epoch: &Epoch) -> [u8; SAID_BYTES] {
         let mut said = [0; SAID_BYTES];
-        let (frames, root) = said.split_at_mut(8);
+        let (number, rest) = said.split_at_mut(4);
+        let (key, rest) = rest.split_at_mut(PUBLIC_KEY_BYTES);
+        let (frames, root) = rest.split_at_mut(8);
+        number.copy_from_slice(&epoch.number.to_le_bytes());
+        key.copy_from_slice(&epoch.key);
         frames.copy_from_slice(&self.frames.to_le_bytes());
         root.copy_from_slice(self.root.as_bytes());
         said
     }
 
-    fn decode(said: &[u8; SAID_BYTES]) -> Option<Self> {
-        let (frames, root) = said.split_first_chunk::<8>()?;
-        Some(Self {
+    /// The epoch, and what was durable in it.
+    fn decode(said: &[u8; SAID_BYTES]) -> Option<(Epoch, Self)> {
+        let (number, rest) = said.split_first_chunk::<4>()?;
+        let (key, rest) = rest.split_first_chunk::<PUBLIC_KEY_BYTES>()?;
+        let (frames, root) = rest.split_first_chunk::<8>()?;
+        let epoch = Epoch {
+            number: u32::from_le_bytes(*number),
+            key: *key,
+        };
+        let durable = Self {
             frames: u64::from_le_bytes(*frames),
             root: Hash::new(root.try_into().ok()?),
-        })
+        };
+        Some((epoch, durable))
     }
 }
 
@@ -61,14 +75,18 @@ impl Durable {
 #[derive(Debug, Clone)]
 pub(crate) struct DurableNotes {
     key: Arc<NoteKey>,
+    /// The epoch in which they are written; there is none until a new log has its journal.
+    epoch: Arc<RwLock<Option<Epoch>>>,
     /// Open from the first note on: one is written with every sync.
     file: Arc<OnceLock<Arc<dyn File>>>,
 }
 
 impl DurableNotes {
-    pub(crate) fn new(master: &MasterKey) -> Self {
+    /// Notes in the epoch `newest`, the last that the journal has, until another is [entered](DurableNote::enter).
+    pub(crate) fn new(master: &MasterKey, newest: Option<Epoch>) -> Self {
         Self {
             key: Arc::new(master.note_key()),
+            epoch: Arc::new(RwLock::new(newest)),
             file: Arc::default(),
         }
     }
@@ -81,7 +99,9 @@ impl DurableNotes {
         ordinal: u64,
         durable: &Durable,
     ) -> Result<(), LogError> {
-        let said = durable.encode();
+        let epoch = *self.epoch.read().unwrap_or_else(PoisonError::into_inner);
+        let epoch = epoch.unwrap_or(NO_EPOCH);
+        let said = durable.encode(&epoch);
         let mut slot = [0; SLOT_BYTES];
         let (content, tag) = slot.split_at_mut(SAID_BYTES);
         content.copy_from_slice(&said);
@@ -104,15 +124,38 @@ impl DurableNotes {
         Ok(Arc::clone(self.file.get_or_init(|| opened)))
     }
 
-    /// The note of `stream` in the content of [`DURABLE`], where there is one that is whole.
-    fn of_stream(&self, notes: &[u8], stream: &StreamId, ordinal: u64) -> Option<Durable> {
+    /// The note of `stream` in the content of [`DURABLE`], where there is one that is whole, and that counts: the journal has no other opening
+    /// in the place of the one that wrote it, and no loss that was accepted since left behind what it says.
+    fn of_stream(
+        &self,
+        notes: &[u8],
+        (name, id): (&StreamName, &StreamId),
+        ordinal: u64,
+        certificates: &dyn Certificates,
+    ) -> Option<Durable> {
         let place = usize::try_from(ordinal.saturating_mul(SLOT_LENGTH)).ok()?;
         let slot = notes.get(place..)?.first_chunk::<SLOT_BYTES>()?;
         let (said, tag) = slot.split_first_chunk::<SAID_BYTES>()?;
-        let is_whole = self.key.matches(&tagged(stream, said), tag);
-        is_whole.then(|| Durable::decode(said)).flatten()
+        if !self.key.matches(&tagged(id, said), tag) {
+            return None;
+        }
+        let (epoch, durable) = Durable::decode(said)?;
+        let Some(last) = durable.frames.checked_sub(1) else {
+            return Some(durable);
+        };
+        // One of an opening that the journal does not reach counts: its end may be what is gone.
+        let certified = certificates.certified_in(epoch.number);
+        let is_of_other = certified.is_some_and(|key| key != epoch.key);
+        let is_left_behind = certificates.is_left_behind(name, last, epoch.number);
+        (!is_of_other && !is_left_behind).then_some(durable)
     }
 }
+
+/// Stands for the epoch of a log that is being created, whose journal is empty.
+const NO_EPOCH: Epoch = Epoch {
+    number: 0,
+    key: [0; PUBLIC_KEY_BYTES],
+};
 
 fn tagged(stream: &StreamId, said: &[u8; SAID_BYTES]) -> Vec<u8> {
     [stream.as_bytes().as_slice(), said].concat()
@@ -147,6 +190,16 @@ impl DurableNote {
         durable: &Durable,
     ) -> Result<(), LogError> {
         self.notes.write(files, stream, self.ordinal, durable)
+    }
+
+    /// All notes of the file that are written from now on are of `epoch`.
+    pub(crate) fn enter(&self, epoch: Epoch) {
+        let mut entered = self
+            .notes
+            .epoch
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        *entered = Some(epoch);
     }
 
     /// Makes all notes of the file durable.
@@ -187,8 +240,14 @@ impl NotesFound {
         &self.notes
     }
 
-    /// What of `stream`, number `ordinal`, is known to have been durable.
-    pub(crate) fn of_stream(&self, stream: &StreamId, ordinal: u64) -> Option<Durable> {
-        self.notes.of_stream(&self.content, stream, ordinal)
+    /// What of `stream`, number `ordinal`, is known to have been durable; `certificates` are the journal's.
+    pub(crate) fn of_stream(
+        &self,
+        stream: (&StreamName, &StreamId),
+        ordinal: u64,
+        certificates: &dyn Certificates,
+    ) -> Option<Durable> {
+        self.notes
+            .of_stream(&self.content, stream, ordinal, certificates)
     }
 }

@@ -52,7 +52,7 @@ impl<'a> Reading<'a> {
             name,
             filter,
             reader,
-            opening: Opening::new(&reader.opener, id, config),
+            opening: Opening::new(&reader.opener, name, id, config),
             damage,
             wanted: OnceCell::new(),
         }

@@ -56,8 +56,14 @@ impl HeadSigner<'_> {
         let copies = Heads::new(Files::of_heads(places, &Options::default()));
         let mut repairs = Repairs::new(opener.master.note_key(), self.history);
         let master = &opener.master;
-        let (anchored, _) =
-            read_anchored(files, &copies, geometry, self.history, master, &mut repairs)?;
+        let (anchored, _) = read_anchored(
+            files,
+            &copies,
+            geometry,
+            self.history,
+            (master, opener),
+            &mut repairs,
+        )?;
         let anchored = anchored
             .get(head.origin())
             .filter(|anchored| anchored.size() >= head.size() && repairs.is_empty())

@@ -14,7 +14,7 @@ use probity_format::stream::StreamName;
 use probity_format::tree::{Frontier, leaf_hash};
 use probity_format::{DecodeError, Version, v2};
 
-use crate::epochs::Epochs;
+use crate::epochs::{CertifiedEpochs, Epochs};
 use crate::error::LogError;
 use crate::files::{Files, is_strange, unless_strange};
 use crate::journal::History;
@@ -165,7 +165,9 @@ pub(crate) fn read_history(
     let mut history = History::new(geometry);
     let mut decompressor = Decompressor::default();
     let master = master.filter(|_| identity.version != Version::V2);
-    let mut epochs = master.map(|master| Epochs::new(master, identity.id));
+    // The first frame of each opening holds its certificate, which those behind it need.
+    let none = CertifiedEpochs::default();
+    let mut epochs = master.map(|master| Epochs::new(master, &none, &name, identity.id));
     let size = claimed_size(files, &name)?;
     let mut position = Position::start(identity);
     let mut tree = Frontier::new();

@@ -237,8 +237,8 @@ impl Core {
         let opener = Opener::of_writer(&files, wrapping, &self.geometry)?;
         // After the slots: a key is destroyed after its erasure is signed.
         let history = read_history(&files, &self.geometry, Some(&opener.master))?;
-        let opener = opener.with_erasures(history.slots, &history.erasures);
-        let mut opening = Opening::new(&opener, stream.id, stream.config);
+        let opener = opener.with_history(&history);
+        let mut opening = Opening::new(&opener, &stream.name, stream.id, stream.config);
         let identity = Identity::new(&self.geometry, &stream.name, &stream.config);
         // A record that stands in the place of another would hide the keys of that frame.
         let Once { found, root, .. } = stream.once;

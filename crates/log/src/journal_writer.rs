@@ -28,6 +28,11 @@ impl JournalWriter {
         })
     }
 
+    /// The frame that certifies the newest key.
+    pub(crate) const fn newest(&self) -> Option<u64> {
+        self.newest
+    }
+
     pub(crate) const fn stream(&self) -> &Arc<Stream> {
         self.own.stream()
     }

@@ -11,6 +11,7 @@ use probity_format::note::{Signer as _, SigningKey, VerifierKey};
 use probity_format::stream::StreamName;
 use probity_format::wrap::{WRAPPED_BYTES, WrappedKind, WrappingKey};
 
+use crate::epochs::{CertifiedKey, Epoch};
 use crate::error::LogError;
 use crate::files::{Files, is_strange};
 use crate::history::{GEOMETRY, is_of_another_log};
@@ -41,6 +42,8 @@ pub(crate) struct KeyStore {
     pub(crate) wrapping: Arc<WrappingKey>,
     pub(crate) master: MasterKey,
     signing: Secret,
+    /// This opening, once its certificate is made.
+    epoch: Option<Epoch>,
 }
 
 impl KeyStore {
@@ -73,6 +76,7 @@ impl KeyStore {
                 wrapping: Arc::new(wrapping),
                 master: MasterKey::new(master),
                 signing,
+                epoch: None,
             }),
             (Loaded::Nothing, _) => Err(damaged(MASTER, "is missing")),
             (_, Loaded::Nothing) => Err(damaged(SIGNING, "is missing")),
@@ -132,6 +136,34 @@ impl KeyStore {
                 reason: reason.unwrap_or_default().into(),
             }),
         }
+    }
+
+    /// Begins the epoch of this opening, whose certificate of `key` goes into frame `frame` of the journal; nothing where it has begun.
+    pub(crate) fn begin_epoch(
+        &mut self,
+        frame: u64,
+        key: &CertifiedKey,
+    ) -> Result<Option<Epoch>, LogError> {
+        if self.epoch.is_some() {
+            return Ok(None);
+        }
+        let number = u32::try_from(frame).map_err(|_too_many| LogError::Broken {
+            place: "the journal".into(),
+            reason: "has no number left for another opening".into(),
+        })?;
+        self.epoch = Some(Epoch { number, key: *key });
+        Ok(self.epoch)
+    }
+
+    /// This opening.
+    ///
+    /// # Errors
+    /// [`LogError::Broken`] where it has not begun: frames of it would pass for nobody's.
+    pub(crate) fn epoch(&self) -> Result<Epoch, LogError> {
+        self.epoch.ok_or_else(|| LogError::Broken {
+            place: "the journal".into(),
+            reason: "does not have the certificate of this opening yet".into(),
+        })
     }
 
     /// If a crash left a successor that the journal certifies as `certified`, it becomes the present key.

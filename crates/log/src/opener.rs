@@ -1,6 +1,6 @@
 //! Opens sealed frames for whoever holds the root key: for reading and for the keyed check.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
@@ -10,12 +10,12 @@ use probity_format::frame::Frame;
 use probity_format::geometry::Geometry;
 use probity_format::keys::{MasterKey, RootKey, SectionKey, SubjectKey};
 use probity_format::share::PersonKey;
-use probity_format::stream::{Cipher, Proofs, StreamConfig, StreamId};
+use probity_format::stream::{Cipher, Proofs, StreamConfig, StreamId, StreamName};
 use probity_format::tree::root_of;
 use probity_format::wrap::WrappingKey;
 use probity_format::{DecodeError, Version};
 
-use crate::epochs::Epochs;
+use crate::epochs::{Certificates, CertifiedEpochs, CertifiedKey, Epochs, Origin};
 use crate::error::LogError;
 use crate::files::Files;
 use crate::history::read_history;
@@ -36,6 +36,16 @@ pub(crate) struct Opener {
     erased: RwLock<HashMap<Pseudonym, u64>>,
     /// Slots that the journal signed for.
     signed: u64,
+    epochs: RwLock<KnownEpochs>,
+}
+
+/// The openings of the log for writing that the journal had when it was read last.
+#[derive(Default)]
+struct KnownEpochs {
+    certified: CertifiedEpochs,
+    /// Numbers that were looked for in vain: a certificate is published before any frame of its epoch is written, so one that is not there
+    /// when the frame is read never comes.
+    missing: BTreeSet<u32>,
 }
 
 /// What there is to open a section of subjects with.
@@ -125,7 +135,13 @@ impl Opener {
             slots: RwLock::new(slots),
             erased: RwLock::default(),
             signed: 0,
+            epochs: RwLock::default(),
         })
+    }
+
+    /// The epochs of a stream.
+    pub(crate) fn epochs<'a>(&'a self, name: &'a StreamName, stream: StreamId) -> Epochs<'a> {
+        Epochs::new(&self.master, self, name, stream)
     }
 
     /// The key that opens wrapped secrets.
@@ -139,14 +155,25 @@ impl Opener {
         geometry.witness().map(load).transpose()
     }
 
-    /// Takes up what the journal erased. It must be read after the slots: a key is destroyed after its erasure is signed.
-    pub(crate) fn with_erasures(
+    /// Takes up what `history` says, as [`Opener::with_journal`].
+    pub(crate) fn with_history(self, history: &History) -> Self {
+        let epochs = CertifiedEpochs::of(history);
+        self.with_journal(history.slots, &history.erasures, epochs)
+    }
+
+    /// Takes up what the journal erased and certified. It must be read after the slots: a key is destroyed after its erasure is signed.
+    pub(crate) fn with_journal(
         mut self,
         slots: SignedSlots,
         erasures: &BTreeMap<u64, Erasure>,
+        certified: CertifiedEpochs,
     ) -> Self {
         self.signed = slots.count;
         self.erased = RwLock::new(by_pseudonym(erasures));
+        self.epochs = RwLock::new(KnownEpochs {
+            certified,
+            ..KnownEpochs::default()
+        });
         self
     }
 
@@ -314,6 +341,38 @@ impl Opener {
     }
 }
 
+impl Certificates for Opener {
+    /// Looks at the journal again for one that a writer may have certified since.
+    fn certified_in(&self, number: u32) -> Option<CertifiedKey> {
+        let epochs = self.epochs.read().unwrap_or_else(PoisonError::into_inner);
+        let found = epochs.certified.certified_in(number);
+        let is_missing = epochs.missing.contains(&number);
+        drop(epochs);
+        if found.is_some() || is_missing || self.version == Version::V2 {
+            return found;
+        }
+        let history = read_history(&self.files, &self.geometry, Some(&self.master));
+        let mut epochs = self.epochs.write().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(history) = history {
+            let certified = CertifiedEpochs::of(&history);
+            // Of a damaged journal less is read than verification reads past the damage.
+            if certified.certified_in(number).is_some() {
+                epochs.certified = certified;
+            }
+        }
+        let found = epochs.certified.certified_in(number);
+        if found.is_none() {
+            epochs.missing.insert(number);
+        }
+        found
+    }
+
+    fn is_left_behind(&self, stream: &StreamName, frame: u64, epoch: u32) -> bool {
+        let epochs = self.epochs.read().unwrap_or_else(PoisonError::into_inner);
+        epochs.certified.is_left_behind(stream, frame, epoch)
+    }
+}
+
 fn by_pseudonym(erasures: &BTreeMap<u64, Erasure>) -> HashMap<Pseudonym, u64> {
     let erasures = erasures.iter();
     erasures
@@ -337,13 +396,18 @@ pub(crate) struct Opening<'a> {
 }
 
 impl<'a> Opening<'a> {
-    pub(crate) fn new(opener: &'a Opener, stream: StreamId, config: StreamConfig) -> Self {
+    pub(crate) fn new(
+        opener: &'a Opener,
+        name: &'a StreamName,
+        stream: StreamId,
+        config: StreamConfig,
+    ) -> Self {
         Self {
             opener,
             stream,
             config,
             decompressor: Decompressor::default(),
-            epochs: Epochs::new(&opener.master, stream),
+            epochs: opener.epochs(name, stream),
             erased: 0,
             partly_erased: 0,
             lost: Vec::new(),
@@ -412,7 +476,9 @@ impl<'a> Opening<'a> {
     /// As [`Opening::open`], but for those sections.
     pub(crate) fn open_what_opens(&mut self, frame: &Frame<'_>) -> Result<Opened, DecodeError> {
         self.lost.clear();
-        if !self.epochs.has_key_of(frame) {
+        // Of an opening that the journal does not say any more nobody can tell: whoever asks has compared the frame with what was signed,
+        // as with every frame of version 2.
+        if self.epochs.origin(frame) == Origin::Foreign {
             let reason = "was not sealed with this log's keys";
             return Err(DecodeError::new("frame", 0, reason));
         }

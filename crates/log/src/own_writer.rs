@@ -84,8 +84,7 @@ impl OwnWriter {
         let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
         let (place, epoch) = {
             let keys = core.keys.lock().unwrap_or_else(PoisonError::into_inner);
-            self.stream
-                .reserve(count, &keys.master, core.options.epoch_frames_max)?
+            self.stream.reserve(count, &keys.master, keys.epoch()?)?
         };
         let record = self
             .sealer

@@ -15,7 +15,6 @@ use probity_format::stream::{Proofs, StreamConfig, StreamName};
 use probity_format::{DecodeError, Version};
 
 use crate::certified::{Certifying, tree_path};
-use crate::epochs::Epochs;
 use crate::error::LogError;
 use crate::evidence::{Found, alone, sections, whole_frame};
 use crate::head_signer::HeadSigner;
@@ -390,7 +389,7 @@ impl Reader {
         };
         let covered = last.as_ref().map_or(0, Record::next_entry);
         let mut entries = covered;
-        let mut epochs = Epochs::new(&self.opener.master, identity.id);
+        let mut epochs = self.opener.epochs(stream, identity.id);
         let is_older = identity.version == Version::V2;
         let mut believe = |_: &Record, frame: &Frame<'_>| is_older || epochs.authenticate(frame);
         let mut count = |record: &Record, _: &Frame<'_>| {
@@ -505,7 +504,12 @@ impl Prover<'_> {
         if frame.record(stands) != *record {
             return Err(broken("is not what its record says".into()).into());
         }
-        let mut opening = Opening::new(&self.reader.opener, self.identity.id, self.config);
+        let mut opening = Opening::new(
+            &self.reader.opener,
+            self.stream,
+            self.identity.id,
+            self.config,
+        );
         let opened = opening.open_what_opens(&frame).map_err(refused)?;
         let lost = opening.take_lost();
         let place = index.saturating_sub(record.first_entry);

@@ -10,7 +10,6 @@ use probity_format::stream::{StreamConfig, StreamName};
 use probity_format::{Entry, Outcome, Version};
 
 use crate::config::Options;
-use crate::epochs::Epochs;
 use crate::error::{LogError, Missing};
 use crate::files::Files;
 use crate::filtering::{Past, Reading};
@@ -170,7 +169,7 @@ impl Reader {
         let geometry = read_geometry(&files, &places.path)?;
         let opener = Opener::new(&files, root, &geometry)?;
         let history = read_history(&files, &geometry, Some(&opener.master))?;
-        let opener = opener.with_erasures(history.slots, &history.erasures);
+        let opener = opener.with_history(&history);
         Ok(Self {
             places: places.clone(),
             files,
@@ -192,7 +191,7 @@ impl Reader {
             Err(LogError::Broken { .. }) => History::new(&geometry),
             history => history?,
         };
-        let opener = opener.with_erasures(history.slots, &history.erasures);
+        let opener = opener.with_history(&history);
         Ok(Self {
             places: places.clone(),
             files,
@@ -227,8 +226,7 @@ impl Reader {
     pub fn check(&self, stream: Option<&StreamName>) -> Result<(), LogError> {
         let options = VerifyOptions::default();
         let verifier = Verifier::new(&self.places, &options)?;
-        let checked =
-            verifier.check_for_reading(&self.opener.master, &|name| Some(name) == stream)?;
+        let checked = verifier.check_for_reading(&self.opener, &|name| Some(name) == stream)?;
         checked.first_damage().map_or(Ok(()), |fault| {
             Err(LogError::Broken {
                 place: format!("stream {}, {}", fault.stream, fault.place),
@@ -279,7 +277,7 @@ impl Reader {
         let verifier = Verifier::new(&self.places, &options)?;
         let version = self.geometry.version();
         let is_wanted = |name: &StreamName| filter.wants(name, version);
-        let checked = verifier.check_for_reading(&self.opener.master, &is_wanted)?;
+        let checked = verifier.check_for_reading(&self.opener, &is_wanted)?;
         if let Some(fault) = checked.first_damage() {
             let place = format!("stream {}, {}", fault.stream, fault.place);
             let reason = fault.detail.clone();
@@ -292,7 +290,7 @@ impl Reader {
             }
             let sealed = (subject.id, subject.config);
             let mut reading = Reading::new(self, &subject.name, sealed, filter, Past::Nothing);
-            let mut epochs = Epochs::new(&self.opener.master, subject.id);
+            let mut epochs = self.opener.epochs(&subject.name, subject.id);
             verifier.read_whole(subject, &mut epochs, &mut |record,
                                                              frame|
              -> Result<(), E> {
@@ -323,7 +321,7 @@ impl Reader {
         let options = VerifyOptions::default();
         let verifier = Verifier::new(&self.places, &options)?;
         let is_wanted = |name: &StreamName| filter.wants(name, version);
-        let checked = verifier.check_for_reading(&self.opener.master, &is_wanted)?;
+        let checked = verifier.check_for_reading(&self.opener, &is_wanted)?;
         let mut reports = checked.reports;
         reports.retain(|stream| stream.unpublished_frames > 0);
         let unsigned = reports.into_iter().map(|stream| Unsigned {
@@ -349,7 +347,7 @@ impl Reader {
         let verifier = Verifier::new(&self.places, &options)?;
         let version = self.geometry.version();
         let is_wanted = |name: &StreamName| filter.wants(name, version);
-        let checked = verifier.check_for_reading(&self.opener.master, &is_wanted)?;
+        let checked = verifier.check_for_reading(&self.opener, &is_wanted)?;
         if checked.first_damage().is_none() {
             filter.check_exists(&checked.subjects)?;
         }
@@ -368,7 +366,7 @@ impl Reader {
             let (name, id) = (subject.name.clone(), subject.id);
             let sealed = (id, subject.config);
             let mut reading = Reading::new(self, &name, sealed, filter, Past::Damage);
-            let mut epochs = Epochs::new(&self.opener.master, id);
+            let mut epochs = self.opener.epochs(&name, id);
             let gaps = verifier.read_damaged(&mut subject, &mut epochs, &mut |record, frame| {
                 reading.frame(record, frame, visit)
             })?;

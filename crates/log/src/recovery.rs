@@ -455,7 +455,8 @@ impl<'a> Recovery<'a> {
             ),
             End::Foreign { .. } => {
                 let reason = format!(
-                    "frame {found} was signed for and not sealed with this log's keys: verify the log, and go on from a copy that is intact"
+                    "frame {found} was signed for, but was sealed in no opening of the log that the journal has: an older journal or another frame was put \
+                     back; verify the log, and go on from a copy that is intact"
                 );
                 self.broken("segments", &reason)
             }

@@ -44,22 +44,25 @@ impl Core {
     /// Replaces the signing key of a log that is open, and publishes the journal that certifies the new one, and its head.
     pub(crate) fn move_key_on(&self) -> Result<(), LogError> {
         let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
-        self.certify_successor(&mut journal, Vec::new())?;
+        self.certify_successor(&mut journal, Vec::new(), Vec::new())?;
         let stream = Arc::clone(journal.stream());
         drop(journal);
         self.publish_stream(&stream)?;
         self.anchor_heads()
     }
 
-    /// Certifies a new signing key in one frame with `entries`, and destroys the present one. The journal and the heads stay
-    /// locked meanwhile, so that nothing is published between the two.
+    /// Certifies a new signing key behind the entries `before`, in the same frame, and destroys the present one. The journal and the heads
+    /// stay locked meanwhile, so that nothing is published between the two. The entries `after` follow, in as many frames as they take.
+    ///
+    /// The first certificate begins the epoch of this opening.
     ///
     /// A crash before the certificate is durable leaves a successor that nobody knows; after it, the next opening finds the
     /// successor certified and takes it.
     pub(crate) fn certify_successor(
         &self,
         journal: &mut JournalWriter,
-        mut entries: Vec<JournalEntry>,
+        before: Vec<JournalEntry>,
+        after: Vec<JournalEntry>,
     ) -> Result<(), LogError> {
         let origin = self.geometry.origin();
         let mut heads = self.anchors.lock().unwrap_or_else(PoisonError::into_inner);
@@ -69,18 +72,31 @@ impl Core {
             Bound { size, root }
         });
         let [journal_bound, heads_bound] = bounds;
-        let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         let successor = keys.prepare_successor(&self.files)?;
         let successor_key = signing_key(origin, &successor)?.verifier_key().clone();
         let signer = keys.signer(origin)?;
         let certificate =
             JournalEntry::certificate(&signer, &successor_key, journal_bound, heads_bound);
+        let begun = keys.begin_epoch(journal_bound.size, successor_key.key())?;
         drop(keys);
-        entries.push(certificate.map_err(|error| LogError::Broken {
+        if let Some(epoch) = begun {
+            journal.stream().enter(epoch);
+        }
+        let certificate = certificate.map_err(|error| LogError::Broken {
             place: "key certificate".into(),
             reason: error.to_string(),
-        })?);
-        journal.append(self, entries)?;
+        })?;
+        let entries = before.into_iter().chain([certificate]).chain(after);
+        journal.append(self, entries.collect())?;
+        if let Some(epoch) = begun
+            && journal.newest() != Some(u64::from(epoch.number))
+        {
+            return Err(LogError::Broken {
+                place: "the journal".into(),
+                reason: "has the certificate of an opening in another frame than its first".into(),
+            });
+        }
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         keys.promote(&self.files, successor)
     }

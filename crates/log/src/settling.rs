@@ -15,9 +15,6 @@ use crate::tail::Tail;
 /// Bytes written again at once.
 const COPY_BYTES: u64 = 1 << 20;
 
-/// Epochs that are passed over where a loss is accepted: frames that it leaves behind are of earlier ones then, and fit nowhere any more.
-const EPOCHS_LEFT_BEHIND: u32 = 1 << 16;
-
 /// A stream as it was found, before anything of it is changed.
 pub(crate) struct FoundStream<'a> {
     pub(crate) recovery: Recovery<'a>,
@@ -79,20 +76,9 @@ impl FoundStream<'_> {
             let unsigned = signed_size..tree.size();
             repairs.note(Repair::new(RepairKind::Unsigned, name, unsigned));
         }
-        let lost = recovery.durable.filter(|_| !is_lossless);
-        let lost = lost.map_or(0, |noted| noted.frames.saturating_sub(tree.size()));
-        let left_behind = if is_lossless {
-            0
-        } else {
-            u32::try_from(lost)
-                .unwrap_or(u32::MAX)
-                .max(EPOCHS_LEFT_BEHIND)
-        };
         let is_published = !rebuilt && recovery.is_published(&tree, kept.as_ref());
         let published = published.filter(|head| is_published && head.size() == tree.size());
-        let mut recovered = Recovered::new(&position, tree, published);
-        recovered.last_epoch = recovered.last_epoch.saturating_add(left_behind);
-        Ok(recovered)
+        Ok(Recovered::new(&position, tree, published))
     }
 }
 

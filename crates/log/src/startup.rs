@@ -22,7 +22,7 @@ use crate::continuation::Continued;
 use crate::core::{Core, Queue};
 use crate::creation::First;
 use crate::durable::{DurableNote, DurableNotes, NotesFound};
-use crate::epochs::Epochs;
+use crate::epochs::{CertifiedEpochs, Epochs};
 use crate::error::LogError;
 use crate::files::Files;
 use crate::heads::Heads;
@@ -101,14 +101,15 @@ pub(crate) fn open_locked(
     let witness = keys.witness(&files, &geometry)?;
     let heads = Heads::new(Files::of_heads(places, &options));
     let history = read_history(&files, &geometry, Some(&keys.master))?;
+    let certified = CertifiedEpochs::of(&history);
     let mut repairs = Repairs::resume(&files, keys.master.note_key(), &history)?;
-    let notes = NotesFound::read(&files, DurableNotes::new(&keys.master))?;
+    let notes = NotesFound::read(&files, DurableNotes::new(&keys.master, certified.newest()))?;
     let (anchored, heads_read) = read_anchored(
         &files,
         &heads,
         &geometry,
         &history,
-        &keys.master,
+        (&keys.master, &certified),
         &mut repairs,
     )?;
     let recovering = Recovering {
@@ -120,6 +121,7 @@ pub(crate) fn open_locked(
         heads_read,
         master: &keys.master,
         notes: &notes,
+        certified: &certified,
         wrapping: &keys.wrapping,
         accept_loss: options.accept_loss,
     };
@@ -233,6 +235,7 @@ struct Recovering<'a> {
     heads_read: u64,
     master: &'a MasterKey,
     notes: &'a NotesFound,
+    certified: &'a CertifiedEpochs,
     wrapping: &'a Arc<WrappingKey>,
     accept_loss: bool,
 }
@@ -245,7 +248,7 @@ impl Recovering<'_> {
     ) -> Result<(BTreeMap<StreamName, Arc<Stream>>, FoundSlots), LogError> {
         let mut slots = FoundSlots::read(self.files, self.wrapping, self.history)?;
         let opener = Opener::of_writer(self.files, Arc::clone(self.wrapping), self.geometry)?;
-        let opener = opener.with_erasures(self.history.slots, &self.history.erasures);
+        let opener = opener.with_history(self.history);
         let mut missed = KeysMissed::default();
         let found = self.find(&opener, &mut missed)?;
         slots.check(self.history)?;
@@ -289,10 +292,12 @@ impl Recovering<'_> {
                 anchored: self.anchored.get(&origin),
                 heads_read: self.heads_read,
                 origin,
-                epochs: Epochs::new(self.master, id),
-                durable: self.notes.of_stream(&id, ordinal),
+                epochs: Epochs::new(self.master, self.certified, name, id),
+                durable: self.notes.of_stream((name, &id), ordinal, self.certified),
                 accept_loss: self.accept_loss,
-                opening: config.erasable.then(|| Opening::new(opener, id, *config)),
+                opening: config
+                    .erasable
+                    .then(|| Opening::new(opener, name, id, *config)),
                 noted: Vec::new(),
             };
             let found = recovery.find(missed)?;
@@ -332,8 +337,7 @@ fn begin_journal(
         core.publish_stream(journal.stream())?;
         core.subjects.finish_erasures(&core.files)?;
     }
-    entries.extend(JournalEntry::recover(repairs));
-    core.certify_successor(&mut journal, entries)?;
+    core.certify_successor(&mut journal, entries, JournalEntry::recover(repairs))?;
     // Before any other stream is signed with the new key: the certificate must stand behind a signed head by then, because nobody without the root key
     // believes what stands behind it.
     core.publish_stream(journal.stream())?;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use probity_format::Version;
 use probity_format::checkpoint::Checkpoint;
-use probity_format::keys::{EpochKey, EpochSalt};
+use probity_format::keys::{EpochKey, EpochSalt, MasterKey};
 use probity_format::note::{Signer, SigningKey};
 use probity_format::record::Record;
 use probity_format::seal::FramePlace;
@@ -15,6 +15,7 @@ use probity_format::stream::{StreamConfig, StreamId, StreamName};
 use probity_format::tile::TreeWriter;
 
 use crate::durable::{Durable, DurableNote};
+use crate::epochs::Epoch;
 use crate::error::LogError;
 use crate::files::Files;
 use crate::heads::Heads;
@@ -83,9 +84,8 @@ pub(crate) struct Stream {
 struct Next {
     frame: u64,
     entry: u64,
+    /// Of this opening, from its first frame on.
     epoch: Option<Arc<EpochKey>>,
-    epoch_number: u32,
-    epoch_end: u64,
 }
 
 impl std::fmt::Debug for Next {
@@ -130,7 +130,6 @@ pub(crate) struct Recovered {
     pub(crate) offset: u64,
     pub(crate) next_frame: u64,
     pub(crate) next_entry: u64,
-    pub(crate) last_epoch: u32,
     pub(crate) tree: TreeWriter,
     /// The checkpoint, if its second copy says the same.
     pub(crate) published: Option<Checkpoint>,
@@ -149,7 +148,6 @@ impl Recovered {
             offset: position.offset,
             next_frame: position.next_frame,
             next_entry: position.next_entry,
-            last_epoch: position.last_epoch,
             tree,
             published,
         }
@@ -176,8 +174,6 @@ impl Stream {
                 frame: found.next_frame,
                 entry: found.next_entry,
                 epoch: None,
-                epoch_number: found.last_epoch,
-                epoch_end: 0,
             }),
             writer: Mutex::new(Writer {
                 segment: found.segment,
@@ -225,33 +221,27 @@ impl Stream {
             offset: 0,
             next_frame: 0,
             next_entry: 0,
-            last_epoch: 0,
             tree: TreeWriter::new(),
             published: None,
         }
     }
 
-    /// Reserves the place of a frame with `entries` entries, and the key it is sealed under.
+    /// Reserves the place of a frame with `entries` entries, and the key it is sealed under, which is of `opening`.
     ///
     /// The caller must seal and [`Stream::write`] it, or poison the log: there are no holes.
     pub(crate) fn reserve(
         &self,
         entries: u32,
-        master: &probity_format::keys::MasterKey,
-        epoch_frames_max: u64,
+        master: &MasterKey,
+        opening: Epoch,
     ) -> Result<(FramePlace, Arc<EpochKey>), LogError> {
         let mut next = lock(&self.next);
         let epoch = match &next.epoch {
-            Some(epoch) if next.frame < next.epoch_end => Arc::clone(epoch),
-            _ => {
-                let number = next.epoch_number.checked_add(1);
-                next.epoch_number = number.ok_or_else(|| LogError::Broken {
-                    place: format!("stream {}", self.name),
-                    reason: "has no number left for another key epoch".into(),
-                })?;
+            Some(epoch) => Arc::clone(epoch),
+            None => {
                 let salt = EpochSalt::V3(random()?);
-                let epoch = Arc::new(master.epoch_key(&self.id, next.epoch_number, &salt));
-                next.epoch_end = next.frame.saturating_add(epoch_frames_max);
+                let epoch = master.epoch_key(&self.id, opening.number, &salt);
+                let epoch = Arc::new(epoch.certified_by(&opening.key));
                 next.epoch = Some(Arc::clone(&epoch));
                 epoch
             }
@@ -375,6 +365,11 @@ impl Stream {
         }
         // Another thread may have taken the names, and failed.
         files.check_synced()
+    }
+
+    /// From now on what is durable is noted as of `epoch`, of all streams of the log.
+    pub(crate) fn enter(&self, epoch: Epoch) {
+        self.note.enter(epoch);
     }
 
     /// Notes that all that recovery found is durable, which it has seen to.

@@ -52,7 +52,6 @@ fn options(durability: Durability) -> Options {
         group_interval: Duration::from_millis(2),
         checkpoint_interval: Duration::from_millis(50),
         segment_bytes_max: 16 << 10,
-        epoch_frames_max: 16,
         // The signing key moves on while the process runs, so that kills meet it.
         key_publications_max: 2,
         frame_entries_max: 8,

@@ -358,8 +358,10 @@ struct Checking<'a> {
 
 impl<'a> Checking<'a> {
     fn new(work: &'a Work<'a>) -> Self {
-        let Subject { id, config, .. } = work.subject;
-        let opening = |opener| Opening::new(opener, *id, *config);
+        let Subject {
+            name, id, config, ..
+        } = work.subject;
+        let opening = |opener| Opening::new(opener, name, *id, *config);
         Self {
             work,
             opening: work.opener.map(opening),

@@ -16,6 +16,7 @@ use super::slots::SlotsTold;
 use super::stored::{Stored, names};
 use super::unchecked::Names;
 use super::{Fault, FaultClass, Faults, HeadsCompared, Told, UncheckedReason, Verifier};
+use crate::epochs::CertifiedEpochs;
 use crate::error::{LogError, frames};
 use crate::journal::History;
 use crate::recovery::unwitnessed;
@@ -102,6 +103,7 @@ pub(super) struct Fixed {
     pub(super) subjects: Vec<Subject>,
     pub(super) heads: HeadsCompared,
     pub(super) slots: SlotsTold,
+    pub(super) epochs: CertifiedEpochs,
     pub(super) losses: Vec<Repair>,
     /// Whether damaged frames of the journal were passed over.
     pub(super) is_passed: bool,
@@ -186,6 +188,7 @@ impl Verifier<'_> {
             subjects,
             heads,
             slots,
+            epochs: CertifiedEpochs::of(&history),
             losses: history.losses.into_iter().map(|(loss, _)| loss).collect(),
             is_passed,
         })

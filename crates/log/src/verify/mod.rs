@@ -191,17 +191,18 @@ impl<'a> Verifier<'a> {
             mut subjects,
             heads,
             mut slots,
+            epochs,
             losses,
             is_passed,
         } = self.fix(&mut faults, &mut unchecked)?;
         if is_passed {
             self.presume_erasures(&mut slots, &mut unchecked)?;
         }
-        let opener = opener.map(|opener| opener.with_erasures(slots.slots, &slots.erasures));
+        let opener = opener.map(|opener| opener.with_journal(slots.slots, &slots.erasures, epochs));
         self.check_slots(&slots, opener.as_ref(), &mut faults)?;
         if let Some(opener) = &opener {
             self.check_signing_key(opener, is_passed, &mut faults, &mut unchecked)?;
-            self.add_notes(&mut subjects, &opener.master, is_passed, &mut unchecked)?;
+            self.add_notes(&mut subjects, opener, is_passed, &mut unchecked)?;
         }
         self.name_slots(&subjects, &mut unchecked)?;
         report.losses = losses;

@@ -4,7 +4,6 @@
 use probity_format::Version;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::frame::Frame;
-use probity_format::keys::MasterKey;
 use probity_format::limits::TILE_WIDTH;
 use probity_format::record::Record;
 use probity_format::segment::Place;
@@ -20,6 +19,7 @@ use super::unchecked::Names;
 use super::{Fault, FaultClass, Verifier, stream, unless_damaged};
 use crate::epochs::Epochs;
 use crate::error::{LogError, Missing, frames};
+use crate::opener::Opener;
 use crate::scan::{Position, scan_believed, stored_frame};
 
 /// The streams of a log and what is wrong with those that are to be read.
@@ -125,14 +125,14 @@ pub(crate) struct UnreadSection {
 }
 
 impl Verifier<'_> {
-    /// Checks the built-in streams, and those that `is_wanted`, without opening anything; `master` authenticates what the
+    /// Checks the built-in streams, and those that `is_wanted`, without opening anything; `opener` authenticates what the
     /// writer noted.
     pub(crate) fn check_for_reading(
         &self,
-        master: &MasterKey,
+        opener: &Opener,
         is_wanted: &dyn Fn(&StreamName) -> bool,
     ) -> Result<Checked, LogError> {
-        self.check_streams(Some(master), is_wanted)
+        self.check_streams(Some(opener), is_wanted)
     }
 
     /// Checks the built-in streams without any secret.
@@ -151,15 +151,15 @@ impl Verifier<'_> {
 
     fn check_streams(
         &self,
-        master: Option<&MasterKey>,
+        opener: Option<&Opener>,
         is_wanted: &dyn Fn(&StreamName) -> bool,
     ) -> Result<Checked, LogError> {
         let mut faults = Faults::default();
         let unheard = &mut Names::default();
         let fixed = self.fix(&mut faults, unheard)?;
         let mut subjects = fixed.subjects;
-        if let Some(master) = master {
-            self.add_notes(&mut subjects, master, fixed.is_passed, unheard)?;
+        if let Some(opener) = opener {
+            self.add_notes(&mut subjects, opener, fixed.is_passed, unheard)?;
         }
         let (mut reports, mut others) = (Vec::new(), Vec::new());
         for subject in &subjects {

@@ -16,7 +16,6 @@ use super::durable::NOTED;
 use super::records::Placed;
 use super::tiles::Tiles;
 use super::{Fault, FaultClass, Faults, Subject, Verifier, as_far_as_there, unless_damaged};
-use crate::epochs::Epochs;
 use crate::error::{LogError, frames};
 use crate::opener::{Opener, Opening};
 use crate::scan::{End, Position, scan_believed};
@@ -233,8 +232,9 @@ impl<'a> Growth<'a> {
         let (mut found, mut frame_bytes) = (0_u64, 0_u64);
         let name = &subject.name;
         // Without the root key nothing tells who wrote them; nobody believes them then.
-        let mut epochs = opener.map(|opener| Epochs::new(&opener.master, subject.id));
-        let mut opening = opener.map(|opener| Opening::new(opener, subject.id, subject.config));
+        let mut epochs = opener.map(|opener| opener.epochs(name, subject.id));
+        let mut opening =
+            opener.map(|opener| Opening::new(opener, name, subject.id, subject.config));
         let mut believe = |_: &Record, frame: &Frame<'_>| {
             let epochs = epochs.as_mut();
             epochs.is_none_or(|epochs| epochs.authenticate(frame))

@@ -42,7 +42,6 @@ pub(crate) fn options(durability: Durability) -> Options {
         checkpoint_interval: NEVER,
         // The signing key moves on in the middle of a life too.
         key_publications_max: 2,
-        epoch_frames_max: 3,
         // Keys are recorded in a life, and looked for by the check after it.
         idempotency_keys_max: 0,
         open_files_max: 2,

@@ -1,15 +1,17 @@
 //! Whoever has the root key, and signing keys that were in `keys/` at some time: seals, rebuilds and signs as the log does.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use probity_format::DecodeError;
+use probity_format::certificate::Certificate;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::compress::{Compression, Decompressor};
 use probity_format::frame::{FRAME_TRAILER_BYTES, Frame, FrameHeader};
 use probity_format::geometry::Geometry;
 use probity_format::keys::{EpochKey, EpochSalt, MasterKey, Secret};
-use probity_format::note::SigningKey;
+use probity_format::note::{SignedNote, SigningKey};
 use probity_format::row::{encode_row, row_bytes};
 use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys, SubjectSection};
 use probity_format::segment::{Place, SEGMENT_HEADER_BYTES, segment_file_name, segment_header};
@@ -48,41 +50,68 @@ pub(crate) fn stream_origin(stream: &str) -> String {
     format!("{ORIGIN}/streams/{stream}")
 }
 
+/// The frames of a stream as they are stored.
+fn frames(scene: &Scene<'_>, stream: &str) -> Vec<Vec<u8>> {
+    let records = &scene.world.records[stream];
+    let mut frames = Vec::with_capacity(records.len());
+    let mut segment = (u64::MAX, Vec::new());
+    for record in records {
+        if segment.0 != record.segment {
+            let name = segment_file_name(record.segment);
+            let bytes = scene.read(&format!("log/streams/{stream}/{name}"));
+            segment = (record.segment, bytes);
+        }
+        frames.push(segment.1[record.offset as usize..record.end() as usize].to_vec());
+    }
+    frames
+}
+
+/// The keys that the journal certifies, by frame.
+fn certified(scene: &Scene<'_>) -> BTreeMap<u32, [u8; 32]> {
+    let mut keys = BTreeMap::new();
+    for (number, frame) in (0..).zip(frames(scene, "journal")) {
+        let frame = Frame::parse(&frame).unwrap();
+        let body = frame.open(0, None, &mut Decompressor::default()).unwrap();
+        let columns = body.columns().unwrap();
+        for entry in (0..columns.len()).map(|place| columns.entry(place).unwrap()) {
+            if entry.action == "key.certify" {
+                let note = SignedNote::parse(entry.payload).unwrap();
+                let certificate = Certificate::parse(note.text()).unwrap();
+                keys.insert(number, *certificate.successor().key());
+            }
+        }
+    }
+    keys
+}
+
 /// A stream in the hands of the thief: its frames, to be changed and written back.
 pub(crate) struct Stolen {
     pub(crate) stream: String,
     pub(crate) frames: Vec<Vec<u8>>,
     master: MasterKey,
     id: StreamId,
+    /// The keys that the journal certifies, by frame.
+    certified: BTreeMap<u32, [u8; 32]>,
 }
 
 impl Stolen {
     pub(crate) fn new(scene: &Scene<'_>, stream: &str) -> Self {
         let log = scene.log();
-        let records = &scene.world.records[stream];
-        let mut frames = Vec::with_capacity(records.len());
-        let mut segment = (u64::MAX, Vec::new());
-        for record in records {
-            if segment.0 != record.segment {
-                let name = segment_file_name(record.segment);
-                let bytes = scene.read(&format!("log/streams/{stream}/{name}"));
-                segment = (record.segment, bytes);
-            }
-            frames.push(segment.1[record.offset as usize..record.end() as usize].to_vec());
-        }
         let fingerprint = geometry(&log).fingerprint();
         let name = StreamName::new(stream).unwrap();
         Self {
             id: StreamId::new(&fingerprint, &name, &config(stream)),
             master: MasterKey::new(unwrapped(&log, "master", WrappedKind::Master)),
             stream: stream.to_owned(),
-            frames,
+            frames: frames(scene, stream),
+            certified: certified(scene),
         }
     }
 
     fn epoch(&self, header: &FrameHeader) -> EpochKey {
         let salt = EpochSalt::of_frame(header.version(), &header.salt);
-        self.master.epoch_key(&self.id, header.epoch, &salt)
+        let epoch = self.master.epoch_key(&self.id, header.epoch, &salt);
+        epoch.certified_by(&self.certified[&header.epoch])
     }
 
     /// The entries of frame `number`, as rows.

@@ -13,6 +13,7 @@ mod expired;
 mod keys;
 mod notes;
 mod older;
+mod sibling;
 mod strange;
 mod tail;
 
@@ -20,9 +21,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use probity_format::certificate::Certificate;
+use probity_format::compress::Decompressor;
 use probity_format::frame::{Frame, FrameHeader};
 use probity_format::geometry::Geometry;
 use probity_format::keys::{EpochSalt, MasterKey, RootKey, Secret};
+use probity_format::note::SignedNote;
 use probity_format::row::{encode_row, row_bytes};
 use probity_format::seal::{FramePlace, FrameSealer, SubjectKeys, SubjectSection};
 use probity_format::segment::SEGMENT_HEADER_BYTES;
@@ -133,8 +137,9 @@ fn forged(path: &Path, file: &str, config: StreamConfig, entries: &[Entry<'_>]) 
     let last = frames(&path.join(file)).pop().unwrap().1;
     let last = Frame::parse(&last).unwrap().clear.header;
     let salt = EpochSalt::of_frame(last.version(), &last.salt);
-    // The epoch and its salt are the log's own; the key under them cannot be.
+    // The epoch, its salt and its certificate are the log's own; the key under them cannot be.
     let epoch = MasterKey::new(Secret::new([1; 32])).epoch_key(&id, last.epoch, &salt);
+    let epoch = epoch.certified_by(&certified(path, last.epoch));
     let place = FramePlace {
         stream: id,
         frame: last.frame + 1,
@@ -156,6 +161,18 @@ fn forged(path: &Path, file: &str, config: StreamConfig, entries: &[Entry<'_>]) 
     out.truncate(record.length as usize);
     assert!(Frame::parse(&out).unwrap().is_whole());
     out
+}
+
+/// The key that frame `number` of the journal certifies.
+fn certified(path: &Path, number: u32) -> [u8; 32] {
+    let (_, frame) = frames(&path.join(JOURNAL)).swap_remove(number as usize);
+    let frame = Frame::parse(&frame).unwrap();
+    let body = frame.open(0, None, &mut Decompressor::default()).unwrap();
+    let columns = body.columns().unwrap();
+    let entries = (0..columns.len()).map(|place| columns.entry(place).unwrap());
+    let mut certificates = entries.filter(|entry| entry.action == "key.certify");
+    let note = SignedNote::parse(certificates.next().unwrap().payload).unwrap();
+    *Certificate::parse(note.text()).unwrap().successor().key()
 }
 
 struct Nobody;

@@ -112,9 +112,20 @@ fn frames_that_an_accepted_loss_left_behind_cannot_be_put_back() {
     // Frames 6 and 7 of before: sealed with the log's keys, and as many as the note counts.
     fs::write(path.join(DEFAULT), before).unwrap();
     let classes: Vec<_> = keyed(&path).faults.iter().map(|it| it.class).collect();
-    assert_eq!(classes, [FaultClass::Fork]);
+    // Nobody believes them, so that what the note counts is gone.
+    assert_eq!(classes, [FaultClass::Frame]);
     let refused = Log::open(&path, &root(), options()).unwrap_err();
-    assert!(matches!(refused, LogError::Broken { .. }), "{refused}");
+    assert!(
+        matches!(
+            refused,
+            LogError::Lost {
+                found: 6,
+                durable: 8,
+                ..
+            }
+        ),
+        "{refused}"
+    );
 }
 
 /// Damages what a killed writer left, and expects that the loss from frame `found` on is refused, and recorded once it is accepted.
@@ -213,13 +224,13 @@ fn a_changed_note_of_what_is_durable_raises_no_alarm() {
         |notes| notes.truncate(90),
         |notes| notes.fill(0xFF),
         // A higher number than was noted: it bears no authenticator.
-        |notes| notes[144] = 200,
+        |notes| notes[252] = 200,
     ];
     for damage in damages {
         let folder = tempfile::tempdir().unwrap();
         let path = killed(folder.path());
         let mut notes = fs::read(path.join("durable")).unwrap();
-        assert_eq!(notes.len(), 216);
+        assert_eq!(notes.len(), 3 * 108);
         damage(&mut notes);
         fs::write(path.join("durable"), notes).unwrap();
         let report = keyed(&path);
@@ -238,7 +249,7 @@ fn a_note_of_another_stream_says_nothing() {
     let path = killed(folder.path());
     let mut notes = fs::read(path.join("durable")).unwrap();
     // The note of `default` in the place of the journal's, which has fewer frames.
-    notes.copy_within(144..216, 0);
+    notes.copy_within(216..324, 0);
     fs::write(path.join("durable"), notes).unwrap();
     Log::open(&path, &root(), options())
         .unwrap()
@@ -299,9 +310,40 @@ fn a_note_that_is_gone_is_named_before_anything_was_signed_for() {
     let faults = keyed(&path).faults;
     assert!(faults.iter().any(|it| it.stream == "x"), "{faults:?}");
     let notes = fs::read(path.join("durable")).unwrap();
-    assert_eq!(notes.len(), 4 * 72);
-    for gone in [[&notes[..216], &[0; 72]].concat(), notes[..216].to_vec()] {
+    assert_eq!(notes.len(), 4 * 108);
+    for gone in [[&notes[..324], &[0; 108]].concat(), notes[..324].to_vec()] {
         fs::write(path.join("durable"), gone).unwrap();
         assert_eq!(unsaid(&path), ["durable, stream x"]);
     }
+}
+
+/// A note of before an accepted loss, put back, missed what the journal says is lost: verification alleged a fork, and no writer opened the log.
+#[test]
+fn an_older_note_says_nothing_of_a_loss_that_was_accepted_since() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = killed(folder.path());
+    let older = fs::read(path.join("durable")).unwrap();
+    let (offset, _) = frames(&path.join(DEFAULT))[6];
+    let content = fs::read(path.join(DEFAULT)).unwrap();
+    fs::write(path.join(DEFAULT), &content[..offset]).unwrap();
+    let accepting = Options {
+        accept_loss: true,
+        ..options()
+    };
+    let log = Log::open(&path, &root(), accepting).unwrap();
+    for (index, key) in (6..).zip(["i", "j", "k"]) {
+        assert_eq!(append(&log, &StreamName::default(), key), index);
+    }
+    log.close().unwrap();
+    let newer = fs::read(path.join("durable")).unwrap();
+    fs::write(path.join("durable"), older).unwrap();
+    assert_eq!(unsaid(&path), ["durable, stream default"]);
+    Log::open(&path, &root(), options())
+        .unwrap()
+        .close()
+        .unwrap();
+    intact(&path);
+    // Nor does it excuse what is lost again.
+    fs::write(path.join("durable"), newer).unwrap();
+    assert_eq!(keys(&path).len(), 9);
 }

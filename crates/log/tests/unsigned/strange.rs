@@ -51,7 +51,7 @@ fn small_files_of_somebody_else_stop_no_writer() {
         append(&log, &StreamName::default(), "d");
         log.close().unwrap();
         intact(&path);
-        assert_eq!(fs::metadata(path.join("durable")).unwrap().len(), 216);
+        assert_eq!(fs::metadata(path.join("durable")).unwrap().len(), 324);
     }
 }
 
