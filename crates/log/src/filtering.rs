@@ -9,8 +9,9 @@ use probity_format::stream::{Proofs, StreamConfig, StreamId, StreamName};
 use probity_format::tree::{Hash, root_of};
 
 use crate::error::LogError;
+use crate::lost::Lost;
 use crate::opened::Visited;
-use crate::opener::{Lost, Opening};
+use crate::opener::Opening;
 use crate::reader::{Filter, Found, Reader};
 use crate::slots::Pseudonym;
 use crate::verify::{Unread, UnreadSection};

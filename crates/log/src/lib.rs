@@ -36,6 +36,7 @@ mod keystore;
 mod known;
 mod leaves;
 mod log;
+mod lost;
 mod opened;
 mod opener;
 mod origin;

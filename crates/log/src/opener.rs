@@ -1,7 +1,6 @@
 //! Opens sealed frames for whoever holds the root key: for reading and for the keyed check.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use probity_format::compress::Decompressor;
@@ -21,8 +20,10 @@ use crate::files::Files;
 use crate::history::read_history;
 use crate::journal::{Erasure, History, SignedSlots};
 use crate::keystore::{KeyStore, SigningKeyState, Witness};
+use crate::lost::{Lost, NEEDS_KEY};
 use crate::opened::{OpenSection, Opened, Shares};
-use crate::slots::{DAMAGED, Pseudonym, SLOTS, Slots, Unopened, broken, read_slots};
+use crate::repairs::{Repair, RepairKind};
+use crate::slots::{DAMAGED, Pseudonym, Slots, Unopened, broken, read_slots};
 
 /// The keys that open a log's content.
 pub(crate) struct Opener {
@@ -37,6 +38,8 @@ pub(crate) struct Opener {
     /// Slots that the journal signed for.
     signed: u64,
     epochs: RwLock<KnownEpochs>,
+    /// Frames of which sections do not open for want of a key, which was accepted.
+    closed: Vec<Repair>,
 }
 
 /// The openings of the log for writing that the journal had when it was read last.
@@ -58,31 +61,6 @@ enum Subjects {
     /// The key of one is not there, and nothing says that it was erased.
     Lost(Lost),
 }
-
-/// A section that does not open though its subjects were not erased.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Lost {
-    pub(crate) section: u32,
-    /// The slot that should hold the key, where one has its pseudonym.
-    pub(crate) slot: Option<u64>,
-    /// The pseudonyms of those whom it is about.
-    pub(crate) tokens: Vec<Pseudonym>,
-}
-
-impl fmt::Display for Lost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "section {} does not open: ", self.section)?;
-        match self.slot {
-            Some(slot) => write!(f, "slot {slot} of {SLOTS} does not hold its key")?,
-            None => write!(f, "no slot of {SLOTS} has the pseudonym of its subject")?,
-        }
-        f.write_str(", and no signed erasure says so")
-    }
-}
-
-/// What is wrong with a frame of which a section is lost.
-pub(crate) const NEEDS_KEY: &str = "needs the key of a subject that subjects/slots does not hold though no signed erasure \
-                                    says so; restore the folder subjects/ from a backup";
 
 impl Opener {
     /// Refuses a log of which a subject's key is damaged.
@@ -136,6 +114,7 @@ impl Opener {
             erased: RwLock::default(),
             signed: 0,
             epochs: RwLock::default(),
+            closed: Vec::new(),
         })
     }
 
@@ -158,16 +137,20 @@ impl Opener {
     /// Takes up what `history` says, as [`Opener::with_journal`].
     pub(crate) fn with_history(self, history: &History) -> Self {
         let epochs = CertifiedEpochs::of(history);
-        self.with_journal(history.slots, &history.erasures, epochs)
+        let losses = history.losses.iter().map(|(loss, _)| loss);
+        self.with_journal(history.slots, &history.erasures, losses, epochs)
     }
 
-    /// Takes up what the journal erased and certified. It must be read after the slots: a key is destroyed after its erasure is signed.
-    pub(crate) fn with_journal(
+    /// Takes up what the journal erased and certified, and which losses were accepted. It must be read after the slots: a key is destroyed after its erasure is signed.
+    pub(crate) fn with_journal<'a>(
         mut self,
         slots: SignedSlots,
         erasures: &BTreeMap<u64, Erasure>,
+        losses: impl Iterator<Item = &'a Repair>,
         certified: CertifiedEpochs,
     ) -> Self {
+        let closed = losses.filter(|loss| loss.kind == RepairKind::Closed);
+        self.closed = closed.cloned().collect();
         self.signed = slots.count;
         self.erased = RwLock::new(by_pseudonym(erasures));
         self.epochs = RwLock::new(KnownEpochs {
@@ -252,6 +235,7 @@ impl Opener {
     /// What opens a section of the subjects with these pseudonyms.
     fn subject_key(
         &self,
+        name: &StreamName,
         stream: &StreamId,
         frame: &Frame<'_>,
         tokens: &[u8],
@@ -279,6 +263,7 @@ impl Opener {
                 section,
                 slot: slot.map(|(number, _)| number),
                 tokens: tokens.to_vec(),
+                is_accepted: slot.is_none() && self.is_closed(name, frame),
             })
         })
     }
@@ -306,6 +291,14 @@ impl Opener {
         let (version, salt) = (header.version(), &header.salt);
         let key = SubjectKey::section_key(&keys, version, stream, salt, header.frame, section);
         Some(Subjects::Key(key))
+    }
+
+    /// Whether the journal says that sections of `frame` do not open, and that this was accepted.
+    fn is_closed(&self, name: &StreamName, frame: &Frame<'_>) -> bool {
+        let number = frame.clear.header.frame;
+        self.closed
+            .iter()
+            .any(|closed| closed.stream == *name && (closed.from..closed.to).contains(&number))
     }
 
     /// Whether there is no key for this pseudonym, and no erasure that says why.
@@ -383,6 +376,7 @@ fn by_pseudonym(erasures: &BTreeMap<u64, Erasure>) -> HashMap<Pseudonym, u64> {
 /// One reader's tools: keeps the last epoch's key and the decompressor's memory.
 pub(crate) struct Opening<'a> {
     opener: &'a Opener,
+    name: &'a StreamName,
     stream: StreamId,
     config: StreamConfig,
     decompressor: Decompressor,
@@ -404,6 +398,7 @@ impl<'a> Opening<'a> {
     ) -> Self {
         Self {
             opener,
+            name,
             stream,
             config,
             decompressor: Decompressor::default(),
@@ -424,6 +419,13 @@ impl<'a> Opening<'a> {
         std::mem::take(&mut self.lost)
     }
 
+    /// As [`Opening::take_lost`], without those whose loss was accepted.
+    pub(crate) fn take_unexplained(&mut self) -> Vec<Lost> {
+        let mut lost = self.take_lost();
+        lost.retain(|lost| !lost.is_accepted);
+        lost
+    }
+
     /// The key of section `number` where it is sealed under the epoch's key.
     pub(crate) fn epoch_section_key(
         &mut self,
@@ -438,13 +440,13 @@ impl<'a> Opening<'a> {
         Some(key.section_key(&header.salt, header.frame, number))
     }
 
-    /// Opens every section whose subjects were not erased.
+    /// Opens every section whose subjects were not erased, and whose loss was not accepted.
     ///
     /// # Errors
     /// When no holder of the master key sealed the frame as it is, or a section does not open.
     pub(crate) fn open(&mut self, frame: &Frame<'_>) -> Result<Opened, DecodeError> {
         let opened = self.open_what_opens(frame)?;
-        if self.take_lost().is_empty() {
+        if self.take_unexplained().is_empty() {
             return Ok(opened);
         }
         Err(DecodeError::new("frame", 0, NEEDS_KEY))
@@ -461,7 +463,7 @@ impl<'a> Opening<'a> {
         self.open_what_opens(frame)?;
         let slots = self.opener.slots();
         let mut missing = Vec::new();
-        for tokens in self.take_lost().iter().map(|lost| &lost.tokens) {
+        for tokens in self.take_unexplained().iter().map(|lost| &lost.tokens) {
             let gone = tokens
                 .iter()
                 .filter(|it| self.opener.is_missing(&slots, it));
@@ -523,7 +525,8 @@ impl<'a> Opening<'a> {
         let key = if tokens.is_empty() || !is_sealed {
             self.epoch_section_key(frame, number)
         } else {
-            match self.opener.subject_key(&self.stream, frame, tokens, number) {
+            let opener = self.opener;
+            match opener.subject_key(self.name, &self.stream, frame, tokens, number) {
                 Subjects::Key(key) => Some(key),
                 Subjects::People(keys) => {
                     let opened = frame.open_shared(number, &keys, &mut self.decompressor)?;

@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use crate::error::LogError;
-use crate::files::Files;
+use crate::files::{Files, is_strange};
 use crate::scan::read;
 use crate::storage::File;
 
@@ -33,7 +33,12 @@ pub(crate) fn copy(files: &Files, name: &str, range: Range<u64>) -> Result<(), L
     for number in 0..COPIES_MAX {
         let short = name.replace('/', "-");
         let kept = format!("{SET_ASIDE}/{short}-{}-{number}", source.range.start);
-        match files.open_read(&kept)? {
+        let there = match files.open_read(&kept) {
+            // What is no file there keeps nobody from another name.
+            Err(error) if is_strange(&error) => continue,
+            there => there?,
+        };
+        match there {
             Some(there) if source.equals(&kept, &*there)? => {
                 // A crash may have come before it was durable.
                 files.segment(&kept, false)?;

@@ -236,15 +236,14 @@ impl Stream {
         opening: Epoch,
     ) -> Result<(FramePlace, Arc<EpochKey>), LogError> {
         let mut next = lock(&self.next);
-        let epoch = match &next.epoch {
-            Some(epoch) => Arc::clone(epoch),
-            None => {
-                let salt = EpochSalt::V3(random()?);
-                let epoch = master.epoch_key(&self.id, opening.number, &salt);
-                let epoch = Arc::new(epoch.certified_by(&opening.key));
-                next.epoch = Some(Arc::clone(&epoch));
-                epoch
-            }
+        let epoch = if let Some(epoch) = &next.epoch {
+            Arc::clone(epoch)
+        } else {
+            let salt = EpochSalt::V3(random()?);
+            let epoch = master.epoch_key(&self.id, opening.number, &salt);
+            let epoch = Arc::new(epoch.certified_by(&opening.key));
+            next.epoch = Some(Arc::clone(&epoch));
+            epoch
         };
         let place = FramePlace {
             stream: self.id,

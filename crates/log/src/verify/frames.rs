@@ -273,7 +273,7 @@ impl<'a> Work<'a> {
                 if let Err(error) = opening.check(&frame) {
                     self.fault(place, record, FaultClass::Content, &error.to_string());
                 }
-                for lost in opening.take_lost() {
+                for lost in opening.take_unexplained() {
                     self.fault(place, record, FaultClass::Content, &lost.to_string());
                 }
             }

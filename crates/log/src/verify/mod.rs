@@ -145,10 +145,8 @@ impl<'a> Verifier<'a> {
     }
 
     fn run(&self) -> Result<Report, LogError> {
-        let opener = match &self.options.root {
-            Some(root) => Some(Opener::new_past_damage(&self.files, root, &self.geometry)?),
-            None => None,
-        };
+        let open = |root| Opener::new_past_damage(&self.files, root, &self.geometry);
+        let opener = self.options.root.as_ref().map(open).transpose()?;
         let mut faults = Faults::default();
         let journal_name = StreamName::journal();
         for slot in opener.iter().flat_map(Opener::damaged_slots) {
@@ -198,7 +196,8 @@ impl<'a> Verifier<'a> {
         if is_passed {
             self.presume_erasures(&mut slots, &mut unchecked)?;
         }
-        let opener = opener.map(|opener| opener.with_journal(slots.slots, &slots.erasures, epochs));
+        let opener = opener
+            .map(|opener| opener.with_journal(slots.slots, &slots.erasures, losses.iter(), epochs));
         self.check_slots(&slots, opener.as_ref(), &mut faults)?;
         if let Some(opener) = &opener {
             self.check_signing_key(opener, is_passed, &mut faults, &mut unchecked)?;

@@ -423,7 +423,7 @@ fn check_content(
     if let Err(error) = opening.check(frame) {
         fault(error.to_string());
     }
-    for lost in opening.take_lost() {
+    for lost in opening.take_unexplained() {
         fault(lost.to_string());
     }
 }

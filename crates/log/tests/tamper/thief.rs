@@ -160,12 +160,15 @@ impl Stolen {
 
     /// Appends a frame with these entries.
     pub(crate) fn push(&mut self, rows: &[Vec<u8>]) {
-        let header = Frame::parse(self.frames.last().unwrap())
-            .unwrap()
-            .clear
-            .header;
-        let next = header.first_entry + u64::from(header.entries);
-        let frame = self.sealed(&header, header.frame + 1, next, rows);
+        self.push_in_epoch_of(self.frames.len() - 1, rows);
+    }
+
+    /// Appends a frame with these entries, sealed in the epoch of frame `like`.
+    pub(crate) fn push_in_epoch_of(&mut self, like: usize, rows: &[Vec<u8>]) {
+        let header = |frame: &Vec<u8>| Frame::parse(frame).unwrap().clear.header;
+        let last = header(self.frames.last().unwrap());
+        let next = last.first_entry + u64::from(last.entries);
+        let frame = self.sealed(&header(&self.frames[like]), last.frame + 1, next, rows);
         self.frames.push(frame);
     }
 

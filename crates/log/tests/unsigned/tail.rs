@@ -163,6 +163,25 @@ fn a_file_in_the_place_of_a_segment_costs_no_frame() {
     }
 }
 
+/// A link under the name that the next copy was to get stopped every opening that had something to set aside.
+#[test]
+fn a_link_in_the_folder_of_copies_stops_no_opening() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed(folder.path());
+    let end = fs::metadata(path.join(DEFAULT)).unwrap().len();
+    add(&path.join(DEFAULT), &[7; 300]);
+    let victim = folder.path().join("victim");
+    fs::write(&victim, b"untouched").unwrap();
+    fs::create_dir(path.join("set-aside")).unwrap();
+    let name = format!("set-aside/{}-{end}", DEFAULT.replace('/', "-"));
+    std::os::unix::fs::symlink(&victim, path.join(format!("{name}-0"))).unwrap();
+    fs::create_dir(path.join(format!("{name}-1"))).unwrap();
+    let log = Log::open(&path, &root(), options()).unwrap();
+    log.close().unwrap();
+    assert_eq!(fs::read(path.join(format!("{name}-2"))).unwrap(), [7; 300]);
+    assert_eq!(fs::read(victim).unwrap(), b"untouched");
+}
+
 /// Frames that an accepted loss had left behind could be appended behind the new ones, where they were due again by their numbers, and were signed:
 /// entries came back that the journal says are lost, in another order.
 #[test]

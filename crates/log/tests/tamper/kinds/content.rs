@@ -400,6 +400,17 @@ impl Place {
 fn lies() -> Vec<Kind> {
     vec![
         Kind::new(
+            "a frame of an earlier epoch behind a later one",
+            "",
+            FaultClass::Frame,
+            |s, r| {
+                let mut stolen = Stolen::new(s, CLEAR);
+                let rows = stolen.rows(r.below(stolen.frames.len()));
+                stolen.push_in_epoch_of(0, &rows);
+                sign_last(s, &stolen)
+            },
+        ),
+        Kind::new(
             "a frame that lies about its times",
             "13",
             FaultClass::Content,
@@ -465,6 +476,12 @@ fn lie(scene: &mut Scene<'_>, random: &mut Random, change: fn(&mut [u8], &mut Ra
     stolen.push(&rows);
     let number = stolen.frames.len() - 1;
     stolen.bend(number, |frame| change(frame, random));
+    sign_last(scene, &stolen)
+}
+
+/// Signs for what is stolen, with today's key, and gives the place of the last frame.
+fn sign_last(scene: &mut Scene<'_>, stolen: &Stolen) -> Place {
+    let number = stolen.frames.len() - 1;
     let today = *scene.world.seeds.last().unwrap();
     stolen.write(scene, Some(&today));
     // A checkpoint beyond its second copy would be told of as well.

@@ -1,0 +1,36 @@
+//! Sections of subjects that do not open though they should.
+
+use std::fmt;
+
+use crate::slots::{Pseudonym, SLOTS};
+
+/// A section that does not open though its subjects were not erased.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Lost {
+    pub(crate) section: u32,
+    /// The slot that should hold the key, where one has its pseudonym.
+    pub(crate) slot: Option<u64>,
+    /// The pseudonyms of those whom it is about.
+    pub(crate) tokens: Vec<Pseudonym>,
+    /// Whether no slot has their pseudonyms, and the journal says that somebody accepted it.
+    pub(crate) is_accepted: bool,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "section {} does not open: ", self.section)?;
+        match self.slot {
+            Some(slot) => write!(f, "slot {slot} of {SLOTS} does not hold its key")?,
+            None => write!(f, "no slot of {SLOTS} has the pseudonym of its subject")?,
+        }
+        f.write_str(if self.is_accepted {
+            ", which was accepted when the log was opened"
+        } else {
+            ", and no signed erasure says so"
+        })
+    }
+}
+
+/// What is wrong with a frame of which a section is lost.
+pub(crate) const NEEDS_KEY: &str = "needs the key of a subject that subjects/slots does not hold though no signed erasure \
+                                    says so; restore the folder subjects/ from a backup";
