@@ -271,6 +271,12 @@ impl Files {
         })
     }
 
+    /// Removes `folder`, which holds nothing that is needed. What is left where that fails does no harm.
+    pub(crate) fn discard(&self, folder: &str) {
+        let removed = self.attempt("remove", folder, |storage| storage.remove_folder(folder));
+        drop(removed);
+    }
+
     /// The content of `name`, or `None` when there is no such file.
     pub(crate) fn read(&self, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, LogError> {
         found(self.attempt("read", name, |storage| storage.read(name, bytes_max)))

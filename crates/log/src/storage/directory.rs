@@ -292,6 +292,23 @@ impl Storage for Directory {
         })?)
     }
 
+    fn remove_folder(&self, folder: &str) -> io::Result<()> {
+        for name in self.list(folder)? {
+            self.remove(&format!("{folder}/{name}"))?;
+        }
+        let (above, name) = split(folder)?;
+        let above = self.folder(above)?;
+        let removed = retry_on_intr(|| rustix::fs::unlinkat(&above, name, AtFlags::REMOVEDIR));
+        // Made again, it would have to be made durable again.
+        let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
+        durable.remove(folder);
+        drop(durable);
+        match removed {
+            Err(Errno::NOENT) => Ok(()),
+            removed => Ok(removed?),
+        }
+    }
+
     fn list(&self, folder: &str) -> io::Result<Vec<String>> {
         let mut names: Vec<String> = match self.folder(folder) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),

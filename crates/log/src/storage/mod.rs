@@ -76,6 +76,18 @@ pub trait Storage: Debug + Send + Sync {
     /// `NotFound`; otherwise the system's error.
     fn remove(&self, name: &str) -> io::Result<()>;
 
+    /// Removes the files in `folder`, and the folder where the system knows empty ones; durable after [`Storage::sync_folder`] of the one it stands in.
+    /// After an error some are left.
+    ///
+    /// # Errors
+    /// The system's error.
+    fn remove_folder(&self, folder: &str) -> io::Result<()> {
+        for name in self.list(folder)? {
+            self.remove(&format!("{folder}/{name}"))?;
+        }
+        Ok(())
+    }
+
     /// Names (not paths) of the files and folders in `folder`, sorted; empty when it does not exist.
     ///
     /// # Errors

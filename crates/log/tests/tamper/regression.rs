@@ -4,7 +4,7 @@ use probity_format::note::SignedNote;
 use probity_log::verify::{Fault, FaultClass};
 
 use crate::thief::{signer, stream_origin};
-use crate::world::{LONG, Look, Scene, World};
+use crate::world::{LONG, Look, Scene, World, configs};
 
 fn faults(scene: &Scene<'_>) -> Vec<Fault> {
     scene.verify(Look::Keyless).unwrap().faults
@@ -47,11 +47,18 @@ fn the_journals_checkpoint_must_be_signed_by_the_key_certified_last() {
 fn partial_tiles_of_earlier_sizes_are_compared() {
     let world = World::new();
     let mut scene = world.scene();
-    for name in ["tile/0/000.p", "tile/entries/000.p"] {
-        let files = scene.files(&format!("log/streams/{LONG}/{name}"));
-        let name = files
-            .first()
-            .expect("an earlier size left its partial form");
+    for kind in ["tile/0", "tile/entries"] {
+        // Of the widths of one tile all but the last are of earlier sizes.
+        let width = |file: &str| file.rsplit('/').next().unwrap().parse::<u16>().unwrap();
+        let streams = configs().into_iter().map(|(stream, _)| stream);
+        let older = streams.flat_map(|stream| {
+            let mut files = scene.files(&format!("log/streams/{stream}/{kind}"));
+            files.retain(|file| file.contains(".p/"));
+            files.sort_by_key(|file| width(file));
+            files.pop();
+            files
+        });
+        let name = &older.last().expect("an earlier size left its partial form");
         scene.change(name, |bytes| bytes[3] ^= 1);
         let found = faults(&scene);
         assert_eq!(classes(&scene), [FaultClass::Tile], "{found:?}");
