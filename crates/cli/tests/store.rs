@@ -16,6 +16,8 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use probity_log::storage::SmallDisk;
+
 /// Kills in the gate.
 const KILLS: u64 = 6;
 /// Kills in the slow test; `PROBITY_STORE_KILLS` asks for another number.
@@ -436,5 +438,47 @@ fn a_store_is_rewritten_by_command_and_holds_the_same() {
     );
     let proxy = Proxy::start(path, &[]);
     assert_eq!(proxy.ask("GET a\nEXISTS user:7"), "$1 1 :0 +OK ");
+    proxy.stop();
+}
+
+/// A full disk was called damage of the store, with the advice to put a backup back, which would have lost what was answered since.
+#[test]
+fn a_full_disk_is_no_damage_of_the_store() {
+    let Some(mut disk) = SmallDisk::mounted("a store on a full disk", 8 << 20) else {
+        return;
+    };
+    let folder = disk.path().to_owned();
+    let proxy = Proxy::start(&folder, &["--durability", "strict"]);
+    let value = "v".repeat(4000);
+    assert_eq!(
+        proxy.ask(&format!("SET a {value}\nSET b 2")),
+        "+OK +OK +OK "
+    );
+    proxy.stop();
+    fs::write(folder.join("ballast"), vec![0; 8 << 20]).unwrap_err();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let log = elsewhere.path().join("audit");
+    let log = log.to_str().unwrap();
+    let open = [
+        "proxy",
+        "--log",
+        log,
+        "--init",
+        "--listen",
+        "127.0.0.1:0",
+        "--store",
+        "data",
+    ];
+    for args in [&["store", "rewrite", "data"][..], &open] {
+        let refused = run(&folder, args);
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(1), "{said}");
+        assert!(said.contains("No space left on device"), "{said}");
+        assert!(said.contains("nothing stored is lost"), "{said}");
+        assert!(!said.contains("backup"), "{said}");
+    }
+    disk.remount("size=32m").unwrap();
+    let proxy = Proxy::start(&folder, &[]);
+    assert_eq!(proxy.ask("STRLEN a\nGET b"), ":4000 $1 2 +OK ");
     proxy.stop();
 }

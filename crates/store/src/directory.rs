@@ -93,7 +93,7 @@ pub enum OpenError {
         #[source]
         source: io::Error,
     },
-    /// A file could not be read or written.
+    /// A file could not be read or written; what is stored is as it was.
     #[error("cannot use {}", .path.display())]
     Io {
         /// The file or directory.
@@ -116,10 +116,33 @@ pub enum OpenError {
     Thread(#[source] io::Error),
 }
 
+impl OpenError {
+    /// Whether the disk has no room: what is stored is whole, and opens once there is some.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull)
+    }
+
+    /// Says what is wrong with the data at `path`: what the disk does not give or take is no damage.
+    pub(crate) fn of_file(path: &Path) -> impl Fn(redb::Error) -> Self {
+        let path = path.to_owned();
+        move |source| match source {
+            // Of a block that does not open the file says so.
+            redb::Error::Io(source) if source.kind() != io::ErrorKind::InvalidData => Self::Io {
+                path: path.clone(),
+                source,
+            },
+            source => Self::Data {
+                path: path.clone(),
+                source,
+            },
+        }
+    }
+}
+
 /// A directory that this process alone has open.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Held as long as the store is open: the directory itself, which nobody can exchange unseen for another file.
     _lock: File,
     root: Root,
@@ -251,14 +274,14 @@ impl Directory {
         let file = file.map_err(at(&path))?;
         let gone = || {
             let text = "what every store holds is gone from it".to_owned();
-            data(&path)(redb::Error::Corrupted(text))
+            OpenError::of_file(&path)(redb::Error::Corrupted(text))
         };
         // The database would take a file of no length for one that is to be begun.
         if file.metadata().map_err(at(&path))?.len() <= BLOCK_BYTES as u64 {
             return Err(gone());
         }
         let opened = self.sealed(file, &path, key)?;
-        let is_begun = rewrite::is_begun(&opened.0).map_err(data(&path))?;
+        let is_begun = rewrite::is_begun(&opened.0).map_err(OpenError::of_file(&path))?;
         is_begun.then_some(opened).ok_or_else(gone)
     }
 
@@ -271,7 +294,7 @@ impl Directory {
         }
         let (database, _) = self.existing(mark)?;
         let path = mark.data_path(&self.path);
-        if rewrite::knows_subjects(&database).map_err(data(&path))? {
+        if rewrite::knows_subjects(&database).map_err(OpenError::of_file(&path))? {
             return Err(self.changed());
         }
         Ok(database)
@@ -313,7 +336,7 @@ impl Directory {
         builder.set_cache_size(self.cache_bytes);
         let opened = builder.open(&path).map_err(|error| match error {
             DatabaseError::DatabaseAlreadyOpen => OpenError::InUse(self.path.clone()),
-            error => data(&path)(error.into()),
+            error => OpenError::of_file(&path)(error.into()),
         });
         opened.map(Some)
     }
@@ -339,7 +362,7 @@ impl Directory {
             Some(before) => rewrite::copy(before, (&database, &slots)),
             None => rewrite::begin(&database),
         };
-        made.map_err(data(&path))?;
+        made.map_err(OpenError::of_file(&path))?;
         if self.is_key_unwritten {
             key_file::write(&self.key_file, &self.root.0).map_err(at(&self.key_file))?;
         }
@@ -396,7 +419,7 @@ impl Directory {
         let mut builder = Database::builder();
         builder.set_cache_size(self.cache_bytes);
         let opened = builder.create_with_backend(file.clone());
-        let database = opened.map_err(|error| data(path)(error.into()))?;
+        let database = opened.map_err(|error| OpenError::of_file(path)(error.into()))?;
         recovery.end();
         Ok((database, file))
     }
@@ -412,14 +435,6 @@ pub(crate) fn is_there(directory: &Path) -> bool {
 fn at(path: &Path) -> impl Fn(io::Error) -> OpenError {
     let path = path.to_owned();
     move |source| OpenError::Io {
-        path: path.clone(),
-        source,
-    }
-}
-
-fn data(path: &Path) -> impl Fn(redb::Error) -> OpenError {
-    let path = path.to_owned();
-    move |source| OpenError::Data {
         path: path.clone(),
         source,
     }

@@ -5,7 +5,7 @@ use std::error::Error as _;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-use redb::{StorageError, WriteTransaction};
+use redb::WriteTransaction;
 
 use crate::clock::Stopwatch;
 use crate::command::execute;
@@ -44,6 +44,22 @@ enum End {
     Close,
 }
 
+/// Why the store takes nothing more.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EngineError {
+    /// The file failed.
+    #[error(transparent)]
+    File(#[from] redb::Error),
+    /// What was removed could neither be wiped nor left behind.
+    #[error(transparent)]
+    Rewrite(#[from] RewriteError),
+    /// Nobody knows which file is the store's.
+    #[error(
+        "the mark of the store was not replaced; free space or repair the disk, and start again"
+    )]
+    Mark,
+}
+
 /// Answers that wait until what they tell of is durable.
 type Held = Vec<(Answering, Answer)>;
 
@@ -53,10 +69,8 @@ impl Engine {
         options: Options,
         receiver: Receiver<Message>,
     ) -> Result<Self, OpenError> {
-        let (facts, shared) = prepare(&data, &options).map_err(|source| OpenError::Data {
-            path: "the store".into(),
-            source,
-        })?;
+        let prepared = prepare(&data, &options);
+        let (facts, shared) = prepared.map_err(OpenError::of_file(&directory.path))?;
         Ok(Self {
             directory,
             data,
@@ -73,10 +87,11 @@ impl Engine {
     ///
     /// # Errors
     /// When the file failed. What was answered as durable is; requests are dropped from then on.
-    pub(crate) fn run(mut self) -> Result<(), redb::Error> {
+    pub(crate) fn run(mut self) -> Result<(), EngineError> {
         loop {
             self.wipe()?;
-            let mut transaction = self.data.database.begin_write()?;
+            let begun = self.data.database.begin_write();
+            let mut transaction = begun.map_err(redb::Error::from)?;
             // A file that is synced once a second also keeps the map of its free pages, so that
             // after a crash it is open at once; where every change waits that would cost too much.
             transaction.set_quick_repair(self.options.sync == Sync::EverySecond);
@@ -84,17 +99,17 @@ impl Engine {
             let end = self.serve(&transaction, &mut held);
             let end = match end {
                 Ok(end) => end,
-                Err(Fail::Store(error)) => return Err(error),
+                Err(Fail::Store(error)) => return Err(error.into()),
                 Err(Fail::Said(_)) => End::Commit,
             };
             if matches!(end, End::Wipe) {
-                transaction.abort()?;
+                transaction.abort().map_err(redb::Error::from)?;
                 continue;
             }
             let ended = Rows::new(&transaction, Some(&self.data.slots), &mut self.facts)
                 .end_subjects()
                 .map_err(failure)?;
-            transaction.commit()?;
+            transaction.commit().map_err(redb::Error::from)?;
             // Whoever is told of an erasure may rely on it.
             self.data.slots.destroy(&ended).map_err(redb::Error::Io)?;
             self.facts.destroyed = ended;
@@ -109,8 +124,7 @@ impl Engine {
                 End::Rewrite(sender) => {
                     let _gone = sender.send(self.rewrite());
                     if self.directory.is_unsure() {
-                        let text = "the mark of the store was not replaced".to_owned();
-                        return Err(StorageError::Corrupted(text).into());
+                        return Err(EngineError::Mark);
                     }
                 }
                 End::Close => return self.close(),
@@ -119,25 +133,23 @@ impl Engine {
     }
 
     /// Goes on with the wiping of free blocks. Where that fails, a rewriting takes what was removed off the disk.
-    fn wipe(&mut self) -> Result<(), redb::Error> {
+    fn wipe(&mut self) -> Result<(), RewriteError> {
         match self.wiping.go_on(&self.data.database, &self.data.file) {
             Ok(()) => Ok(()),
-            Err(_not_wiped) => {
-                let rewritten = self.rewrite();
-                rewritten.map_err(|error| StorageError::Corrupted(error.to_string()).into())
-            }
+            Err(_not_wiped) => self.rewrite(),
         }
     }
 
     /// Closes the file, and wipes what its last commits freed.
-    fn close(self) -> Result<(), redb::Error> {
+    fn close(self) -> Result<(), EngineError> {
         let Self {
             data: Data { database, file, .. },
             mut wiping,
             ..
         } = self;
         drop(database);
-        wiping.end(&file).map_err(redb::Error::Io)
+        wiping.end(&file).map_err(redb::Error::Io)?;
+        Ok(())
     }
 
     /// Goes on in a file that holds nothing that was removed.

@@ -10,7 +10,7 @@ use crate::client::Client;
 use crate::clock::Clock;
 use crate::commands::Commands;
 use crate::directory::{OpenError, open};
-use crate::engine::Engine;
+use crate::engine::{Engine, EngineError};
 use crate::limits::{CACHE_BYTES, REPLY_BYTES_MAX};
 use crate::subject::SubjectOf;
 
@@ -79,7 +79,7 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Store {
     sender: Sender<Message>,
-    engine: Option<JoinHandle<Result<(), redb::Error>>>,
+    engine: Option<JoinHandle<Result<(), EngineError>>>,
     clients: Arc<AtomicU64>,
 }
 

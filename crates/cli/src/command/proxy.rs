@@ -103,6 +103,10 @@ fn warn_of_open_addresses(places: &[String]) {
     }
 }
 
+/// What to do about a store on a full disk.
+pub(super) const STORE_FULL: &str =
+    "make room on the disk, then run the same command again; nothing stored is lost";
+
 /// An embedded store to stand behind a proxy.
 pub(super) fn open_store(
     folder: &Path,
@@ -118,8 +122,13 @@ pub(super) fn open_store(
         subject_of: subject_of(policy),
         ..StoreOptions::default()
     };
-    let store = Store::open(folder, options)
-        .map_err(|error| Failure::new("the store was not opened").because(error))?;
+    let store = Store::open(folder, options).map_err(|error| {
+        let failure = Failure::new("the store was not opened");
+        if error.is_full() {
+            return failure.because(error).remedy(STORE_FULL);
+        }
+        failure.because(error)
+    })?;
     key_file::warn_if_open(&key_path, "the key of the store,");
     if !has_key {
         note(&format!(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use probity_store::{Options, Store};
 
-use super::proxy::{read_policy, subject_of};
+use super::proxy::{STORE_FULL, read_policy, subject_of};
 use crate::args::StoreRewrite;
 use crate::failure::{Failure, Status};
 use crate::key_file;
@@ -29,16 +29,18 @@ pub(crate) fn rewrite(args: &StoreRewrite) -> Result<Status, Failure> {
         ..Options::default()
     };
     let store = Store::open(&args.dir, options).map_err(|error| {
-        Failure::new(format!("cannot open the store {shown}"))
+        let failure = Failure::new(format!("cannot open the store {shown}"));
+        if error.is_full() {
+            return failure.because(error).remedy(STORE_FULL);
+        }
+        failure
             .because(error)
             .remedy("stop the proxy that serves it, if one does, and name its key file with --key where it lies elsewhere")
     })?;
     store.rewrite().map_err(|error| {
         Failure::new(format!("{shown} may still hold what was removed"))
             .because(error)
-            .remedy(
-                "make room on the disk, then run the same command again; nothing stored is lost",
-            )
+            .remedy(STORE_FULL)
     })?;
     store
         .close()
