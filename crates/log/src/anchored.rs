@@ -15,7 +15,7 @@ use probity_format::record::Record;
 use probity_format::stream::StreamName;
 use probity_format::tree::{Frontier, leaf_hash};
 
-use crate::epochs::{Certificates, Epochs};
+use crate::epochs::{Certificates, Epochs, Floor};
 use crate::error::LogError;
 use crate::files::Files;
 use crate::heads::Heads;
@@ -30,7 +30,17 @@ use crate::segments::Identity;
 /// The last anchored head of each stream, by the origin of its checkpoints.
 pub(crate) type Anchored = BTreeMap<String, Checkpoint>;
 
-/// Reads the heads that were anchored last, and how many frames of the stream were read before the first that is damaged.
+/// What the stream `heads` says.
+pub(crate) struct AnchoredHeads {
+    /// The last head of each stream.
+    pub(crate) heads: Anchored,
+    /// Where what is not older than the opening begins that anchored it.
+    pub(crate) floors: BTreeMap<String, Floor>,
+    /// Frames of the stream that were read before the first that is damaged.
+    pub(crate) read: u64,
+}
+
+/// Reads the heads that were anchored last.
 ///
 /// A damaged frame is passed over and noted: `verify` says what is wrong with it.
 ///
@@ -43,7 +53,7 @@ pub(crate) fn read_anchored(
     history: &History,
     (master, certificates): (&MasterKey, &dyn Certificates),
     repairs: &mut Repairs,
-) -> Result<(Anchored, u64), LogError> {
+) -> Result<AnchoredHeads, LogError> {
     let name = StreamName::heads();
     let identity = Identity::built_in(geometry, &name);
     let head = signed_head(files, heads, geometry, history)?;
@@ -54,17 +64,27 @@ pub(crate) fn read_anchored(
         epochs: Epochs::new(master, certificates, &name, identity.id),
         decompressor: Decompressor::default(),
         found: Anchored::new(),
+        floors: BTreeMap::new(),
         damaged: None,
     };
     if let Some(head) = &head
         && let Some(position) = reading.read_back(head, repairs)?
     {
         let frames = reading.read_forward(position, None)?;
-        return Ok((reading.found, reading.damaged.unwrap_or(frames)));
+        return Ok(AnchoredHeads {
+            read: reading.damaged.unwrap_or(frames),
+            heads: reading.found,
+            floors: reading.floors,
+        });
     }
     reading.found.clear();
+    reading.floors.clear();
     let frames = reading.read_forward(Position::start(identity), head.as_ref())?;
-    Ok((reading.found, frames))
+    Ok(AnchoredHeads {
+        heads: reading.found,
+        floors: reading.floors,
+        read: frames,
+    })
 }
 
 /// The newest head of the stream that a key of the log signed: its checkpoint, or the second copy.
@@ -97,6 +117,7 @@ struct Reading<'a> {
     epochs: Epochs<'a>,
     decompressor: Decompressor,
     found: Anchored,
+    floors: BTreeMap<String, Floor>,
     /// The first of the frames that were passed over.
     damaged: Option<u64>,
 }
@@ -157,8 +178,12 @@ impl Reading<'_> {
         let Ok((is_all, heads)) = named_by(&frame, &mut self.decompressor) else {
             return Ok(None);
         };
+        let epoch = frame.clear.header.epoch;
         for head in heads.into_iter().rev() {
-            self.found.entry(head.origin().to_owned()).or_insert(head);
+            let (origin, size) = (head.origin().to_owned(), head.size());
+            let floor = Floor { size, epoch };
+            self.floors.entry(origin.clone()).or_insert(floor);
+            self.found.entry(origin).or_insert(head);
         }
         Ok(Some(is_all))
     }
@@ -176,6 +201,7 @@ impl Reading<'_> {
             epochs,
             decompressor,
             found,
+            floors,
             ..
         } = self;
         let mut tree = Frontier::new();
@@ -183,8 +209,11 @@ impl Reading<'_> {
         let mut believe = |_: &Record, frame: &Frame<'_>| epochs.authenticate(frame);
         let mut take = |record: &Record, frame: &Frame<'_>| {
             let (_, heads) = named_by(frame, decompressor).map_err(|error| broken(&error))?;
+            let epoch = frame.clear.header.epoch;
             for head in heads {
-                found.insert(head.origin().to_owned(), head);
+                let (origin, size) = (head.origin().to_owned(), head.size());
+                floors.insert(origin.clone(), Floor { size, epoch });
+                found.insert(origin, head);
             }
             tree.push(leaf_hash(&record.encode()));
             is_signed |= signed

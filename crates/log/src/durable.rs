@@ -10,7 +10,7 @@ use probity_format::note::PUBLIC_KEY_BYTES;
 use probity_format::stream::{StreamId, StreamName};
 use probity_format::tree::{EMPTY_ROOT, HASH_BYTES, Hash};
 
-use crate::epochs::{Certificates, Epoch};
+use crate::epochs::{Certificates, Certifies, Epoch, Floor};
 use crate::error::LogError;
 use crate::files::{Files, unless_strange};
 use crate::storage::File;
@@ -71,6 +71,20 @@ impl Durable {
     }
 }
 
+/// What the note of a stream says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Noted {
+    /// Nothing that counts.
+    Nothing,
+    Durable(Durable),
+    /// Something of an opening that the journal does not reach.
+    Beyond,
+}
+
+/// What is wrong with a note [beyond](Noted::Beyond) the journal.
+pub(crate) const BEYOND: &str = "is of an opening of the log that the journal does not have: the journal is an older one, or the note is of another copy of the log; \
+     put the newest copy of the whole log back, or, where the journal is the newest there is, move the file away";
+
 /// Writes and reads the notes of one log.
 #[derive(Debug, Clone)]
 pub(crate) struct DurableNotes {
@@ -124,30 +138,39 @@ impl DurableNotes {
         Ok(Arc::clone(self.file.get_or_init(|| opened)))
     }
 
-    /// The note of `stream` in the content of [`DURABLE`], where there is one that is whole, and that counts: the journal has no other opening
-    /// in the place of the one that wrote it, and no loss that was accepted since left behind what it says.
+    /// What the content of [`DURABLE`] says of a stream. It counts where the journal has the opening that wrote it, no later one had gone on
+    /// without what it says, and no loss that was accepted left that behind.
     fn of_stream(
         &self,
         notes: &[u8],
         (name, id): (&StreamName, &StreamId),
         ordinal: u64,
-        certificates: &dyn Certificates,
-    ) -> Option<Durable> {
+        (certificates, floor): (&dyn Certificates, Option<Floor>),
+    ) -> Noted {
+        let Some((epoch, durable)) = self.whole(notes, id, ordinal) else {
+            return Noted::Nothing;
+        };
+        let Some(last) = durable.frames.checked_sub(1) else {
+            return Noted::Durable(durable);
+        };
+        let is_later = floor.is_none_or(|floor| floor.admits(last, epoch.number));
+        if !is_later || certificates.is_left_behind(name, last, epoch.number) {
+            return Noted::Nothing;
+        }
+        match certificates.certifies(epoch.number) {
+            Certifies::Key(key) if key == epoch.key => Noted::Durable(durable),
+            Certifies::Key(_) | Certifies::Nothing => Noted::Nothing,
+            Certifies::Unknown => Noted::Beyond,
+        }
+    }
+
+    /// What slot `ordinal` says of the stream `id`, where it is whole.
+    fn whole(&self, notes: &[u8], id: &StreamId, ordinal: u64) -> Option<(Epoch, Durable)> {
         let place = usize::try_from(ordinal.saturating_mul(SLOT_LENGTH)).ok()?;
         let slot = notes.get(place..)?.first_chunk::<SLOT_BYTES>()?;
         let (said, tag) = slot.split_first_chunk::<SAID_BYTES>()?;
-        if !self.key.matches(&tagged(id, said), tag) {
-            return None;
-        }
-        let (epoch, durable) = Durable::decode(said)?;
-        let Some(last) = durable.frames.checked_sub(1) else {
-            return Some(durable);
-        };
-        // One of an opening that the journal does not reach counts: its end may be what is gone.
-        let certified = certificates.certified_in(epoch.number);
-        let is_of_other = certified.is_some_and(|key| key != epoch.key);
-        let is_left_behind = certificates.is_left_behind(name, last, epoch.number);
-        (!is_of_other && !is_left_behind).then_some(durable)
+        let is_whole = self.key.matches(&tagged(id, said), tag);
+        is_whole.then(|| Durable::decode(said)).flatten()
     }
 }
 
@@ -240,14 +263,14 @@ impl NotesFound {
         &self.notes
     }
 
-    /// What of `stream`, number `ordinal`, is known to have been durable; `certificates` are the journal's.
+    /// What of `stream`, number `ordinal`, is known to have been durable, as far as the journal and the floor of the stream leave it to say so.
     pub(crate) fn of_stream(
         &self,
         stream: (&StreamName, &StreamId),
         ordinal: u64,
-        certificates: &dyn Certificates,
-    ) -> Option<Durable> {
+        journal: (&dyn Certificates, Option<Floor>),
+    ) -> Noted {
         self.notes
-            .of_stream(&self.content, stream, ordinal, certificates)
+            .of_stream(&self.content, stream, ordinal, journal)
     }
 }

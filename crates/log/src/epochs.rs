@@ -1,5 +1,7 @@
 //! The keys of a stream's epochs, as its frames name them: for whoever opens frames or asks who sealed them.
 
+use std::cell::RefCell;
+
 use probity_format::Version;
 use probity_format::certificate::Certificate;
 use probity_format::compress::Decompressor;
@@ -25,11 +27,39 @@ pub(crate) struct Epoch {
 
 /// The journal, as far as epochs hang on it.
 pub(crate) trait Certificates {
-    /// The key that frame `number` of the journal certifies, if it does.
+    /// The key that frame `number` of the journal certifies, if it does and is signed for: nothing is written in an opening before that.
     fn certified_in(&self, number: u32) -> Option<CertifiedKey>;
+
+    /// What frame `number` of the journal certifies, signed for or not.
+    fn certifies(&self, number: u32) -> Certifies;
 
     /// Whether frame `frame` of `stream`, of epoch `epoch`, was left behind by a loss that a later opening accepted.
     fn is_left_behind(&self, stream: &StreamName, frame: u64, epoch: u32) -> bool;
+}
+
+/// What a frame of the journal certifies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Certifies {
+    Key(CertifiedKey),
+    Nothing,
+    /// The journal does not go so far, or the frame is damaged.
+    Unknown,
+}
+
+/// Where the part of a stream begins that is not older than an opening: when its frame of `heads` named the head, it had taken over whatever it found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Floor {
+    /// Frames that the head covers.
+    pub(crate) size: u64,
+    /// The epoch of the frame that names it.
+    pub(crate) epoch: u32,
+}
+
+impl Floor {
+    /// Whether frame `frame` may be of epoch `epoch`.
+    pub(crate) const fn admits(&self, frame: u64, epoch: u32) -> bool {
+        frame < self.size || epoch >= self.epoch
+    }
 }
 
 /// What a journal says of openings.
@@ -38,6 +68,10 @@ pub(crate) struct CertifiedEpochs {
     /// In the order of their numbers. The first of an hourly change of keys is one as well; no frame names it.
     epochs: Vec<Epoch>,
     losses: Vec<AcceptedLoss>,
+    /// Frames of the journal that are signed for.
+    signed: u64,
+    /// Frames of the journal that were read; none where some of them were passed over.
+    read: u64,
 }
 
 /// A loss of frames that an opening accepted.
@@ -46,8 +80,8 @@ struct AcceptedLoss {
     stream: StreamName,
     /// The first frame that is gone.
     from: u64,
-    /// The journal frame that says so.
-    said_in: u64,
+    /// The epoch of the opening that accepted it.
+    epoch: u32,
 }
 
 impl CertifiedEpochs {
@@ -59,16 +93,25 @@ impl CertifiedEpochs {
             let key = link.successor;
             Some(Epoch { number, key })
         });
-        let losses = history.losses.iter();
-        let losses = losses.filter(|(loss, _)| loss.kind == RepairKind::Lost);
-        let losses = losses.map(|(loss, frame)| AcceptedLoss {
-            stream: loss.stream.clone(),
-            from: loss.from,
-            said_in: *frame,
+        let epochs: Vec<Epoch> = epochs.collect();
+        let signed = history.signed.unwrap_or_else(|| history.frames());
+        let said = history.losses.iter();
+        let said = said.filter(|(loss, frame)| loss.kind == RepairKind::Lost && *frame < signed);
+        let losses = said.filter_map(|(loss, frame)| {
+            // A long list goes on behind the frame with the certificate.
+            let until = epochs.partition_point(|epoch| u64::from(epoch.number) <= *frame);
+            let opening = epochs.get(until.checked_sub(1)?)?;
+            Some(AcceptedLoss {
+                stream: loss.stream.clone(),
+                from: loss.from,
+                epoch: opening.number,
+            })
         });
         Self {
-            epochs: epochs.collect(),
             losses: losses.collect(),
+            epochs,
+            signed,
+            read: history.whole_frames(),
         }
     }
 
@@ -76,23 +119,60 @@ impl CertifiedEpochs {
     pub(crate) fn newest(&self) -> Option<Epoch> {
         self.epochs.last().copied()
     }
+
+    fn key(&self, number: u32) -> Option<CertifiedKey> {
+        let place = self
+            .epochs
+            .binary_search_by_key(&number, |epoch| epoch.number);
+        let epoch = place.ok().and_then(|place| self.epochs.get(place));
+        epoch.map(|epoch| epoch.key)
+    }
 }
 
 impl Certificates for CertifiedEpochs {
     fn certified_in(&self, number: u32) -> Option<CertifiedKey> {
-        let found = self
-            .epochs
-            .binary_search_by_key(&number, |epoch| epoch.number);
-        found
-            .ok()
-            .and_then(|place| self.epochs.get(place))
-            .map(|epoch| epoch.key)
+        self.key(number).filter(|_| u64::from(number) < self.signed)
+    }
+
+    fn certifies(&self, number: u32) -> Certifies {
+        match self.key(number) {
+            Some(key) => Certifies::Key(key),
+            None if u64::from(number) < self.read => Certifies::Nothing,
+            None => Certifies::Unknown,
+        }
     }
 
     fn is_left_behind(&self, stream: &StreamName, frame: u64, epoch: u32) -> bool {
-        self.losses.iter().any(|loss| {
-            loss.stream == *stream && frame >= loss.from && u64::from(epoch) < loss.said_in
-        })
+        let mut losses = self.losses.iter();
+        losses.any(|loss| loss.stream == *stream && frame >= loss.from && epoch < loss.epoch)
+    }
+}
+
+/// A journal that is being read: what stands in it so far, whether it is signed for or not.
+pub(crate) struct Growing<'a>(pub(crate) &'a RefCell<History>);
+
+impl Certificates for Growing<'_> {
+    fn certified_in(&self, number: u32) -> Option<CertifiedKey> {
+        match self.certifies(number) {
+            Certifies::Key(key) => Some(key),
+            Certifies::Nothing | Certifies::Unknown => None,
+        }
+    }
+
+    fn certifies(&self, number: u32) -> Certifies {
+        let history = self.0.borrow();
+        let number = u64::from(number);
+        let place = history
+            .certificates
+            .binary_search_by_key(&number, |(_, frame)| *frame);
+        match place.ok().and_then(|place| history.certificates.get(place)) {
+            Some((link, _)) => Certifies::Key(link.successor),
+            None => Certifies::Unknown,
+        }
+    }
+
+    fn is_left_behind(&self, _stream: &StreamName, _frame: u64, _epoch: u32) -> bool {
+        false
     }
 }
 
@@ -128,6 +208,7 @@ pub(crate) struct Epochs<'a> {
     name: &'a StreamName,
     stream: StreamId,
     last: Option<EpochKey>,
+    floor: Option<Floor>,
     decompressor: Decompressor,
 }
 
@@ -144,8 +225,15 @@ impl<'a> Epochs<'a> {
             name,
             stream,
             last: None,
+            floor: None,
             decompressor: Decompressor::default(),
         }
+    }
+
+    /// The same, and no frame that is older than `floor` is believed.
+    pub(crate) const fn above(mut self, floor: Option<Floor>) -> Self {
+        self.floor = floor;
+        self
     }
 
     /// The key of the epoch that `header` names, which opens its sections.
@@ -162,14 +250,15 @@ impl<'a> Epochs<'a> {
         self.last.insert(key)
     }
 
-    /// Whether an opening that the journal has sealed `frame`, exactly as it is, and no loss left it behind. Of frames of version 2 nobody can
-    /// tell, so it is none of those.
+    /// Whether an opening that the journal has sealed `frame`, exactly as it is, no later one had gone on without it, and no loss left it behind. Of
+    /// frames of version 2 nobody can tell, so it is none of those.
     pub(crate) fn authenticate(&mut self, frame: &Frame<'_>) -> bool {
         let header = &frame.clear.header;
+        let (number, epoch) = (header.frame, header.epoch);
+        let is_later = self.floor.is_none_or(|floor| floor.admits(number, epoch));
         self.origin(frame) == Origin::Own
-            && !self
-                .certificates
-                .is_left_behind(self.name, header.frame, header.epoch)
+            && is_later
+            && !self.certificates.is_left_behind(self.name, number, epoch)
     }
 
     /// Who sealed `frame`, as far as its authenticator and the journal say. In version 2 frames name their keys, which anybody can copy.
@@ -183,26 +272,87 @@ impl<'a> Epochs<'a> {
                 Origin::Foreign
             };
         }
-        if !self.key(&header).is_certified() && self.name.as_str() == StreamName::JOURNAL {
-            self.certify(frame);
-        }
         let key = self.key(&header);
-        if !key.is_certified() {
-            Origin::Unknown
-        } else if frame.authenticated(key) {
-            Origin::Own
-        } else {
-            Origin::Foreign
+        if key.is_certified() {
+            return origin_of(frame, key);
+        }
+        match self.own_certificate(frame) {
+            // Nothing else is written in an opening before its certificate is signed for.
+            Some(certified) => self.last.take().map_or(Origin::Unknown, |key| {
+                origin_of(frame, &key.certified_by(&certified))
+            }),
+            None => Origin::Unknown,
         }
     }
 
     /// The first frame of an opening in the journal has its certificate itself.
-    fn certify(&mut self, frame: &Frame<'_>) {
+    fn own_certificate(&mut self, frame: &Frame<'_>) -> Option<CertifiedKey> {
         let header = &frame.clear.header;
-        if u64::from(header.epoch) == header.frame
-            && let Some(certified) = certified_in(frame, &mut self.decompressor)
-        {
-            self.last = self.last.take().map(|key| key.certified_by(&certified));
+        let is_first =
+            self.name.as_str() == StreamName::JOURNAL && u64::from(header.epoch) == header.frame;
+        is_first.then(|| certified_in(frame, &mut self.decompressor))?
+    }
+}
+
+fn origin_of(frame: &Frame<'_>, key: &EpochKey) -> Origin {
+    if frame.authenticated(key) {
+        Origin::Own
+    } else {
+        Origin::Foreign
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use probity_format::certificate::{Bound, Link};
+    use probity_format::geometry::Geometry;
+    use probity_format::tree::EMPTY_ROOT;
+
+    use super::*;
+    use crate::repairs::Repair;
+
+    fn history() -> History {
+        let geometry = include_str!("../testdata/v3/log/probity.toml");
+        let mut history = History::new(&Geometry::parse(geometry).unwrap());
+        let bound = Bound {
+            size: 0,
+            root: EMPTY_ROOT,
+        };
+        for (frame, key) in [(0, 1), (5, 2), (9, 3)] {
+            let link = Link::new([key; 32], bound, Some(bound), [0; 64]);
+            history.certificates.push((link, frame));
         }
+        let lost = Repair::new(RepairKind::Lost, &StreamName::default(), 6..8);
+        // The list of repairs is long: it goes on in the frame behind the certificate.
+        history.losses.push((lost, 6));
+        history
+    }
+
+    /// An opening whose list of repairs went on in a second frame took its own frames for ones that the loss had left behind.
+    #[test]
+    fn a_loss_leaves_behind_what_is_older_than_the_opening_that_accepted_it() {
+        let mut history = history();
+        history.signed = Some(10);
+        let stream = StreamName::default();
+        let certified = CertifiedEpochs::of(&history);
+        assert!(certified.is_left_behind(&stream, 6, 0));
+        assert!(!certified.is_left_behind(&stream, 5, 0));
+        assert!(!certified.is_left_behind(&stream, 6, 5));
+        assert!(!certified.is_left_behind(&StreamName::heads(), 6, 0));
+        // What is not signed for is the word of nobody.
+        history.signed = Some(6);
+        let certified = CertifiedEpochs::of(&history);
+        assert!(!certified.is_left_behind(&stream, 6, 0));
+    }
+
+    #[test]
+    fn an_opening_counts_once_its_certificate_is_signed_for() {
+        let mut history = history();
+        history.signed = Some(9);
+        let certified = CertifiedEpochs::of(&history);
+        assert_eq!(certified.certified_in(5), Some([2; 32]));
+        assert_eq!(certified.certified_in(9), None);
+        assert_eq!(certified.certifies(9), Certifies::Key([3; 32]));
+        assert_eq!(certified.certified_in(6), None);
     }
 }

@@ -56,7 +56,7 @@ impl HeadSigner<'_> {
         let copies = Heads::new(Files::of_heads(places, &Options::default()));
         let mut repairs = Repairs::new(opener.master.note_key(), self.history);
         let master = &opener.master;
-        let (anchored, _) = read_anchored(
+        let anchored = read_anchored(
             files,
             &copies,
             geometry,
@@ -65,6 +65,7 @@ impl HeadSigner<'_> {
             &mut repairs,
         )?;
         let anchored = anchored
+            .heads
             .get(head.origin())
             .filter(|anchored| anchored.size() >= head.size() && repairs.is_empty())
             .ok_or_else(|| broken(stream, "is signed by an older key, and the stream heads does not name it; verify the log"))?;

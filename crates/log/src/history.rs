@@ -1,5 +1,8 @@
 //! Reads what a log says of itself: its geometry, and its journal.
 
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+
 use probity_format::certificate::Bound;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::compress::Decompressor;
@@ -14,9 +17,10 @@ use probity_format::stream::StreamName;
 use probity_format::tree::{Frontier, leaf_hash};
 use probity_format::{DecodeError, Version, v2};
 
-use crate::epochs::{CertifiedEpochs, Epochs};
+use crate::epochs::{Epochs, Growing};
 use crate::error::LogError;
 use crate::files::{Files, is_strange, unless_strange};
+use crate::heads::Heads;
 use crate::journal::History;
 use crate::scan::{End, Position, read, scan_believed};
 use crate::segments::{Identity, path};
@@ -154,42 +158,180 @@ pub(crate) fn read_checkpoint(
 
 /// Reads what the journal says as far as it is whole.
 ///
-/// Only frames that a holder of `master` sealed are believed: the journal is in clear, and anybody can write one that looks whole. Without a key only those are
-/// that the checkpoint covers; and in a log of version 2, where no frame says who sealed it, with a key too.
+/// Only frames that a holder of `master` sealed are believed: the journal is in clear, and anybody can write one that looks whole. Of an opening that is not
+/// signed for none is. Without a key only those are that the checkpoint covers; and in a log of version 2, where no frame says who sealed it, with a key too.
 pub(crate) fn read_history(
     files: &Files,
     geometry: &Geometry,
     master: Option<&MasterKey>,
 ) -> Result<History, LogError> {
+    let Some(master) = master.filter(|_| geometry.version() != Version::V2) else {
+        let read = read_journal(files, geometry, None, u64::MAX)?;
+        return match read.refused {
+            Some((_, error)) => Err(broken(&error)),
+            None => Ok(read.history),
+        };
+    };
+    let first_of = |openings: &Openings, signed: u64| {
+        let mut unsigned = openings.first.range(signed..);
+        unsigned.next().copied()
+    };
+    read_signed(files, None, geometry, master, &first_of)
+}
+
+/// As [`read_history`], with what the opening before could not sign, which the next writer takes over: frames that hold the certificate of
+/// an opening themselves. Nothing else is written in an opening before its certificate is signed for.
+pub(crate) fn read_history_to_end(
+    files: &Files,
+    heads: Option<&Heads>,
+    geometry: &Geometry,
+    master: &MasterKey,
+) -> Result<History, LogError> {
+    if geometry.version() == Version::V2 {
+        return read_history(files, geometry, Some(master));
+    }
+    let second_of = |openings: &Openings, signed: u64| {
+        let unsigned = openings
+            .second
+            .iter()
+            .filter(|(first, _)| **first >= signed);
+        unsigned.map(|(_, second)| *second).min()
+    };
+    read_signed(files, heads, geometry, master, &second_of)
+}
+
+/// The frame at which what is believed ends, by the openings and the number of frames that are signed for.
+type EndOf<'a> = &'a dyn Fn(&Openings, u64) -> Option<u64>;
+
+fn read_signed(
+    files: &Files,
+    copies: Option<&Heads>,
+    geometry: &Geometry,
+    master: &MasterKey,
+    end_of: EndOf<'_>,
+) -> Result<History, LogError> {
+    let mut read = read_journal(files, geometry, Some(master), u64::MAX)?;
+    let signed = signed_frames(files, copies, geometry, &read.history)?;
+    let refused = read.refused.as_ref().map(|(frame, _)| *frame);
+    let end = signed.and_then(|signed| end_of(&read.openings, signed));
+    // What nobody signed for and does not follow is another log's, or another copy's of this one.
+    let is_foreign = |frame: &u64| signed.is_some_and(|signed| *frame >= signed);
+    if let Some(end) = end.into_iter().chain(refused.filter(is_foreign)).min() {
+        read = read_journal(files, geometry, Some(master), end)?;
+    }
+    if let Some((_, error)) = read.refused {
+        return Err(broken(&error));
+    }
+    read.history.signed = signed;
+    Ok(read.history)
+}
+
+/// The journal as it was read.
+struct JournalRead {
+    history: History,
+    openings: Openings,
+    /// The frame at which it ends, because it says what no log writes.
+    refused: Option<(u64, DecodeError)>,
+}
+
+/// Where the openings of a log begin in its journal.
+#[derive(Default)]
+struct Openings {
+    /// The frames that hold the certificate of their own epoch.
+    first: BTreeSet<u64>,
+    /// By those the next frame of the same epoch.
+    second: BTreeMap<u64, u64>,
+}
+
+/// Reads the journal up to frame `end`; with `master` what that key sealed.
+fn read_journal(
+    files: &Files,
+    geometry: &Geometry,
+    master: Option<&MasterKey>,
+    end: u64,
+) -> Result<JournalRead, LogError> {
     let (name, identity) = (StreamName::journal(), Identity::journal(geometry));
-    let mut history = History::new(geometry);
+    let history = RefCell::new(History::new(geometry));
+    let mut openings = Openings::default();
     let mut decompressor = Decompressor::default();
-    let master = master.filter(|_| identity.version != Version::V2);
-    // The first frame of each opening holds its certificate, which those behind it need.
-    let none = CertifiedEpochs::default();
-    let mut epochs = master.map(|master| Epochs::new(master, &none, &name, identity.id));
+    let growing = Growing(&history);
+    let mut epochs = master.map(|master| Epochs::new(master, &growing, &name, identity.id));
     let size = claimed_size(files, &name)?;
     let mut position = Position::start(identity);
     let mut tree = Frontier::new();
-    let mut believe = |record: &Record, frame: &Frame<'_>| match &mut epochs {
-        Some(epochs) => epochs.authenticate(frame),
-        None => record.frame < size,
+    let refused = Cell::new(None);
+    let mut believe = |record: &Record, frame: &Frame<'_>| {
+        record.frame < end
+            && refused.get().is_none()
+            && match &mut epochs {
+                Some(epochs) => epochs.authenticate(frame),
+                None => record.frame < size,
+            }
     };
     let mut add = |record: &Record, frame: &Frame<'_>| {
-        add_to_history(&mut history, record.frame, frame, &mut decompressor)
-            .map_err(|error| broken(&error))?;
+        let mut history = history.borrow_mut();
+        let added = add_to_history(&mut history, record.frame, frame, &mut decompressor);
+        if let Err(error) = added {
+            refused.set(Some((record.frame, error)));
+            return Ok(());
+        }
         if let Some(v2) = &mut history.v2 {
             v2.heads.clear();
+        }
+        let epoch = u64::from(frame.clear.header.epoch);
+        if epoch == record.frame {
+            openings.first.insert(epoch);
+        } else {
+            openings.second.entry(epoch).or_insert(record.frame);
         }
         tree.push(leaf_hash(&record.encode()));
         Ok::<(), LogError>(())
     };
     let _end: End = scan_believed(files, &name, &mut position, &mut believe, &mut add)?;
+    let mut history = history.into_inner();
     history.read = Bound {
         size: tree.size(),
         root: tree.root(),
     };
-    Ok(history)
+    Ok(JournalRead {
+        history,
+        openings,
+        refused: refused.into_inner(),
+    })
+}
+
+/// Frames of the journal that are signed for, as far as the heads of the journal and of `heads` say: nothing is signed with a key but the journal before that
+/// covers its certificate. Nothing where no head is signed by a key of the chain.
+fn signed_frames(
+    files: &Files,
+    copies: Option<&Heads>,
+    geometry: &Geometry,
+    history: &History,
+) -> Result<Option<u64>, LogError> {
+    let max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
+    let mut signed = None;
+    for name in [StreamName::journal(), StreamName::heads()] {
+        let origin = geometry.stream_origin(name.as_str());
+        let published = unless_strange(files.read(&format!("streams/{name}/checkpoint"), max))?;
+        let kept = match copies {
+            Some(copies) => copies.load(&name)?,
+            None => None,
+        };
+        for note in published.into_iter().chain(kept) {
+            let Ok((signer, head)) = history.open(&note, &origin) else {
+                continue;
+            };
+            // The first key is the geometry's, and in no certificate.
+            let certified = signer.checked_sub(1);
+            let certified = certified.and_then(|place| history.certificates_at(place));
+            let certified = certified.map_or(0, |frame| frame.saturating_add(1));
+            let is_due = signer >= history.certificates_within(head.size());
+            let is_journal = name.as_str() == StreamName::JOURNAL;
+            let covered = if is_journal && is_due { head.size() } else { 0 };
+            signed = signed.max(Some(certified.max(covered)));
+        }
+    }
+    Ok(signed)
 }
 
 /// The size in the published checkpoint of `stream`. Whose checkpoint it is shows when the keys are known.

@@ -230,6 +230,8 @@ pub(crate) struct History {
     pub(crate) repaired: Vec<(Repair, u64)>,
     /// The frames that were read for it, and the root over them; nothing where they were read past damage.
     pub(crate) read: Bound,
+    /// Frames that a head covers which a key of the chain signed; nothing where none was found, and all count.
+    pub(crate) signed: Option<u64>,
     /// Whether a slot was ever found that did not open, so that one name may have stood in two of them.
     pub(crate) has_lost_slots: bool,
     /// The frame that would be next.
@@ -268,6 +270,7 @@ impl History {
                 size: 0,
                 root: EMPTY_ROOT,
             },
+            signed: None,
             has_lost_slots: false,
             next: 0,
             is_whole: true,
@@ -278,6 +281,11 @@ impl History {
     /// The number of the frame that would be next.
     pub(crate) const fn frames(&self) -> u64 {
         self.next
+    }
+
+    /// Frames that were read without leaving any out.
+    pub(crate) const fn whole_frames(&self) -> u64 {
+        if self.is_whole { self.next } else { 0 }
     }
 
     /// Adds the entries of journal frame `frame`.
@@ -485,6 +493,12 @@ impl History {
         certified
             .filter(|(link, _)| bound_heads(link) < size)
             .count()
+    }
+
+    /// The journal frame in which the key at `place` of the chain was certified, from 0 behind the geometry's.
+    pub(crate) fn certificates_at(&self, place: usize) -> Option<u64> {
+        let key = self.keys.get(place.saturating_add(1));
+        key.map(|(_, frame)| *frame)
     }
 
     /// The key certified last.

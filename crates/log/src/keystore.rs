@@ -166,21 +166,24 @@ impl KeyStore {
         })
     }
 
-    /// If a crash left a successor that the journal certifies as `certified`, it becomes the present key.
-    pub(crate) fn resume(
-        &mut self,
+    /// The successor that a crash left and the journal certifies as `certified`; nothing where that is the present key. Changes nothing.
+    ///
+    /// # Errors
+    /// [`LogError::Broken`] where neither is there.
+    pub(crate) fn certified_successor(
+        &self,
         files: &Files,
         name: &str,
         certified: &VerifierKey,
-    ) -> Result<(), LogError> {
+    ) -> Result<Option<Secret>, LogError> {
         if self.signer(name)?.verifier_key() == certified {
-            return Ok(());
+            return Ok(None);
         }
         if let Loaded::Secret(successor) =
             load(files, &self.wrapping, SUCCESSOR, WrappedKind::Signing)?
             && signing_key(name, &successor)?.verifier_key() == certified
         {
-            return self.promote(files, successor);
+            return Ok(Some(successor));
         }
         Err(LogError::Broken {
             place: SIGNING.into(),

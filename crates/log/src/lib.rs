@@ -34,6 +34,7 @@ mod journal_writer;
 mod keys_missed;
 mod keystore;
 mod known;
+mod known_epochs;
 mod leaves;
 mod log;
 mod lost;

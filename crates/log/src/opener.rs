@@ -1,6 +1,6 @@
 //! Opens sealed frames for whoever holds the root key: for reading and for the keyed check.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use probity_format::compress::Decompressor;
@@ -14,12 +14,13 @@ use probity_format::tree::root_of;
 use probity_format::wrap::WrappingKey;
 use probity_format::{DecodeError, Version};
 
-use crate::epochs::{Certificates, CertifiedEpochs, CertifiedKey, Epochs, Origin};
+use crate::epochs::{CertifiedEpochs, Epochs, Origin};
 use crate::error::LogError;
 use crate::files::Files;
 use crate::history::read_history;
 use crate::journal::{Erasure, History, SignedSlots};
 use crate::keystore::{KeyStore, SigningKeyState, Witness};
+use crate::known_epochs::KnownEpochs;
 use crate::lost::{Lost, NEEDS_KEY};
 use crate::opened::{OpenSection, Opened, Shares};
 use crate::repairs::{Repair, RepairKind};
@@ -29,26 +30,17 @@ use crate::slots::{DAMAGED, Pseudonym, Slots, Unopened, broken, read_slots};
 pub(crate) struct Opener {
     pub(crate) master: MasterKey,
     wrapping: Arc<WrappingKey>,
-    geometry: Geometry,
-    version: Version,
-    files: Files,
+    pub(crate) geometry: Geometry,
+    pub(crate) version: Version,
+    pub(crate) files: Files,
     slots: RwLock<Slots>,
     /// The slots of subjects that the journal erased, by pseudonym.
     erased: RwLock<HashMap<Pseudonym, u64>>,
     /// Slots that the journal signed for.
     signed: u64,
-    epochs: RwLock<KnownEpochs>,
+    pub(crate) epochs: RwLock<KnownEpochs>,
     /// Frames of which sections do not open for want of a key, which was accepted.
     closed: Vec<Repair>,
-}
-
-/// The openings of the log for writing that the journal had when it was read last.
-#[derive(Default)]
-struct KnownEpochs {
-    certified: CertifiedEpochs,
-    /// Numbers that were looked for in vain: a certificate is published before any frame of its epoch is written, so one that is not there
-    /// when the frame is read never comes.
-    missing: BTreeSet<u32>,
 }
 
 /// What there is to open a section of subjects with.
@@ -153,10 +145,7 @@ impl Opener {
         self.closed = closed.cloned().collect();
         self.signed = slots.count;
         self.erased = RwLock::new(by_pseudonym(erasures));
-        self.epochs = RwLock::new(KnownEpochs {
-            certified,
-            ..KnownEpochs::default()
-        });
+        self.epochs = RwLock::new(KnownEpochs::new(certified));
         self
     }
 
@@ -331,38 +320,6 @@ impl Opener {
             people.push(key.map(|key| PersonKey::new(key, stream, salt, frame, section, place)));
         }
         Some(Subjects::People(people))
-    }
-}
-
-impl Certificates for Opener {
-    /// Looks at the journal again for one that a writer may have certified since.
-    fn certified_in(&self, number: u32) -> Option<CertifiedKey> {
-        let epochs = self.epochs.read().unwrap_or_else(PoisonError::into_inner);
-        let found = epochs.certified.certified_in(number);
-        let is_missing = epochs.missing.contains(&number);
-        drop(epochs);
-        if found.is_some() || is_missing || self.version == Version::V2 {
-            return found;
-        }
-        let history = read_history(&self.files, &self.geometry, Some(&self.master));
-        let mut epochs = self.epochs.write().unwrap_or_else(PoisonError::into_inner);
-        if let Ok(history) = history {
-            let certified = CertifiedEpochs::of(&history);
-            // Of a damaged journal less is read than verification reads past the damage.
-            if certified.certified_in(number).is_some() {
-                epochs.certified = certified;
-            }
-        }
-        let found = epochs.certified.certified_in(number);
-        if found.is_none() {
-            epochs.missing.insert(number);
-        }
-        found
-    }
-
-    fn is_left_behind(&self, stream: &StreamName, frame: u64, epoch: u32) -> bool {
-        let epochs = self.epochs.read().unwrap_or_else(PoisonError::into_inner);
-        epochs.certified.is_left_behind(stream, frame, epoch)
     }
 }
 

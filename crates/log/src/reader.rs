@@ -13,7 +13,7 @@ use crate::config::Options;
 use crate::error::{LogError, Missing};
 use crate::files::Files;
 use crate::filtering::{Past, Reading};
-use crate::history::{read_geometry, read_history};
+use crate::history::{read_geometry, read_history, read_history_to_end};
 use crate::journal::History;
 use crate::keystore::SigningKeyState;
 use crate::lost::NEEDS_KEY;
@@ -256,7 +256,8 @@ impl Reader {
     /// # Errors
     /// Those of the storage; [`LogError::Broken`] where the journal is damaged.
     pub fn signing_key(&self) -> Result<SigningKeyState, LogError> {
-        let history = read_history(&self.files, &self.geometry, Some(&self.opener.master))?;
+        let master = &self.opener.master;
+        let history = read_history_to_end(&self.files, None, &self.geometry, master)?;
         self.opener.signing_key_state(&self.geometry, &history)
     }
 
@@ -291,7 +292,10 @@ impl Reader {
             }
             let sealed = (subject.id, subject.config);
             let mut reading = Reading::new(self, &subject.name, sealed, filter, Past::Nothing);
-            let mut epochs = self.opener.epochs(&subject.name, subject.id);
+            let mut epochs = self
+                .opener
+                .epochs(&subject.name, subject.id)
+                .above(subject.floor());
             verifier.read_whole(subject, &mut epochs, &mut |record,
                                                              frame|
              -> Result<(), E> {
@@ -367,7 +371,7 @@ impl Reader {
             let (name, id) = (subject.name.clone(), subject.id);
             let sealed = (id, subject.config);
             let mut reading = Reading::new(self, &name, sealed, filter, Past::Damage);
-            let mut epochs = self.opener.epochs(&name, id);
+            let mut epochs = self.opener.epochs(&name, id).above(subject.floor());
             let gaps = verifier.read_damaged(&mut subject, &mut epochs, &mut |record, frame| {
                 reading.frame(record, frame, visit)
             })?;

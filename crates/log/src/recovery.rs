@@ -43,6 +43,8 @@ pub(crate) struct Recovery<'a> {
     /// The key that must have signed them too.
     pub(crate) witness: Option<&'a VerifierKey>,
     pub(crate) epochs: Epochs<'a>,
+    /// Of the journal the frames that were read: what follows says nothing that a log writes.
+    pub(crate) end: Option<u64>,
     /// What is known to have been durable, where a note says so.
     pub(crate) durable: Option<Durable>,
     /// Whether some of those may be gone.
@@ -119,7 +121,7 @@ impl<'a> Recovery<'a> {
         walk.found(position.place());
         let signed_size = signed.map_or(0, |(size, _)| size);
         let anchored_size = self.anchored.map_or(0, Checkpoint::size);
-        let epochs = &mut self.epochs;
+        let (epochs, until) = (&mut self.epochs, self.end);
         let place = format!("tree of stream {}", self.name);
         let (name, opening) = (self.name, &mut self.opening);
         let end = scan_believed(
@@ -127,7 +129,10 @@ impl<'a> Recovery<'a> {
             self.name,
             &mut position,
             // What is anchored is compared with what was anchored; behind it only the authenticator tells who wrote it.
-            &mut |record, frame| record.frame < anchored_size || epochs.authenticate(frame),
+            &mut |record, frame| {
+                let is_read = until.is_none_or(|until| record.frame < until);
+                record.frame < anchored_size || is_read && epochs.authenticate(frame)
+            },
             &mut |record, frame| {
                 if let Some(opening) = opening.as_mut().filter(|_| record.frame >= signed_size) {
                     let looked = missed.look(name, frame, opening);

@@ -326,7 +326,11 @@ impl Repairs {
             let bytes = u64::try_from(content.len()).unwrap_or(u64::MAX);
             let notes = || vec![Repair::of_log(RepairKind::Notes, 0..bytes)];
             done = match authentic(&key, &content) {
-                Some((journal, lines)) if journal == history.read => lines,
+                Some((journal, mut lines)) if journal == history.read => {
+                    // Where keys are missing still, that is accepted again.
+                    lines.retain(|repair| repair.kind != RepairKind::Closed);
+                    lines
+                }
                 Some((journal, lines)) if is_said(&lines, journal.size, history) => Vec::new(),
                 _ => notes(),
             };
@@ -337,6 +341,17 @@ impl Repairs {
             done,
             stored,
         })
+    }
+
+    /// Takes back what an earlier opening that did not come to its end said is lost of `stream`, as far as it is there: `frames` are.
+    pub(crate) fn take_back(&mut self, stream: &StreamName, frames: u64) {
+        self.done.retain_mut(|repair| {
+            let is_loss = repair.kind == RepairKind::Lost && repair.stream == *stream;
+            if is_loss {
+                repair.from = repair.from.max(frames);
+            }
+            !is_loss || repair.from < repair.to
+        });
     }
 
     /// Notes what was found or will be done without changing evidence.

@@ -55,6 +55,7 @@ impl FoundStream<'_> {
             tree,
         } = self;
         let (files, name) = (recovery.files, recovery.name);
+        repairs.take_back(name, tree.size());
         for repair in &recovery.noted {
             repairs.note(repair.clone());
         }

@@ -21,13 +21,13 @@ use crate::config::Options;
 use crate::continuation::Continued;
 use crate::core::{Core, Queue};
 use crate::creation::First;
-use crate::durable::{DurableNote, DurableNotes, NotesFound};
-use crate::epochs::{CertifiedEpochs, Epochs};
+use crate::durable::{BEYOND, DURABLE, DurableNote, DurableNotes, Noted, NotesFound};
+use crate::epochs::{Certificates, CertifiedEpochs, Epochs, Floor};
 use crate::error::LogError;
 use crate::files::Files;
 use crate::heads::Heads;
 use crate::heads_writer::HeadsWriter;
-use crate::history::{read_geometry, read_history};
+use crate::history::{read_geometry, read_history_to_end};
 use crate::journal::{History, JournalEntry};
 use crate::journal_writer::JournalWriter;
 use crate::keys_missed::KeysMissed;
@@ -36,7 +36,7 @@ use crate::log::{Log, Threads};
 use crate::opener::{Opener, Opening};
 use crate::places::Places;
 use crate::recovery::Recovery;
-use crate::repairs::{Repair, Repairs};
+use crate::repairs::{Repair, RepairKind, Repairs};
 use crate::segments::Identity;
 use crate::settling::FoundStream;
 use crate::storage::Lock;
@@ -100,11 +100,11 @@ pub(crate) fn open_locked(
     }
     let witness = keys.witness(&files, &geometry)?;
     let heads = Heads::new(Files::of_heads(places, &options));
-    let history = read_history(&files, &geometry, Some(&keys.master))?;
+    let history = read_history_to_end(&files, Some(&heads), &geometry, &keys.master)?;
     let certified = CertifiedEpochs::of(&history);
     let mut repairs = Repairs::resume(&files, keys.master.note_key(), &history)?;
     let notes = NotesFound::read(&files, DurableNotes::new(&keys.master, certified.newest()))?;
-    let (anchored, heads_read) = read_anchored(
+    let anchored = read_anchored(
         &files,
         &heads,
         &geometry,
@@ -117,28 +117,28 @@ pub(crate) fn open_locked(
         heads: &heads,
         geometry: &geometry,
         history: &history,
-        anchored: &with_bound_heads(anchored.clone(), &geometry, &history)?,
-        heads_read,
+        anchored: &with_bound_heads(anchored.heads.clone(), &geometry, &history)?,
+        floors: &anchored.floors,
+        heads_read: anchored.read,
         master: &keys.master,
         notes: &notes,
         certified: &certified,
         wrapping: &keys.wrapping,
         accept_loss: options.accept_loss,
     };
+    // Before anything is changed: where nobody can sign, nothing is given up.
+    let successor = keys.certified_successor(&files, geometry.origin(), history.last_key())?;
     let (streams, subjects) = recovering.recover(&mut repairs)?;
-    let own = |name: StreamName| {
-        let stream = streams.get(&name).map(Arc::clone);
-        stream.ok_or_else(|| LogError::NotALog {
-            path: places.path.clone(),
-        })
-    };
+    let own = |name: StreamName| built_in(&streams, &name, places);
     let (journal, heads_stream) = (own(StreamName::journal())?, own(StreamName::heads())?);
     let first = first_of(&journal, first, places)?;
-    keys.resume(&files, geometry.origin(), history.last_key())?;
+    if let Some(successor) = successor {
+        keys.promote(&files, successor)?;
+    }
     let subjects = SubjectStore::open(&files, subjects, &history, &mut repairs)?;
     let queue = queue(&options)?;
     let journal = JournalWriter::new(journal, &history)?;
-    let anchors = HeadsWriter::new(heads_stream, anchored)?;
+    let anchors = HeadsWriter::new(heads_stream, anchored.heads)?;
     let core = Arc::new(Core::new(
         options,
         geometry,
@@ -158,6 +158,18 @@ pub(crate) fn open_locked(
     // Those that were started end when they see the poison.
     let threads = start(&core).map_err(|error| core.fail(error))?;
     Ok(Log::new(core, threads, repaired))
+}
+
+/// A stream that the log itself writes.
+fn built_in(
+    streams: &BTreeMap<StreamName, Arc<Stream>>,
+    name: &StreamName,
+    places: &Places,
+) -> Result<Arc<Stream>, LogError> {
+    let stream = streams.get(name).map(Arc::clone);
+    stream.ok_or_else(|| LogError::NotALog {
+        path: places.path.clone(),
+    })
 }
 
 /// What the log begins with, where it has not begun.
@@ -231,6 +243,7 @@ struct Recovering<'a> {
     geometry: &'a Geometry,
     history: &'a History,
     anchored: &'a Anchored,
+    floors: &'a BTreeMap<String, Floor>,
     /// Frames of `heads` that say so.
     heads_read: u64,
     master: &'a MasterKey,
@@ -271,6 +284,27 @@ impl Recovering<'_> {
         Ok((streams, slots))
     }
 
+    /// The end of the journal, for which nobody has signed, may be another copy's: what it says is lost must not be there.
+    fn check_losses(&self, name: &StreamName, frames: u64) -> Result<(), LogError> {
+        let signed = self.history.signed.unwrap_or(u64::MAX);
+        let unsigned = self
+            .history
+            .losses
+            .iter()
+            .filter(|(_, said_in)| *said_in >= signed);
+        let mut of_stream =
+            unsigned.filter(|(loss, _)| loss.kind == RepairKind::Lost && loss.stream == *name);
+        if of_stream.all(|(loss, _)| loss.from >= frames) {
+            return Ok(());
+        }
+        Err(LogError::Broken {
+            place: "segments of stream journal".into(),
+            reason: format!(
+                "its end says that frames of stream {name} are lost, and they are there: it is of another copy of the log; put the journal of this one back"
+            ),
+        })
+    }
+
     /// The streams as they are, in the order in which the journal created them.
     fn find<'b>(
         &'b self,
@@ -282,6 +316,19 @@ impl Recovering<'_> {
             let identity = Identity::new(self.geometry, name, config);
             let id = identity.id;
             let origin = self.geometry.stream_origin(name.as_str());
+            let floor = self.floors.get(&origin).copied();
+            let is_journal = name.as_str() == StreamName::JOURNAL;
+            let journal = (self.certified as &dyn Certificates, floor);
+            let durable = match self.notes.of_stream((name, &id), ordinal, journal) {
+                Noted::Nothing => None,
+                Noted::Durable(durable) => Some(durable),
+                Noted::Beyond => {
+                    return Err(LogError::Broken {
+                        place: format!("{DURABLE}, stream {name}"),
+                        reason: BEYOND.into(),
+                    });
+                }
+            };
             let recovery = Recovery {
                 files: self.files,
                 heads: self.heads,
@@ -292,8 +339,9 @@ impl Recovering<'_> {
                 anchored: self.anchored.get(&origin),
                 heads_read: self.heads_read,
                 origin,
-                epochs: Epochs::new(self.master, self.certified, name, id),
-                durable: self.notes.of_stream((name, &id), ordinal, self.certified),
+                end: is_journal.then(|| self.history.frames()),
+                epochs: Epochs::new(self.master, self.certified, name, id).above(floor),
+                durable,
                 accept_loss: self.accept_loss,
                 opening: config
                     .erasable
@@ -301,9 +349,10 @@ impl Recovering<'_> {
                 noted: Vec::new(),
             };
             let found = recovery.find(missed)?;
-            if name.as_str() == StreamName::JOURNAL {
+            if is_journal {
                 check_read(self.history, found.size())?;
             }
+            self.check_losses(name, found.size())?;
             all.push(found);
         }
         Ok(all)

@@ -2,7 +2,7 @@
 //!
 //! `docs/format.md`, "Subject keys". The map from names to pseudonyms and keys is in memory as long as the log is open.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -179,6 +179,8 @@ pub(crate) struct FoundSlots {
     durable: u64,
     /// Slots that do not open though nothing says that they are erased.
     closed: Vec<u64>,
+    /// Slots that the journal does not count, of subjects that have one: the log makes no second one.
+    doubled: Vec<u64>,
     unfinished: Vec<u64>,
     length: u64,
 }
@@ -235,6 +237,11 @@ impl FoundSlots {
             self.closed.push(number);
             return false;
         };
+        let is_counted = number < history.slots.count;
+        if !is_counted && self.known.contains_key(&secret.name) {
+            self.doubled.push(number);
+            return false;
+        }
         let label = slot.label();
         self.durable = self.durable.max(label.durable);
         let known = Known {
@@ -297,15 +304,16 @@ impl FoundSlots {
     fn settle(&self, files: &Files, signed: u64, repairs: &mut Repairs) -> Result<(), LogError> {
         let settled = self.durable.max(signed);
         let end = self.count.saturating_mul(SLOT_LENGTH);
-        if settled == self.count && self.length == end {
+        if settled == self.count && self.length == end && self.doubled.is_empty() {
             return Ok(());
         }
         self.set_aside(files, repairs)?;
         let file = files.segment(SLOTS, self.length == 0)?;
         let mut slot = [0; SLOT_BYTES];
-        for number in settled..self.count {
+        let first = self.doubled.first().map_or(settled, |it| settled.min(*it));
+        for number in first..self.count {
             let offset = number.saturating_mul(SLOT_LENGTH);
-            if self.closed.binary_search(&number).is_ok() {
+            if self.is_void(number) {
                 slot.fill(0);
             } else {
                 read(files, SLOTS, &*file, &mut slot, offset)?;
@@ -317,6 +325,12 @@ impl FoundSlots {
         files.sync_folder(FOLDER)
     }
 
+    /// Whether slot `number` holds no key that may be used.
+    fn is_void(&self, number: u64) -> bool {
+        let (closed, doubled) = (&self.closed, &self.doubled);
+        closed.binary_search(&number).is_ok() || doubled.binary_search(&number).is_ok()
+    }
+
     /// Keeps a copy of every byte that is not kept in its place.
     fn set_aside(&self, files: &Files, repairs: &mut Repairs) -> Result<(), LogError> {
         let slot = |number: &u64| {
@@ -326,8 +340,12 @@ impl FoundSlots {
         let end = self.count.saturating_mul(SLOT_LENGTH);
         // Behind the last slot that is whole, everything goes, the part of a slot at the end too.
         let tail = (end < self.length).then_some((end, self.length));
-        let within = self.closed.iter().filter(|number| **number < self.count);
-        let stored = within.map(slot).filter(|(start, end)| start < end);
+        let void = self.closed.iter().chain(&self.doubled);
+        let within: BTreeSet<&u64> = void.filter(|number| **number < self.count).collect();
+        let stored = within
+            .into_iter()
+            .map(slot)
+            .filter(|(start, end)| start < end);
         for (start, end) in stored.chain(tail) {
             let kind = if holds_zeros(files, start..end)? {
                 RepairKind::Zeros

@@ -352,7 +352,7 @@ fn what_an_opening_did_and_could_not_report_is_reported_by_the_next() {
 fn an_older_file_of_repairs_makes_the_journal_say_nothing_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = sample(folder.path());
-    let (head, line) = (journal_head(&path), "lost default 7 9");
+    let (head, line) = (journal_head(&path), "lost default 70000 90000");
     let content = announced(&path, &head, line);
     for said in [&[line][..], &[], &[]] {
         fs::write(path.join("repairs"), &content).unwrap();

@@ -71,7 +71,7 @@ impl<'a> Anchoring<'a> {
             return;
         };
         for (head, _) in std::mem::take(&mut v2.heads) {
-            self.add(&head, frame, count, &StreamName::journal());
+            self.add(&head, (frame, 0), count, &StreamName::journal());
         }
     }
 
@@ -87,7 +87,7 @@ impl<'a> Anchoring<'a> {
         let passed = later.take_while(|(link, _)| bound_heads(link) <= number);
         self.certificates = self.certificates.saturating_add(passed.count());
         match read(frame, &mut self.decompressor) {
-            Ok(entries) => self.take_entries(entries, number),
+            Ok(entries) => self.take_entries(entries, (number, frame.clear.header.epoch)),
             Err(error) => {
                 self.unsure.get_or_insert(self.certificates);
                 self.fault(number, &StreamName::heads(), error.to_string());
@@ -95,7 +95,8 @@ impl<'a> Anchoring<'a> {
         }
     }
 
-    fn take_entries(&mut self, entries: Vec<HeadsEntry>, number: u64) {
+    fn take_entries(&mut self, entries: Vec<HeadsEntry>, by: (u64, u32)) {
+        let (number, _) = by;
         let name = StreamName::heads();
         let (mut names_all, mut named) = (false, Vec::new());
         for entry in entries {
@@ -104,7 +105,7 @@ impl<'a> Anchoring<'a> {
                     names_all |= is_all;
                     for head in heads {
                         let certificates = self.certificates_before(&head);
-                        self.add(&head, number, certificates, &name);
+                        self.add(&head, by, certificates, &name);
                         named.push(head.origin().to_owned());
                     }
                 }
@@ -141,13 +142,19 @@ impl<'a> Anchoring<'a> {
         }
     }
 
-    fn add(&mut self, head: &Checkpoint, frame: u64, certificates: usize, by: &StreamName) {
+    fn add(
+        &mut self,
+        head: &Checkpoint,
+        (frame, epoch): (u64, u32),
+        certificates: usize,
+        by: &StreamName,
+    ) {
         if head.origin() == self.geometry.stream_origin(by.as_str()) {
             self.fault(frame, by, "anchors a head of its own stream".into());
             return;
         }
         let of_stream = self.of_streams.entry(head.origin().to_owned()).or_default();
-        if let Err(detail) = of_stream.add(head, frame, certificates) {
+        if let Err(detail) = of_stream.add(head, (frame, epoch), certificates) {
             self.fault(frame, by, detail);
         }
     }

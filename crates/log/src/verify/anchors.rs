@@ -4,6 +4,8 @@
 use probity_format::checkpoint::Checkpoint;
 use probity_format::tree::{EMPTY_ROOT, Hash, node_hash};
 
+use crate::epochs::Floor;
+
 /// Heads whose roots share one hash.
 pub(super) const BLOCK_HEADS: usize = 4_096;
 
@@ -17,19 +19,21 @@ pub(super) struct Anchors {
     count: usize,
     /// Size of the last head, and the frame that anchors it.
     last: Option<(u64, u64)>,
+    /// The epoch of that frame.
+    epoch: u32,
     /// From which size on how many certificates were there before the head; both only grow.
     signers: Vec<(u64, usize)>,
 }
 
 impl Anchors {
-    /// Takes up a head that frame `frame` anchors behind `certificates`.
+    /// Takes up a head that frame `frame`, of epoch `epoch`, anchors behind `certificates`.
     ///
     /// # Errors
     /// What is wrong when it is smaller than the one before.
     pub(super) fn add(
         &mut self,
         head: &Checkpoint,
-        frame: u64,
+        (frame, epoch): (u64, u32),
         certificates: usize,
     ) -> Result<(), String> {
         let (before, at) = self.last.unwrap_or_default();
@@ -49,6 +53,7 @@ impl Anchors {
         }
         self.count = self.count.saturating_add(1);
         self.last = Some((head.size(), frame));
+        self.epoch = epoch;
         let known = self.signers.last();
         // A head that is repeated says nothing of who signs: the stream did not grow, and its checkpoint stays as it is.
         if self.count > 1 && growth == 0 {
@@ -63,6 +68,12 @@ impl Anchors {
     /// Size of the last head, and the frame that anchors it.
     pub(super) const fn last(&self) -> Option<(u64, u64)> {
         self.last
+    }
+
+    /// Where what is not older than the opening begins that anchored the last head.
+    pub(super) fn floor(&self) -> Option<Floor> {
+        let epoch = self.epoch;
+        self.last.map(|(size, _)| Floor { size, epoch })
     }
 
     /// How many certificates were there before the last head of at most `size` frames.
@@ -206,7 +217,11 @@ mod tests {
         let mut anchors = Anchors::default();
         for (size, frame) in sizes().iter().zip(0_u64..) {
             anchors
-                .add(&head(*size), frame, usize::try_from(frame / 1_000).unwrap())
+                .add(
+                    &head(*size),
+                    (frame, 1),
+                    usize::try_from(frame / 1_000).unwrap(),
+                )
                 .unwrap();
         }
         anchors
@@ -255,7 +270,7 @@ mod tests {
         let mut anchors = anchors();
         let (size, frame) = anchors.last().unwrap();
         assert_eq!(frame, 9_999);
-        let refused = anchors.add(&head(size - 1), 10_000, 10).unwrap_err();
+        let refused = anchors.add(&head(size - 1), (10_000, 1), 10).unwrap_err();
         assert!(refused.contains("frame 9999"), "{refused}");
         assert_eq!(anchors.last(), Some((size, frame)));
     }
@@ -275,7 +290,7 @@ mod tests {
     fn a_head_takes_a_byte_or_two() {
         let mut anchors = Anchors::default();
         for number in 1..=100_000 {
-            anchors.add(&head(number * 100), number, 0).unwrap();
+            anchors.add(&head(number * 100), (number, 1), 0).unwrap();
         }
         let bytes = anchors.growth.len() + 32 * anchors.blocks.len();
         assert!(bytes < 110_000, "{bytes}");

@@ -2,10 +2,10 @@
 
 use probity_format::Version;
 
-use super::heads::{KnownHead, Subject};
+use super::subject::{KnownHead, Subject};
 use super::unchecked::Names;
-use super::{FaultClass, UncheckedReason, Verifier};
-use crate::durable::{DURABLE, DurableNotes, NotesFound};
+use super::{Fault, FaultClass, Faults, UncheckedReason, Verifier};
+use crate::durable::{BEYOND, DURABLE, DurableNotes, Noted, NotesFound};
 use crate::error::LogError;
 use crate::opener::Opener;
 
@@ -24,6 +24,7 @@ impl Verifier<'_> {
         subjects: &mut [Subject],
         opener: &Opener,
         is_passed: bool,
+        faults: &mut Faults,
         unchecked: &mut Names,
     ) -> Result<(), LogError> {
         if self.geometry.version() == Version::V2 {
@@ -33,14 +34,24 @@ impl Verifier<'_> {
         // Streams that a damaged frame created have slots among those of the others.
         let more = if is_passed { STREAMS_PASSED_MAX } else { 1 };
         for (ordinal, subject) in (0_u64..).zip(subjects) {
-            let mut ordinals = (ordinal..).take(more);
-            let noted = ordinals
-                .find_map(|ordinal| notes.of_stream((&subject.name, &subject.id), ordinal, opener));
-            let Some(noted) = noted else {
+            let (stream, floor) = ((&subject.name, &subject.id), subject.floor());
+            let said = (ordinal..)
+                .take(more)
+                .map(|ordinal| notes.of_stream(stream, ordinal, (opener, floor)))
+                .find(|said| *said != Noted::Nothing);
+            let place = || format!("{DURABLE}, stream {}", subject.name);
+            let noted = match said {
+                Some(Noted::Durable(noted)) => noted,
+                Some(Noted::Beyond) => {
+                    let class = FaultClass::Rollback;
+                    faults.push(Fault::new(class, &subject.name, place(), BEYOND));
+                    continue;
+                }
                 // Every stream has one from its creation on, whether anything of it was signed for or not.
-                let place = format!("{DURABLE}, stream {}", subject.name);
-                unchecked.push(place, UncheckedReason::SaysNothing);
-                continue;
+                Some(Noted::Nothing) | None => {
+                    unchecked.push(place(), UncheckedReason::SaysNothing);
+                    continue;
+                }
             };
             subject.known.push(KnownHead {
                 size: noted.frames,

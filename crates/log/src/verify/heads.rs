@@ -2,18 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use probity_format::Version;
 use probity_format::checkpoint::Checkpoint;
 use probity_format::limits::CHECKPOINT_BYTES_MAX;
 use probity_format::note::{NoteError, SignedNote, VerifierKey};
 use probity_format::stream::{StreamConfig, StreamId, StreamName};
-use probity_format::tree::Hash;
 
 use super::anchoring::anchoring_frame;
 use super::anchors::Anchors;
 use super::passed::{check_folders, name_passed};
 use super::slots::SlotsTold;
 use super::stored::{Stored, names};
+use super::subject::{KnownHead, Subject};
 use super::unchecked::Names;
 use super::{Fault, FaultClass, Faults, HeadsCompared, Told, UncheckedReason, Verifier};
 use crate::epochs::CertifiedEpochs;
@@ -21,7 +20,6 @@ use crate::error::{LogError, frames};
 use crate::journal::History;
 use crate::recovery::unwitnessed;
 use crate::repairs::Repair;
-use crate::segments::Identity;
 
 /// Times that the journal is read again because somebody opened the log for writing meanwhile.
 const JOURNAL_READS_MAX: u32 = 8;
@@ -30,48 +28,6 @@ const JOURNAL_READS_MAX: u32 = 8;
 const KEPT: &str = "the second copy of the head";
 /// What a checkpoint that the verifier knew before is called in reports.
 pub(super) const SINCE: &str = "the checkpoint given with --since";
-
-/// One stream as it is to be checked.
-pub(crate) struct Subject {
-    pub(crate) name: StreamName,
-    pub(crate) config: StreamConfig,
-    pub(crate) id: StreamId,
-    pub(crate) version: Version,
-    pub(crate) fingerprint: [u8; 32],
-    /// The fixed checkpoint.
-    pub(crate) head: Option<Checkpoint>,
-    /// Roots known from elsewhere, in order of size.
-    pub(crate) known: Vec<KnownHead>,
-    /// The heads that are anchored.
-    pub(super) anchors: Anchors,
-}
-
-impl Subject {
-    /// What its frames and segments are bound to.
-    pub(crate) fn identity(&self) -> Identity {
-        Identity::of_stream(self.version, self.id, &self.config, self.fingerprint)
-    }
-
-    /// Frames that the last anchored head covers.
-    pub(super) fn anchored(&self) -> u64 {
-        self.anchors.last().map_or(0, |(size, _)| size)
-    }
-
-    /// The roots known from elsewhere of a tree of `size` frames.
-    pub(super) fn known_at(&self, size: u64) -> &[KnownHead] {
-        let from = self.known.partition_point(|known| known.size < size);
-        let to = self.known.partition_point(|known| known.size <= size);
-        self.known.get(from..to).unwrap_or_default()
-    }
-}
-
-/// A root known from elsewhere: where from, and what a difference means.
-pub(crate) struct KnownHead {
-    pub(crate) size: u64,
-    pub(crate) root: Hash,
-    pub(crate) source: String,
-    pub(crate) class: FaultClass,
-}
 
 /// The checkpoint of a stream and its second copy, as stored.
 #[derive(Clone, Default)]

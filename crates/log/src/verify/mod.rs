@@ -18,6 +18,7 @@ mod segments_v2;
 mod slots;
 mod stored;
 mod stream;
+mod subject;
 mod tiles;
 mod tree;
 mod unchecked;
@@ -37,7 +38,7 @@ use probity_format::stream::StreamName;
 use crate::config::Options;
 use crate::error::LogError;
 use crate::files::Files;
-use crate::history::{GEOMETRY, add_to_history, read_geometry, read_history};
+use crate::history::{GEOMETRY, add_to_history, read_geometry, read_history_to_end};
 use crate::journal::History;
 use crate::keystore::{NO_SIGNING, NOT_SIGNING, OLDER, SIGNING, SigningKeyState, WITNESS, Witness};
 use crate::opener::Opener;
@@ -49,7 +50,6 @@ use crate::slots::SLOTS;
 use anchoring::Anchoring;
 use anchors::Anchors;
 use heads::Fixed;
-pub(crate) use heads::Subject;
 pub use reading::{Gap, Unsigned};
 pub(crate) use reading::{Unread, UnreadSection};
 use report::Faults;
@@ -57,6 +57,7 @@ pub use report::{
     FAULTS_LISTED_MAX, Fault, FaultClass, HeadsCompared, Report, StreamReport, Unchecked,
     UncheckedReason,
 };
+pub(crate) use subject::Subject;
 use unchecked::Names;
 
 /// Times that the signing key is looked at again because a writer changes it meanwhile.
@@ -155,20 +156,7 @@ impl<'a> Verifier<'a> {
         if let Some(opener) = &opener {
             self.check_witness_key(opener, &mut faults)?;
         }
-        let mut report = Report {
-            origin: self.geometry.origin().to_owned(),
-            version: self.geometry.version(),
-            anchor: self.geometry.anchor().encode(),
-            keys: 1,
-            keyed: opener.is_some(),
-            heads: HeadsCompared::default(),
-            streams: Vec::new(),
-            losses: Vec::new(),
-            faults: Vec::new(),
-            faults_unlisted: 0,
-            unchecked: Vec::new(),
-            unchecked_unlisted: 0,
-        };
+        let mut report = self.nothing_checked(opener.is_some());
         let mut unchecked = Names::default();
         unchecked.of_log(&self.files, opener.is_some(), &mut faults)?;
         if self
@@ -201,7 +189,13 @@ impl<'a> Verifier<'a> {
         self.check_slots(&slots, opener.as_ref(), &mut faults)?;
         if let Some(opener) = &opener {
             self.check_signing_key(opener, is_passed, &mut faults, &mut unchecked)?;
-            self.add_notes(&mut subjects, opener, is_passed, &mut unchecked)?;
+            self.add_notes(
+                &mut subjects,
+                opener,
+                is_passed,
+                &mut faults,
+                &mut unchecked,
+            )?;
         }
         self.name_slots(&subjects, &mut unchecked)?;
         report.losses = losses;
@@ -215,6 +209,24 @@ impl<'a> Verifier<'a> {
         (report.unchecked, report.unchecked_unlisted) = unchecked.sorted();
         (report.faults, report.faults_unlisted) = faults.sorted();
         Ok(report)
+    }
+
+    /// The report before anything is checked.
+    fn nothing_checked(&self, is_keyed: bool) -> Report {
+        Report {
+            origin: self.geometry.origin().to_owned(),
+            version: self.geometry.version(),
+            anchor: self.geometry.anchor().encode(),
+            keys: 1,
+            keyed: is_keyed,
+            heads: HeadsCompared::default(),
+            streams: Vec::new(),
+            losses: Vec::new(),
+            faults: Vec::new(),
+            faults_unlisted: 0,
+            unchecked: Vec::new(),
+            unchecked_unlisted: 0,
+        }
     }
 
     /// Checks that the witness key in `keys/` is the one that the geometry names.
@@ -243,7 +255,8 @@ impl<'a> Verifier<'a> {
         let mut state = SigningKeyState::Older;
         for _ in 0..SIGNING_KEY_READS_MAX {
             // The journal first: a writer certifies a key before it takes its place, and another one may follow meanwhile.
-            let history = read_history(&self.files, &self.geometry, Some(&opener.master));
+            let (files, master) = (&self.files, &opener.master);
+            let history = read_history_to_end(files, None, &self.geometry, master);
             let history = match history {
                 // What is wrong with the journal shows where it is checked.
                 Err(error) if stored::is_strange(&error) => return Ok(()),

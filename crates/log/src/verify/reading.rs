@@ -11,10 +11,10 @@ use probity_format::stream::StreamName;
 use probity_format::tree::{Frontier, leaf_hash};
 
 use super::durable::NOTED;
-use super::heads::Subject;
 use super::records::Records;
 use super::report::{Faults, StreamReport};
 use super::stored::is_strange;
+use super::subject::Subject;
 use super::unchecked::Names;
 use super::{Fault, FaultClass, Verifier, stream, unless_damaged};
 use crate::epochs::Epochs;
@@ -159,7 +159,7 @@ impl Verifier<'_> {
         let fixed = self.fix(&mut faults, unheard)?;
         let mut subjects = fixed.subjects;
         if let Some(opener) = opener {
-            self.add_notes(&mut subjects, opener, fixed.is_passed, unheard)?;
+            self.add_notes(&mut subjects, opener, fixed.is_passed, &mut faults, unheard)?;
         }
         let (mut reports, mut others) = (Vec::new(), Vec::new());
         for subject in &subjects {

@@ -232,7 +232,8 @@ impl<'a> Growth<'a> {
         let (mut found, mut frame_bytes) = (0_u64, 0_u64);
         let name = &subject.name;
         // Without the root key nothing tells who wrote them; nobody believes them then.
-        let mut epochs = opener.map(|opener| opener.epochs(name, subject.id));
+        let mut epochs =
+            opener.map(|opener| opener.epochs(name, subject.id).above(subject.floor()));
         let mut opening =
             opener.map(|opener| Opening::new(opener, name, subject.id, subject.config));
         let mut believe = |_: &Record, frame: &Frame<'_>| {

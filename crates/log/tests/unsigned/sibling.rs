@@ -3,12 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use probity_format::slot::SLOT_BYTES;
+use probity_format::{Entry, Subjects};
+use probity_log::reader::{Filter, Reader};
 use probity_log::verify::{VerifyOptions, verify};
-use probity_log::{Log, LogError, StreamConfig, StreamName};
+use probity_log::{Log, LogError, Options, Repair, StreamConfig, StreamName};
 
 use crate::{
-    DEFAULT, HEADS, JOURNAL, add, append, closed, copy_folder, frames, intact, journal, kept, keys,
-    options, root, said,
+    DEFAULT, HEADS, JOURNAL, ORIGIN, add, append, closed, copy_folder, frames, intact, journal,
+    kept, keys, options, root, said, time,
 };
 
 const QUIET: &str = "streams/quiet/segments/00000000000000000000.seg";
@@ -104,5 +107,348 @@ fn the_notes_of_a_copy_raise_no_alarm() {
         .unwrap()
         .close()
         .unwrap();
+    intact(&path);
+}
+
+/// A copy of the log and its second copies, as a kill leaves them.
+fn copied(path: &Path, to: &Path) -> PathBuf {
+    copy_folder(path, &to.join("log"));
+    copy_folder(&path.with_file_name("log.heads"), &to.join("log.heads"));
+    to.join("log")
+}
+
+fn open_and_close(path: &Path) -> Vec<String> {
+    let log = Log::open(path, &root(), options()).unwrap();
+    let said = log.repairs().iter().map(Repair::line).collect();
+    log.close().unwrap();
+    said
+}
+
+/// The slot of a copy named an opening that the log does not have, in the place of a frame that creates a stream: frames that the log never had were missed, and
+/// the advice made the journal say that they were lost.
+#[test]
+fn a_note_of_an_opening_that_is_not_the_logs_misses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed(folder.path());
+    let copy = copied(&path, &folder.path().join("copy"));
+    let log = Log::open(&path, &root(), options()).unwrap();
+    for name in ["s1", "s2", "s3", "s4"] {
+        let name = StreamName::new(name).unwrap();
+        log.create_stream(&name, StreamConfig::default()).unwrap();
+    }
+    append(&log, &StreamName::default(), "honest");
+    log.close().unwrap();
+    open_and_close(&copy);
+    let log = Log::open(&copy, &root(), options()).unwrap();
+    for key in ["x", "y", "z", "w"] {
+        append(&log, &StreamName::default(), key);
+    }
+    log.close().unwrap();
+    let mut notes = fs::read(path.join("durable")).unwrap();
+    let theirs = fs::read(copy.join("durable")).unwrap();
+    notes[216..324].copy_from_slice(&theirs[216..324]);
+    fs::write(path.join("durable"), notes).unwrap();
+    intact(&path);
+    open_and_close(&path);
+    assert_eq!(keys(&path), ["a", "b", "c", "honest"]);
+}
+
+/// The first journal frame of the copy's opening carries its own certificate, and with it the copy's entries were read behind the signed head, and its
+/// erasures hid entries. Nothing of an opening is believed before its certificate is signed for.
+#[test]
+fn an_opening_of_a_copy_that_nobody_signed_for_shows_nothing_and_hides_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let config = StreamConfig {
+        erasable: true,
+        ..StreamConfig::default()
+    };
+    Log::create(&path, ORIGIN, &root(), config, options()).unwrap();
+    let log = Log::open(&path, &root(), options()).unwrap();
+    append_about(&log, "ada");
+    append_about(&log, "bob");
+    log.close().unwrap();
+    let copy = copied(&path, &folder.path().join("copy"));
+    let log = Log::open(&copy, &root(), options()).unwrap();
+    append_about(&log, "eve");
+    log.erase("ada").unwrap().unwrap();
+    log.close().unwrap();
+    let journal_before = journal(&path);
+    for file in [JOURNAL, DEFAULT] {
+        let own = frames(&path.join(file)).len();
+        add(&path.join(file), &since(&copy, file, own));
+    }
+    assert_eq!(keys(&path), ["ada", "bob"]);
+    assert_eq!(subjects(&path), ["ada", "bob"]);
+    // The frame with the certificate may be what a crash left of an opening of this log; it says nothing of entries.
+    let behind = journal(&path).split_off(journal_before.len());
+    assert!(
+        behind.iter().all(|entry| entry[0] == "key.certify"),
+        "{behind:?}"
+    );
+    // Whether it is this log whose key is gone or another's journal, only its operator knows.
+    let refused = Log::open(&path, &root(), options()).unwrap_err();
+    assert!(refused.to_string().contains("signing"), "{refused}");
+    assert_eq!(keys(&path), ["ada", "bob"]);
+}
+
+fn append_about(log: &Log, subject: &str) {
+    let entry = Entry {
+        subjects: Subjects::joined(subject),
+        ..Entry::new(time(), "read", subject.as_bytes())
+    };
+    let mut appender = log.appender(&StreamName::default()).unwrap();
+    appender.append_durable(&entry).unwrap();
+}
+
+fn subjects(path: &Path) -> Vec<String> {
+    let mut subjects = Vec::new();
+    let reader = Reader::open(path, &root()).unwrap();
+    reader
+        .read::<LogError>(&Filter::default(), &mut |found| {
+            subjects.extend(found.entry.subjects.iter().map(str::to_owned));
+            Ok(())
+        })
+        .unwrap();
+    subjects
+}
+
+/// An opening that had accepted a loss and failed left its note of it behind. The frames were put back, and the next opening signed that they were lost; the one
+/// after set them aside, receipts and all. The note of a copy did the same.
+#[test]
+fn what_is_there_again_is_never_said_to_be_lost() {
+    for note_is_of_copy in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = closed(folder.path());
+        let log = Log::open(&path, &root(), options()).unwrap();
+        for key in ["d", "e", "f", "g", "h"] {
+            append(&log, &StreamName::default(), key);
+        }
+        let killed = copied(&path, &folder.path().join("killed"));
+        log.close().unwrap();
+        let copy = copied(&killed, &folder.path().join("copy"));
+        let cut = if note_is_of_copy { &copy } else { &killed };
+        let whole = fs::read(cut.join(DEFAULT)).unwrap();
+        let (offset, _) = frames(&cut.join(DEFAULT))[6];
+        fs::write(cut.join(DEFAULT), &whole[..offset]).unwrap();
+        // The opening fails once it has noted what it is about to give up.
+        fs::create_dir(cut.join("keys/signing.next")).unwrap();
+        let accepting = Options {
+            accept_loss: true,
+            ..options()
+        };
+        Log::open(cut, &root(), accepting).unwrap_err();
+        assert!(
+            fs::read(cut.join("repairs"))
+                .unwrap()
+                .ends_with(b"lost default 6 8\n")
+        );
+        if note_is_of_copy {
+            fs::copy(copy.join("repairs"), killed.join("repairs")).unwrap();
+        } else {
+            fs::remove_dir(cut.join("keys/signing.next")).unwrap();
+            fs::write(killed.join(DEFAULT), whole).unwrap();
+        }
+        // This one ends before the stream is published.
+        let tile = killed.join("streams/default/tile");
+        fs::rename(&tile, killed.join("away")).unwrap();
+        fs::write(&tile, b"in the way").unwrap();
+        Log::open(&killed, &root(), options()).unwrap_err();
+        fs::remove_file(&tile).unwrap();
+        fs::rename(killed.join("away"), &tile).unwrap();
+        let said = open_and_close(&killed);
+        assert!(
+            said.iter().all(|line| !line.starts_with("foreign")),
+            "{said:?}"
+        );
+        assert_eq!(keys(&killed), ["a", "b", "c", "d", "e", "f", "g", "h"]);
+        let losses = verify(&killed, &VerifyOptions::default()).unwrap().losses;
+        assert_eq!(losses, []);
+        assert_eq!(kept(&killed), [[0; 0]; 0]);
+    }
+}
+
+/// Frames that a loss of power took away, kept by a thief, were believed behind a head that later openings had signed; with an older note in the place of frames
+/// with receipts.
+#[test]
+fn frames_that_went_before_an_opening_do_not_come_back_after_it() {
+    for replaced in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = closed(folder.path());
+        let log = Log::open(&path, &root(), options()).unwrap();
+        for key in ["d", "e", "f"] {
+            append(&log, &StreamName::default(), key);
+        }
+        let six = copied(&path, &folder.path().join("six"));
+        for key in ["g", "h"] {
+            append(&log, &StreamName::default(), key);
+        }
+        let eight = fs::read(path.join(DEFAULT)).unwrap();
+        log.close().unwrap();
+        let log = Log::open(&six, &root(), options()).unwrap();
+        let note = fs::read(six.join("durable")).unwrap();
+        let mut expected = vec!["a", "b", "c", "d", "e", "f"];
+        let path = if replaced {
+            append(&log, &StreamName::default(), "i");
+            append(&log, &StreamName::default(), "j");
+            let killed = copied(&six, &folder.path().join("killed"));
+            log.close().unwrap();
+            fs::write(killed.join("durable"), note).unwrap();
+            killed
+        } else {
+            log.close().unwrap();
+            open_and_close(&six);
+            six
+        };
+        fs::write(path.join(DEFAULT), eight).unwrap();
+        assert_eq!(keys(&path), expected);
+        let said = open_and_close(&path);
+        assert!(
+            said.iter().any(|line| line.starts_with("foreign default")),
+            "{said:?}"
+        );
+        let log = Log::open(&path, &root(), options()).unwrap();
+        append(&log, &StreamName::default(), "k");
+        log.close().unwrap();
+        expected.push("k");
+        assert_eq!(keys(&path), expected);
+        intact(&path);
+    }
+}
+
+/// The journal frame of an opening of the copy, which vouches for itself, shut a log that had moved on: its certificate does not follow, and every
+/// command but verification refused the journal as damaged.
+#[test]
+fn a_certificate_that_does_not_follow_is_set_aside() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed(folder.path());
+    let copy = copied(&path, &folder.path().join("copy"));
+    open_and_close(&path);
+    open_and_close(&copy);
+    open_and_close(&copy);
+    let own = frames(&path.join(JOURNAL)).len();
+    let foreign = since(&copy, JOURNAL, own);
+    add(&path.join(JOURNAL), &foreign);
+    assert_eq!(keys(&path), ["a", "b", "c"]);
+    let said = open_and_close(&path);
+    assert!(
+        said.iter().any(|line| line.starts_with("foreign journal")),
+        "{said:?}"
+    );
+    assert_eq!(kept(&path), [foreign]);
+    intact(&path);
+}
+
+/// With the journal frame of a copy that had accepted a loss, an opening cut off frames with receipts before it found that it could not sign.
+#[test]
+fn an_opening_that_cannot_sign_changes_nothing() {
+    for accepts in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = closed(folder.path());
+        let log = Log::open(&path, &root(), options()).unwrap();
+        for key in ["d", "e", "f", "g"] {
+            append(&log, &StreamName::default(), key);
+        }
+        let killed = copied(&path, &folder.path().join("killed"));
+        log.close().unwrap();
+        let copy = copied(&killed, &folder.path().join("copy"));
+        if accepts {
+            let whole = fs::read(copy.join(DEFAULT)).unwrap();
+            let (offset, _) = frames(&copy.join(DEFAULT))[3];
+            fs::write(copy.join(DEFAULT), &whole[..offset]).unwrap();
+        }
+        let options = Options {
+            accept_loss: accepts,
+            ..options()
+        };
+        Log::open(&copy, &root(), options).unwrap().close().unwrap();
+        let honest = fs::read(killed.join(JOURNAL)).unwrap();
+        let own = frames(&killed.join(JOURNAL)).len();
+        let frame = frames(&copy.join(JOURNAL)).swap_remove(own).1;
+        add(&killed.join(JOURNAL), &frame);
+        let before = [DEFAULT, "durable"].map(|name| fs::read(killed.join(name)).unwrap());
+        for with_key in [false, true] {
+            if with_key && accepts {
+                fs::copy(
+                    copy.join("keys/signing.key"),
+                    killed.join("keys/signing.next"),
+                )
+                .unwrap();
+            }
+            Log::open(&killed, &root(), crate::options()).unwrap_err();
+            let after = [DEFAULT, "durable"].map(|name| fs::read(killed.join(name)).unwrap());
+            assert!(before == after, "something was changed");
+        }
+        fs::write(killed.join(JOURNAL), honest).unwrap();
+        open_and_close(&killed);
+        assert_eq!(keys(&killed), ["a", "b", "c", "d", "e", "f", "g"]);
+        intact(&killed);
+    }
+}
+
+/// What a copy noted in more openings than the log has was called a rewritten history, and the advice recorded a loss that never was.
+#[test]
+fn a_note_of_an_opening_beyond_the_journal_is_named_for_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = closed(folder.path());
+    let copy = copied(&path, &folder.path().join("copy"));
+    open_and_close(&path);
+    for key in ["x", "y", "z"] {
+        let log = Log::open(&copy, &root(), options()).unwrap();
+        append(&log, &StreamName::default(), key);
+        log.close().unwrap();
+    }
+    let honest = fs::read(path.join("durable")).unwrap();
+    fs::copy(copy.join("durable"), path.join("durable")).unwrap();
+    let with_key = VerifyOptions {
+        root: Some(root()),
+        ..VerifyOptions::default()
+    };
+    let faults = verify(&path, &with_key).unwrap().faults;
+    assert!(!faults.is_empty());
+    for fault in faults {
+        assert!(fault.place.starts_with("durable"), "{fault}");
+    }
+    let accepting = Options {
+        accept_loss: true,
+        ..options()
+    };
+    let refused = Log::open(&path, &root(), accepting).unwrap_err();
+    assert!(
+        refused.to_string().contains("another copy of the log"),
+        "{refused}"
+    );
+    fs::write(path.join("durable"), honest).unwrap();
+    open_and_close(&path);
+    intact(&path);
+}
+
+/// The slot of a copy, appended, gave a subject a second key, under which new entries were sealed and which one erasure did not destroy.
+#[test]
+fn a_second_slot_of_a_subject_is_set_aside() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let config = StreamConfig {
+        erasable: true,
+        ..StreamConfig::default()
+    };
+    Log::create(&path, ORIGIN, &root(), config, options()).unwrap();
+    let copy = copied(&path, &folder.path().join("copy"));
+    for (path, names) in [(&path, &["bob"][..]), (&copy, &["carl", "bob"])] {
+        let log = Log::open(path, &root(), options()).unwrap();
+        for name in names {
+            append_about(&log, name);
+        }
+        log.close().unwrap();
+    }
+    let slots = fs::read(copy.join("subjects/slots")).unwrap();
+    let theirs = &slots[SLOT_BYTES..2 * SLOT_BYTES];
+    add(&path.join("subjects/slots"), theirs);
+    let log = Log::open(&path, &root(), options()).unwrap();
+    append_about(&log, "bob");
+    log.erase("bob").unwrap().unwrap();
+    log.close().unwrap();
+    assert_eq!(subjects(&path), [""; 0]);
+    assert_eq!(kept(&path), [theirs.to_vec()]);
     intact(&path);
 }

@@ -1,0 +1,73 @@
+//! The openings of a log as a reader knows them, who asks the journal again about those that came later.
+
+use std::collections::BTreeSet;
+use std::sync::PoisonError;
+
+use probity_format::Version;
+use probity_format::stream::StreamName;
+
+use crate::epochs::{Certificates, CertifiedEpochs, CertifiedKey, Certifies};
+use crate::history::{read_history, read_history_to_end};
+use crate::opener::Opener;
+
+/// The openings of the log for writing that the journal had when it was read last.
+#[derive(Default)]
+pub(crate) struct KnownEpochs {
+    pub(crate) certified: CertifiedEpochs,
+    /// Numbers that were looked for in vain: a certificate is published before any frame of its epoch is written, so one that is not there
+    /// when the frame is read never comes.
+    missing: BTreeSet<u32>,
+}
+
+impl KnownEpochs {
+    pub(crate) fn new(certified: CertifiedEpochs) -> Self {
+        Self {
+            certified,
+            missing: BTreeSet::new(),
+        }
+    }
+}
+
+impl Certificates for Opener {
+    /// Looks at the journal again for one that a writer may have certified since.
+    fn certified_in(&self, number: u32) -> Option<CertifiedKey> {
+        let epochs = self.epochs.read().unwrap_or_else(PoisonError::into_inner);
+        let found = epochs.certified.certified_in(number);
+        let is_missing = epochs.missing.contains(&number);
+        drop(epochs);
+        if found.is_some() || is_missing || self.version == Version::V2 {
+            return found;
+        }
+        let history = read_history(&self.files, &self.geometry, Some(&self.master));
+        let mut epochs = self.epochs.write().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(history) = history {
+            let certified = CertifiedEpochs::of(&history);
+            // Of a damaged journal less is read than verification reads past the damage.
+            if certified.certified_in(number).is_some() {
+                epochs.certified = certified;
+            }
+        }
+        let found = epochs.certified.certified_in(number);
+        if found.is_none() {
+            epochs.missing.insert(number);
+        }
+        found
+    }
+
+    /// Looks at the journal again, to its very end, for one that a writer may have written since.
+    fn certifies(&self, number: u32) -> Certifies {
+        let epochs = self.epochs.read().unwrap_or_else(PoisonError::into_inner);
+        let known = epochs.certified.certifies(number);
+        drop(epochs);
+        if known != Certifies::Unknown {
+            return known;
+        }
+        let now = read_history_to_end(&self.files, None, &self.geometry, &self.master);
+        now.map_or(known, |now| CertifiedEpochs::of(&now).certifies(number))
+    }
+
+    fn is_left_behind(&self, stream: &StreamName, frame: u64, epoch: u32) -> bool {
+        let epochs = self.epochs.read().unwrap_or_else(PoisonError::into_inner);
+        epochs.certified.is_left_behind(stream, frame, epoch)
+    }
+}

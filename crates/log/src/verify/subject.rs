@@ -1,0 +1,58 @@
+//! One stream under verification, and the heads that are known of it.
+
+use probity_format::Version;
+use probity_format::checkpoint::Checkpoint;
+use probity_format::stream::{StreamConfig, StreamId, StreamName};
+use probity_format::tree::Hash;
+
+use super::FaultClass;
+use super::anchors::Anchors;
+use crate::epochs::Floor;
+use crate::segments::Identity;
+
+/// One stream as it is to be checked.
+pub(crate) struct Subject {
+    pub(crate) name: StreamName,
+    pub(crate) config: StreamConfig,
+    pub(crate) id: StreamId,
+    pub(crate) version: Version,
+    pub(crate) fingerprint: [u8; 32],
+    /// The fixed checkpoint.
+    pub(crate) head: Option<Checkpoint>,
+    /// Roots known from elsewhere, in order of size.
+    pub(crate) known: Vec<KnownHead>,
+    /// The heads that are anchored.
+    pub(super) anchors: Anchors,
+}
+
+impl Subject {
+    /// What its frames and segments are bound to.
+    pub(crate) fn identity(&self) -> Identity {
+        Identity::of_stream(self.version, self.id, &self.config, self.fingerprint)
+    }
+
+    /// Frames that the last anchored head covers.
+    pub(super) fn anchored(&self) -> u64 {
+        self.anchors.last().map_or(0, |(size, _)| size)
+    }
+
+    /// Where what is not older than the last opening that anchored its head begins.
+    pub(crate) fn floor(&self) -> Option<Floor> {
+        self.anchors.floor()
+    }
+
+    /// The roots known from elsewhere of a tree of `size` frames.
+    pub(super) fn known_at(&self, size: u64) -> &[KnownHead] {
+        let from = self.known.partition_point(|known| known.size < size);
+        let to = self.known.partition_point(|known| known.size <= size);
+        self.known.get(from..to).unwrap_or_default()
+    }
+}
+
+/// A root known from elsewhere: where from, and what a difference means.
+pub(crate) struct KnownHead {
+    pub(crate) size: u64,
+    pub(crate) root: Hash,
+    pub(crate) source: String,
+    pub(crate) class: FaultClass,
+}
