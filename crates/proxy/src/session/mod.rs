@@ -9,6 +9,7 @@ mod effect;
 mod gate;
 mod mark;
 mod pending;
+mod question;
 mod record;
 mod reply;
 mod sha1;
@@ -109,6 +110,8 @@ pub struct Session {
     db: u64,
     /// The database to choose once the server lets the client in.
     db_owed: Option<u64>,
+    /// Whether the name is to be asked for once the server lets the client in.
+    name_owed: bool,
     /// Whether what answers knows users at all.
     users: bool,
     /// Whether the server may send the client to another one.
@@ -176,6 +179,7 @@ impl Session {
             work: VecDeque::new(),
             db,
             db_owed: None,
+            name_owed: false,
             users: true,
             redirects: true,
             principal: None,
@@ -387,7 +391,9 @@ impl Session {
         self.commands.forget(is_secret(name));
         self.fence = match &pending.effect {
             Effect::Monitor | Effect::Hello { user: Some(_), .. } => true,
-            Effect::Auth { .. } => self.db_owed.is_some(),
+            // Not so the store, which takes nothing of what it refuses.
+            Effect::Hello { name: Some(_), .. } => self.users,
+            Effect::Auth { .. } => self.db_owed.is_some() || self.name_owed,
             _ => false,
         };
         self.multis += usize::from(pending.effect == Effect::Multi);

@@ -164,6 +164,7 @@ impl Session {
             Effect::Select { db } => self.db = *db,
             Effect::Reset => {
                 (self.principal, self.name, self.db) = (None, None, 0);
+                self.name_owed = false;
             }
             _ => return,
         }

@@ -9,6 +9,7 @@ mod gone;
 mod identity;
 mod keys;
 mod modes;
+mod names;
 mod oracle;
 mod outcomes;
 mod pressure;
