@@ -3,6 +3,7 @@
 mod adversary;
 mod attribution;
 mod bounds;
+mod deadlines;
 mod differential;
 mod embedded;
 mod gone;
