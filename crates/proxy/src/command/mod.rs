@@ -1,10 +1,12 @@
 //! What a command does to which keys: the server's command table, and what a reply says about it.
 
+mod deadline;
 mod extract;
 mod outcome;
 mod rule;
 mod table;
 
+pub use deadline::Deadline;
 pub use extract::{Extraction, KeyUse};
-pub use rule::{Deadline, Meaning, Replaces, Rule, Sign};
+pub use rule::{Meaning, Replaces, Rule, Sign};
 pub use table::{Access, BeginSearch, CommandFacts, FindKeys, Flags, KeySpec, Table, TableError};

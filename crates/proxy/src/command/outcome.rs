@@ -63,7 +63,7 @@ const TABLE: [(&str, Reading); 213] = [
     ("evalsha_ro", Is(Rule::Unknown)),
     ("exists", Is(Rule::Count)),
     ("expire", By(rule::expire)),
-    ("expireat", By(rule::expireat)),
+    ("expireat", By(rule::expire)),
     (
         "expiretime",
         Is(Rule::When(Sign::MinusTwo, Meaning::Absent)),
@@ -148,7 +148,7 @@ const TABLE: [(&str, Reading); 213] = [
     ("object|refcount", DONE),
     ("persist", ZERO_ABSENT),
     ("pexpire", By(rule::expire)),
-    ("pexpireat", By(rule::pexpireat)),
+    ("pexpireat", By(rule::expire)),
     (
         "pexpiretime",
         Is(Rule::When(Sign::MinusTwo, Meaning::Absent)),

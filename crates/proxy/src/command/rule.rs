@@ -45,10 +45,10 @@ pub enum Rule {
     Stores,
     /// Zero: there was nothing to move. Else it left the source; the destination may have had it before.
     Moves,
-    /// The key has an end: zero means that it was not done, for this reason; before its time it is deleted.
-    Expires(Deadline, Meaning),
-    /// The key is restored with this deadline; whether it is new where it replaces nothing.
-    Restores(Deadline, Replaces),
+    /// A key that was there gets an end: zero means that it was not done, for this reason.
+    Expires(Meaning),
+    /// The key is restored; whether it is new where it replaces nothing.
+    Restores(Replaces),
     /// The word NOKEY: none of them was there.
     Migrates,
 }
@@ -93,18 +93,6 @@ pub enum Meaning {
     Same,
     /// It may have changed something; the reply does not tell.
     Untold,
-}
-
-/// When a key ends, where the command says so.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "matched in this crate alone")]
-pub enum Deadline {
-    /// Later, or never.
-    Ahead,
-    /// At once.
-    Now,
-    /// At this time, in milliseconds since 1970.
-    At(i64),
 }
 
 /// Whether a command may write over what is there.
@@ -198,40 +186,22 @@ pub(super) fn setrange(arguments: &Arguments) -> Rule {
 
 /// `GETEX` reads, and may give the key an end or take it away.
 pub(super) fn getex(arguments: &Arguments) -> Rule {
-    let at = |unit: i64| deadline(number(arguments, 3).map(|at| at.saturating_mul(unit)));
     if is_word(arguments, 2, &["persist"]) {
         Rule::Untold
-    } else if is_word(arguments, 2, &["exat"]) {
-        Rule::Expires(at(1000), Meaning::Absent)
-    } else if is_word(arguments, 2, &["pxat"]) {
-        Rule::Expires(at(1), Meaning::Absent)
+    } else if is_word(arguments, 2, &["exat", "pxat"]) {
+        Rule::Expires(Meaning::Absent)
     } else {
         Rule::When(Sign::Nil, Meaning::Absent)
     }
 }
 
-fn number(arguments: &Arguments, index: usize) -> Option<i64> {
+pub(super) fn number(arguments: &Arguments, index: usize) -> Option<i64> {
     parse_canonical(arguments.text(index))
 }
 
-fn deadline(at: Option<i64>) -> Deadline {
-    at.map_or(Deadline::Ahead, Deadline::At)
-}
-
-/// `EXPIRE key seconds`: a time that is not ahead deletes the key.
+/// `EXPIRE key seconds` and its relatives, with conditions or without.
 pub(super) fn expire(arguments: &Arguments) -> Rule {
-    let past = number(arguments, 2).is_some_and(|after| after <= 0);
-    let deadline = if past { Deadline::Now } else { Deadline::Ahead };
-    Rule::Expires(deadline, condition(arguments))
-}
-
-pub(super) fn expireat(arguments: &Arguments) -> Rule {
-    let at = number(arguments, 2).map(|at| at.saturating_mul(1000));
-    Rule::Expires(deadline(at), condition(arguments))
-}
-
-pub(super) fn pexpireat(arguments: &Arguments) -> Rule {
-    Rule::Expires(deadline(number(arguments, 2)), condition(arguments))
+    Rule::Expires(condition(arguments))
 }
 
 fn condition(arguments: &Arguments) -> Meaning {
@@ -244,13 +214,12 @@ fn condition(arguments: &Arguments) -> Meaning {
 
 /// `RESTORE key ttl value [REPLACE] [ABSTTL] [IDLETIME n] [FREQ n]`.
 pub(super) fn restore(arguments: &Arguments) -> Rule {
-    let at = number(arguments, 2).filter(|at| *at > 0 && has(arguments, 4, &["absttl"]));
     let replaces = if has(arguments, 4, &["replace"]) {
         Replaces::Yes
     } else {
         Replaces::No
     };
-    Rule::Restores(deadline(at), replaces)
+    Rule::Restores(replaces)
 }
 
 pub(super) fn copy(arguments: &Arguments) -> Rule {

@@ -78,6 +78,8 @@ pub(super) struct Connection<K: EntrySink> {
     /// How many entries the gap stands for that is the last of the batch.
     pub(super) gap: Option<u64>,
     answer: Option<Asking>,
+    /// What the server's clock shows, for what is to be recorded.
+    clock: Option<Asking>,
     /// Whether a command waits until everything before it is answered.
     waits: bool,
     client_ended: bool,
@@ -138,6 +140,7 @@ impl<K: EntrySink> Connection<K> {
             batch: EntryBatch::new(policy, now()),
             gap: None,
             answer: None,
+            clock: None,
             waits: false,
             client_ended: false,
             hung_up: false,
@@ -196,6 +199,7 @@ impl<K: EntrySink> Connection<K> {
                 Self::poll_resume,
                 Self::poll_client_read,
                 Self::poll_server_write,
+                Self::poll_clock,
                 Self::poll_work,
                 Self::poll_server_read,
                 Self::poll_append,
@@ -229,6 +233,7 @@ impl<K: EntrySink> Connection<K> {
             Err(_) => Next::Refuse(REFUSE_UNKNOWN_KEYS.to_owned()),
             Ok(Answer::Keys(keys)) => self.session.resolve(keys.as_deref()),
             Ok(Answer::Learned) => self.session.learn(&self.shared.side.table()),
+            Ok(Answer::Time(time)) => self.session.timed(&self.shared.side.table(), time),
         };
         self.go_on_with_held(next);
         Flow::Moved
@@ -254,9 +259,29 @@ impl<K: EntrySink> Connection<K> {
         }
     }
 
-    /// Makes entries that were too many to be made at once.
+    /// Learns what the server's clock shows where that decides what was done.
+    fn poll_clock(&mut self, context: &mut Context<'_>) -> Flow {
+        if !self.session.wants_time() {
+            return Flow::Stuck;
+        }
+        let side = Rc::clone(&self.shared.side);
+        let clock = self
+            .clock
+            .get_or_insert_with(|| Box::pin(async move { side.time().await }));
+        let Poll::Ready(outcome) = clock.as_mut().poll(context) else {
+            return Flow::Stuck;
+        };
+        self.clock = None;
+        self.session.tell_time(match outcome {
+            Ok(Answer::Time(time)) => time,
+            _ => None,
+        });
+        Flow::Moved
+    }
+
+    /// Makes entries that were too many to be made at once, or waited for the server's time.
     fn poll_work(&mut self, _: &mut Context<'_>) -> Flow {
-        if !self.session.has_work() || !self.batch.is_empty() {
+        if self.session.wants_time() || !self.session.has_work() || !self.batch.is_empty() {
             return Flow::Stuck;
         }
         self.session.work(&mut self.batch);
@@ -350,6 +375,16 @@ impl<K: EntrySink> Connection<K> {
                 self.inbox.truncate(self.allowed);
                 (self.understood, self.held) = (self.allowed, 0);
                 self.refusal = Some(reason);
+            }
+            Next::Time(at) if side.may_be_over(at) => {
+                self.answer = Some(Box::pin(async move { side.time().await }));
+            }
+            Next::Time(_) => {
+                let next = self.session.timed(&side.table(), None);
+                if next == Next::Continue {
+                    self.held = 0;
+                }
+                return self.go_on(next);
             }
             Next::Ask => {
                 let arguments = owned(self.session.arguments());
@@ -453,6 +488,7 @@ impl<K: EntrySink> Connection<K> {
         if outcome.is_err() || arrived.is_empty() {
             self.lose_server();
         } else {
+            self.session.forget_time();
             self.take_replies(arrived);
         }
         Flow::Moved

@@ -1,16 +1,17 @@
 //! The proxy's own questions to the server: what it is, which commands it has, which arguments are keys.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::clock::now;
 use super::upstream::{BoxSocket, ask, connect_own, in_time, refused};
 use crate::audit::put_name;
 use crate::command::{Access, KeyUse, Table};
 use crate::config::{Backend, ProxyConfig};
-use crate::resp::{Arguments, Frame, FrameReader, Limits};
+use crate::resp::{Arguments, Frame, FrameReader, Limits, parse_canonical};
 
 /// What the server behind is, and how its commands are known: for the operator to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,6 +147,8 @@ pub(super) enum Answer {
     Learned,
     /// The keys of a command; `None` when the server does not say.
     Keys(Option<Vec<KeyUse>>),
+    /// What the server's clock shows, in milliseconds since 1970; `None` when it does not say.
+    Time(Option<i64>),
 }
 
 /// The connection beside the clients' connections, shared by the clients of one worker.
@@ -153,7 +156,12 @@ pub(super) struct Side {
     config: ProxyConfig,
     table: RefCell<Arc<Table>>,
     socket: tokio::sync::Mutex<Option<(BoxSocket, FrameReader)>>,
+    /// How far the server's clock was ahead of the proxy's when it was asked last, in milliseconds.
+    ahead: Cell<Option<i64>>,
 }
+
+/// A deadline further ahead than this is not asked about before the command: the answer after it tells.
+const SURELY_AHEAD: i64 = 60_000;
 
 impl Side {
     pub(super) fn new(config: &ProxyConfig, table: Arc<Table>) -> Rc<Self> {
@@ -161,6 +169,7 @@ impl Side {
             config: config.clone(),
             table: RefCell::new(table),
             socket: tokio::sync::Mutex::new(None),
+            ahead: Cell::new(None),
         })
     }
 
@@ -198,6 +207,24 @@ impl Side {
         Ok(Answer::Keys(keys))
     }
 
+    /// What the server's clock shows. Without an answer nobody knows, which is no reason to refuse anything.
+    pub(super) async fn time(&self) -> io::Result<Answer> {
+        let reply = self.ask(&[b"TIME"]).await;
+        let time = reply.ok().and_then(|reply| milliseconds(&reply));
+        self.ahead
+            .set(time.map(|time| time.saturating_sub(milliseconds_now())));
+        Ok(Answer::Time(time))
+    }
+
+    /// Whether the server's clock may have passed `deadline`, as far as the proxy can guess.
+    pub(super) fn may_be_over(&self, deadline: i64) -> bool {
+        let guess = |ahead: i64| {
+            let soon = milliseconds_now().saturating_add(SURELY_AHEAD);
+            deadline <= soon.saturating_add(ahead)
+        };
+        self.ahead.get().is_none_or(guess)
+    }
+
     /// Asks; once more where a connection that was open before turns out to be dead.
     async fn ask(&self, command: &[&[u8]]) -> io::Result<Frame> {
         let asking = async {
@@ -217,6 +244,21 @@ impl Side {
         };
         in_time(self.config.answer_timeout, "no answer", asking).await
     }
+}
+
+fn milliseconds_now() -> i64 {
+    now().nanoseconds() / 1_000_000
+}
+
+/// The reply to TIME: seconds and microseconds.
+fn milliseconds(reply: &Frame) -> Option<i64> {
+    let [seconds, microseconds] = reply.elements()? else {
+        return None;
+    };
+    let number = |frame: &Frame| parse_canonical(frame.text()?);
+    number(seconds)?
+        .checked_mul(1000)?
+        .checked_add(number(microseconds)? / 1000)
 }
 
 /// The keys in a reply to `COMMAND GETKEYSANDFLAGS` or `COMMAND GETKEYS`; `None` when it names none that

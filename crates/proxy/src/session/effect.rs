@@ -21,6 +21,8 @@ pub(super) enum Effect {
     },
     /// The proxy's own question who is logged in.
     WhoAmI,
+    /// The proxy's own question which name the client has.
+    GetName,
     SetName {
         name: Vec<u8>,
     },
@@ -102,6 +104,7 @@ impl Effect {
             Self::Reset => simple(b"RESET"),
             Self::Hello { .. } => matches!(head.kind, Some(Kind::Array | Kind::Map)) && !head.null,
             Self::WhoAmI => matches!(head.kind, Some(Kind::Bulk | Kind::Verbatim)) && !head.null,
+            Self::GetName => head.null || matches!(head.kind, Some(Kind::Bulk | Kind::Verbatim)),
             // Their confirmations are messages of their own.
             Self::Subscribe { .. } | Self::Unsubscribe { .. } => false,
             _ => simple(b"OK"),
@@ -115,6 +118,17 @@ impl Effect {
             | Self::Hello {
                 user: Some(user), ..
             } => Some(user),
+            _ => None,
+        }
+    }
+
+    /// The name that the command gives the client.
+    pub(super) fn name(&self) -> Option<&[u8]> {
+        match self {
+            Self::SetName { name }
+            | Self::Hello {
+                name: Some(name), ..
+            } => Some(name),
             _ => None,
         }
     }

@@ -9,6 +9,7 @@ mod effect;
 mod gate;
 mod mark;
 mod pending;
+mod question;
 mod record;
 mod reply;
 mod sha1;
@@ -21,7 +22,7 @@ use probity_format::Claimed;
 use probity_policy::{Policy, Roles};
 
 use crate::audit::{Actor, put_name};
-use crate::command::{CommandFacts, Extraction, KeyUse, Table};
+use crate::command::{CommandFacts, Deadline, Extraction, KeyUse, Table};
 use crate::resp::{Arguments, CommandScanner, Limits, ReplyScanner};
 use capture::Capture;
 use channels::Channels;
@@ -42,6 +43,9 @@ pub enum Next {
     Ask,
     /// Ask the server what the command is, then call [`Session::learn`].
     Learn,
+    /// Ask the server for its time, which decides whether this one, in milliseconds since 1970, has passed; then call
+    /// [`Session::timed`].
+    Time(i64),
     /// Hold the command until [`Session::is_owed`] is false, then call [`Session::resume`].
     Wait,
     /// Forward nothing more; answer with this error after what is under way, then close.
@@ -106,9 +110,15 @@ pub struct Session {
     received: u64,
     settled: u64,
     work: VecDeque<Work>,
+    /// What the server's clock showed before the command under way, once that was asked.
+    time_before: Time,
+    /// What it showed after the replies that came last, once that was asked.
+    time_after: Time,
     db: u64,
     /// The database to choose once the server lets the client in.
     db_owed: Option<u64>,
+    /// Whether the name is to be asked for once the server lets the client in.
+    name_owed: bool,
     /// Whether what answers knows users at all.
     users: bool,
     /// Whether the server may send the client to another one.
@@ -116,6 +126,23 @@ pub struct Session {
     principal: Option<String>,
     name: Option<String>,
     actor: Actor,
+}
+
+/// What the server's clock shows, in milliseconds since 1970, as far as it was asked and said so.
+#[derive(Debug, Clone, Copy, Default)]
+enum Time {
+    #[default]
+    NotAsked,
+    Asked(Option<i64>),
+}
+
+impl Time {
+    const fn shown(self) -> Option<i64> {
+        match self {
+            Self::NotAsked => None,
+            Self::Asked(time) => time,
+        }
+    }
 }
 
 /// What the client does not want to hear, as `CLIENT REPLY` said.
@@ -174,8 +201,11 @@ impl Session {
             received: 0,
             settled: 0,
             work: VecDeque::new(),
+            time_before: Time::default(),
+            time_after: Time::default(),
             db,
             db_owed: None,
+            name_owed: false,
             users: true,
             redirects: true,
             principal: None,
@@ -277,6 +307,12 @@ impl Session {
         }
     }
 
+    /// Goes on with a command whose deadline was asked about: what the server's clock shows, or that nobody knows.
+    pub fn timed(&mut self, table: &Table, time: Option<i64>) -> Next {
+        self.time_before = Time::Asked(time);
+        self.command(table)
+    }
+
     /// Goes on with a command that waited until everything before it was answered.
     pub fn resume(&mut self, table: &Table) -> Next {
         self.command(table)
@@ -366,6 +402,12 @@ impl Session {
             Gate::Wait => return Next::Wait,
             Gate::Refuse(reason) => return refuse(reason),
         }
+        if let (Deadline::At(at), Time::NotAsked) = (
+            Deadline::of(&facts.name, self.commands.arguments()),
+            self.time_before,
+        ) {
+            return Next::Time(at);
+        }
         let mut keys = std::mem::take(&mut self.keys);
         let next = if facts.extract(self.commands.arguments(), &mut keys) == Extraction::Ask {
             self.asked = Some(facts);
@@ -382,12 +424,15 @@ impl Session {
 
     fn admit(&mut self, facts: Option<&CommandFacts>, keys: &[KeyUse]) -> Next {
         let name = facts.map_or("", |facts| &*facts.name);
-        let pending = Pending::new(facts, self.commands.arguments(), keys);
+        let mut pending = Pending::new(facts, self.commands.arguments(), keys);
+        pending.time_before = std::mem::take(&mut self.time_before).shown();
         self.replacement = self.replace(name);
         self.commands.forget(is_secret(name));
         self.fence = match &pending.effect {
             Effect::Monitor | Effect::Hello { user: Some(_), .. } => true,
-            Effect::Auth { .. } => self.db_owed.is_some(),
+            // Not so the store, which takes nothing of what it refuses.
+            Effect::Hello { name: Some(_), .. } => self.users,
+            Effect::Auth { .. } => self.db_owed.is_some() || self.name_owed,
             _ => false,
         };
         self.multis += usize::from(pending.effect == Effect::Multi);

@@ -1,11 +1,12 @@
 //! A command on its way: what to record and what to change when its reply comes.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::effect::Effect;
 use super::mark::{Mark, facts_of, marks_of};
 use crate::audit::Key;
-use crate::command::{Access, CommandFacts, Flags, KeyUse, Rule};
+use crate::command::{Access, CommandFacts, Deadline, Flags, KeyUse, Rule};
 use crate::resp::{Arguments, parse_canonical};
 
 /// The keys of a pending command, in one piece: a command may have millions.
@@ -134,6 +135,9 @@ pub(super) struct Pending {
     /// More facts for the payload of every entry, each a JSON member with a leading comma.
     pub(super) facts: Box<str>,
     pub(super) rule: Rule,
+    pub(super) deadline: Deadline,
+    /// What the server's clock had shown before the command went there, in milliseconds since 1970, where that was asked.
+    pub(super) time_before: Option<i64>,
     pub(super) effect: Effect,
     /// Whether it may wait on the server for what others do.
     pub(super) blocks: bool,
@@ -156,9 +160,16 @@ impl Pending {
         let name: Arc<str> = facts.map_or("unknown", |facts| &facts.name).into();
         let keys = Keys::of(&name, arguments, uses);
         let effect = Effect::of(&name, arguments);
+        let deadline = Deadline::of(&name, arguments);
+        let mut more = facts_of(&name, arguments, &keys);
+        if let Deadline::At(at) = deadline {
+            let _infallible = write!(more, ",\"until\":{at}");
+        }
         let mut pending = Self {
             marks: marks_of(&name, &effect, facts, arguments),
-            facts: facts_of(&name, arguments, &keys).into(),
+            facts: more.into(),
+            deadline,
+            time_before: None,
             rule: facts.map_or(Rule::Unknown, |facts| Rule::of(facts, arguments)),
             blocks: facts.is_some_and(|facts| blocks(facts, arguments)),
             name,
@@ -181,6 +192,8 @@ impl Pending {
             marks: Vec::new(),
             facts: Box::default(),
             rule: Rule::Unknown,
+            deadline: Deadline::Ahead,
+            time_before: None,
             effect,
             blocks: false,
             own: true,

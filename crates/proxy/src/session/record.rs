@@ -7,8 +7,8 @@ use probity_format::Outcome;
 use super::effect::Effect;
 use super::mark::is_script;
 use super::pending::Pending;
-use super::verdict::{Verdict, action_of, place_outcome, verdict};
-use super::{Session, name_of};
+use super::verdict::{Verdict, action_of, depends_on_time, place_outcome, verdict};
+use super::{Session, Time, name_of};
 use crate::audit::{Actor, Deed, EntryBatch};
 use crate::command::Rule;
 use crate::resp::Kind;
@@ -84,6 +84,10 @@ impl Session {
             match work {
                 Work::Apply(effect) => self.apply(&effect),
                 Work::Record(mut recording) => {
+                    if self.needs_time(&recording) {
+                        self.work.push_front(Work::Record(recording));
+                        return;
+                    }
                     if !self.record_some(&mut recording, entries) {
                         self.work.push_front(Work::Record(recording));
                         return;
@@ -92,6 +96,31 @@ impl Session {
             }
         }
         self.settled = self.received;
+    }
+
+    /// Whether the work goes on only when the server has said what its clock shows, by [`Session::tell_time`].
+    pub fn wants_time(&self) -> bool {
+        let next = self.work.front();
+        next.is_some_and(
+            |work| matches!(work, Work::Record(recording) if self.needs_time(recording)),
+        )
+    }
+
+    /// Takes what the server's clock shows, asked after all replies had come that were given so far: milliseconds since
+    /// 1970, or that nobody knows.
+    pub const fn tell_time(&mut self, time: Option<i64>) {
+        self.time_after = Time::Asked(time);
+    }
+
+    /// Forgets what the clock showed, before more replies are given.
+    pub const fn forget_time(&mut self) {
+        self.time_after = Time::NotAsked;
+    }
+
+    fn needs_time(&self, recording: &Recording) -> bool {
+        let told = recording.known == Known::Reply && !self.is_error();
+        told && matches!(self.time_after, Time::NotAsked)
+            && depends_on_time(&recording.pending, &self.capture)
     }
 
     /// Makes entries of one command; whether all of them are made now.
@@ -134,7 +163,7 @@ impl Session {
             } else if let Some(key) = pending.keys.at(recording.next - marks) {
                 let index = recording.next - marks;
                 let verdict = if plain {
-                    verdict(pending, index, &self.capture, entries.time())
+                    verdict(pending, index, &self.capture, self.time_after.shown())
                 } else {
                     let verdict = Verdict::of(action_of(key.access), overall);
                     if tells { verdict.untold() } else { verdict }
@@ -164,6 +193,7 @@ impl Session {
             Effect::Select { db } => self.db = *db,
             Effect::Reset => {
                 (self.principal, self.name, self.db) = (None, None, 0);
+                self.name_owed = false;
             }
             _ => return,
         }

@@ -9,7 +9,7 @@ use super::pending::Pending;
 use super::record::{Known, Work};
 use super::{Session, name_of};
 use crate::audit::{EntryBatch, put_json};
-use crate::resp::{Event, Kind, RespError, put_command};
+use crate::resp::{Event, Kind, RespError};
 
 /// Bytes of one reply after which its entries are made from its beginning, and the rest streams.
 const HOLD_BYTES: usize = 256 << 10;
@@ -229,6 +229,9 @@ impl Session {
             effect => (effect.user(), None),
         };
         let user = user.map(name_of);
+        // The name decides who is named where nobody has logged in.
+        let name = pending.effect.name().filter(|_| self.principal.is_none());
+        let name = name.map(|name| name_of(if name.is_empty() { b"default" } else { name }));
         // Nobody was accepted for certain once a login may have succeeded.
         let actor = (!perhaps.actors.is_empty()).then(|| {
             let mut actor = self.actor.clone();
@@ -236,8 +239,9 @@ impl Session {
             Box::new(actor)
         });
         self.record_as(pending, known, actor, perhaps.said.clone());
-        if known == Known::Lost && (user.is_some() || db.is_some()) {
+        if known == Known::Lost && (user.is_some() || name.is_some() || db.is_some()) {
             perhaps.actors.extend(user);
+            perhaps.actors.extend(name);
             perhaps.dbs.extend(db);
             perhaps.say();
         }
@@ -456,50 +460,10 @@ impl Session {
             _ => {}
         }
         let logged_in = effect.user().is_some();
+        let named = effect.name().is_some();
         self.work.push_back(Work::Apply(effect));
-        if logged_in && let Some(db) = self.db_owed.take() {
-            let number = db.to_string();
-            self.ask(
-                "select",
-                Effect::Select { db },
-                &[b"SELECT", number.as_bytes()],
-            );
-        }
-    }
-
-    /// `HELLO` logs in before it looks at its other options: after an error only the server knows who is.
-    fn question_identity(&mut self, effect: &Effect) {
-        if let (true, Effect::Hello { user: Some(_), .. }) = (self.users, effect) {
-            self.ask("acl|whoami", Effect::WhoAmI, &[b"ACL", b"WHOAMI"]);
-        }
-    }
-
-    /// Sends a question of the proxy's own; nothing of the client is under way then.
-    fn ask(&mut self, name: &'static str, effect: Effect, words: &[&[u8]]) {
-        let bytes = self.question.get_or_insert_default();
-        put_command(bytes, words);
-        self.await_reply(Pending::own(name, effect));
-    }
-
-    fn own_answer(&mut self, effect: &Effect) -> Result<(), End> {
-        let failed = self.is_error();
-        match effect {
-            Effect::WhoAmI if !failed => {
-                let user = name_of(&self.capture.head.text);
-                if self.principal.is_some() || user != "default" {
-                    self.principal = Some(user);
-                }
-                self.refresh_actor();
-                Ok(())
-            }
-            // Nobody is.
-            Effect::WhoAmI if self.is_error_of(&[b"NOAUTH"]) => Ok(()),
-            Effect::Select { .. } if !failed => {
-                self.apply(effect);
-                Ok(())
-            }
-            Effect::Select { .. } => Err(End::Mismatch("the database cannot be chosen")),
-            _ => Err(End::Identity),
+        if logged_in {
+            self.ask_what_is_owed(named);
         }
     }
 

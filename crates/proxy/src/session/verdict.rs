@@ -1,10 +1,10 @@
 //! What became of one key, from the reply to its command.
 
-use probity_format::{Outcome, Timestamp};
+use probity_format::Outcome;
 
 use super::capture::{Capture, Value};
 use super::pending::{Pending, PendingKey};
-use crate::command::{Access, Deadline, Meaning, Replaces, Rule, Sign};
+use crate::command::{Access, Meaning, Replaces, Rule, Sign};
 
 /// What an entry says was done, and how it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,9 @@ pub(super) struct Verdict {
 const UNTOLD: &str = ",\"changed\":\"perhaps\"";
 /// It tells that nothing did.
 const SAME: &str = ",\"changed\":\"nothing\"";
+/// The key has an end, which may have passed already: nobody can say what the server's clock showed.
+const PERHAPS_ERASED: &str = ",\"erased\":\"perhaps\"";
+const PERHAPS_CHANGED_OR_ERASED: &str = ",\"changed\":\"perhaps\",\"erased\":\"perhaps\"";
 
 impl Verdict {
     const fn done(action: &'static str) -> Self {
@@ -62,8 +65,48 @@ pub(super) const fn action_of(access: Access) -> &'static str {
     }
 }
 
-/// What became of key `index` of `pending`, by a reply that is no error and that the server wrote itself.
-pub(super) fn verdict(pending: &Pending, index: usize, reply: &Capture, now: Timestamp) -> Verdict {
+/// What became of key `index` of `pending`, by a reply that is no error and that the server wrote itself, and by what the
+/// server's clock showed after it.
+pub(super) fn verdict(
+    pending: &Pending,
+    index: usize,
+    reply: &Capture,
+    time_after: Option<i64>,
+) -> Verdict {
+    let told = by_reply(pending, index, reply);
+    if !gives_an_end(&told) {
+        return told;
+    }
+    // Of a key that was there the reply tells that it is gone.
+    let was_there = matches!(pending.rule, Rule::Expires(_));
+    match pending.deadline.is_over(pending.time_before, time_after) {
+        Some(false) => told,
+        Some(true) if was_there => Verdict::done("delete"),
+        Some(true) => Verdict::done("delete").untold(),
+        None => Verdict {
+            note: if was_there {
+                PERHAPS_ERASED
+            } else {
+                PERHAPS_CHANGED_OR_ERASED
+            },
+            ..Verdict::done("update")
+        },
+    }
+}
+
+/// Whether what became of the keys of `pending` depends on what the server's clock shows after its reply.
+pub(super) fn depends_on_time(pending: &Pending, reply: &Capture) -> bool {
+    let told = pending.deadline.is_over(pending.time_before, None);
+    told.is_none()
+        && (0..pending.keys.len()).any(|index| gives_an_end(&by_reply(pending, index, reply)))
+}
+
+/// Whether what was done gives the key an end, where the command names one.
+fn gives_an_end(told: &Verdict) -> bool {
+    told.outcome == Outcome::Ok && matches!(told.action, "create" | "update")
+}
+
+fn by_reply(pending: &Pending, index: usize, reply: &Capture) -> Verdict {
     let Some(key) = pending.keys.at(index) else {
         return Verdict::done("look");
     };
@@ -106,20 +149,15 @@ pub(super) fn verdict(pending: &Pending, index: usize, reply: &Capture, now: Tim
         Rule::Stores => either(shows(reply, Sign::ZeroOrEmpty), absent),
         Rule::Moves if zero => absent,
         Rule::Moves if action == "update" => done.untold(),
-        Rule::Expires(_, meaning) if zero => means(action, meaning),
-        Rule::Expires(deadline, _) => Verdict::done(if is_over(deadline, now) {
-            "delete"
-        } else {
-            action
-        }),
-        Rule::Restores(deadline, _) if is_over(deadline, now) => Verdict::done("delete").untold(),
-        Rule::Restores(_, Replaces::No) => created,
+        Rule::Expires(meaning) if zero => means(action, meaning),
+        Rule::Restores(Replaces::No) => created,
         Rule::Migrates if *reply.head.text == *b"NOKEY" => absent,
         Rule::Migrates if pending.keys.len() > 1 => done.untold(),
         Rule::When(..)
         | Rule::PreviousTells
         | Rule::Moves
-        | Rule::Restores(..)
+        | Rule::Expires(_)
+        | Rule::Restores(_)
         | Rule::Migrates => done,
     }
 }
@@ -184,14 +222,6 @@ fn all(reply: &Capture, is: impl Fn(&Value) -> bool) -> bool {
 
 fn is_nothing(value: &Value) -> bool {
     value.null || value.integer == Some(0)
-}
-
-fn is_over(deadline: Deadline, now: Timestamp) -> bool {
-    match deadline {
-        Deadline::Ahead => false,
-        Deadline::Now => true,
-        Deadline::At(milliseconds) => milliseconds <= now.nanoseconds() / 1_000_000,
-    }
 }
 
 fn is_named(pending: &Pending, key: &PendingKey<'_>, reply: &Capture) -> bool {

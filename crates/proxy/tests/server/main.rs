@@ -3,12 +3,14 @@
 mod adversary;
 mod attribution;
 mod bounds;
+mod deadlines;
 mod differential;
 mod embedded;
 mod gone;
 mod identity;
 mod keys;
 mod modes;
+mod names;
 mod oracle;
 mod outcomes;
 mod pressure;

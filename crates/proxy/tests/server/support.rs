@@ -63,11 +63,16 @@ impl Redis {
     }
 
     pub fn start_of(kind: Kind, extra: &[&str]) -> Self {
-        let started = (0..5).find_map(|_| Self::try_start(kind, extra));
+        Self::start_in(kind, extra, &[])
+    }
+
+    /// A server with more in its environment.
+    pub fn start_in(kind: Kind, extra: &[&str], environment: &[(&str, &str)]) -> Self {
+        let started = (0..5).find_map(|_| Self::try_start(kind, extra, environment));
         started.expect("the server answers")
     }
 
-    fn try_start(kind: Kind, extra: &[&str]) -> Option<Self> {
+    fn try_start(kind: Kind, extra: &[&str], environment: &[(&str, &str)]) -> Option<Self> {
         let port = TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
@@ -86,6 +91,7 @@ impl Redis {
             ])
             .arg(directory.path())
             .args(extra)
+            .envs(environment.iter().copied())
             .stdout(Stdio::null())
             .spawn()
             .unwrap_or_else(|error| {

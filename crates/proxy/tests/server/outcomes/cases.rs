@@ -48,6 +48,12 @@ pub(super) const STRINGS: &str = "
     GETEX s EXAT 1 => delete s ok
     GETEX s PXAT 1 => delete s ok
     GETEX s PXAT 99999999999999 => update s ok
+    SET s v EXAT 1 => delete s ok perhaps
+    SET s v GET PXAT 1 => delete s ok perhaps
+    SET s v NX PXAT 1 => update s failed
+    SET no v NX PXAT 1 => delete no ok perhaps
+    SET s v PXAT 99999999999999 => update s ok
+    SET no v NX PXAT 99999999999999 => create no ok
     MGET s no => read s ok, read no absent
     STRLEN s
     STRLEN no => look no absent

@@ -76,7 +76,10 @@ fn brief(entries: &[Seen]) -> String {
 
 /// What the entry says of change, where the reply did not say that it was done.
 fn says(entry: &Seen, word: &str) -> bool {
-    entry.payload.contains(&format!("\"changed\":\"{word}\""))
+    let members = ["changed", "erased"];
+    members
+        .iter()
+        .any(|member| entry.payload.contains(&format!("\"{member}\":\"{word}\"")))
 }
 
 /// Reads that answer alike whether the key is there or not.

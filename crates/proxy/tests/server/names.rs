@@ -1,0 +1,172 @@
+//! The name that a client gives itself counts as the server has it, whatever became of the command that gave it.
+#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use probity_policy::Policy;
+use probity_proxy::{Backend, Proxy, ProxyConfig, Upstream};
+
+use crate::support::{Kind, Recorder, Redis, Seen, command, config, script, start, talk};
+
+const USERS: &str = "--user alice on >a ~* &* +@all --user mute on >m ~* &* +@all -client";
+
+const POLICY: &str = "[[actor]]\nclient = 'billing'\nfor_users = true\npurpose = 'invoicing'\n\
+    [[actor]]\nclient = 'shop'\nfor_users = true\npurpose = 'selling'";
+
+/// A server and a proxy before it.
+struct Stage {
+    _redis: Redis,
+    proxy: Proxy,
+    address: SocketAddr,
+    recorder: Arc<Recorder>,
+}
+
+impl Stage {
+    fn new(kind: Kind, arguments: &[&str]) -> Self {
+        let arguments: Vec<&str> = USERS.split(' ').chain(arguments.iter().copied()).collect();
+        let redis = Redis::start_of(kind, &arguments);
+        let url = format!("redis://alice:a@127.0.0.1:{}", redis.port);
+        let config = ProxyConfig {
+            policy: Arc::new(Policy::parse(POLICY).unwrap()),
+            backend: Backend::Upstream(Upstream::parse(&url).unwrap()),
+            ..config(&redis)
+        };
+        let (proxy, address, recorder) = start(&config);
+        Self {
+            _redis: redis,
+            proxy,
+            address,
+            recorder,
+        }
+    }
+
+    /// What the client heard, and its reads.
+    fn record(&self, lines: &str, piece: usize) -> (String, Vec<Seen>) {
+        self.recorder.seen.lock().unwrap().clear();
+        let heard = talk(self.address, &script(lines), piece);
+        let mut entries = self.recorder.entries();
+        entries.retain(|seen| seen.action == "read");
+        (String::from_utf8_lossy(&heard).into_owned(), entries)
+    }
+}
+
+fn purposes(reads: &[Seen]) -> Vec<&str> {
+    reads.iter().map(|seen| seen.purpose.as_str()).collect()
+}
+
+/// The purpose that follows from a name, of which the server's own answer is the last one heard but that to QUIT.
+fn purpose_of(heard: &str) -> &'static str {
+    ["billing", "shop"]
+        .iter()
+        .zip(["invoicing", "selling"])
+        .find(|(name, _)| heard.ends_with(&format!("{name}\r\n+OK\r\n")))
+        .map_or("", |(_, purpose)| purpose)
+}
+
+/// Redis takes the name of a HELLO that it refuses for another reason, Valkey does not: the proxy kept the old name, and the
+/// policy decided by it. What counts is what the server answers when it is asked.
+#[test]
+fn the_name_of_a_refused_hello_counts_as_the_server_has_it() {
+    let hellos = [
+        "HELLO 3 SETNAME shop BADOPT",
+        "HELLO 2 SETNAME shop BADOPT",
+        "HELLO 3 SETNAME shop AUTH alice WRONG",
+        "HELLO 3 AUTH alice WRONG SETNAME shop",
+        "HELLO 3 AUTH alice a SETNAME shop BADOPT",
+        "HELLO 9 SETNAME shop",
+        "HELLO 3 SETNAME shop SETNAME",
+        "HELLO 2 SETNAME shop SETNAME a\tb",
+        "HELLO 3 SETNAME shop",
+    ];
+    let mut taken = [0, 0];
+    for kind in [Kind::Redis7, Kind::Redis6, Kind::Valkey] {
+        let stage = Stage::new(kind, &[]);
+        for hello in hellos {
+            for before in ["HELLO 2", "HELLO 3", "AUTH alice a"] {
+                let lines = format!(
+                    "{before}\nCLIENT SETNAME billing\n{hello}\nGET user:1\nMULTI\nGET user:2\nEXEC\nCLIENT GETNAME"
+                );
+                for piece in [usize::MAX, 9] {
+                    let (heard, reads) = stage.record(&lines, piece);
+                    let purpose = purpose_of(&heard);
+                    assert!(!purpose.is_empty(), "{kind:?} {lines}: {heard}");
+                    taken[usize::from(purpose == "selling")] += 1;
+                    let told = purposes(&reads);
+                    assert_eq!(told, [purpose, purpose], "{kind:?} {lines}: {heard}");
+                }
+            }
+        }
+        stage.proxy.stop();
+    }
+    assert!(taken[0] > 0 && taken[1] > 0, "both were seen");
+}
+
+/// Within a transaction a name counts from its place on, if the server took it, and not where nothing was executed.
+#[test]
+fn a_name_within_a_transaction_counts_once_it_was_executed() {
+    let taken = "MULTI\nGET user:1\nCLIENT SETNAME shop\nGET user:2\nEXEC\nGET user:3";
+    let refused = "MULTI\nGET user:1\nCLIENT SETNAME a\tb\nGET user:2\nEXEC\nGET user:3";
+    let dropped = "MULTI\nCLIENT SETNAME shop\nGET user:1\nDISCARD\nGET user:2\nGET user:3";
+    let aborted = "MULTI\nCLIENT SETNAME shop\nGET user:1\nNOSUCH\nEXEC\nGET user:2\nGET user:3";
+    let (old, new) = ("invoicing", "selling");
+    let stage = Stage::new(Kind::Redis7, &[]);
+    for before in ["HELLO 2", "HELLO 3"] {
+        for (lines, expected) in [
+            (taken, [old, new, new]),
+            (refused, [old; 3]),
+            (dropped, [old; 3]),
+            (aborted, [old; 3]),
+        ] {
+            let lines = format!("{before}\nAUTH alice a\nCLIENT SETNAME billing\n{lines}");
+            let (heard, reads) = stage.record(&lines, usize::MAX);
+            assert_eq!(purposes(&reads), expected, "{lines}: {heard}");
+        }
+    }
+    stage.proxy.stop();
+}
+
+/// Before a login the server answers no question, yet Redis keeps the name of a HELLO that it refuses for want of one. It is asked
+/// once somebody has logged in, and where that user may not ask, no name counts.
+#[test]
+fn a_name_from_before_the_login_is_asked_for_after_it() {
+    for kind in [Kind::Redis7, Kind::Valkey] {
+        let lines = "HELLO 3 SETNAME shop\nAUTH alice a\nGET user:1\nCLIENT GETNAME";
+        let stage = Stage::new(kind, &["--user", "default", "off"]);
+        let (heard, reads) = stage.record(lines, usize::MAX);
+        assert_eq!(purposes(&reads), [purpose_of(&heard)], "{kind:?}: {heard}");
+        stage.proxy.stop();
+    }
+    let lines = "CLIENT SETNAME billing\nAUTH mute m\nHELLO 3 SETNAME shop BADOPT\nGET user:1";
+    let stage = Stage::new(Kind::Redis7, &[]);
+    let (heard, reads) = stage.record(lines, usize::MAX);
+    assert_eq!(purposes(&reads), [""]);
+    assert_eq!(reads[0].actor, "mute");
+    assert!(!heard.contains("NOPERM"), "{heard}");
+    stage.proxy.stop();
+}
+
+/// The reply to SETNAME was lost, and what came after it stood under the old name as if that were certain.
+#[test]
+fn after_a_lost_name_both_are_named() {
+    let redis = Redis::start(&[]);
+    let (proxy, address, recorder) = start(&config(&redis));
+    // Behind a command that blocks nothing is answered, and the client goes.
+    let bytes = [
+        command(&["BLPOP", "user:none", "0"]),
+        command(&["CLIENT", "SETNAME", "shop"]),
+        command(&["GET", "user:1"]),
+    ]
+    .concat();
+    let mut socket = std::net::TcpStream::connect(address).unwrap();
+    std::io::Write::write_all(&mut socket, &bytes).unwrap();
+    drop(socket);
+    let entries = recorder.wait_for(2);
+    proxy.stop();
+    let read = entries.iter().find(|seen| seen.key == "user:1").unwrap();
+    assert!(
+        read.payload.contains("\"perhaps_actors\":[\"shop\"]"),
+        "{}",
+        read.payload
+    );
+}
