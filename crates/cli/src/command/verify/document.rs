@@ -2,7 +2,7 @@
 
 use probity_format::Version;
 use probity_log::Repair;
-use probity_log::verify::{Fault, Report, StreamReport, Unchecked};
+use probity_log::verify::{Fault, Report, RollbackCheck, Skipped, StreamReport, Unchecked};
 use serde::Serialize;
 
 use super::OlderLog;
@@ -13,7 +13,7 @@ use crate::failure::Status;
 pub(super) struct Document<'a> {
     pub(super) log: String,
     pub(super) origin: &'a str,
-    pub(super) verdict: &'static str,
+    pub(super) verdict: String,
     pub(super) status: u8,
     pub(super) keyed: bool,
     #[serde(skip)]
@@ -24,6 +24,10 @@ pub(super) struct Document<'a> {
     pub(super) heads: &'a str,
     pub(super) heads_compared: u64,
     pub(super) heads_missing: &'a [String],
+    /// What there was to find a rollback with.
+    pub(super) rollback: &'static str,
+    #[serde(skip)]
+    pub(super) rollback_check: RollbackCheck,
     pub(super) keys: u64,
     pub(super) streams: Vec<StreamRow<'a>>,
     /// Frames that were lost before anybody signed for them, and whose loss was accepted.
@@ -36,6 +40,9 @@ pub(super) struct Document<'a> {
     /// Names that are only counted, because there are too many.
     pub(super) unchecked_unlisted: u64,
     pub(super) bytes: u64,
+    /// Frames, and their bytes, that a checkpoint covers and that were not read.
+    pub(super) frames_skipped: u64,
+    pub(super) bytes_skipped: u64,
     pub(super) seconds: f64,
     /// The older log that was given, which this one must continue.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,6 +86,7 @@ pub(super) struct StreamRow<'a> {
     pub(super) frames: u64,
     pub(super) entries: u64,
     pub(super) bytes: u64,
+    pub(super) skipped: Vec<SkippedRow>,
     pub(super) root: &'a str,
     pub(super) unpublished_frames: u64,
     pub(super) unpublished_sealed: bool,
@@ -87,6 +95,14 @@ pub(super) struct StreamRow<'a> {
     pub(super) tail_bytes: u64,
     pub(super) erased_sections: u64,
     pub(super) partly_erased_sections: u64,
+}
+
+/// Frames that a checkpoint covers and that were not read.
+#[derive(Serialize)]
+pub(super) struct SkippedRow {
+    pub(super) frames: u64,
+    pub(super) bytes: u64,
+    pub(super) why: &'static str,
 }
 
 #[derive(Serialize)]
@@ -119,6 +135,7 @@ pub(super) fn document<'a>(
     first_key_given: bool,
     seconds: f64,
 ) -> Document<'a> {
+    let skipped = || report.streams.iter().flat_map(|stream| &stream.skipped);
     Document {
         log: args.dir.display().to_string(),
         origin: &report.origin,
@@ -131,6 +148,8 @@ pub(super) fn document<'a>(
         heads: &report.heads.place,
         heads_compared: report.heads.streams,
         heads_missing: &report.heads.missing,
+        rollback: report.rollback().as_str(),
+        rollback_check: report.rollback(),
         keys: report.keys,
         streams: report.streams.iter().map(StreamRow::new).collect(),
         losses: report.losses.iter().map(LossRow::new).collect(),
@@ -139,26 +158,40 @@ pub(super) fn document<'a>(
         unchecked: report.unchecked.iter().map(UncheckedRow::new).collect(),
         unchecked_unlisted: report.unchecked_unlisted,
         bytes: report.streams.iter().map(|stream| stream.bytes).sum(),
+        frames_skipped: skipped().map(|skipped| skipped.frames).sum(),
+        bytes_skipped: skipped().map(|skipped| skipped.bytes).sum(),
         seconds,
         continues: None,
     }
 }
 
-/// The last word: whoever compared with nothing of their own has the log's word alone.
-const fn verdict(report: &Report, status: Status, first_key_given: bool) -> &'static str {
-    let is_compared = first_key_given || report.keyed || report.heads.streams > 0;
-    let has_losses = !report.losses.is_empty();
-    match (status, is_compared) {
-        (Status::Broken, _) => "broken",
-        (Status::Partial, true) if has_losses => "intact, parts lost",
-        (Status::Partial, false) if has_losses => {
-            "intact as far as the log itself says, parts lost"
-        }
-        (Status::Partial, true) => "intact, parts erased",
-        (Status::Partial, false) => "intact as far as the log itself says, parts erased",
-        (_, true) => "intact",
-        (_, false) => "intact as far as the log itself says",
+/// The last word: of what was read, by whose word, and whether a rollback would have been found.
+fn verdict(report: &Report, status: Status, first_key_given: bool) -> String {
+    if status == Status::Broken {
+        return "broken".into();
     }
+    // Whoever compared with nothing of their own has the log's word alone.
+    let is_compared = first_key_given || report.keyed || report.heads.streams > 0;
+    let said = match (report.is_read_whole(), is_compared) {
+        (true, true) => "intact",
+        (true, false) => "intact as far as the log itself says",
+        (false, true) => "intact as far as it was read",
+        (false, false) => "intact as far as it was read and as far as the log itself says",
+    };
+    let parts = match (status, report.losses.is_empty()) {
+        (Status::Partial, true) => ", parts erased",
+        (Status::Partial, false) => ", parts lost",
+        _ => "",
+    };
+    let rollback = match report.rollback() {
+        RollbackCheck::SomeStreams => ", but whether some streams were rolled back cannot be told",
+        RollbackCheck::SinceCheckpoint if is_compared => {
+            ", but whether it was rolled back since the checkpoint given cannot be told"
+        }
+        RollbackCheck::Nothing if is_compared => ", but whether it was rolled back cannot be told",
+        _ => "",
+    };
+    format!("{said}{parts}{rollback}")
 }
 
 impl<'a> LossRow<'a> {
@@ -200,6 +233,7 @@ impl<'a> StreamRow<'a> {
             frames: stream.frames,
             entries: stream.entries,
             bytes: stream.bytes,
+            skipped: stream.skipped.iter().map(SkippedRow::new).collect(),
             root: &stream.root,
             unpublished_frames: stream.unpublished_frames,
             unpublished_sealed: stream.unpublished_sealed,
@@ -207,6 +241,16 @@ impl<'a> StreamRow<'a> {
             tail_bytes: stream.tail_bytes,
             erased_sections: stream.erased_sections,
             partly_erased_sections: stream.partly_erased_sections,
+        }
+    }
+}
+
+impl SkippedRow {
+    const fn new(skipped: &Skipped) -> Self {
+        Self {
+            frames: skipped.frames,
+            bytes: skipped.bytes,
+            why: skipped.why.as_str(),
         }
     }
 }

@@ -10,10 +10,12 @@ use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use probity_format::Timestamp;
+use probity_format::checkpoint::Checkpoint;
 use probity_format::limits::CHECKPOINT_BYTES_MAX;
+use probity_format::note::SignedNote;
 use probity_log::clock::{Clock as _, SystemClock};
 use probity_log::verify::{Report, VerifyOptions, verify};
-use probity_log::{Continued, LogError, Older, Places};
+use probity_log::{Continued, Log, LogError, Older, Places};
 
 use self::document::{ContinuesRow, document};
 use self::text::print;
@@ -28,6 +30,9 @@ pub(crate) fn run(args: &Verify, environment: &Environment) -> Result<Status, Fa
     let mut options = options(args, environment)?;
     if args.key.is_none() {
         check_is_log(&args.dir)?;
+    }
+    if let (Some(path), Some(note)) = (&args.since, &options.since) {
+        check_since(path, note, &args.dir)?;
     }
     let progress = progress_bar();
     let shown = Arc::clone(&progress);
@@ -47,6 +52,10 @@ pub(crate) fn run(args: &Verify, environment: &Environment) -> Result<Status, Fa
         _ => status_of(&report),
     };
     let mut document = document(args, &report, status, options.anchor.is_some(), seconds);
+    let absent = heads_absent(args, environment, &report).filter(|_| status != Status::Broken);
+    if let Some(absent) = &absent {
+        document.status = absent.status().code();
+    }
     document.continues = continued.as_ref().map(ContinuesRow::new);
     let mut output = Output::new();
     if args.json {
@@ -55,23 +64,17 @@ pub(crate) fn run(args: &Verify, environment: &Environment) -> Result<Status, Fa
         print(&document, &mut output)?;
     }
     output.flush()?;
-    check_heads(args, environment, &report, status)?;
-    Ok(status)
+    absent.map_or(Ok(status), Err)
 }
 
 /// Whoever names a folder of second copies wants them compared.
-fn check_heads(
-    args: &Verify,
-    environment: &Environment,
-    report: &Report,
-    status: Status,
-) -> Result<(), Failure> {
+fn heads_absent(args: &Verify, environment: &Environment, report: &Report) -> Option<Failure> {
     let is_named = args.heads.is_some() || environment.heads.is_some();
-    if !is_named || report.heads.streams > 0 || status == Status::Broken {
-        return Ok(());
+    if !is_named || report.heads.streams > 0 {
+        return None;
     }
     let place = &report.heads.place;
-    Err(
+    Some(
         Failure::new(format!("there is no second copy of a head of this log in {place}")).remedy(
             "name the folder that PROBITY_HEADS named when the log was written, and see that it is mounted; where it was \
              emptied, compare with a checkpoint that you keep: probity verify DIR --since FILE",
@@ -87,7 +90,7 @@ struct OlderLog {
 }
 
 impl OlderLog {
-    const fn is_intact(&self) -> bool {
+    fn is_intact(&self) -> bool {
         self.is_named && self.report.is_intact()
     }
 }
@@ -121,7 +124,7 @@ fn failure(args: &Verify, error: LogError) -> Failure {
 
 /// What a report means for the exit status.
 pub(crate) fn status_of(report: &Report) -> Status {
-    if !report.is_intact() {
+    if report.has_faults() {
         Status::Broken
     } else if report
         .streams
@@ -166,12 +169,39 @@ fn read_checkpoint(path: &Path) -> Result<Vec<u8>, Failure> {
         .read_to_end(&mut note)
         .map_err(fail)?;
     if note.len() > CHECKPOINT_BYTES_MAX {
-        return Err(Failure::new(format!(
+        return Err(Failure::usage(format!(
             "{} is too long for a checkpoint",
             path.display()
         )));
     }
     Ok(note)
+}
+
+/// Refuses a checkpoint that can be none of the log at `dir`: that is no damage of the log, but another file than was meant.
+fn check_since(path: &Path, note: &[u8], dir: &Path) -> Result<(), Failure> {
+    let head = SignedNote::parse(note).ok();
+    let head = head.and_then(|note| Checkpoint::parse(note.text()).ok());
+    let path = path.display();
+    let Some(head) = head else {
+        return Err(Failure::usage(format!("{path} is no checkpoint")).remedy(
+            "give --since a copy of a file streams/NAME/checkpoint of this log; if this was one, it was changed since",
+        ));
+    };
+    // What is wrong with the folder is said where it is verified.
+    let Ok(geometry) = Log::geometry(dir) else {
+        return Ok(());
+    };
+    let (found, own) = (head.origin(), geometry.origin());
+    if found.starts_with(&geometry.stream_origin("")) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{path} is a checkpoint of {found}, and the log in {} is {own}",
+        dir.display()
+    ))
+    .remedy(
+        "give --since a copy of a file streams/NAME/checkpoint of this log; if it is one, another log stands in the folder",
+    ))
 }
 
 /// A bar on standard error that is drawn only on a terminal.

@@ -1,9 +1,9 @@
 //! A verification as text for people.
 
-use probity_log::verify::UncheckedReason;
+use probity_log::verify::{RollbackCheck, UncheckedReason};
 
-use super::document::{Document, FaultRow, Sealers, StreamRow, UncheckedRow};
-use crate::failure::Failure;
+use super::document::{Document, FaultRow, Sealers, SkippedRow, StreamRow, UncheckedRow};
+use crate::failure::{Failure, Status};
 use crate::output::{Output, counted};
 
 pub(super) fn print(document: &Document<'_>, output: &mut Output) -> Result<(), Failure> {
@@ -113,6 +113,13 @@ fn print_rest(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let name = stream.name;
+    for SkippedRow { frames, bytes, why } in &stream.skipped {
+        let frames = counted(*frames, "frame", "frames");
+        let bytes = counted(*bytes, "byte", "bytes");
+        output.line(&format!(
+            "stream {name}: {frames} of {bytes} not read: {why}"
+        ))?;
+    }
     let frame_bytes = stream.unsigned_bytes.saturating_sub(stream.tail_bytes);
     if stream.unpublished_frames > 0 {
         let frames = counted(stream.unpublished_frames, "frame", "frames");
@@ -182,14 +189,52 @@ fn print_verdict(document: &Document<'_>, output: &mut Output) -> Result<(), Fai
         0 => String::new(),
         _ => format!(", {}", counted(faults, "fault", "faults")),
     };
-    if document.verdict.contains("as far as the log itself says") {
-        output.line(
-            "neither a key of yours nor second copies of the heads were compared: whoever replaced or rolled back the whole \
-             log is not found; give --key FILE with the verifier key you were handed, or --heads DIR",
-        )?;
+    if document.status != Status::Broken.code() {
+        print_limits(document, output)?;
     }
+    let skipped = match document.frames_skipped {
+        0 => String::new(),
+        frames => format!(
+            ", {} in {} not read",
+            counted(document.bytes_skipped, "byte", "bytes"),
+            counted(frames, "frame", "frames")
+        ),
+    };
     output.line(&format!(
-        "{}{counted_faults}: {} bytes checked in {:.2} s",
+        "{}{counted_faults}: {} bytes checked in {:.2} s{skipped}",
         document.verdict, document.bytes, document.seconds
     ))
+}
+
+/// What a log without faults may hide from this verification, and how to look.
+fn print_limits(document: &Document<'_>, output: &mut Output) -> Result<(), Failure> {
+    if document.frames_skipped > 0 {
+        output.line(
+            "what was not read may be damaged or overwritten: to check every byte, verify without --since, --from and --to",
+        )?;
+    }
+    let is_compared = document.first_key_given || document.keyed || document.heads_compared > 0;
+    match document.rollback_check {
+        RollbackCheck::SinceCheckpoint if !is_compared => output.line(
+            "neither a key of yours nor second copies of the heads were compared: whoever replaced the log, or rolled it back to a moment \
+             behind the checkpoint given, is not found; give --key FILE with the verifier key you were handed, or --heads DIR",
+        ),
+        _ if !is_compared => output.line(
+            "neither a key of yours nor second copies of the heads were compared: whoever replaced or rolled back the whole \
+             log is not found; give --key FILE with the verifier key you were handed, or --heads DIR",
+        ),
+        RollbackCheck::SinceCheckpoint => output.line(
+            "no second copies of the heads were compared: what came behind the checkpoint given may have been cut off, and an older \
+             copy of other streams put back; give --heads DIR",
+        ),
+        RollbackCheck::SomeStreams => output.line(&format!(
+            "of {} no second copy of the head was compared: an older copy of them may have been put back",
+            document.heads_missing.join(", ")
+        )),
+        RollbackCheck::Nothing => output.line(
+            "no second copies of the heads and no checkpoint of before were compared: whoever put an older copy of the whole log back \
+             is not found; give --heads DIR, or --since FILE with a checkpoint that you keep",
+        ),
+        _ => Ok(()),
+    }
 }
