@@ -18,7 +18,7 @@ use super::stored::{Stored, names};
 use super::unchecked::Names;
 use super::{Fault, FaultClass, Faults, HeadsCompared, Told, UncheckedReason, Verifier};
 use crate::epochs::CertifiedEpochs;
-use crate::error::{LogError, frames};
+use crate::error::{LogError, ahead, frames};
 use crate::journal::History;
 use crate::recovery::unwitnessed;
 use crate::repairs::Repair;
@@ -250,10 +250,7 @@ impl Verifier<'_> {
             let size = subject.head.as_ref().map_or(0, Checkpoint::size);
             let kept = opening.open_kept(note, size, faults);
             if let Some(kept) = kept.as_ref().filter(|kept| kept.size() < size) {
-                let (covered, copied) = (frames(size), kept.size());
-                let detail = format!(
-                    "covers {covered}, its second copy {copied}, and no writer leaves them so"
-                );
+                let detail = ahead(size, kept.size());
                 faults.push(Fault::new(FaultClass::Checkpoint, name, &*place, detail));
             }
             subject
