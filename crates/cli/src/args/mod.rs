@@ -452,12 +452,12 @@ pub struct StreamList {
 /// When an append counts as done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum DurabilityChoice {
-    /// Every append is synced at once; nothing acknowledged is lost
+    /// A receipt comes after a sync that begins at once; nothing with a receipt is lost
     Strict,
-    /// Syncs are a few milliseconds apart; at most that much is lost
+    /// A receipt comes after a sync that begins within 10 ms and is shared; nothing with a receipt is lost
     #[default]
     Group,
-    /// The operating system decides; ending syncs
+    /// A receipt may come before the sync: losing the power takes entries since the last, about a second's while entries arrive
     Relaxed,
 }
 

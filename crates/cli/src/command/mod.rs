@@ -45,7 +45,30 @@ pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
     // A key that does not exist yet is one that `init` makes.
     kept.filter(|path| path.exists())
         .for_each(|path| protect(path));
-    match args.command {
+    let option = root_key_option(&args.command);
+    let ran = run_command(args.command, environment);
+    ran.map_err(|failure| match option {
+        Some(option) => failure.root_key_option(option),
+        None => failure,
+    })
+}
+
+/// How a command takes the root key, where it is not as most do.
+const fn root_key_option(command: &Command) -> Option<&'static str> {
+    match command {
+        Command::Export(_) => Some("--key-file FILE or PROBITY_KEY_FILE"),
+        Command::Verify(_) => Some("--key FILE"),
+        Command::Upgrade(_) => Some("--new-key FILE or PROBITY_KEY_FILE"),
+        Command::Pocket(_) => Some("--log-key FILE or PROBITY_KEY_FILE"),
+        Command::Serve(_) => {
+            Some("key_file in the section log of the configuration, or PROBITY_KEY_FILE")
+        }
+        _ => None,
+    }
+}
+
+fn run_command(command: Command, environment: &Environment) -> Result<Status, Failure> {
+    match command {
         Command::Demo(args) => demo::run(&args, environment),
         Command::Bench(args) => bench::run(args),
         Command::Init(args) => init::run(&args, environment),
