@@ -68,6 +68,10 @@ pub fn verifier_path_beside(log: &Path) -> PathBuf {
 
 fn beside(log: &Path, ending: &str) -> PathBuf {
     // `audit/` and `audit` are the same log and have the same key.
+    // `.` has its key where its own name stands.
+    let whole = log.file_name().is_none().then(|| log.canonicalize().ok());
+    let whole = whole.flatten();
+    let log = whole.as_deref().unwrap_or(log);
     let mut name = log.components().as_path().as_os_str().to_owned();
     name.push(ending);
     PathBuf::from(name)

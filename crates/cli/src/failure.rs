@@ -37,6 +37,11 @@ impl Status {
     }
 }
 
+/// Stands in a remedy for the option that names the root key, which commands call differently.
+pub const ROOT_KEY_OPTION: &str = "{root key option}";
+/// What most commands call it.
+const ROOT_KEY_USUALLY: &str = "--key FILE or PROBITY_KEY_FILE";
+
 /// Why a command could not do its work: what, because of what, and what to do.
 #[derive(Debug)]
 pub struct Failure {
@@ -45,6 +50,8 @@ pub struct Failure {
     remedy: Option<String>,
     status: Status,
     closed_pipe: bool,
+    /// What is said for [`ROOT_KEY_OPTION`].
+    root_key_option: Option<&'static str>,
 }
 
 impl Failure {
@@ -56,6 +63,7 @@ impl Failure {
             remedy: None,
             status: Status::Failed,
             closed_pipe: false,
+            root_key_option: None,
         }
     }
 
@@ -141,6 +149,15 @@ impl Failure {
         self.remedy(remedy)
     }
 
+    /// The same for a command that takes the root key as `option` says, unless that is known.
+    #[must_use]
+    pub fn root_key_option(self, option: &'static str) -> Self {
+        Self {
+            root_key_option: self.root_key_option.or(Some(option)),
+            ..self
+        }
+    }
+
     /// The same, told even where the reader of standard output went away.
     #[must_use]
     pub fn loud(self) -> Self {
@@ -170,8 +187,9 @@ impl fmt::Display for Failure {
             write!(f, ": {error}")?;
             cause = error.source();
         }
+        let option = self.root_key_option.unwrap_or(ROOT_KEY_USUALLY);
         match &self.remedy {
-            Some(remedy) => write!(f, "\nhelp: {remedy}"),
+            Some(remedy) => write!(f, "\nhelp: {}", remedy.replace(ROOT_KEY_OPTION, option)),
             None => Ok(()),
         }
     }
@@ -262,12 +280,13 @@ fn remedy_of(error: &LogError) -> Option<String> {
         }
         LogError::Version { .. } => "use the version of probity that wrote it, or a later one".into(),
         LogError::Locked { .. } => {
-            "stop the other writer, or send entries through it; verify and export need no lock".into()
+            "stop the other writer, or have a log of its own for each of the two; verify and export need no lock".into()
         }
         LogError::WrongKey => {
-            "give this log's own root key with --key FILE or PROBITY_KEY_FILE; if it is this one, put the folder keys/ back from the \
-             newest backup of this log, and keep a copy of the one that is there"
-                .into()
+            format!(
+                "give this log's own root key with {ROOT_KEY_OPTION}; if it is this one, put the folder keys/ back from the \
+                 newest backup of this log, and keep a copy of the one that is there"
+            )
         }
         LogError::NoStream { .. } => {
             "see the streams with: probity stream list DIR; make one with: probity stream create DIR NAME".into()

@@ -12,8 +12,8 @@ use probity_log::RootKey;
 use rustix::rand::{GetRandomFlags, getrandom};
 use zeroize::Zeroizing;
 
-use crate::failure::Failure;
-use crate::output::note;
+use crate::failure::{Failure, ROOT_KEY_OPTION};
+use crate::output::{note, quoted};
 use crate::output_file::OutputFile;
 use crate::output_guard::protect;
 
@@ -22,6 +22,9 @@ const FILE_BYTES_MAX: u64 = 4096;
 const FILE_BYTES_CAPACITY: usize = 8192;
 const OTHERS: u32 = 0o077;
 
+/// Who makes files of verifier keys.
+const MAKERS: &str =
+    "`probity init` made DIR.vkey, and `probity pocket sign` the key of a pocket database";
 /// The first bytes of a root key file.
 const ROOT_BEGIN: &[u8; 18] = b"probity-root-key-v";
 /// What key files look like.
@@ -62,11 +65,8 @@ pub(crate) fn random_secret() -> io::Result<Zeroizing<[u8; SECRET_BYTES]>> {
 
 /// Reads the root key at `path`.
 pub(crate) fn read_root(path: &Path) -> Result<RootKey, Failure> {
-    let read = read_any(
-        path,
-        "name the key file with --key FILE or PROBITY_KEY_FILE",
-        ROOT_FORM,
-    );
+    let missing = format!("name the key file with {ROOT_KEY_OPTION}");
+    let read = read_any(path, &missing, ROOT_FORM);
     match read? {
         Key::Root(root) => Ok(root),
         Key::Verifier(_) => Err(Failure::new(format!(
@@ -77,14 +77,10 @@ pub(crate) fn read_root(path: &Path) -> Result<RootKey, Failure> {
     }
 }
 
-/// Reads the verifier key at `path`.
-pub(crate) fn read_verifier(path: &Path) -> Result<VerifierKey, Failure> {
-    let read = read_any(
-        path,
-        "name the verifier key's file with --key FILE; `probity init` made DIR.vkey",
-        VERIFIER_FORM,
-    );
-    match read? {
+/// Reads the verifier key at `path`, which `option` named.
+pub(crate) fn read_verifier(path: &Path, option: &str) -> Result<VerifierKey, Failure> {
+    let missing = format!("name the verifier key's file with {option}; {MAKERS}");
+    match read_any(path, &missing, VERIFIER_FORM)? {
         Key::Verifier(key) => Ok(key),
         Key::Root(_) => Err(Failure::new(format!(
             "{} holds a root key, which must not leave its owner",
@@ -152,7 +148,7 @@ pub(crate) fn warn_if_open(path: &Path, what: &str) {
     if is_open_to_others(path) {
         note(&format!(
             "warning: others can read {what} {0}; restrict it with: chmod 600 {0}",
-            path.display()
+            quoted(path)
         ));
     }
 }

@@ -42,14 +42,14 @@ fn main() -> ExitCode {
 
 /// Prints help or what is wrong with the usage.
 fn explain(usage: &clap::Error) -> ExitCode {
-    let wrong = usage.use_stderr();
-    // Nobody is left to tell when the terminal is gone.
-    drop(usage.print());
-    ExitCode::from(if wrong {
-        Status::Usage.code()
-    } else {
-        Status::Done.code()
-    })
+    let printed = usage.print().and_then(|()| io::stdout().flush());
+    let status = match printed {
+        // Nobody is left to tell when standard error is gone.
+        _ if usage.use_stderr() => Status::Usage,
+        Ok(()) => Status::Done,
+        Err(error) => report(&Failure::output(error)),
+    };
+    ExitCode::from(status.code())
 }
 
 /// Prints the whole chain of causes once, then the remedy.

@@ -5,9 +5,9 @@
     reason = "what a command hands out is no part of the log"
 )]
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -19,6 +19,8 @@ use crate::output_guard::{Refusal, check_name, check_new, check_replaced, folder
 const BUFFER_BYTES: usize = 256 * 1024;
 /// Contents of a log are personal data: for the owner alone.
 const FILE_MODE: u32 = 0o600;
+/// Verifier keys and certificates are no secret.
+const PUBLIC_MODE: u32 = 0o644;
 
 /// What happens to a file that is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +96,13 @@ impl OutputFile {
             path: path.to_owned(),
             existing,
         })
+    }
+
+    /// The same file, which holds nothing secret and is handed out: everybody may read it.
+    pub(crate) fn for_everyone(self) -> io::Result<Self> {
+        let file = self.out.as_ref().map(BufWriter::get_ref);
+        let allowed = file.map(|file| file.set_permissions(Permissions::from_mode(PUBLIC_MODE)));
+        allowed.transpose().map(|_set| self)
     }
 
     /// Writes a secret past the buffer, of which copies would stay in memory.

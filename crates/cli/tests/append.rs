@@ -111,7 +111,12 @@ fn keys(folder: &Path) -> Vec<String> {
 fn append_until_full(folder: &Path, append: &[String], mode: &str) -> Option<Vec<String>> {
     let before = keys(folder).len();
     let more = ["--receipts", "--durability", mode];
-    let args: Vec<&str> = append.iter().map(String::as_str).chain(more).collect();
+    // What was advised has the options of the command that stopped.
+    let durability = append.iter().position(|word| word == "--durability");
+    let of_before = |place: usize| durability.is_some_and(|at| (at..at + 2).contains(&place));
+    let words = append.iter().enumerate();
+    let words = words.filter(|(place, word)| !of_before(*place) && *word != "--receipts");
+    let args: Vec<&str> = words.map(|(_, word)| word.as_str()).chain(more).collect();
     let appended = run(folder, &args, b"");
     assert_eq!(appended.status.code(), Some(1), "{mode}");
     let said = text(&appended.stderr);
@@ -275,8 +280,9 @@ fn a_line_that_is_recorded_already_is_said_with_the_first_receipt() {
     assert_eq!(
         text(&refused.stderr),
         "error: 1 entry appended, then line 2: the idempotency key stands for entry 0 of the stream, which says something \
-         else\nhelp: give each entry an idempotency key of its own; if it is another entry, give it another key; go on \
-         with: probity append audit - --stream default --from-line 2 --at-index 4\n"
+         else\nhelp: give each entry an idempotency key of its own; if it is another entry, give it another key; then begin with it: \
+         --from-line 2 --at-index 4; to leave it out, go on with: probity append audit - --stream default --from-line 3 \
+         --at-index 4\n"
     );
     let skipped = run(
         folder.path(),
@@ -348,7 +354,7 @@ fn a_signal_ends_an_append_in_order_and_says_where_to_go_on() {
         assert_eq!(
             text(&ended.stderr),
             "error: 3 entries appended, then a signal asked to stop\n\
-             help: go on with: probity append audit - --stream default --from-line 5 --at-index 3\n"
+             help: go on with: probity append audit - --stream default --receipts --from-line 5 --at-index 3\n"
         );
         drop(stdin);
         let input = [
@@ -363,4 +369,128 @@ fn a_signal_ends_an_append_in_order_and_says_where_to_go_on() {
         assert_eq!(text(&after.stderr), "", "nothing had to be repaired");
         assert_intact(folder.path(), 4);
     }
+}
+
+/// Runs, in a shell and as it was printed, what a failed `append` says to go on with.
+fn typed(folder: &Path, stderr: &[u8], input: &[u8]) -> Output {
+    let said = text(stderr);
+    let (_, advice) = said.split_once("go on with: ").expect(&said);
+    let program = Path::new(env!("CARGO_BIN_EXE_probity")).parent().unwrap();
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", &format!("PATH={}:$PATH; {advice}", program.display())])
+        .current_dir(folder)
+        .env_remove("PROBITY_KEY_FILE")
+        .env_remove("PROBITY_HEADS");
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdin.take().unwrap().write_all(input));
+    child.wait_with_output().unwrap()
+}
+
+/// The advice repeated the line whose idempotency key stands for another entry, which was refused again.
+#[test]
+fn the_advice_after_a_conflict_of_keys_leaves_the_line_out_and_says_how_to_keep_it() {
+    let line = |key: &str| format!("{{\"action\":\"read\",\"key\":\"{key}\"}}\n");
+    let folder = new_log();
+    let at = folder.path();
+    let append = ["append", "audit", "--idempotency-key", "monday's"];
+    let first = run(at, &append, (line("1") + &line("2")).as_bytes());
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    let changed = line("1") + &line("another") + &line("3");
+    let refused = run(at, &append, changed.as_bytes());
+    assert_eq!(refused.status.code(), Some(1));
+    let said = text(&refused.stderr);
+    assert!(
+        said.contains("the name of --idempotency-key before, give it another name; then begin with it: --from-line 2 --at-index 2; to leave it"),
+        "{said}"
+    );
+    let after = typed(at, &refused.stderr, changed.as_bytes());
+    assert!(after.status.success(), "{}", text(&after.stderr));
+    assert_eq!(keys(at), ["1", "2", "3"]);
+    // Under another name it is another entry.
+    let args = [
+        "append",
+        "audit",
+        "--idempotency-key",
+        "tuesday",
+        "--from-line",
+        "2",
+        "--at-index",
+        "3",
+    ];
+    let kept = run(at, &args, changed.as_bytes());
+    assert!(kept.status.success(), "{}", text(&kept.stderr));
+    assert_eq!(keys(at), ["1", "2", "3", "another", "3"]);
+    assert_intact(at, 5);
+}
+
+/// The advice of an `append` that stopped left out receipts, proofs, durability and where the second copies of the heads are: what was
+/// typed went on otherwise, and with other second copies.
+#[test]
+fn the_advice_has_the_options_of_the_command_and_works_as_it_is_typed() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let named = |args: &[&str], input: &[u8]| {
+        let mut command = probity(at, args);
+        command
+            .env("PROBITY_HEADS", "second copies")
+            .env("PROBITY_KEY_FILE", "root's key");
+        let mut child = command.spawn().unwrap();
+        drop(child.stdin.take().unwrap().write_all(input));
+        child.wait_with_output().unwrap()
+    };
+    for args in [
+        &["init", "an audit", "--origin", "example.com/audit"][..],
+        &["stream", "create", "an audit", "persons"],
+    ] {
+        let made = named(args, b"");
+        assert!(made.status.success(), "{}", text(&made.stderr));
+    }
+    let good = [&LINE.repeat(2)[..], b"{\"action\":\"x\"}\n"].concat();
+    let args = [
+        "append",
+        "an audit",
+        "in put.jsonl",
+        "--stream",
+        "persons",
+        "--receipts",
+        "--proofs",
+        "the proofs",
+        "--durability",
+        "strict",
+        "--compression",
+        "none",
+        "--key-interval",
+        "60",
+        "--idempotency-key=-it's",
+    ];
+    fs::write(
+        at.join("in put.jsonl"),
+        [&LINE.repeat(2)[..], b"hello\n"].concat(),
+    )
+    .unwrap();
+    let stopped = named(&args, b"");
+    assert_eq!(stopped.status.code(), Some(1), "{}", text(&stopped.stderr));
+    assert_eq!(
+        text(&stopped.stderr),
+        "error: 2 entries appended, then line 3: column 1: not JSON: expected value\n\
+         help: write one complete JSON object on each line; go on with: env PROBITY_HEADS='second copies' probity append \
+         'an audit' 'in put.jsonl' --stream persons --key 'root'\\''s key' --compression none --receipts --proofs \
+         'the proofs-2' --idempotency-key='-it'\\''s' --durability strict --key-interval 60 --from-line 3 --at-index 2\n"
+    );
+    fs::write(at.join("in put.jsonl"), good).unwrap();
+    let after = typed(at, &stopped.stderr, b"");
+    assert!(after.status.success(), "{}", text(&after.stderr));
+    assert_eq!(text(&after.stderr), "");
+    let receipt: serde_json::Value = serde_json::from_slice(&after.stdout).unwrap();
+    assert_eq!(receipt["index"], 2);
+    assert!(at.join("the proofs/persons.1.tlog-proof").exists());
+    assert!(at.join("the proofs-2/persons.2.tlog-proof").exists());
+    let verified = named(&["verify", "an audit"], b"");
+    assert!(verified.status.success(), "{}", text(&verified.stdout));
+    assert!(!at.join("an audit.heads").exists());
 }

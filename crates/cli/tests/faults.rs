@@ -150,8 +150,8 @@ fn a_second_writer_is_refused_and_disturbs_nothing() {
     assert_eq!(second.status.code(), Some(1));
     assert_eq!(
         text(&second.stderr),
-        "error: another process is writing to audit\nhelp: stop the other writer, or send entries \
-         through it; verify and export need no lock\n"
+        "error: another process is writing to audit\nhelp: stop the other writer, or have a log of its own \
+         for each of the two; verify and export need no lock\n"
     );
     // Readers need no lock.
     let export = run(
@@ -280,25 +280,31 @@ fn missing_permission_is_said_with_place_and_remedy_and_an_auditor_needs_none_to
 fn the_key_of_another_log_is_refused() {
     let folder = new_log();
     assert!(run(folder.path(), &["init", "other"], b"").status.success());
-    for command in [
-        &["append", "audit", "--key", "other.key"][..],
-        &[
-            "export",
-            "audit",
-            "--format",
-            "jsonl",
-            "--key-file",
-            "other.key",
-        ],
-        &["verify", "audit", "--key", "other.key"],
+    let export = [
+        "export",
+        "audit",
+        "--format",
+        "jsonl",
+        "--key-file",
+        "other.key",
+    ];
+    for (command, option) in [
+        (
+            &["append", "audit", "--key", "other.key"][..],
+            "--key FILE or PROBITY_KEY_FILE",
+        ),
+        (&export, "--key-file FILE or PROBITY_KEY_FILE"),
+        (&["verify", "audit", "--key", "other.key"], "--key FILE"),
     ] {
         let refused = run(folder.path(), command, LINE);
         assert_eq!(refused.status.code(), Some(1), "{command:?}");
         assert_eq!(
             text(&refused.stderr),
-            "error: the root key does not open the folder keys/: it is another log's key, or keys/ is another log's\n\
-             help: give this log's own root key with --key FILE or PROBITY_KEY_FILE; if it is this one, put the folder keys/ \
-             back from the newest backup of this log, and keep a copy of the one that is there\n"
+            format!(
+                "error: the root key does not open the folder keys/: it is another log's key, or keys/ is another log's\n\
+                 help: give this log's own root key with {option}; if it is this one, put the folder keys/ \
+                 back from the newest backup of this log, and keep a copy of the one that is there\n"
+            )
         );
     }
     assert_intact(folder.path(), 0);

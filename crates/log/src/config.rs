@@ -9,12 +9,12 @@ use probity_format::limits::{ENTRY_BYTES_MAX, FRAME_ENTRIES_MAX};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Durability {
-    /// Every append is followed by a sync at once; replies wait for it. Nothing acknowledged is lost.
+    /// Every append is followed by a sync at once, and its receipt comes after it. Nothing with a receipt is lost.
     Strict,
-    /// Syncs happen at most [`Options::group_interval`] apart; at most that much is lost.
+    /// A sync begins at most [`Options::group_interval`] after a frame was written, and receipts come after it. Nothing with a receipt is lost.
     #[default]
     Group,
-    /// The operating system decides; only explicit flushes and closing sync.
+    /// Receipts come when the frame is written. Flushes, checkpoints and closing sync; losing the power takes what has a receipt since.
     Relaxed,
 }
 

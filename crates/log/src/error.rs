@@ -195,6 +195,15 @@ pub(crate) fn frames(count: u64) -> String {
     }
 }
 
+/// What a checkpoint over `covered` frames is, whose second copy is over `copied`: a writer advances the copy before it publishes.
+pub(crate) fn ahead(covered: u64, copied: u64) -> String {
+    let covered = frames(covered);
+    format!(
+        "covers {covered}, its second copy {copied}, and no writer leaves them so in one folder of second copies: one wrote that had another \
+         folder (PROBITY_HEADS), or an older copy was put there, or somebody else signed"
+    )
+}
+
 /// How many entries a reader cannot reach.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -17,20 +17,20 @@ pub struct Places {
 }
 
 impl Places {
-    /// The folder `path`, and for the heads the folder `heads` or else `path` with `.heads` behind.
+    /// The folder `path`, and for the heads the folder `heads` or else the log's with `.heads` behind.
     pub fn new(path: &Path, heads: Option<&PathBuf>) -> Self {
-        let beside = || {
-            let mut name = path.as_os_str().to_owned();
-            name.push(".heads");
-            PathBuf::from(name)
-        };
-        let heads = heads.cloned().unwrap_or_else(beside);
+        let heads = heads.cloned().unwrap_or_else(|| heads_beside(path));
         Self {
             log: Arc::new(Directory::new(path)),
             heads: Arc::new(Directory::new(&heads)),
             path: path.display().to_string(),
             heads_path: heads.display().to_string(),
         }
+    }
+
+    /// What messages call the place of the heads.
+    pub fn heads_path(&self) -> &str {
+        &self.heads_path
     }
 
     /// Any two storages; `name` is what messages call the log.
@@ -43,5 +43,42 @@ impl Places {
             path: name.to_owned(),
             heads_path: format!("{name}.heads"),
         }
+    }
+}
+
+/// The folder of heads beside the log at `path`: the same one however the log is named. With another one each time an untouched log would look broken.
+fn heads_beside(path: &Path) -> PathBuf {
+    let is_named = path.file_name().is_some() && !path.is_symlink();
+    let whole = (!is_named).then(|| path.canonicalize().ok()).flatten();
+    // Without a slash at the end, which would put it into the log.
+    let named = whole.as_deref().unwrap_or(path).components().as_path();
+    let mut name = named.as_os_str().to_owned();
+    name.push(".heads");
+    PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// With a slash behind its name, as a shell completes it, a log had its second copies in itself; the next command without the slash had others,
+    /// and verification with the first called the log broken.
+    #[test]
+    fn a_log_has_one_folder_of_heads_however_it_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().canonicalize().unwrap().join("audit");
+        fs::create_dir_all(log.join("inner")).unwrap();
+        symlink(&log, folder.path().join("link")).unwrap();
+        let wanted = log.with_file_name("audit.heads");
+        let at = |path: PathBuf| heads_beside(&path);
+        assert_eq!(at(log.clone()), wanted);
+        assert_eq!(at(log.join("")), wanted);
+        assert_eq!(at(log.join(".")), wanted);
+        assert_eq!(at(log.join("inner/..")), wanted);
+        assert_eq!(at(folder.path().join("link")), wanted);
+        assert_eq!(heads_beside(Path::new("new/")), Path::new("new.heads"));
     }
 }

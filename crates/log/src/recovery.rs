@@ -17,7 +17,7 @@ use probity_format::tree::{EMPTY_ROOT, Hash};
 
 use crate::durable::Durable;
 use crate::epochs::Epochs;
-use crate::error::{LogError, frames};
+use crate::error::{LogError, ahead, frames};
 use crate::files::{Files, unless_strange};
 use crate::heads::Heads;
 use crate::journal::History;
@@ -227,12 +227,10 @@ impl<'a> Recovery<'a> {
         Ok(larger.map(|head| (head.size(), *head.root())))
     }
 
-    /// A writer advances the second copy before it publishes: a checkpoint beyond it is somebody else's.
+    /// A checkpoint beyond its second copy is one of a writer with another folder of them, or somebody else's.
     fn ahead(&self, published: u64, kept: u64) -> LogError {
-        let reason = format!(
-            "covers {published} frames, its second copy {kept}, and no writer leaves them so: verify the log against the copy; \
-             if the copy was put back from a backup, move it away"
-        );
+        let remedy = "compare with the second copies in the other folder, and see the manual before any copy is moved";
+        let reason = format!("{}; {remedy}", ahead(published, kept));
         self.broken("checkpoint", &reason)
     }
 

@@ -18,6 +18,11 @@ pub struct KeyInterval {
 }
 
 impl KeyInterval {
+    /// The time chosen, in seconds.
+    pub const fn seconds(self) -> Option<u64> {
+        self.key_interval
+    }
+
     /// `options` with the time chosen.
     pub fn applied(self, options: Options) -> Options {
         let said = self.key_interval.map(Duration::from_secs);

@@ -54,7 +54,7 @@ use crate::entry_json::parse_time;
 use crate::failure::Failure;
 
 const EXIT_STATUS: &str = "Exit status:
-  0  done; for verify: intact
+  0  done; for verify: nothing is wrong with what was read, and the verdict says what was not
   1  it could not be done (input, storage, key missing)
   2  wrong usage
   3  the evidence is broken; the report names the class, the stream and the place
@@ -179,10 +179,12 @@ impl StreamChoice {
     }
 }
 
-/// Checks every stored byte against the signatures, without any secret.
+/// Checks every stored byte against the signatures, without any secret, and says what it did not check.
 ///
 /// Without --key contents stay closed and the log's own first key is believed. With a verifier key
-/// signatures must begin with that key; with the root key contents are opened and checked too.
+/// signatures must begin with that key; with the root key contents are opened and checked too. Whether
+/// the log is an older copy of itself shows by the second copies of its heads, and no key tells it.
+/// With --since, --from or --to frames are left out: the verdict is of what was read, and they are counted.
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity verify audit
@@ -206,13 +208,13 @@ pub struct Verify {
     /// The older log that this one says it continues: it is verified too, with OLD.heads, and must be exactly what is named
     #[arg(long, value_name = "OLD")]
     pub continues: Option<PathBuf>,
-    /// A checkpoint kept from before: only the growth since is read
+    /// A checkpoint kept from before: its stream must have grown from it, and of that stream only the growth is read
     #[arg(long, value_name = "CHECKPOINT")]
     pub since: Option<PathBuf>,
-    /// Read only frames with entries at or after this time
+    /// Read only frames with entries at or after this time, and what the log says of itself
     #[arg(long, value_name = "T", value_parser = time)]
     pub from: Option<Timestamp>,
-    /// Read only frames with entries before this time
+    /// Read only frames with entries before this time, and what the log says of itself
     #[arg(long, value_name = "T", value_parser = time)]
     pub to: Option<Timestamp>,
     /// Print one JSON document
@@ -450,12 +452,12 @@ pub struct StreamList {
 /// When an append counts as done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum DurabilityChoice {
-    /// Every append is synced at once; nothing acknowledged is lost
+    /// A receipt comes after a sync that begins at once; nothing with a receipt is lost
     Strict,
-    /// Syncs are a few milliseconds apart; at most that much is lost
+    /// A receipt comes after a sync that begins within 10 ms and is shared; nothing with a receipt is lost
     #[default]
     Group,
-    /// The operating system decides; ending syncs
+    /// A receipt may come before the sync: losing the power takes entries since the last, about a second's while entries arrive
     Relaxed,
 }
 

@@ -44,7 +44,7 @@ struct Fault {
 }
 
 pub(crate) fn run(args: &CheckReceipts) -> Result<Status, Failure> {
-    let key = key_file::read_verifier(&args.key)?;
+    let key = key_file::read_verifier(&args.key, "--key FILE")?;
     let leaves = StoredLeaves::open(&args.log)?;
     let (receipts, mut faults) = compare_all(args, &leaves)?;
     let held = receipts.saturating_sub(u64::try_from(faults.len()).unwrap_or(u64::MAX));

@@ -37,6 +37,7 @@ impl VerifierFile {
     pub(super) fn begin(dir: &Path) -> Result<Self, Failure> {
         let path = verifier_path_beside(dir);
         let file = OutputFile::create_of_log(&path)
+            .and_then(OutputFile::for_everyone)
             .map_err(|error| Failure::file("write the verifier key", &path, error))?;
         Ok(Self { path, file })
     }

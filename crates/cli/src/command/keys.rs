@@ -91,7 +91,9 @@ pub(crate) fn status(args: &KeysStatus, environment: &Environment) -> Result<Sta
 pub(crate) fn chain(args: &KeysChain, environment: &Environment) -> Result<Status, Failure> {
     let chain = key_chain(&Places::new(&args.dir, environment.heads.as_ref()))?;
     let fail = |error| Failure::file("write", &args.output, error);
-    let mut file = OutputFile::begin(&args.output, Existing::of(args.overwrite)).map_err(fail)?;
+    let mut file = OutputFile::begin(&args.output, Existing::of(args.overwrite))
+        .and_then(OutputFile::for_everyone)
+        .map_err(fail)?;
     file.write_all(&chain.encode()).map_err(fail)?;
     file.finish().map_err(fail)?;
     let mut output = Output::new();

@@ -27,13 +27,13 @@ use std::sync::Arc;
 use probity_disguise::SubjectKey;
 use probity_format::geometry::Geometry;
 use probity_log::reader::Reader;
-use probity_log::{Durability, Log, Options, RootKey};
+use probity_log::{Durability, Log, Options, Places, RepairKind, RootKey};
 
 use crate::args::{Args, Command, KeysCommand, StoreCommand, StreamCommand, SubjectCommand};
 use crate::config::Environment;
 use crate::failure::{Failure, Status};
 use crate::key_file;
-use crate::output::note;
+use crate::output::{counted, note};
 use crate::output_guard::protect;
 
 /// Runs the command that `args` name.
@@ -45,7 +45,30 @@ pub fn run(args: Args, environment: &Environment) -> Result<Status, Failure> {
     // A key that does not exist yet is one that `init` makes.
     kept.filter(|path| path.exists())
         .for_each(|path| protect(path));
-    match args.command {
+    let option = root_key_option(&args.command);
+    let ran = run_command(args.command, environment);
+    ran.map_err(|failure| match option {
+        Some(option) => failure.root_key_option(option),
+        None => failure,
+    })
+}
+
+/// How a command takes the root key, where it is not as most do.
+const fn root_key_option(command: &Command) -> Option<&'static str> {
+    match command {
+        Command::Export(_) => Some("--key-file FILE or PROBITY_KEY_FILE"),
+        Command::Verify(_) => Some("--key FILE"),
+        Command::Upgrade(_) => Some("--new-key FILE or PROBITY_KEY_FILE"),
+        Command::Pocket(_) => Some("--log-key FILE or PROBITY_KEY_FILE"),
+        Command::Serve(_) => {
+            Some("key_file in the section log of the configuration, or PROBITY_KEY_FILE")
+        }
+        _ => None,
+    }
+}
+
+fn run_command(command: Command, environment: &Environment) -> Result<Status, Failure> {
+    match command {
         Command::Demo(args) => demo::run(&args, environment),
         Command::Bench(args) => bench::run(args),
         Command::Init(args) => init::run(&args, environment),
@@ -106,11 +129,32 @@ fn open_log_with(
     let path = environment.key_path(key, dir);
     let root = key_file::read_root(&path)?;
     key_file::warn_if_open(&path, "the root key");
+    let heads = Places::new(dir, options.heads.as_ref());
     let log = Log::open(dir, &root, options)?;
+    warn_of_absent_heads(&log, &heads);
     for repair in log.repairs() {
         note(&format!("repaired: {repair}"));
     }
     Ok(log)
+}
+
+/// Warns where a log that has signed heads had no second copy of them: they are in another folder, or somebody removed them.
+fn warn_of_absent_heads(log: &Log, places: &Places) {
+    let copies = log.repairs().iter();
+    let copies = copies.filter(|repair| repair.kind == RepairKind::Copy);
+    let Some(streams) = u64::try_from(copies.count())
+        .ok()
+        .filter(|count| *count > 0)
+    else {
+        return;
+    };
+    let streams = counted(streams, "stream of this log", "streams of this log");
+    note(&format!(
+        "warning: {} held no second copy of the signed heads of {streams}; new ones begin there. If this log keeps them in another folder, name \
+         that with PROBITY_HEADS for every command that writes, and see the manual, \"no writer leaves them so\"; if it does not, somebody removed \
+         them, and may have put an older copy of the log back",
+        places.heads_path()
+    ));
 }
 
 /// Opens the log at `dir` for reading, beside whoever writes to it.

@@ -55,7 +55,9 @@ impl<'a> CheckpointForm<'a> {
 pub(crate) fn run(args: &Prove, environment: &Environment) -> Result<Status, Failure> {
     let reader = open_reader(&args.dir, args.key.as_deref(), environment)?;
     let recipient = args.recipient_key.as_deref();
-    let recipient = recipient.map(key_file::read_verifier).transpose()?;
+    let recipient = recipient
+        .map(|path| key_file::read_verifier(path, "--recipient-key FILE"))
+        .transpose()?;
     let (journal, stream) = read_heads(&args.checkpoint, Some(&args.stream))?;
     let recipient = Recipient {
         key: recipient,

@@ -82,7 +82,7 @@ impl Given {
         let chain = args.chain.as_deref().map(read_chain).transpose()?;
         let witness = args.witness.as_deref().map(key_file::read_witness);
         Ok(Self {
-            key: key_file::read_verifier(&args.key)?,
+            key: key_file::read_verifier(&args.key, "--key FILE")?,
             chain,
             witness: witness.transpose()?,
             journal,

@@ -36,7 +36,8 @@ pub(crate) fn run(args: &Upgrade, environment: &Environment) -> Result<Status, F
     let places = Places::new(&args.old, args.heads.as_ref());
     // Before anything is read at length: of the newest version there is nothing to do.
     Older::read(&places)?;
-    let report = verify(&args.old, &verify_options(args)?)?;
+    let report = verify(&args.old, &verify_options(args)?)
+        .map_err(|error| Failure::from(error).root_key_option("--key FILE"))?;
     if let Some(refused) = refusal(args, &report) {
         return Err(refused);
     }

@@ -10,13 +10,14 @@ use probity_format::stream::{StreamConfig, StreamId, StreamName};
 use super::anchoring::anchoring_frame;
 use super::anchors::Anchors;
 use super::passed::{check_folders, name_passed};
+use super::since::SINCE;
 use super::slots::SlotsTold;
 use super::stored::{Stored, names};
 use super::subject::{KnownHead, Subject};
 use super::unchecked::Names;
 use super::{Fault, FaultClass, Faults, HeadsCompared, Told, UncheckedReason, Verifier};
 use crate::epochs::CertifiedEpochs;
-use crate::error::{LogError, frames};
+use crate::error::{LogError, ahead, frames};
 use crate::journal::History;
 use crate::recovery::unwitnessed;
 use crate::repairs::Repair;
@@ -26,8 +27,6 @@ const JOURNAL_READS_MAX: u32 = 8;
 
 /// What the second copy of a head is called in reports.
 const KEPT: &str = "the second copy of the head";
-/// What a checkpoint that the verifier knew before is called in reports.
-pub(super) const SINCE: &str = "the checkpoint given with --since";
 
 /// The checkpoint of a stream and its second copy, as stored.
 #[derive(Clone, Default)]
@@ -138,7 +137,7 @@ impl Verifier<'_> {
             }
             subjects.push(subject);
         }
-        self.check_since(&subjects, faults);
+        heads.since = self.stream_of_since(&subjects, faults);
         Ok(Fixed {
             keys: history.keys.len(),
             subjects,
@@ -148,25 +147,6 @@ impl Verifier<'_> {
             losses: history.losses.into_iter().map(|(loss, _)| loss).collect(),
             is_passed,
         })
-    }
-
-    /// A checkpoint that was given and is compared with nothing would be a promise that nobody keeps.
-    fn check_since(&self, subjects: &[Subject], faults: &mut Faults) {
-        let Some(since) = &self.options.since else {
-            return;
-        };
-        let origin = note_origin(since);
-        let is_of = |subject: &Subject| {
-            origin == Some(self.geometry.stream_origin(subject.name.as_str()).as_str())
-        };
-        if !subjects.iter().any(is_of) {
-            faults.push(Fault::new(
-                FaultClass::Checkpoint,
-                &StreamName::journal(),
-                SINCE,
-                "is of no stream of this log",
-            ));
-        }
     }
 
     /// Whether the journal certifies no more keys by now than `history` knows.
@@ -226,10 +206,7 @@ impl Verifier<'_> {
             let size = subject.head.as_ref().map_or(0, Checkpoint::size);
             let kept = opening.open_kept(note, size, faults);
             if let Some(kept) = kept.as_ref().filter(|kept| kept.size() < size) {
-                let (covered, copied) = (frames(size), kept.size());
-                let detail = format!(
-                    "covers {covered}, its second copy {copied}, and no writer leaves them so"
-                );
+                let detail = ahead(size, kept.size());
                 faults.push(Fault::new(FaultClass::Checkpoint, name, &*place, detail));
             }
             subject
@@ -312,12 +289,6 @@ impl Verifier<'_> {
             key,
         })
     }
-
-    /// The size below which frames are taken as read, for `subject`.
-    pub(super) fn since_size(subject: &Subject) -> u64 {
-        let mut since = subject.known.iter().filter(|known| known.source == SINCE);
-        since.next().map_or(0, |known| known.size)
-    }
 }
 
 fn known(head: &Checkpoint, source: &str, class: FaultClass) -> KnownHead {
@@ -336,7 +307,7 @@ fn claimed(note: &[u8]) -> Option<Checkpoint> {
 }
 
 /// The first line of a note, whatever the others are.
-fn note_origin(note: &[u8]) -> Option<&str> {
+pub(super) fn note_origin(note: &[u8]) -> Option<&str> {
     let line = note.split(|byte| *byte == b'\n').next()?;
     std::str::from_utf8(line).ok()
 }

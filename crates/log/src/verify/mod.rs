@@ -15,6 +15,7 @@ mod records;
 mod report;
 mod segments;
 mod segments_v2;
+mod since;
 mod slots;
 mod stored;
 mod stream;
@@ -54,8 +55,8 @@ pub use reading::{Gap, Unsigned};
 pub(crate) use reading::{Unread, UnreadSection};
 use report::Faults;
 pub use report::{
-    FAULTS_LISTED_MAX, Fault, FaultClass, HeadsCompared, Report, StreamReport, Unchecked,
-    UncheckedReason,
+    FAULTS_LISTED_MAX, Fault, FaultClass, HeadsCompared, Report, RollbackCheck, Skipped,
+    SkippedReason, StreamReport, Unchecked, UncheckedReason,
 };
 pub(crate) use subject::Subject;
 use unchecked::Names;
@@ -76,11 +77,13 @@ pub struct VerifyOptions {
     pub anchor: Option<VerifierKey>,
     /// Threads; 0 means one for each core.
     pub jobs: usize,
-    /// A checkpoint known from before: the stream must have grown from it, and only the growth is read.
+    /// A checkpoint known from before: the stream must have grown from it, and of its frames only those behind it are read.
+    /// The others are in [`StreamReport::skipped`]: their records lead to the signed root, their bytes may be anything.
     pub since: Option<Vec<u8>>,
-    /// Only frames with entries at or after this time are read, in nanoseconds since 1970.
+    /// Only frames with entries at or after this time are read, in nanoseconds since 1970, and of journal and heads all. The
+    /// others are in [`StreamReport::skipped`].
     pub from: Option<i64>,
-    /// Only frames with entries before this time are read, in nanoseconds since 1970.
+    /// The same for frames with entries before this time.
     pub to: Option<i64>,
     /// Where the second copy of the heads is; default: `DIR.heads`, if there is one.
     pub heads: Option<PathBuf>,
@@ -149,7 +152,6 @@ impl<'a> Verifier<'a> {
         let open = |root| Opener::new_past_damage(&self.files, root, &self.geometry);
         let opener = self.options.root.as_ref().map(open).transpose()?;
         let mut faults = Faults::default();
-        let journal_name = StreamName::journal();
         for slot in opener.iter().flat_map(Opener::damaged_slots) {
             faults.push(Fault::of_slot(slot));
         }
@@ -159,19 +161,7 @@ impl<'a> Verifier<'a> {
         let mut report = self.nothing_checked(opener.is_some());
         let mut unchecked = Names::default();
         unchecked.of_log(&self.files, opener.is_some(), &mut faults)?;
-        if self
-            .options
-            .anchor
-            .as_ref()
-            .is_some_and(|anchor| anchor != self.geometry.anchor())
-        {
-            faults.push(Fault::new(
-                FaultClass::KeyChain,
-                &journal_name,
-                "probity.toml",
-                "names another first key than the verifier knows: this is another log",
-            ));
-        }
+        self.check_anchor(&mut faults);
         let Fixed {
             keys,
             mut subjects,
@@ -226,6 +216,21 @@ impl<'a> Verifier<'a> {
             faults_unlisted: 0,
             unchecked: Vec::new(),
             unchecked_unlisted: 0,
+        }
+    }
+
+    /// Compares the first key of the log with the one that the verifier knows.
+    fn check_anchor(&self, faults: &mut Faults) {
+        let known = self.options.anchor.as_ref();
+        if known.is_some_and(|known| known != self.geometry.anchor()) {
+            let detail = "names another first key than the verifier knows: this is another log";
+            let journal = StreamName::journal();
+            faults.push(Fault::new(
+                FaultClass::KeyChain,
+                &journal,
+                "probity.toml",
+                detail,
+            ));
         }
     }
 
@@ -400,18 +405,6 @@ impl<'a> Verifier<'a> {
             position = behind(&mut records, &record, identity)?;
         }
         Ok(passed)
-    }
-
-    /// Whether the frame of `record` is to be read. The journal's are at all times: what it says is believed of all streams.
-    fn wants(&self, subject: &Subject, record: &Record) -> bool {
-        let is_due = self.is_due(record) || subject.name.as_str() == StreamName::JOURNAL;
-        is_due && record.frame >= Self::since_size(subject)
-    }
-
-    /// Whether the frame of `record` may hold entries of the time that is asked for.
-    fn is_due(&self, record: &Record) -> bool {
-        self.options.from.is_none_or(|from| record.time_max >= from)
-            && self.options.to.is_none_or(|to| record.time_min < to)
     }
 
     fn jobs(&self) -> usize {

@@ -157,6 +157,8 @@ pub struct StreamReport {
     pub entries: u64,
     /// Bytes of sealed frames whose hashes were recomputed.
     pub bytes: u64,
+    /// Frames the checkpoint covers that were not read, because the options leave them out. Nothing is said of their bytes.
+    pub skipped: Vec<Skipped>,
     /// Root hash of the checkpoint, in base64.
     pub root: String,
     /// Whole frames behind the checkpoint: written, not published yet.
@@ -171,6 +173,38 @@ pub struct StreamReport {
     pub erased_sections: u64,
     /// Sections about several people of whom some were erased and others still open it; keyed only.
     pub partly_erased_sections: u64,
+}
+
+/// Frames of one stream that were not read, though a checkpoint covers them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Skipped {
+    /// How many frames.
+    pub frames: u64,
+    /// Their bytes, as their records say.
+    pub bytes: u64,
+    /// Why they were not read.
+    pub why: SkippedReason,
+}
+
+/// Why frames were not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SkippedReason {
+    /// The checkpoint of [`super::VerifyOptions::since`] covers them.
+    BeforeCheckpoint,
+    /// They hold no entries of the time that [`super::VerifyOptions::from`] and [`super::VerifyOptions::to`] name.
+    OtherTime,
+}
+
+impl SkippedReason {
+    /// The words used in reports.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::BeforeCheckpoint => "the checkpoint given with --since covers them",
+            Self::OtherTime => "no entry in them is of the time asked for with --from and --to",
+        }
+    }
 }
 
 /// The result of a verification.
@@ -213,6 +247,8 @@ pub struct HeadsCompared {
     pub streams: u64,
     /// Streams with signed frames of which there is none.
     pub missing: Vec<String>,
+    /// The stream whose checkpoint was given with [`super::VerifyOptions::since`].
+    pub since: Option<String>,
 }
 
 /// Something in the log's folder that was not checked.
@@ -273,9 +309,63 @@ impl UncheckedReason {
     }
 }
 
+/// Whether a log that was put back from an older copy of itself would have been found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RollbackCheck {
+    /// There was a second copy of the head of each stream with signed frames.
+    Full,
+    /// There was one of some streams.
+    SomeStreams,
+    /// There was none, but a checkpoint kept from before: what was put back is no older than that.
+    SinceCheckpoint,
+    /// There was nothing to compare with.
+    Nothing,
+}
+
+impl RollbackCheck {
+    /// The words used in reports.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "compared",
+            Self::SomeStreams => "compared of some streams",
+            Self::SinceCheckpoint => "compared with the checkpoint given with --since",
+            Self::Nothing => "not compared",
+        }
+    }
+}
+
 impl Report {
-    /// Whether nothing is wrong.
-    pub const fn is_intact(&self) -> bool {
-        self.faults.is_empty() && self.faults_unlisted == 0
+    /// Whether every frame that a checkpoint covers was read, and nothing is wrong. A verification that leaves frames out says nothing of
+    /// them: it is never intact, only without faults ([`Report::has_faults`]). Whether a rollback would have been found is said by
+    /// [`Report::rollback`].
+    pub fn is_intact(&self) -> bool {
+        !self.has_faults() && self.is_read_whole()
+    }
+
+    /// Whether something is wrong with what was read.
+    pub const fn has_faults(&self) -> bool {
+        !self.faults.is_empty() || self.faults_unlisted > 0
+    }
+
+    /// Whether no stream has [`StreamReport::skipped`] frames.
+    pub fn is_read_whole(&self) -> bool {
+        self.streams.iter().all(|stream| stream.skipped.is_empty())
+    }
+
+    /// What there was to find a rollback with.
+    pub const fn rollback(&self) -> RollbackCheck {
+        let HeadsCompared {
+            streams,
+            missing,
+            since,
+            ..
+        } = &self.heads;
+        match (*streams, missing.is_empty()) {
+            (0, _) if since.is_some() => RollbackCheck::SinceCheckpoint,
+            (0, _) => RollbackCheck::Nothing,
+            (_, true) => RollbackCheck::Full,
+            (_, false) => RollbackCheck::SomeStreams,
+        }
     }
 }

@@ -10,10 +10,11 @@ use probity_format::stream::StreamName;
 use super::frames::{Frames, Work};
 use super::records::Records;
 use super::segments::Segments;
+use super::since::Skipping;
 use super::tiles::Tiles;
 use super::tree::Growth;
 use super::unchecked::Names;
-use super::{Fault, FaultClass, Faults, StreamReport, Subject, Verifier};
+use super::{Fault, FaultClass, Faults, Skipped, StreamReport, Subject, Verifier};
 use crate::error::LogError;
 use crate::opener::Opener;
 
@@ -27,6 +28,8 @@ struct Passed {
     last_segment: u64,
     /// Files in the place of a segment that hold no frame.
     strange: BTreeSet<u64>,
+    /// Frames that were not to be read.
+    skipped: Vec<Skipped>,
 }
 
 /// Checks `subject` from its checkpoint to every stored byte.
@@ -70,6 +73,7 @@ pub(super) fn check(
         frames: size,
         entries: passed.entries,
         bytes: outcome.bytes,
+        skipped: passed.skipped,
         root: head.map(|head| head.root().to_string()).unwrap_or_default(),
         unpublished_frames: passed.unpublished_frames,
         unpublished_sealed: opener.is_some() && passed.unpublished_frames > 0,
@@ -99,10 +103,16 @@ fn pass(
     let mut segments = Segments::new(verifier, subject);
     let mut last: Option<Record> = None;
     let mut last_place = None;
+    let mut skipping = Skipping::default();
     for index in 0..size.div_ceil(TILE_WIDTH) {
         for placed in records.read(index, faults)? {
             growth.add(&placed, &records.reported, faults)?;
             segments.add(&placed, faults)?;
+            if let Some(record) = &placed.record
+                && let Some(why) = verifier.leaves_out(subject, record)
+            {
+                skipping.add(record, why);
+            }
             match (&placed.record, placed.place) {
                 (Some(record), Some(place)) => {
                     frames.add(record, place);
@@ -127,6 +137,7 @@ fn pass(
     let behind = behind.as_ref();
     growth.finish(behind, faults)?;
     Ok(Passed {
+        skipped: skipping.finish(),
         entries: last.map_or(0, |record| record.next_entry()),
         unpublished_frames: behind.map_or(0, |behind| behind.frames),
         unpublished_bytes: behind.map_or(0, |behind| behind.frame_bytes),

@@ -246,7 +246,7 @@ impl<'a> Growth<'a> {
         walk.found(position.place());
         let mut follow = |record: &Record, frame: &Frame<'_>| {
             let place = walk.pass(record.frame, Some(record));
-            if let Some(opening) = opening.as_mut().filter(|_| verifier.wants(subject, record)) {
+            if let Some(opening) = opening.as_mut() {
                 check_content(opening, subject, place, frame, faults);
             }
             last_frame = Some(record.frame);

@@ -30,7 +30,7 @@ use std::process::Command;
 use probity_format::keys::{RootKey, Secret};
 use probity_format::{Entry, Subjects, Timestamp};
 use probity_log::reader::{Filter, Reader};
-use probity_log::verify::{FaultClass, Report, VerifyOptions, verify};
+use probity_log::verify::{FaultClass, Report, SkippedReason, VerifyOptions, verify};
 use probity_log::{Log, LogError, Options, Proofs, StreamConfig, StreamName};
 
 fn root() -> RootKey {
@@ -408,5 +408,26 @@ fn a_known_checkpoint_binds_what_came_before() {
     };
     let report = verify(&path, &options()).unwrap();
     assert_eq!(report.faults, []);
-    assert!(report.streams[2].bytes < keyless(&path).streams[2].bytes / 4);
+    let (whole, grown) = (keyless(&path), &report.streams[2]);
+    assert!(grown.bytes < whole.streams[2].bytes / 4);
+    // What is not read is in the report, and the word for a log of which every byte was read is not said.
+    assert!(!report.is_intact() && !report.has_faults() && !report.is_read_whole());
+    assert!(whole.is_intact() && whole.is_read_whole());
+    let skipped = &grown.skipped[0];
+    assert_eq!(skipped.why, SkippedReason::BeforeCheckpoint);
+    assert_eq!(grown.bytes + skipped.bytes, whole.streams[2].bytes);
+    assert!(skipped.frames > 0 && skipped.frames < grown.frames);
+    let options = VerifyOptions {
+        from: Some(i64::MAX),
+        ..VerifyOptions::default()
+    };
+    let report = verify(&path, &options).unwrap();
+    // What journal and heads say is believed of all streams.
+    assert!(report.streams[0].skipped.is_empty() && report.streams[1].skipped.is_empty());
+    let skipped = &report.streams[2].skipped[0];
+    assert_eq!(skipped.why, SkippedReason::OtherTime);
+    assert_eq!(
+        (skipped.frames, skipped.bytes),
+        (whole.streams[2].frames, whole.streams[2].bytes)
+    );
 }

@@ -1,12 +1,12 @@
 //! `probity append`: lines of JSON into entries, and receipts out once they are durable.
 
+mod advice;
 mod input;
 mod place;
 mod proofs;
 
 use std::collections::VecDeque;
 use std::io::{self, BufReader};
-use std::path::Path;
 
 use indicatif::ProgressBar;
 use probity_format::entry::idempotency_digest;
@@ -27,12 +27,13 @@ use crate::entry_json::{
 };
 use crate::failure::{Failure, Status};
 use crate::interruption;
-use crate::output::{Output, counted, note, quoted};
+use crate::output::{Output, counted, note};
 
 /// Receipts waited for at most before the oldest is; far fewer than the library remembers.
 const RECEIPTS_AHEAD: usize = 4096;
 const REMEDY_KEY_USED: &str =
     "give each entry an idempotency key of its own; if it is another entry, give it another key";
+const REMEDY_NAME_USED: &str = "if this input is another one than that which had the name of --idempotency-key before, give it another name";
 const BUFFER_BYTES: usize = 256 * 1024;
 /// Entries between two looks of the person at the terminal.
 const PROGRESS_ENTRIES: u64 = 1024;
@@ -74,7 +75,7 @@ pub(crate) fn run(args: &Append, environment: &Environment) -> Result<Status, Fa
     let proofs = args.proofs.as_deref().map(ProofFolder::begin).transpose()?;
     let log = open_log_with(&args.dir, args.key.as_deref(), environment, options)?;
     let first_index = log.next_index(&args.stream)?;
-    check_place(args, first_index)?;
+    check_place(args, environment, first_index)?;
     let mut run = Run {
         args,
         appender: log.appender(&args.stream)?,
@@ -87,6 +88,7 @@ pub(crate) fn run(args: &Append, environment: &Environment) -> Result<Status, Fa
         pending: VecDeque::new(),
         taken: Taken::new(first_index, args.from_line),
         refused: 0,
+        conflict: None,
         repeats: Repeats::default(),
         stored: None,
     };
@@ -107,11 +109,11 @@ fn close(log: &Log) -> Result<(), Failure> {
 }
 
 /// Refuses to go on at another place than the advice was given for: nothing is appended twice or left out.
-fn check_place(args: &Append, next: u64) -> Result<(), Failure> {
+fn check_place(args: &Append, environment: &Environment, next: u64) -> Result<(), Failure> {
     let Some(expected) = args.at_index.filter(|expected| *expected != next) else {
         return Ok(());
     };
-    let (dir, stream) = (args.dir.display(), &args.stream);
+    let stream = &args.stream;
     let more = next.checked_sub(expected);
     let found = match more {
         Some(more) => format!("{} more", counted(more, "entry", "entries")),
@@ -124,8 +126,8 @@ fn check_place(args: &Append, next: u64) -> Result<(), Failure> {
         "stream {stream} has {found} than expected: its next entry gets index {next}, not {expected}"
     ))
     .remedy(format!(
-        "see which lines of the input are there: probity export {dir} --stream {stream} --format csv; go on behind \
-         the last of them with --from-line LINE --at-index {next}"
+        "see which lines of the input are there: {}; go on behind the last of them with --from-line LINE --at-index {next}",
+        advice::look(args, environment)
     )))
 }
 
@@ -142,6 +144,8 @@ struct Run<'a> {
     pending: VecDeque<(u64, Ticket)>,
     taken: Taken,
     refused: u64,
+    /// The line that ended the command because its idempotency key stands for another entry: repeated, it is refused again.
+    conflict: Option<u64>,
     repeats: Repeats,
     /// The log's files, where a receipt is for an entry that was recorded long before.
     stored: Option<StoredLeaves>,
@@ -181,7 +185,8 @@ impl Run<'_> {
                     Ok(ticket) => self.take(number, ticket)?,
                     Err(error @ AppendError::KeyUsed { .. }) => {
                         let reason = error.to_string();
-                        let remedy = REMEDY_KEY_USED;
+                        let remedy = self.key_remedy(&entry);
+                        self.conflict = (!self.args.skip_invalid).then_some(number);
                         self.refuse(number, &Refused { reason, remedy })?;
                     }
                     Err(error) => {
@@ -206,6 +211,15 @@ impl Run<'_> {
         match parsed.time {
             Some(_) => self.appender.append(&entry),
             None => self.appender.append_now(&entry),
+        }
+    }
+
+    /// Whose key it was: that of the line, or one that the arguments gave it.
+    fn key_remedy(&self, parsed: &ParsedEntry) -> &'static str {
+        if parsed.entry(self.clock.now()).idempotency.is_none() {
+            REMEDY_NAME_USED
+        } else {
+            REMEDY_KEY_USED
         }
     }
 
@@ -340,25 +354,23 @@ impl Run<'_> {
             return if self.may_repeat() {
                 failure.also("then repeat the command: its lines have idempotency keys, and none is recorded twice")
             } else {
-                failure.also(&format!(
-                    "see which lines of the input are there: probity export {} --stream {stream} --format csv",
-                    dir.display()
-                ))
+                let look = advice::look(self.args, environment);
+                failure.also(&format!("see which lines of the input are there: {look}"))
             };
         };
         let kept = self.taken.kept(next);
         let (line, index) = self.taken.after(kept);
-        let (shown, file) = (quoted(dir), quoted(&self.args.file));
-        let key = self.args.key.as_deref();
-        let mut key = key.map_or_else(String::new, |key| format!(" --key {}", quoted(key)));
-        if let Some(name) = &self.args.idempotency_key {
-            key = format!("{key} --idempotency-key {}", quoted(Path::new(name)));
-        }
-        failure
-            .after(&counted(kept, "entry appended", "entries appended"))
-            .also(&format!(
-                "go on with: probity append {shown} {file} --stream {stream}{key} --from-line {line} --at-index {index}"
-            ))
+        let failure = failure.after(&counted(kept, "entry appended", "entries appended"));
+        let go_on = |line| advice::command(self.args, environment, line, index);
+        // Where entries before it are not there, it is not reached yet.
+        let reached = self.conflict.filter(|_| kept == self.taken.count());
+        failure.also(&match reached {
+            Some(conflict) => format!(
+                "then begin with it: --from-line {conflict} --at-index {index}; to leave it out, go on with: {}",
+                go_on(conflict.saturating_add(1))
+            ),
+            None => format!("go on with: {}", go_on(line)),
+        })
     }
 
     /// Whether the whole command can be repeated: the log still knows the keys of all its lines.

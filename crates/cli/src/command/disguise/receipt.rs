@@ -117,7 +117,7 @@ impl<'a> Outgoing<'a> {
 }
 
 pub(super) fn check(args: &CheckReceipt) -> Result<Status, Failure> {
-    let key = read_verifier(&args.key)?;
+    let key = read_verifier(&args.key, "--key FILE")?;
     let failed = |error| Failure::file("read", &args.file, error);
     let mut bytes = Vec::new();
     let file = fs::File::open(&args.file).map_err(failed)?;

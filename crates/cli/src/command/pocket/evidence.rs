@@ -176,7 +176,7 @@ struct Checked<'a> {
 
 /// `pocket check`: an extract, with nothing but a verifier key.
 pub(super) fn check(args: &PocketCheck) -> Result<Status, Failure> {
-    let evidence = Evidence::read(&args.file, &args.key)?;
+    let evidence = Evidence::read(&args.file, &args.key, "--key VKEY")?;
     let tree = hash_lines(&evidence.body);
     let (said, moment) = evidence.said(&args.file, EXTRACT, &tree)?;
     let statement = said.strip_prefix("statement ").unwrap_or_default();
@@ -225,7 +225,7 @@ pub(super) fn verify(
         .digest
         .clone()
         .unwrap_or_else(|| place.beside("digest"));
-    let evidence = Evidence::read(&digest, key)?;
+    let evidence = Evidence::read(&digest, key, "--keyless VKEY")?;
     let runs = evidence.body.iter().map(|line| run_of(line));
     let runs: Option<Vec<_>> = runs.collect();
     let runs = runs.ok_or_else(|| broken(&digest, "a line does not name pages"))?;
@@ -257,8 +257,8 @@ pub(super) fn verify(
 
 impl Evidence {
     /// Reads a file and checks the signature of its note.
-    fn read(path: &Path, key: &Path) -> Result<Self, Failure> {
-        let key = key_file::read_verifier(key)?;
+    fn read(path: &Path, key: &Path, option: &str) -> Result<Self, Failure> {
+        let key = key_file::read_verifier(key, option)?;
         let fail = |error| Failure::file("read the signed file", path, error);
         if fs::metadata(path).map_err(fail)?.len() > FILE_BYTES_MAX {
             return Err(broken(path, "it is longer than any signed file"));
@@ -401,11 +401,17 @@ fn write(
 /// Writes the key, unless the file holds it already.
 fn write_key(path: &Path, key: &VerifierKey) -> Result<(), Failure> {
     let same = |known: &VerifierKey| known.encode() == key.encode();
-    if path.exists() && key_file::read_verifier(path).as_ref().is_ok_and(same) {
+    if path.exists()
+        && key_file::read_verifier(path, "--key-out FILE")
+            .as_ref()
+            .is_ok_and(same)
+    {
         return Ok(());
     }
     let fail = |error| Failure::file("write the verifier key", path, error);
-    let mut file = OutputFile::create(path).map_err(fail)?;
+    let mut file = OutputFile::create(path)
+        .and_then(OutputFile::for_everyone)
+        .map_err(fail)?;
     writeln!(file, "{}", key.encode()).map_err(fail)?;
     file.finish().map_err(fail)
 }

@@ -1,0 +1,267 @@
+//! The JSON document of a verification, which the text for people is made from too.
+
+use probity_format::Version;
+use probity_log::Repair;
+use probity_log::verify::{Fault, Report, RollbackCheck, Skipped, StreamReport, Unchecked};
+use serde::Serialize;
+
+use super::OlderLog;
+use crate::args::Verify;
+use crate::failure::Status;
+
+#[derive(Serialize)]
+pub(super) struct Document<'a> {
+    pub(super) log: String,
+    pub(super) origin: &'a str,
+    pub(super) verdict: String,
+    pub(super) status: u8,
+    pub(super) keyed: bool,
+    #[serde(skip)]
+    pub(super) sealers: Sealers,
+    pub(super) first_key: &'a str,
+    pub(super) first_key_given: bool,
+    /// Folder of the second copies of the heads, and of how many streams one was compared.
+    pub(super) heads: &'a str,
+    pub(super) heads_compared: u64,
+    pub(super) heads_missing: &'a [String],
+    /// What there was to find a rollback with.
+    pub(super) rollback: &'static str,
+    #[serde(skip)]
+    pub(super) rollback_check: RollbackCheck,
+    pub(super) keys: u64,
+    pub(super) streams: Vec<StreamRow<'a>>,
+    /// Frames that were lost before anybody signed for them, and whose loss was accepted.
+    pub(super) losses: Vec<LossRow<'a>>,
+    pub(super) faults: Vec<FaultRow<'a>>,
+    /// Faults that are only counted, because there are too many.
+    pub(super) faults_unlisted: u64,
+    /// What stands in the folder and was not checked.
+    pub(super) unchecked: Vec<UncheckedRow<'a>>,
+    /// Names that are only counted, because there are too many.
+    pub(super) unchecked_unlisted: u64,
+    pub(super) bytes: u64,
+    /// Frames, and their bytes, that a checkpoint covers and that were not read.
+    pub(super) frames_skipped: u64,
+    pub(super) bytes_skipped: u64,
+    pub(super) seconds: f64,
+    /// The older log that was given, which this one must continue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) continues: Option<ContinuesRow<'a>>,
+}
+
+/// Whether it is known who sealed the frames behind a checkpoint.
+#[derive(Clone, Copy)]
+pub(super) enum Sealers {
+    /// The log's keys did, or the frames are not counted.
+    Known,
+    /// The root key would tell.
+    Unknown,
+    /// Frames of the log's version do not say.
+    Nobodys,
+}
+
+impl Sealers {
+    pub(super) fn of(report: &Report) -> Self {
+        match report.version {
+            Version::V2 => Self::Nobodys,
+            _ if report.keyed => Self::Known,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct ContinuesRow<'a> {
+    pub(super) log: &'a str,
+    pub(super) origin: &'a str,
+    /// Whether this log names exactly that one, as it is.
+    pub(super) is_named: bool,
+    pub(super) faults: Vec<FaultRow<'a>>,
+    pub(super) faults_unlisted: u64,
+}
+
+#[derive(Serialize)]
+pub(super) struct StreamRow<'a> {
+    pub(super) name: &'a str,
+    pub(super) frames: u64,
+    pub(super) entries: u64,
+    pub(super) bytes: u64,
+    pub(super) skipped: Vec<SkippedRow>,
+    pub(super) root: &'a str,
+    pub(super) unpublished_frames: u64,
+    pub(super) unpublished_sealed: bool,
+    /// Bytes of those frames and of what stands behind them.
+    pub(super) unsigned_bytes: u64,
+    pub(super) tail_bytes: u64,
+    pub(super) erased_sections: u64,
+    pub(super) partly_erased_sections: u64,
+}
+
+/// Frames that a checkpoint covers and that were not read.
+#[derive(Serialize)]
+pub(super) struct SkippedRow {
+    pub(super) frames: u64,
+    pub(super) bytes: u64,
+    pub(super) why: &'static str,
+}
+
+#[derive(Serialize)]
+pub(super) struct LossRow<'a> {
+    pub(super) stream: &'a str,
+    pub(super) from_frame: u64,
+    pub(super) to_frame: u64,
+    #[serde(skip)]
+    pub(super) said: String,
+}
+
+#[derive(Serialize)]
+pub(super) struct UncheckedRow<'a> {
+    pub(super) path: &'a str,
+    pub(super) why: &'static str,
+}
+
+#[derive(Serialize)]
+pub(super) struct FaultRow<'a> {
+    pub(super) class: &'static str,
+    pub(super) stream: &'a str,
+    pub(super) place: &'a str,
+    pub(super) detail: &'a str,
+}
+
+pub(super) fn document<'a>(
+    args: &Verify,
+    report: &'a Report,
+    status: Status,
+    first_key_given: bool,
+    seconds: f64,
+) -> Document<'a> {
+    let skipped = || report.streams.iter().flat_map(|stream| &stream.skipped);
+    Document {
+        log: args.dir.display().to_string(),
+        origin: &report.origin,
+        verdict: verdict(report, status, first_key_given),
+        status: status.code(),
+        keyed: report.keyed,
+        sealers: Sealers::of(report),
+        first_key: &report.anchor,
+        first_key_given,
+        heads: &report.heads.place,
+        heads_compared: report.heads.streams,
+        heads_missing: &report.heads.missing,
+        rollback: report.rollback().as_str(),
+        rollback_check: report.rollback(),
+        keys: report.keys,
+        streams: report.streams.iter().map(StreamRow::new).collect(),
+        losses: report.losses.iter().map(LossRow::new).collect(),
+        faults: report.faults.iter().map(FaultRow::new).collect(),
+        faults_unlisted: report.faults_unlisted,
+        unchecked: report.unchecked.iter().map(UncheckedRow::new).collect(),
+        unchecked_unlisted: report.unchecked_unlisted,
+        bytes: report.streams.iter().map(|stream| stream.bytes).sum(),
+        frames_skipped: skipped().map(|skipped| skipped.frames).sum(),
+        bytes_skipped: skipped().map(|skipped| skipped.bytes).sum(),
+        seconds,
+        continues: None,
+    }
+}
+
+/// The last word: of what was read, by whose word, and whether a rollback would have been found.
+fn verdict(report: &Report, status: Status, first_key_given: bool) -> String {
+    if status == Status::Broken {
+        return "broken".into();
+    }
+    // Whoever compared with nothing of their own has the log's word alone.
+    let is_compared = first_key_given || report.keyed || report.heads.streams > 0;
+    let said = match (report.is_read_whole(), is_compared) {
+        (true, true) => "intact",
+        (true, false) => "intact as far as the log itself says",
+        (false, true) => "intact as far as it was read",
+        (false, false) => "intact as far as it was read and as far as the log itself says",
+    };
+    let parts = match (status, report.losses.is_empty()) {
+        (Status::Partial, true) => ", parts erased",
+        (Status::Partial, false) => ", parts lost",
+        _ => "",
+    };
+    let rollback = match report.rollback() {
+        RollbackCheck::SomeStreams => ", but whether some streams were rolled back cannot be told",
+        RollbackCheck::SinceCheckpoint if is_compared => {
+            ", but whether it was rolled back since the checkpoint given cannot be told"
+        }
+        RollbackCheck::Nothing if is_compared => ", but whether it was rolled back cannot be told",
+        _ => "",
+    };
+    format!("{said}{parts}{rollback}")
+}
+
+impl<'a> LossRow<'a> {
+    pub(super) fn new(loss: &'a Repair) -> Self {
+        Self {
+            stream: loss.stream.as_str(),
+            from_frame: loss.from,
+            to_frame: loss.to,
+            said: loss.to_string(),
+        }
+    }
+}
+
+impl<'a> ContinuesRow<'a> {
+    pub(super) fn new(older: &'a OlderLog) -> Self {
+        Self {
+            log: &older.log,
+            origin: &older.report.origin,
+            is_named: older.is_named,
+            faults: older.report.faults.iter().map(FaultRow::new).collect(),
+            faults_unlisted: older.report.faults_unlisted,
+        }
+    }
+}
+
+impl<'a> UncheckedRow<'a> {
+    pub(super) fn new(unchecked: &'a Unchecked) -> Self {
+        Self {
+            path: &unchecked.path,
+            why: unchecked.why.as_str(),
+        }
+    }
+}
+
+impl<'a> StreamRow<'a> {
+    pub(super) fn new(stream: &'a StreamReport) -> Self {
+        Self {
+            name: &stream.name,
+            frames: stream.frames,
+            entries: stream.entries,
+            bytes: stream.bytes,
+            skipped: stream.skipped.iter().map(SkippedRow::new).collect(),
+            root: &stream.root,
+            unpublished_frames: stream.unpublished_frames,
+            unpublished_sealed: stream.unpublished_sealed,
+            unsigned_bytes: stream.unsigned_bytes,
+            tail_bytes: stream.tail_bytes,
+            erased_sections: stream.erased_sections,
+            partly_erased_sections: stream.partly_erased_sections,
+        }
+    }
+}
+
+impl SkippedRow {
+    const fn new(skipped: &Skipped) -> Self {
+        Self {
+            frames: skipped.frames,
+            bytes: skipped.bytes,
+            why: skipped.why.as_str(),
+        }
+    }
+}
+
+impl<'a> FaultRow<'a> {
+    pub(super) fn new(fault: &'a Fault) -> Self {
+        Self {
+            class: fault.class.as_str(),
+            stream: &fault.stream,
+            place: &fault.place,
+            detail: &fault.detail,
+        }
+    }
+}

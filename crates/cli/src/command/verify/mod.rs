@@ -1,0 +1,215 @@
+//! `probity verify`: the full check, as a report for people or one JSON document.
+
+mod document;
+mod text;
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use probity_format::Timestamp;
+use probity_format::checkpoint::Checkpoint;
+use probity_format::limits::CHECKPOINT_BYTES_MAX;
+use probity_format::note::SignedNote;
+use probity_log::clock::{Clock as _, SystemClock};
+use probity_log::verify::{Report, VerifyOptions, verify};
+use probity_log::{Continued, Log, LogError, Older, Places};
+
+use self::document::{ContinuesRow, document};
+use self::text::print;
+use super::check_is_log;
+use crate::args::Verify;
+use crate::config::Environment;
+use crate::failure::{Failure, Status};
+use crate::key_file::{self, Key};
+use crate::output::Output;
+
+pub(crate) fn run(args: &Verify, environment: &Environment) -> Result<Status, Failure> {
+    let mut options = options(args, environment)?;
+    if args.key.is_none() {
+        check_is_log(&args.dir)?;
+    }
+    if let (Some(path), Some(note)) = (&args.since, &options.since) {
+        check_since(path, note, &args.dir)?;
+    }
+    let progress = progress_bar();
+    let shown = Arc::clone(&progress);
+    options.progress = Some(Box::new(move |done, all| {
+        shown.set_length(all);
+        shown.set_position(done);
+    }));
+    let clock = SystemClock::new();
+    let started = clock.elapsed();
+    let report = verify(&args.dir, &options).map_err(|error| failure(args, error))?;
+    let seconds = clock.elapsed().saturating_sub(started).as_secs_f64();
+    progress.finish_and_clear();
+    let continued = args.continues.as_deref();
+    let continued = continued.map(|old| continues(args, old)).transpose()?;
+    let status = match &continued {
+        Some(continued) if !continued.is_intact() => Status::Broken,
+        _ => status_of(&report),
+    };
+    let mut document = document(args, &report, status, options.anchor.is_some(), seconds);
+    let absent = heads_absent(args, environment, &report).filter(|_| status != Status::Broken);
+    if let Some(absent) = &absent {
+        document.status = absent.status().code();
+    }
+    document.continues = continued.as_ref().map(ContinuesRow::new);
+    let mut output = Output::new();
+    if args.json {
+        output.json(&document)?;
+    } else {
+        print(&document, &mut output)?;
+    }
+    output.flush()?;
+    absent.map_or(Ok(status), Err)
+}
+
+/// Whoever names a folder of second copies wants them compared.
+fn heads_absent(args: &Verify, environment: &Environment, report: &Report) -> Option<Failure> {
+    let is_named = args.heads.is_some() || environment.heads.is_some();
+    if !is_named || report.heads.streams > 0 {
+        return None;
+    }
+    let place = &report.heads.place;
+    Some(
+        Failure::new(format!("there is no second copy of a head of this log in {place}")).remedy(
+            "name the folder that PROBITY_HEADS named when the log was written, and see that it is mounted; where it was \
+             emptied, compare with a checkpoint that you keep: probity verify DIR --since FILE",
+        ),
+    )
+}
+
+/// An older log, and whether the one that is verified continues it.
+struct OlderLog {
+    log: String,
+    report: Report,
+    is_named: bool,
+}
+
+impl OlderLog {
+    fn is_intact(&self) -> bool {
+        self.is_named && self.report.is_intact()
+    }
+}
+
+/// Verifies the older log at `old`, and compares it with what the log of `args` names.
+fn continues(args: &Verify, old: &Path) -> Result<OlderLog, Failure> {
+    check_is_log(old)?;
+    let report = verify(old, &VerifyOptions::default())?;
+    let named = Continued::named_by(&Places::new(&args.dir, None))?;
+    // Of one that is broken nothing is read.
+    let is_named = report.is_intact() && {
+        let older = Older::read(&Places::new(old, None))?;
+        named.is_some_and(|named| named == older.continued)
+    };
+    Ok(OlderLog {
+        log: old.display().to_string(),
+        report,
+        is_named,
+    })
+}
+
+/// Whose key is given knows of a log: a folder without one is evidence gone.
+fn failure(args: &Verify, error: LogError) -> Failure {
+    let is_gone = args.key.is_some() && !args.dir.join("probity.toml").exists();
+    let failure = Failure::from(error);
+    if is_gone {
+        return failure.remedy("name the folder of the log; if this is it, the log was deleted");
+    }
+    failure
+}
+
+/// What a report means for the exit status.
+pub(crate) fn status_of(report: &Report) -> Status {
+    if report.has_faults() {
+        Status::Broken
+    } else if report
+        .streams
+        .iter()
+        .any(|stream| stream.erased_sections > 0 || stream.partly_erased_sections > 0)
+        || !report.losses.is_empty()
+    {
+        Status::Partial
+    } else {
+        Status::Done
+    }
+}
+
+fn options(args: &Verify, environment: &Environment) -> Result<VerifyOptions, Failure> {
+    if let (Some(from), Some(to)) = (args.from, args.to)
+        && from >= to
+    {
+        return Err(Failure::usage("--from is not before --to"));
+    }
+    let mut options = VerifyOptions {
+        jobs: args.jobs.map_or(0, usize::from),
+        since: args.since.as_deref().map(read_checkpoint).transpose()?,
+        from: args.from.map(Timestamp::nanoseconds),
+        to: args.to.map(Timestamp::nanoseconds),
+        heads: args.heads.clone().or_else(|| environment.heads.clone()),
+        ..VerifyOptions::default()
+    };
+    match args.key.as_deref().map(key_file::read).transpose()? {
+        Some(Key::Root(root)) => options.root = Some(root),
+        Some(Key::Verifier(anchor)) => options.anchor = Some(anchor),
+        None => {}
+    }
+    Ok(options)
+}
+
+fn read_checkpoint(path: &Path) -> Result<Vec<u8>, Failure> {
+    let fail = |error| Failure::file("read the checkpoint", path, error);
+    let mut note = Vec::new();
+    let bytes_max = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
+    let file = File::open(path).map_err(fail)?;
+    file.take(bytes_max.saturating_add(1))
+        .read_to_end(&mut note)
+        .map_err(fail)?;
+    if note.len() > CHECKPOINT_BYTES_MAX {
+        return Err(Failure::usage(format!(
+            "{} is too long for a checkpoint",
+            path.display()
+        )));
+    }
+    Ok(note)
+}
+
+/// Refuses a checkpoint that can be none of the log at `dir`: that is no damage of the log, but another file than was meant.
+fn check_since(path: &Path, note: &[u8], dir: &Path) -> Result<(), Failure> {
+    let head = SignedNote::parse(note).ok();
+    let head = head.and_then(|note| Checkpoint::parse(note.text()).ok());
+    let path = path.display();
+    let Some(head) = head else {
+        return Err(Failure::usage(format!("{path} is no checkpoint")).remedy(
+            "give --since a copy of a file streams/NAME/checkpoint of this log; if this was one, it was changed since",
+        ));
+    };
+    // What is wrong with the folder is said where it is verified.
+    let Ok(geometry) = Log::geometry(dir) else {
+        return Ok(());
+    };
+    let (found, own) = (head.origin(), geometry.origin());
+    if found.starts_with(&geometry.stream_origin("")) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{path} is a checkpoint of {found}, and the log in {} is {own}",
+        dir.display()
+    ))
+    .remedy(
+        "give --since a copy of a file streams/NAME/checkpoint of this log; if it is one, another log stands in the folder",
+    ))
+}
+
+/// A bar on standard error that is drawn only on a terminal.
+fn progress_bar() -> Arc<ProgressBar> {
+    let bar = ProgressBar::new(0);
+    let form = "verifying {bytes} of {total_bytes} {wide_bar} {bytes_per_sec}";
+    if let Ok(style) = ProgressStyle::with_template(form) {
+        bar.set_style(style);
+    }
+    Arc::new(bar)
+}

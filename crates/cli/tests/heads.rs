@@ -1,0 +1,136 @@
+//! The folder of the second copies of the heads: what is said when it is not the one that the log has.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+/// Runs the program, with `heads` as `PROBITY_HEADS`; gives standard output and standard error.
+fn probity(at: &Path, heads: Option<&str>, args: &[&str], status: i32) -> (String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_probity"));
+    command.args(args).current_dir(at);
+    command
+        .env_remove("PROBITY_KEY_FILE")
+        .env_remove("PROBITY_HEADS");
+    command.envs(heads.map(|heads| ("PROBITY_HEADS", heads)));
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let line = b"{\"action\":\"read\"}\n";
+    drop(child.stdin.take().unwrap().write_all(line));
+    let output = child.wait_with_output().unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let said = format!("{args:?}: {stdout}{stderr}");
+    assert_eq!(output.status.code(), Some(status), "{said}");
+    (stdout, stderr)
+}
+
+fn shell(at: &Path, command: &str) {
+    let mut sh = Command::new("sh");
+    let ran = sh.args(["-c", command]).current_dir(at).status();
+    assert!(ran.unwrap().success(), "{command}");
+}
+
+/// A log with an entry, whose second copies are in the folder `kept`.
+fn place() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let init = ["init", "audit", "--origin", "example.com/audit"];
+    probity(at, Some("kept"), &init, 0);
+    let (_, stderr) = probity(at, Some("kept"), &["append", "audit"], 0);
+    assert_eq!(stderr, "");
+    folder
+}
+
+/// `PROBITY_HEADS` was forgotten once: nothing said so at the time, and ever after the untouched log was broken because "no writer leaves
+/// them so" and somebody else must have signed. The opening warns, the fault names the cause, and the manual's remedy mends it.
+#[test]
+fn a_folder_of_heads_that_was_forgotten_once_is_named_and_mended() {
+    let folder = place();
+    let at = folder.path();
+    let (_, stderr) = probity(at, None, &["append", "audit"], 0);
+    let warning =
+        "warning: audit.heads held no second copy of the signed heads of 3 streams of this log";
+    assert!(stderr.starts_with(warning), "{stderr}");
+    assert!(stderr.contains("with PROBITY_HEADS"), "{stderr}");
+    // Once only: from here on there are copies in that folder.
+    let (_, stderr) = probity(at, None, &["append", "audit"], 0);
+    assert_eq!(stderr, "");
+    let (found, _) = probity(at, Some("kept"), &["verify", "audit"], 3);
+    let cause = "one wrote that had another folder (PROBITY_HEADS)";
+    let faults: Vec<&str> = found
+        .lines()
+        .filter(|line| line.starts_with("fault "))
+        .collect();
+    assert_eq!(faults.len(), 3, "{found}");
+    assert!(faults.iter().all(|fault| fault.contains(cause)), "{found}");
+    let (_, stderr) = probity(at, Some("kept"), &["append", "audit"], 3);
+    assert!(stderr.contains(cause), "{stderr}");
+    // As the manual says: the newer copies fit, the older ones say nothing else, and the opening is in the journal.
+    probity(
+        at,
+        None,
+        &[
+            "verify",
+            "audit",
+            "--heads",
+            "audit.heads",
+            "--key",
+            "audit.vkey",
+        ],
+        0,
+    );
+    let export = [
+        "export", "audit", "--stream", "journal", "--format", "jsonl",
+    ];
+    let (journal, _) = probity(at, None, &export, 0);
+    assert!(journal.contains("copy default 0 1"), "{journal}");
+    shell(
+        at,
+        "cp audit.heads/* kept/ && mv audit.heads forgotten.heads",
+    );
+    probity(
+        at,
+        Some("kept"),
+        &["verify", "audit", "--key", "audit.vkey"],
+        0,
+    );
+    let (_, stderr) = probity(at, Some("kept"), &["append", "audit"], 0);
+    assert_eq!(stderr, "");
+    probity(
+        at,
+        Some("kept"),
+        &["verify", "audit", "--key", "audit.key"],
+        0,
+    );
+}
+
+/// A slash behind the name of the log put the second copies into the log itself.
+#[test]
+fn a_log_has_the_same_second_copies_however_it_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    probity(at, None, &["init", "audit/"], 0);
+    shell(at, "ln -s audit link");
+    let inside = at.join("audit");
+    for (from, name) in [
+        (at, "audit"),
+        (at, "audit/"),
+        (at, "./audit/."),
+        (&inside, "."),
+    ] {
+        let (_, stderr) = probity(from, None, &["append", name], 0);
+        assert_eq!(stderr, "", "{name}");
+        let (text, _) = probity(from, None, &["verify", name], 0);
+        assert!(text.contains("\nintact: "), "{text}");
+    }
+    let (_, stderr) = probity(at, None, &["append", "link", "--key", "audit.key"], 0);
+    assert_eq!(stderr, "");
+    assert!(!inside.join(".heads").exists() && !at.join("link.heads").exists());
+}
