@@ -78,7 +78,7 @@ pub(crate) enum Noted {
     Nothing,
     Durable(Durable),
     /// Something of an opening that the journal does not reach.
-    Beyond,
+    Beyond(Durable),
 }
 
 /// What is wrong with a note [beyond](Noted::Beyond) the journal.
@@ -160,7 +160,7 @@ impl DurableNotes {
         match certificates.certifies(epoch.number) {
             Certifies::Key(key) if key == epoch.key => Noted::Durable(durable),
             Certifies::Key(_) | Certifies::Nothing => Noted::Nothing,
-            Certifies::Unknown => Noted::Beyond,
+            Certifies::Unknown => Noted::Beyond(durable),
         }
     }
 

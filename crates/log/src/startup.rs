@@ -47,6 +47,9 @@ use crate::{committer, publisher, sealer, ticker};
 /// Most keyed entries that a stream may remember: 3 GB or so.
 const IDEMPOTENCY_KEYS_LIMIT: usize = 1 << 24;
 
+/// Entries of repairs in the frame with the certificate, of 256 KiB at most each: with what else stands there they fit one frame.
+const REPAIRS_WITH_CERTIFICATE: usize = 8;
+
 /// The file that the one writer holds locked.
 pub(crate) const LOCK: &str = "lock";
 
@@ -322,7 +325,7 @@ impl Recovering<'_> {
             let durable = match self.notes.of_stream((name, &id), ordinal, journal) {
                 Noted::Nothing => None,
                 Noted::Durable(durable) => Some(durable),
-                Noted::Beyond => {
+                Noted::Beyond(_) => {
                     return Err(LogError::Broken {
                         place: format!("{DURABLE}, stream {name}"),
                         reason: BEYOND.into(),
@@ -386,10 +389,22 @@ fn begin_journal(
         core.publish_stream(journal.stream())?;
         core.subjects.finish_erasures(&core.files)?;
     }
-    core.certify_successor(&mut journal, entries, JournalEntry::recover(repairs))?;
+    // Losses first: they are said with the certificate, or not at all.
+    let (losses, others): (Vec<_>, Vec<_>) = repairs
+        .iter()
+        .cloned()
+        .partition(|repair| repair.kind.is_loss());
+    let mut repaired = JournalEntry::recover(&[losses, others].concat());
+    let later = repaired.split_off(repaired.len().min(REPAIRS_WITH_CERTIFICATE));
+    core.certify_successor(&mut journal, entries, repaired)?;
     // Before any other stream is signed with the new key: the certificate must stand behind a signed head by then, because nobody without the root key
     // believes what stands behind it.
     core.publish_stream(journal.stream())?;
+    if !later.is_empty() {
+        // Nothing but the frame with the certificate is believed before it is signed for.
+        journal.append(core, later)?;
+        core.publish_stream(journal.stream())?;
+    }
     if let Some(stream) = default {
         core.insert_stream(stream);
     }

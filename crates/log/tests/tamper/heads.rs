@@ -262,7 +262,7 @@ fn heads_or_journal_that_were_put_back_are_not_written_on() {
             Err(
                 LogError::RolledBack { stream: named, .. } | LogError::Lost { stream: named, .. },
             ) => named == stream,
-            Err(LogError::Broken { place, .. }) => place.contains(stream),
+            Err(error @ LogError::Broken { .. }) => error.to_string().contains(stream),
             _ => false,
         };
         assert!(is_refused, "{name}: {:?}", opened.err());
