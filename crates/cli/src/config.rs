@@ -4,6 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use probity_log::Options;
+use zeroize::Zeroizing;
 
 /// The settings that may come from the environment, read once.
 #[derive(Clone, Default)]
@@ -17,7 +18,7 @@ pub struct Environment {
     /// `PROBITY_POCKET_ROOT`: the root file of a pocket database, where no argument names one.
     pub pocket_root: Option<PathBuf>,
     /// `PROBITY_UPSTREAM`: the server behind the proxy; unlike an argument it may hold a password.
-    pub upstream: Option<String>,
+    pub upstream: Option<Zeroizing<String>>,
     /// The program as it was called, for commands that a person is told to try.
     pub program: Option<PathBuf>,
 }
@@ -35,7 +36,9 @@ impl Environment {
             heads: path("PROBITY_HEADS"),
             database: env::var_os("PROBITY_DB").and_then(|value| value.into_string().ok()),
             pocket_root: path("PROBITY_POCKET_ROOT"),
-            upstream: env::var_os("PROBITY_UPSTREAM").and_then(|value| value.into_string().ok()),
+            upstream: env::var_os("PROBITY_UPSTREAM")
+                .and_then(|value| value.into_string().ok())
+                .map(Zeroizing::new),
             program: env::args_os().next().map(PathBuf::from),
         }
     }

@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use probity_policy::Policy;
 use probity_store::Store;
+use zeroize::Zeroizing;
+
+use crate::password::Password;
 
 /// Where clients connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,15 +43,15 @@ impl Backend {
 }
 
 /// The server behind the proxy.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 #[expect(clippy::exhaustive_structs, reason = "a plain record")]
 pub struct Upstream {
     /// Where it is.
     pub place: Place,
     /// The user that the proxy's own questions are asked as. Clients log in for themselves.
     pub user: Option<String>,
-    /// Its password. Never shown.
-    pub password: Option<String>,
+    /// Its password. All clones share one copy.
+    pub password: Option<Arc<Password>>,
     /// The database to begin with.
     pub db: u64,
 }
@@ -210,10 +213,12 @@ impl Upstream {
             .map_or((None, rest), |(login, rest)| (Some(login), rest));
         let (user, password) = match login.map(|login| login.split_once(':')) {
             None => (None, None),
-            Some(None) => (None, login.map(decoded)),
-            Some(Some(("", password))) => (None, Some(decoded(password))),
-            Some(Some((user, password))) => (Some(decoded(user)), Some(decoded(password))),
+            Some(None) => (None, login),
+            Some(Some(("", password))) => (None, Some(password)),
+            Some(Some((user, password))) => (Some(user), Some(password)),
         };
+        let user = user.map(|user| String::from_utf8_lossy(&decoded(user)).into_owned());
+        let password = password.map(|password| Arc::new(Password::new(decoded(password))));
         let (place, db) = if unix {
             unix_place(rest)?
         } else {
@@ -288,8 +293,9 @@ fn parse_db(text: &str) -> Result<u64, UpstreamError> {
 }
 
 /// Undoes `%XX`.
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::new();
+fn decoded(text: &str) -> Zeroizing<Vec<u8>> {
+    // What it holds does not move.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(text.len()));
     let mut rest = text.as_bytes();
     while let Some((&first, tail)) = rest.split_first() {
         let hex = (first == b'%').then(|| tail.get(..2)).flatten();
@@ -302,7 +308,7 @@ fn decoded(text: &str) -> String {
             rest = tail;
         }
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    bytes
 }
 
 #[cfg(test)]
@@ -313,9 +319,10 @@ mod tests {
     fn urls_say_where_who_and_which_database() {
         let upstream = Upstream::parse("redis://al:p%40ss@[::1]:7000/3").unwrap();
         assert_eq!(upstream.place, Place::Tcp("::1".into(), 7000));
+        let password = upstream.password.as_ref().map(|it| it.expose());
         assert_eq!(
-            (upstream.user.as_deref(), upstream.password.as_deref()),
-            (Some("al"), Some("p@ss"))
+            (upstream.user.as_deref(), password),
+            (Some("al"), Some(&b"p@ss"[..]))
         );
         assert_eq!(upstream.db, 3);
         assert!(!format!("{upstream:?}").contains("p@ss"));

@@ -1,15 +1,17 @@
 //! `probity proxy`: records the operations of Redis clients on their way to the server.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use probity_log::{Durability, Log, Options, StreamConfig};
 use probity_policy::Policy;
 use probity_proxy::{
-    Backend, Listen, LogSource, OnLogFailure, Proxy, ProxyConfig, Release, Upstream,
+    Backend, Listen, LogSource, OnLogFailure, Password, Proxy, ProxyConfig, Release, Upstream,
 };
 use probity_store::{Options as StoreOptions, Store, SubjectOf, Sync};
+use zeroize::Zeroizing;
 
 use super::init::VerifierFile;
 use super::open_log_with;
@@ -240,15 +242,23 @@ fn upstream(args: &ProxyArgs, environment: &Environment) -> Result<Upstream, Fai
     let mut upstream = parse_upstream(args.upstream.as_deref(), environment)?;
     if let Some(path) = &args.upstream_password_file {
         key_file::warn_if_open(path, "the password in");
-        let text = read_bounded(path)?;
-        upstream.password = Some(text.trim_end_matches(['\r', '\n']).to_owned());
+        upstream.password = Some(Arc::new(read_password(path)?));
     }
     Ok(upstream)
 }
 
+/// The password in a file, without the end of its line.
+fn read_password(path: &Path) -> Result<Password, Failure> {
+    let mut text = read_bounded(path)?;
+    let length = text.trim_end_matches(['\r', '\n']).len();
+    text.truncate(length);
+    let bytes = std::mem::take(&mut *text).into_bytes();
+    Ok(Password::new(Zeroizing::new(bytes)))
+}
+
 /// The server behind, as an argument says or else the environment.
 fn parse_upstream(said: Option<&str>, environment: &Environment) -> Result<Upstream, Failure> {
-    let url = said.or(environment.upstream.as_deref()).ok_or_else(|| {
+    let url = said.or_else(|| environment.upstream.as_deref().map(String::as_str)).ok_or_else(|| {
         Failure::usage("no server is named")
             .remedy("write --store DIR for an embedded store, --upstream redis://HOST:PORT, or set PROBITY_UPSTREAM")
     })?;
@@ -276,17 +286,24 @@ pub(super) fn read_policy(path: Option<&Path>) -> Result<Policy, Failure> {
     })
 }
 
-fn read_bounded(path: &Path) -> Result<String, Failure> {
-    let length = fs::metadata(path)
-        .map_err(|error| Failure::file("read", path, error))?
-        .len();
+/// The text of a file, which may be a password.
+fn read_bounded(path: &Path) -> Result<Zeroizing<String>, Failure> {
+    let failed = |error| Failure::file("read", path, error);
+    let length = fs::metadata(path).map_err(failed)?.len();
     if length > FILE_BYTES_MAX {
         return Err(Failure::new(format!(
             "{} is longer than {FILE_BYTES_MAX} bytes",
             path.display()
         )));
     }
-    fs::read_to_string(path).map_err(|error| Failure::file("read", path, error))
+    // What it holds does not move; one byte more, so that the end is seen without more room.
+    let room = usize::try_from(length).unwrap_or_default() + 1;
+    let mut text = Zeroizing::new(String::with_capacity(room));
+    let file = File::open(path).map_err(failed)?;
+    file.take(FILE_BYTES_MAX)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
+    Ok(text)
 }
 
 fn announce(args: &ProxyArgs, addresses: &[std::net::SocketAddr]) -> Result<(), Failure> {

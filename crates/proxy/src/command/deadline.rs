@@ -71,15 +71,16 @@ fn is_absolute(arguments: &Arguments) -> bool {
     number(arguments, 2) != Some(0) && (4..arguments.len()).any(word)
 }
 
-/// The option EX, PX, EXAT or PXAT behind argument `from`; `width` words stand behind FIELDS for each field.
+/// The option EX, PX, EXAT or PXAT behind argument `from`: said twice the last one counts. `width` words stand behind FIELDS for each field.
 fn option(arguments: &Arguments, from: usize, width: usize) -> Deadline {
+    let mut found = Deadline::Ahead;
     let mut index = from;
     while index < arguments.len() {
         let value = number(arguments, index + 1);
         match arguments.text(index).to_ascii_lowercase().as_slice() {
-            b"ex" | b"px" => return after(value),
-            b"exat" => return at(value, 1000),
-            b"pxat" => return at(value, 1),
+            b"ex" | b"px" => (found, index) = (after(value), index + 1),
+            b"exat" => (found, index) = (at(value, 1000), index + 1),
+            b"pxat" => (found, index) = (at(value, 1), index + 1),
             b"ifeq" | b"ifne" | b"ifdeq" | b"ifdne" => index += 1,
             b"fields" => {
                 let fields = value.and_then(|fields| usize::try_from(fields).ok());
@@ -90,7 +91,7 @@ fn option(arguments: &Arguments, from: usize, width: usize) -> Deadline {
         }
         index = index.saturating_add(1);
     }
-    Deadline::Ahead
+    found
 }
 
 #[cfg(test)]
@@ -103,6 +104,7 @@ mod tests {
             ("SET k EXAT", Deadline::Ahead),
             ("SET k v EXAT 5", Deadline::At(5000)),
             ("SET k v NX pxat 5", Deadline::At(5)),
+            ("SET k v EXAT 1 EXAT 9", Deadline::At(9000)),
             ("SET k v IFEQ EXAT PXAT 7", Deadline::At(7)),
             ("SET k v EX 5", Deadline::Ahead),
             ("GETEX k EXAT 1", Deadline::At(1000)),

@@ -11,6 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
+use zeroize::Zeroizing;
 
 use super::embedded::StoreSocket;
 use crate::audit::put_name;
@@ -155,13 +156,15 @@ async fn select(socket: &mut BoxSocket, db: u64) -> io::Result<Frame> {
 async fn log_in(upstream: &Upstream) -> io::Result<BoxSocket> {
     let mut socket = open(upstream).await?;
     if let Some(password) = &upstream.password {
-        let password = password.as_bytes();
+        let password = password.expose();
         let login = match &upstream.user {
             Some(user) => vec![&b"AUTH"[..], user.as_bytes(), password],
             None => vec![&b"AUTH"[..], password],
         };
         let mut reader = FrameReader::new(Limits::SERVER);
-        expect_ok(ask(&mut socket, &mut reader, &login).await?)?;
+        if let Frame::Error(text) = ask(&mut socket, &mut reader, &login).await? {
+            return Err(refused_login(&text));
+        }
     }
     if upstream.db != 0 {
         expect_ok(select(&mut socket, upstream.db).await?)?;
@@ -176,6 +179,21 @@ fn expect_ok(reply: Frame) -> io::Result<()> {
     }
 }
 
+/// Why the server refused a login. Its words may repeat the password, as those about an unknown command do; these do not.
+fn refused_login(text: &[u8]) -> io::Error {
+    let codes = [
+        &b"WRONGPASS "[..],
+        b"NOPERM ",
+        b"NOAUTH ",
+        b"LOADING ",
+        b"DENIED ",
+    ];
+    if codes.iter().any(|code| text.starts_with(code)) {
+        return refused(text);
+    }
+    io::Error::other("it refuses the login with an error that may repeat the password")
+}
+
 /// What the server said, fit for one line.
 pub(super) fn refused(text: &[u8]) -> io::Error {
     let mut said = String::new();
@@ -183,13 +201,19 @@ pub(super) fn refused(text: &[u8]) -> io::Error {
     io::Error::other(format!("it says: {said}"))
 }
 
+/// Most bytes around a word of a command.
+const COMMAND_WORD_BYTES: usize = 32;
+
 /// Sends a command and gives its reply.
 pub(super) async fn ask(
     socket: &mut BoxSocket,
     reader: &mut FrameReader,
     command: &[&[u8]],
 ) -> io::Result<Frame> {
-    let mut bytes = Vec::new();
+    // It may hold a password, and does not move.
+    let room = |words: &[u8]| words.len() + COMMAND_WORD_BYTES;
+    let room = COMMAND_WORD_BYTES + command.iter().map(|words| room(words)).sum::<usize>();
+    let mut bytes = Zeroizing::new(Vec::with_capacity(room));
     put_command(&mut bytes, command);
     socket.write_all(&bytes).await?;
     let mut buffer = vec![0; 16 << 10];

@@ -89,7 +89,7 @@ fn says(entry: &Seen, word: &str) -> bool {
 
 /// Commands that give a key a deadline, in seconds or milliseconds, after those that make the key. What a server does not know
 /// it refuses.
-const LINES: [&str; 13] = [
+const LINES: [&str; 16] = [
     "SET k v\nEXPIREAT k {s}",
     "SET k v\nPEXPIREAT k {ms}",
     "SET k v EXAT {s}",
@@ -101,6 +101,9 @@ const LINES: [&str; 13] = [
     "HSET k f v\nHGETEX k PXAT {ms} FIELDS 1 f",
     "HSETEX k EXAT {s} FIELDS 1 f v",
     "MSETEX 1 k v PXAT {ms}",
+    "SET k v EXAT 1 EXAT {s}",
+    "SET k v PXAT 99999999999999 PXAT {ms}",
+    "SET k v\nGETEX k EXAT 1 exat {s}",
     "RESTORE k {ms} {dump} ABSTTL",
     "SET k v\nRESTORE k {ms} {dump} REPLACE ABSTTL",
 ];
