@@ -181,7 +181,9 @@ impl<D: Database> Engine<D> {
                         engine.give_key(user, key.clone())?;
                     }
                     let earlier = engine.going_on(*id)?.map(|_whose| Earlier::default());
-                    engine.applied(*id, request, &asked, (forgotten, earlier))?;
+                    let footing = engine.footing(request.user.as_ref())?;
+                    let meant = (*id, request);
+                    engine.applied_on(&footing, meant, &asked, (forgotten, earlier))?;
                     return intent::remove(&mut engine.database, *id);
                 }
                 Deed::Schedule { id, request, due } => {

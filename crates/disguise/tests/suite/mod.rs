@@ -33,6 +33,9 @@ macro_rules! for_every_claim {
             forgetting_one_disguise_leaves_the_way_to_another
             wrong_specifications_change_nothing_and_name_their_place
             users_without_a_key_are_refused_before_anything_changes
+            an_id_without_a_row_is_neither_registered_nor_disguised
+            whoever_is_away_is_told_by_which_disguise_and_still_returns
+            whoever_was_removed_by_the_application_keeps_what_is_theirs
             random_schedules_end_where_they_began
             random_schedules_do_what_the_model_says
             a_cut_at_any_statement_changes_nothing
@@ -162,6 +165,7 @@ macro_rules! for_every_claim {
     };
 }
 
+mod absent;
 mod applying;
 mod bad_input;
 mod chunks;
@@ -196,6 +200,7 @@ mod updates;
 mod words;
 mod wrapped;
 
+pub(crate) use absent::*;
 pub(crate) use applying::*;
 pub(crate) use bad_input::*;
 pub(crate) use chunks::*;

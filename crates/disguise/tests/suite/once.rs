@@ -101,8 +101,8 @@ pub(crate) fn a_request_that_is_refused_or_cut_keeps_no_key_and_is_told() {
         seen.borrow_mut().push(line);
         Ok(())
     }));
-    let unregistered = ask(&mut forum, 99, &once("a", b"one", 0));
-    assert!(matches!(unregistered, Err(Error::Unregistered { .. })));
+    let nobody = ask(&mut forum, 99, &once("a", b"one", 0));
+    assert!(matches!(nobody, Err(Error::NoSuchUser { .. })));
     let line = ("disguise.apply".to_owned(), Outcome::Failed);
     assert_eq!(told.borrow_mut().split_off(0), [line]);
     let mut cut = 0;
