@@ -36,8 +36,11 @@ pub enum Progress {
     Done(Applied),
 }
 
-/// What else the last chunk does, with the salt of the tenant at hand.
-pub(super) type Last<'a, D> = dyn FnMut(&mut Engine<D>, &[u8], &Applied) -> Result<(), Error> + 'a;
+/// The salt of the tenant at hand, and the user whose rows a disguise means, if one.
+pub(super) type Whom<'a> = (&'a [u8], Option<&'a Value>);
+/// What else the last chunk does.
+pub(super) type Last<'a, D> =
+    dyn FnMut(&mut Engine<D>, Whom<'_>, &Applied) -> Result<(), Error> + 'a;
 
 /// Whose rows a disguise in chunks means.
 pub(super) enum Whose {
@@ -164,7 +167,7 @@ impl<D: Database> Engine<D> {
             let key = intent.public_key.as_ref();
             let payload = operation::described(&payload, &salt, &request, key);
             engine.done(&asked, &payload)?;
-            last(engine, &salt, &so_far)?;
+            last(engine, (&salt, user), &so_far)?;
             Ok(Progress::Done(so_far))
         })
     }
