@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::Place;
 
 const POCKET: &str = include_str!("../../../../docs/pocketdb.md");
+const DISGUISE: &str = include_str!("../../../../docs/disguise.md");
 
 /// The blocks of shell commands of a section.
 fn blocks(manual: &str, section: &str) -> Vec<String> {
@@ -53,4 +54,47 @@ fn the_first_steps_work_as_they_are_printed() {
         assert!(said.contains(line), "{line}: {said}");
     }
     assert_eq!(place.count("vault.pocket", "visits"), json!(2));
+}
+
+/// the way is named with both paths, and one of the two keys is taken over as a plain column.
+#[test]
+fn a_database_with_two_paths_is_refused_by_both_and_taken_over_without_one() {
+    let place = Place::new();
+    let blocks = blocks(DISGUISE, "## On a database of your own");
+    let tables = blocks.first().unwrap();
+    let sql = tables.split('"').nth(1).unwrap();
+    let mut database = probity_disguise::database::Sqlite::open(&place.path("app.db")).unwrap();
+    for statement in sql.split(';') {
+        probity_disguise::Database::execute(&mut database, statement, &[]).unwrap();
+    }
+    drop(database);
+    let create = ["create", "a", "--from", "sqlite:app.db", "--size", "16"];
+    let (_, stderr) = place.run(&create, 1);
+    for said in [
+        "the table likes leads to people along two paths",
+        "likes.user_id",
+        "likes.post_id, posts.author_id",
+        "--unlinked TABLE.COLUMN",
+    ] {
+        assert!(stderr.contains(said), "{said}: {stderr}");
+    }
+    assert!(!place.path("a").exists() && !place.path("a.root").exists());
+    let (_, stderr) = place.run(&[&create[..], &["--unlinked", "likes.id"]].concat(), 1);
+    assert!(
+        stderr.contains("foreign key of the column likes.id"),
+        "{stderr}"
+    );
+    let options = ["--unlinked", "likes.user_id", "--index", "likes.user_id"];
+    place.run(&[&create[..], &options].concat(), 0);
+    let sql = "SELECT people.name FROM likes JOIN posts ON likes.post_id = posts.id \
+               JOIN people ON posts.author_id = people.id WHERE likes.user_id = 19";
+    assert_eq!(place.json(&["query", "a", sql]), json!({"name": "Al"}));
+    // The same in a schema of one's own.
+    let schema = "CREATE TABLE p (id INTEGER PRIMARY KEY, n INTEGER); \
+                  CREATE TABLE o (id INTEGER PRIMARY KEY, p INTEGER REFERENCES p(id)); \
+                  CREATE TABLE l (id INTEGER PRIMARY KEY, p INTEGER REFERENCES p(id), o INTEGER REFERENCES o(id))";
+    fs::write(place.path("two.sql"), schema).unwrap();
+    let (_, stderr) = place.run(&["create", "b", "--schema", "two.sql"], 1);
+    let said = "a second path of foreign keys to the table p is not possible";
+    assert!(stderr.contains(said), "{stderr}");
 }
