@@ -355,6 +355,9 @@ pub struct PocketCheck {
 }
 
 /// Tells what the database holds and what it has cost: transfers, cipher operations, memory, wear.
+///
+/// The rows of a table are those that were ever inserted, deleted ones included, as ids are never used again; how many there
+/// are is asked with SELECT COUNT(*).
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity pocket stats vault.pocket

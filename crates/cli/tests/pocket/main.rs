@@ -133,7 +133,10 @@ fn a_database_is_made_filled_asked_and_measured() {
     assert_eq!(grown, number(&after, "last_command", "page_reads"));
     assert_eq!(after["ram_given_bytes"], json!(65_536));
     assert!(after["ram_planned_bytes"].as_u64().unwrap() <= 65_536);
-    assert_eq!(after["tables"][1], json!({"name": "visits", "rows": 300}));
+    assert_eq!(
+        after["tables"][1],
+        json!({"name": "visits", "rows_inserted": 300})
+    );
     assert!(after["wear"]["blocks_erased"].as_u64().unwrap() > 1);
 }
 

@@ -98,3 +98,18 @@ fn a_database_with_two_paths_is_refused_by_both_and_taken_over_without_one() {
     let said = "a second path of foreign keys to the table p is not possible";
     assert!(stderr.contains(said), "{stderr}");
 }
+
+/// A deleted row was counted under the heading of rows.
+#[test]
+fn stats_say_that_deleted_rows_are_among_those_inserted() {
+    let place = Place::filled();
+    place.run(&["exec", "v", "DELETE FROM visits WHERE id < 11"], 0);
+    let (said, _) = place.run(&["stats", "v"], 0);
+    let heading = said.lines().next().unwrap();
+    assert_eq!(heading, "table    rows inserted");
+    let visits = said.lines().find(|line| line.starts_with("visits"));
+    assert!(visits.unwrap().ends_with("300"), "{said}");
+    assert_eq!(place.count("v", "visits"), json!(290));
+    let (help, _) = place.run(&["stats", "--help"], 0);
+    assert!(help.contains("deleted ones included"), "{help}");
+}
