@@ -265,7 +265,7 @@ fn what_is_refused_is_refused_before_anything_is_believed() {
     let mut chip = fs::read(place.path("v")).unwrap();
     chip[8..12].fill(0xFF);
     fs::write(place.path("v"), chip).unwrap();
-    let (_, stderr) = place.run(&["verify", "v"], 1);
+    let (_, stderr) = place.run(&["verify", "v"], 3);
     assert!(stderr.contains("more than it has counts for"), "{stderr}");
 }
 

@@ -1,7 +1,7 @@
 //! The commands of the manuals, typed as they stand, and what they must say where something is in the way.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::json;
@@ -38,6 +38,7 @@ fn typed(place: &Place, block: &str) -> String {
     stdout
 }
 
+/// The second of the first steps ended with an error, for nothing said what the imported file held, and nothing filled the table that it
 /// refers to. All of them are typed here as they stand.
 #[test]
 fn the_first_steps_work_as_they_are_printed() {
@@ -56,6 +57,7 @@ fn the_first_steps_work_as_they_are_printed() {
     assert_eq!(place.count("vault.pocket", "visits"), json!(2));
 }
 
+/// The example database of another manual was refused with half a sentence, and nothing said that such tables cannot be kept. What is in
 /// the way is named with both paths, and one of the two keys is taken over as a plain column.
 #[test]
 fn a_database_with_two_paths_is_refused_by_both_and_taken_over_without_one() {
@@ -97,6 +99,41 @@ fn a_database_with_two_paths_is_refused_by_both_and_taken_over_without_one() {
     let (_, stderr) = place.run(&["create", "b", "--schema", "two.sql"], 1);
     let said = "a second path of foreign keys to the table p is not possible";
     assert!(stderr.contains(said), "{stderr}");
+}
+
+/// Commands on an empty file ended with status 1 and the advice of a damaged one: it is damage, whichever of the two files it is.
+#[test]
+fn an_empty_file_in_the_place_of_either_is_damage() {
+    let place = Place::filled();
+    let (chip, root) = (place.path("v"), place.path("v.root"));
+    let whole = [fs::read(&chip).unwrap(), fs::read(&root).unwrap()];
+    let commands: [&[&str]; 4] = [
+        &["verify", "v"],
+        &["stats", "v"],
+        &["query", "v", "SELECT id FROM doctors"],
+        &["exec", "v", "DELETE FROM visits"],
+    ];
+    let empty = |path: &PathBuf| (path.clone(), Vec::new());
+    let mut cases = vec![empty(&chip), empty(&root)];
+    for content in [&b"PRB"[..], b"PRBFLASH", &[0; 4096]] {
+        cases.push((chip.clone(), content.to_vec()));
+    }
+    for (path, content) in cases {
+        fs::write(&path, content).unwrap();
+        for command in commands {
+            let (_, stderr) = place.run(command, 3);
+            assert!(stderr.contains("help: take an undamaged copy"), "{stderr}");
+        }
+        fs::write(&chip, &whole[0]).unwrap();
+        fs::write(&root, &whole[1]).unwrap();
+    }
+    // What was never a root file is another file, named by mistake.
+    fs::write(place.path("long"), vec![7; (1 << 20) + 1]).unwrap();
+    for other in ["long", "vault.sql"] {
+        let (_, stderr) = place.run(&["verify", "v", "--root", other], 1);
+        assert!(stderr.contains("--root ROOT"), "{stderr}");
+    }
+    place.run(&["verify", "v"], 0);
 }
 
 /// A deleted row was counted under the heading of rows.
