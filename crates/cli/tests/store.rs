@@ -5,7 +5,8 @@
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "a test may fail loudly"
+    clippy::disallowed_methods,
+    reason = "a test may fail loudly, and prepares files"
 )]
 
 use std::collections::BTreeMap;
@@ -439,6 +440,122 @@ fn a_store_is_rewritten_by_command_and_holds_the_same() {
     let proxy = Proxy::start(path, &[]);
     assert_eq!(proxy.ask("GET a\nEXISTS user:7"), "$1 1 :0 +OK ");
     proxy.stop();
+}
+
+/// A store of version 1, its file alone: its length, and runs of bytes that are not zero, each behind its place and length.
+const CLEAR: &[u8] = include_bytes!("../../store/testdata/unsealed-store.runs");
+const CLEAR_MARK: &str = "version = 1\n";
+/// Part of every key and value in it.
+const MARKER: &[u8] = b"marker";
+
+fn clear_file() -> Vec<u8> {
+    let (length, mut runs) = CLEAR.split_first_chunk::<4>().unwrap();
+    let mut bytes = vec![0; usize::try_from(u32::from_be_bytes(*length)).unwrap()];
+    while let Some((head, rest)) = runs.split_first_chunk::<6>() {
+        let [a, b, c, d, high, low] = *head;
+        let place = usize::try_from(u32::from_be_bytes([a, b, c, d])).unwrap();
+        let (run, after) = rest.split_at(usize::from(u16::from_be_bytes([high, low])));
+        bytes
+            .get_mut(place..place + run.len())
+            .unwrap()
+            .copy_from_slice(run);
+        runs = after;
+    }
+    bytes
+}
+
+/// Puts a store in clear into the folder `data`, beside the key that is there.
+fn put_clear(folder: &Path) {
+    fs::create_dir_all(folder.join("data")).unwrap();
+    for (name, bytes) in [
+        ("store.redb", clear_file()),
+        ("probity-store.toml", CLEAR_MARK.into()),
+    ] {
+        drop(fs::remove_file(folder.join("data").join(name)));
+        fs::write(folder.join("data").join(name), bytes).unwrap();
+    }
+}
+
+/// Whether a file below `folder` holds `words`, or bears a name with them.
+fn is_anywhere(folder: &Path, words: &[u8]) -> bool {
+    fs::read_dir(folder).unwrap().any(|entry| {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            return is_anywhere(&path, words);
+        }
+        let bytes = fs::read(&path).unwrap();
+        bytes.windows(words.len()).any(|it| it == words)
+    })
+}
+
+/// Nothing ran the option that converts a store in clear beside a key. The store is refused without it and left as it is, converted with
+/// it, and nothing of it can be read then; where sealed files are there, or the key is none, the option is refused too.
+#[test]
+fn a_store_in_clear_is_converted_by_command_and_nothing_readable_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let convert = ["store", "rewrite", "data", "--from-clear"];
+    let refused = |args: &[&str], why: &str| {
+        let output = run(path, args);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{args:?} {said}");
+        assert!(said.contains(why), "{args:?} {said}");
+    };
+    refused(&convert, "data is no store");
+    assert!(!path.join("data").exists() && !path.join("data.key").exists());
+    Proxy::start(path, &[]).stop();
+    // Whoever puts a file in clear beside the sealed ones gets it served by no option.
+    let mark = fs::read(path.join("data/probity-store.toml")).unwrap();
+    put_clear(path);
+    refused(&convert, "store.1.sealed");
+    assert_eq!(
+        fs::read(path.join("data/store.redb")).unwrap(),
+        clear_file()
+    );
+    fs::remove_file(path.join("data/store.redb")).unwrap();
+    fs::write(path.join("data/probity-store.toml"), mark).unwrap();
+    let proxy = Proxy::start(path, &[]);
+    assert_eq!(proxy.ask("DBSIZE"), ":0 +OK ");
+    proxy.stop();
+
+    fs::remove_dir_all(path.join("data")).unwrap();
+    put_clear(path);
+    assert!(is_anywhere(path, MARKER));
+    refused(&["store", "rewrite", "data"], "with --from-clear");
+    let proxy = [
+        "proxy",
+        "--log",
+        "audit",
+        "--listen",
+        "127.0.0.1:0",
+        "--store",
+        "data",
+    ];
+    refused(&proxy, "with --from-clear");
+    let key = fs::read(path.join("data.key")).unwrap();
+    fs::write(path.join("none.key"), "no key\n").unwrap();
+    refused(&[&convert[..], &["--key", "none.key"]].concat(), "none.key");
+    assert_eq!(
+        fs::read(path.join("data/store.redb")).unwrap(),
+        clear_file()
+    );
+    assert_eq!(fs::read(path.join("data.key")).unwrap(), key);
+
+    let done = run(path, &convert);
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+    assert!(!path.join("data/store.redb").exists());
+    assert!(!is_anywhere(path, MARKER));
+    let proxy = Proxy::start(path, &[]);
+    let asked =
+        "GET user:7:marker-key\nHGET hash:marker marker-field\nLRANGE list:marker 0 0\nDBSIZE";
+    assert_eq!(
+        proxy.ask(asked),
+        "$12 marker-short $12 marker-value *1 $11 marker-item :7 +OK "
+    );
+    proxy.stop();
+    // What is sealed already is rewritten, with the option or without.
+    assert_eq!(run(path, &convert).status.code(), Some(0));
+    assert!(!is_anywhere(path, MARKER));
 }
 
 /// A full disk was called damage of the store, with the advice to put a backup back, which would have lost what was answered since.

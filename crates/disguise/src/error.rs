@@ -4,6 +4,7 @@ use probity_format::DecodeError;
 
 use crate::database::{DatabaseError, DatabaseErrorKind};
 use crate::spec::SpecError;
+use crate::store::DisguiseId;
 
 /// Why an operation did not happen; its transaction was rolled back, so nothing changed, but for [`Error::Unsettled`].
 #[derive(Debug, thiserror::Error)]
@@ -43,8 +44,20 @@ pub enum Error {
     /// A person is registered already.
     #[error("the user is registered already")]
     AlreadyRegistered,
+    /// The users table has no row of the person who is meant: the id is nobody's, or its person is away.
+    #[error("table {table} has no row of this user")]
+    NoSuchUser {
+        /// The users table.
+        table: String,
+    },
+    /// The person has been disguised, account and all, as the credential tells.
+    #[error("the user is away already by disguise {by}")]
+    AlreadyDisguised {
+        /// The disguise that took the account.
+        by: DisguiseId,
+    },
     /// Rows belong to someone without a registered key, so that nobody could ever bring them back.
-    #[error("table {table}: {rows} rows belong to nobody who is registered")]
+    #[error("table {table}: {} to nobody who is registered", belonging(*rows))]
     Unregistered {
         /// The table.
         table: String,
@@ -124,6 +137,15 @@ pub enum Error {
         /// What is wrong, one clause.
         what: String,
     },
+}
+
+fn belonging(rows: u64) -> String {
+    let verb = if rows == 1 {
+        "row belongs"
+    } else {
+        "rows belong"
+    };
+    format!("{rows} {verb}")
 }
 
 impl Error {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::error::Error;
 use crate::hold::Held;
 use crate::intent::{self, Intent};
+use crate::schema::Pseudo;
 use crate::store::{
     DisguiseId, HOLDS, INTENTS, PRINCIPALS, Registered, SALT, SETTINGS, UPDATES, bytes, named,
     registration, uninstalled,
@@ -19,6 +20,7 @@ const SETTING: i64 = 0;
 const HOLD: i64 = 1;
 const REGISTRATION: i64 = 2;
 const INTENT: i64 = 3;
+const ROW: i64 = 4;
 
 /// A disguise stands on this.
 pub(crate) struct Footing {
@@ -29,10 +31,16 @@ pub(crate) struct Footing {
     pub(crate) held: Held,
     /// The registration of the user who is meant, if there is one.
     pub(crate) registered: Registered,
+    /// Whether the users table has a row of that user.
+    pub(crate) has_row: bool,
 }
 
 impl Footing {
-    pub(crate) fn read(database: &mut dyn Session, user: Option<&Value>) -> Result<Self, Error> {
+    pub(crate) fn read(
+        database: &mut dyn Session,
+        user: Option<&Value>,
+        users: &Pseudo,
+    ) -> Result<Self, Error> {
         let own = database.tenancy().among_keys("WHERE");
         let mut question = Question::new();
         question.ask(
@@ -41,6 +49,7 @@ impl Footing {
         );
         if let Some(user) = user {
             question.ask_registration(database, user);
+            question.ask_row(database, user, users);
         }
         let mut answer = question.put(database)?;
         let mut registered = BTreeMap::new();
@@ -54,6 +63,7 @@ impl Footing {
             updates: update::count(&recorded(&answer.settings)?),
             held: Held::of(answer.held),
             registered,
+            has_row: answer.has_row,
         })
     }
 
@@ -115,6 +125,7 @@ struct Answer {
     /// Public keys and codes of standing.
     registrations: Vec<(Vec<u8>, i64)>,
     intent: Option<Vec<u8>>,
+    has_row: bool,
 }
 
 impl Question {
@@ -139,6 +150,20 @@ impl Question {
         self.ask(&sql, &[name]);
     }
 
+    /// Asks whether `users` have a row of `user`. The salt stands in the place of what the row holds, which is of other types.
+    fn ask_row(&mut self, database: &dyn Session, user: &Value, users: &Pseudo) {
+        let dialect = database.dialect();
+        let (table, id) = (dialect.quote(&users.table), dialect.quote(&users.id));
+        let mut own = database.tenancy().and(dialect, &users.table, &users.table);
+        let sql = format!(
+            "SELECT {ROW}, name, value, 0 FROM {SETTINGS} WHERE name = ? AND EXISTS (SELECT 1 FROM {table} WHERE {table}.{id} = ?{})",
+            own.sql
+        );
+        let mut parameters = vec![bytes(SALT), user.clone()];
+        parameters.append(&mut own.parameters);
+        self.ask(&sql, &parameters);
+    }
+
     fn put(&self, database: &mut dyn Session) -> Result<Answer, Error> {
         let rows = database.query(&self.sql, &self.parameters);
         let mut answer = Answer::default();
@@ -158,6 +183,7 @@ impl Question {
                 SETTING => drop(answer.settings.insert(name, value)),
                 HOLD => drop(answer.held.insert(name)),
                 REGISTRATION => answer.registrations.push((value, number)),
+                ROW => answer.has_row = true,
                 _ => answer.intent = Some(value),
             }
         }

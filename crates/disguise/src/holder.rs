@@ -10,7 +10,7 @@ use crate::forgotten;
 use crate::mark;
 use crate::operation::record_name;
 use crate::principal::{Reach, Reached, pseudo_key};
-use crate::store;
+use crate::store::{self, DisguiseId};
 use crate::suite::PublicKey;
 use crate::tenant::Session;
 use crate::value::Value;
@@ -102,6 +102,23 @@ impl Holder {
 
     pub(crate) fn is_registered(&self) -> bool {
         self.seat == Seat::Registered
+    }
+
+    /// The disguise that took the account of the person away, where one did.
+    pub(crate) fn taken_by(&self, database: &mut dyn Session) -> Result<Option<DisguiseId>, Error> {
+        let name = self.user.principal();
+        let own = self.reach.bags.iter().filter(|it| it.placeholder.is_none());
+        for it in own {
+            let bag = it.read(database)?;
+            if bag
+                .principals
+                .iter()
+                .any(|(id, _, _)| id.principal() == name)
+            {
+                return Ok(Some(DisguiseId(it.found.locator.origin.disguise)));
+            }
+        }
+        Ok(None)
     }
 
     /// The stored names of the person and of the placeholders that they speak for. Under an id that is somebody else's now

@@ -16,6 +16,8 @@ use crate::value::Value;
 pub(crate) const ANSWERS: &str = "probity_answers";
 /// Bytes of the hashes of a key and of a request.
 const HASH_BYTES: usize = 16;
+/// Where a byte for each person whom an answer is about stands behind the hash of the request, counted from 1 as SQL does.
+const PERSON_AT: usize = HASH_BYTES + 1;
 /// Bytes of the random number by which the same key seals two answers differently.
 const NONCE_BYTES: usize = 16;
 
@@ -47,7 +49,7 @@ pub enum Answered<T> {
 /// The names of a request in the database, and the key that seals its answer.
 pub(crate) struct Names {
     id: Value,
-    request: Value,
+    request: Vec<u8>,
     secret: Zeroizing<[u8; KEY_BYTES]>,
 }
 
@@ -72,7 +74,7 @@ impl Names {
         let request = derive::<HASH_BYTES>(&secret, b"request", &Sha256::digest(once.request))?;
         Ok(Self {
             id: database.tenancy().key(&id),
-            request: Value::Bytes(request.to_vec()),
+            request: request.to_vec(),
             secret,
         })
     }
@@ -92,7 +94,9 @@ impl Names {
                 self.insert(database, once)?;
                 Ok(Known::New)
             }
-            Some([request, _, _]) if *request != self.request => Err(Error::OtherRequest),
+            Some([Value::Bytes(request), _, _]) if !request.starts_with(&self.request) => {
+                Err(Error::OtherRequest)
+            }
             Some([_, _, Value::Bytes(sealed)]) if sealed.is_empty() => Ok(Known::Withheld),
             Some([_, _, Value::Bytes(sealed)]) => Ok(Known::Before(self.open(sealed)?)),
             // It was noted by a transaction that this one does not see; the next try does.
@@ -110,7 +114,7 @@ impl Names {
         let sql = format!("INSERT INTO {ANSWERS} (id, request, due, sealed) VALUES (?, ?, ?, ?)");
         let row = [
             self.id.clone(),
-            self.request.clone(),
+            Value::Bytes(self.request.clone()),
             Value::Int(once.until.nanoseconds()),
             Value::Bytes(Vec::new()),
         ];
@@ -127,17 +131,29 @@ impl Names {
         removed.doing(DOING).map(drop)
     }
 
-    /// Keeps the answer, which nobody but the caller can open.
-    pub(crate) fn keep(&self, database: &mut dyn Session, answer: &[u8]) -> Result<(), Error> {
+    /// Keeps the answer, which nobody but the caller can open. Of the person whom it is about one byte stands beside it, so that it
+    /// goes when they are forgotten.
+    pub(crate) fn keep(
+        &self,
+        database: &mut dyn Session,
+        cohort: Option<u8>,
+        answer: &[u8],
+    ) -> Result<(), Error> {
         let nonce = random::<NONCE_BYTES>()?;
         let mut sealed = answer.to_vec();
         seal_part(&*self.sealing(&nonce)?, 0, &mut sealed)?;
         // The key may be another request's by now, where this one took several transactions.
-        let sql = format!("UPDATE {ANSWERS} SET sealed = ? WHERE id = ? AND request = ?");
+        let sql = format!(
+            "UPDATE {ANSWERS} SET sealed = ?, request = ? WHERE id = ? AND (request = ? OR request = ?)"
+        );
+        let mut named = self.request.clone();
+        named.extend(cohort);
         let row = [
             Value::Bytes([nonce.as_slice(), &sealed].concat()),
+            Value::Bytes(named.clone()),
             self.id.clone(),
-            self.request.clone(),
+            Value::Bytes(self.request.clone()),
+            Value::Bytes(named),
         ];
         database.execute(&sql, &row).doing(DOING).map(drop)
     }
@@ -156,6 +172,19 @@ impl Names {
 
 /// What is done when the database refuses.
 const DOING: &str = "keeping what was answered";
+
+/// Forgets what was answered about a person, and about whoever shares the byte with them: that it was done stays known.
+pub(crate) fn forget(database: &mut dyn Session, cohort: u8) -> Result<(), Error> {
+    let mut own = database.tenancy().among_keys("AND");
+    let sql = format!(
+        "UPDATE {ANSWERS} SET sealed = ? WHERE substr(request, {PERSON_AT}, 1) = ?{}",
+        own.sql
+    );
+    let mut parameters = vec![Value::Bytes(Vec::new()), Value::Bytes(vec![cohort])];
+    parameters.append(&mut own.parameters);
+    let forgotten = database.execute(&sql, &parameters);
+    forgotten.map_err(uninstalled).map(drop)
+}
 
 /// Forgets answers whose time is over, of all tenants.
 pub(crate) fn remove_over(database: &mut dyn Session, time: Timestamp) -> Result<(), Error> {

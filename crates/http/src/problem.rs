@@ -21,6 +21,7 @@ const RETRY_WINDOW_SECONDS: &str = "60";
 /// What kind of problem it is: who must act, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
+    AlreadyDisguised,
     AlreadyRegistered,
     AnswerWithheld,
     BadRequest,
@@ -34,6 +35,7 @@ pub(crate) enum Kind {
     MissingPath,
     NoSuchDisguise,
     NoSuchHold,
+    NoSuchUser,
     NotInstalled,
     NotRecorded,
     Slow,
@@ -61,7 +63,14 @@ pub(crate) struct Said {
 }
 
 /// Every kind.
-pub(crate) const KINDS: [Said; 27] = [
+pub(crate) const KINDS: [Said; 29] = [
+    said(
+        Kind::AlreadyDisguised,
+        "already-disguised",
+        "The user is away already",
+        StatusCode::CONFLICT,
+        "bring them back with reveal first",
+    ),
     said(
         Kind::AlreadyRegistered,
         "already-registered",
@@ -152,6 +161,13 @@ pub(crate) const KINDS: [Said; 27] = [
         "There is no such hold",
         StatusCode::NOT_FOUND,
         "see the holds in force with holds",
+    ),
+    said(
+        Kind::NoSuchUser,
+        "no-such-user",
+        "The users table has no row of this user",
+        StatusCode::NOT_FOUND,
+        "look at the id; who has left already comes back with reveal and their credential",
     ),
     said(
         Kind::NotInstalled,
@@ -352,6 +368,7 @@ impl Problem {
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let kind = match &error {
+            Error::AlreadyDisguised { .. } => Kind::AlreadyDisguised,
             Error::AlreadyRegistered => Kind::AlreadyRegistered,
             Error::Audit(_) => Kind::NotRecorded,
             Error::Database { .. } => Kind::DatabaseFailed,
@@ -359,6 +376,7 @@ impl From<Error> for Problem {
             Error::Held { .. } => Kind::Held,
             Error::NoSuchDisguise => Kind::NoSuchDisguise,
             Error::NoSuchHold => Kind::NoSuchHold,
+            Error::NoSuchUser { .. } => Kind::NoSuchUser,
             Error::NotInstalled => Kind::NotInstalled,
             Error::OtherRequest => Kind::KeyReused,
             Error::Unregistered { .. } => Kind::Unregistered,

@@ -1,10 +1,13 @@
 //! Secure stores for machines that have none: in memory, and in a file beside the image.
 
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::vec::Vec;
+
+use zeroize::Zeroizing;
 
 use crate::bytes::put;
 use crate::error::{Error, Result};
@@ -18,9 +21,11 @@ const OWNER_ONLY: u32 = 0o600;
 const RANDOM: &str = "/dev/urandom";
 
 /// A secure store in memory that can lose power in the middle of a write.
-#[derive(Debug, Clone)]
+///
+/// Whoever needs the bytes of an earlier moment copies it; each copy is overwritten when it goes.
+#[derive(Clone)]
 pub struct MemoryStore {
-    bytes: Vec<u8>,
+    bytes: Zeroizing<Vec<u8>>,
     /// Writes that still succeed, and how many bytes of the next one arrive.
     cut: Option<(u64, usize)>,
     writes: u64,
@@ -30,7 +35,7 @@ impl MemoryStore {
     /// A store of `capacity` bytes, never written.
     pub fn new(capacity: usize) -> Self {
         Self {
-            bytes: vec![0; capacity],
+            bytes: Zeroizing::new(vec![0; capacity]),
             cut: None,
             writes: 0,
         }
@@ -54,6 +59,12 @@ impl MemoryStore {
     /// The raw bytes.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").finish_non_exhaustive()
     }
 }
 
@@ -95,11 +106,10 @@ impl SecureStore for MemoryStore {
 
 /// A secure store in a file; whoever reads the file reads the database.
 ///
-/// It is small and read all the time, so it is kept in memory too.
-#[derive(Debug)]
+/// It is small and read all the time, so it is kept in memory too, which is overwritten when it goes.
 pub struct FileStore {
     file: File,
-    bytes: Vec<u8>,
+    bytes: Zeroizing<Vec<u8>>,
     failure: Option<io::Error>,
 }
 
@@ -118,7 +128,7 @@ impl FileStore {
         lock(&file)?;
         Ok(Self {
             file,
-            bytes: vec![0; capacity],
+            bytes: Zeroizing::new(vec![0; capacity]),
             failure: None,
         })
     }
@@ -126,18 +136,31 @@ impl FileStore {
     /// Opens an existing file, for this program alone.
     ///
     /// # Errors
-    /// The file cannot be opened for reading and writing, has more than `capacity` bytes, or another
-    /// program has it open.
+    /// The file cannot be opened for reading and writing, is empty, has more than `capacity` bytes, or
+    /// another program has it open.
     pub fn open(path: &Path, capacity: usize) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         lock(&file)?;
-        let mut bytes = Vec::with_capacity(capacity);
-        let mut all = (&file).take(capacity as u64 + 1);
-        if all.read_to_end(&mut bytes)? > capacity {
-            let what = "it is too long for a secure store";
-            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        let refused = |kind, what| Err(io::Error::new(kind, what));
+        match file.metadata()?.len() {
+            0 => return refused(io::ErrorKind::InvalidData, "it is empty"),
+            len if len > capacity as u64 => {
+                let what = "it is too long for a secure store";
+                return refused(io::ErrorKind::FileTooLarge, what);
+            }
+            _ => {}
         }
-        bytes.resize(capacity, 0);
+        // Read in its place: growing would leave copies of the secrets behind.
+        let mut bytes = Zeroizing::new(vec![0; capacity]);
+        let mut at = 0;
+        while let Some(rest) = bytes.get_mut(at..).filter(|rest| !rest.is_empty()) {
+            match file.read_at(rest, at as u64) {
+                Ok(0) => break,
+                Ok(count) => at += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
         Ok(Self {
             file,
             bytes,
@@ -153,6 +176,12 @@ impl FileStore {
     fn failed(&mut self, cause: io::Error) -> Error {
         self.failure = Some(cause);
         Error::SecureStore
+    }
+}
+
+impl fmt::Debug for FileStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileStore").finish_non_exhaustive()
     }
 }
 

@@ -78,6 +78,7 @@ pub struct PocketExtent {
 #[command(after_help = "Examples:
   probity pocket create vault.pocket --schema vault.sql
   probity pocket create copy.pocket --from sqlite:app.db --index people.name
+  probity pocket create copy.pocket --from sqlite:app.db --unlinked likes.user_id --index likes.user_id
   probity pocket create mine.pocket --log audit --subject alice
   probity pocket create mine.pocket --subject alice --log audit --store data --policy policy.toml --credential 19.key
   probity pocket create small.pocket --ram 40960 --size 64")]
@@ -101,6 +102,9 @@ pub struct PocketCreate {
     /// Index this column of a table taken over, as TABLE.COLUMN; may be repeated
     #[arg(long = "index", value_name = "COLUMN", requires = "source")]
     pub indexes: Vec<String>,
+    /// Take over this foreign key of one column, TABLE.COLUMN, as a plain column; may be repeated
+    #[arg(long = "unlinked", value_name = "COLUMN", requires = "source")]
+    pub unlinked: Vec<String>,
     /// Take over NULL as 0 or as an empty text; without it a NULL is an error
     #[arg(long, requires = "source")]
     pub null_as_empty: bool,
@@ -351,6 +355,9 @@ pub struct PocketCheck {
 }
 
 /// Tells what the database holds and what it has cost: transfers, cipher operations, memory, wear.
+///
+/// The rows of a table are those that were ever inserted, deleted ones included, as ids are never used again; how many there
+/// are is asked with SELECT COUNT(*).
 #[derive(ClapArgs)]
 #[command(after_help = "Examples:
   probity pocket stats vault.pocket

@@ -87,6 +87,7 @@ impl SubjectExport {
             from_file: None,
             tables: Vec::new(),
             indexes: Vec::new(),
+            unlinked: Vec::new(),
             null_as_empty: false,
             log: Some(self.dir),
             store: self.store,

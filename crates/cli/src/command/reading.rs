@@ -96,6 +96,14 @@ pub(super) fn read(
     }
 }
 
+/// Says that a log holds no entry about `subject`, which may be mistyped, or another name than the one looked for.
+pub(super) fn nothing_about(subject: &str, log: &Path) {
+    note(&format!(
+        "0 entries about {subject} found in {}; those of disguises are about the name that is told by: probity disguise subject-name",
+        log.display()
+    ));
+}
+
 /// Says what is there and not read because nothing says who wrote it.
 pub(super) fn tell_unsigned(reader: &Reader, filter: &Filter) -> Result<(), Failure> {
     for unsigned in reader.unsigned(filter)? {

@@ -342,3 +342,69 @@ fn a_replay_of_a_log_that_cannot_be_read_does_nothing() {
     place.run(&replay, 0);
     assert!(!place.rows().concat().contains("Bea"));
 }
+
+/// A mistyped id was refused as not registered; whoever did as the help said gave nobody a credential, and a departure of no rows was
+/// recorded as done. An id without a row is refused by name, nothing is made, and each refusal is an entry.
+#[test]
+fn an_id_without_a_row_gets_no_credential_and_no_departure() {
+    let place = prepared();
+    let before = place.rows();
+    let apply = [
+        "disguise",
+        "apply",
+        "--spec",
+        "leave.toml",
+        "--log",
+        "audit",
+    ];
+    let nobody = [&apply[..], &["--user", "77"]].concat();
+    let register = [
+        "disguise",
+        "register",
+        "--spec",
+        "leave.toml",
+        "--user",
+        "77",
+    ];
+    let out = ["--credential-out", "77.key", "--log", "audit"];
+    let register = [&register[..], &out[..]].concat();
+    let later = [&nobody[..], &["--grace", "30d"]].concat();
+    let chunks = [&nobody[..], &["--chunk-rows", "1"]].concat();
+    for args in [&nobody, &register, &nobody, &later, &chunks] {
+        let (stdout, stderr) = place.run(args, 1);
+        assert_eq!(stdout, "");
+        assert!(
+            stderr.contains("table people has no row of this user"),
+            "{stderr}"
+        );
+        assert!(!stderr.contains("give them a credential"), "{stderr}");
+    }
+    assert!(!place.path("77.key").exists());
+    assert_eq!(place.rows(), before);
+    // Who has a row and no credential is told another thing, and so is who has left.
+    let twenty = [&apply[..], &["--user", "20"]].concat();
+    let (_, stderr) = place.run(&twenty, 1);
+    assert!(stderr.contains("give them a credential first"), "{stderr}");
+    let id = place.json(&APPLY, 0)["id"].as_str().unwrap().to_owned();
+    let (_, stderr) = place.run(&APPLY, 1);
+    assert!(stderr.contains("has no row of this user"), "{stderr}");
+    let over = [&APPLY[..], &["--over", "19.pw"]].concat();
+    let (_, stderr) = place.run(&over, 1);
+    assert!(
+        stderr.contains(&format!("away already by disguise {id}")),
+        "{stderr}"
+    );
+    let told = entries(&place, &[]);
+    let expected = [
+        ("disguise.apply", "failed"),
+        ("disguise.register", "failed"),
+        ("disguise.apply", "failed"),
+        ("disguise.schedule", "failed"),
+        ("disguise.begin", "failed"),
+        ("disguise.apply", "failed"),
+        ("disguise.apply", "ok"),
+        ("disguise.apply", "failed"),
+        ("disguise.apply", "failed"),
+    ];
+    assert_eq!(actions(&told), expected);
+}

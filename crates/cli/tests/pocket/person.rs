@@ -353,3 +353,49 @@ fn the_subject_of_a_log_gets_the_same_database_by_an_export() {
     );
     assert!(!place.path("none").exists() && place.path("hers").exists());
 }
+
+/// A mistyped subject made a database of nothing, and an export of nothing, without a word. Both say that nothing was found.
+#[test]
+fn a_subject_of_whom_there_is_nothing_is_said() {
+    let place = sources();
+    let said = |args: &[&str]| {
+        let output = place.program(args).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {error}");
+        (String::from_utf8(output.stdout).unwrap(), error)
+    };
+    let export = |name: &str, file: &str| {
+        let export = ["subject", "export", "audit", name, "--pocket", file];
+        let store = ["--store", "data", "--policy", "policy.toml", "--json"];
+        let (document, error) = said(&[&export[..], &store, &["--size", "16"]].concat());
+        let document: Value = serde_json::from_str(&document).unwrap();
+        (
+            (document["entries"].clone(), document["keys"].clone()),
+            error,
+        )
+    };
+    let (found, error) = export("alcie", "q.pocket");
+    assert_eq!(found, (json!(0), json!(0)));
+    assert!(
+        error.contains("0 entries about alcie found in audit"),
+        "{error}"
+    );
+    assert!(
+        error.contains("0 keys about alcie found in data"),
+        "{error}"
+    );
+    assert!(error.contains("probity disguise subject-name"), "{error}");
+    let (found, error) = export("alice", "r.pocket");
+    assert_eq!(found, (json!(82), json!(5)));
+    assert_eq!(error, "");
+    for form in ["jsonl", "csv"] {
+        let export = ["export", "audit", "--format", form, "--subject"];
+        let (_, error) = said(&[&export[..], &["alcie"]].concat());
+        assert!(
+            error.contains("0 entries about alcie found in audit"),
+            "{error}"
+        );
+        let (_, error) = said(&[&export[..], &["alice"]].concat());
+        assert_eq!(error, "");
+    }
+}

@@ -151,6 +151,38 @@ fn what_the_database_does_not_allow_is_said_and_changes_nothing() {
     assert_eq!(place.rows(), hidden);
 }
 
+/// A mistyped user was refused as not registered, then registered, and a disguise of nobody was answered with 200 and no rows. There is
+/// no such user, whoever asks what; and who is away is told so with their credential.
+#[test]
+fn a_user_without_a_row_is_no_user_and_gets_no_credential() {
+    let place = Place::sqlite();
+    let key = place.registered("19");
+    let before = place.rows();
+    let body = |user: &str| json!({"user": user, "spec": "leave"});
+    for user in ["77", "-1"] {
+        for operation in ["apply", "register", "apply"] {
+            assert_eq!(
+                place.refused(operation, &body(user), 404),
+                "no-such-user",
+                "{operation}"
+            );
+        }
+        let later = json!({"user": user, "spec": "leave", "due": "2040-01-01T00:00:00Z"});
+        assert_eq!(place.refused("schedule", &later, 404), "no-such-user");
+        let chunks = json!({"user": user, "spec": "leave", "chunk_rows": 1});
+        assert_eq!(place.refused("apply", &chunks, 404), "no-such-user");
+    }
+    assert_eq!(place.rows(), before);
+    place.done("apply", &body("19"));
+    assert_eq!(place.refused("apply", &body("19"), 404), "no-such-user");
+    let over = json!({"user": "19", "spec": "leave", "over": key});
+    assert_eq!(place.refused("apply", &over, 409), "already-disguised");
+    place.stop();
+    let failed = place.entries();
+    let failed = failed.iter().filter(|it| it["outcome"] == "failed");
+    assert_eq!(failed.count(), 2 * 5 + 2);
+}
+
 /// S9, S10, S20: with a key of their own anybody had a receipt for somebody else, a reveal without a user was anybody's, and what
 /// was refused to `list` and `speaks-for` was told to no log.
 #[test]

@@ -227,3 +227,39 @@ fn a_disguise_in_chunks_that_another_request_finished_is_named_and_not_begun_aga
     );
     assert!(again.text.contains(id), "{again:?}");
 }
+
+/// An answer that was kept for a repeat told of a person for a day after they had everything forgotten: that of a reveal names the rows
+/// that stayed. It is not given out any more.
+#[test]
+fn what_was_answered_about_a_forgotten_person_is_not_repeated() {
+    let place = Place::sqlite();
+    let key = place.registered("19");
+    let apply = json!({"user": "19", "spec": "leave"});
+    let applied = keyed(&place, SHOP, "\"one\"", "apply", &apply);
+    assert_eq!(applied.status, 200, "{applied:?}");
+    // Somebody else has the id, so that rows stay hidden.
+    let taken = "INSERT INTO people (id, name) VALUES (19, 'newcomer')";
+    place.database().execute(taken, &[]).unwrap();
+    let reveal = json!({"user": "19", "credential": key, "id": applied.json()["id"]});
+    let revealed = keyed(&place, SHOP, "\"two\"", "reveal", &reveal);
+    assert!(revealed.text.contains("\"identity\""), "{revealed:?}");
+    let again = keyed(&place, SHOP, "\"two\"", "reveal", &reveal);
+    assert_eq!((again.status, &again.text), (200, &revealed.text));
+    let forget = json!({"user": "19", "credential": key, "everything": true});
+    let forgotten = keyed(&place, SHOP, "\"three\"", "forget", &forget);
+    assert_eq!(forgotten.status, 200, "{forgotten:?}");
+    for (name, operation, body) in [("\"one\"", "apply", &apply), ("\"two\"", "reveal", &reveal)] {
+        let again = keyed(&place, SHOP, name, operation, body);
+        assert_eq!(
+            (again.status, again.problem().as_str()),
+            (409, "answer-withheld")
+        );
+    }
+    // Whoever lost the receipt on the way still gets it.
+    let again = keyed(&place, SHOP, "\"three\"", "forget", &forget);
+    assert_eq!((again.status, &again.text), (200, &forgotten.text));
+    let sql = "SELECT sealed FROM probity_answers";
+    let rows = place.database().query(sql, &[]).unwrap();
+    let kept = rows.iter().filter(|row| !row[0].to_string().is_empty());
+    assert_eq!((rows.len(), kept.count()), (3, 1));
+}

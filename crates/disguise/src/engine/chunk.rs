@@ -36,8 +36,11 @@ pub enum Progress {
     Done(Applied),
 }
 
-/// What else the last chunk does, with the salt of the tenant at hand.
-pub(super) type Last<'a, D> = dyn FnMut(&mut Engine<D>, &[u8], &Applied) -> Result<(), Error> + 'a;
+/// The salt of the tenant at hand, and the user whose rows a disguise means, if one.
+pub(super) type Whom<'a> = (&'a [u8], Option<&'a Value>);
+/// What else the last chunk does.
+pub(super) type Last<'a, D> =
+    dyn FnMut(&mut Engine<D>, Whom<'_>, &Applied) -> Result<(), Error> + 'a;
 
 /// Whose rows a disguise in chunks means.
 pub(super) enum Whose {
@@ -81,7 +84,8 @@ impl<D: Database> Engine<D> {
         }
         self.operation(&asked, |engine| {
             request.end()?;
-            let footing = Footing::read(&mut engine.database, user)?;
+            let footing = engine.footing(user)?;
+            engine.refuse_absent(&footing, request)?;
             let owners = engine.owners(&footing, request)?;
             engine.steps(request, owners.as_deref())?;
             let public_key = engine.may_be_hidden(&footing, user)?;
@@ -163,7 +167,7 @@ impl<D: Database> Engine<D> {
             let key = intent.public_key.as_ref();
             let payload = operation::described(&payload, &salt, &request, key);
             engine.done(&asked, &payload)?;
-            last(engine, &salt, &so_far)?;
+            last(engine, (&salt, user), &so_far)?;
             Ok(Progress::Done(so_far))
         })
     }
@@ -217,7 +221,7 @@ impl<D: Database> Engine<D> {
             let look = |engine: &mut Self| {
                 // It may be tried again.
                 place.clone_from(&from);
-                let footing = Footing::read(&mut engine.database, None)?;
+                let footing = engine.footing(None)?;
                 let steps = engine.steps(request, None)?;
                 let disguise = Disguise {
                     id,
@@ -254,7 +258,7 @@ impl<D: Database> Engine<D> {
                 what: what.to_owned(),
             });
         }
-        let footing = Footing::read(&mut self.database, request.user.as_ref())?;
+        let footing = self.footing(request.user.as_ref())?;
         let meant = self.meant(id, &footing, request, intent)?;
         let steps = self.steps(request, meant.owners.as_deref())?;
         let disguise = Disguise {
@@ -330,6 +334,7 @@ impl<D: Database> Engine<D> {
     /// A hash of what a disguise does to which tables, in which order.
     fn plan_hash(&mut self, request: &ApplyRequest<'_>) -> Result<[u8; PLAN_BYTES], Error> {
         let user = request.user.as_ref().map(std::slice::from_ref);
+        self.refresh()?;
         let steps: Vec<Step> = self.steps(request, user)?;
         let mut hash = Sha256::new();
         for step in steps {

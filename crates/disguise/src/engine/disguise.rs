@@ -17,7 +17,7 @@ use crate::plan::{Aim, SCOPE, Step};
 use crate::record::Standing;
 use crate::store::DisguiseId;
 use crate::suite::PublicKey;
-use crate::table::insert_all;
+use crate::table::{existing, insert_all};
 use crate::value::Value;
 
 /// A disguise, or a chunk of one.
@@ -56,8 +56,20 @@ impl<D: Database> Engine<D> {
         asked: &Asked<'_>,
         (forgotten, earlier): (&Forgotten, Option<Earlier>),
     ) -> Result<Applied, Error> {
-        let footing = Footing::read(&mut self.database, request.user.as_ref())?;
-        let owners = self.owners(&footing, request)?;
+        let footing = self.footing(request.user.as_ref())?;
+        self.refuse_absent(&footing, request)?;
+        self.applied_on(&footing, (id, request), asked, (forgotten, earlier))
+    }
+
+    /// The same on a footing that is known, for whoever is meant, there or not.
+    pub(super) fn applied_on(
+        &mut self,
+        footing: &Footing,
+        (id, request): (DisguiseId, &ApplyRequest<'_>),
+        asked: &Asked<'_>,
+        (forgotten, earlier): (&Forgotten, Option<Earlier>),
+    ) -> Result<Applied, Error> {
+        let owners = self.owners(footing, request)?;
         let steps = self.steps(request, owners.as_deref())?;
         let meant = Disguise {
             id,
@@ -68,7 +80,7 @@ impl<D: Database> Engine<D> {
             away: None,
             most: None,
         };
-        let (applied, public_key) = self.disguise_all(&footing, meant, &steps)?;
+        let (applied, public_key) = self.disguise_all(footing, meant, &steps)?;
         let payload = counts(
             &applied.rows,
             &[("pseudoprincipals", applied.pseudoprincipals)],
@@ -76,6 +88,50 @@ impl<D: Database> Engine<D> {
         let payload = operation::described(&payload, &footing.salt, request, public_key.as_ref());
         self.done(asked, &payload)?;
         Ok(applied)
+    }
+
+    /// What a disguise stands on, by the schema as it is.
+    pub(super) fn footing(&mut self, user: Option<&Value>) -> Result<Footing, Error> {
+        self.refresh()?;
+        Footing::read(&mut self.database, user, &self.pseudo)
+    }
+
+    /// Refuses a disguise of a user who has no row, or whom nobody could bring back. Who is away cannot be told from who never
+    /// was without a credential.
+    pub(super) fn refuse_absent(
+        &mut self,
+        footing: &Footing,
+        request: &ApplyRequest<'_>,
+    ) -> Result<(), Error> {
+        let Some(user) = &request.user else {
+            return Ok(());
+        };
+        if footing.has_row && footing.key_of(user).is_some() {
+            return Ok(());
+        }
+        if let Some(over) = &request.over {
+            let holder = self.holder_on(footing, user, over)?;
+            if let Some(by) = holder.taken_by(&mut self.database)? {
+                return Err(Error::AlreadyDisguised { by });
+            }
+        }
+        self.refuse_without_row(user)?;
+        Err(Error::Unregistered {
+            table: self.pseudo.table.clone(),
+            rows: 1,
+        })
+    }
+
+    /// Refuses a user of whom the users table has no row.
+    pub(super) fn refuse_without_row(&mut self, user: &Value) -> Result<(), Error> {
+        let (table, id) = (&self.pseudo.table, &self.pseudo.id);
+        let there = existing(&mut self.database, table, id, std::slice::from_ref(user))?;
+        if there.contains(&user.principal()) {
+            return Ok(());
+        }
+        Err(Error::NoSuchUser {
+            table: table.clone(),
+        })
     }
 
     /// Takes all steps of a disguise; the rows of a person with very many of them a part at a time.
@@ -216,12 +272,12 @@ impl<D: Database> Engine<D> {
         Holder::find(&mut self.database, &footing.salt, &claim)?.undisplaced()
     }
 
+    /// The steps of a disguise, by the schema as it was last read.
     pub(super) fn steps(
         &mut self,
         request: &ApplyRequest<'_>,
         owners: Option<&[Value]>,
     ) -> Result<Vec<Step>, Error> {
-        self.refresh()?;
         let dialect = self.database.dialect();
         let (catalog, live) = self.described()?;
         let aim = Aim {

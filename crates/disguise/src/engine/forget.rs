@@ -10,8 +10,9 @@ use crate::credential::{self, Credential};
 use crate::database::Database;
 use crate::error::Error;
 use crate::forgotten;
-use crate::hold::Held;
+use crate::hold::{Held, cohort};
 use crate::mark::Mark;
+use crate::once;
 use crate::operation;
 use crate::principal::{needed_by_others, stored_for_others};
 use crate::receipt::{Receipt, digits};
@@ -74,6 +75,7 @@ impl<D: Database> Engine<D> {
                 .collect();
             store::put_bags(database, &salt, &stored)?;
             engine.leave_out(id, whose.as_ref(), &names, Mark::Forgotten)?;
+            once::forget(&mut engine.database, cohort(&salt, &user.principal()))?;
             let receipt = Receipt::new(time, Some(id), gone.len(), (engine.tenant_set(), user))?;
             let kept = (!kept.is_empty()).then(|| ("links_kept", true.into()));
             engine.done(&asked, &told(&receipt, &salt, &ids, kept))?;
@@ -119,6 +121,7 @@ impl<D: Database> Engine<D> {
                 let whose = engine.going_on(DisguiseId(id))?;
                 engine.leave_out(DisguiseId(id), whose.as_ref(), &names, Mark::Forgotten)?;
             }
+            once::forget(&mut engine.database, cohort(&salt, &user.principal()))?;
             let receipt = Receipt::new(time, None, gone.len(), (engine.tenant_set(), user))?;
             let public = digits(&holder.public().encode());
             let whose = Some(("public_key", public.into()));

@@ -19,8 +19,8 @@ impl<D: Database> Engine<D> {
     /// Registers `user`, who gets a private key, and with a protection also a recovery token.
     ///
     /// # Errors
-    /// [`Error::AlreadyRegistered`], [`Error::NotInstalled`], [`Error::Database`], [`Error::Crypto`],
-    /// [`Error::Audit`].
+    /// [`Error::NoSuchUser`] where the users table has no row of `user`, [`Error::AlreadyRegistered`],
+    /// [`Error::NotInstalled`], [`Error::Database`], [`Error::Crypto`], [`Error::Audit`].
     pub fn register(
         &mut self,
         user: &Value,
@@ -29,6 +29,8 @@ impl<D: Database> Engine<D> {
     ) -> Result<Registration, Error> {
         let asked = Asked::new("disguise.register", String::new(), Some(user), time);
         self.operation(&asked, |engine| {
+            engine.refresh()?;
+            engine.refuse_without_row(user)?;
             let how = (engine.cost, engine.suite.unwrap_or_default());
             let made = principal::register(&mut engine.database, user, protection, how)?;
             let public = digits(&made.key.public()?.encode());

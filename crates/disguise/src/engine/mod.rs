@@ -35,6 +35,7 @@ use crate::credential::KeyCost;
 use crate::crypto::random;
 use crate::database::{Catalog, Column, Database};
 use crate::error::{Doing as _, Error};
+use crate::hold::cohort;
 use crate::installation::{self, Installation};
 use crate::redact::{Redactor, Redactors};
 use crate::schema::{Live, Pseudo, Schema};
@@ -432,6 +433,9 @@ impl<D: Database> Engine<D> {
         work: impl FnMut(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
         self.has_removed |= asked.removes();
+        if let (Some(request), Some(user)) = (&mut self.request, asked.user) {
+            request.cohort = Some(cohort(&request.salt, &user.principal()));
+        }
         let outcome = self.tried(|engine, work| engine.transaction(work), work);
         self.told(asked, outcome)
     }

@@ -2,12 +2,14 @@
 
 use probity_format::{Outcome, Timestamp};
 
+use super::chunk::Whom;
 use super::{Engine, Progress, TRIES_MAX, pause};
 use crate::admission::Admission;
 use crate::apply::Applied;
 use crate::credential::Credential;
 use crate::database::Database;
 use crate::error::Error;
+use crate::hold::cohort;
 use crate::once::{Answered, Known, Names, Once};
 use crate::operation::Fate;
 use crate::store::{self, DisguiseId};
@@ -20,6 +22,8 @@ pub(super) struct Request {
     pub(super) is_in_conflict: bool,
     /// Names of those for whom a credential was refused, and when: they are counted once the transaction is over.
     pub(super) refusals: Vec<(String, Timestamp)>,
+    /// What stands for the person whom its operations were about, if one.
+    pub(super) cohort: Option<u8>,
 }
 
 impl<D: Database> Engine<D> {
@@ -73,9 +77,10 @@ impl<D: Database> Engine<D> {
         once: &Once<'_>,
         mut answer: impl FnMut(&Applied) -> Vec<u8>,
     ) -> Result<Applied, Error> {
-        let mut keep = |engine: &mut Self, salt: &[u8], applied: &Applied| {
+        let mut keep = |engine: &mut Self, (salt, user): Whom<'_>, applied: &Applied| {
             let names = Names::new(&engine.database, salt, once)?;
-            names.keep(&mut engine.database, &answer(applied))
+            let cohort = user.map(|user| cohort(salt, &user.principal()));
+            names.keep(&mut engine.database, cohort, &answer(applied))
         };
         loop {
             let progress = self.advance((id, over), rows, now(), &mut keep)?;
@@ -110,7 +115,8 @@ impl<D: Database> Engine<D> {
             told.map_or_else(Tried::Refused, |()| Tried::Work(error))
         })?;
         if let Some(answer) = answer {
-            let kept = names.keep(&mut self.database, &answer);
+            let cohort = self.request.as_ref().and_then(|it| it.cohort);
+            let kept = names.keep(&mut self.database, cohort, &answer);
             kept.map_err(|error| self.broken(error))?;
         }
         self.request = None;
@@ -129,6 +135,7 @@ impl<D: Database> Engine<D> {
             salt,
             is_in_conflict: false,
             refusals: Vec::new(),
+            cohort: None,
         });
         let known = names.note(&mut self.database, once)?;
         Ok((names, known))

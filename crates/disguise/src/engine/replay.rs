@@ -11,8 +11,9 @@ use crate::called;
 use crate::database::Database;
 use crate::error::Error;
 use crate::forgotten;
-use crate::hold::{self, Authority, HoldId, Holding};
+use crate::hold::{self, Authority, HoldId, Holding, cohort};
 use crate::intent;
+use crate::once;
 use crate::operation::{self, Fate, Told};
 use crate::record::Standing;
 use crate::scheduled::{self, Order};
@@ -181,7 +182,9 @@ impl<D: Database> Engine<D> {
                         engine.give_key(user, key.clone())?;
                     }
                     let earlier = engine.going_on(*id)?.map(|_whose| Earlier::default());
-                    engine.applied(*id, request, &asked, (forgotten, earlier))?;
+                    let footing = engine.footing(request.user.as_ref())?;
+                    let meant = (*id, request);
+                    engine.applied_on(&footing, meant, &asked, (forgotten, earlier))?;
                     return intent::remove(&mut engine.database, *id);
                 }
                 Deed::Schedule { id, request, due } => {
@@ -204,9 +207,12 @@ impl<D: Database> Engine<D> {
                     Err(error) => return Err(error),
                 },
                 Deed::Forget {
-                    leaver, records, ..
+                    person,
+                    leaver,
+                    records,
                 } => {
                     engine.destroy(records)?;
+                    engine.forget_answers(person.as_ref())?;
                     engine.unregister_leaver(leaver.as_ref())?;
                 }
                 Deed::Nothing => {}
@@ -223,6 +229,14 @@ impl<D: Database> Engine<D> {
         let names = records.iter().filter_map(|name| forgotten::told(name));
         let names: Vec<_> = names.collect();
         forgotten::put(&mut self.database, &names)
+    }
+
+    fn forget_answers(&mut self, person: Option<&Value>) -> Result<(), Error> {
+        let Some(person) = person else {
+            return Ok(());
+        };
+        let salt = store::salt(&mut self.database)?;
+        once::forget(&mut self.database, cohort(&salt, &person.principal()))
     }
 
     /// Takes the registration away of who left, unless it is one that they made since.

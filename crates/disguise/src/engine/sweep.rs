@@ -9,7 +9,6 @@ use crate::crypto::random;
 use crate::database::Database;
 use crate::deadline::{self, Over};
 use crate::error::Error;
-use crate::footing::Footing;
 use crate::hold::Held;
 use crate::intent;
 use crate::once;
@@ -60,7 +59,8 @@ impl<D: Database> Engine<D> {
             }
             request.end()?;
             engine.check(request.spec, &request.parameters)?;
-            let footing = Footing::read(&mut engine.database, user)?;
+            let footing = engine.footing(user)?;
+            engine.refuse_absent(&footing, request)?;
             engine.may_be_hidden(&footing, user)?;
             scheduled::put(&mut engine.database, id, due, &Order::of(request))?;
             let due = format!("{{\"due\":{}}}", due.nanoseconds());

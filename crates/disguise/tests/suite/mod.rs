@@ -33,6 +33,9 @@ macro_rules! for_every_claim {
             forgetting_one_disguise_leaves_the_way_to_another
             wrong_specifications_change_nothing_and_name_their_place
             users_without_a_key_are_refused_before_anything_changes
+            an_id_without_a_row_is_neither_registered_nor_disguised
+            whoever_is_away_is_told_by_which_disguise_and_still_returns
+            whoever_was_removed_by_the_application_keeps_what_is_theirs
             random_schedules_end_where_they_began
             random_schedules_do_what_the_model_says
             a_cut_at_any_statement_changes_nothing
@@ -116,6 +119,7 @@ macro_rules! for_every_claim {
             a_replay_cut_at_any_statement_is_finished_by_the_next
             a_request_asked_again_is_answered_as_before_and_done_once
             a_request_that_is_refused_or_cut_keeps_no_key_and_is_told
+            answers_about_whoever_is_forgotten_go_with_them
             a_disguise_in_chunks_does_what_one_in_one_go_does_and_comes_back
             a_half_applied_disguise_is_taken_back_and_not_gone_on_with
             a_cut_in_a_chunk_loses_nothing_and_the_next_call_goes_on
@@ -162,6 +166,7 @@ macro_rules! for_every_claim {
     };
 }
 
+mod absent;
 mod applying;
 mod bad_input;
 mod chunks;
@@ -196,6 +201,7 @@ mod updates;
 mod words;
 mod wrapped;
 
+pub(crate) use absent::*;
 pub(crate) use applying::*;
 pub(crate) use bad_input::*;
 pub(crate) use chunks::*;

@@ -3,6 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
+    clippy::indexing_slicing,
     reason = "tests stop at the first surprise"
 )]
 
@@ -10,7 +11,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use probity_disguise::{Answered, ApplyRequest, DisguiseId, Error, Once, Spec, Value};
+use probity_disguise::{
+    Answered, ApplyRequest, Credential, DisguiseId, Error, Once, SecretKey, Spec, Value,
+};
 use probity_format::{Entry, Outcome, Timestamp};
 
 use super::forum::*;
@@ -101,8 +104,8 @@ pub(crate) fn a_request_that_is_refused_or_cut_keeps_no_key_and_is_told() {
         seen.borrow_mut().push(line);
         Ok(())
     }));
-    let unregistered = ask(&mut forum, 99, &once("a", b"one", 0));
-    assert!(matches!(unregistered, Err(Error::Unregistered { .. })));
+    let nobody = ask(&mut forum, 99, &once("a", b"one", 0));
+    assert!(matches!(nobody, Err(Error::NoSuchUser { .. })));
     let line = ("disguise.apply".to_owned(), Outcome::Failed);
     assert_eq!(told.borrow_mut().split_off(0), [line]);
     let mut cut = 0;
@@ -133,4 +136,67 @@ pub(crate) fn a_request_that_is_refused_or_cut_keeps_no_key_and_is_told() {
     );
     assert!(forum.reveal(1, done).is_complete());
     forum.assert_as_before();
+}
+
+/// What was answered about a person who had everything forgotten was given out again for a day, rows that stayed among it. It goes
+/// with them, of one go and of chunks, and that it was done stays known.
+pub(crate) fn answers_about_whoever_is_forgotten_go_with_them() {
+    let mut forum = forum();
+    for user in 1..=USERS {
+        let key = format!("of {user}");
+        now(ask(&mut forum, user, &once(&key, b"one", 0)));
+    }
+    let spec = Spec::from_edna_json(GDPR).unwrap();
+    let request = ApplyRequest {
+        spec: &spec,
+        user: Some(Value::Int(1)),
+        over: None,
+        parameters: BTreeMap::new(),
+        expires: None,
+        time: time(),
+    };
+    let chunks = once("chunks", b"two", 0);
+    let engine = &mut forum.engine;
+    let begun = engine.once(&chunks, |engine| {
+        let id = engine.begin(&request)?;
+        Ok((id, Some(id.to_string().into_bytes())))
+    });
+    let of = (now(begun), None);
+    let answer = |_: &probity_disguise::Applied| b"done".to_vec();
+    let finished = engine.finish_once(of, 2, time, &chunks, answer);
+    finished.unwrap();
+    let kept = |forum: &mut Forum| {
+        forum.numbers("SELECT COUNT(*) FROM probity_answers WHERE length(sealed) > 0")[0]
+    };
+    assert_eq!(kept(&mut forum), USERS + 1);
+    let key = SecretKey::from_bytes(*forum.keys[&1].expose());
+    let engine = &mut forum.engine;
+    let forgotten: Result<Answered<()>, Error> =
+        engine.once(&once("forget", b"three", 0), |engine| {
+            let receipt =
+                engine.forget_everything(&Value::Int(1), &Credential::Key(&key), time())?;
+            Ok(((), Some(receipt.digest().into_bytes())))
+        });
+    assert!(matches!(forgotten, Ok(Answered::Now(()))));
+    for key in ["of 1", "chunks"] {
+        let request: &[u8] = if key == "chunks" { b"two" } else { b"one" };
+        let again = ask(&mut forum, 1, &once(key, request, 1));
+        assert!(matches!(again, Ok(Answered::Withheld)), "{key}");
+        let other = ask(&mut forum, 2, &once(key, b"other", 1));
+        assert!(matches!(other, Err(Error::OtherRequest)));
+    }
+    // The answer to the request itself is what the person takes away.
+    let again = ask(&mut forum, 1, &once("forget", b"three", 1));
+    assert!(matches!(again, Ok(Answered::Before(_))));
+    // One person in 256 shares the byte.
+    let others = (2..=USERS).filter(|user| {
+        let key = format!("of {user}");
+        matches!(
+            ask(&mut forum, *user, &once(&key, b"one", 1)),
+            Ok(Answered::Before(_))
+        )
+    });
+    let others = others.count();
+    assert!(others > 0);
+    assert_eq!(kept(&mut forum), i64::try_from(others).unwrap() + 1);
 }

@@ -10,9 +10,9 @@ use probity_format::{Entry, Outcome};
 use super::forum::*;
 
 /// What the log was told: action, outcome, and everything else of the entry as one text.
-type Told = Rc<RefCell<Vec<(String, Outcome, String)>>>;
+pub(super) type Told = Rc<RefCell<Vec<(String, Outcome, String)>>>;
 
-fn listening(forum: &mut Forum) -> Told {
+pub(super) fn listening(forum: &mut Forum) -> Told {
     let told = Told::default();
     let seen = Rc::clone(&told);
     forum.engine.set_sink(Box::new(move |entry: &Entry<'_>| {
@@ -32,7 +32,7 @@ fn listening(forum: &mut Forum) -> Told {
     told
 }
 
-fn actions(told: &Told) -> Vec<(String, Outcome)> {
+pub(super) fn actions(told: &Told) -> Vec<(String, Outcome)> {
     let told = told.borrow();
     told.iter()
         .map(|(action, outcome, _)| (action.clone(), *outcome))
@@ -108,6 +108,7 @@ pub(crate) fn every_operation_is_told_and_names_nobody() {
 
 pub(crate) fn a_log_that_takes_nothing_keeps_every_operation_from_happening() {
     let mut forum = forum();
+    forum.sql("INSERT INTO users VALUES (77, 'new', 0)");
     let (first, second) = (
         SecretKey::from_bytes(*forum.keys[&1].expose()),
         SecretKey::from_bytes(*forum.keys[&2].expose()),

@@ -241,8 +241,10 @@ pub(crate) fn a_tenant_is_bound_and_refused_where_it_is_none() {
     let spec = Spec::from_edna_json(ANON).unwrap();
     first.engine.apply(&request(&spec, Some(1), None)).unwrap();
     second.engine.apply(&request(&spec, Some(1), None)).unwrap();
+    // The row of another tenant's user is none here.
+    second.sql("INSERT INTO users VALUES (999, 'theirs', 7, 2)");
     let refused = first.apply(GDPR, Some(999), false);
-    assert!(matches!(refused, Err(Error::Unregistered { .. })));
+    assert!(matches!(refused, Err(Error::NoSuchUser { .. })));
     for texts in [&texts, &their_texts] {
         let texts = texts.borrow();
         assert!(texts.iter().all(|it| tenant_of(it) == tenant_of(&texts[0])));

@@ -345,7 +345,7 @@ impl Catalogue {
             let own = self.slots.get(usize::from(table.slots_at)..).unwrap_or(&[]);
             if own.iter().any(|slot| slot.table == reached) {
                 let name = self.table_name(usize::from(reached));
-                let text = alloc::format!("two paths of foreign keys lead to the table {name}");
+                let text = alloc::format!("a second path of foreign keys to the table {name}");
                 return Err(Error::Refused(text));
             }
             self.slots.push(Slot {

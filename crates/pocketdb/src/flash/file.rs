@@ -70,7 +70,8 @@ impl FileFlash {
         let foreign = || io::Error::new(io::ErrorKind::InvalidData, "it is not a flash image");
         file.read_exact_at(&mut magic, 0)
             .map_err(|_short| foreign())?;
-        file.read_exact_at(&mut blocks, MAGIC.len() as u64)?;
+        file.read_exact_at(&mut blocks, MAGIC.len() as u64)
+            .map_err(|_short| foreign())?;
         if &magic != MAGIC {
             return Err(foreign());
         }

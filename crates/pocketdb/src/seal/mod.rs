@@ -95,9 +95,9 @@ struct PageKeys {
 impl PageKeys {
     fn new(secret: &[u8; 32]) -> Self {
         Self {
-            cipher: Zeroizing::new(derive(secret, LABEL_CIPHER)),
-            hash: Zeroizing::new(derive(secret, LABEL_HASH)),
-            mask: Zeroizing::new(derive(secret, LABEL_MASK)),
+            cipher: derive(secret, LABEL_CIPHER),
+            hash: derive(secret, LABEL_HASH),
+            mask: derive(secret, LABEL_MASK),
         }
     }
 }
@@ -242,21 +242,21 @@ const LABELS_SIGNING: [u8; 2] = [14, 15];
 const LABELS_CHAIN: [u8; 2] = [16, 17];
 
 /// NIST SP 800-108 in counter mode with CMAC as its function, over both halves of `secret`.
-fn derive(secret: &[u8; 32], label: u8) -> [u8; 16] {
+fn derive(secret: &[u8; 32], label: u8) -> Zeroizing<[u8; 16]> {
     let (first, second) = secret.split_at(16);
     let mut outer = Cmac::<Aes128Enc>::new(&to_key(first));
     outer.update(second);
-    let root: [u8; 16] = outer.finalize().into_bytes().into();
-    let mut inner = Cmac::<Aes128Enc>::new(&root.into());
+    let root = Zeroizing::new(<[u8; 16]>::from(outer.finalize().into_bytes()));
+    let mut inner = Cmac::<Aes128Enc>::new((&*root).into());
     inner.update(&[label]);
     inner.update(b"probity-pocketdb");
-    inner.finalize().into_bytes().into()
+    Zeroizing::new(inner.finalize().into_bytes().into())
 }
 
 fn derive_secret(secret: &[u8; 32], labels: [u8; 2]) -> Zeroizing<[u8; 32]> {
     let mut derived = Zeroizing::new([0; 32]);
     for (half, label) in derived.chunks_exact_mut(16).zip(labels) {
-        half.copy_from_slice(&derive(secret, label));
+        half.copy_from_slice(&*derive(secret, label));
     }
     derived
 }
@@ -290,10 +290,10 @@ impl Seal {
             since,
             sides: [const { None }; SIDES],
             generations: Generations::default(),
-            page_cipher: Aes128Enc::new(&derive(secret, LABEL_CODE).into()),
-            root_mac: Cmac::new(&derive(secret, LABEL_ROOT).into()),
-            tag_mac: Cmac::new(&derive(secret, LABEL_TAG_HASH).into()),
-            tag_cipher: Aes128Enc::new(&derive(secret, LABEL_TAG).into()),
+            page_cipher: Aes128Enc::new((&*derive(secret, LABEL_CODE)).into()),
+            root_mac: Cmac::new((&*derive(secret, LABEL_ROOT)).into()),
+            tag_mac: Cmac::new((&*derive(secret, LABEL_TAG_HASH)).into()),
+            tag_cipher: Aes128Enc::new((&*derive(secret, LABEL_TAG)).into()),
             counters: CipherCounters::default(),
         }
     }

@@ -156,6 +156,12 @@ fn refused(error: Error) -> Failure {
         Error::Unregistered { .. } => {
             Some("give them a credential first: probity disguise register")
         }
+        Error::NoSuchUser { .. } => Some(
+            "look at the id; who has left already comes back with their credential: probity disguise list, reveal",
+        ),
+        Error::AlreadyDisguised { .. } => {
+            Some("bring them back first with: probity disguise reveal")
+        }
         Error::AlreadyRegistered => Some("change their credential with: probity disguise rekey"),
         Error::NoSuchDisguise => Some("see what the credential opens with: probity disguise list"),
         Error::WouldCascade { .. } => Some("say in the specification what happens to those rows"),

@@ -47,6 +47,9 @@ pub(crate) fn run(args: &Export, environment: &Environment) -> Result<Status, Fa
             counted(counts.partly, "entry", "entries")
         ));
     }
+    if let (Some(subject), 0) = (&args.filter.subject, counts.entries) {
+        reading::nothing_about(subject, &args.dir);
+    }
     if let Some(path) = &args.output {
         note(&format!(
             "{} in {}",

@@ -9,6 +9,7 @@ use probity_pocketdb::secure::FileStore;
 use serde::Serialize;
 
 use super::change::{read_script, run_script};
+use super::person::Filled;
 use super::takeover::Takeover;
 use super::{Place, STORE_BYTES, Vault, person};
 use crate::args::PocketCreate;
@@ -28,6 +29,12 @@ struct Created<'a> {
     root: &'a Path,
     tables: u64,
     rows: u64,
+    /// Entries of the log about the subject.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entries: Option<u64>,
+    /// Keys of the store about the subject.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keys: Option<u64>,
     memory_bytes: usize,
 }
 
@@ -51,7 +58,7 @@ pub(super) fn run(args: &PocketCreate, environment: &Environment) -> Result<Stat
         drop(fs::remove_file(&place.file));
         drop(fs::remove_file(&place.root));
     }
-    let (tables, rows, status) = filled?;
+    let (tables, rows, found) = filled?;
     let mut output = Output::new();
     if args.json {
         output.json(&Created {
@@ -59,6 +66,8 @@ pub(super) fn run(args: &PocketCreate, environment: &Environment) -> Result<Stat
             root: &place.root,
             tables,
             rows,
+            entries: found.entries,
+            keys: found.keys,
             memory_bytes: args.extent.ram,
         })?;
     } else {
@@ -76,7 +85,7 @@ pub(super) fn run(args: &PocketCreate, environment: &Environment) -> Result<Stat
         ))?;
     }
     output.flush()?;
-    Ok(status)
+    Ok(found.status)
 }
 
 /// Makes both files; when the second cannot be made, the first goes.
@@ -105,25 +114,25 @@ struct Source<'a> {
     url: Option<&'a str>,
 }
 
-/// Fills the new database; returns how many tables and rows it has, and what the command ends with.
+/// Fills the new database; returns how many tables and rows it has, and what was found about its subject.
 fn fill(
     place: &Place,
     mut vault: Vault,
     args: &PocketCreate,
     source: Source<'_>,
     environment: &Environment,
-) -> Result<(u64, u64, Status), Failure> {
+) -> Result<(u64, u64, Filled), Failure> {
     if let Some(script) = source.script {
         run_script(place, &mut vault, script)?;
     }
     if let Some(url) = source.url {
         Takeover::new(url, args)?.run(place, &mut vault)?;
     }
-    let status = person::fill(place, &mut vault, args, environment)?;
+    let found = person::fill(place, &mut vault, args, environment)?;
     let mut counts = (0, 0);
     for (number, _) in vault.tables() {
         counts = (counts.0 + 1, counts.1 + u64::from(vault.count(number)));
     }
     place.close(vault)?;
-    Ok((counts.0, counts.1, status))
+    Ok((counts.0, counts.1, found))
 }

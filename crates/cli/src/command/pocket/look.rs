@@ -60,8 +60,8 @@ struct Stats<'a> {
 #[derive(Serialize)]
 struct TableForm {
     name: String,
-    /// Rows inserted, deleted ones included.
-    rows: u32,
+    /// Deleted ones are among them.
+    rows_inserted: u32,
 }
 
 /// Operations by type, and the time of the token's flash chip for them.
@@ -136,7 +136,7 @@ pub(super) fn stats(args: &PocketStats, environment: &Environment) -> Result<Sta
     let vault = place.open(true)?;
     let tables = vault.tables().map(|(number, name)| TableForm {
         name: name.to_owned(),
-        rows: vault.count(number),
+        rows_inserted: vault.count(number),
     });
     let tables = tables.collect();
     let wear = wear(&vault).map_err(|error| Failure::file("read", &place.file, error))?;
@@ -183,9 +183,9 @@ fn wear(vault: &Vault) -> std::io::Result<Wear> {
 fn print(output: &mut Output, stats: &Stats<'_>) -> Result<(), Failure> {
     let tables = stats.tables.iter();
     let tables: Vec<[String; 2]> = tables
-        .map(|table| [table.name.clone(), table.rows.to_string()])
+        .map(|table| [table.name.clone(), table.rows_inserted.to_string()])
         .collect();
-    output.table(["table", "rows"], &tables)?;
+    output.table(["table", "rows inserted"], &tables)?;
     output.line("")?;
     let cells = stats
         .since_creation

@@ -83,11 +83,22 @@ impl Place {
         FileFlash::open(&self.file, durable).map_err(|error| {
             let remedy = match error.kind() {
                 io::ErrorKind::WouldBlock => "wait until the other command has ended",
-                io::ErrorKind::InvalidData => "take an undamaged copy of the database",
+                io::ErrorKind::InvalidData => return self.damaged(&self.file, error),
                 _ => "make one with: probity pocket create FILE",
             };
             Failure::file("open the pocket database", &self.file, error).remedy(remedy)
         })
+    }
+
+    /// A file that is there and holds nothing that was ever written to it.
+    fn damaged(&self, file: &Path, error: io::Error) -> Failure {
+        Failure::broken(format!("{} is not what was written", file.display()))
+            .because(error)
+            .remedy(if file == self.root {
+                "take an undamaged copy, or name the root file that was made with the database with --root ROOT"
+            } else {
+                "take an undamaged copy of the database"
+            })
     }
 
     /// Opens the database; `durable` says whether what is written must survive a loss of power.
@@ -101,6 +112,7 @@ impl Place {
         let mut secure = FileStore::open(&self.root, STORE_BYTES).map_err(|error| {
             let remedy = match error.kind() {
                 io::ErrorKind::WouldBlock => "wait until the other command has ended",
+                io::ErrorKind::InvalidData => return self.damaged(&self.root, error),
                 _ => "name it with --root ROOT or PROBITY_POCKET_ROOT",
             };
             Failure::file("open the root file", &self.root, error).remedy(remedy)

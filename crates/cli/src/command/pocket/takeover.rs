@@ -1,6 +1,6 @@
 //! Taking over the tables and rows of another database.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use probity_disguise::database::{Catalog, CatalogTable, connect};
 use probity_disguise::{Column, Database, Dialect, Value as Found};
@@ -59,6 +59,7 @@ impl<'a> Takeover<'a> {
                 );
             }
         }
+        link(&mut catalog, &args.unlinked)?;
         Ok(Self {
             database,
             catalog,
@@ -68,7 +69,9 @@ impl<'a> Takeover<'a> {
 
     /// Creates every table and inserts its rows, referenced tables first.
     pub(super) fn run(mut self, place: &Place, vault: &mut Vault) -> Result<(), Failure> {
-        for name in in_order(&self.catalog)? {
+        let order = in_order(&self.catalog)?;
+        refuse_two_paths(&self.catalog, &order)?;
+        for name in order {
             let table = self.catalog.get(&name).cloned().unwrap_or_default();
             let statement = self.definition(&name, &table)?;
             run_script(place, vault, &statement)
@@ -96,9 +99,6 @@ impl<'a> Takeover<'a> {
             parts.push(part);
         }
         for key in &table.foreign_keys {
-            if !self.catalog.contains_key(&key.to_table) {
-                continue;
-            }
             let ([from], [to]) = (key.columns.as_slice(), key.to_columns.as_slice()) else {
                 return Err(Failure::new(format!(
                     "{name} has a foreign key of several columns"
@@ -249,6 +249,57 @@ fn form_of(column: &Column) -> Form {
     }
 }
 
+/// Leaves in the catalogue the foreign keys that are taken over: those to tables that are, without `unlinked` ones.
+fn link(catalog: &mut Catalog, unlinked: &[String]) -> Result<(), Failure> {
+    let tables: BTreeSet<String> = catalog.keys().cloned().collect();
+    let mut unused: BTreeSet<&String> = unlinked.iter().collect();
+    for (name, table) in catalog.iter_mut() {
+        table.foreign_keys.retain(|key| {
+            let said = key.columns.first().filter(|_one| key.columns.len() == 1);
+            let said = said.map(|column| format!("{name}.{column}"));
+            let is_unlinked = said.is_some_and(|said| {
+                unused.remove(&said);
+                unlinked.contains(&said)
+            });
+            tables.contains(&key.to_table) && !is_unlinked
+        });
+    }
+    match unused.first() {
+        None => Ok(()),
+        Some(column) => Err(Failure::new(format!(
+            "no table taken over has a foreign key of the column {column}"
+        ))
+        .remedy("write --unlinked TABLE.COLUMN")),
+    }
+}
+
+/// Refuses tables of which one leads to another along two paths, because a row keeps one id of each table that it leads to.
+fn refuse_two_paths(catalog: &Catalog, order: &[String]) -> Result<(), Failure> {
+    // The way from each table to every other that it leads to.
+    let mut ways: BTreeMap<&str, BTreeMap<&str, String>> = BTreeMap::new();
+    for name in order {
+        let mut own: BTreeMap<&str, String> = BTreeMap::new();
+        let keys = catalog.get(name).map(|table| table.foreign_keys.as_slice());
+        for key in keys.unwrap_or_default() {
+            let first = format!("{name}.{}", key.columns.join("+"));
+            let further = ways.get(key.to_table.as_str()).into_iter().flatten();
+            let further = further.map(|(table, way)| (*table, format!("{first}, {way}")));
+            let reached = [(key.to_table.as_str(), first.clone())];
+            for (table, way) in reached.into_iter().chain(further) {
+                let Some(before) = own.insert(table, way.clone()) else {
+                    continue;
+                };
+                return Err(Failure::new(format!(
+                    "the table {name} leads to {table} along two paths of foreign keys, and here it may along one: {before}; and {way}"
+                ))
+                .remedy("take one of these keys over as a plain column with --unlinked TABLE.COLUMN, or fewer tables with --table TABLE"));
+            }
+        }
+        ways.insert(name, own);
+    }
+    Ok(())
+}
+
 /// The tables, each behind those that it references.
 fn in_order(catalog: &Catalog) -> Result<Vec<String>, Failure> {
     let mut left: BTreeMap<&String, &CatalogTable> = catalog.iter().collect();
@@ -264,7 +315,7 @@ fn in_order(catalog: &Catalog) -> Result<Vec<String>, Failure> {
                 "the tables {} reference each other in a circle or themselves",
                 names.join(", ")
             ))
-            .remedy("take over others with --table TABLE"));
+            .remedy("take over a key of it as a plain column with --unlinked TABLE.COLUMN, or others with --table TABLE"));
         };
         left.remove(&name);
         order.push(name);

@@ -8,6 +8,8 @@ mod disguises;
 mod entries;
 mod items;
 
+use std::path::PathBuf;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use probity_pocketdb::Value;
@@ -15,9 +17,11 @@ use probity_pocketdb::Value;
 use super::change::NoRows;
 use super::{Place, Vault};
 use crate::args::PocketCreate;
+use crate::command::reading::nothing_about;
 use crate::config::Environment;
 use crate::entry_json::needs_base64;
 use crate::failure::{Failure, Status};
+use crate::output::note;
 
 /// The table that says whose database it is, and where its rows come from.
 const ABOUT: &str = "CREATE TABLE about (id INTEGER PRIMARY KEY, name TEXT(16), value TEXT(255))";
@@ -28,15 +32,29 @@ const VALUE_PIECE_BYTES: usize = 120;
 /// Values of one row at most.
 const VALUES_MAX: usize = 8;
 
-/// Takes everything about the subject that the arguments name; gives what the command ends with if all else is well.
+/// What was found about the subject.
+pub(super) struct Filled {
+    /// What the command ends with if all else is well.
+    pub(super) status: Status,
+    /// Entries of the log, where one was named.
+    pub(super) entries: Option<u64>,
+    /// Keys of the store, where one was named.
+    pub(super) keys: Option<u64>,
+}
+
+/// Takes everything about the subject that the arguments name.
 pub(super) fn fill(
     place: &Place,
     vault: &mut Vault,
     args: &PocketCreate,
     environment: &Environment,
-) -> Result<Status, Failure> {
+) -> Result<Filled, Failure> {
     let Some(subject) = &args.subject else {
-        return Ok(Status::Done);
+        return Ok(Filled {
+            status: Status::Done,
+            entries: None,
+            keys: None,
+        });
     };
     let mut person = Person {
         place,
@@ -49,7 +67,31 @@ pub(super) fn fill(
     items::fill(&mut person, args, subject)?;
     disguises::fill(&mut person, args)?;
     person.commit()?;
-    Ok(status)
+    let count = |table: &str, source: &Option<PathBuf>| {
+        source.as_ref()?;
+        let table = person.vault.table(table)?;
+        Some(u64::from(person.vault.count(table)))
+    };
+    let filled = Filled {
+        status,
+        entries: count("entries", &args.log),
+        keys: count("items", &args.store),
+    };
+    tell_nothing(args, subject, &filled);
+    Ok(filled)
+}
+
+/// Says where nothing was found, so that a mistyped subject does not pass for somebody of whom nothing is held.
+fn tell_nothing(args: &PocketCreate, subject: &str, filled: &Filled) {
+    if let (Some(log), Some(0)) = (&args.log, filled.entries) {
+        nothing_about(subject, log);
+    }
+    if let (Some(store), Some(0)) = (&args.store, filled.keys) {
+        note(&format!(
+            "0 keys about {subject} found in {}",
+            store.display()
+        ));
+    }
 }
 
 /// The database while it is filled.
