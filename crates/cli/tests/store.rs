@@ -574,12 +574,11 @@ fn a_full_disk_is_no_damage_of_the_store() {
     proxy.stop();
     fs::write(folder.join("ballast"), vec![0; 8 << 20]).unwrap_err();
     let elsewhere = tempfile::tempdir().unwrap();
-    let log = elsewhere.path().join("audit");
-    let log = log.to_str().unwrap();
+    let log = elsewhere.path().join("audit").display().to_string();
     let open = [
         "proxy",
         "--log",
-        log,
+        &log,
         "--init",
         "--listen",
         "127.0.0.1:0",
