@@ -129,8 +129,11 @@ pub(crate) fn open_locked(
         wrapping: &keys.wrapping,
         accept_loss: options.accept_loss,
     };
-    // Before anything is changed: where nobody can sign, nothing is given up.
-    let successor = keys.certified_successor(&files, geometry.origin(), history.last_key())?;
+    // Before anything is changed: where nobody can sign, nothing is given up. A log without a journal is not one yet.
+    let successor = match history.frames() {
+        0 => None,
+        _ => keys.certified_successor(&files, geometry.origin(), history.last_key())?,
+    };
     let (streams, subjects) = recovering.recover(&mut repairs)?;
     let own = |name: StreamName| built_in(&streams, &name, places);
     let (journal, heads_stream) = (own(StreamName::journal())?, own(StreamName::heads())?);
