@@ -85,7 +85,9 @@ fn rows() -> Vec<u8> {
 }
 
 fn sealed((config, compression): (StreamConfig, Compression)) -> (Vec<u8>, Record) {
-    let epoch = MasterKey::new(Secret::new([3; 32])).epoch_key(&STREAM, 4, &EpochSalt::V3([5; 16]));
+    let epoch = MasterKey::new(Secret::new([3; 32]))
+        .epoch_key(&STREAM, 4, &EpochSalt::V3([5; 16]))
+        .certified_by(&[9; 32]);
     let place = FramePlace {
         stream: STREAM,
         frame: 9,

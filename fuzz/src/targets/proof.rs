@@ -226,7 +226,9 @@ fn evidence(frame: &Frame<'_>, epoch: &EpochKey, config: &StreamConfig) -> Evide
 
 /// Frame `number` of the journal, which has this one entry; its path is not known yet.
 fn journal_frame(stream: StreamId, number: u64, entry: &Entry<'_>) -> JournalFrame {
-    let epoch = MasterKey::new(Secret::new([3; 32])).epoch_key(&stream, 1, &EpochSalt::V3([5; 16]));
+    let epoch = MasterKey::new(Secret::new([3; 32]))
+        .epoch_key(&stream, 1, &EpochSalt::V3([5; 16]))
+        .certified_by(&[9; 32]);
     let place = FramePlace {
         stream,
         frame: number,
@@ -299,7 +301,9 @@ fn shown() -> Certified {
 fn proof(config: StreamConfig) -> EntryProof {
     let geometry = geometry();
     let stream = StreamId::new(&geometry.fingerprint(), &StreamName::default(), &config);
-    let epoch = MasterKey::new(Secret::new([3; 32])).epoch_key(&stream, 4, &EpochSalt::V3([5; 16]));
+    let epoch = MasterKey::new(Secret::new([3; 32]))
+        .epoch_key(&stream, 4, &EpochSalt::V3([5; 16]))
+        .certified_by(&[9; 32]);
     let (bytes, record) = sealed(config, &epoch, stream);
     let frame = Frame::parse(&bytes).expect("the seed is a frame");
     let mut leaves: Vec<Hash> = (0..5_u8).map(|leaf| leaf_hash(&[leaf])).collect();
