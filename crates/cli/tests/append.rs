@@ -139,6 +139,9 @@ fn append_until_full(folder: &Path, append: &[String], mode: &str) -> Option<Vec
     let noun = if kept == 1 { "entry" } else { "entries" };
     let counted = format!("{kept} {noun} appended");
     assert!(said.contains(&counted), "{counted}: {said}");
+    let unsaid = kept - receipts;
+    let rest = format!("{counted}, the last {unsaid} of them without a receipt");
+    assert_eq!(said.contains(&rest), unsaid > 0, "{rest}: {said}");
     Some(advised(&appended.stderr))
 }
 

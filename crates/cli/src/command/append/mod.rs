@@ -87,6 +87,7 @@ pub(crate) fn run(args: &Append, environment: &Environment) -> Result<Status, Fa
         progress: ProgressBar::new_spinner(),
         pending: VecDeque::new(),
         taken: Taken::new(first_index, args.from_line),
+        receipted: 0,
         refused: 0,
         conflict: None,
         repeats: Repeats::default(),
@@ -143,6 +144,8 @@ struct Run<'a> {
     /// Line numbers and tickets of entries whose receipts are still to be printed.
     pending: VecDeque<(u64, Ticket)>,
     taken: Taken,
+    /// Entries of this command whose receipts were printed.
+    receipted: u64,
     refused: u64,
     /// The line that ended the command because its idempotency key stands for another entry: repeated, it is refused again.
     conflict: Option<u64>,
@@ -190,7 +193,7 @@ impl Run<'_> {
                         self.refuse(number, &Refused { reason, remedy })?;
                     }
                     Err(error) => {
-                        return Err(Failure::from(error).after(&format!("line {number}")));
+                        return Err(Failure::from(error).so(&format!("appending line {number}")));
                     }
                 },
                 Some(LineFound::Refused(failure)) => self.refuse(number, &failure)?,
@@ -277,6 +280,7 @@ impl Run<'_> {
             let Some(receipt) = receipt else { break };
             if self.args.receipts {
                 self.print_receipt(line, receipt)?;
+                self.receipted = self.receipted.saturating_add(u64::from(!receipt.is_repeat));
             }
             if let Some(proofs) = &mut self.proofs {
                 proofs.push(receipt.index);
@@ -360,7 +364,7 @@ impl Run<'_> {
         };
         let kept = self.taken.kept(next);
         let (line, index) = self.taken.after(kept);
-        let failure = failure.after(&counted(kept, "entry appended", "entries appended"));
+        let failure = failure.after(&self.appended(kept));
         let go_on = |line| advice::command(self.args, environment, line, index);
         // Where entries before it are not there, it is not reached yet.
         let reached = self.conflict.filter(|_| kept == self.taken.count());
@@ -371,6 +375,17 @@ impl Run<'_> {
             ),
             None => format!("go on with: {}", go_on(line)),
         })
+    }
+
+    /// How much is in the log when the first `kept` entries are, and of how much of it no receipt was printed.
+    fn appended(&self, kept: u64) -> String {
+        let appended = counted(kept, "entry appended", "entries appended");
+        match kept.saturating_sub(self.receipted) {
+            missing if missing > 0 && self.args.receipts => {
+                format!("{appended}, the last {missing} of them without a receipt")
+            }
+            _ => appended,
+        }
     }
 
     /// Whether the whole command can be repeated: the log still knows the keys of all its lines.
