@@ -257,7 +257,7 @@ impl<'a> Verifier<'a> {
         faults: &mut Faults,
         unchecked: &mut Names,
     ) -> Result<(), LogError> {
-        let mut state = SigningKeyState::Older;
+        let (mut state, mut is_cut) = (SigningKeyState::Older, false);
         for _ in 0..SIGNING_KEY_READS_MAX {
             // The journal first: a writer certifies a key before it takes its place, and another one may follow meanwhile.
             let (files, master) = (&self.files, &opener.master);
@@ -267,13 +267,16 @@ impl<'a> Verifier<'a> {
                 Err(error) if stored::is_strange(&error) => return Ok(()),
                 history => history?,
             };
+            // What the checkpoint covers and the keys do not open may have certified a later key; it is a fault of its own.
+            let claimed = self.claimed_size(&StreamName::journal())?;
+            is_cut = claimed.is_some_and(|claimed| history.read.size < claimed);
             state = opener.signing_key_state(&self.geometry, &history)?;
             if state != SigningKeyState::Older {
                 break;
             }
         }
         let (class, detail) = match state {
-            SigningKeyState::Older if is_passed => {
+            SigningKeyState::Older if is_passed || is_cut => {
                 unchecked.push(SIGNING.into(), UncheckedReason::Undecided);
                 return Ok(());
             }
