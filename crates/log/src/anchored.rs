@@ -34,7 +34,7 @@ pub(crate) type Anchored = BTreeMap<String, Checkpoint>;
 pub(crate) struct AnchoredHeads {
     /// The last head of each stream.
     pub(crate) heads: Anchored,
-    /// Where what is not older than the opening begins that anchored it.
+    /// Where what is not older than the opening begins that anchored it; of a stream without a head, than the last one that anchored those of all streams.
     pub(crate) floors: BTreeMap<String, Floor>,
     /// Frames of the stream that were read before the first that is damaged.
     pub(crate) read: u64,
@@ -65,26 +65,21 @@ pub(crate) fn read_anchored(
         decompressor: Decompressor::default(),
         found: Anchored::new(),
         floors: BTreeMap::new(),
+        all: None,
         damaged: None,
     };
     if let Some(head) = &head
         && let Some(position) = reading.read_back(head, repairs)?
     {
         let frames = reading.read_forward(position, None)?;
-        return Ok(AnchoredHeads {
-            read: reading.damaged.unwrap_or(frames),
-            heads: reading.found,
-            floors: reading.floors,
-        });
+        let read = reading.damaged.unwrap_or(frames);
+        return Ok(reading.anchored(read, geometry, history));
     }
     reading.found.clear();
     reading.floors.clear();
+    reading.all = None;
     let frames = reading.read_forward(Position::start(identity), head.as_ref())?;
-    Ok(AnchoredHeads {
-        heads: reading.found,
-        floors: reading.floors,
-        read: frames,
-    })
+    Ok(reading.anchored(frames, geometry, history))
 }
 
 /// The newest head of the stream that a key of the log signed: its checkpoint, or the second copy.
@@ -118,11 +113,31 @@ struct Reading<'a> {
     decompressor: Decompressor,
     found: Anchored,
     floors: BTreeMap<String, Floor>,
+    /// The epoch of the newest frame that names all streams.
+    all: Option<u32>,
     /// The first of the frames that were passed over.
     damaged: Option<u64>,
 }
 
 impl Reading<'_> {
+    /// What was found, `read` frames of the stream having been read.
+    fn anchored(self, read: u64, geometry: &Geometry, history: &History) -> AnchoredHeads {
+        let mut floors = self.floors;
+        if let Some(epoch) = self.all {
+            let names = history.streams.iter().map(|(name, _)| name);
+            // The stream `heads` is the one that no frame names.
+            for name in names.filter(|name| *name != self.name) {
+                let origin = geometry.stream_origin(name.as_str());
+                floors.entry(origin).or_insert(Floor { size: 0, epoch });
+            }
+        }
+        AnchoredHeads {
+            heads: self.found,
+            floors,
+            read,
+        }
+    }
+
     /// Reads frames from the last one that `head` covers back to one that names all streams, and gives the position behind the last;
     /// nothing where a record on the way is not the one that was signed, or the last segment is gone.
     fn read_back(
@@ -179,6 +194,9 @@ impl Reading<'_> {
             return Ok(None);
         };
         let epoch = frame.clear.header.epoch;
+        if is_all {
+            self.all = Some(epoch);
+        }
         for head in heads.into_iter().rev() {
             let (origin, size) = (head.origin().to_owned(), head.size());
             let floor = Floor { size, epoch };
@@ -202,14 +220,18 @@ impl Reading<'_> {
             decompressor,
             found,
             floors,
+            all,
             ..
         } = self;
         let mut tree = Frontier::new();
         let mut is_signed = signed.is_none();
         let mut believe = |_: &Record, frame: &Frame<'_>| epochs.authenticate(frame);
         let mut take = |record: &Record, frame: &Frame<'_>| {
-            let (_, heads) = named_by(frame, decompressor).map_err(|error| broken(&error))?;
+            let (is_all, heads) = named_by(frame, decompressor).map_err(|error| broken(&error))?;
             let epoch = frame.clear.header.epoch;
+            if is_all {
+                *all = Some(epoch);
+            }
             for head in heads {
                 let (origin, size) = (head.origin().to_owned(), head.size());
                 floors.insert(origin.clone(), Floor { size, epoch });

@@ -1,6 +1,7 @@
 //! The keys of a stream's epochs, as its frames name them: for whoever opens frames or asks who sealed them.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 
 use probity_format::Version;
 use probity_format::certificate::Certificate;
@@ -27,7 +28,7 @@ pub(crate) struct Epoch {
 
 /// The journal, as far as epochs hang on it.
 pub(crate) trait Certificates {
-    /// The key that frame `number` of the journal certifies, if it does and is signed for: nothing is written in an opening before that.
+    /// The key that frame `number` of the journal certifies, if it does and was signed for in that opening: nothing else is written before.
     fn certified_in(&self, number: u32) -> Option<CertifiedKey>;
 
     /// What frame `number` of the journal certifies, signed for or not.
@@ -68,6 +69,8 @@ pub(crate) struct CertifiedEpochs {
     /// In the order of their numbers. The first of an hourly change of keys is one as well; no frame names it.
     epochs: Vec<Epoch>,
     losses: Vec<AcceptedLoss>,
+    /// Those that a later opening found unsigned, by their numbers.
+    abandoned: BTreeSet<u64>,
     /// Frames of the journal that are signed for.
     signed: u64,
     /// Frames of the journal that were read; none where some of them were passed over.
@@ -110,14 +113,18 @@ impl CertifiedEpochs {
         Self {
             losses: losses.collect(),
             epochs,
+            abandoned: history.abandoned.clone(),
             signed,
             read: history.whole_frames(),
         }
     }
 
-    /// The newest certificate.
+    /// The newest opening in which anything may have been written.
     pub(crate) fn newest(&self) -> Option<Epoch> {
-        self.epochs.last().copied()
+        let mut latest_first = self.epochs.iter().rev();
+        latest_first
+            .find(|epoch| self.certified_in(epoch.number).is_some())
+            .copied()
     }
 
     fn key(&self, number: u32) -> Option<CertifiedKey> {
@@ -131,11 +138,14 @@ impl CertifiedEpochs {
 
 impl Certificates for CertifiedEpochs {
     fn certified_in(&self, number: u32) -> Option<CertifiedKey> {
-        self.key(number).filter(|_| u64::from(number) < self.signed)
+        let frame = u64::from(number);
+        self.key(number)
+            .filter(|_| frame < self.signed && !self.abandoned.contains(&frame))
     }
 
     fn certifies(&self, number: u32) -> Certifies {
-        match self.key(number) {
+        let is_abandoned = self.abandoned.contains(&u64::from(number));
+        match self.key(number).filter(|_| !is_abandoned) {
             Some(key) => Certifies::Key(key),
             None if u64::from(number) < self.read => Certifies::Nothing,
             None => Certifies::Unknown,
@@ -162,6 +172,9 @@ impl Certificates for Growing<'_> {
     fn certifies(&self, number: u32) -> Certifies {
         let history = self.0.borrow();
         let number = u64::from(number);
+        if history.abandoned.contains(&number) {
+            return Certifies::Nothing;
+        }
         let place = history
             .certificates
             .binary_search_by_key(&number, |(_, frame)| *frame);

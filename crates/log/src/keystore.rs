@@ -433,8 +433,9 @@ fn opens_other(files: &Files, wrapping: &WrappingKey, geometry: &Geometry) -> bo
         (SUCCESSOR, WrappedKind::Signing),
     ];
     let opens = |(name, kind)| matches!(load(files, wrapping, name, kind), Ok(Loaded::Secret(_)));
+    // One of the first tells as much as all.
     kinds.into_iter().any(opens)
-        || Slots::read(files, wrapping, geometry.version()).is_ok_and(|slots| slots.has_keys())
+        || Slots::read(files, wrapping, geometry.version(), 0).is_ok_and(|slots| slots.has_keys())
 }
 
 fn damaged(name: &str, reason: &str) -> LogError {

@@ -24,7 +24,7 @@ use crate::known_epochs::KnownEpochs;
 use crate::lost::{Lost, NEEDS_KEY};
 use crate::opened::{OpenSection, Opened, Shares};
 use crate::repairs::{Repair, RepairKind};
-use crate::slots::{DAMAGED, Pseudonym, Slots, Unopened, broken, read_slots};
+use crate::slots::{DAMAGED, Pseudonym, Slots, Unopened, are_many, broken, read_slots, readable};
 
 /// The keys that open a log's content.
 pub(crate) struct Opener {
@@ -95,7 +95,12 @@ impl Opener {
         geometry: &Geometry,
     ) -> Result<Self, LogError> {
         let version = geometry.version();
-        let slots = Slots::read(files, &wrapping, version)?;
+        let counted = if are_many(files, version)? {
+            counted(files, geometry, &master)?
+        } else {
+            0
+        };
+        let slots = Slots::read(files, &wrapping, version, counted)?;
         Ok(Self {
             master,
             wrapping,
@@ -208,7 +213,8 @@ impl Opener {
     /// The pseudonym of the subject called `name`, if a slot of it opens.
     pub(crate) fn pseudonym_of(&self, name: &str) -> Result<Option<Pseudonym>, LogError> {
         let mut found = None;
-        read_slots(&self.files, self.version, 0, &mut |number, slot| {
+        let range = (0, readable(self.version, self.signed));
+        read_slots(&self.files, self.version, range, &mut |number, slot| {
             let label = slot.label();
             let is_live = !self.is_erased(&label.pseudonym);
             if let Some(secret) = slot.open(&self.wrapping, number).ok().filter(|_| is_live)
@@ -320,6 +326,14 @@ impl Opener {
             people.push(key.map(|key| PersonKey::new(key, stream, salt, frame, section, place)));
         }
         Some(Subjects::People(people))
+    }
+}
+
+/// How many slots the journal counts, as far as it can be read: of a damaged one nobody knows how far it went.
+fn counted(files: &Files, geometry: &Geometry, master: &MasterKey) -> Result<u64, LogError> {
+    match read_history(files, geometry, Some(master)) {
+        Err(LogError::Broken { .. }) => Ok(u64::MAX),
+        history => Ok(history?.slots.count),
     }
 }
 

@@ -18,6 +18,10 @@ use crate::scan::read;
 pub(crate) const SLOTS: &str = "subjects/slots";
 /// Slots read at once.
 const SLOTS_AT_ONCE: u64 = 2048;
+/// Most slots behind those that the journal counts: a writer names them there [long before](NAMED_EVERY).
+const UNCOUNTED_MAX: u64 = 1 << 20;
+/// A writer names its slots in the journal whenever their number passes a multiple of this, if no checkpoint did.
+pub(crate) const NAMED_EVERY: u64 = 1 << 16;
 /// What is wrong with a slot that does not open.
 pub(crate) const DAMAGED: &str = "the subject key does not open: it was changed or swapped";
 /// What to do about a slot that is not what it was.
@@ -31,11 +35,38 @@ pub(crate) fn slot_length(version: Version) -> u64 {
     u64::try_from(slot_bytes(version)).unwrap_or(u64::MAX)
 }
 
-/// Calls `visit` for each whole slot from number `from` on; gives the length of the file, 0 where there is none.
+/// How many slots are read where the journal counts `counted`: those behind are no writer's, and without end where somebody makes the file long.
+pub(crate) const fn readable(version: Version, counted: u64) -> u64 {
+    match version {
+        // Nothing counts them.
+        Version::V2 => u64::MAX,
+        _ => counted.saturating_add(UNCOUNTED_MAX),
+    }
+}
+
+/// Whether the file holds more slots than are read wherever the journal counts none.
+pub(crate) fn are_many(files: &Files, version: Version) -> Result<bool, LogError> {
+    let length = match files.open_read(SLOTS)? {
+        Some(file) => files.attempt("measure", SLOTS, |_| file.length())?,
+        None => 0,
+    };
+    Ok(length / slot_length(version) > readable(version, 0))
+}
+
+/// What is wrong with a file of `stored` slots, if those are more than a writer leaves where the journal counts `counted`.
+pub(crate) fn surplus(stored: u64, counted: u64) -> Option<String> {
+    (stored > readable(Version::V3, counted)).then(|| {
+        format!(
+            "holds {stored} slots, of which the journal counts {counted}: no writer leaves so many behind those; {ADVICE}"
+        )
+    })
+}
+
+/// Calls `visit` for each whole slot from number `from` up to `to`; gives the length of the file, 0 where there is none.
 pub(crate) fn read_slots(
     files: &Files,
     version: Version,
-    from: u64,
+    (from, to): (u64, u64),
     visit: &mut dyn FnMut(u64, &Slot<'_>) -> Result<(), LogError>,
 ) -> Result<u64, LogError> {
     let Some(file) = files.open_read(SLOTS)? else {
@@ -43,7 +74,7 @@ pub(crate) fn read_slots(
     };
     let length = files.attempt("measure", SLOTS, |_| file.length())?;
     let slot_length = slot_length(version);
-    let all = length / slot_length;
+    let all = to.min(length / slot_length);
     let mut buffer = Vec::new();
     let mut number = from;
     while number < all {
@@ -100,7 +131,7 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// Reads every slot.
+    /// Reads the slots, of which the journal counts `counted`.
     ///
     /// # Errors
     /// When the storage fails.
@@ -108,6 +139,7 @@ impl Slots {
         files: &Files,
         wrapping: &WrappingKey,
         version: Version,
+        counted: u64,
     ) -> Result<Self, LogError> {
         let mut slots = Self {
             version,
@@ -119,7 +151,7 @@ impl Slots {
             length: 0,
             is_final: false,
         };
-        slots.read_from(files, wrapping, 0)?;
+        slots.read_from(files, wrapping, (0, readable(version, counted)))?;
         slots.first_count = slots.count;
         Ok(slots)
     }
@@ -139,7 +171,8 @@ impl Slots {
         let first = self.unopened.iter().find_map(retried);
         let from = first.unwrap_or(self.count).min(self.count);
         self.unopened.retain(|number, _| *number < from);
-        self.read_from(files, wrapping, from)
+        let to = readable(self.version, self.count);
+        self.read_from(files, wrapping, (from, to))
     }
 
     /// Whether [`Slots::refresh`] may find anything new.
@@ -151,15 +184,15 @@ impl Slots {
         Ok(length != self.length || !self.is_final)
     }
 
-    /// Reads slots from `from` on.
+    /// Reads the slots of `range`.
     fn read_from(
         &mut self,
         files: &Files,
         wrapping: &WrappingKey,
-        from: u64,
+        range: (u64, u64),
     ) -> Result<(), LogError> {
         let version = self.version;
-        self.length = read_slots(files, version, from, &mut |number, slot| {
+        self.length = read_slots(files, version, range, &mut |number, slot| {
             let next = number.saturating_add(1);
             let label = slot.label();
             if slot.is_void() {

@@ -387,22 +387,20 @@ fn begin_journal(
         core.anchor_heads()?;
         core.publish_stream(journal.stream())?;
     }
-    if core.subjects.has_unfinished() {
-        // Signed for first: what is gone without a signed erasure is damage.
-        core.publish_stream(journal.stream())?;
-        core.subjects.finish_erasures(&core.files)?;
-    }
-    // Losses first: they are said with the certificate, or not at all.
-    let (losses, others): (Vec<_>, Vec<_>) = repairs
-        .iter()
-        .cloned()
-        .partition(|repair| repair.kind.is_loss());
-    let mut repaired = JournalEntry::recover(&[losses, others].concat());
+    // With the certificate, or not at all: losses, and that the certificate of an opening before is signed for by this one alone.
+    let is_due = |repair: &Repair| {
+        let is_unsigned = repair.kind == RepairKind::Unsigned;
+        repair.kind.is_loss() || is_unsigned && repair.stream.as_str() == StreamName::JOURNAL
+    };
+    let (due, others): (Vec<_>, Vec<_>) = repairs.iter().cloned().partition(is_due);
+    let mut repaired = JournalEntry::recover(&[due, others].concat());
     let later = repaired.split_off(repaired.len().min(REPAIRS_WITH_CERTIFICATE));
     core.certify_successor(&mut journal, entries, repaired)?;
     // Before any other stream is signed with the new key: the certificate must stand behind a signed head by then, because nobody without the root key
     // believes what stands behind it.
     core.publish_stream(journal.stream())?;
+    // What is gone without a signed erasure is damage.
+    core.subjects.finish_erasures(&core.files)?;
     if !later.is_empty() {
         // Nothing but the frame with the certificate is believed before it is signed for.
         journal.append(core, later)?;

@@ -26,7 +26,9 @@ use crate::keystore::{KeyStore, random, random_secret};
 use crate::repairs::{Repair, RepairKind, Repairs};
 use crate::scan::read;
 use crate::set_aside;
-use crate::slots::{Pseudonym, SLOTS, broken, read_slots, slot_length};
+use crate::slots::{
+    NAMED_EVERY, Pseudonym, SLOTS, broken, read_slots, readable, slot_length, surplus,
+};
 
 const FOLDER: &str = "subjects";
 /// [`SLOT_BYTES`] as a length of a file.
@@ -139,14 +141,12 @@ impl SubjectStore {
         overwrite(files, &[slot])
     }
 
-    /// Whether the journal erased subjects whose slots still hold something.
-    pub(crate) fn has_unfinished(&self) -> bool {
-        !self.lock().unfinished.is_empty()
-    }
-
-    /// Destroys what those slots hold.
+    /// Destroys what slots still hold whose erasure the journal says and has signed for by now.
     pub(crate) fn finish_erasures(&self, files: &Files) -> Result<(), LogError> {
         let unfinished = std::mem::take(&mut self.lock().unfinished);
+        if unfinished.is_empty() {
+            return Ok(());
+        }
         overwrite(files, &unfinished)
     }
 
@@ -198,7 +198,8 @@ impl FoundSlots {
         let mut found = Self::default();
         let mut running = SlotsDigest::default();
         let signed = history.slots.count;
-        found.length = read_slots(files, Version::V3, 0, &mut |number, slot| {
+        let range = (0, readable(Version::V3, signed));
+        found.length = read_slots(files, Version::V3, range, &mut |number, slot| {
             let next = number.saturating_add(1);
             let is_whole = found.take(number, slot, wrapping, history);
             // Behind what was signed for, a slot that is not whole will be void.
@@ -260,6 +261,12 @@ impl FoundSlots {
     pub(crate) fn check(&self, history: &History) -> Result<(), LogError> {
         let signed = history.slots;
         let whole = self.length / SLOT_LENGTH;
+        if let Some(reason) = surplus(whole, signed.count) {
+            return Err(LogError::Broken {
+                place: SLOTS.into(),
+                reason,
+            });
+        }
         if whole < signed.count {
             let reason = format!(
                 "holds {whole} slots, the journal signed for {}",
@@ -401,10 +408,20 @@ pub(crate) struct SealingKeys<'a> {
 impl SealingKeys<'_> {
     /// Must succeed before a frame sealed under these keys is written.
     pub(crate) fn finish(self) -> Result<(), LogError> {
-        match self.failure {
-            Some(failure) => Err(failure),
-            None => self.store.lock().write_pending(&self.core.files),
+        if let Some(failure) = self.failure {
+            return Err(failure);
         }
+        let mut state = self.store.lock();
+        let before = state.settled.count;
+        state.write_pending(&self.core.files)?;
+        let is_due = before / NAMED_EVERY < state.settled.count / NAMED_EVERY;
+        drop(state);
+        if is_due {
+            let journal = self.core.journal.lock();
+            let mut journal = journal.unwrap_or_else(PoisonError::into_inner);
+            journal.append_slots(self.core)?;
+        }
+        Ok(())
     }
 }
 

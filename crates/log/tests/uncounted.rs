@@ -226,3 +226,82 @@ fn an_accepted_loss_of_a_key_is_signed_and_its_slot_is_given_to_nobody() {
         log.close().unwrap();
     }
 }
+
+/// A file of slots that somebody made long cost nothing and held up every command, by its length: a tebibyte of holes for half an hour.
+#[test]
+fn a_file_of_slots_without_end_holds_up_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = killed(folder.path());
+    let log = Log::open(&path, &root(), options()).unwrap();
+    log.close().unwrap();
+    let slots = fs::OpenOptions::new().write(true).open(path.join(SLOTS));
+    let slots = slots.unwrap();
+    let whole = slots.metadata().unwrap().len();
+    slots.set_len(1 << 40).unwrap();
+    for root in [None, Some(root())] {
+        let options = VerifyOptions {
+            root,
+            ..VerifyOptions::default()
+        };
+        let faults = verify(&path, &options).unwrap().faults;
+        let places = faults.iter().map(|fault| (fault.class, &*fault.place));
+        assert_eq!(
+            places.collect::<Vec<_>>(),
+            [(FaultClass::Content, SLOTS)],
+            "{faults:?}"
+        );
+    }
+    assert_eq!(subjects(&path).unwrap(), ["anna", "bert", "carl"]);
+    let refused = Log::open(&path, &root(), options()).unwrap_err();
+    assert!(refused.to_string().contains("no writer"), "{refused}");
+    slots.set_len(whole).unwrap();
+    Log::open(&path, &root(), options())
+        .unwrap()
+        .close()
+        .unwrap();
+    assert!(verified(&path).is_intact());
+}
+
+/// So that a long file can be told from the log's own, the journal names the slots now and then, whatever is published.
+#[test]
+fn the_journal_names_slots_before_they_are_many() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let config = StreamConfig {
+        erasable: true,
+        ..StreamConfig::default()
+    };
+    Log::create(&path, "example.com/log", &root(), config, options()).unwrap();
+    let log = Log::open(&path, &root(), options()).unwrap();
+    let mut appender = log.appender(&StreamName::default()).unwrap();
+    let time = Timestamp::from_nanoseconds(1_700_000_000_000_000_000).unwrap();
+    let many = (1 << 16) + 10;
+    for number in 0..many {
+        let subject = number.to_string();
+        let entry = Entry {
+            subjects: Subjects::joined(&subject),
+            ..Entry::new(time, "read", b"key")
+        };
+        appender.append(&entry).unwrap();
+    }
+    appender.flush().unwrap();
+    let mut named = Vec::new();
+    let journal = Filter {
+        stream: Some(StreamName::journal()),
+        ..Filter::default()
+    };
+    let reader = Reader::open(&path, &root()).unwrap();
+    reader
+        .read::<LogError>(&journal, &mut |found| {
+            if found.entry.action == "subjects" {
+                let count = String::from_utf8(found.entry.key.to_vec()).unwrap();
+                named.push(count.parse::<u64>().unwrap());
+            }
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(named.len(), 1, "{named:?}");
+    assert!(named.iter().all(|count| *count >= 1 << 16), "{named:?}");
+    log.close().unwrap();
+    assert!(verified(&path).is_intact());
+}

@@ -39,6 +39,8 @@ pub(super) struct Anchoring<'a> {
     gap: Option<(usize, BTreeSet<String>)>,
     /// Certificates before the first frame that was passed over since one that names all streams: it may have named any head.
     unsure: Option<usize>,
+    /// The epoch of the last frame that names all streams.
+    all: Option<u32>,
 }
 
 impl<'a> Anchoring<'a> {
@@ -52,6 +54,7 @@ impl<'a> Anchoring<'a> {
             next: 0,
             gap: None,
             unsure: None,
+            all: None,
         }
     }
 
@@ -60,6 +63,11 @@ impl<'a> Anchoring<'a> {
     /// Nothing but the stream `heads` says so: a log of version 2 tells none.
     pub(super) fn certificates_read(&self) -> usize {
         self.unsure.unwrap_or(self.certificates)
+    }
+
+    /// The epoch of the last frame that names all streams: none but the stream `heads` had frames by then that it does not name.
+    pub(super) const fn all(&self) -> Option<u32> {
+        self.all
     }
 
     /// Takes the heads that the journal of a log of version 2 says in frame `frame`.
@@ -96,7 +104,7 @@ impl<'a> Anchoring<'a> {
     }
 
     fn take_entries(&mut self, entries: Vec<HeadsEntry>, by: (u64, u32)) {
-        let (number, _) = by;
+        let (number, epoch) = by;
         let name = StreamName::heads();
         let (mut names_all, mut named) = (false, Vec::new());
         for entry in entries {
@@ -122,6 +130,7 @@ impl<'a> Anchoring<'a> {
         }
         if names_all {
             self.unsure = None;
+            self.all = Some(epoch);
             named.sort();
             let left_out = self.of_streams.keys();
             let mut left_out = left_out.filter(|origin| named.binary_search(origin).is_err());

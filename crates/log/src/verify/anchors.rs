@@ -19,13 +19,21 @@ pub(super) struct Anchors {
     count: usize,
     /// Size of the last head, and the frame that anchors it.
     last: Option<(u64, u64)>,
-    /// The epoch of that frame.
-    epoch: u32,
+    /// The epoch of that frame; where there is no head, of the last frame that names all streams, if there is one.
+    epoch: Option<u32>,
     /// From which size on how many certificates were there before the head; both only grow.
     signers: Vec<(u64, usize)>,
 }
 
 impl Anchors {
+    /// Those of a stream that no frame names, `all` being the epoch of the last one that names all streams.
+    pub(super) fn unnamed(all: Option<u32>) -> Self {
+        Self {
+            epoch: all,
+            ..Self::default()
+        }
+    }
+
     /// Takes up a head that frame `frame`, of epoch `epoch`, anchors behind `certificates`.
     ///
     /// # Errors
@@ -53,7 +61,7 @@ impl Anchors {
         }
         self.count = self.count.saturating_add(1);
         self.last = Some((head.size(), frame));
-        self.epoch = epoch;
+        self.epoch = Some(epoch);
         let known = self.signers.last();
         // A head that is repeated says nothing of who signs: the stream did not grow, and its checkpoint stays as it is.
         if self.count > 1 && growth == 0 {
@@ -70,10 +78,10 @@ impl Anchors {
         self.last
     }
 
-    /// Where what is not older than the opening begins that anchored the last head.
+    /// Where what is not older than the opening begins that anchored the last head, or all heads but this one, of which there was none.
     pub(super) fn floor(&self) -> Option<Floor> {
-        let epoch = self.epoch;
-        self.last.map(|(size, _)| Floor { size, epoch })
+        let size = self.last.map_or(0, |(size, _)| size);
+        self.epoch.map(|epoch| Floor { size, epoch })
     }
 
     /// How many certificates were there before the last head of at most `size` frames.

@@ -83,6 +83,7 @@ impl Verifier<'_> {
             history,
             mut anchors,
             certificates_read,
+            all_named,
             slots,
             faults: journal_faults,
             is_whole,
@@ -118,7 +119,7 @@ impl Verifier<'_> {
             let origin = self.geometry.stream_origin(name.as_str());
             let opening = Opening {
                 name,
-                anchors: anchors.remove(&origin).unwrap_or_default(),
+                anchors: anchors_of(name, anchors.remove(&origin), all_named),
                 certificates_read,
                 witness: self.geometry.witness().filter(|key| key.name() == origin),
                 origin,
@@ -524,4 +525,10 @@ fn wrong_form(note: &[u8], head: &Checkpoint) -> Option<&'static str> {
             .next()
             .map(|_| "has lines behind the third")
     }
+}
+
+/// The heads of stream `name` that are anchored, `all` being the epoch of the last frame that names all streams. None names the stream `heads`.
+fn anchors_of(name: &StreamName, found: Option<Anchors>, all: Option<u32>) -> Anchors {
+    let all = all.filter(|_| name.as_str() != StreamName::HEADS);
+    found.unwrap_or_else(|| Anchors::unnamed(all))
 }

@@ -326,6 +326,7 @@ impl<'a> Verifier<'a> {
             passed_heads = self.follow(&StreamName::heads(), take)?;
         }
         let certificates_read = anchors.certificates_read();
+        let all_named = anchors.all();
         faults.append(anchors.faults);
         Ok(Told {
             is_whole,
@@ -333,6 +334,7 @@ impl<'a> Verifier<'a> {
             passed_heads,
             history,
             certificates_read,
+            all_named,
             anchors: anchors.of_streams,
             slots,
             faults,
@@ -465,6 +467,8 @@ struct Told {
     anchors: BTreeMap<String, Anchors>,
     /// How many certificates were there before the newest frame of `heads` that was read.
     certificates_read: usize,
+    /// The epoch of the last frame of `heads` that names all streams.
+    all_named: Option<u32>,
     /// What it says of the slots of subjects.
     slots: slots::SlotsTold,
     /// What is wrong with them.

@@ -12,7 +12,7 @@ use super::{Fault, FaultClass, Faults, UncheckedReason, Verifier};
 use crate::error::LogError;
 use crate::journal::{Erasure, History, SignedSlots};
 use crate::opener::Opener;
-use crate::slots::{ADVICE, SLOTS, place, read_slots, slot_length};
+use crate::slots::{ADVICE, SLOTS, place, read_slots, readable, slot_length, surplus};
 
 /// What the journal says of slots, as far as its checkpoint covers it: what stands behind that is no evidence.
 #[derive(Default)]
@@ -89,7 +89,8 @@ impl Verifier<'_> {
             return Ok(());
         }
         let frame = u64::MAX;
-        let _length = read_slots(&self.files, Version::V3, 0, &mut |number, slot| {
+        let range = (0, readable(Version::V3, told.slots.count));
+        let _length = read_slots(&self.files, Version::V3, range, &mut |number, slot| {
             let is_told = told.erasures.contains_key(&number);
             if slot.is_empty() && !slot.is_void() && !is_told {
                 let pseudonym = slot.label().pseudonym;
@@ -118,7 +119,8 @@ impl Verifier<'_> {
         let signed = told.slots;
         let (mut at_signed, mut running) = (SlotsDigest::default(), SlotsDigest::default());
         let (mut void, mut emptied) = (BTreeSet::new(), BTreeSet::new());
-        let length = read_slots(&self.files, Version::V3, 0, &mut |number, slot| {
+        let range = (0, signed.count);
+        let length = read_slots(&self.files, Version::V3, range, &mut |number, slot| {
             running = running.then(&slot.label());
             let next = number.saturating_add(1);
             if next == signed.count {
@@ -144,6 +146,9 @@ impl Verifier<'_> {
         })?;
         self.check_emptied(&emptied, faults)?;
         let whole = length / slot_length(Version::V3);
+        if let Some(detail) = surplus(whole, signed.count) {
+            push(faults, FaultClass::Content, SLOTS.into(), detail);
+        }
         if whole < signed.count {
             let detail = format!(
                 "holds {whole} slots, the journal signed for {}; {ADVICE}",

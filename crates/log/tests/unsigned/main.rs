@@ -9,6 +9,7 @@
     reason = "a test that cannot go on has failed, and damage is done around the storage"
 )]
 
+mod abandoned;
 mod expired;
 mod keys;
 mod notes;

@@ -14,9 +14,9 @@ use crate::{
     kept, keys, options, root, said, time,
 };
 
-const QUIET: &str = "streams/quiet/segments/00000000000000000000.seg";
+pub(crate) const QUIET: &str = "streams/quiet/segments/00000000000000000000.seg";
 
-fn quiet() -> StreamName {
+pub(crate) fn quiet() -> StreamName {
     StreamName::new("quiet").unwrap()
 }
 
@@ -42,7 +42,7 @@ fn siblings(folder: &Path) -> (PathBuf, PathBuf) {
 }
 
 /// The frames that only `copy` has behind the first `shared` of `file`.
-fn since(copy: &Path, file: &str, shared: usize) -> Vec<u8> {
+pub(crate) fn since(copy: &Path, file: &str, shared: usize) -> Vec<u8> {
     let frames = frames(&copy.join(file));
     frames
         .into_iter()
@@ -111,13 +111,13 @@ fn the_notes_of_a_copy_raise_no_alarm() {
 }
 
 /// A copy of the log and its second copies, as a kill leaves them.
-fn copied(path: &Path, to: &Path) -> PathBuf {
+pub(crate) fn copied(path: &Path, to: &Path) -> PathBuf {
     copy_folder(path, &to.join("log"));
     copy_folder(&path.with_file_name("log.heads"), &to.join("log.heads"));
     to.join("log")
 }
 
-fn open_and_close(path: &Path) -> Vec<String> {
+pub(crate) fn open_and_close(path: &Path) -> Vec<String> {
     let log = Log::open(path, &root(), options()).unwrap();
     let said = log.repairs().iter().map(Repair::line).collect();
     log.close().unwrap();
@@ -192,7 +192,7 @@ fn an_opening_of_a_copy_that_nobody_signed_for_shows_nothing_and_hides_nothing()
     assert_eq!(keys(&path), ["ada", "bob"]);
 }
 
-fn append_about(log: &Log, subject: &str) {
+pub(crate) fn append_about(log: &Log, subject: &str) {
     let entry = Entry {
         subjects: Subjects::joined(subject),
         ..Entry::new(time(), "read", subject.as_bytes())
@@ -201,7 +201,7 @@ fn append_about(log: &Log, subject: &str) {
     appender.append_durable(&entry).unwrap();
 }
 
-fn subjects(path: &Path) -> Vec<String> {
+pub(crate) fn subjects(path: &Path) -> Vec<String> {
     let mut subjects = Vec::new();
     let reader = Reader::open(path, &root()).unwrap();
     reader
