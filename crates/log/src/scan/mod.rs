@@ -230,8 +230,8 @@ pub(crate) fn scan_believed<E: From<LogError>>(
     }
 }
 
-/// Whether the segment at `position` goes on with the frame that is due, and the file that claims to begin with it does not hold it.
-/// Of frames in two places whoever signs for one of them decides.
+/// Whether the segment at `position` goes on with the frame that is due, and the file that claims to begin with it does not hold it, or the same bytes.
+/// Of different frames in two places whoever signs for one of them decides.
 fn goes_on(
     files: &Files,
     stream: &StreamName,
@@ -246,14 +246,16 @@ fn goes_on(
         Err(error) if is_strange(&error) => None,
         opened => opened?,
     };
+    let mut copied = None;
     if let Some(other) = other {
         let mut there = position.clone();
         there.turn(due);
         if is_believed(files, (&path, &*other), &mut there, believe, buffer)? {
-            return Ok(false);
+            copied = Some(std::mem::take(buffer));
         }
     }
-    is_believed(files, here, &mut position.clone(), believe, buffer)
+    let goes_on = is_believed(files, here, &mut position.clone(), believe, buffer)?;
+    Ok(goes_on && copied.is_none_or(|frame| frame == *buffer))
 }
 
 /// Whether the frame that is due stands in `file` at `position`, whole and to be believed.

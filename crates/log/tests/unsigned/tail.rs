@@ -163,6 +163,37 @@ fn a_file_in_the_place_of_a_segment_costs_no_frame() {
     }
 }
 
+/// A copy of the last frames in a segment of their own made both look torn: an opening set both aside, and with them entries that had receipts.
+#[test]
+fn a_second_copy_of_the_last_frames_costs_none_of_them() {
+    for (number, is_noted) in [(3, true), (3, false), (6, true), (6, false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = killed(folder.path());
+        let honest = fs::read(path.join(DEFAULT)).unwrap();
+        let name = format!("streams/default/segments/{number:020}.seg");
+        let (offset, _) = frames(&path.join(DEFAULT))[number];
+        let copy = [&honest[..40], &honest[offset..]].concat();
+        fs::write(path.join(&name), &copy).unwrap();
+        if !is_noted {
+            fs::remove_file(path.join("durable")).unwrap();
+        }
+        let options = VerifyOptions {
+            root: Some(root()),
+            ..VerifyOptions::default()
+        };
+        let report = verify(&path, &options).unwrap();
+        assert_eq!(report.faults, [], "{number}");
+        assert!(report.unchecked.iter().any(|it| it.path == name));
+        assert_eq!(keys(&path).len(), 8, "{number}");
+        let log = Log::open(&path, &root(), crate::options()).unwrap();
+        append(&log, &StreamName::default(), "next");
+        log.close().unwrap();
+        assert_eq!(keys(&path).len(), 9, "{number}");
+        assert_eq!(kept(&path), [copy]);
+        intact(&path);
+    }
+}
+
 /// A link under the name that the next copy was to get stopped every opening that had something to set aside.
 #[test]
 fn a_link_in_the_folder_of_copies_stops_no_opening() {
