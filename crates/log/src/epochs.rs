@@ -87,6 +87,12 @@ struct AcceptedLoss {
     epoch: u32,
 }
 
+/// Whether `frame` is not older than the `floor` of its stream, if that has one.
+pub(crate) fn is_admitted(floor: Option<Floor>, frame: &Frame<'_>) -> bool {
+    let header = &frame.clear.header;
+    floor.is_none_or(|floor| floor.admits(header.frame, header.epoch))
+}
+
 impl CertifiedEpochs {
     /// What `history` says.
     pub(crate) fn of(history: &History) -> Self {
@@ -268,9 +274,8 @@ impl<'a> Epochs<'a> {
     pub(crate) fn authenticate(&mut self, frame: &Frame<'_>) -> bool {
         let header = &frame.clear.header;
         let (number, epoch) = (header.frame, header.epoch);
-        let is_later = self.floor.is_none_or(|floor| floor.admits(number, epoch));
         self.origin(frame) == Origin::Own
-            && is_later
+            && is_admitted(self.floor, frame)
             && !self.certificates.is_left_behind(self.name, number, epoch)
     }
 

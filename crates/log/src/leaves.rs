@@ -1,10 +1,12 @@
 //! What frames are in their stream's tree: of those written last, for receipts that name it, and of a stored log, to compare.
 
-use std::collections::VecDeque;
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use probity_format::checkpoint::Checkpoint;
+use probity_format::frame::Frame;
 use probity_format::geometry::Geometry;
 use probity_format::note::SignedNote;
 use probity_format::record::Record;
@@ -12,14 +14,16 @@ use probity_format::stream::StreamName;
 use probity_format::tree::{Hash, leaf_hash};
 
 use crate::config::Options;
+use crate::epochs::{Floor, is_admitted};
 use crate::error::LogError;
 use crate::files::Files;
 use crate::history::{read_checkpoint, read_geometry, read_history};
 use crate::journal::History;
 use crate::places::Places;
 use crate::records::Records;
-use crate::scan::{Position, scan};
+use crate::scan::{Position, scan_believed};
 use crate::segments::Identity;
+use crate::verify::{Verifier, VerifyOptions};
 
 /// Frames remembered; more than wait for their receipts at once.
 const FRAMES_REMEMBERED: usize = 8_192;
@@ -74,9 +78,12 @@ impl Leaf {
 ///
 /// Whether the files are what was signed, [`verify`](crate::verify::verify) says.
 pub struct StoredLeaves {
+    places: Places,
     files: Files,
     geometry: Geometry,
     history: History,
+    /// Read once a frame is looked for behind a checkpoint.
+    floors: OnceCell<BTreeMap<StreamName, Floor>>,
 }
 
 impl std::fmt::Debug for StoredLeaves {
@@ -98,9 +105,11 @@ impl StoredLeaves {
         let geometry = read_geometry(&files, &places.path)?;
         let history = read_history(&files, &geometry, None)?;
         Ok(Self {
+            places,
             files,
             geometry,
             history,
+            floors: OnceCell::new(),
         })
     }
 
@@ -109,7 +118,7 @@ impl StoredLeaves {
         self.geometry.origin()
     }
 
-    /// The leaf of the frame that holds entry `index` of `stream`, if there is one, published or not.
+    /// The leaf of the frame that holds entry `index` of `stream`, if there is one, published or not. One that an opening had gone on without is none.
     ///
     /// # Errors
     /// When what leads there is damaged, or cannot be read.
@@ -130,14 +139,30 @@ impl StoredLeaves {
         };
         let mut found = None;
         if let Some(mut position) = behind {
-            let _end = scan(&self.files, stream, &mut position, &mut |record, _| {
+            let floor = self.floor(stream)?;
+            let mut believe = |_: &Record, frame: &Frame<'_>| is_admitted(floor, frame);
+            let mut look = |record: &Record, _: &Frame<'_>| {
                 if (record.first_entry..record.next_entry()).contains(&index) {
                     found = Some(Leaf::of(record));
                 }
                 Ok::<(), LogError>(())
-            })?;
+            };
+            let files = &self.files;
+            let _end = scan_believed(files, stream, &mut position, &mut believe, &mut look)?;
         }
         Ok(found)
+    }
+
+    /// Where what is not older than the last opening that anchored the head of `stream` begins.
+    fn floor(&self, stream: &StreamName) -> Result<Option<Floor>, LogError> {
+        let floors = if let Some(floors) = self.floors.get() {
+            floors
+        } else {
+            let options = VerifyOptions::default();
+            let floors = Verifier::new(&self.places, &options)?.floors()?;
+            self.floors.get_or_init(|| floors)
+        };
+        Ok(floors.get(stream).copied())
     }
 
     /// Frames that the published checkpoint covers.

@@ -16,7 +16,7 @@ use super::stored::{Stored, names};
 use super::subject::{KnownHead, Subject};
 use super::unchecked::Names;
 use super::{Fault, FaultClass, Faults, HeadsCompared, Told, UncheckedReason, Verifier};
-use crate::epochs::CertifiedEpochs;
+use crate::epochs::{CertifiedEpochs, Floor};
 use crate::error::{LogError, ahead, frames};
 use crate::journal::History;
 use crate::recovery::unwitnessed;
@@ -148,6 +148,16 @@ impl Verifier<'_> {
             losses: history.losses.into_iter().map(|(loss, _)| loss).collect(),
             is_passed,
         })
+    }
+
+    /// Of each stream, where what is not older than the last opening that anchored its head begins; frames behind that are older nobody believes.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub(crate) fn floors(&self) -> Result<BTreeMap<StreamName, Floor>, LogError> {
+        let fixed = self.fix(&mut Faults::default(), &mut Names::default())?;
+        let of_stream = |subject: Subject| Some((subject.name.clone(), subject.floor()?));
+        Ok(fixed.subjects.into_iter().filter_map(of_stream).collect())
     }
 
     /// Whether the journal certifies no more keys by now than `history` knows.

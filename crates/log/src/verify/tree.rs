@@ -16,6 +16,7 @@ use super::durable::NOTED;
 use super::records::Placed;
 use super::tiles::Tiles;
 use super::{Fault, FaultClass, Faults, Subject, Verifier, as_far_as_there, unless_damaged};
+use crate::epochs::is_admitted;
 use crate::error::{LogError, frames};
 use crate::opener::{Opener, Opening};
 use crate::scan::{End, Position, scan_believed};
@@ -231,14 +232,13 @@ impl<'a> Growth<'a> {
         };
         let (mut found, mut frame_bytes) = (0_u64, 0_u64);
         let name = &subject.name;
-        // Without the root key nothing tells who wrote them; nobody believes them then.
-        let mut epochs =
-            opener.map(|opener| opener.epochs(name, subject.id).above(subject.floor()));
+        // Without the root key nothing tells who wrote them, but that no opening went on without them; nobody believes them then.
+        let floor = subject.floor();
+        let mut epochs = opener.map(|opener| opener.epochs(name, subject.id));
         let mut opening =
             opener.map(|opener| Opening::new(opener, name, subject.id, subject.config));
         let mut believe = |_: &Record, frame: &Frame<'_>| {
-            let epochs = epochs.as_mut();
-            epochs.is_none_or(|epochs| epochs.authenticate(frame))
+            is_admitted(floor, frame) && epochs.as_mut().is_none_or(|it| it.authenticate(frame))
         };
         let mut last_frame = None;
         let start = position.segment;

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use probity_format::slot::SLOT_BYTES;
 use probity_format::{Entry, Subjects};
+use probity_log::prove::{ProveError, Recipient};
 use probity_log::reader::{Filter, Reader};
 use probity_log::verify::{VerifyOptions, verify};
-use probity_log::{Log, LogError, Options, Repair, StreamConfig, StreamName};
+use probity_log::{Log, LogError, Options, Repair, StoredLeaves, StreamConfig, StreamName};
 
 use crate::{
     DEFAULT, HEADS, JOURNAL, ORIGIN, add, append, closed, copy_folder, frames, intact, journal,
@@ -302,6 +303,7 @@ fn frames_that_went_before_an_opening_do_not_come_back_after_it() {
         };
         fs::write(path.join(DEFAULT), eight).unwrap();
         assert_eq!(keys(&path), expected);
+        believed_by_nobody(&path, if replaced { 6 } else { 7 });
         let said = open_and_close(&path);
         assert!(
             said.iter().any(|line| line.starts_with("foreign default")),
@@ -314,6 +316,22 @@ fn frames_that_went_before_an_opening_do_not_come_back_after_it() {
         assert_eq!(keys(&path), expected);
         intact(&path);
     }
+}
+
+/// Nor are they counted, proved, found for a receipt, or called unpublished without a key.
+fn believed_by_nobody(path: &Path, entry: u64) {
+    let stream = StreamName::default();
+    let reader = Reader::open(path, &root()).unwrap();
+    assert_eq!(reader.entries(&stream).unwrap(), 6);
+    let mut prover = reader.prover(&stream, &Recipient::default()).unwrap();
+    let refused = prover.prove(entry).err().unwrap();
+    assert!(matches!(refused, ProveError::NoEntry { .. }), "{refused}");
+    let leaves = StoredLeaves::open(path).unwrap();
+    assert!(leaves.of_entry(&stream, entry).unwrap().is_none());
+    let report = verify(path, &VerifyOptions::default()).unwrap();
+    let mut streams = report.streams.iter();
+    let found = streams.find(|found| found.name == "default").unwrap();
+    assert_eq!(found.unpublished_frames, 0);
 }
 
 /// The journal frame of an opening of the copy, which vouches for itself, shut a log that had moved on: its certificate does not follow, and every
