@@ -12,6 +12,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use probity_log::storage::SmallDisk;
 use tempfile::TempDir;
@@ -496,4 +497,45 @@ fn the_advice_has_the_options_of_the_command_and_works_as_it_is_typed() {
     let verified = named(&["verify", "an audit"], b"");
     assert!(verified.status.success(), "{}", text(&verified.stdout));
     assert!(!at.join("an audit.heads").exists());
+}
+
+/// A pipe that nobody wrote into kept `append` from noticing the first signal, as the input and as the key.
+#[test]
+fn one_signal_ends_an_append_that_waits_for_somebody_to_write_into_a_pipe() {
+    let folder = new_log();
+    let at = folder.path();
+    let made = Command::new("mkfifo").arg(at.join("pipe")).status();
+    assert!(made.unwrap().success());
+    for args in [
+        &["append", "audit", "pipe"][..],
+        &["append", "audit", "--key", "pipe"],
+    ] {
+        for signal in ["INT", "TERM"] {
+            let mut child = probity(at, args).spawn().unwrap();
+            // Long enough to come to the pipe; sooner is no fault either.
+            std::thread::sleep(Duration::from_millis(500));
+            assert!(child.try_wait().unwrap().is_none(), "{args:?}");
+            let id = child.id().to_string();
+            let sent = Command::new("kill").args(["-s", signal, &id]).status();
+            assert!(sent.unwrap().success());
+            let patience = Instant::now() + Duration::from_secs(30);
+            while child.try_wait().unwrap().is_none() && Instant::now() < patience {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let has_ended = child.try_wait().unwrap().is_some();
+            drop(child.kill());
+            let ended = child.wait_with_output().unwrap();
+            let said = text(&ended.stderr);
+            assert!(has_ended, "{args:?} {signal}: {said}");
+            assert_eq!(ended.status.code(), Some(1), "{said}");
+            assert!(said.contains("a signal asked to stop"), "{said}");
+        }
+    }
+    // Whoever writes first is waited for, and the whole of it is read.
+    let mut child = probity(at, &["append", "audit", "pipe"]).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(child.try_wait().unwrap().is_none());
+    fs::write(at.join("pipe"), LINE.repeat(2)).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_intact(at, 2);
 }
