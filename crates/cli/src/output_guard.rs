@@ -118,6 +118,11 @@ impl From<Refusal> for io::Error {
     }
 }
 
+/// Whether `error` says that a file may not be written at its place.
+pub(crate) fn is_refusal(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|cause| cause.is::<Refusal>())
+}
+
 /// Refuses a place that no new file may have, whatever is there.
 pub(crate) fn check_new(path: &Path) -> io::Result<()> {
     if path.file_name().is_none() {

@@ -539,3 +539,51 @@ fn one_signal_ends_an_append_that_waits_for_somebody_to_write_into_a_pipe() {
     assert!(child.wait().unwrap().success());
     assert_intact(at, 2);
 }
+
+/// `--proofs` within the log was refused when the first entry was recorded, with the word that nothing was written.
+#[test]
+fn a_folder_that_takes_no_proofs_is_refused_before_anything_is_appended() {
+    let folder = new_log();
+    let at = folder.path();
+    fs::create_dir(at.join("audit/empty")).unwrap();
+    for proofs in ["audit/proofs", "audit/empty", "audit.heads/proofs"] {
+        let refused = run(at, &["append", "audit", "--proofs", proofs], LINE);
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(1), "{proofs}: {said}");
+        assert!(
+            said.contains("the log") && said.contains("nothing was written"),
+            "{said}"
+        );
+        assert!(!said.contains("appended"), "{said}");
+        assert!(!at.join("audit/proofs").exists() && !at.join("audit.heads/proofs").exists());
+    }
+    fs::remove_dir(at.join("audit/empty")).unwrap();
+    assert_intact(at, 0);
+    // What becomes so later is said with what is there, and not advised again.
+    fs::create_dir(at.join("outer")).unwrap();
+    let append = ["append", "audit", "--proofs", "outer/proofs", "--receipts"];
+    let mut child = probity(at, &append).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    while !at.join("outer/proofs").exists() {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    fs::create_dir(at.join("outer/keys")).unwrap();
+    fs::copy(at.join("audit/probity.toml"), at.join("outer/probity.toml")).unwrap();
+    stdin.write_all(LINE).unwrap();
+    drop(stdin);
+    let refused = child.wait_with_output().unwrap();
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(
+        said.starts_with("error: 1 entry appended, then cannot write outer/proofs"),
+        "{said}"
+    );
+    assert!(
+        !said.contains("nothing was written") && !said.contains("--proofs"),
+        "{said}"
+    );
+    let after = typed(at, &refused.stderr, LINE);
+    // Standard input is read from the line on that the advice names.
+    assert!(after.status.success(), "{}", text(&after.stderr));
+    assert_intact(at, 1);
+}
