@@ -183,6 +183,22 @@ fn a_user_without_a_row_is_no_user_and_gets_no_credential() {
     assert_eq!(failed.count(), 2 * 5 + 2);
 }
 
+/// An id above the largest integer of the database was answered as if the database had failed, and `hold` took it.
+#[test]
+fn an_id_that_no_row_can_have_is_refused_by_every_operation() {
+    let place = Place::sqlite();
+    place.registered("19");
+    let before = place.rows();
+    for user in ["9223372036854775808", "-9223372036854775809"] {
+        let body = json!({"user": user, "spec": "leave"});
+        let held = json!({"user": user, "basis": "file 7"});
+        for (operation, body) in [("apply", &body), ("register", &body), ("hold", &held)] {
+            assert_eq!(place.refused(operation, body, 422), "unfit", "{operation}");
+        }
+    }
+    assert_eq!(place.rows(), before);
+}
+
 /// S9, S10, S20: with a key of their own anybody had a receipt for somebody else, a reveal without a user was anybody's, and what
 /// was refused to `list` and `speaks-for` was told to no log.
 #[test]
