@@ -120,7 +120,8 @@ impl From<Refusal> for io::Error {
 
 /// Whether `error` says that a file may not be written at its place.
 pub(crate) fn is_refusal(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|cause| cause.is::<Refusal>())
+    let refusal: Option<&Refusal> = error.get_ref().and_then(|cause| cause.downcast_ref());
+    refusal.is_some()
 }
 
 /// Refuses a place that no new file may have, whatever is there.

@@ -6,6 +6,9 @@ use std::path::Path;
 use crate::loss::killed;
 use crate::{Place, flip, segment};
 
+/// A change of the log, and how its verification without a key ends.
+type Change = (fn(&Path), i32);
+
 /// The certificates that a damaged journal still had were handed out with status 0. Whoever got them took the beginning for the whole.
 #[test]
 fn the_chain_of_keys_of_a_damaged_log_is_refused_and_nothing_written() {
@@ -100,7 +103,7 @@ fn of_a_damaged_tail_no_more_is_said_than_is_known() {
 #[test]
 fn a_verification_that_damage_ends_has_a_document_and_advice_that_leads_on() {
     let place = Place::new();
-    let changes: [(fn(&Path), i32); 2] = [
+    let changes: [Change; 2] = [
         (
             |log| fs::create_dir_all(log.join("subjects/slots")).unwrap(),
             3,

@@ -206,10 +206,11 @@ fn a_transfer_coding_that_is_not_decoded_is_refused_and_the_connection_closed() 
     place.registered("19");
     let text = r#"{"user": "19"}"#;
     let sent = |codings: &[&str], more: &str| {
-        let codings: String = codings
+        let codings: Vec<String> = codings
             .iter()
             .map(|coding| format!("Transfer-Encoding: {coding}\r\n"))
             .collect();
+        let codings = codings.concat();
         // The connection is to stay open, as far as the client is concerned.
         let request = format!(
             "POST /v1/disguise/app/holds HTTP/1.1\r\nHost: probity\r\nAuthorization: Bearer {SHOP}\r\n\
